@@ -1,0 +1,202 @@
+"""Finds the native library, checks that it fits, and loads it once.
+
+    load()  -> ops            the TensorFlow ops, as tf.load_op_library gives them
+    entry() -> entry points   plain C functions, for what must not be an op
+
+Everything that can be wrong with it is found here, before TensorFlow's loader would say
+it with an undefined symbol or an abort.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import hashlib
+import importlib.metadata
+import json
+import mmap
+import sys
+from pathlib import Path
+from typing import Any
+
+from ipufeed.errors import (
+    LibraryLoadedTwiceError,
+    LibraryMissingError,
+    LibraryVersionError,
+    NativeLibraryError,
+    TensorFlowStartedError,
+)
+
+LIBRARY = "libipufeed.so"
+BUILD_INFO = b"ipufeed-build-info:"
+REBUILD = "Run `pip install .` in the project's root to build it."
+# Any op of ours: TensorFlow knows it as soon as a copy of the library is loaded.
+AN_OP = "IpufeedMeasureDataset"
+EXIT_GRACE_NS = 1_000_000_000
+
+
+@functools.cache
+def load() -> Any:
+    """Loads the library into TensorFlow and returns the module of its ops.
+
+    Raises:
+        NativeLibraryError: (an ImportError) with the way out; see `ipufeed.errors`.
+    """
+    path = find_library()
+    info = build_info(path)
+    import tensorflow as tf
+
+    check_version(info["tensorflow"], tf.__version__)
+    check_loaded_once(path)
+    check_not_started()
+    try:
+        ops = tf.load_op_library(str(path))
+    except (tf.errors.NotFoundError, OSError) as error:
+        raise NativeLibraryError(explain_load_error(path, info, str(error))) from error
+    # Without this, an exit during a measurement would leave the dataset's threads running
+    # into an interpreter that is being taken down.
+    atexit.register(lambda: entry().ipufeed_stop_all(EXIT_GRACE_NS))
+    return ops
+
+
+@functools.cache
+def entry() -> ctypes.CDLL:
+    """The C entry points of the loaded library (ipufeed/cc/c_api.cc documents them)."""
+    load()
+    library = ctypes.CDLL(str(find_library()))
+    int64 = ctypes.c_int64
+    for name, arguments, result in (
+        ("ipufeed_run_new", [], int64),
+        ("ipufeed_run_free", [int64], None),
+        ("ipufeed_run_stop", [int64], None),
+        ("ipufeed_run_progress", [int64, ctypes.POINTER(int64)], ctypes.c_int),
+        ("ipufeed_live_feeders", [], ctypes.c_int),
+        ("ipufeed_stop_all", [int64], ctypes.c_int),
+        ("ipufeed_usable_cpus", [], ctypes.c_int),
+    ):
+        function = getattr(library, name)
+        function.argtypes = arguments
+        function.restype = result
+    return library
+
+
+@functools.cache
+def find_library() -> Path:
+    """The library beside this file or, in a checkout, the installed package's.
+
+    A checkout that was installed with `pip install .` has its Python files in the
+    working directory and its library elsewhere; `python -m ipufeed.benchmark` from there
+    takes the first and must still find the second.
+    """
+    here = Path(__file__).resolve().parent
+    path = here / LIBRARY
+    if not path.exists():
+        installed = installed_library()
+        if installed is None:
+            raise LibraryMissingError(
+                f"ipufeed's native library is not built: {path} does not exist. {REBUILD}"
+            )
+        path = installed
+    sources = here / "cc"
+    if sources.is_dir():
+        if build_info(path)["sources"] != fingerprint(sources):
+            raise LibraryVersionError(
+                f"{path} was built from other sources than {sources} holds. {REBUILD}"
+            )
+    return path
+
+
+def installed_library() -> Path | None:
+    """The library of an installed ipufeed, if there is one."""
+    for folder in sys.path:
+        for distribution in importlib.metadata.distributions(
+            name="ipufeed", path=[folder]
+        ):
+            path = Path(str(distribution.locate_file(f"ipufeed/{LIBRARY}")))
+            if path.exists():
+                return path.resolve()
+    return None
+
+
+def build_info(path: Path) -> dict[str, str]:
+    """What setup.py wrote into the library: versions, sources, sanitizer.
+
+    Read from the file, not by loading it: a library that was built against another
+    TensorFlow cannot be loaded, and the loader's own words would not say why.
+    """
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as text:
+        start = text.find(BUILD_INFO)
+        end = text.find(b"\0", start)
+        if start < 0 or end < 0:
+            raise LibraryVersionError(
+                f"{path} is damaged, or no library of ipufeed's. {REBUILD}"
+            )
+        info: dict[str, str] = json.loads(text[start + len(BUILD_INFO) : end])
+    return info
+
+
+def fingerprint(folder: Path) -> str:
+    """A hash of the native sources; setup.py computes it in the same way."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".cc", ".h"):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def check_version(built: str, installed: str) -> None:
+    """TensorFlow's C++ interface changes between minor versions, without notice."""
+    if built.split(".")[:2] != installed.split(".")[:2]:
+        raise LibraryVersionError(
+            f"ipufeed's native library was built against TensorFlow {built}, but "
+            f"{installed} is installed. Rebuild it with `pip install --force-reinstall "
+            f'--no-deps .`, or go back with `pip install "tensorflow=={built}"`.'
+        )
+
+
+def check_loaded_once(path: Path) -> None:
+    """A second copy would register every op again, which aborts the process."""
+    from tensorflow.python.framework import op_def_registry
+
+    if op_def_registry.get(AN_OP) is None:
+        return
+    loaded = loaded_libraries()
+    if loaded != {str(path)}:
+        raise LibraryLoadedTwiceError(
+            f"this process has loaded ipufeed's native library from "
+            f"{', '.join(sorted(loaded)) or 'elsewhere'} and cannot load {path} as well. "
+            "Start a new process, with one ipufeed on sys.path."
+        )
+
+
+def loaded_libraries() -> set[str]:
+    """The paths of all copies of our library that are mapped into this process."""
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    paths = {line.split(maxsplit=5)[-1] for line in maps if "/" in line}
+    return {path for path in paths if path.endswith("/" + LIBRARY)}
+
+
+def check_not_started() -> None:
+    """TensorFlow lists its devices at its first op, and never again."""
+    from tensorflow.python.eager import context
+
+    started = context._context is not None and context._context._context_handle
+    if started:
+        raise TensorFlowStartedError(
+            "TensorFlow has already run an op or listed its devices in this process, and "
+            "can take up no new ones. Put `import ipufeed` before the first use of "
+            "TensorFlow (before `tf.constant`, `tf.data`, `tf.config.list_*`), or restart "
+            "the notebook's kernel and import it first."
+        )
+
+
+def explain_load_error(path: Path, info: dict[str, str], error: str) -> str:
+    """What the loader said, with what to do about it."""
+    if info["sanitizer"]:
+        return (
+            f"{path} was built with IPUFEED_SANITIZE={info['sanitizer']} and needs the "
+            "sanitizer in the process from the start: set LD_PRELOAD to the output of "
+            f"`g++ -print-file-name={info['sanitizer_library']}`. The loader said: {error}"
+        )
+    return f"TensorFlow cannot load {path}: {error}. {REBUILD}"

@@ -1,0 +1,257 @@
+"""python -m ipufeed.benchmark: see `--help`, which ipufeed/benchmark/arguments.py holds."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, NoReturn
+
+from ipufeed.benchmark.arguments import build_parser, settings_of
+from ipufeed.benchmark.settings import Settings
+from ipufeed.errors import DatasetFileError, MeasurementInterrupted, NativeLibraryError
+
+OK, BAD_INPUT, NOTHING_MEASURED, INTERRUPTED = 0, 2, 4, 130
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command and returns its exit code."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    try:
+        settings = settings_of(options)
+    except ValueError as error:
+        parser.error(str(error))
+    check_output(parser, options)
+    stdout = take_stdout()
+    try:
+        return run(options, settings, stdout)
+    except KeyboardInterrupt:
+        complain("interrupted before anything was measured.")
+        return INTERRUPTED
+
+
+def run(options: Namespace, settings: Settings, stdout: int) -> int:
+    """Loads, measures, prints."""
+    try:
+        dataset, name = load_dataset(options)
+    except (DatasetFileError, NativeLibraryError) as error:
+        complain(str(error))
+        return BAD_INPUT
+    except ScriptError as error:
+        error.show()
+        return error.code
+    import tensorflow as tf
+
+    from ipufeed.benchmark.measure import measure
+    from ipufeed.benchmark.progress import ProgressBar
+
+    code = OK
+    try:
+        with ProgressBar(settings, options.quiet) as progress:
+            result = measure(dataset, settings, name=name, on_progress=progress)
+    except MeasurementInterrupted as interruption:
+        if interruption.result is None:
+            complain("interrupted before anything was measured.")
+            return INTERRUPTED
+        result, code = interruption.result, INTERRUPTED
+    except ValueError as error:
+        complain(str(error))
+        return BAD_INPUT
+    except tf.errors.OpError as error:
+        complain(f"the dataset cannot be started: {type(error).__name__}: {error.message}")
+        return BAD_INPUT
+    if code == OK and result.error is not None:
+        code = BAD_INPUT
+    elif code == OK and result.elements == 0:
+        code = NOTHING_MEASURED
+    return print_result(result, options, stdout, code)
+
+
+def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int:
+    """The JSON to stdout, and into a file; the summary to stderr."""
+    from ipufeed.benchmark.summary import summarize
+
+    if options.json is not None:
+        try:
+            result.write(options.json)
+        except OSError as error:
+            complain(f"cannot write {options.json}: {error.strerror or error}.")
+            code = code or BAD_INPUT
+    if not options.quiet:
+        print(summarize(result), file=sys.stderr, flush=True)
+    elif result.error is not None:
+        complain(f"the dataset failed: {result.error['type']}: {result.error['message']}")
+    try:
+        with os.fdopen(stdout, "w", encoding="utf-8") as file:
+            file.write(result.to_json() + "\n")
+    except BrokenPipeError:  # the reader has seen enough
+        pass
+    except OSError as error:
+        complain(f"cannot write the result to stdout: {error.strerror or error}.")
+        code = code or BAD_INPUT
+    return code
+
+
+def load_dataset(options: Namespace) -> tuple[Any, str]:
+    """The dataset that was asked for, and what to call it."""
+    from ipufeed.benchmark import script
+
+    values = script.parse_assignments(options.assignments)
+    if options.target is None:
+        return load_builtin(values, options.quiet)
+    path, name = script.split_target(options.target)
+    if not path.is_file():
+        raise DatasetFileError(
+            f"{path} is {'no file' if path.exists() else 'not there'}: give a Python "
+            "file that defines a dataset, or none for the built-in one."
+        )
+    load_native()
+    try:
+        module = script.run_file(path)
+        dataset, found = script.find_dataset(module, name, values, str(path))
+    except (DatasetFileError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise ScriptError(error, path) from error
+    return dataset, f"{path.name}:{found}"
+
+
+def load_builtin(values: dict[str, Any], quiet: bool) -> tuple[Any, str]:
+    """The built-in pipeline, which takes --set like any factory."""
+    from ipufeed.benchmark import builtin, script
+
+    load_native()
+    if not quiet:
+        print("no file given: measuring the built-in JPEG pipeline", file=sys.stderr)
+    try:
+        dataset = script.call_factory(
+            builtin.make_dataset, "make_dataset", values, "the built-in pipeline"
+        )
+    except (TypeError, ValueError) as error:
+        raise DatasetFileError(str(error)) from error
+    return dataset, "built-in JPEG pipeline"
+
+
+def load_native() -> None:
+    """Before the file runs: TensorFlow must not have started when the library comes."""
+    with hushed():
+        from ipufeed import _native
+
+        _native.load()
+
+
+@contextmanager
+def hushed() -> Iterator[None]:
+    """Keeps TensorFlow's chatter about GPUs off stderr while it is imported.
+
+    Who has set TF_CPP_MIN_LOG_LEVEL wants to see it. If the import fails, all is shown.
+    """
+    if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
+        yield
+        return
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # the GPUs are missed later on, too
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as chatter:
+        stderr = os.dup(2)
+        os.dup2(chatter.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            sys.stderr.flush()
+            chatter.seek(0)
+            os.write(stderr, chatter.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+
+
+class ScriptError(Exception):
+    """A dataset file raised something; `show` prints it as Python would have."""
+
+    def __init__(self, error: BaseException, path: Any) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.path = path
+
+    @property
+    def code(self) -> int:
+        """The exit code: bad input, whatever the file itself asked for."""
+        return BAD_INPUT
+
+    def show(self) -> None:
+        """The file's own traceback, without our frames above it."""
+        error = self.error
+        if isinstance(error, SystemExit):
+            complain(
+                f"{self.path} called sys.exit({error.code!r}) before it gave a dataset."
+            )
+            return
+        traceback.print_exception(
+            type(error), error, own_frames(error.__traceback__, str(self.path))
+        )
+
+
+def own_frames(
+    frames: TracebackType | None, path: str
+) -> TracebackType | None:
+    """The traceback from the first frame in the file on; None if none is in it."""
+    while frames is not None and frames.tb_frame.f_code.co_filename != path:
+        frames = frames.tb_next
+    return frames
+
+
+def check_output(parser: ArgumentParser, options: Namespace) -> None:
+    """A result that cannot be written should not first take ten seconds."""
+    if options.json is None:
+        return
+    folder = os.path.dirname(os.path.abspath(options.json))
+    if os.path.isdir(options.json) or not os.path.isdir(folder):
+        parser.error(f"--json must be a file in a folder that exists: {options.json}")
+
+
+def take_stdout() -> int:
+    """Keeps stdout for the JSON: whatever else is printed goes to stderr.
+
+    On the level of file descriptors, since dataset files print from C code and from
+    other processes, too.
+    """
+    sys.stdout.flush()
+    stdout = os.dup(1)
+    os.dup2(2, 1)
+    return stdout
+
+
+def complain(message: str) -> None:
+    """One line on stderr."""
+    print(f"ipufeed.benchmark: {message}", file=sys.stderr, flush=True)
+
+
+def leave(code: int) -> NoReturn:
+    """Ends the process, without waiting for Python code that runs inside a dataset.
+
+    After Ctrl-C the dataset's function may still be asleep. An ordinary exit would take
+    the interpreter down under it; nothing is left to do that would need one.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if "tensorflow" in sys.modules:
+        from ipufeed import _native
+
+        if _native.load.cache_info().currsize and _native.entry().ipufeed_stop_all(0):
+            from ipufeed.benchmark import builtin
+
+            builtin.remove_files()
+            os._exit(code)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    leave(main())

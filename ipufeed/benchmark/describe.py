@@ -1,0 +1,98 @@
+"""What a dataset says of itself: structure, cardinality, and whether it batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+# Of tf.data's own classes: those that put several samples into an element, and those
+# after which an element is something else than what was batched before.
+_BATCHES = ("BatchDataset", "RaggedBatch", "SparseBatch")
+_ENDS = ("Unbatch", "FlatMap", "Interleave", "Window", "Generator", "Scan", "GroupBy")
+
+
+@dataclass(frozen=True)
+class SampleRule:
+    """How many samples an element holds, and how that is known.
+
+    Attributes:
+        per_element: Fixed number of samples, or None: the leading dimension.
+        why: The rule in words.
+    """
+
+    per_element: float | None
+    why: str
+
+
+def sample_rule(dataset: Any, items_per_element: float | None) -> SampleRule:
+    """Samples are elements times the leading dimension only where the pipeline batches."""
+    if items_per_element is not None:
+        return SampleRule(items_per_element, "--items-per-element")
+    batch = find_batch(dataset)
+    if batch is None:
+        return SampleRule(
+            1,
+            "a sample is an element: the pipeline does not batch (--items-per-element N "
+            "if each holds N)",
+        )
+    return SampleRule(None, f"the leading dimension: the pipeline batches ({batch})")
+
+
+def find_batch(dataset: Any) -> str | None:
+    """The class of the batching step that shapes the elements, or None."""
+    current = dataset
+    while True:
+        name = type(current).__name__.strip("_")
+        if any(part in name for part in _BATCHES):
+            return name
+        if any(part in name for part in _ENDS):
+            return None
+        inputs = current._inputs() if hasattr(current, "_inputs") else []
+        if len(inputs) != 1:  # a source, or a merge of several
+            return None
+        current = inputs[0]
+
+
+def element_spec(spec: Any) -> Any:
+    """The structure of an element with a short text for each tensor, ready for JSON."""
+    if isinstance(spec, dict):
+        return {str(key): element_spec(value) for key, value in spec.items()}
+    if hasattr(spec, "_asdict"):
+        return element_spec(spec._asdict())
+    if isinstance(spec, (list, tuple)):
+        return [element_spec(value) for value in spec]
+    return spec_text(spec)
+
+
+def spec_text(spec: Any) -> str:
+    """`float32 (32, 224, 224, 3)`, with the kind in front unless it is a dense tensor."""
+    dtype = getattr(spec, "dtype", None)
+    shape = getattr(spec, "shape", None)
+    if dtype is None or shape is None:
+        return repr(spec)
+    kind = type(spec).__name__.removesuffix("Spec")
+    text = f"{dtype.name} {shape_text(shape)}"
+    return text if kind == "Tensor" else f"{kind} {text}"
+
+
+def shape_text(shape: Any) -> str:
+    """A shape as Python writes a tuple; `?` for what is not known."""
+    if shape.rank is None:
+        return "(unknown rank)"
+    sizes = ["?" if size is None else str(size) for size in shape.as_list()]
+    return "(" + ", ".join(sizes) + ("," if len(sizes) == 1 else "") + ")"
+
+
+def cardinality(dataset: Any) -> int | str:
+    """Number of elements, `infinite` or `unknown`."""
+    import tensorflow as tf
+
+    if not tf.executing_eagerly():
+        return "unknown"
+    try:
+        count = int(dataset.cardinality())
+    except tf.errors.OpError:  # it may have to read a file that is not there
+        return "unknown"
+    if count == tf.data.INFINITE_CARDINALITY:
+        return "infinite"
+    return "unknown" if count == tf.data.UNKNOWN_CARDINALITY else count

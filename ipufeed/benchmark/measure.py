@@ -1,0 +1,313 @@
+"""Measures a dataset and puts the result together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from ipufeed.benchmark import machine, warn
+from ipufeed.benchmark.calibration import Calibration, calibrate
+from ipufeed.benchmark.describe import (
+    SampleRule,
+    cardinality,
+    element_spec,
+    sample_rule,
+)
+from ipufeed.benchmark.result import Result
+from ipufeed.benchmark.run import Progress, RawMeasurement, run_measurement
+from ipufeed.benchmark.settings import EPOCH_SECONDS, MOST, Settings
+from ipufeed.benchmark.steady import Steady, find_steady
+from ipufeed.errors import MeasurementInterrupted
+
+
+def measure(
+    dataset: Any,
+    settings: Settings | None = None,
+    *,
+    name: str | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Measures how fast `dataset` delivers, as training would iterate it.
+
+    Graph rewrites, options and AUTOTUNE are those of `iter(dataset)`; nothing of the
+    dataset is changed. A dataset that fails or ends early is a result, too: with `error`
+    or a warning, and all that came before.
+
+    Args:
+        dataset: Any tf.data.Dataset: batched or not, finite or not, of any structure.
+        settings: How much, and how. Default: about ten seconds.
+        name: Stands in the result. Default: the dataset's class.
+        on_progress: Called about twenty times a second, on the calling thread.
+
+    Returns:
+        The result. Its `epochs` are empty if the dataset had no element.
+
+    Raises:
+        TypeError: `dataset` is not a tf.data.Dataset.
+        ValueError: `settings.passes` for a dataset that is known never to end.
+        tf.errors.OpError: The dataset could not be started.
+        MeasurementInterrupted: (a KeyboardInterrupt) after Ctrl-C, with the result so far.
+
+    Threads: any; several at a time share the machine, and so measure less each.
+    """
+    settings = settings or Settings()
+    check_dataset(dataset)
+    count = cardinality(dataset)
+    if settings.passes is not None and count == "infinite":
+        raise ValueError(
+            "`passes` needs a dataset that ends, and this one repeats for ever. Use "
+            "`seconds`, or `epochs` and `elements`."
+        )
+    before = machine.Activity.now()
+    raw, interruption = run_measurement(dataset, op_attributes(settings), on_progress)
+    others = machine.Activity.now().others_since(before)
+    if raw is None:
+        raise_interruption(interruption, None)
+        raise AssertionError("a measurement without a result was interrupted")
+    calibration = None
+    if interruption is None and raw.counters["elements"] > 0:
+        try:
+            mean = raw.counters["bytes"] / raw.counters["elements"]
+            calibration = calibrate(mean, settings.memcpy)
+        except KeyboardInterrupt as error:
+            interruption = error
+    described = {
+        "name": name or type(dataset).__name__.strip("_"),
+        "element_spec": element_spec(dataset.element_spec),
+        "cardinality": count,
+    }
+    rule = sample_rule(dataset, settings.items_per_element)
+    result = assemble(
+        raw, settings, described, rule, calibration, before.load_average, others
+    )
+    raise_interruption(interruption, result)
+    return result
+
+
+def raise_interruption(interruption: BaseException | None, result: Result | None) -> None:
+    """Ctrl-C keeps its meaning and carries the result; anything else is passed on."""
+    if interruption is None:
+        return
+    if isinstance(interruption, KeyboardInterrupt):
+        raise MeasurementInterrupted(result) from interruption
+    raise interruption
+
+
+def check_dataset(dataset: Any) -> None:
+    """Refuses what is not a dataset, and says how to make one of it."""
+    import tensorflow as tf
+
+    if isinstance(dataset, tf.data.Dataset):
+        return
+    kind = type(dataset).__name__
+    if isinstance(dataset, tf.data.Iterator):
+        advice = "It is an iterator: give the dataset that it was made from."
+    elif isinstance(dataset, type):
+        advice = f"It is the class `{dataset.__name__}`: give an instance."
+    elif callable(dataset):
+        advice = "It can be called: give what it returns."
+    else:
+        advice = (
+            "Wrap other sources with tf.data.Dataset.from_tensor_slices or from_generator."
+        )
+    raise TypeError(f"`dataset` must be a tf.data.Dataset, got {kind}. {advice}")
+
+
+def op_attributes(settings: Settings) -> dict[str, Any]:
+    """The op's attributes (ipufeed/cc/measurement.h) for these settings."""
+    limit = settings.time_limit
+    return {
+        "epochs": settings.epochs or 0,
+        "elements_per_epoch": settings.elements or 0,
+        "epoch_ns": int(EPOCH_SECONDS * 1e9),
+        "seconds_ns": 0 if limit is None else max(1, round(limit * 1e9)),
+        "passes": min(settings.passes or 1, MOST),
+        "epoch_per_pass": settings.passes is not None,
+        "copy": settings.memcpy,
+    }
+
+
+def assemble(
+    raw: RawMeasurement,
+    settings: Settings,
+    described: dict[str, Any],
+    rule: SampleRule,
+    calibration: Calibration | None,
+    load_average: float | None,
+    others: float | None,
+) -> Result:
+    """Turns counters into the result."""
+    counters = raw.counters
+    elements = counters["elements"]
+    steady = find_steady(raw.stamps, bool(counters["ended"]))
+    epochs = [classic_epoch(*row) for row in raw.epochs.tolist()]
+    samples = samples_per_element(raw, rule)
+    elapsed = (counters["last_ns"] - counters["first_ns"]) / 1e9
+    mean_bytes = counters["bytes"] / elements if elements else None
+    facts = warn.Facts(
+        raw=raw,
+        settings=settings,
+        steady=steady,
+        samples=samples,
+        calibration=calibration,
+        others=others,
+        usable_cpus=usable_cpus(),
+    )
+    return Result(
+        epochs=epochs,
+        dataset={
+            **described,
+            "bytes_per_element": mean_bytes,
+            "samples_per_element": samples,
+            "samples_rule": rule.why,
+        },
+        settings={
+            **asdict(settings),
+            "seconds": settings.time_limit,
+            "epoch_seconds": None
+            if settings.elements or settings.passes
+            else EPOCH_SECONDS,
+        },
+        machine={
+            **machine.fingerprint(),
+            "load_average": load_average,
+            "cpus_used_by_others": others,
+        },
+        startup=startup(counters) if elements else None,
+        steady=steady_section(steady, samples, mean_bytes),
+        latency=latency(raw.stamps),
+        memcpy=memcpy_section(counters) if settings.memcpy and elements else None,
+        resources={
+            "cpu_seconds": counters["cpu_ns"] / 1e9,
+            "cpu_seconds_per_element": counters["cpu_ns"] / 1e9 / (elements - 1)
+            if elements > 1
+            else None,
+            "feeder_cpu_seconds": counters["feeder_cpu_ns"] / 1e9,
+            "consumer_cpu_seconds": counters["consumer_cpu_ns"] / 1e9,
+            "peak_rss_bytes": machine.peak_rss_bytes(),
+            "threads": machine.threads(),
+        },
+        calibration=calibration_section(calibration),
+        queue={
+            "capacity": counters["capacity"],
+            "starved_share": share(counters["starved_ns"], elapsed),
+            "blocked_share": share(counters["blocked_ns"], elapsed),
+        },
+        warnings=warn.warnings(facts),
+        error=error_section(raw),
+    )
+
+
+def usable_cpus() -> int:
+    """See `ipufeed/cc/cpus.h`."""
+    from ipufeed import _native
+
+    return int(_native.entry().ipufeed_usable_cpus())
+
+
+def classic_epoch(
+    elements: int, total_bytes: int, samples: int, start_ns: int, end_ns: int
+) -> dict[str, float]:
+    """The five fields that programs have always read."""
+    del samples
+    seconds = max(1, end_ns - start_ns) / 1e9
+    return {
+        "elements_processed": elements,
+        "total_bytes_processed": total_bytes,
+        "time_elapsed": seconds,
+        "elements_per_second": elements / seconds,
+        "bandwidth": total_bytes / seconds / 1e9,
+    }
+
+
+def samples_per_element(raw: RawMeasurement, rule: SampleRule) -> float | None:
+    """Mean samples in an element; None where the components disagree on it."""
+    if rule.per_element is not None:
+        return rule.per_element
+    elements = raw.counters["elements"]
+    if not elements or not raw.counters["same_leading_dimension"]:
+        return None
+    return float(raw.epochs[:, 2].sum()) / elements
+
+
+def startup(counters: dict[str, int]) -> dict[str, float]:
+    """Until the first element, and until the iterator stood."""
+    return {
+        "seconds": (counters["first_ns"] - counters["requested_ns"]) / 1e9,
+        "create_iterator_seconds": (counters["created_ns"] - counters["requested_ns"])
+        / 1e9,
+    }
+
+
+def steady_section(
+    steady: Steady | None, samples: float | None, mean_bytes: float | None
+) -> dict[str, Any] | None:
+    """The rate to quote."""
+    if steady is None or mean_bytes is None:
+        return None
+    return {
+        "elements": steady.elements,
+        "seconds": steady.seconds,
+        "elements_per_second": steady.rate,
+        "samples_per_second": None if samples is None else steady.rate * samples,
+        "bandwidth": steady.rate * mean_bytes / 1e9,
+        "interval": steady.interval,
+        "left_out": [asdict(part) for part in steady.left_out],
+    }
+
+
+def latency(stamps: np.ndarray[Any, np.dtype[np.int64]]) -> dict[str, float] | None:
+    """Percentiles of the time between elements, in ns, over all that were stamped."""
+    if len(stamps) < 2:
+        return None
+    gaps = np.diff(stamps)
+    p50, p90, p99 = np.percentile(gaps, [50, 90, 99])
+    return {
+        "gaps": len(gaps),
+        "mean": float(gaps.mean()),
+        "p50": float(p50),
+        "p90": float(p90),
+        "p99": float(p99),
+        "max": int(gaps.max()),
+    }
+
+
+def memcpy_section(counters: dict[str, int]) -> dict[str, float]:
+    """What the copies took; a part of every other figure of the result."""
+    seconds = counters["copy_ns"] / 1e9
+    return {
+        "seconds": seconds,
+        "seconds_per_element": seconds / counters["elements"],
+        "bandwidth": counters["bytes"] / max(seconds, 1e-9) / 1e9,
+    }
+
+
+def calibration_section(calibration: Calibration | None) -> dict[str, float] | None:
+    """See calibration.py."""
+    if calibration is None:
+        return None
+    return {
+        "bytes_per_element": calibration.bytes_per_element,
+        "elements": calibration.elements,
+        "seconds_per_element": calibration.seconds_per_element,
+        "ceiling_elements_per_second": calibration.ceiling,
+    }
+
+
+def share(part_ns: int, seconds: float) -> float:
+    """A part of the run's time, in [0, 1]."""
+    return min(1.0, part_ns / 1e9 / seconds) if seconds > 0 else 0.0
+
+
+def error_section(raw: RawMeasurement) -> dict[str, Any] | None:
+    """What the dataset failed with; `element` counts from 0."""
+    if raw.failure is None:
+        return None
+    return {
+        "type": type(raw.failure).__name__,
+        "message": raw.failure.message,  # type: ignore[attr-defined]
+        "element": raw.counters["elements"],
+    }

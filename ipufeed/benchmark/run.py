@@ -1,0 +1,160 @@
+"""Runs the measuring op on a thread of its own, so that Ctrl-C and progress work.
+
+A thread inside a TensorFlow op does not see signals. The op therefore never runs on the
+calling thread, which waits in short slices, reports progress, and can stop the op.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ipufeed import _native
+
+POLL_S = 0.05
+# After a stop the op returns at once, unless it still creates the iterator: user code may
+# run there, which nobody can interrupt.
+STOP_GRACE_S = 2.0
+
+
+@dataclass(frozen=True)
+class RawMeasurement:
+    """What the op counted (ipufeed/cc/measurement.h); times in monotonic nanoseconds.
+
+    Attributes:
+        counters: Name to number.
+        epochs: int64 [epochs, 5]: elements, bytes, samples, start, end.
+        stamps: int64 [n]: when each of the first n elements was there.
+        failure: The tf.errors exception that the dataset ended with, or None.
+    """
+
+    counters: dict[str, int]
+    epochs: np.ndarray[Any, np.dtype[np.int64]]
+    stamps: np.ndarray[Any, np.dtype[np.int64]]
+    failure: Exception | None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a running measurement is; `first_ns` is 0 before the first element."""
+
+    elements: int
+    bytes: int
+    epochs: int
+    first_ns: int
+
+
+def run_measurement(
+    dataset: Any,
+    attributes: dict[str, Any],
+    on_progress: Callable[[Progress], None] | None = None,
+) -> tuple[RawMeasurement | None, BaseException | None]:
+    """Measures `dataset` with the op's `attributes`.
+
+    Returns:
+        The measurement, and what interrupted it: the KeyboardInterrupt (or whatever
+        `on_progress` raised) that ended it early, or None. The measurement is None when
+        it was interrupted before the op could give one.
+
+    Raises:
+        tf.errors.OpError: The dataset could not be started.
+    """
+    entry = _native.entry()
+    number = entry.ipufeed_run_new()
+    done = threading.Event()
+    outcome: list[RawMeasurement | BaseException] = []
+
+    def work() -> None:
+        try:
+            outcome.append(call_op(dataset, attributes, number))
+        except BaseException as error:
+            outcome.append(error)
+        finally:
+            done.set()
+
+    # A daemon: Python code inside the dataset may never return, and must not keep the
+    # process from exiting. Event.wait, not join: an interrupted join spoils the thread.
+    thread = threading.Thread(target=work, name="ipufeed_measure", daemon=True)
+    interruption: BaseException | None = None
+    try:
+        thread.start()
+        while not done.wait(POLL_S):
+            if on_progress is not None:
+                on_progress(read_progress(entry, number))
+    except BaseException as error:
+        interruption = error
+        entry.ipufeed_run_stop(number)
+        done.wait(STOP_GRACE_S)
+    finally:
+        entry.ipufeed_run_free(number)
+    if not outcome:
+        return None, interruption
+    result = outcome[0]
+    if isinstance(result, BaseException):
+        if interruption is not None:
+            return None, interruption
+        raise result
+    if on_progress is not None and interruption is None:
+        counters = result.counters
+        on_progress(
+            Progress(
+                counters["elements"],
+                counters["bytes"],
+                len(result.epochs),
+                counters["first_ns"],
+            )
+        )
+    return result, interruption
+
+
+def read_progress(entry: ctypes.CDLL, number: int) -> Progress:
+    """The counters of a run, as its consumer last stored them."""
+    values = (ctypes.c_int64 * 4)()
+    entry.ipufeed_run_progress(number, values)
+    return Progress(*values)
+
+
+def call_op(dataset: Any, attributes: dict[str, Any], number: int) -> RawMeasurement:
+    """Runs the op eagerly or, for a dataset that was built in a graph, in a Session."""
+    import tensorflow as tf
+
+    ops = _native.load()
+    if tf.executing_eagerly():
+        # As iter() does: for tf.data.experimental.enable_debug_mode().
+        variant = dataset._apply_debug_options()._variant_tensor
+        with tf.device("/CPU:0"):
+            output = ops.ipufeed_measure_dataset(
+                variant, run=tf.constant(number, tf.int64), **attributes
+            )
+        values = [tensor.numpy() for tensor in output]
+    else:
+        v1 = tf.compat.v1
+        with dataset._variant_tensor.graph.as_default():
+            variant = dataset._apply_debug_options()._variant_tensor
+        with variant.graph.as_default(), v1.Session(graph=variant.graph) as session:
+            with tf.device("/CPU:0"):
+                output = ops.ipufeed_measure_dataset(
+                    variant, run=tf.constant(number, tf.int64), **attributes
+                )
+            session.run(
+                [
+                    v1.global_variables_initializer(),
+                    v1.local_variables_initializer(),
+                    v1.tables_initializer(),
+                ]
+            )
+            values = session.run(list(output))
+    names, numbers, epochs, stamps, code, message = values
+    failure = None
+    if code != 0:
+        kind = tf.errors.exception_type_from_error_code(int(code))
+        failure = kind(None, None, message.decode(errors="replace"))
+    counters = {
+        name.decode(): int(value) for name, value in zip(names, numbers, strict=True)
+    }
+    return RawMeasurement(counters, epochs, stamps, failure)

@@ -1,0 +1,232 @@
+"""Finds the dataset that a file defines.
+
+    dataset.py           `dataset`, else its only dataset, else its only factory
+    dataset.py:name      that one: a dataset, or a function that returns one
+
+A dataset file is a program, and running it is running its code: only the file that was
+named is run, with its own folder first on sys.path, as `python dataset.py` would. Its
+`if __name__ == "__main__":` part does not run.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ipufeed.errors import DatasetFileError
+
+FACTORY_NAMES = (
+    "make_dataset",
+    "build_dataset",
+    "get_dataset",
+    "create_dataset",
+    "load_dataset",
+    "input_fn",
+)
+
+
+def split_target(target: str) -> tuple[Path, str | None]:
+    """`file.py:name` -> (file.py, name); a file whose own name has a colon wins."""
+    if ":" in target and not Path(target).exists():
+        path, name = target.rsplit(":", 1)
+        if not name.isidentifier():
+            raise DatasetFileError(
+                f"`{target}` must be FILE.py or FILE.py:NAME, and {name!r} is no name."
+            )
+        return Path(path), name
+    return Path(target), None
+
+
+def parse_assignments(assignments: list[str]) -> dict[str, Any]:
+    """`["batch_size=64", "path=data"]` -> values; Python literals, else text.
+
+    Raises:
+        DatasetFileError: One is not of the form NAME=VALUE, or a name comes twice.
+    """
+    values: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals or not name.isidentifier():
+            raise DatasetFileError(
+                f"--set must be NAME=VALUE, got {assignment!r}: for example "
+                "--set batch_size=64."
+            )
+        if name in values:
+            raise DatasetFileError(f"--set {name} is given twice.")
+        try:
+            values[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            values[name] = text
+    return values
+
+
+def run_file(path: Path) -> types.ModuleType:
+    """Runs a dataset file as a module of its own name.
+
+    What it raises is passed on as it is, SystemExit and SyntaxError too.
+
+    Raises:
+        DatasetFileError: It cannot be read.
+    """
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DatasetFileError(f"cannot read {path}: {reason}.") from error
+    resolved = path.resolve()
+    code = compile(source, str(path), "exec", dont_inherit=True)
+    name = resolved.stem if resolved.stem.isidentifier() else "dataset_file"
+    if name in sys.modules:  # a file called json.py must not replace json
+        name = f"dataset_file_{name}"
+    module = types.ModuleType(name)
+    module.__file__ = str(resolved)
+    sys.modules[name] = module  # pickle and dataclasses look their module up
+    sys.path.insert(0, str(resolved.parent))
+    sys.argv = [str(path)]
+    exec(code, module.__dict__)
+    return module
+
+
+def find_dataset(
+    module: types.ModuleType, name: str | None, values: dict[str, Any], file: str
+) -> tuple[Any, str]:
+    """The dataset of a module that has run, and what to call it.
+
+    Args:
+        module: From run_file.
+        name: The dataset or factory that was asked for, or None.
+        values: Arguments for a factory.
+        file: How to call the file in messages.
+
+    Raises:
+        DatasetFileError: There is none, there are several, or `values` do not fit.
+    """
+    import tensorflow as tf
+
+    found = vars(module)
+    datasets = {
+        key: value
+        for key, value in found.items()
+        if isinstance(value, tf.data.Dataset) and not key.startswith("_")
+    }
+    factories = {
+        key: value for key, value in found.items() if is_factory(key, value, module)
+    }
+    if name is None:
+        name = choose(datasets, factories, bool(values), file)
+    elif name not in found:
+        known = ", ".join([*datasets, *(f"{key}()" for key in factories)]) or "nothing"
+        raise DatasetFileError(f"{file} defines no `{name}`. Found: {known}.")
+    chosen = found[name]
+    if isinstance(chosen, tf.data.Dataset):
+        if values:
+            raise DatasetFileError(
+                f"--set needs a factory to give the values to, and `{name}` in {file} is "
+                f"a dataset. Define `def make_dataset({', '.join(values)}): ...`."
+            )
+        return chosen, name
+    if not callable(chosen) or isinstance(chosen, type):
+        raise DatasetFileError(
+            f"`{name}` in {file} must be a tf.data.Dataset or a function that returns "
+            f"one, got {type(chosen).__name__}."
+        )
+    return call_factory(chosen, name, values, file), name
+
+
+def is_factory(name: str, value: Any, module: types.ModuleType) -> bool:
+    """A function of the file's own that by its name or annotation makes a dataset."""
+    if not inspect.isfunction(value) or value.__module__ != module.__name__:
+        return False
+    if name in FACTORY_NAMES or name == "dataset":
+        return True
+    return "Dataset" in str(value.__annotations__.get("return", ""))
+
+
+def choose(
+    datasets: dict[str, Any], factories: dict[str, Any], with_values: bool, file: str
+) -> str:
+    """Picks one by the rule in this module's docstring, or says why not."""
+    # Values can only go to a factory, so with values it comes first.
+    pools = [factories, datasets] if with_values else [datasets, factories]
+    for pool in pools:
+        if "dataset" in pool:
+            return "dataset"
+        if len(pool) == 1:
+            return next(iter(pool))
+        if len(pool) > 1:
+            shown = ", ".join(sorted(pool))
+            raise DatasetFileError(
+                f"{file} has several to choose from: {shown}. Call one `dataset`, or "
+                f"name it: {file}:{sorted(pool)[0]}."
+            )
+    raise DatasetFileError(
+        f"{file} has no dataset: define `dataset`, or a function `make_dataset()` that "
+        "returns one, at the top level."
+    )
+
+
+def call_factory(
+    factory: Callable[..., Any], name: str, values: dict[str, Any], file: str
+) -> Any:
+    """Calls it with the values that were set, once they are known to fit."""
+    import tensorflow as tf
+
+    signature = inspect.signature(factory)
+    takes_any = any(
+        parameter.kind is inspect.Parameter.VAR_KEYWORD
+        for parameter in signature.parameters.values()
+    )
+    named = {
+        key: parameter
+        for key, parameter in signature.parameters.items()
+        if parameter.kind
+        not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    }
+    unknown = [key for key in values if key not in named]
+    if unknown and not takes_any:
+        takes = ", ".join(named) or "no arguments"
+        raise DatasetFileError(
+            f"{name}() in {file} takes no `{unknown[0]}`. It takes: {takes}."
+        )
+    missing = [
+        key
+        for key, parameter in named.items()
+        if parameter.default is inspect.Parameter.empty and key not in values
+    ]
+    if missing:
+        sets = " ".join(f"--set {key}=VALUE" for key in missing)
+        raise DatasetFileError(
+            f"{name}() in {file} needs {', '.join(f'`{key}`' for key in missing)}. "
+            f"Give {sets}."
+        )
+    positional = [
+        values[key]
+        for key, parameter in named.items()
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY and key in values
+    ]
+    keywords = {
+        key: as_annotated(value, named[key]) if key in named else value
+        for key, value in values.items()
+        if key not in named
+        or named[key].kind is not inspect.Parameter.POSITIONAL_ONLY
+    }
+    dataset = factory(*positional, **keywords)
+    if not isinstance(dataset, tf.data.Dataset):
+        raise DatasetFileError(
+            f"{name}() in {file} must return a tf.data.Dataset, got "
+            f"{type(dataset).__name__}."
+        )
+    return dataset
+
+
+def as_annotated(value: Any, parameter: inspect.Parameter) -> Any:
+    """Text for a parameter that is annotated, or defaults, as text: `--set split=1`."""
+    wants_text = parameter.annotation in (str, "str") or isinstance(
+        parameter.default, str
+    )
+    return str(value) if wants_text and isinstance(value, (int, float)) else value

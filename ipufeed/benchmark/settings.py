@@ -1,0 +1,80 @@
+"""What a measurement is asked for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+DEFAULT_SECONDS = 10.0
+EPOCH_SECONDS = 1.0
+MOST = 2**31  # so that the product of two counts stays within 64 bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How much of a dataset to measure, and how.
+
+    An epoch is `elements` elements if that is given, a pass over the dataset if `passes`
+    is, and otherwise about one second. The iterator is not restarted between epochs.
+
+    Args:
+        epochs: Stop after so many epochs, at least 1. Default: no bound.
+        elements: Elements of an epoch, at least 1.
+        seconds: Stop so many seconds after the first element, above 0. Default: 10, and
+            no bound if `epochs` or `passes` is given.
+        passes: Go so many times through a finite dataset, at least 1. Default: once, or
+            until another bound is met. Not with `epochs` or `elements`.
+        memcpy: Copy each element into a page-aligned buffer, as a transfer to a device
+            would; the time that it takes is reported apart. Default: True.
+        items_per_element: Samples in one element, above 0. Default: the leading
+            dimension where the pipeline batches, else 1.
+
+    Raises:
+        TypeError: A value is not a number.
+        ValueError: A value is out of range, or two exclude each other.
+    """
+
+    epochs: int | None = None
+    elements: int | None = None
+    seconds: float | None = None
+    passes: int | None = None
+    memcpy: bool = True
+    items_per_element: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "elements", "passes"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(
+                    f"`{name}` must be an int, got {type(value).__name__} {value!r}."
+                )
+            if not 1 <= value <= MOST:
+                raise ValueError(f"`{name}` must be in [1, {MOST}], got {value}.")
+        for name in ("seconds", "items_per_element"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise TypeError(
+                    f"`{name}` must be a number, got {type(value).__name__} {value!r}."
+                )
+            if not (math.isfinite(value) and 0 < value <= 1e9):
+                raise ValueError(f"`{name}` must be in (0, 1e9], got {value}.")
+        if self.passes is not None and (self.epochs or self.elements):
+            raise ValueError(
+                "`passes` excludes `epochs` and `elements`: an epoch is then one pass."
+            )
+
+    @property
+    def time_limit(self) -> float | None:
+        """Seconds after the first element, or None for no bound."""
+        if self.seconds is not None:
+            return self.seconds
+        return None if self.epochs or self.passes else DEFAULT_SECONDS
+
+    @property
+    def asked_elements(self) -> int | None:
+        """Elements that the epochs add up to, where that is fixed."""
+        return self.epochs * self.elements if self.epochs and self.elements else None

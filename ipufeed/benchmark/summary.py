@@ -1,0 +1,180 @@
+"""The result for people: a screen of text on stderr."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from ipufeed.benchmark.result import Result
+
+WIDTH = 79
+
+
+def summarize(result: Result) -> str:
+    """A few lines that fit an 80-column terminal."""
+    lines = [f"{printable(result.dataset['name'])}"]
+    lines += rows(
+        [
+            ("rate", rate(result)),
+            ("95 % interval", interval(result.steady)),
+            ("bandwidth", bandwidth(result)),
+            ("start-up", startup(result)),
+            ("left out", left_out(result.steady)),
+            ("between elements", latency(result.latency)),
+            ("copy", memcpy(result)),
+            ("CPU", cpu(result)),
+            ("harness", calibration(result.calibration)),
+            ("measured", amount(result)),
+        ]
+    )
+    for warning in result.warnings:
+        lines += wrap("warning: " + warning["message"])
+    if result.error is not None:
+        lines += [
+            f"error: the dataset failed at element {result.error['element']} (from 0) "
+            f"with {result.error['type']}:",
+            *("  " + printable(line) for line in str(result.error["message"]).splitlines()),
+        ]
+    return "\n".join(lines)
+
+
+def rows(pairs: list[tuple[str, str | None]]) -> list[str]:
+    """Label and value, for the values that there are."""
+    lines = []
+    for label, value in pairs:
+        if value is None:
+            continue
+        first, *rest = textwrap.wrap(value, WIDTH - 20) or [""]
+        lines.append(f"  {label:<17} {first}")
+        lines += [" " * 20 + line for line in rest]
+    return lines
+
+
+def wrap(text: str) -> list[str]:
+    """A paragraph, with what follows the first line indented."""
+    return textwrap.wrap(printable(text), WIDTH, subsequent_indent="  ")
+
+
+def rate(result: Result) -> str:
+    """The steady rate in samples and elements."""
+    steady = result.steady
+    if steady is None:
+        return "none: too few elements"
+    elements = f"{number(steady['elements_per_second'])} elements/s"
+    samples = result.dataset["samples_per_element"]
+    if samples is None or samples == 1:
+        return elements
+    return (
+        f"{number(steady['samples_per_second'])} samples/s = {elements} "
+        f"of {number(samples)} samples"
+    )
+
+
+def interval(steady: dict[str, Any] | None) -> str | None:
+    """Elements per second, from and to."""
+    if steady is None or steady["interval"] is None:
+        return None
+    low, high = steady["interval"]
+    half = (high - low) / 2 / steady["elements_per_second"]
+    return f"{number(low)} to {number(high)} elements/s (± {half:.1%})"
+
+
+def bandwidth(result: Result) -> str | None:
+    """Bytes per second, and of what."""
+    if result.steady is None:
+        return None
+    return (
+        f"{size(result.steady['bandwidth'] * 1e9)}/s, "
+        f"{size(result.dataset['bytes_per_element'])} per element"
+    )
+
+
+def startup(result: Result) -> str | None:
+    """Until the first element."""
+    if result.startup is None:
+        return None
+    return f"{duration(result.startup['seconds'])} until the first element"
+
+
+def left_out(steady: dict[str, Any] | None) -> str | None:
+    """What is not in the rate, apart from the start-up."""
+    if steady is None or not steady["left_out"]:
+        return None
+    return "; ".join(
+        f"{part['what']} ({duration(part['seconds'])}, {part['elements']} elements): "
+        f"{part['why']}"
+        for part in steady["left_out"]
+    )
+
+
+def latency(percentiles: dict[str, float] | None) -> str | None:
+    """p50, p99 and the worst."""
+    if percentiles is None:
+        return None
+    return ", ".join(
+        f"{name} {duration(percentiles[name] / 1e9)}" for name in ("p50", "p99", "max")
+    )
+
+
+def memcpy(result: Result) -> str | None:
+    """Time of the copy, and its part of an element."""
+    if result.memcpy is None or result.steady is None:
+        return None
+    each = result.memcpy["seconds_per_element"]
+    part = each * result.steady["elements_per_second"]
+    return f"{duration(each)} per element, {part:.1%} of its time"
+
+
+def cpu(result: Result) -> str | None:
+    """CPU per element, and CPUs kept busy."""
+    each = result.resources["cpu_seconds_per_element"]
+    if each is None or result.steady is None:
+        return None
+    busy = each * result.steady["elements_per_second"]
+    return (
+        f"{duration(each)} per element, {busy:.2f} of "
+        f"{result.machine['usable_cpus']} CPUs busy"
+    )
+
+
+def calibration(null: dict[str, float] | None) -> str | None:
+    """The cost of measuring."""
+    if null is None:
+        return None
+    return (
+        f"a null pipeline takes {duration(null['seconds_per_element'])} per element "
+        f"(at most {number(null['ceiling_elements_per_second'])} elements/s)"
+    )
+
+
+def amount(result: Result) -> str:
+    """Elements and epochs."""
+    return f"{result.elements:,} elements in {len(result.epochs)} epochs"
+
+
+def number(value: float) -> str:
+    """Three to four significant digits, with thousands set apart."""
+    if value >= 1000 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def duration(seconds: float) -> str:
+    """In the unit that fits."""
+    for scale, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def size(count: float) -> str:
+    """In bytes, kB, MB or GB (powers of ten)."""
+    for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}"
+    return f"{count:.0f} bytes"
+
+
+def printable(text: str) -> str:
+    """Without control characters: names and messages come from outside."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -1,0 +1,182 @@
+"""What to know before quoting a number: each warning has a code and a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ipufeed.benchmark.calibration import NEAR_CEILING, Calibration
+from ipufeed.benchmark.run import RawMeasurement
+from ipufeed.benchmark.settings import Settings
+from ipufeed.benchmark.steady import FEWEST_WINDOWS, Steady
+
+# More than this share of the CPUs in other hands makes a rate a lower bound.
+BUSY_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the warnings are drawn from."""
+
+    raw: RawMeasurement
+    settings: Settings
+    steady: Steady | None
+    samples: float | None
+    calibration: Calibration | None
+    others: float | None
+    usable_cpus: int
+
+
+def warnings(facts: Facts) -> list[dict[str, str]]:
+    """All that apply, the weightiest first."""
+    found = [
+        check(facts)
+        for check in (
+            nothing_measured,
+            interrupted,
+            ended_early,
+            too_few,
+            unsettled,
+            near_ceiling,
+            busy_machine,
+            opaque_components,
+            samples_unknown,
+            unstamped,
+        )
+    ]
+    return [
+        {"code": code, "message": message} for code, message in filter(None, found)
+    ]
+
+
+Warning_ = tuple[str, str] | None
+
+
+def nothing_measured(facts: Facts) -> Warning_:
+    """No element at all."""
+    counters = facts.raw.counters
+    if counters["elements"] or not counters["ended"]:
+        return None
+    return "empty_dataset", "The dataset ended without a single element."
+
+
+def interrupted(facts: Facts) -> Warning_:
+    """Somebody stopped it."""
+    counters = facts.raw.counters
+    if not counters["stopped"]:
+        return None
+    return (
+        "interrupted",
+        f"The measurement was interrupted after {counters['elements']} elements.",
+    )
+
+
+def ended_early(facts: Facts) -> Warning_:
+    """Fewer elements, or less time, than was asked for."""
+    counters, settings = facts.raw.counters, facts.settings
+    if not counters["ended"] or not counters["elements"] or settings.passes:
+        return None
+    elements = counters["elements"]
+    if settings.asked_elements is not None:
+        if elements >= settings.asked_elements:
+            return None
+        asked = f"{settings.asked_elements} elements"
+    elif settings.epochs:
+        asked = f"{settings.epochs} epochs"
+    else:
+        asked = f"{settings.time_limit:g} s"
+    seconds = (counters["last_ns"] - counters["first_ns"]) / 1e9
+    return (
+        "dataset_ended",
+        f"The dataset ended after {elements} elements, {seconds:.3g} s after the first; "
+        f"asked for were {asked}.",
+    )
+
+
+def too_few(facts: Facts) -> Warning_:
+    """A rate from hardly anything."""
+    elements = facts.raw.counters["elements"]
+    if elements == 0 or elements > FEWEST_WINDOWS:
+        return None
+    if facts.steady is None:
+        return (
+            "no_rate",
+            f"{elements} element(s) give no rate: one needs some time between two.",
+        )
+    return (
+        "few_elements",
+        f"The rate rests on {elements} elements: take it as a magnitude. "
+        "Ask for more (--seconds, --elements).",
+    )
+
+
+def unsettled(facts: Facts) -> Warning_:
+    """No steady state in sight."""
+    if facts.steady is None or facts.steady.settled:
+        return None
+    return (
+        "not_steady",
+        "The rate was still changing when half of the run was left out: run longer "
+        "(--seconds) before quoting it.",
+    )
+
+
+def near_ceiling(facts: Facts) -> Warning_:
+    """The harness was measured, not the pipeline."""
+    if facts.steady is None or facts.calibration is None:
+        return None
+    ceiling = facts.calibration.ceiling
+    if facts.steady.rate <= NEAR_CEILING * ceiling:
+        return None
+    return (
+        "near_resolution",
+        f"The rate is {facts.steady.rate / ceiling:.0%} of the {ceiling:,.0f} elements/s "
+        "that this harness can see at most (a null pipeline): the pipeline itself may be "
+        "faster.",
+    )
+
+
+def busy_machine(facts: Facts) -> Warning_:
+    """Others took CPU time away."""
+    if facts.others is None or facts.others <= BUSY_SHARE * facts.usable_cpus:
+        return None
+    return (
+        "busy_machine",
+        f"Other processes kept {facts.others:.1f} of {facts.usable_cpus} CPUs busy "
+        "meanwhile: on a quiet machine the rate would be higher.",
+    )
+
+
+def opaque_components(facts: Facts) -> Warning_:
+    """Bytes that nobody counted."""
+    opaque = facts.raw.counters["opaque"]
+    if not opaque:
+        return None
+    return (
+        "bytes_unknown",
+        f"{opaque} component value(s) (nested datasets, resources) were neither counted "
+        "nor copied: bytes and bandwidth leave them out.",
+    )
+
+
+def samples_unknown(facts: Facts) -> Warning_:
+    """Components that disagree on the batch size."""
+    if facts.samples is not None or not facts.raw.counters["elements"]:
+        return None
+    return (
+        "samples_unknown",
+        "The pipeline batches, but the components of an element differ in their leading "
+        "dimension: samples are not counted. Say how many there are with "
+        "--items-per-element.",
+    )
+
+
+def unstamped(facts: Facts) -> Warning_:
+    """More elements than the stamps' buffer holds."""
+    stamped, elements = len(facts.raw.stamps), facts.raw.counters["elements"]
+    if stamped >= elements:
+        return None
+    return (
+        "stamps_full",
+        f"Only the first {stamped} of {elements} elements have a time of their own: "
+        "latency and the steady state come from these.",
+    )

@@ -1,0 +1,254 @@
+// The ops that measure a dataset.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "measure.h"
+#include "measurement_runs.h"
+#include "tensorflow/core/framework/dataset.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace ipufeed {
+namespace {
+
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::tstring;
+using tensorflow::data::DatasetBase;
+
+// An op that measures on a thread of its own: it may take minutes, and a kernel that
+// blocked the executor's thread could block the very thread that its dataset needs.
+class MeasuringOp : public tensorflow::AsyncOpKernel {
+ public:
+  using AsyncOpKernel::AsyncOpKernel;
+
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+    ctx->env()->SchedClosure([this, ctx, done = std::move(done)] {
+      DatasetBase* dataset = nullptr;
+      absl::Status status =
+          tensorflow::data::GetDatasetFromVariantTensor(ctx->input(0), &dataset);
+      if (status.ok()) status = run(ctx, dataset);
+      if (!status.ok()) ctx->SetStatus(status);
+      done();  // may destroy this
+    });
+  }
+
+ private:
+  virtual absl::Status run(OpKernelContext* ctx, DatasetBase* dataset) = 0;
+};
+
+absl::Status set_numbers(OpKernelContext* ctx, int index,
+                         const std::vector<std::int64_t>& values,
+                         const TensorShape& shape) {
+  Tensor* output = nullptr;
+  TF_RETURN_IF_ERROR(ctx->allocate_output(index, shape, &output));
+  std::copy(values.begin(), values.end(), output->flat<std::int64_t>().data());
+  return absl::OkStatus();
+}
+
+absl::Status set_text(OpKernelContext* ctx, int index, const std::string& text,
+                      const TensorShape& shape) {
+  Tensor* output = nullptr;
+  TF_RETURN_IF_ERROR(ctx->allocate_output(index, shape, &output));
+  output->flat<tstring>()(0) = text;
+  return absl::OkStatus();
+}
+
+// What the measurement counted, by name, so that Python does not rely on an order.
+std::vector<std::pair<const char*, std::int64_t>> counters(const Measurement& m) {
+  return {{"requested_ns", m.requested_ns},
+          {"created_ns", m.created_ns},
+          {"first_ns", m.first_ns},
+          {"last_ns", m.last_ns},
+          {"elements", m.elements},
+          {"bytes", m.bytes},
+          {"opaque", m.opaque},
+          {"copy_ns", m.copy_ns},
+          {"starved_ns", m.starved_ns},
+          {"blocked_ns", m.blocked_ns},
+          {"consumer_parks", m.consumer_parks},
+          {"feeder_parks", m.feeder_parks},
+          {"cpu_ns", m.cpu_ns},
+          {"consumer_cpu_ns", m.consumer_cpu_ns},
+          {"feeder_cpu_ns", m.feeder_cpu_ns},
+          {"capacity", m.capacity},
+          {"ended", m.ended},
+          {"stopped", m.stopped},
+          {"same_leading_dimension", m.same_leading_dimension}};
+}
+
+REGISTER_OP("IpufeedMeasureDataset")
+    .Input("dataset: variant")
+    .Input("run: int64")
+    .Attr("epochs: int >= 0 = 0")
+    .Attr("elements_per_epoch: int >= 0 = 0")
+    .Attr("epoch_ns: int >= 1 = 1000000000")
+    .Attr("seconds_ns: int >= 0 = 0")
+    .Attr("passes: int >= 1 = 1")
+    .Attr("epoch_per_pass: bool = false")
+    .Attr("copy: bool = true")
+    .Attr("capacity: int >= 1 = 32")
+    .Attr("finalize: bool = true")
+    .Attr("bare: bool = false")
+    .Attr("warm_up: int >= 0 = 0")
+    .Output("names: string")
+    .Output("values: int64")
+    .Output("epoch_table: int64")
+    .Output("stamps: int64")
+    .Output("failure_code: int64")
+    .Output("failure_message: string")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::UnknownShape)
+    .Doc(R"doc(
+Measures a dataset through the feeder and its ring; see measurement.h for the attributes.
+
+names, values: the counters. epoch_table: [epochs, 5] of elements, bytes, samples, start
+and end in monotonic ns. stamps: when each element was there. failure_code is 0, or the
+code of what the dataset failed with.
+)doc");
+
+class MeasureDatasetOp : public MeasuringOp {
+ public:
+  explicit MeasureDatasetOp(OpKernelConstruction* ctx) : MeasuringOp(ctx) {
+    std::int64_t capacity = 0;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("epochs", &options_.epochs));
+    OP_REQUIRES_OK(ctx,
+                   ctx->GetAttr("elements_per_epoch", &options_.elements_per_epoch));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("epoch_ns", &options_.epoch_ns));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("seconds_ns", &options_.seconds_ns));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("passes", &feeder_.passes));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("epoch_per_pass", &options_.epoch_per_pass));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("copy", &options_.copy));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("capacity", &capacity));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("finalize", &feeder_.finalize));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("bare", &bare_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("warm_up", &warm_up_));
+    OP_REQUIRES(ctx, capacity <= 65536,
+                absl::InvalidArgumentError(absl::StrCat(
+                    "`capacity` must be in [1, 65536], got ", capacity, ".")));
+    feeder_.capacity = static_cast<std::size_t>(capacity);
+  }
+
+ private:
+  absl::Status run(OpKernelContext* ctx, DatasetBase* dataset) override {
+    Measurement m;
+    if (bare_) {
+      TF_RETURN_IF_ERROR(measure_bare(ctx, dataset, feeder_.finalize, warm_up_,
+                                      options_.elements_per_epoch, &m));
+    } else {
+      const auto number = ctx->input(1).scalar<std::int64_t>()();
+      TF_RETURN_IF_ERROR(
+          measure(ctx, dataset, feeder_, options_, run_of(number), nullptr, &m));
+    }
+    const auto table = counters(m);
+    const auto rows = static_cast<std::int64_t>(table.size());
+    Tensor* names = nullptr;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({rows}), &names));
+    std::vector<std::int64_t> values;
+    for (const auto& [name, value] : table) {
+      names->flat<tstring>()(static_cast<std::int64_t>(values.size())) = name;
+      values.push_back(value);
+    }
+    TF_RETURN_IF_ERROR(set_numbers(ctx, 1, values, TensorShape({rows})));
+    std::vector<std::int64_t> epochs;
+    for (const Epoch& e : m.epochs) {
+      epochs.insert(epochs.end(), {e.elements, e.bytes, e.samples, e.start_ns, e.end_ns});
+    }
+    const auto epoch_rows = static_cast<std::int64_t>(m.epochs.size());
+    TF_RETURN_IF_ERROR(set_numbers(ctx, 2, epochs, TensorShape({epoch_rows, 5})));
+    const auto stamps = static_cast<std::int64_t>(m.stamps.size());
+    TF_RETURN_IF_ERROR(set_numbers(ctx, 3, m.stamps, TensorShape({stamps})));
+    TF_RETURN_IF_ERROR(set_numbers(ctx, 4, {m.failure.raw_code()}, TensorShape({})));
+    return set_text(ctx, 5, std::string(m.failure.message()), TensorShape({}));
+  }
+
+  FeederOptions feeder_;
+  MeasurementOptions options_;
+  bool bare_ = false;
+  std::int64_t warm_up_ = 0;
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedMeasureDataset").Device(tensorflow::DEVICE_CPU),
+                        MeasureDatasetOp);
+
+REGISTER_OP("IpufeedDatasetBenchmark")
+    .Input("dataset: variant")
+    .Attr("number_of_epochs: int >= 1")
+    .Attr("elements_per_epochs: int >= 1")
+    .Attr("print_stats: bool = true")
+    .Attr("do_memcpy: bool = true")
+    .Output("json: string")
+    .SetIsStateful()
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      c->set_output(0, c->Vector(1));
+      return absl::OkStatus();
+    })
+    .Doc(R"doc(
+The classic benchmark: a string tensor of shape [1] with {"epochs": [...]}.
+
+A dataset that ends or fails early is an error, whose message ends with the epochs that
+there were, behind "Epochs so far: ".
+)doc");
+
+class DatasetBenchmarkOp : public MeasuringOp {
+ public:
+  explicit DatasetBenchmarkOp(OpKernelConstruction* ctx) : MeasuringOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("number_of_epochs", &options_.epochs));
+    OP_REQUIRES_OK(ctx,
+                   ctx->GetAttr("elements_per_epochs", &options_.elements_per_epoch));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("print_stats", &print_stats_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("do_memcpy", &options_.copy));
+    options_.refuse_empty = true;
+    options_.most_stamps = 0;
+  }
+
+ private:
+  absl::Status run(OpKernelContext* ctx, DatasetBase* dataset) override {
+    Measurement m;
+    const auto on_epoch = [this](std::int64_t number, const Epoch& epoch) {
+      const double seconds =
+          static_cast<double>(std::max<std::int64_t>(1, epoch.end_ns - epoch.start_ns)) /
+          1e9;
+      LOG(INFO) << "Dataset iterator completed epoch " << number << ".";
+      if (!print_stats_) return;
+      LOG(INFO) << "Processed: " << static_cast<double>(epoch.elements) / seconds
+                << " elements/second.";
+      LOG(INFO) << "Bandwidth: " << static_cast<double>(epoch.bytes) / seconds / 1e9
+                << " GB/s.";
+    };
+    const auto run = std::make_shared<MeasurementRun>();
+    TF_RETURN_IF_ERROR(
+        measure(ctx, dataset, FeederOptions{}, options_, run, on_epoch, &m));
+    const std::string json = to_json(m.epochs);
+    if (!m.failure.ok()) {
+      return absl::Status(
+          m.failure.code(),
+          absl::StrCat("The dataset failed at element ", m.elements, " (from 0) of ",
+                       options_.epochs * options_.elements_per_epoch, ": ",
+                       m.failure.message(), "\nEpochs so far: ", json));
+    }
+    if (m.elements < options_.epochs * options_.elements_per_epoch) {
+      return absl::OutOfRangeError(absl::StrCat(
+          "The dataset iterator has reached the end of the dataset after ", m.elements,
+          " of ", options_.epochs * options_.elements_per_epoch, " elements (",
+          options_.epochs, " epochs of ", options_.elements_per_epoch,
+          "). Ask for fewer, or repeat() the dataset.\nEpochs so far: ", json));
+    }
+    return set_text(ctx, 0, json, TensorShape({1}));
+  }
+
+  MeasurementOptions options_;
+  bool print_stats_ = true;
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedDatasetBenchmark").Device(tensorflow::DEVICE_CPU),
+                        DatasetBenchmarkOp);
+
+}  // namespace
+}  // namespace ipufeed

@@ -1,0 +1,96 @@
+#include "dataset_iterator.h"
+
+#include <functional>
+#include <utility>
+
+#include "tensorflow/core/common_runtime/renamed_device.h"
+#include "tensorflow/core/data/dataset_utils.h"
+#include "tensorflow/core/data/root_dataset.h"
+
+namespace ipufeed {
+
+using tensorflow::Device;
+using tensorflow::Env;
+using tensorflow::FunctionHandleCache;
+using tensorflow::FunctionLibraryDefinition;
+using tensorflow::OpKernelContext;
+using tensorflow::OptimizerOptions;
+using tensorflow::ProcessFunctionLibraryRuntime;
+using tensorflow::RenamedDevice;
+using tensorflow::StaticDeviceMgr;
+using tensorflow::data::DatasetBase;
+using tensorflow::data::IteratorContext;
+
+absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
+                                     bool finalize,
+                                     std::unique_ptr<DatasetIterator>* out) {
+  auto* runtime = ctx->function_library();
+  if (runtime == nullptr) {
+    return absl::InternalError("the op has no function library, so it cannot iterate.");
+  }
+  std::unique_ptr<DatasetIterator> self(new DatasetIterator);
+  Device* device = runtime->device();
+  // A device manager of our own over the op's device. With the session's, ~FunctionHandle-
+  // Cache would look the device up in a manager that Session.close has already destroyed.
+  self->devices_ = std::make_unique<StaticDeviceMgr>(
+      RenamedDevice::NewRenamedDevice(device->name(), device, /*owns_underlying=*/false,
+                                      /*isolate_session_state=*/false));
+  self->functions_ = std::make_unique<FunctionLibraryDefinition>(
+      *runtime->GetFunctionLibraryDefinition());
+  self->runtime_ = std::make_unique<ProcessFunctionLibraryRuntime>(
+      self->devices_.get(), Env::Default(), /*config=*/nullptr,
+      runtime->graph_def_version(), self->functions_.get(), OptimizerOptions{});
+  auto* own_runtime = self->runtime_->GetFLR(device->name());
+  self->handles_ = std::make_unique<FunctionHandleCache>(own_runtime);
+  self->threads_ = std::make_unique<tensorflow::data::UnboundedThreadPool>(
+      Env::Default(), "ipufeed_dataset");
+  // As many threads as the pool that training would iterate in, so that AUTOTUNE has the
+  // same budget; but our own, since the op's may be the one that waits for us.
+  const int runner_threads =
+      tensorflow::data::GetRunnerThreadpoolSizeFromOpKernelContext(ctx);
+  self->runner_ = std::make_unique<tensorflow::thread::ThreadPool>(
+      Env::Default(), tensorflow::ThreadOptions(), "ipufeed_runner", runner_threads);
+
+  IteratorContext::Params params(ctx);
+  params.collective_executor = nullptr;  // belongs to the step, which ends before we do
+  params.cancellation_manager = &self->cancellation_;
+  params.flr = own_runtime;
+  params.function_handle_cache = self->handles_.get();
+  params.resource_mgr = &self->resources_;
+  params.thread_factory = self->threads_->get_thread_factory();
+  params.thread_pool = self->threads_.get();
+  params.runner = [pool = self->runner_.get()](std::function<void()> work) {
+    pool->Schedule(std::move(work));
+  };
+  params.runner_threadpool_size = runner_threads;
+  params.warm_start = dataset->options().warm_start();
+
+  dataset->Ref();
+  self->dataset_.reset(dataset);
+  if (finalize) {
+    DatasetBase* finalized = nullptr;
+    TF_RETURN_IF_ERROR(tensorflow::data::FinalizeDataset(ctx, dataset, &finalized));
+    self->finalized_.reset(finalized);
+  }
+  self->context_ = std::make_unique<IteratorContext>(std::move(params));
+  TF_RETURN_IF_ERROR(self->restart());
+  *out = std::move(self);
+  return absl::OkStatus();
+}
+
+DatasetIterator::~DatasetIterator() { cancel(); }
+
+absl::Status DatasetIterator::get_next(std::vector<tensorflow::Tensor>* components,
+                                       bool* end_of_dataset) {
+  components->clear();
+  *end_of_dataset = false;
+  return iterator_->GetNext(context_.get(), components, end_of_dataset);
+}
+
+absl::Status DatasetIterator::restart() {
+  iterator_.reset();
+  DatasetBase* source = finalized_ ? finalized_.get() : dataset_.get();
+  return source->MakeIterator(context_.get(), /*parent=*/nullptr, "Iterator", &iterator_);
+}
+
+}  // namespace ipufeed

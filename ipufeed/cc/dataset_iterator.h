@@ -1,0 +1,66 @@
+// The iterator that training would use, owned apart from the op that made it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/common_runtime/process_function_library_runtime.h"
+#include "tensorflow/core/data/unbounded_thread_pool.h"
+#include "tensorflow/core/framework/cancellation.h"
+#include "tensorflow/core/framework/dataset.h"
+#include "tensorflow/core/framework/function_handle_cache.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/platform/threadpool.h"
+
+namespace ipufeed {
+
+// Iterates a tf.data dataset as `iter(dataset)` does: graph rewrites, options, AUTOTUNE.
+//
+// It keeps nothing of the op's step: it has a function runtime, a device manager and
+// thread pools of its own, and so may outlive the op. It may not outlive the op's device,
+// whose memory allocator and resources it uses: feeder.h sees to that.
+//
+// Threads: create, get_next and restart on one thread at a time; cancel on any.
+class DatasetIterator {
+ public:
+  // finalize=false leaves out rewrites, options and AUTOTUNE, as the original system did:
+  // a diagnostic, since its rates are not those of training.
+  static absl::Status create(tensorflow::OpKernelContext* ctx,
+                             tensorflow::data::DatasetBase* dataset, bool finalize,
+                             std::unique_ptr<DatasetIterator>* out);
+  ~DatasetIterator();
+  DatasetIterator(const DatasetIterator&) = delete;
+  DatasetIterator& operator=(const DatasetIterator&) = delete;
+
+  // Replaces *components by those of the next element, or sets *end_of_dataset.
+  absl::Status get_next(std::vector<tensorflow::Tensor>* components,
+                        bool* end_of_dataset);
+
+  // Starts the dataset again from its beginning, as the next `for` over it would.
+  absl::Status restart();
+
+  // Makes a get_next that waits inside the dataset return with Cancelled, as far as the
+  // dataset's functions can be interrupted: Python code runs to the end of the element.
+  void cancel() { cancellation_.StartCancel(); }
+
+ private:
+  DatasetIterator() = default;
+
+  // Destroyed from the last to the first: an iterator before what its functions run on.
+  tensorflow::CancellationManager cancellation_;
+  tensorflow::ResourceMgr resources_;
+  std::unique_ptr<tensorflow::DeviceMgr> devices_;
+  std::unique_ptr<tensorflow::FunctionLibraryDefinition> functions_;
+  std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> runtime_;
+  std::unique_ptr<tensorflow::FunctionHandleCache> handles_;
+  std::unique_ptr<tensorflow::data::UnboundedThreadPool> threads_;
+  std::unique_ptr<tensorflow::thread::ThreadPool> runner_;
+  tensorflow::core::RefCountPtr<tensorflow::data::DatasetBase> dataset_;
+  tensorflow::core::RefCountPtr<tensorflow::data::DatasetBase> finalized_;
+  std::unique_ptr<tensorflow::data::IteratorContext> context_;
+  std::unique_ptr<tensorflow::data::IteratorBase> iterator_;
+};
+
+}  // namespace ipufeed

@@ -1,0 +1,194 @@
+#include "feeder.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "tensorflow/core/framework/resource_mgr.h"
+
+namespace ipufeed {
+namespace {
+
+// Every feeder whose thread may still run, for the interpreter's exit. Never destroyed:
+// a feeder may end after the static objects have gone.
+struct Registry {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Feeder>> feeders;
+
+  static Registry& get() {
+    static auto* registry = new Registry;
+    return *registry;
+  }
+
+  std::vector<std::shared_ptr<Feeder>> running() {
+    std::lock_guard<std::mutex> lock(mutex);
+    std::vector<std::shared_ptr<Feeder>> running;
+    std::vector<std::weak_ptr<Feeder>> kept;
+    for (auto& weak : feeders) {
+      auto feeder = weak.lock();
+      if (feeder == nullptr || feeder->wait_finished(0)) continue;
+      running.push_back(std::move(feeder));
+      kept.push_back(std::move(weak));
+    }
+    feeders = std::move(kept);
+    return running;
+  }
+};
+
+// The feeders that use one device. Lives in the device's resource manager and so dies
+// with the device, before what the feeders use of it.
+class DeviceFeeders : public tensorflow::ResourceBase {
+ public:
+  ~DeviceFeeders() override {
+    for (auto& feeder : feeders_) feeder->stop();
+    for (auto& feeder : feeders_) feeder->wait_finished(kNoDeadline);
+  }
+
+  void add(std::shared_ptr<Feeder> feeder) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    // Those that finished since the last start need no keeper any more.
+    feeders_.erase(std::remove_if(feeders_.begin(), feeders_.end(),
+                                  [](auto& old) { return old->wait_finished(0); }),
+                   feeders_.end());
+    feeders_.push_back(std::move(feeder));
+  }
+
+  std::string DebugString() const override { return "the feeders of a device"; }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Feeder>> feeders_;
+};
+
+std::int64_t thread_cpu_ns() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+std::int64_t component_bytes(const Element& element) {
+  std::int64_t bytes = 0;
+  for (const auto& component : element.components) bytes += component.TotalBytes();
+  return bytes;
+}
+
+}  // namespace
+
+absl::Status Feeder::start(tensorflow::OpKernelContext* ctx,
+                           tensorflow::data::DatasetBase* dataset,
+                           const FeederOptions& options, std::shared_ptr<Feeder>* out) {
+  std::unique_ptr<DatasetIterator> iterator;
+  TF_RETURN_IF_ERROR(
+      DatasetIterator::create(ctx, dataset, options.finalize, &iterator));
+  std::shared_ptr<Feeder> feeder(new Feeder(std::move(iterator), options));
+  DeviceFeeders* keeper = nullptr;
+  auto* resources = ctx->resource_manager();
+  TF_RETURN_IF_ERROR(resources->LookupOrCreate<DeviceFeeders>(
+      resources->default_container(), "ipufeed_feeders", &keeper,
+      [](DeviceFeeders** created) {
+        *created = new DeviceFeeders;
+        return absl::OkStatus();
+      }));
+  tensorflow::core::ScopedUnref unref(keeper);
+  // The thread starts last: from here on nothing can fail, and the destructor of a feeder
+  // without a thread waits for nobody.
+  keeper->add(feeder);
+  {
+    auto& registry = Registry::get();
+    std::lock_guard<std::mutex> lock(registry.mutex);
+    registry.feeders.push_back(feeder);
+  }
+  try {
+    feeder->thread_ = std::thread([raw = feeder.get()] { raw->run(); });
+  } catch (const std::system_error& error) {
+    feeder->finished_ = true;  // nobody else knows the feeder's state yet
+    return absl::ResourceExhaustedError(
+        std::string("the feeder's thread could not be started: ") + error.what());
+  }
+  *out = std::move(feeder);
+  return absl::OkStatus();
+}
+
+Feeder::Feeder(std::unique_ptr<DatasetIterator> iterator, const FeederOptions& options)
+    : options_(options), feed_(options.capacity), iterator_(std::move(iterator)) {}
+
+Feeder::~Feeder() {
+  stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Feeder::stop() {
+  feed_.cancel();
+  std::lock_guard<std::mutex> lock(iterator_mutex_);
+  if (iterator_ != nullptr) iterator_->cancel();
+}
+
+bool Feeder::wait_finished(std::int64_t timeout_ns) {
+  std::unique_lock<std::mutex> lock(finish_mutex_);
+  if (timeout_ns == kNoDeadline) {
+    finish_.wait(lock, [this] { return finished_; });
+    return true;
+  }
+  return finish_.wait_for(lock, std::chrono::nanoseconds(timeout_ns),
+                          [this] { return finished_; });
+}
+
+void Feeder::run() {
+  pthread_setname_np(pthread_self(), "ipufeed_feeder");
+  absl::Status status = feed_all();
+  std::unique_ptr<DatasetIterator> iterator;
+  {
+    std::lock_guard<std::mutex> lock(iterator_mutex_);
+    iterator = std::move(iterator_);
+  }
+  // The reader learns of the end first: taking a dataset down takes time that is not the
+  // pipeline's.
+  cpu_ns_.store(thread_cpu_ns(), std::memory_order_relaxed);
+  if (status.ok()) {
+    feed_.end();
+  } else {
+    feed_.fail(std::move(status));
+  }
+  iterator.reset();
+  // Under the lock to the end: a waiter may destroy this object as soon as it has it.
+  std::lock_guard<std::mutex> lock(finish_mutex_);
+  finished_ = true;
+  finish_.notify_all();
+}
+
+absl::Status Feeder::feed_all() {
+  std::int64_t largest = 0;
+  Element element;
+  for (std::int64_t pass = 0; pass < options_.passes;) {
+    bool end_of_dataset = false;
+    TF_RETURN_IF_ERROR(iterator_->get_next(&element.components, &end_of_dataset));
+    if (end_of_dataset) {
+      if (++pass < options_.passes) TF_RETURN_IF_ERROR(iterator_->restart());
+      continue;
+    }
+    element.pass = pass;
+    element.ready_ns = now_ns();
+    // Few elements that are huge must not fill the memory: the bound is in bytes, too.
+    if (const auto bytes = component_bytes(element); bytes > largest) {
+      largest = bytes;
+      const auto fitting = static_cast<std::size_t>(options_.bytes / largest);
+      feed_.set_limit(std::max<std::size_t>(1, fitting));
+    }
+    if (feed_.push(std::move(element)) != FeedOutcome::kDone) break;
+  }
+  return absl::OkStatus();
+}
+
+int live_feeders() { return static_cast<int>(Registry::get().running().size()); }
+
+void stop_all_feeders(std::int64_t timeout_ns) {
+  const auto running = Registry::get().running();
+  for (const auto& feeder : running) feeder->stop();
+  for (const auto& feeder : running) feeder->wait_finished(timeout_ns);
+}
+
+}  // namespace ipufeed

@@ -1,0 +1,255 @@
+#include "measure.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "payload.h"
+
+namespace ipufeed {
+namespace {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+
+// How late the consumer may be for an element while they come fast: see wait.h. Its
+// stamps do not depend on it.
+constexpr std::int64_t kConsumerNapNs = 100'000;
+
+// How long the op waits for its feeder before it leaves it to the device's keeper. Enough
+// for a dataset to come down; less than a person who pressed Ctrl-C would notice.
+constexpr std::int64_t kFeederGraceNs = 100'000'000;
+
+std::int64_t cpu_ns(clockid_t clock) {
+  timespec t;
+  clock_gettime(clock, &t);
+  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+// The op's cancellation (Session.close, a time-out, another op's error) while it lasts.
+class CancellationGuard {
+ public:
+  CancellationGuard(OpKernelContext* ctx, std::function<void()> on_cancel)
+      : manager_(ctx->cancellation_manager()) {
+    if (manager_ == nullptr) return;
+    token_ = manager_->get_cancellation_token();
+    registered_ = manager_->RegisterCallback(token_, std::move(on_cancel));
+  }
+  ~CancellationGuard() {
+    if (registered_) manager_->DeregisterCallback(token_);
+  }
+  CancellationGuard(const CancellationGuard&) = delete;
+  CancellationGuard& operator=(const CancellationGuard&) = delete;
+
+  bool cancelled() const { return manager_ != nullptr && manager_->IsCancelled(); }
+
+ private:
+  tensorflow::CancellationManager* manager_;
+  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+  bool registered_ = false;
+};
+
+// The consuming half: counts, copies and stamps what comes out of the feed.
+//
+// The stamp of an element is when a consumer that never sleeps would have had it:
+//   stamp(n) = max(ready(n), stamp(n - 1)) + time of its copy
+// (Lindley's recursion for a queue with one server). ready(n) is taken by the feeder as
+// the dataset delivers, so that how our own threads wake each other up is in no figure;
+// a consumer that is slower than the dataset shows all the same, since a full feed holds
+// the feeder back.
+class Consumer {
+ public:
+  Consumer(const MeasurementOptions& options, MeasurementRun* run, const OnEpoch& on_epoch,
+           Measurement* out)
+      : options_(options), run_(run), on_epoch_(on_epoch), out_(out) {
+    // Address space now, pages as they are written.
+    out_->stamps.reserve(static_cast<std::size_t>(
+        std::min(options.most_stamps, std::int64_t{1} << 21)));
+    epoch_.start_ns = out->requested_ns;
+  }
+
+  absl::Status consume(ElementFeed* feed) {
+    Element element;
+    std::int64_t deadline = kNoDeadline;
+    for (;;) {
+      const FeedOutcome outcome = feed->pop(&element, deadline);
+      if (outcome == FeedOutcome::kDone) {
+        if (options_.epoch_per_pass && element.pass != pass_) end_epoch();
+        pass_ = element.pass;
+        TF_RETURN_IF_ERROR(take(&element));
+        if (out_->elements == 1) start_steady(*feed, &deadline);
+        if (epoch_is_over()) end_epoch();
+        if (options_.epochs > 0 && epochs() == options_.epochs) break;
+        if (out_->last_ns >= deadline) break;
+      } else if (outcome == FeedOutcome::kFailed) {
+        out_->failure = feed->error();
+        break;
+      } else {
+        out_->ended = outcome == FeedOutcome::kEnded;
+        break;  // or cancelled, or the time is over
+      }
+    }
+    if (epoch_.elements > 0) end_epoch();
+    finish(*feed);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::int64_t epochs() const { return static_cast<std::int64_t>(out_->epochs.size()); }
+
+  absl::Status take(Element* element) {
+    const std::int64_t popped_ns = options_.copy ? now_ns() : 0;
+    Payload payload;
+    for (const Tensor& component : element->components) {
+      if (options_.refuse_empty && component.NumElements() == 0) {
+        return absl::InvalidArgumentError(
+            "Detected a tensor in the dataset with a dimension of size 0. Please remove "
+            "it from the inputs.");
+      }
+      add_payload(component, &payload);
+      if (options_.copy) buffer_.copy(component);
+    }
+    const std::int64_t samples = leading_dimension(*element);
+    const std::int64_t copy_ns = options_.copy ? now_ns() - popped_ns : 0;
+    const std::int64_t stamp = std::max(element->ready_ns, out_->last_ns) + copy_ns;
+    element->components.clear();
+    out_->copy_ns += copy_ns;
+    out_->elements += 1;
+    out_->bytes += payload.bytes;
+    out_->opaque += payload.opaque;
+    out_->last_ns = stamp;
+    epoch_.elements += 1;
+    epoch_.bytes += payload.bytes;
+    epoch_.samples += samples;
+    if (static_cast<std::int64_t>(out_->stamps.size()) < options_.most_stamps) {
+      out_->stamps.push_back(stamp);
+    }
+    run_->elements.store(out_->elements, std::memory_order_relaxed);
+    run_->bytes.store(out_->bytes, std::memory_order_relaxed);
+    return absl::OkStatus();
+  }
+
+  // 0 where the components do not agree on one, and then out_ says so.
+  std::int64_t leading_dimension(const Element& element) {
+    std::int64_t dimension = -1;
+    for (const Tensor& component : element.components) {
+      const bool scalar = component.dims() == 0;
+      if (scalar || (dimension >= 0 && component.dim_size(0) != dimension)) {
+        out_->same_leading_dimension = false;
+        return 0;
+      }
+      dimension = component.dim_size(0);
+    }
+    return dimension < 0 ? 0 : dimension;
+  }
+
+  void start_steady(const ElementFeed& feed, std::int64_t* deadline) {
+    out_->first_ns = out_->last_ns;
+    run_->first_ns.store(out_->first_ns, std::memory_order_relaxed);
+    if (options_.seconds_ns > 0) *deadline = out_->first_ns + options_.seconds_ns;
+    next_epoch_ns_ = out_->first_ns + options_.epoch_ns;
+    process_cpu_ns_ = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+    starved_before_ns_ = feed.reader_stats().waited_ns;
+    blocked_before_ns_ = feed.writer_stats().waited_ns;
+  }
+
+  bool epoch_is_over() const {
+    if (options_.elements_per_epoch > 0) {
+      return epoch_.elements == options_.elements_per_epoch;
+    }
+    return !options_.epoch_per_pass && out_->last_ns >= next_epoch_ns_;
+  }
+
+  void end_epoch() {
+    epoch_.end_ns = out_->last_ns;
+    out_->epochs.push_back(epoch_);
+    run_->epochs.store(epochs(), std::memory_order_relaxed);
+    if (on_epoch_) on_epoch_(epochs() - 1, epoch_);
+    epoch_ = Epoch{};
+    epoch_.start_ns = out_->last_ns;  // epochs are contiguous
+    // The grid of epochs starts at the first element. A slow element may span several.
+    while (next_epoch_ns_ <= out_->last_ns) next_epoch_ns_ += options_.epoch_ns;
+  }
+
+  void finish(const ElementFeed& feed) {
+    const WaitStats reader = feed.reader_stats();
+    const WaitStats writer = feed.writer_stats();
+    out_->consumer_parks = static_cast<std::int64_t>(reader.parks);
+    out_->feeder_parks = static_cast<std::int64_t>(writer.parks);
+    out_->consumer_cpu_ns = cpu_ns(CLOCK_THREAD_CPUTIME_ID) - consumer_cpu_before_ns_;
+    if (out_->elements == 0) return;
+    out_->starved_ns = reader.waited_ns - starved_before_ns_;
+    out_->blocked_ns = writer.waited_ns - blocked_before_ns_;
+    out_->cpu_ns = cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - process_cpu_ns_;
+  }
+
+  const MeasurementOptions& options_;
+  MeasurementRun* const run_;
+  const OnEpoch& on_epoch_;
+  Measurement* const out_;
+  TransferBuffer buffer_;
+  Epoch epoch_;
+  std::int64_t pass_ = 0;
+  std::int64_t next_epoch_ns_ = kNoDeadline;
+  std::int64_t process_cpu_ns_ = 0;
+  std::int64_t starved_before_ns_ = 0;
+  std::int64_t blocked_before_ns_ = 0;
+  const std::int64_t consumer_cpu_before_ns_ = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+};
+
+}  // namespace
+
+absl::Status measure(OpKernelContext* ctx, tensorflow::data::DatasetBase* dataset,
+                     const FeederOptions& feeder_options,
+                     const MeasurementOptions& options,
+                     const std::shared_ptr<MeasurementRun>& run, const OnEpoch& on_epoch,
+                     Measurement* out) {
+  out->requested_ns = now_ns();
+  std::shared_ptr<Feeder> feeder;
+  TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, feeder_options, &feeder));
+  out->created_ns = now_ns();
+  out->capacity = static_cast<std::int64_t>(feeder->feed().capacity());
+  absl::Status status;
+  bool cancelled = false;
+  {
+    CancellationGuard guard(ctx, [feeder] { feeder->stop(); });
+    if (guard.cancelled()) feeder->stop();
+    run->set_on_stop([feeder] { feeder->stop(); });
+    feeder->feed().set_reader_nap(kConsumerNapNs);
+    status = Consumer(options, run.get(), on_epoch, out).consume(&feeder->feed());
+    run->set_on_stop(nullptr);
+    cancelled = guard.cancelled();
+  }
+  feeder->stop();
+  if (feeder->wait_finished(kFeederGraceNs)) out->feeder_cpu_ns = feeder->cpu_ns();
+  out->stopped = run->stopped();
+  if (cancelled && !out->stopped) {
+    return absl::CancelledError("The measurement of the dataset was cancelled.");
+  }
+  return status;
+}
+
+absl::Status measure_bare(OpKernelContext* ctx, tensorflow::data::DatasetBase* dataset,
+                          bool finalize, std::int64_t warm_up, std::int64_t elements,
+                          Measurement* out) {
+  out->requested_ns = now_ns();
+  std::unique_ptr<DatasetIterator> iterator;
+  TF_RETURN_IF_ERROR(DatasetIterator::create(ctx, dataset, finalize, &iterator));
+  out->created_ns = now_ns();
+  CancellationGuard guard(ctx, [&iterator] { iterator->cancel(); });
+  std::vector<Tensor> components;
+  for (std::int64_t i = -warm_up; i < elements && !out->ended; ++i) {
+    if (i == 0) {
+      out->first_ns = now_ns();
+      out->cpu_ns = -cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+    }
+    TF_RETURN_IF_ERROR(iterator->get_next(&components, &out->ended));
+    if (i >= 0 && !out->ended) ++out->elements;
+  }
+  out->last_ns = now_ns();
+  out->cpu_ns += cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+  return absl::OkStatus();
+}
+
+}  // namespace ipufeed

@@ -1,0 +1,91 @@
+// What a measurement is asked for, what it finds, and how another thread follows it.
+// No TensorFlow in here but its status.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace ipufeed {
+
+// An epoch ends after elements_per_epoch elements if that is set; else with a pass over
+// the dataset if several were asked for; else every epoch_ns after the first element.
+struct MeasurementOptions {
+  std::int64_t epochs = 0;              // stop after as many, 0 for no bound
+  std::int64_t elements_per_epoch = 0;  // 0: see above
+  std::int64_t epoch_ns = 1'000'000'000;
+  std::int64_t seconds_ns = 0;  // stop as long after the first element, 0 for no bound
+  std::int64_t passes = 1;      // over the dataset
+  bool epoch_per_pass = false;
+  bool copy = true;          // each component into a page-aligned buffer
+  bool refuse_empty = false;  // InvalidArgument for a tensor with a dimension of size 0
+  std::int64_t most_stamps = std::int64_t{1} << 25;  // 256 MiB; counting goes on after it
+};
+
+// Times are nanoseconds of the monotonic clock.
+struct Epoch {
+  std::int64_t elements = 0;
+  std::int64_t bytes = 0;
+  std::int64_t samples = 0;  // sum of the leading dimension of the first component
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+};
+
+struct Measurement {
+  std::int64_t requested_ns = 0;  // the iterator was asked for
+  std::int64_t created_ns = 0;    // it was there
+  std::int64_t first_ns = 0;      // the first element was there, 0 if none came
+  std::int64_t last_ns = 0;       // the last one
+  std::int64_t elements = 0;
+  std::int64_t bytes = 0;
+  std::int64_t opaque = 0;  // see Payload
+  std::int64_t copy_ns = 0;
+  std::int64_t starved_ns = 0;  // the consumer waited, from the first element on
+  std::int64_t blocked_ns = 0;  // the feeder waited, likewise
+  std::int64_t consumer_parks = 0;
+  std::int64_t feeder_parks = 0;
+  std::int64_t cpu_ns = 0;           // of the process, from the first element to the last
+  std::int64_t consumer_cpu_ns = 0;  // of that thread, in all
+  std::int64_t feeder_cpu_ns = 0;    // likewise; 0 while it still runs
+  std::int64_t capacity = 0;         // of the feed
+  bool ended = false;                // the dataset came to its end
+  bool stopped = false;              // somebody called MeasurementRun::stop
+  bool same_leading_dimension = true;   // of all components of each element
+  std::vector<Epoch> epochs;
+  std::vector<std::int64_t> stamps;  // when each element was there, the first ones
+  absl::Status failure;              // what the dataset failed with, after `elements`
+};
+
+// A measurement that runs, seen from outside. Any thread.
+class MeasurementRun {
+ public:
+  // Ends the measurement soon, with what it has.
+  void stop();
+
+  // Stored by the consumer only, for a progress bar: relaxed, they order nothing.
+  std::atomic<std::int64_t> elements{0};
+  std::atomic<std::int64_t> bytes{0};
+  std::atomic<std::int64_t> epochs{0};
+  std::atomic<std::int64_t> first_ns{0};
+
+  bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
+
+  // Runs `on_stop` when stop() comes, or now if it has come.
+  void set_on_stop(std::function<void()> on_stop);
+
+ private:
+  std::atomic<bool> stopped_{false};
+  std::mutex mutex_;  // guards on_stop_
+  std::function<void()> on_stop_;
+};
+
+// The classic result: {"epochs": [...]} with the five fields, keys in alphabetical order.
+std::string to_json(const std::vector<Epoch>& epochs);
+
+}  // namespace ipufeed

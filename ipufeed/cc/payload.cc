@@ -1,0 +1,79 @@
+#include "payload.h"
+
+#include <cstring>
+
+#include "tensorflow/core/framework/variant.h"
+#include "tensorflow/core/kernels/ragged_tensor_variant.h"
+
+namespace ipufeed {
+namespace {
+
+using tensorflow::Tensor;
+
+// Calls on_bytes(pointer, size) for each run of bytes in `tensor`, and on_opaque() for
+// each variant that is none of tf.data's own.
+template <class OnBytes, class OnOpaque>
+void visit(const Tensor& tensor, OnBytes&& on_bytes, OnOpaque&& on_opaque) {
+  if (tensor.dtype() == tensorflow::DT_STRING) {
+    const auto strings = tensor.unaligned_flat<tensorflow::tstring>();
+    for (std::int64_t i = 0; i < strings.size(); ++i) {
+      on_bytes(strings(i).data(), strings(i).size());
+    }
+  } else if (tensor.dtype() == tensorflow::DT_VARIANT) {
+    const auto variants = tensor.unaligned_flat<tensorflow::Variant>();
+    for (std::int64_t i = 0; i < variants.size(); ++i) {
+      if (const auto* inner = variants(i).get<Tensor>()) {
+        visit(*inner, on_bytes, on_opaque);
+      } else if (const auto* ragged =
+                     variants(i).get<tensorflow::RaggedTensorVariant>()) {
+        visit(ragged->values(), on_bytes, on_opaque);
+        for (const Tensor& splits : ragged->nested_splits()) {
+          visit(splits, on_bytes, on_opaque);
+        }
+      } else {
+        on_opaque();
+      }
+    }
+  } else if (tensorflow::DataTypeCanUseMemcpy(tensor.dtype())) {
+    const auto bytes = tensor.tensor_data();
+    on_bytes(bytes.data(), bytes.size());
+  } else {
+    on_opaque();
+  }
+}
+
+}  // namespace
+
+void add_payload(const Tensor& tensor, Payload* payload) {
+  visit(
+      tensor,
+      [payload](const char*, std::size_t size) {
+        payload->bytes += static_cast<std::int64_t>(size);
+      },
+      [payload] { ++payload->opaque; });
+}
+
+void TransferBuffer::copy(const Tensor& tensor) {
+  Payload payload;
+  add_payload(tensor, &payload);
+  char* to = reserve(static_cast<std::size_t>(payload.bytes));
+  visit(
+      tensor,
+      [&to](const char* from, std::size_t size) {
+        if (size == 0) return;
+        std::memcpy(to, from, size);
+        to += size;
+      },
+      [] {});
+}
+
+char* TransferBuffer::reserve(std::size_t bytes) {
+  if (bytes > size_) {
+    memory_.reset();  // first, so that the two never stand side by side
+    memory_.reset(static_cast<char*>(::operator new(bytes, kPage)));
+    size_ = bytes;
+  }
+  return memory_.get();
+}
+
+}  // namespace ipufeed

@@ -1,0 +1,39 @@
+// What a tensor weighs, and how to copy it: bytes that a program gets to read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include "tensorflow/core/framework/tensor.h"
+
+namespace ipufeed {
+
+struct Payload {
+  std::int64_t bytes = 0;   // numbers, or the characters of strings
+  std::int64_t opaque = 0;  // variants whose content is not known to be tensors
+};
+
+// Adds up what `tensor` holds. A variant counts as the tensors inside it (that is how
+// tf.data carries ragged and sparse tensors).
+void add_payload(const tensorflow::Tensor& tensor, Payload* payload);
+
+// The place that a transfer to a device would read from: page-aligned, grown as needed.
+class TransferBuffer {
+ public:
+  // Copies all that add_payload() counts.
+  void copy(const tensorflow::Tensor& tensor);
+
+ private:
+  char* reserve(std::size_t bytes);
+
+  struct Free {
+    void operator()(char* memory) const { ::operator delete(memory, kPage); }
+  };
+  static constexpr std::align_val_t kPage{4096};
+  std::unique_ptr<char, Free> memory_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace ipufeed

@@ -1,0 +1,59 @@
+"""Every exception of ipufeed's own.
+
+    IpufeedError
+    ├── NativeLibraryError (ImportError)      the op library cannot be used
+    │   ├── LibraryMissingError               it is not there
+    │   ├── LibraryVersionError               it was built for something else
+    │   ├── LibraryLoadedTwiceError           another copy is in this process
+    │   └── TensorFlowStartedError            TensorFlow ran before it was loaded
+    ├── DatasetFileError                      a dataset file gives no dataset
+    └── MeasurementInterrupted (KeyboardInterrupt)   Ctrl-C, with what was measured
+
+What a dataset itself raises keeps TensorFlow's type (`tf.errors`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class IpufeedError(Exception):
+    """The base of them all."""
+
+
+class NativeLibraryError(IpufeedError, ImportError):
+    """The native library cannot be used; the message says what to do."""
+
+
+class LibraryMissingError(NativeLibraryError):
+    """There is no native library beside the package, nor in an installed one."""
+
+
+class LibraryVersionError(NativeLibraryError):
+    """The native library was built for another TensorFlow, or from other sources."""
+
+
+class LibraryLoadedTwiceError(NativeLibraryError):
+    """Another copy of the native library is in this process already."""
+
+
+class TensorFlowStartedError(NativeLibraryError):
+    """TensorFlow had run an op before ipufeed was imported."""
+
+
+class DatasetFileError(IpufeedError):
+    """A dataset file, or what it was asked for, gives no dataset."""
+
+
+# It is no Exception, so that `except Exception` does not swallow a Ctrl-C.
+class MeasurementInterrupted(KeyboardInterrupt):  # noqa: N818 (it is not an error)
+    """Ctrl-C during a measurement.
+
+    Attributes:
+        result: The `ipufeed.benchmark.Result` of what was measured until then, or None
+            if the dataset had not delivered anything.
+    """
+
+    def __init__(self, result: Any = None) -> None:
+        super().__init__("the measurement was interrupted")
+        self.result = result

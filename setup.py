@@ -1,0 +1,171 @@
+"""How the native library is compiled; what the package is stands in setup.cfg.
+
+One plain shared library, `ipufeed/libipufeed.so`, with TensorFlow ops and a few C entry
+points. It is no Python module: ipufeed/_native.py loads it, once it has read what the
+library was built against and from (c_api.cc keeps that as a text in it).
+
+Environment:
+    CXX: the compiler, default g++.
+    IPUFEED_SANITIZE: `thread` or `address` builds with that sanitizer. Python must then
+        be started with the sanitizer's run-time library preloaded.
+    MAX_JOBS: compilers at a time, default one per CPU; each needs about 1 GB.
+"""
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
+
+SOURCES = Path("ipufeed/cc")
+NEEDS_TENSORFLOW = "2.21"
+
+COMMON = ["-std=c++17", "-fPIC", "-DNDEBUG", "-fvisibility=hidden", "-pthread"]
+WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror=return-type"]
+HARDENING = ["-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
+LINK_HARDENING = ["-Wl,-z,relro,-z,now", "-Wl,-z,noexecstack"]
+SANITIZERS = {"thread": "libtsan.so", "address": "libasan.so"}
+
+
+def fail(message):
+    """Stops the build with a message that pip shows last."""
+    raise CompileError(f"ipufeed: {message}")
+
+
+def find_compiler():
+    command = shlex.split(os.environ.get("CXX") or "g++")
+    if shutil.which(command[0]) is None:
+        fail(
+            f"the C++ compiler `{command[0]}` was not found. Install one (Debian and "
+            "Ubuntu: apt-get install g++) or name yours in the environment variable CXX."
+        )
+    return command
+
+
+def find_tensorflow():
+    """The installed TensorFlow's version, folder, and compile flags."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        import tensorflow as tf
+    except ImportError as error:
+        fail(
+            f"the build needs TensorFlow {NEEDS_TENSORFLOW} and cannot import it "
+            f"({error}). `pip install .` brings it; with --no-build-isolation run "
+            f'`pip install "tensorflow=={NEEDS_TENSORFLOW}.*"` first.'
+        )
+    if not tf.__version__.startswith(NEEDS_TENSORFLOW + "."):
+        fail(
+            f"the build needs TensorFlow {NEEDS_TENSORFLOW}, but {tf.__version__} is "
+            "installed, whose C++ interface is another. Run "
+            f'`pip install "tensorflow=={NEEDS_TENSORFLOW}.*"`.'
+        )
+    include = Path(tf.sysconfig.get_include())
+    header = include / "tensorflow/core/framework/op_kernel.h"
+    if not header.exists():
+        fail(
+            f"TensorFlow {tf.__version__} is installed without its C++ headers ({header} "
+            "is missing). Install the wheel from PyPI: "
+            f'`pip install --force-reinstall "tensorflow=={tf.__version__}"`.'
+        )
+    # As system headers, so that our own code can be compiled with all warnings on.
+    flags = [
+        "-isystem" + flag[2:] if flag.startswith("-I") else flag
+        for flag in tf.sysconfig.get_compile_flags()
+        if not flag.startswith("--std")
+    ]
+    return tf.__version__, Path(tf.sysconfig.get_lib()), flags
+
+
+def find_sanitizer():
+    name = os.environ.get("IPUFEED_SANITIZE", "")
+    if name and name not in SANITIZERS:
+        fail(
+            f"IPUFEED_SANITIZE must be one of {', '.join(SANITIZERS)} or empty, "
+            f"got {name!r}."
+        )
+    return name
+
+
+def fingerprint(folder):
+    """A hash of the native sources; ipufeed/_native.py computes it in the same way."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".cc", ".h"):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.stdout or done.stderr:
+        print(done.stdout + done.stderr, flush=True)
+    if done.returncode != 0:
+        fail(f"this command failed, see above: {shlex.join(command)}")
+
+
+class BuildNative(build_ext):
+    """Compiles and links with the flags that TensorFlow was built with."""
+
+    def get_ext_filename(self, fullname):
+        return os.path.join(*fullname.split(".")) + ".so"
+
+    def build_extension(self, ext):
+        """Compiles each source on its own, a few at a time, and links them."""
+        compiler = find_compiler()
+        version, library_folder, flags = find_tensorflow()
+        sanitizer = find_sanitizer()
+        if sanitizer:
+            # Fortified functions hide memory errors from the sanitizers.
+            flags += ["-O1", "-g", "-fno-omit-frame-pointer", f"-fsanitize={sanitizer}"]
+        else:
+            flags += ["-O2", "-g0", *HARDENING]
+        info = {
+            "tensorflow": version,
+            "sources": fingerprint(SOURCES),
+            "sanitizer": sanitizer,
+            "sanitizer_library": SANITIZERS.get(sanitizer, ""),
+        }
+        # The outer dumps makes a C string literal of the JSON.
+        flags.append(f"-DIPUFEED_BUILD_INFO={json.dumps(json.dumps(info))}")
+        compile_command = [*compiler, *COMMON, *WARNINGS, *flags]
+        objects = Path(self.build_temp) / (sanitizer or "release")
+        objects.mkdir(parents=True, exist_ok=True)
+        jobs = int(os.environ.get("MAX_JOBS") or len(os.sched_getaffinity(0)))
+        with ThreadPoolExecutor(jobs) as pool:
+            outputs = list(
+                pool.map(
+                    lambda source: self.compile_one(compile_command, source, objects),
+                    ext.sources,
+                )
+            )
+        target = Path(self.get_ext_fullpath(ext.name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        link = [*compiler, "-shared", "-pthread", *map(str, outputs), "-o", str(target)]
+        link += [f"-L{library_folder}", "-l:libtensorflow_framework.so.2"]
+        link += ["-l:libtensorflow_cc.so.2", *LINK_HARDENING]
+        link += [f"-fsanitize={sanitizer}"] if sanitizer else ["-Wl,-z,defs", "-s"]
+        run(link)
+
+    def compile_one(self, command, source, folder):
+        output = folder / (Path(source).stem + ".o")
+        run([*command, "-c", source, "-o", str(output)])
+        return output
+
+
+setup(
+    ext_modules=[
+        Extension(
+            "ipufeed.libipufeed",
+            sources=sorted(str(path) for path in SOURCES.glob("*.cc")),
+            depends=sorted(str(path) for path in SOURCES.glob("*.h")),
+        )
+    ],
+    cmdclass={"build_ext": BuildNative},
+)

@@ -1,0 +1,73 @@
+"""What several test files share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Far above any healthy run: only a hang gets there.
+DEADLOCK_S = 60.0
+
+
+def run_op(dataset: Any, **attributes: Any) -> tuple[dict[str, int], dict[str, Any]]:
+    """Runs the measuring op as it is; returns its counters and its other outputs."""
+    import tensorflow as tf
+
+    from ipufeed import _native
+
+    output = _native.load().ipufeed_measure_dataset(
+        dataset._variant_tensor, run=tf.constant(0, tf.int64), **attributes
+    )
+    names = [name.decode() for name in output.names.numpy()]
+    counters = dict(zip(names, output.values.numpy().tolist(), strict=True))
+    return counters, {
+        "epochs": output.epoch_table.numpy(),
+        "stamps": output.stamps.numpy(),
+        "code": int(output.failure_code.numpy()),
+        "message": output.failure_message.numpy().decode(),
+    }
+
+
+def sleeping(seconds_per_element: float) -> Any:
+    """An endless dataset that takes so long for each element, and next to no CPU."""
+    import tensorflow as tf
+    from tensorflow.python.data.experimental.ops import testing
+
+    endless = tf.data.Dataset.range(1).repeat()
+    return endless.apply(testing.sleep(round(seconds_per_element * 1e6)))
+
+
+def run_python(code: str, timeout_s: float = DEADLOCK_S) -> subprocess.CompletedProcess:
+    """Runs code in a fresh interpreter, from the project's root, with a time limit."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        cwd=ROOT,
+        check=False,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+
+
+def threads() -> int:
+    """Threads of this process."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def rss_bytes() -> int:
+    """Memory that this process holds now."""
+    fields = Path("/proc/self/statm").read_text().split()
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def stamps(seconds: list[float]) -> np.ndarray:
+    """Times in seconds as the op gives them."""
+    return np.round(np.asarray(seconds) * 1e9).astype(np.int64)

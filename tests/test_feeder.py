@@ -1,0 +1,362 @@
+"""What the feeder promises: the elements of iter(dataset), once each, or its error."""
+
+import gc
+import threading
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers import DEADLOCK_S, rss_bytes, run_op, run_python, sleeping, threads
+from tensorflow.python.data.experimental.ops import testing
+
+from ipufeed import _native
+
+ALL = {"elements_per_epoch": 10**9, "epochs": 1}  # until the dataset ends
+
+
+def generator_of(count):
+    def generate():
+        for number in range(count):
+            yield np.full([2, 3], number, np.float32)
+
+    return tf.data.Dataset.from_generator(
+        generate, output_signature=tf.TensorSpec([2, 3], tf.float32)
+    )
+
+
+def with_table():
+    keys = tf.constant(["a", "b", "c"])
+    table = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(keys, tf.constant([1, 2, 3])), -1
+    )
+    dataset = tf.data.Dataset.from_tensor_slices(["a", "b", "c", "d"])
+    return dataset.map(table.lookup)
+
+
+def with_variable():
+    variable = tf.Variable(3)
+    dataset = tf.data.Dataset.range(7).map(lambda x: tf.cast(x, tf.int32) + variable)
+    dataset._keep = variable  # as a training script would keep its variables
+    return dataset
+
+
+def interleaved():
+    return tf.data.Dataset.range(4).interleave(
+        lambda x: tf.data.Dataset.from_tensors(x).repeat(5),
+        cycle_length=4,
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+
+
+def with_everything():
+    dataset = tf.data.Dataset.range(40).shuffle(16).cache()
+    dataset = dataset.map(lambda x: (x, {"y": x * 2}), num_parallel_calls=2)
+    return dataset.batch(4).prefetch(2)
+
+
+def ragged():
+    return tf.data.Dataset.range(1, 6).map(
+        lambda n: tf.RaggedTensor.from_row_lengths(tf.range(n), [n])
+    )
+
+
+def sparse():
+    return tf.data.Dataset.range(3).map(
+        lambda n: tf.sparse.SparseTensor([[n]], [1.0], [5])
+    )
+
+
+def python_function():
+    return tf.data.Dataset.range(6).map(
+        lambda x: tf.py_function(lambda v: v + 1, [x], tf.int64)
+    )
+
+
+def add_one(x):
+    return x + 1
+
+
+def double(x):
+    return x * 2
+
+
+DATASETS = {
+    "range": (lambda: tf.data.Dataset.range(10), 10, 80),
+    "table": (with_table, 4, 16),
+    "variable": (with_variable, 7, 28),
+    "interleave": (interleaved, 20, 160),
+    "everything": (with_everything, 10, 640),
+    "generator": (lambda: generator_of(5), 5, 120),
+    "py_function": (python_function, 6, 48),
+    "numpy_function": (
+        lambda: tf.data.Dataset.range(4).map(
+            lambda x: tf.numpy_function(np.square, [x], tf.int64)
+        ),
+        4,
+        32,
+    ),
+    "strings": (lambda: tf.data.Dataset.from_tensor_slices(["ab", "", "cde"]), 3, 5),
+    "ragged": (ragged, 5, 8 * 15 + 5 * 16),
+    "sparse": (sparse, 3, 3 * (8 + 4 + 8)),
+    "filter": (lambda: tf.data.Dataset.range(9).filter(lambda x: x % 2 == 0), 5, 40),
+    "zip": (
+        lambda: tf.data.Dataset.zip(
+            (tf.data.Dataset.range(3), tf.data.Dataset.range(4))
+        ),
+        3,
+        48,
+    ),
+    "bfloat16": (
+        lambda: tf.data.Dataset.from_tensors(tf.zeros([8], tf.bfloat16)),
+        1,
+        16,
+    ),
+    "empty": (lambda: tf.data.Dataset.range(0), 0, 0),
+}
+
+
+@pytest.mark.parametrize("copy", [False, True], ids=["by reference", "copied"])
+@pytest.mark.parametrize("name", DATASETS)
+def test_each_element_is_delivered_once(name, copy):
+    """Every kind of dataset ends after as many elements and bytes as it has."""
+    make, elements, total_bytes = DATASETS[name]
+
+    counters, outputs = run_op(make(), copy=copy, **ALL)
+
+    assert outputs["code"] == 0, outputs["message"]
+    assert counters["ended"] == 1
+    assert (counters["elements"], counters["bytes"]) == (elements, total_bytes)
+    assert outputs["epochs"][:, 0].sum() == elements
+    assert len(outputs["stamps"]) == elements
+    assert (np.diff(outputs["stamps"]) >= 0).all()
+
+
+def test_the_datasets_are_counted_as_iteration_sees_them():
+    """The expected counts above are those of a plain loop, not of our own making."""
+    for name, (make, elements, _) in DATASETS.items():
+        assert sum(1 for _ in make()) == elements, name
+
+
+def test_the_pipeline_is_the_one_that_training_runs():
+    """Rewrites apply, as for iter(): assert_next fails the dataset if they do not."""
+    rewritten = testing.assert_next(["ParallelMapV2", "MapAndBatch", "Prefetch"])
+    dataset = tf.data.Dataset.range(100).apply(rewritten)
+    dataset = dataset.map(add_one).map(double).batch(4).prefetch(1)
+
+    counters, outputs = run_op(dataset, **ALL)
+
+    assert len(list(dataset)) == 25, "the dataset's own check holds under iter()"
+    assert outputs["code"] == 0, outputs["message"]
+    assert counters["elements"] == 25
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Asserted transformation"):
+        run_op(dataset, finalize=False, **ALL)
+
+
+def test_an_error_in_a_function_keeps_type_text_and_element():
+    """Good elements come first, then the error that iter() would have raised."""
+    dataset = tf.data.Dataset.range(10).map(
+        lambda x: tf.py_function(lambda v: 1 // (5 - int(v)), [x], tf.int64)
+    )
+
+    counters, outputs = run_op(dataset, **ALL)
+    with pytest.raises(tf.errors.OpError) as by_iteration:
+        list(dataset)
+
+    assert counters["elements"] == 5
+    assert counters["ended"] == 0
+    assert outputs["code"] == by_iteration.value.error_code
+    assert "ZeroDivisionError: integer division or modulo by zero" in outputs["message"]
+
+
+def test_an_error_in_a_generator_keeps_its_text():
+    """A Python generator's exception arrives with its own words."""
+
+    def generate():
+        yield 1
+        yield 2
+        raise RuntimeError("the disk is on fire")
+
+    dataset = tf.data.Dataset.from_generator(
+        generate, output_signature=tf.TensorSpec([], tf.int32)
+    )
+
+    counters, outputs = run_op(dataset, **ALL)
+
+    assert counters["elements"] == 2
+    assert "RuntimeError: the disk is on fire" in outputs["message"]
+
+
+def test_passes_go_through_the_dataset_again():
+    """Each pass starts at the beginning, and a generator is called anew."""
+    calls = []
+
+    def generate():
+        calls.append(1)
+        yield from range(4)
+
+    dataset = tf.data.Dataset.from_generator(
+        generate, output_signature=tf.TensorSpec([], tf.int32)
+    )
+
+    counters, outputs = run_op(dataset, passes=3, epoch_per_pass=True)
+
+    assert outputs["epochs"][:, 0].tolist() == [4, 4, 4]
+    assert counters["elements"] == 12
+    assert len(calls) == 3
+
+
+def test_epochs_are_contiguous_and_exact():
+    """Epochs share their ends, and hold exactly what was asked for."""
+    dataset = tf.data.Dataset.from_tensors(tf.zeros([4, 4])).repeat()
+
+    counters, outputs = run_op(dataset, epochs=7, elements_per_epoch=13)
+
+    epochs = outputs["epochs"]
+    assert epochs[:, 0].tolist() == [13] * 7
+    assert epochs[:, 1].tolist() == [13 * 64] * 7
+    assert epochs[0, 3] == counters["requested_ns"]
+    assert (epochs[1:, 3] == epochs[:-1, 4]).all()
+
+
+def test_few_huge_elements_do_not_fill_the_memory():
+    """The feed is bounded in bytes: a slow consumer of 64 MB elements holds few."""
+    dataset = tf.data.Dataset.range(40).map(lambda x: tf.zeros([1 << 24]) + 1.0)
+    options = tf.data.Options()
+    options.autotune.enabled = False  # no prefetch of tf.data's own beside ours
+    dataset = dataset.with_options(options)
+    before = rss_bytes()
+    most = 0
+    done = threading.Event()
+
+    def watch():
+        nonlocal most
+        while not done.wait(0.005):
+            most = max(most, rss_bytes())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    counters, _ = run_op(dataset, **ALL)
+    done.set()
+    watcher.join()
+
+    assert counters["elements"] == 40
+    # 256 MiB in the feed, one on either side of it, the copy, and the map's two.
+    assert most - before < (256 + 5 * 64 + 64) << 20
+
+
+def test_a_slow_dataset_costs_hardly_any_cpu():
+    """Waiting for 1 ms per element parks; the bound is far above what it takes."""
+    counters, _ = run_op(sleeping(0.001), seconds_ns=10**9)
+
+    seconds = (counters["last_ns"] - counters["first_ns"]) / 1e9
+    assert counters["elements"] > 300
+    assert counters["cpu_ns"] / 1e9 < 0.25 * seconds
+
+
+def test_start_and_stop_500_times_leaves_nothing_behind():
+    """Threads, feeders and memory are back where they were."""
+    dataset = tf.data.Dataset.range(100).shuffle(10).map(lambda x: x + 1).prefetch(2)
+    for _ in range(30):  # pools and arenas reach their size
+        run_op(dataset, epochs=1, elements_per_epoch=3)
+    gc.collect()
+    threads_before, rss_before = threads(), rss_bytes()
+
+    for _ in range(500):
+        counters, _ = run_op(dataset, epochs=1, elements_per_epoch=3)
+        assert counters["elements"] == 3
+    gc.collect()
+
+    assert _native.entry().ipufeed_live_feeders() == 0
+    assert threads() <= threads_before + 2  # TensorFlow's own may come and go
+    assert rss_bytes() - rss_before < 32 << 20
+
+
+def test_cancelling_the_step_stops_a_blocked_measurement():
+    """A cancelled function call returns with Cancelled, long before the next element."""
+    from tensorflow.python.eager import cancellation
+
+    dataset = sleeping(100.0)
+    manager = cancellation.CancellationManager()
+    ops = _native.load()
+    function = tf.function(
+        lambda: ops.ipufeed_measure_dataset(
+            dataset._variant_tensor, run=tf.constant(0, tf.int64), seconds_ns=10**9
+        )
+    ).get_concrete_function()
+    cancellable = manager.get_cancelable_function(function)
+    timer = threading.Timer(0.3, manager.start_cancel)
+    start = time.monotonic()
+
+    timer.start()
+    with pytest.raises(tf.errors.CancelledError):
+        cancellable()
+
+    assert time.monotonic() - start < DEADLOCK_S
+    timer.join()
+
+
+def test_closing_a_session_stops_a_blocked_measurement():
+    """Session.close while Python code holds an element neither hangs nor crashes."""
+    done = run_python(
+        """
+import threading, time
+import ipufeed
+from ipufeed import _native
+import tensorflow as tf
+tf.compat.v1.disable_eager_execution()
+started = threading.Event()
+def slow(x):
+    started.set()
+    time.sleep(1.0)
+    return x
+with tf.Graph().as_default() as graph:
+    dataset = tf.data.Dataset.range(100).map(
+        lambda x: tf.py_function(slow, [x], tf.int64))
+    op = _native.load().ipufeed_measure_dataset(
+        dataset._variant_tensor, run=tf.constant(0, tf.int64), seconds_ns=10**11)
+session = tf.compat.v1.Session(graph=graph)
+outcome = []
+def run():
+    try:
+        outcome.append(session.run(list(op)))
+    except tf.errors.OpError as error:
+        outcome.append(type(error).__name__)
+thread = threading.Thread(target=run)
+thread.start()
+assert started.wait(30)
+session.close()
+thread.join(20)
+assert not thread.is_alive()
+del session
+print(outcome)
+"""
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "['CancelledError']"
+
+
+def test_the_interpreter_exits_while_a_dataset_is_asleep():
+    """An exit in the middle of a measurement is an exit, with code 0."""
+    done = run_python(
+        """
+import threading, time
+import ipufeed
+from ipufeed import _native
+import tensorflow as tf
+started = threading.Event()
+def slow(x):
+    started.set()
+    time.sleep(3.0)
+    return x
+dataset = tf.data.Dataset.range(100).map(lambda x: tf.py_function(slow, [x], tf.int64))
+thread = threading.Thread(daemon=True, target=lambda: _native.load().ipufeed_measure_dataset(
+    dataset._variant_tensor, run=tf.constant(0, tf.int64), seconds_ns=10**11))
+thread.start()
+assert started.wait(30)
+print("leaving", flush=True)
+"""
+    )
+
+    assert (done.returncode, done.stdout) == (0, "leaving\n"), done.stderr
