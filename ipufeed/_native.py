@@ -60,6 +60,11 @@ def load() -> Any:
     return ops
 
 
+def is_loaded() -> bool:
+    """Whether load() has succeeded in this process."""
+    return load.cache_info().currsize > 0
+
+
 @functools.cache
 def entry() -> ctypes.CDLL:
     """The C entry points of the loaded library (ipufeed/cc/c_api.cc documents them)."""
@@ -98,12 +103,11 @@ def find_library() -> Path:
                 f"ipufeed's native library is not built: {path} does not exist. {REBUILD}"
             )
         path = installed
-    sources = here / "cc"
-    if sources.is_dir():
-        if build_info(path)["sources"] != fingerprint(sources):
-            raise LibraryVersionError(
-                f"{path} was built from other sources than {sources} holds. {REBUILD}"
-            )
+    sources = here / "cc"  # not in a wheel
+    if sources.is_dir() and build_info(path)["sources"] != fingerprint(sources):
+        raise LibraryVersionError(
+            f"{path} was built from other sources than {sources} holds. {REBUILD}"
+        )
     return path
 
 
@@ -125,7 +129,10 @@ def build_info(path: Path) -> dict[str, str]:
     Read from the file, not by loading it: a library that was built against another
     TensorFlow cannot be loaded, and the loader's own words would not say why.
     """
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as text:
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as text,
+    ):
         start = text.find(BUILD_INFO)
         end = text.find(b"\0", start)
         if start < 0 or end < 0:

@@ -46,7 +46,7 @@ class DatasetFileError(IpufeedError):
 
 
 # It is no Exception, so that `except Exception` does not swallow a Ctrl-C.
-class MeasurementInterrupted(KeyboardInterrupt):  # noqa: N818 (it is not an error)
+class MeasurementInterrupted(KeyboardInterrupt):
     """Ctrl-C during a measurement.
 
     Attributes:

@@ -44,16 +44,16 @@ def sleeping(seconds_per_element: float) -> Any:
     return endless.apply(testing.sleep(round(seconds_per_element * 1e6)))
 
 
-def run_python(code: str, timeout_s: float = DEADLOCK_S) -> subprocess.CompletedProcess:
+def run_python(code: str, log_level: str = "3") -> subprocess.CompletedProcess:
     """Runs code in a fresh interpreter, from the project's root, with a time limit."""
     return subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        timeout=timeout_s,
+        timeout=DEADLOCK_S,
         cwd=ROOT,
         check=False,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": log_level},
     )
 
 

@@ -351,9 +351,9 @@ def slow(x):
     time.sleep(3.0)
     return x
 dataset = tf.data.Dataset.range(100).map(lambda x: tf.py_function(slow, [x], tf.int64))
-thread = threading.Thread(daemon=True, target=lambda: _native.load().ipufeed_measure_dataset(
-    dataset._variant_tensor, run=tf.constant(0, tf.int64), seconds_ns=10**11))
-thread.start()
+run = lambda: _native.load().ipufeed_measure_dataset(
+    dataset._variant_tensor, run=tf.constant(0, tf.int64), seconds_ns=10**11)
+threading.Thread(target=run, daemon=True).start()
 assert started.wait(30)
 print("leaving", flush=True)
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import tempfile
@@ -17,6 +18,8 @@ from ipufeed.benchmark.settings import Settings
 from ipufeed.errors import DatasetFileError, MeasurementInterrupted, NativeLibraryError
 
 OK, BAD_INPUT, NOTHING_MEASURED, INTERRUPTED = 0, 2, 4, 130
+# For a feeder that is in the middle of an element when the measurement is over.
+FEEDER_GRACE_NS = 2_000_000_000
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -48,7 +51,7 @@ def run(options: Namespace, settings: Settings, stdout: int) -> int:
         return error.code
     import tensorflow as tf
 
-    from ipufeed.benchmark.measure import measure
+    from ipufeed.benchmark.measurement import measure
     from ipufeed.benchmark.progress import ProgressBar
 
     code = OK
@@ -64,7 +67,9 @@ def run(options: Namespace, settings: Settings, stdout: int) -> int:
         complain(str(error))
         return BAD_INPUT
     except tf.errors.OpError as error:
-        complain(f"the dataset cannot be started: {type(error).__name__}: {error.message}")
+        complain(
+            f"the dataset cannot be started: {type(error).__name__}: {error.message}"
+        )
         return BAD_INPUT
     if code == OK and result.error is not None:
         code = BAD_INPUT
@@ -86,7 +91,9 @@ def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int
     if not options.quiet:
         print(summarize(result), file=sys.stderr, flush=True)
     elif result.error is not None:
-        complain(f"the dataset failed: {result.error['type']}: {result.error['message']}")
+        complain(
+            f"the dataset failed: {result.error['type']}: {result.error['message']}"
+        )
     try:
         with os.fdopen(stdout, "w", encoding="utf-8") as file:
             file.write(result.to_json() + "\n")
@@ -102,9 +109,9 @@ def load_dataset(options: Namespace) -> tuple[Any, str]:
     """The dataset that was asked for, and what to call it."""
     from ipufeed.benchmark import script
 
-    values = script.parse_assignments(options.assignments)
+    texts = script.parse_assignments(options.assignments)
     if options.target is None:
-        return load_builtin(values, options.quiet)
+        return load_builtin(texts, options.quiet)
     path, name = script.split_target(options.target)
     if not path.is_file():
         raise DatasetFileError(
@@ -114,7 +121,7 @@ def load_dataset(options: Namespace) -> tuple[Any, str]:
     load_native()
     try:
         module = script.run_file(path)
-        dataset, found = script.find_dataset(module, name, values, str(path))
+        dataset, found = script.find_dataset(module, name, texts, str(path))
     except (DatasetFileError, KeyboardInterrupt):
         raise
     except BaseException as error:
@@ -122,7 +129,7 @@ def load_dataset(options: Namespace) -> tuple[Any, str]:
     return dataset, f"{path.name}:{found}"
 
 
-def load_builtin(values: dict[str, Any], quiet: bool) -> tuple[Any, str]:
+def load_builtin(texts: dict[str, str], quiet: bool) -> tuple[Any, str]:
     """The built-in pipeline, which takes --set like any factory."""
     from ipufeed.benchmark import builtin, script
 
@@ -131,7 +138,7 @@ def load_builtin(values: dict[str, Any], quiet: bool) -> tuple[Any, str]:
         print("no file given: measuring the built-in JPEG pipeline", file=sys.stderr)
     try:
         dataset = script.call_factory(
-            builtin.make_dataset, "make_dataset", values, "the built-in pipeline"
+            builtin.make_dataset, "make_dataset", texts, "the built-in pipeline"
         )
     except (TypeError, ValueError) as error:
         raise DatasetFileError(str(error)) from error
@@ -199,9 +206,7 @@ class ScriptError(Exception):
         )
 
 
-def own_frames(
-    frames: TracebackType | None, path: str
-) -> TracebackType | None:
+def own_frames(frames: TracebackType | None, path: str) -> TracebackType | None:
     """The traceback from the first frame in the file on; None if none is in it."""
     while frames is not None and frames.tb_frame.f_code.co_filename != path:
         frames = frames.tb_next
@@ -238,17 +243,17 @@ def leave(code: int) -> NoReturn:
     """Ends the process, without waiting for Python code that runs inside a dataset.
 
     After Ctrl-C the dataset's function may still be asleep. An ordinary exit would take
-    the interpreter down under it; nothing is left to do that would need one.
+    the interpreter down under it, so that everything but that is done here: what the
+    dataset file has registered with atexit, and the flushing.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
     if "tensorflow" in sys.modules:
         from ipufeed import _native
 
-        if _native.load.cache_info().currsize and _native.entry().ipufeed_stop_all(0):
-            from ipufeed.benchmark import builtin
-
-            builtin.remove_files()
+        grace_ns = 0 if code == INTERRUPTED else FEEDER_GRACE_NS
+        if _native.is_loaded() and _native.entry().ipufeed_stop_all(grace_ns):
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            sys.stderr.flush()
             os._exit(code)
     sys.exit(code)
 

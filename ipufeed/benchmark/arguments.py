@@ -54,15 +54,23 @@ def build_parser() -> argparse.ArgumentParser:
         dest="assignments",
         help="an argument for the function, as a Python literal or text; may be repeated",
     )
-    amount = parser.add_argument_group("how much (default: 10 s after the first element)")
+    amount = parser.add_argument_group(
+        "how much (default: 10 s after the first element)"
+    )
     amount.add_argument(
-        "--epochs", type=int, metavar="N", help="stop after N epochs (of about a second)"
+        "--epochs",
+        type=int,
+        metavar="N",
+        help="stop after N epochs (of about a second)",
     )
     amount.add_argument(
         "--elements", type=int, metavar="M", help="an epoch is M elements"
     )
     amount.add_argument(
-        "--seconds", type=float, metavar="S", help="stop S seconds after the first element"
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="stop S seconds after the first element",
     )
     amount.add_argument(
         "--passes", type=int, metavar="N", help="go N times through a finite dataset"

@@ -118,6 +118,8 @@ def make_image(random: np.random.Generator) -> Any:
     for _ in range(12):
         top, left = random.integers(0, HEIGHT - 20), random.integers(0, WIDTH - 20)
         height, width = random.integers(10, 80, size=2)
-        image[top : top + height, left : left + width] += random.uniform(-90, 90, size=3)
+        image[top : top + height, left : left + width] += random.uniform(
+            -90, 90, size=3
+        )
     image += random.normal(0, 6, size=image.shape)
     return np.clip(image, 0, 255).astype(np.uint8)

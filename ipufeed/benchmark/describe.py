@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-# Of tf.data's own classes: those that put several samples into an element, and those
-# after which an element is something else than what was batched before.
-_BATCHES = ("BatchDataset", "RaggedBatch", "SparseBatch")
+# Of tf.data's own classes, those after which an element is something else than what was
+# batched before.
 _ENDS = ("Unbatch", "FlatMap", "Interleave", "Window", "Generator", "Scan", "GroupBy")
 
 
@@ -39,18 +38,19 @@ def sample_rule(dataset: Any, items_per_element: float | None) -> SampleRule:
 
 
 def find_batch(dataset: Any) -> str | None:
-    """The class of the batching step that shapes the elements, or None."""
-    current = dataset
-    while True:
-        name = type(current).__name__.strip("_")
-        if any(part in name for part in _BATCHES):
-            return name
-        if any(part in name for part in _ENDS):
-            return None
-        inputs = current._inputs() if hasattr(current, "_inputs") else []
-        if len(inputs) != 1:  # a source, or a merge of several
-            return None
-        current = inputs[0]
+    """The class of the batching step that shapes the elements, or None.
+
+    Where several datasets come together, all of them must batch.
+    """
+    name = type(dataset).__name__.strip("_")
+    if name == "DatasetV1Adapter":  # its inputs are not those of what it wraps
+        return find_batch(dataset._dataset)
+    if any(part in name for part in _ENDS):
+        return None
+    if "batch" in name.lower():
+        return name
+    found = [find_batch(source) for source in dataset._inputs()]
+    return found[0] if found and all(found) else None
 
 
 def element_spec(spec: Any) -> Any:

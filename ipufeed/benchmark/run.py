@@ -152,7 +152,9 @@ def call_op(dataset: Any, attributes: dict[str, Any], number: int) -> RawMeasure
     names, numbers, epochs, stamps, code, message = values
     failure = None
     if code != 0:
-        kind = tf.errors.exception_type_from_error_code(int(code))
+        from tensorflow.python.framework import errors_impl
+
+        kind = errors_impl.exception_type_from_error_code(int(code))
         failure = kind(None, None, message.decode(errors="replace"))
     counters = {
         name.decode(): int(value) for name, value in zip(names, numbers, strict=True)

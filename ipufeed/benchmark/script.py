@@ -42,13 +42,15 @@ def split_target(target: str) -> tuple[Path, str | None]:
     return Path(target), None
 
 
-def parse_assignments(assignments: list[str]) -> dict[str, Any]:
-    """`["batch_size=64", "path=data"]` -> values; Python literals, else text.
+def parse_assignments(assignments: list[str]) -> dict[str, str]:
+    """`["batch_size=64", "path=data"]` -> the texts by name.
+
+    What they mean is up to the parameter that they are for: see `value_for`.
 
     Raises:
         DatasetFileError: One is not of the form NAME=VALUE, or a name comes twice.
     """
-    values: dict[str, Any] = {}
+    texts: dict[str, str] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals or not name.isidentifier():
@@ -56,13 +58,26 @@ def parse_assignments(assignments: list[str]) -> dict[str, Any]:
                 f"--set must be NAME=VALUE, got {assignment!r}: for example "
                 "--set batch_size=64."
             )
-        if name in values:
+        if name in texts:
             raise DatasetFileError(f"--set {name} is given twice.")
-        try:
-            values[name] = ast.literal_eval(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            values[name] = text
-    return values
+        texts[name] = text
+    return texts
+
+
+def value_for(text: str, parameter: inspect.Parameter | None) -> Any:
+    """The value of a text: a Python literal, else the text itself.
+
+    For a parameter that is annotated as text, or defaults to one, it stays as it was
+    typed: a file called 007 is not looked for under 7.
+    """
+    if parameter is not None and (
+        parameter.annotation in (str, "str") or isinstance(parameter.default, str)
+    ):
+        return text
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
 
 
 def run_file(path: Path) -> types.ModuleType:
@@ -93,18 +108,18 @@ def run_file(path: Path) -> types.ModuleType:
 
 
 def find_dataset(
-    module: types.ModuleType, name: str | None, values: dict[str, Any], file: str
+    module: types.ModuleType, name: str | None, texts: dict[str, str], file: str
 ) -> tuple[Any, str]:
     """The dataset of a module that has run, and what to call it.
 
     Args:
         module: From run_file.
         name: The dataset or factory that was asked for, or None.
-        values: Arguments for a factory.
+        texts: Arguments for a factory, from parse_assignments.
         file: How to call the file in messages.
 
     Raises:
-        DatasetFileError: There is none, there are several, or `values` do not fit.
+        DatasetFileError: There is none, there are several, or `texts` do not fit.
     """
     import tensorflow as tf
 
@@ -118,16 +133,16 @@ def find_dataset(
         key: value for key, value in found.items() if is_factory(key, value, module)
     }
     if name is None:
-        name = choose(datasets, factories, bool(values), file)
+        name = choose(datasets, factories, bool(texts), file)
     elif name not in found:
         known = ", ".join([*datasets, *(f"{key}()" for key in factories)]) or "nothing"
         raise DatasetFileError(f"{file} defines no `{name}`. Found: {known}.")
     chosen = found[name]
     if isinstance(chosen, tf.data.Dataset):
-        if values:
+        if texts:
             raise DatasetFileError(
                 f"--set needs a factory to give the values to, and `{name}` in {file} is "
-                f"a dataset. Define `def make_dataset({', '.join(values)}): ...`."
+                f"a dataset. Define `def make_dataset({', '.join(texts)}): ...`."
             )
         return chosen, name
     if not callable(chosen) or isinstance(chosen, type):
@@ -135,7 +150,7 @@ def find_dataset(
             f"`{name}` in {file} must be a tf.data.Dataset or a function that returns "
             f"one, got {type(chosen).__name__}."
         )
-    return call_factory(chosen, name, values, file), name
+    return call_factory(chosen, name, texts, file), name
 
 
 def is_factory(name: str, value: Any, module: types.ModuleType) -> bool:
@@ -156,7 +171,7 @@ def choose(
     for pool in pools:
         if "dataset" in pool:
             return "dataset"
-        if len(pool) == 1:
+        if len({id(value) for value in pool.values()}) == 1:  # `train = best = ...`
             return next(iter(pool))
         if len(pool) > 1:
             shown = ", ".join(sorted(pool))
@@ -171,7 +186,7 @@ def choose(
 
 
 def call_factory(
-    factory: Callable[..., Any], name: str, values: dict[str, Any], file: str
+    factory: Callable[..., Any], name: str, texts: dict[str, str], file: str
 ) -> Any:
     """Calls it with the values that were set, once they are known to fit."""
     import tensorflow as tf
@@ -187,7 +202,7 @@ def call_factory(
         if parameter.kind
         not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     }
-    unknown = [key for key in values if key not in named]
+    unknown = [key for key in texts if key not in named]
     if unknown and not takes_any:
         takes = ", ".join(named) or "no arguments"
         raise DatasetFileError(
@@ -196,7 +211,7 @@ def call_factory(
     missing = [
         key
         for key, parameter in named.items()
-        if parameter.default is inspect.Parameter.empty and key not in values
+        if parameter.default is inspect.Parameter.empty and key not in texts
     ]
     if missing:
         sets = " ".join(f"--set {key}=VALUE" for key in missing)
@@ -204,29 +219,16 @@ def call_factory(
             f"{name}() in {file} needs {', '.join(f'`{key}`' for key in missing)}. "
             f"Give {sets}."
         )
+    given = {key: value_for(text, named.get(key)) for key, text in texts.items()}
     positional = [
-        values[key]
+        given.pop(key, parameter.default)
         for key, parameter in named.items()
-        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY and key in values
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY
     ]
-    keywords = {
-        key: as_annotated(value, named[key]) if key in named else value
-        for key, value in values.items()
-        if key not in named
-        or named[key].kind is not inspect.Parameter.POSITIONAL_ONLY
-    }
-    dataset = factory(*positional, **keywords)
+    dataset = factory(*positional, **given)
     if not isinstance(dataset, tf.data.Dataset):
         raise DatasetFileError(
             f"{name}() in {file} must return a tf.data.Dataset, got "
             f"{type(dataset).__name__}."
         )
     return dataset
-
-
-def as_annotated(value: Any, parameter: inspect.Parameter) -> Any:
-    """Text for a parameter that is annotated, or defaults, as text: `--set split=1`."""
-    wants_text = parameter.annotation in (str, "str") or isinstance(
-        parameter.default, str
-    )
-    return str(value) if wants_text and isinstance(value, (int, float)) else value

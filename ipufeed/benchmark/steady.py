@@ -100,9 +100,8 @@ def find_steady(stamps: Stamps, ended: bool) -> Steady | None:
             LeftOut("fill", float(seconds[:head].sum()), first - int(edges[0]), why)
         )
     if tail:
-        why = (
-            "the dataset had ended and its buffers emptied: the rate was "
-            + compare(counts, seconds, slice(stop, None), slice(head, stop))
+        why = "the dataset had ended and its buffers emptied: the rate was " + compare(
+            counts, seconds, slice(stop, None), slice(head, stop)
         )
         left_out.append(
             LeftOut("drain", float(seconds[stop:].sum()), int(edges[-1]) - last, why)

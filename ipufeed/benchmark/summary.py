@@ -33,7 +33,10 @@ def summarize(result: Result) -> str:
         lines += [
             f"error: the dataset failed at element {result.error['element']} (from 0) "
             f"with {result.error['type']}:",
-            *("  " + printable(line) for line in str(result.error["message"]).splitlines()),
+            *(
+                "  " + printable(line)
+                for line in str(result.error["message"]).splitlines()
+            ),
         ]
     return "\n".join(lines)
 

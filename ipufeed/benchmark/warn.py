@@ -43,9 +43,7 @@ def warnings(facts: Facts) -> list[dict[str, str]]:
             unstamped,
         )
     ]
-    return [
-        {"code": code, "message": message} for code, message in filter(None, found)
-    ]
+    return [{"code": code, "message": message} for code, message in filter(None, found)]
 
 
 Warning_ = tuple[str, str] | None

@@ -158,7 +158,8 @@ class MeasureDatasetOp : public MeasuringOp {
     TF_RETURN_IF_ERROR(set_numbers(ctx, 1, values, TensorShape({rows})));
     std::vector<std::int64_t> epochs;
     for (const Epoch& e : m.epochs) {
-      epochs.insert(epochs.end(), {e.elements, e.bytes, e.samples, e.start_ns, e.end_ns});
+      epochs.insert(epochs.end(),
+                    {e.elements, e.bytes, e.samples, e.start_ns, e.end_ns});
     }
     const auto epoch_rows = static_cast<std::int64_t>(m.epochs.size());
     TF_RETURN_IF_ERROR(set_numbers(ctx, 2, epochs, TensorShape({epoch_rows, 5})));
@@ -212,9 +213,9 @@ class DatasetBenchmarkOp : public MeasuringOp {
   absl::Status run(OpKernelContext* ctx, DatasetBase* dataset) override {
     Measurement m;
     const auto on_epoch = [this](std::int64_t number, const Epoch& epoch) {
-      const double seconds =
-          static_cast<double>(std::max<std::int64_t>(1, epoch.end_ns - epoch.start_ns)) /
-          1e9;
+      const double seconds = static_cast<double>(std::max<std::int64_t>(
+                                 1, epoch.end_ns - epoch.start_ns)) /
+                             1e9;
       LOG(INFO) << "Dataset iterator completed epoch " << number << ".";
       if (!print_stats_) return;
       LOG(INFO) << "Processed: " << static_cast<double>(epoch.elements) / seconds

@@ -47,8 +47,8 @@ std::shared_ptr<MeasurementRun> run_of(std::int64_t number) {
 
 // What the library was built against and from. _native.py looks for the marker in the
 // file: it has to know before it loads the library, and a wrong one cannot be loaded.
-extern "C" __attribute__((visibility("default"), used)) const char
-    ipufeed_build_info[] = "ipufeed-build-info:" IPUFEED_BUILD_INFO;
+extern "C" __attribute__((visibility("default"), used))
+const char ipufeed_build_info[] = "ipufeed-build-info:" IPUFEED_BUILD_INFO;
 
 // A new measurement's number, at least 1.
 IPUFEED_API std::int64_t ipufeed_run_new() {

@@ -8,9 +8,10 @@
 
 namespace ipufeed {
 
-// CPUs in the affinity mask of the calling thread, cut by the quota of the control group
-// (version 2's cpu.max at the usual mount point; absent or "max" means no quota). A quota
-// of 1.5 CPUs counts as 1: the second one is not there when it is needed. At least 1.
+// CPUs in the affinity mask of the calling thread, cut by the quota of the control
+// group (version 2's cpu.max at the usual mount point; absent or "max" means no quota).
+// A quota of 1.5 CPUs counts as 1: the second one is not there when it is needed. At
+// least 1.
 inline int usable_cpus() {
   int cpus = 1;
   cpu_set_t mask;

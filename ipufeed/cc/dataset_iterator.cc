@@ -30,8 +30,9 @@ absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
   }
   std::unique_ptr<DatasetIterator> self(new DatasetIterator);
   Device* device = runtime->device();
-  // A device manager of our own over the op's device. With the session's, ~FunctionHandle-
-  // Cache would look the device up in a manager that Session.close has already destroyed.
+  // A device manager of our own over the op's device. With the session's,
+  // ~FunctionHandle- Cache would look the device up in a manager that Session.close has
+  // already destroyed.
   self->devices_ = std::make_unique<StaticDeviceMgr>(
       RenamedDevice::NewRenamedDevice(device->name(), device, /*owns_underlying=*/false,
                                       /*isolate_session_state=*/false));
@@ -44,8 +45,8 @@ absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
   self->handles_ = std::make_unique<FunctionHandleCache>(own_runtime);
   self->threads_ = std::make_unique<tensorflow::data::UnboundedThreadPool>(
       Env::Default(), "ipufeed_dataset");
-  // As many threads as the pool that training would iterate in, so that AUTOTUNE has the
-  // same budget; but our own, since the op's may be the one that waits for us.
+  // As many threads as the pool that training would iterate in, so that AUTOTUNE has
+  // the same budget; but our own, since the op's may be the one that waits for us.
   const int runner_threads =
       tensorflow::data::GetRunnerThreadpoolSizeFromOpKernelContext(ctx);
   self->runner_ = std::make_unique<tensorflow::thread::ThreadPool>(
@@ -90,7 +91,8 @@ absl::Status DatasetIterator::get_next(std::vector<tensorflow::Tensor>* componen
 absl::Status DatasetIterator::restart() {
   iterator_.reset();
   DatasetBase* source = finalized_ ? finalized_.get() : dataset_.get();
-  return source->MakeIterator(context_.get(), /*parent=*/nullptr, "Iterator", &iterator_);
+  return source->MakeIterator(context_.get(), /*parent=*/nullptr, "Iterator",
+                              &iterator_);
 }
 
 }  // namespace ipufeed

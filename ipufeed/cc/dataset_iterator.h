@@ -16,17 +16,18 @@
 
 namespace ipufeed {
 
-// Iterates a tf.data dataset as `iter(dataset)` does: graph rewrites, options, AUTOTUNE.
+// Iterates a tf.data dataset as `iter(dataset)` does: graph rewrites, options,
+// AUTOTUNE.
 //
 // It keeps nothing of the op's step: it has a function runtime, a device manager and
-// thread pools of its own, and so may outlive the op. It may not outlive the op's device,
-// whose memory allocator and resources it uses: feeder.h sees to that.
+// thread pools of its own, and so may outlive the op. It may not outlive the op's
+// device, whose memory allocator and resources it uses: feeder.h sees to that.
 //
 // Threads: create, get_next and restart on one thread at a time; cancel on any.
 class DatasetIterator {
  public:
-  // finalize=false leaves out rewrites, options and AUTOTUNE, as the original system did:
-  // a diagnostic, since its rates are not those of training.
+  // finalize=false leaves out rewrites, options and AUTOTUNE, as the original system
+  // did: a diagnostic, since its rates are not those of training.
   static absl::Status create(tensorflow::OpKernelContext* ctx,
                              tensorflow::data::DatasetBase* dataset, bool finalize,
                              std::unique_ptr<DatasetIterator>* out);

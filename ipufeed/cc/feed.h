@@ -3,11 +3,11 @@
 //   writer --push()--> [ ring ] --pop()--> reader        anyone: cancel()
 //
 // One terminal state, set once: open -> ended | failed | cancelled. Elements inside are
-// still delivered after ended and failed; after cancelled they are not, and undelivered()
-// counts them. Every wait of either side sees the deadline and the end.
+// still delivered after ended and failed; after cancelled they are not, and
+// undelivered() counts them. Every wait of either side sees the deadline and the end.
 //
-// `Error` is what the writer leaves behind when it fails (absl::Status in the product, a
-// string in the tests): the feed carries it over and does not look inside.
+// `Error` is what the writer leaves behind when it fails (absl::Status in the product,
+// a string in the tests): the feed carries it over and does not look inside.
 #pragma once
 
 #include <atomic>
@@ -24,13 +24,20 @@ namespace ipufeed {
 enum class FeedState : std::uint32_t { kOpen, kEnded, kFailed, kCancelled };
 
 // What became of one push() or pop(). kDone: the element is in, or out.
-enum class FeedOutcome : std::uint32_t { kDone, kEnded, kFailed, kCancelled, kTimedOut };
+enum class FeedOutcome : std::uint32_t {
+  kDone,
+  kEnded,
+  kFailed,
+  kCancelled,
+  kTimedOut
+};
 
 template <class T, class Error>
 class Feed {
  public:
   // capacity: see SpscRing. spin_ns: see WaitPoint. Throws std::invalid_argument.
-  explicit Feed(std::size_t capacity, std::uint64_t start = 0) : ring_(capacity, start) {}
+  explicit Feed(std::size_t capacity, std::uint64_t start = 0)
+      : ring_(capacity, start) {}
   Feed(std::size_t capacity, std::uint64_t start, std::int64_t spin_ns)
       : ring_(capacity, start), reader_(spin_ns), writer_(spin_ns) {}
 
@@ -38,8 +45,8 @@ class Feed {
 
   // ---- Writer thread only ----
 
-  // Moves `element` in; unless the outcome is kDone the caller still owns it. Waits while
-  // the feed is full. kEnded and kFailed: the writer itself has ended the feed.
+  // Moves `element` in; unless the outcome is kDone the caller still owns it. Waits
+  // while the feed is full. kEnded and kFailed: the writer itself has ended the feed.
   FeedOutcome push(T&& element, std::int64_t deadline_ns = kNoDeadline) {
     if (state() != FeedState::kOpen) return outcome();
     if (!ring_.try_push(std::move(element))) {
@@ -84,8 +91,8 @@ class Feed {
       if (!ring_.try_pop(element)) {
         if (ring_.drained()) return outcome();
         if (!woken) return FeedOutcome::kTimedOut;
-        // Closed, and between the look into the ring and the look at the end came the
-        // last element.
+        // Woken by closed(), which is a relaxed look; the acquiring one in drained()
+        // has brought the last element into sight.
         ring_.try_pop(element);
       }
     }
@@ -95,8 +102,8 @@ class Feed {
     return FeedOutcome::kDone;
   }
 
-  // Lets pop() wait up to nap_ns longer than it must while elements come fast, so that the
-  // writer need not wake the reader for each. See wait.h.
+  // Lets pop() wait up to nap_ns longer than it must while elements come fast, so that
+  // the writer need not wake the reader for each. See wait.h.
   void set_reader_nap(std::int64_t nap_ns) noexcept { reader_.set_nap(nap_ns); }
 
   // What the writer failed with; valid once pop() has said kFailed.
@@ -111,11 +118,12 @@ class Feed {
     writer_.notify();
   }
 
-  // Relaxed: the state alone carries no data. Who parks sees it through the exchanges of
-  // wait.h; what goes with ended and failed is read behind drained().
+  // Relaxed: the state alone carries no data. Who parks sees it through the exchanges
+  // of wait.h; what goes with ended and failed is read behind drained().
   FeedState state() const noexcept { return state_.load(std::memory_order_relaxed); }
 
-  // Elements inside: after kCancelled those that nobody gets, once both sides are quiet.
+  // Elements inside: after kCancelled those that nobody gets, once both sides are
+  // quiet.
   std::size_t undelivered() const noexcept { return ring_.size(); }
 
   WaitStats reader_stats() const noexcept { return reader_.stats(); }
@@ -143,8 +151,10 @@ class Feed {
   alignas(kCacheLine) std::atomic<FeedState> state_{FeedState::kOpen};
 };
 
-static_assert(static_cast<int>(FeedState::kEnded) == static_cast<int>(FeedOutcome::kEnded));
-static_assert(static_cast<int>(FeedState::kFailed) == static_cast<int>(FeedOutcome::kFailed));
+static_assert(static_cast<int>(FeedState::kEnded) ==
+              static_cast<int>(FeedOutcome::kEnded));
+static_assert(static_cast<int>(FeedState::kFailed) ==
+              static_cast<int>(FeedOutcome::kFailed));
 static_assert(static_cast<int>(FeedState::kCancelled) ==
               static_cast<int>(FeedOutcome::kCancelled));
 

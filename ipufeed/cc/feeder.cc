@@ -49,12 +49,17 @@ class DeviceFeeders : public tensorflow::ResourceBase {
   }
 
   void add(std::shared_ptr<Feeder> feeder) {
+    forget_finished();
     std::lock_guard<std::mutex> lock(mutex_);
-    // Those that finished since the last start need no keeper any more.
+    feeders_.push_back(std::move(feeder));
+  }
+
+  // Who has finished needs no keeper; what is left in its feed goes with it.
+  void forget_finished() {
+    std::lock_guard<std::mutex> lock(mutex_);
     feeders_.erase(std::remove_if(feeders_.begin(), feeders_.end(),
                                   [](auto& old) { return old->wait_finished(0); }),
                    feeders_.end());
-    feeders_.push_back(std::move(feeder));
   }
 
   std::string DebugString() const override { return "the feeders of a device"; }
@@ -63,6 +68,16 @@ class DeviceFeeders : public tensorflow::ResourceBase {
   std::mutex mutex_;
   std::vector<std::shared_ptr<Feeder>> feeders_;
 };
+
+absl::Status find_keeper(tensorflow::OpKernelContext* ctx, DeviceFeeders** keeper) {
+  auto* resources = ctx->resource_manager();
+  return resources->LookupOrCreate<DeviceFeeders>(resources->default_container(),
+                                                  "ipufeed_feeders", keeper,
+                                                  [](DeviceFeeders** created) {
+                                                    *created = new DeviceFeeders;
+                                                    return absl::OkStatus();
+                                                  });
+}
 
 std::int64_t thread_cpu_ns() {
   timespec t;
@@ -86,30 +101,26 @@ absl::Status Feeder::start(tensorflow::OpKernelContext* ctx,
       DatasetIterator::create(ctx, dataset, options.finalize, &iterator));
   std::shared_ptr<Feeder> feeder(new Feeder(std::move(iterator), options));
   DeviceFeeders* keeper = nullptr;
-  auto* resources = ctx->resource_manager();
-  TF_RETURN_IF_ERROR(resources->LookupOrCreate<DeviceFeeders>(
-      resources->default_container(), "ipufeed_feeders", &keeper,
-      [](DeviceFeeders** created) {
-        *created = new DeviceFeeders;
-        return absl::OkStatus();
-      }));
+  TF_RETURN_IF_ERROR(find_keeper(ctx, &keeper));
   tensorflow::core::ScopedUnref unref(keeper);
-  // The thread starts last: from here on nothing can fail, and the destructor of a feeder
-  // without a thread waits for nobody.
+  // The thread starts last: from here on nothing can fail, and the destructor of a
+  // feeder without a thread waits for nobody.
   keeper->add(feeder);
   {
     auto& registry = Registry::get();
     std::lock_guard<std::mutex> lock(registry.mutex);
     registry.feeders.push_back(feeder);
   }
+  // Under the lock, so that who finds the feeder finished also finds its thread.
+  std::lock_guard<std::mutex> lock(feeder->finish_mutex_);
   try {
     feeder->thread_ = std::thread([raw = feeder.get()] { raw->run(); });
   } catch (const std::system_error& error) {
-    feeder->finished_ = true;  // nobody else knows the feeder's state yet
+    feeder->finished_ = true;
     return absl::ResourceExhaustedError(
         std::string("the feeder's thread could not be started: ") + error.what());
   }
-  *out = std::move(feeder);
+  *out = feeder;
   return absl::OkStatus();
 }
 
@@ -127,14 +138,28 @@ void Feeder::stop() {
   if (iterator_ != nullptr) iterator_->cancel();
 }
 
+bool Feeder::finish(tensorflow::OpKernelContext* ctx, std::int64_t timeout_ns) {
+  stop();
+  if (!wait_finished(timeout_ns)) return false;
+  DeviceFeeders* keeper = nullptr;
+  if (find_keeper(ctx, &keeper).ok()) {
+    tensorflow::core::ScopedUnref unref(keeper);
+    keeper->forget_finished();
+  }
+  return true;
+}
+
 bool Feeder::wait_finished(std::int64_t timeout_ns) {
   std::unique_lock<std::mutex> lock(finish_mutex_);
+  const auto finished = [this] { return finished_; };
   if (timeout_ns == kNoDeadline) {
-    finish_.wait(lock, [this] { return finished_; });
-    return true;
+    finish_.wait(lock, finished);
+  } else if (!finish_.wait_for(lock, std::chrono::nanoseconds(timeout_ns), finished)) {
+    return false;
   }
-  return finish_.wait_for(lock, std::chrono::nanoseconds(timeout_ns),
-                          [this] { return finished_; });
+  // All that is left of run() is its return, which needs no lock.
+  if (thread_.joinable()) thread_.join();
+  return true;
 }
 
 void Feeder::run() {
@@ -145,8 +170,8 @@ void Feeder::run() {
     std::lock_guard<std::mutex> lock(iterator_mutex_);
     iterator = std::move(iterator_);
   }
-  // The reader learns of the end first: taking a dataset down takes time that is not the
-  // pipeline's.
+  // The reader learns of the end first: taking a dataset down takes time that is not
+  // the pipeline's.
   cpu_ns_.store(thread_cpu_ns(), std::memory_order_relaxed);
   if (status.ok()) {
     feed_.end();
@@ -154,7 +179,7 @@ void Feeder::run() {
     feed_.fail(std::move(status));
   }
   iterator.reset();
-  // Under the lock to the end: a waiter may destroy this object as soon as it has it.
+  // Under the lock to the end: a waiter may destroy this object once it has the lock.
   std::lock_guard<std::mutex> lock(finish_mutex_);
   finished_ = true;
   finish_.notify_all();

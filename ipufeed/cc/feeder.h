@@ -15,8 +15,8 @@
 
 namespace ipufeed {
 
-// One element of the dataset: all its components, by reference, so that they cannot drift
-// apart on the way.
+// One element of the dataset: all its components, by reference, so that they cannot
+// drift apart on the way.
 struct Element {
   std::vector<tensorflow::Tensor> components;
   std::int64_t pass = 0;      // how often the dataset has been started again before it
@@ -52,6 +52,10 @@ class Feeder {
   // Any thread. Cancels the feed and the dataset, and returns at once.
   void stop();
 
+  // The thread of the op that started it, which then drops its reference. Stops the
+  // feeder; false if it had to be left to the device's keeper after timeout_ns.
+  bool finish(tensorflow::OpKernelContext* ctx, std::int64_t timeout_ns);
+
   // Any thread. True once the feeder's thread has let go of the dataset, false when
   // timeout_ns went by first.
   bool wait_finished(std::int64_t timeout_ns);
@@ -69,8 +73,10 @@ class Feeder {
   std::unique_ptr<DatasetIterator> iterator_;  // the thread's, but for cancel()
   std::mutex iterator_mutex_;                  // guards iterator_ against stop()
   std::atomic<std::int64_t> cpu_ns_{0};
-  std::mutex finish_mutex_;  // any number of threads may wait for the end, which is rare:
-  std::condition_variable finish_;  // not a case for WaitPoint
+  // Guards finished_ and thread_. Any number of threads may wait for the end, and it is
+  // rare: not a case for WaitPoint.
+  std::mutex finish_mutex_;
+  std::condition_variable finish_;
   bool finished_ = false;
   std::thread thread_;
 };

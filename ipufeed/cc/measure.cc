@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "payload.h"
@@ -17,8 +18,9 @@ using tensorflow::Tensor;
 // stamps do not depend on it.
 constexpr std::int64_t kConsumerNapNs = 100'000;
 
-// How long the op waits for its feeder before it leaves it to the device's keeper. Enough
-// for a dataset to come down; less than a person who pressed Ctrl-C would notice.
+// How long the op waits for its feeder before it leaves it to the device's keeper.
+// Enough for a dataset to come down; less than a person who pressed Ctrl-C would
+// notice.
 constexpr std::int64_t kFeederGraceNs = 100'000'000;
 
 std::int64_t cpu_ns(clockid_t clock) {
@@ -36,6 +38,7 @@ class CancellationGuard {
     token_ = manager_->get_cancellation_token();
     registered_ = manager_->RegisterCallback(token_, std::move(on_cancel));
   }
+  // Waits for the callback, if it is running.
   ~CancellationGuard() {
     if (registered_) manager_->DeregisterCallback(token_);
   }
@@ -56,16 +59,16 @@ class CancellationGuard {
 //   stamp(n) = max(ready(n), stamp(n - 1)) + time of its copy
 // (Lindley's recursion for a queue with one server). ready(n) is taken by the feeder as
 // the dataset delivers, so that how our own threads wake each other up is in no figure;
-// a consumer that is slower than the dataset shows all the same, since a full feed holds
-// the feeder back.
+// a consumer that is slower than the dataset shows all the same, since a full feed
+// holds the feeder back.
 class Consumer {
  public:
-  Consumer(const MeasurementOptions& options, MeasurementRun* run, const OnEpoch& on_epoch,
-           Measurement* out)
+  Consumer(const MeasurementOptions& options, MeasurementRun* run,
+           const OnEpoch& on_epoch, Measurement* out)
       : options_(options), run_(run), on_epoch_(on_epoch), out_(out) {
     // Address space now, pages as they are written.
-    out_->stamps.reserve(static_cast<std::size_t>(
-        std::min(options.most_stamps, std::int64_t{1} << 21)));
+    out_->stamps.reserve(
+        static_cast<std::size_t>(std::min(options.most_stamps, std::int64_t{1} << 21)));
     epoch_.start_ns = out->requested_ns;
   }
 
@@ -104,7 +107,8 @@ class Consumer {
     for (const Tensor& component : element->components) {
       if (options_.refuse_empty && component.NumElements() == 0) {
         return absl::InvalidArgumentError(
-            "Detected a tensor in the dataset with a dimension of size 0. Please remove "
+            "Detected a tensor in the dataset with a dimension of size 0. Please "
+            "remove "
             "it from the inputs.");
       }
       add_payload(component, &payload);
@@ -203,26 +207,29 @@ class Consumer {
 absl::Status measure(OpKernelContext* ctx, tensorflow::data::DatasetBase* dataset,
                      const FeederOptions& feeder_options,
                      const MeasurementOptions& options,
-                     const std::shared_ptr<MeasurementRun>& run, const OnEpoch& on_epoch,
-                     Measurement* out) {
+                     const std::shared_ptr<MeasurementRun>& run,
+                     const OnEpoch& on_epoch, Measurement* out) {
   out->requested_ns = now_ns();
   std::shared_ptr<Feeder> feeder;
   TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, feeder_options, &feeder));
   out->created_ns = now_ns();
   out->capacity = static_cast<std::int64_t>(feeder->feed().capacity());
   absl::Status status;
-  bool cancelled = false;
+  // Not the manager's own flag, which it raises only after all callbacks are through.
+  std::atomic<bool> cancelled{false};
   {
-    CancellationGuard guard(ctx, [feeder] { feeder->stop(); });
-    if (guard.cancelled()) feeder->stop();
+    const auto on_cancel = [feeder, &cancelled] {
+      cancelled = true;
+      feeder->stop();
+    };
+    CancellationGuard guard(ctx, on_cancel);
+    if (guard.cancelled()) on_cancel();
     run->set_on_stop([feeder] { feeder->stop(); });
     feeder->feed().set_reader_nap(kConsumerNapNs);
     status = Consumer(options, run.get(), on_epoch, out).consume(&feeder->feed());
     run->set_on_stop(nullptr);
-    cancelled = guard.cancelled();
   }
-  feeder->stop();
-  if (feeder->wait_finished(kFeederGraceNs)) out->feeder_cpu_ns = feeder->cpu_ns();
+  if (feeder->finish(ctx, kFeederGraceNs)) out->feeder_cpu_ns = feeder->cpu_ns();
   out->stopped = run->stopped();
   if (cancelled && !out->stopped) {
     return absl::CancelledError("The measurement of the dataset was cancelled.");

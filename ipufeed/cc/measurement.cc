@@ -23,7 +23,8 @@ std::string to_json(const std::vector<Epoch>& epochs) {
   std::string json = "{\n  \"epochs\": [";
   for (std::size_t i = 0; i < epochs.size(); ++i) {
     const Epoch& epoch = epochs[i];
-    // The clock counts in whole nanoseconds; an epoch shorter than one took less than one.
+    // The clock counts in whole nanoseconds; an epoch shorter than one took less than
+    // one.
     const double seconds =
         static_cast<double>(std::max<std::int64_t>(1, epoch.end_ns - epoch.start_ns)) /
         1e9;
@@ -37,8 +38,8 @@ std::string to_json(const std::vector<Epoch>& epochs) {
                   "      \"time_elapsed\": %.17g,\n"
                   "      \"total_bytes_processed\": %" PRId64 "\n    }",
                   i == 0 ? "" : ",", static_cast<double>(epoch.bytes) / seconds / 1e9,
-                  static_cast<double>(epoch.elements) / seconds, epoch.elements, seconds,
-                  epoch.bytes);
+                  static_cast<double>(epoch.elements) / seconds, epoch.elements,
+                  seconds, epoch.bytes);
     json += text;
   }
   json += epochs.empty() ? "]\n}" : "\n  ]\n}";

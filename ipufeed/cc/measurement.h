@@ -23,9 +23,10 @@ struct MeasurementOptions {
   std::int64_t seconds_ns = 0;  // stop as long after the first element, 0 for no bound
   std::int64_t passes = 1;      // over the dataset
   bool epoch_per_pass = false;
-  bool copy = true;          // each component into a page-aligned buffer
+  bool copy = true;           // each component into a page-aligned buffer
   bool refuse_empty = false;  // InvalidArgument for a tensor with a dimension of size 0
-  std::int64_t most_stamps = std::int64_t{1} << 25;  // 256 MiB; counting goes on after it
+  std::int64_t most_stamps = std::int64_t{1}
+                             << 25;  // 256 MiB; counting goes on after it
 };
 
 // Times are nanoseconds of the monotonic clock.
@@ -50,13 +51,13 @@ struct Measurement {
   std::int64_t blocked_ns = 0;  // the feeder waited, likewise
   std::int64_t consumer_parks = 0;
   std::int64_t feeder_parks = 0;
-  std::int64_t cpu_ns = 0;           // of the process, from the first element to the last
-  std::int64_t consumer_cpu_ns = 0;  // of that thread, in all
-  std::int64_t feeder_cpu_ns = 0;    // likewise; 0 while it still runs
-  std::int64_t capacity = 0;         // of the feed
-  bool ended = false;                // the dataset came to its end
-  bool stopped = false;              // somebody called MeasurementRun::stop
-  bool same_leading_dimension = true;   // of all components of each element
+  std::int64_t cpu_ns = 0;  // of the process, from the first element to the last
+  std::int64_t consumer_cpu_ns = 0;    // of that thread, in all
+  std::int64_t feeder_cpu_ns = 0;      // likewise; 0 while it still runs
+  std::int64_t capacity = 0;           // of the feed
+  bool ended = false;                  // the dataset came to its end
+  bool stopped = false;                // somebody called MeasurementRun::stop
+  bool same_leading_dimension = true;  // of all components of each element
   std::vector<Epoch> epochs;
   std::vector<std::int64_t> stamps;  // when each element was there, the first ones
   absl::Status failure;              // what the dataset failed with, after `elements`
@@ -85,7 +86,8 @@ class MeasurementRun {
   std::function<void()> on_stop_;
 };
 
-// The classic result: {"epochs": [...]} with the five fields, keys in alphabetical order.
+// The classic result: {"epochs": [...]} with the five fields, keys in alphabetical
+// order.
 std::string to_json(const std::vector<Epoch>& epochs);
 
 }  // namespace ipufeed

@@ -1,7 +1,7 @@
 // A bounded ring of elements between one writer thread and one reader thread.
 //
-// The ring never waits: a full or an empty ring says so, and wait.h decides how to wait.
-// It knows nothing of TensorFlow, so that it compiles alone under sanitizers.
+// The ring never waits: a full or an empty ring says so, and wait.h decides how to
+// wait. It knows nothing of TensorFlow, so that it compiles alone under sanitizers.
 //
 // Two counters, which only grow and may wrap around; slot n lives at index n & mask.
 //   committed_  slots filled so far   stored by the writer only
@@ -37,9 +37,9 @@
 
 namespace ipufeed {
 
-// Two lines of 64 bytes, since the adjacent-line prefetcher fetches pairs. A constant, not
-// std::hardware_destructive_interference_size: that one follows -mtune, so two objects
-// built with different flags would disagree on the layout.
+// Two lines of 64 bytes, since the adjacent-line prefetcher fetches pairs. A constant,
+// not std::hardware_destructive_interference_size: that one follows -mtune, so two
+// objects built with different flags would disagree on the layout.
 inline constexpr std::size_t kCacheLine = 128;
 
 template <class T>
@@ -51,9 +51,9 @@ class SpscRing {
  public:
   // Allocates every slot now; nothing is allocated afterwards.
   //
-  // capacity: elements that fit, any number from 1 to 2^31. The slots are rounded up to a
-  // power of two so that an index costs a mask; the bound stays `capacity`.
-  // start: the value that both counters start from, so that tests reach the wrap-around.
+  // capacity: elements that fit, any number from 1 to 2^31. The slots are rounded up to
+  // a power of two so that an index costs a mask; the bound stays `capacity`. start:
+  // the value that both counters start from, so that tests reach the wrap-around.
   // Throws std::invalid_argument.
   explicit SpscRing(std::size_t capacity, std::uint64_t start = 0)
       : capacity_(capacity),
@@ -144,8 +144,8 @@ class SpscRing {
     return slots_[(released_.load(std::memory_order_relaxed) + i) & mask_];
   }
 
-  // Gives the first `count` readable slots back to the writer. What was not moved out of
-  // them stays alive until the slot is written again.
+  // Gives the first `count` readable slots back to the writer. What was not moved out
+  // of them stays alive until the slot is written again.
   void release(std::size_t count) noexcept {
     const auto released = released_.load(std::memory_order_relaxed);
     IPUFEED_YIELD_POINT();
@@ -165,8 +165,8 @@ class SpscRing {
     return committed_seen_ - released_.load(std::memory_order_relaxed);
   }
 
-  // True once the ring is closed and empty. closed_ must be loaded first: loaded second,
-  // a commit and a close between the two loads would lose the last element.
+  // True once the ring is closed and empty. closed_ must be loaded first: loaded
+  // second, a commit and a close between the two loads would lose the last element.
   bool drained() noexcept {
 #ifdef IPUFEED_PLANT_DRAINED_ORDER  // the wrong order, to see that the tests catch it
     const bool empty = try_readable(1) == 0;
@@ -206,7 +206,8 @@ class SpscRing {
   const std::unique_ptr<T[]> slots_;
 
   // One line each: a store by one side must not evict what the other side reads. The
-  // copies have lines of their own, too; beside the counters they cost three times as much.
+  // copies have lines of their own, too; beside the counters they cost three times as
+  // much.
   alignas(kCacheLine) std::atomic<std::uint64_t> committed_;
   alignas(kCacheLine) std::size_t limit_;  // writer's
   std::uint64_t released_seen_;            // writer's copy of released_

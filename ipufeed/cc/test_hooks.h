@@ -1,8 +1,10 @@
 // What a test build can change in the ring and in waiting; nothing in a release build.
 //
-//   -DIPUFEED_WEAKEN=n       the memory order with the number n becomes relaxed, so that a
+//   -DIPUFEED_WEAKEN=n       the memory order with the number n becomes relaxed, so
+//   that a
 //                            test can show that it fails without that order
-//   -DIPUFEED_TEST_DELAYS    a seeded random delay at each IPUFEED_YIELD_POINT(), supplied
+//   -DIPUFEED_TEST_DELAYS    a seeded random delay at each IPUFEED_YIELD_POINT(),
+//   supplied
 //                            by the test as ipufeed_test_delay()
 #pragma once
 

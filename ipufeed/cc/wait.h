@@ -1,9 +1,9 @@
 // How one thread waits for another: a short spin, then sleep in the kernel.
 //
 // A WaitPoint belongs to one waiting thread. Any thread may notify it. The waiter's
-// condition is its own (`ready`), and must cover every reason to stop waiting: data, end,
-// cancellation. Nothing here waits without a deadline check, and nothing spins on a
-// machine with one usable CPU, where the other side could not run meanwhile.
+// condition is its own (`ready`), and must cover every reason to stop waiting: data,
+// end, cancellation. Nothing here waits without a deadline check, and nothing spins on
+// a machine with one usable CPU, where the other side could not run meanwhile.
 //
 // The handshake. word_ says how the waiter sleeps, and is only ever touched by atomic
 // read-modify-writes, so all of them form one release sequence:
@@ -16,15 +16,15 @@
 // where an order is missing. A full fence on both sides would cost the same (one locked
 // instruction on x86) but says nothing to ThreadSanitizer.
 //
-// Naps. A wake-up costs the notifier about 3 us, more than a small element takes to make.
-// A waiter that can do with its elements a little late (a benchmark's consumer; never a
-// device) naps: it sleeps for a bounded time in the state kNapping, in which a notifier
-// wakes it only for what is urgent, such as a feed that is half full. A nap is always
-// timed, so a wake-up that is left out costs time, never a hang.
+// Naps. A wake-up costs the notifier about 3 us, more than a small element takes to
+// make. A waiter that can do with its elements a little late (a benchmark's consumer;
+// never a device) naps: it sleeps for a bounded time in the state kNapping, in which a
+// notifier wakes it only for what is urgent, such as a feed that is half full. A nap is
+// always timed, so a wake-up that is left out costs time, never a hang.
 //
-// Why spin-then-park: endless spinning hands over in 7-11 ms once there are more runnable
-// threads than CPUs, this in 3-6 us; and a thread that parks at once pays a wake-up of
-// about 5 us for data that is 0.2 us away.
+// Why spin-then-park: endless spinning hands over in 7-11 ms once there are more
+// runnable threads than CPUs, this in 3-6 us; and a thread that parks at once pays a
+// wake-up of about 5 us for data that is 0.2 us away.
 #pragma once
 
 #include <linux/futex.h>
@@ -68,15 +68,15 @@ struct WaitStats {
 
 class WaitPoint {
  public:
-  // spin_ns: how long to spin before sleeping, 0 for never. The default, 1 us, is what a
-  // hand-over between two running threads takes at most; it is 0 on one usable CPU.
+  // spin_ns: how long to spin before sleeping, 0 for never. The default, 1 us, is what
+  // a hand-over between two running threads takes at most; it is 0 on one usable CPU.
   explicit WaitPoint(std::int64_t spin_ns = usable_cpus() > 1 ? 1000 : 0)
       : spin_ns_(spin_ns) {}
   WaitPoint(const WaitPoint&) = delete;
   WaitPoint& operator=(const WaitPoint&) = delete;
 
-  // Waiter's thread only. Returns true once ready() holds, false when the monotonic clock
-  // reached deadline_ns first.
+  // Waiter's thread only. Returns true once ready() holds, false when the monotonic
+  // clock reached deadline_ns first.
   template <class Ready>
   bool wait(Ready&& ready, std::int64_t deadline_ns) {
     if (ready()) return true;
@@ -176,18 +176,21 @@ class WaitPoint {
   // For FUTEX_WAIT_BITSET the time-out is absolute, on the monotonic clock.
   void futex(int operation, std::uint32_t value, const timespec* timeout) noexcept {
     static_assert(sizeof(word_) == sizeof(std::uint32_t));
-    syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word_), operation, value, timeout,
-            nullptr, FUTEX_BITSET_MATCH_ANY);
+    syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word_), operation, value,
+            timeout, nullptr, FUTEX_BITSET_MATCH_ANY);
   }
 
-  // For the statistics, which only the waiter stores to: no read-modify-write is needed.
+  // For the statistics, which only the waiter stores to: no read-modify-write is
+  // needed.
   template <class Number>
   static void add(std::atomic<Number>* sum, Number number) noexcept {
-    sum->store(sum->load(std::memory_order_relaxed) + number, std::memory_order_relaxed);
+    sum->store(sum->load(std::memory_order_relaxed) + number,
+               std::memory_order_relaxed);
   }
 
   // The notifier's exchange at each publication stays in its own cache as long as the
-  // waiter does not park: hence a line for the word, and another for what the waiter has.
+  // waiter does not park: hence a line for the word, and another for what the waiter
+  // has.
   alignas(kCacheLine) std::atomic<std::uint32_t> word_{kAwake};
   alignas(kCacheLine) const std::int64_t spin_ns_;
   std::int64_t nap_ns_ = 0;

@@ -87,7 +87,9 @@ def measure(
     return result
 
 
-def raise_interruption(interruption: BaseException | None, result: Result | None) -> None:
+def raise_interruption(
+    interruption: BaseException | None, result: Result | None
+) -> None:
     """Ctrl-C keeps its meaning and carries the result; anything else is passed on."""
     if interruption is None:
         return
@@ -111,7 +113,8 @@ def check_dataset(dataset: Any) -> None:
         advice = "It can be called: give what it returns."
     else:
         advice = (
-            "Wrap other sources with tf.data.Dataset.from_tensor_slices or from_generator."
+            "Wrap other sources with tf.data.Dataset.from_tensor_slices or "
+            "from_generator."
         )
     raise TypeError(f"`dataset` must be a tf.data.Dataset, got {kind}. {advice}")
 

@@ -1,0 +1,73 @@
+"""The project's commands: `nox -l` lists them, `nox -s NAME` runs one.
+
+Each makes its own virtual environment; `nox --no-venv -s NAME` uses the current one, into
+which everything has been installed, as .ci/run does (TensorFlow is large).
+"""
+
+from pathlib import Path
+
+import nox
+
+nox.options.sessions = ["lint", "test"]
+nox.options.reuse_existing_virtualenvs = True
+
+GROUPS = nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), "lint")
+NATIVE = ("ipufeed/cc", "tests/cc", "benchmarks/cc")
+
+
+def install(session: nox.Session, *what: str) -> None:
+    """Installs into the session's environment, if it has one of its own."""
+    if session.venv_backend != "none":
+        session.install(*what)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style and types: ruff, mypy, clang-format. Changes nothing."""
+    install(session, *GROUPS, "numpy")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+    native = [
+        str(path)
+        for folder in NATIVE
+        for path in sorted(Path(folder).iterdir())
+        if path.suffix in (".cc", ".h")
+    ]
+    session.run("clang-format", "--dry-run", "-Werror", *native)
+
+
+@nox.session
+def test(session: nox.Session) -> None:
+    """All tests; what stands behind `--` is passed on to pytest."""
+    install(session, ".[test]")
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def sanitize(session: nox.Session) -> None:
+    """The op library with TensorFlow under AddressSanitizer; builds it for TSan too.
+
+    The ring, its waiting and the feed run under both in every test run.
+    """
+    install(session, ".[test]", "setuptools>=77")
+    for sanitizer in ("address", "thread"):
+        session.run("python", "tests/sanitized.py", sanitizer)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """The targets and the asv suite, quickly. `-- --full` for figures to quote."""
+    install(session, ".[test]")
+    if "--full" in session.posargs:
+        session.run("python", "-m", "benchmarks.targets")
+        return
+    session.run("python", "-m", "benchmarks.targets", "--quick")
+    session.run("python", "tests/asv_runs.py")
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Source distribution and wheel, with what they must and must not contain."""
+    install(session, "build", "setuptools>=77", "tensorflow==2.21.*")
+    session.run("python", "tests/distributions.py")

@@ -1,0 +1,942 @@
+"""`python -m ipufeed.benchmark` as a user calls it: files, exit codes, stdout, stderr.
+
+    case: files + arguments --a process in a folder of its own--> exit code, stdout, stderr
+
+All cases run before the first test, two at a time, since each of them starts TensorFlow;
+the tests then look at what came of them. The dataset files are written as users write
+them, and know nothing of ipufeed.
+"""
+
+import concurrent.futures
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+LIMIT_S = 120.0  # for a process; only a hang gets there
+INTERRUPT_LIMIT_S = 5.0  # after Ctrl-C; the generators below sleep 30 s
+READY = "ready for ctrl-c"
+
+CASES = {}
+
+
+@dataclasses.dataclass
+class Case:
+    """What a process is given; `interrupt` sends Ctrl-C when the file says READY."""
+
+    arguments: list
+    files: dict
+    interrupt: bool
+
+
+@dataclasses.dataclass
+class Done:
+    """What came of it."""
+
+    code: int
+    stdout: str
+    stderr: str
+    folder: pathlib.Path
+    seconds_after_interrupt: float = 0.0
+
+    @property
+    def result(self):
+        """The JSON on stdout, which must be strict and alone."""
+        return json.loads(self.stdout, parse_constant=refuse)
+
+    @property
+    def elements(self):
+        return sum(epoch["elements_processed"] for epoch in self.result["epochs"])
+
+    @property
+    def warnings(self):
+        return {warning["code"] for warning in self.result["warnings"]}
+
+
+def refuse(constant):
+    raise ValueError(f"{constant} is not JSON")
+
+
+def case(name, text, arguments="dataset.py", *, interrupt=False, **files):
+    """Adds a case; `text` becomes dataset.py, after its imports, unless it is None."""
+    if text is not None:
+        files["dataset.py"] = "import tensorflow as tf\n" + textwrap.dedent(text)
+    CASES[name] = Case(arguments.split(), files, interrupt)
+
+
+def execute(case, folder):
+    (folder / "tmp").mkdir(parents=True)
+    for name, text in case.files.items():
+        (folder / name).write_text(text)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ipufeed.benchmark", *case.arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder / "tmp")},
+    )
+    watchdog = threading.Timer(LIMIT_S, process.kill)
+    watchdog.start()
+    with process:
+        stderr, interrupted = "", 0.0
+        if case.interrupt:
+            for line in process.stderr:
+                stderr += line
+                if READY in line:
+                    interrupted = time.monotonic()
+                    process.send_signal(signal.SIGINT)
+                    break
+        stdout, rest = process.communicate()
+        ended = time.monotonic()
+    watchdog.cancel()
+    return Done(process.returncode, stdout, stderr + rest, folder, ended - interrupted)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Every case's Done."""
+    top = tmp_path_factory.mktemp("command")
+    before = signal.getsignal(signal.SIGINT)
+    # Else the processes would inherit that it is ignored, as it is in a background job.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            done = pool.map(lambda name: execute(CASES[name], top / name), CASES)
+            return dict(zip(CASES, done, strict=True))
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# ---- Counts ----
+
+case("finite", "dataset = tf.data.Dataset.range(1000).batch(8)")
+
+
+def test_a_finite_dataset_is_measured_to_its_end(runs):
+    """Shorter than asked is no failure: exit 0, all its elements, and a warning."""
+    done = runs["finite"]
+
+    assert done.code == 0
+    assert done.elements == 125
+    assert "dataset_ended" in done.warnings
+    assert done.result["error"] is None
+    assert done.result["dataset"]["cardinality"] == 125
+
+
+def test_samples_are_what_was_batched(runs):
+    """1000 rows in batches of 8 are 8 samples an element."""
+    assert runs["finite"].result["dataset"]["samples_per_element"] == 8
+
+
+def test_the_result_stands_on_stdout_and_its_summary_on_stderr(runs):
+    """Programs read one, people the other."""
+    done = runs["finite"]
+
+    assert done.stdout.startswith("{\n")
+    assert done.stdout.endswith("}\n")
+    assert "dataset.py:dataset\n  rate " in done.stderr
+    assert "warning: The dataset ended after 125 elements" in done.stderr
+
+
+def test_the_result_has_all_its_sections(runs):
+    """The schema's keys are there whatever was measured."""
+    keys = set(runs["finite"].result)
+
+    assert {
+        "schema_version",
+        "epochs",
+        "dataset",
+        "settings",
+        "machine",
+        "startup",
+        "steady",
+        "latency",
+        "memcpy",
+        "resources",
+        "calibration",
+        "queue",
+        "warnings",
+        "error",
+    } == keys
+
+
+case(
+    "nested",
+    """
+    import collections
+    Point = collections.namedtuple("Point", "x y")
+    dataset = tf.data.Dataset.range(7).repeat().map(
+        lambda i: (
+            {"point": Point(tf.zeros([3]), tf.ones([2, 2], tf.float64)), "id": i},
+            (tf.constant("four"), tf.constant([True])),
+        )
+    )
+    """,
+    "dataset.py --epochs 4 --elements 50 --no-memcpy --json result.json --quiet",
+)
+
+
+def test_epochs_and_elements_fix_the_counts(runs):
+    """--epochs N --elements M is N epochs of M elements of an endless dataset."""
+    done = runs["nested"]
+
+    assert done.code == 0, done.stderr
+    assert [epoch["elements_processed"] for epoch in done.result["epochs"]] == [50] * 4
+
+
+def test_bytes_of_a_nested_structure_are_exact(runs):
+    """12 + 32 + 8 bytes of numbers, 4 of text and 1 of truth, over all components."""
+    done = runs["nested"]
+    totals = [epoch["total_bytes_processed"] for epoch in done.result["epochs"]]
+
+    assert totals == [50 * 57] * 4
+    assert done.result["dataset"]["bytes_per_element"] == 57
+
+
+def test_the_structure_of_an_element_is_in_the_result(runs):
+    """Dicts stay dicts, a namedtuple becomes one, and a tuple becomes a list."""
+    spec = runs["nested"].result["dataset"]["element_spec"]
+
+    assert spec == [
+        {"point": {"x": "float32 (3,)", "y": "float64 (2, 2)"}, "id": "int64 ()"},
+        ["string ()", "bool (1,)"],
+    ]
+
+
+def test_no_memcpy_leaves_the_copy_out(runs):
+    """There is no time of a copy that was not made."""
+    assert runs["nested"].result["memcpy"] is None
+
+
+def test_the_json_file_holds_what_stdout_does(runs):
+    """--json FILE writes the same text, and leaves no other file."""
+    done = runs["nested"]
+
+    assert done.stdout == (done.folder / "result.json").read_text()
+    assert {"dataset.py", "result.json", "tmp"} == {
+        path.name for path in done.folder.iterdir() if path.name != "__pycache__"
+    }
+
+
+def test_quiet_leaves_no_summary_on_stderr(runs):
+    """--quiet is for logs: nothing of ours stands there when all is well."""
+    done = runs["nested"]
+
+    assert "elements" not in done.stderr
+    assert "ipufeed" not in done.stderr
+
+
+case(
+    "passes",
+    """
+    calls = 0
+    def count(i):
+        global calls
+        calls += 1
+        print("calls:", calls)
+        return i
+    dataset = tf.data.Dataset.range(30).map(
+        lambda i: tf.ensure_shape(tf.py_function(count, [i], tf.int64), [])
+    ).cache()
+    """,
+    "dataset.py --passes 2",
+)
+
+
+def test_an_epoch_is_a_pass_where_passes_are_asked_for(runs):
+    """Two passes over thirty elements are two epochs of thirty, and no warning."""
+    done = runs["passes"]
+    counts = [epoch["elements_processed"] for epoch in done.result["epochs"]]
+
+    assert done.code == 0
+    assert counts == [30, 30]
+    assert "dataset_ended" not in done.warnings
+
+
+def test_a_second_pass_reads_what_the_first_one_cached(runs):
+    """The passes are of one dataset, not of two copies of it."""
+    calls = [int(n) for n in re.findall(r"calls: (\d+)", runs["passes"].stderr)]
+
+    assert max(calls) == 30
+
+
+case(
+    "passes_of_endless",
+    "dataset = tf.data.Dataset.range(3).repeat()",
+    "dataset.py --passes 2",
+)
+
+
+def test_passes_of_a_dataset_that_never_ends_are_refused(runs):
+    """The message says what to use instead."""
+    done = runs["passes_of_endless"]
+
+    assert (done.code, done.stdout) == (2, "")
+    assert (
+        "ipufeed.benchmark: `passes` needs a dataset that ends, and this one repeats for "
+        "ever. Use `seconds`, or `epochs` and `elements`." in done.stderr
+    )
+
+
+# ---- Datasets that fail ----
+
+case(
+    "fails",
+    """
+    def check(i):
+        if i == 5:
+            raise ValueError("row 5 is bad")
+        return i
+    dataset = tf.data.Dataset.range(9).map(lambda i: tf.py_function(check, [i], tf.int64))
+    """,
+)
+
+
+def test_a_dataset_that_fails_in_the_middle_gives_a_partial_result(runs):
+    """Exit 2, with the elements before it and the error in the JSON."""
+    done = runs["fails"]
+    error = done.result["error"]
+
+    assert done.code == 2
+    assert done.elements == 5
+    assert {"type", "message", "element"} == set(error)
+    assert error["type"] == "InvalidArgumentError"  # TensorFlow's name for a ValueError
+    assert error["element"] == 5
+    assert "ValueError: row 5 is bad" in error["message"]
+
+
+def test_the_cause_of_a_failure_stands_on_stderr(runs):
+    """With the element that it came at."""
+    stderr = runs["fails"].stderr
+
+    assert "failed at element 5 (from 0) with InvalidArgumentError" in stderr
+    assert "ValueError: row 5 is bad" in stderr
+
+
+case(
+    "fails_at_once",
+    'dataset = tf.data.TFRecordDataset(["not-there.tfrecord"]).batch(4)',
+)
+
+
+def test_a_dataset_that_fails_at_its_first_element_has_no_epochs(runs):
+    """Exit 2, not 4: that nothing was measured has a cause, and it is shown."""
+    done = runs["fails_at_once"]
+
+    assert done.code == 2
+    assert done.result["epochs"] == []
+    assert done.result["error"]["type"] == "NotFoundError"
+    assert done.result["error"]["element"] == 0
+    assert "not-there.tfrecord" in done.stderr
+
+
+def test_a_result_without_an_element_has_nulls_for_its_figures(runs):
+    """No figure is made up where nothing was measured."""
+    result = runs["fails_at_once"].result
+
+    assert [
+        result[key] for key in ("startup", "steady", "latency", "memcpy", "calibration")
+    ] == [None] * 5
+
+
+case(
+    "generator_fails",
+    """
+    def rows():
+        for i in range(3):
+            yield i
+        raise RuntimeError("the line is dead")
+    dataset = tf.data.Dataset.from_generator(
+        rows, output_signature=tf.TensorSpec([], tf.int32)
+    ).prefetch(2)
+    """,
+    "dataset.py --quiet",
+)
+
+
+def test_a_generator_that_raises_is_a_dataset_that_fails(runs):
+    """Its exception is in the message, with the elements that it gave before."""
+    done = runs["generator_fails"]
+
+    assert done.code == 2
+    assert done.elements == 3
+    assert done.result["error"]["element"] == 3
+    assert "the line is dead" in done.result["error"]["message"]
+
+
+def test_the_cause_stands_on_stderr_even_when_quiet(runs):
+    """--quiet drops the summary, not what went wrong."""
+    done = runs["generator_fails"]
+
+    assert "ipufeed.benchmark: the dataset failed: " in done.stderr
+    assert "the line is dead" in done.stderr
+    assert "between elements" not in done.stderr
+
+
+case("empty", "dataset = tf.data.Dataset.range(5).filter(lambda i: i > 9)")
+
+
+def test_an_empty_dataset_is_exit_4(runs):
+    """The result is there, with a warning and without epochs."""
+    done = runs["empty"]
+
+    assert done.code == 4
+    assert done.result["epochs"] == []
+    assert done.result["error"] is None
+    assert "empty_dataset" in done.warnings
+    assert "The dataset ended without a single element." in done.stderr
+
+
+# ---- What elements may be ----
+
+case(
+    "ragged_and_sparse",
+    """
+    row = tf.sparse.from_dense(tf.constant([0.0, 3.0, 0.0, 4.0]))
+    dataset = tf.data.Dataset.range(10).map(lambda i: (tf.range(i), row)).ragged_batch(5)
+    """,
+)
+
+
+def test_ragged_and_sparse_elements_are_measured(runs):
+    """Their bytes are those of the rows: values, and where they belong."""
+    done = runs["ragged_and_sparse"]
+    ragged, sparse = done.result["dataset"]["element_spec"]
+    ragged_bytes = 45 * 8  # 0 + 1 + ... + 9 values
+    sparse_bytes = 10 * (2 * 4 + 2 * 8 + 8)  # values, indices, the shape
+
+    assert done.code == 0, done.stderr
+    assert done.elements == 2
+    assert ragged.startswith("RaggedTensor int64 ")
+    assert sparse.startswith("SparseTensor float32 ")
+    assert (
+        ragged_bytes + sparse_bytes
+        == (done.result["epochs"][0]["total_bytes_processed"])
+    )
+
+
+def test_samples_of_ragged_and_sparse_batches_are_their_rows(runs):
+    """A batch of 5 rows is 5 samples, however many values they have."""
+    assert runs["ragged_and_sparse"].result["dataset"]["samples_per_element"] == 5
+
+
+case(
+    "unbatched",
+    """
+    words = tf.data.Dataset.from_tensor_slices(["a", "bc", "", "déf"]).repeat()
+    """,
+    "dataset.py:words --epochs 2 --elements 400 --items-per-element 2.5",
+)
+
+
+def test_unbatched_text_is_measured(runs):
+    """A dataset under another name; bytes are those of the text: 0 + 1 + 2 + 4 of four."""
+    done = runs["unbatched"]
+
+    assert done.code == 0, done.stderr
+    assert done.result["dataset"]["element_spec"] == "string ()"
+    assert done.result["dataset"]["name"] == "dataset.py:words"
+    assert [e["total_bytes_processed"] for e in done.result["epochs"]] == [700, 700]
+
+
+def test_items_per_element_says_how_many_samples_there_are(runs):
+    """The pipeline does not tell, so the user does."""
+    result = runs["unbatched"].result
+
+    assert result["dataset"]["samples_per_element"] == 2.5
+    assert result["steady"]["samples_per_second"] == pytest.approx(
+        2.5 * result["steady"]["elements_per_second"]
+    )
+
+
+case("window", "dataset = tf.data.Dataset.range(40).window(4)")
+
+
+def test_a_dataset_of_datasets_is_measured(runs):
+    """Its elements are counted, and a warning says that their bytes are not."""
+    done = runs["window"]
+
+    assert done.code == 0, done.stderr
+    assert done.elements == 10
+    assert "bytes_unknown" in done.warnings
+    assert "DatasetSpec" in done.result["dataset"]["element_spec"]
+
+
+case(
+    "no_bytes",
+    """
+    dataset = tf.data.Dataset.range(20).map(lambda i: (tf.zeros([0, 5]), i)).batch(2)
+    """,
+    "dataset.py --epochs 3 --elements 4",
+)
+
+
+def test_a_dimension_of_size_0_is_measured(runs):
+    """A tensor without a byte is a tensor like any other."""
+    done = runs["no_bytes"]
+
+    assert done.code == 0, done.stderr
+    assert done.elements == 10
+    assert done.result["dataset"]["bytes_per_element"] == 16
+
+
+def test_epochs_of_a_dataset_that_is_shorter_than_asked_are_exact(runs):
+    """The last epoch has what was left, and the warning both numbers."""
+    done = runs["no_bytes"]
+    counts = [epoch["elements_processed"] for epoch in done.result["epochs"]]
+
+    assert counts == [4, 4, 2]
+    assert "ended after 10 elements" in done.stderr
+    assert "asked for were 12 elements" in " ".join(done.stderr.split())
+
+
+case(
+    "huge",
+    """
+    dataset = tf.data.Dataset.range(10**6).map(
+        lambda i: tf.fill([50_000_000], tf.cast(i, tf.float32))
+    )
+    """,
+    "dataset.py --epochs 2 --elements 8",
+)
+
+
+def test_huge_elements_do_not_pile_up_in_memory(runs):
+    """The queue is bounded in bytes, too: 32 elements of 200 MB would be 6.4 GB."""
+    done = runs["huge"]
+
+    assert done.code == 0, done.stderr
+    assert done.elements == 16
+    assert done.result["dataset"]["bytes_per_element"] == 200_000_000
+    assert done.result["resources"]["peak_rss_bytes"] < 2.7e9
+
+
+# ---- What files may do ----
+
+case(
+    "prints",
+    """
+    import os, subprocess
+    print("by print")
+    os.write(1, b"by os.write\\n")
+    subprocess.run(["echo", "by another process"])
+    def show(i):
+        print("by a function", int(i))
+        return i
+    dataset = tf.data.Dataset.range(3).map(lambda i: tf.py_function(show, [i], tf.int64))
+    dataset = dataset.map(lambda i: (tf.print("by tf.print", i), i)[1])
+    """,
+)
+
+
+def test_what_a_file_prints_goes_to_stderr(runs):
+    """By whatever way it prints, stdout holds the result alone."""
+    done = runs["prints"]
+
+    assert done.code == 0, done.stderr
+    assert done.elements == 3
+    for text in ("by print", "by os.write", "by another process", "by a function 2"):
+        assert text in done.stderr
+        assert text not in done.stdout
+    assert "by tf.print 2" in done.stderr
+
+
+case(
+    "graph_mode",
+    """
+    tf.compat.v1.disable_eager_execution()
+    keys = tf.range(100, dtype=tf.int64)
+    table = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(keys, keys * 2), -1
+    )
+    dataset = tf.compat.v1.data.Dataset.range(100).map(table.lookup).batch(4)
+    """,
+)
+
+
+def test_a_file_may_be_of_tensorflow_1(runs):
+    """Without eager execution, the dataset and its table are run in a session."""
+    done = runs["graph_mode"]
+
+    assert done.code == 0, done.stderr
+    assert done.elements == 25
+    assert done.result["dataset"]["bytes_per_element"] == 32
+
+
+def test_samples_of_a_dataset_of_tensorflow_1_are_what_was_batched(runs):
+    """The adapters of TensorFlow 1 do not hide the batch."""
+    assert runs["graph_mode"].result["dataset"]["samples_per_element"] == 4
+
+
+case(
+    "sets",
+    """
+    def make_dataset(batch_size: int, name: str, shuffle=True, path="x", scale=1.0):
+        print("got", (batch_size, name, shuffle, path, scale))
+        return tf.data.Dataset.range(64).repeat().batch(batch_size)
+    """,
+    "dataset.py --set batch_size=16 --set name=1 --set shuffle=False --set path=a=b/c "
+    "--set scale=1e-3 --epochs 1 --elements 4",
+)
+
+
+def test_set_gives_a_factory_its_arguments(runs):
+    """Python literals are values, all else is text, and so is what is annotated as text."""
+    done = runs["sets"]
+
+    assert done.code == 0, done.stderr
+    assert "got (16, '1', False, 'a=b/c', 0.001)" in done.stderr
+    assert done.result["dataset"]["samples_per_element"] == 16
+    assert done.result["dataset"]["name"] == "dataset.py:make_dataset"
+
+
+case(
+    "shadows",
+    None,
+    "json.py --epochs 1 --elements 3",
+    **{
+        "json.py": "import tensorflow as tf\nprint('a run')\n"
+        "dataset = tf.data.Dataset.range(3)\n",
+        "numpy.py": "raise SystemExit('numpy.py was imported')\n",
+        "argparse.py": "raise SystemExit('argparse.py was imported')\n",
+        "tqdm.py": "raise SystemExit('tqdm.py was imported')\n",
+    },
+)
+
+
+def test_files_of_the_working_directory_are_not_imported_for_modules(runs):
+    """A folder may hold a numpy.py, and the dataset file itself be called json.py."""
+    done = runs["shadows"]
+
+    assert done.code == 0, done.stderr
+    assert done.elements == 3
+    assert done.stderr.count("a run") == 1
+    assert "was imported" not in done.stderr
+
+
+EXIT_FILE = """
+    import atexit, pathlib, time
+    atexit.register(lambda: pathlib.Path("goodbye").touch())
+"""
+case(
+    "atexit",
+    EXIT_FILE
+    + """
+    def rows():
+        yield from range(3)
+        time.sleep(20)
+    dataset = tf.data.Dataset.from_generator(
+        rows, output_signature=tf.TensorSpec([], tf.int32)
+    )
+    """,
+    "dataset.py --seconds 0.3",
+)
+
+
+def test_what_a_file_registered_for_the_exit_runs(runs):
+    """A file that removes its temporary files at exit can rely on it.
+
+    That a generator is still busy by then makes no difference.
+    """
+    done = runs["atexit"]
+
+    assert done.code == 0, done.stderr
+    assert (done.folder / "goodbye").exists()
+
+
+case("built_in", None, "--set images=64 --set batch_size=8 --seconds 0.5")
+
+
+def test_without_a_file_the_built_in_pipeline_is_measured(runs):
+    """It takes --set like any factory, and removes its files."""
+    done = runs["built_in"]
+
+    assert done.code == 0, done.stderr
+    assert done.result["dataset"]["samples_per_element"] == 8
+    assert list((done.folder / "tmp").iterdir()) == []
+
+
+# ---- Files that give no dataset ----
+
+case("syntax_error", "dataset = tf.data.Dataset.range(3\nx = 1")
+
+
+def test_a_syntax_error_is_shown_as_python_shows_it(runs):
+    """The line and the file, and nothing of ours around it."""
+    done = runs["syntax_error"]
+
+    assert (done.code, done.stdout) == (2, "")
+    assert 'File "dataset.py", line 2\n    dataset = tf' in done.stderr
+    assert "SyntaxError: '(' was never closed" in done.stderr
+    assert "ipufeed" not in done.stderr
+
+
+case(
+    "raises",
+    """
+    def helper():
+        return {}["batch_size"]
+    def make_dataset():
+        return helper()
+    """,
+)
+
+
+def test_a_file_that_raises_shows_its_own_traceback(runs):
+    """From its own first line on: no frame of ours, nor of Python's runner."""
+    done = runs["raises"]
+    frames = re.findall(r'File "(.*?)", line \d+, in (\w+)', done.stderr)
+
+    assert (done.code, done.stdout) == (2, "")
+    assert frames == [("dataset.py", "make_dataset"), ("dataset.py", "helper")]
+    assert "KeyError: 'batch_size'" in done.stderr
+    assert "ipufeed" not in done.stderr
+
+
+case("exits", "import sys\nsys.exit('no GPU here')")
+
+
+def test_a_file_that_exits_is_bad_input(runs):
+    """Its own exit code is not taken for ours; what it said is shown."""
+    done = runs["exits"]
+
+    assert (done.code, done.stdout) == (2, "")
+    assert "dataset.py called sys.exit('no GPU here')" in done.stderr
+    assert "before it gave a dataset." in done.stderr
+
+
+case(
+    "several",
+    "train = tf.data.Dataset.range(3)\ntest = train.take(1)\nvalid = train.take(2)",
+)
+
+
+def test_several_datasets_are_refused_with_all_their_names(runs):
+    """Unless one of them is called `dataset`, nobody knows which is meant."""
+    done = runs["several"]
+
+    assert (done.code, done.stdout) == (2, "")
+    assert (
+        "ipufeed.benchmark: dataset.py has several to choose from: test, train, valid. "
+        "Call one `dataset`, or name it: dataset.py:test." in done.stderr
+    )
+
+
+case("missing", "def make_dataset(path, size): ...", "dataset.py --set size=3")
+
+
+def test_a_missing_argument_is_refused_with_the_option_to_give(runs):
+    """The message holds the --set that was left out."""
+    done = runs["missing"]
+
+    assert (done.code, done.stdout) == (2, "")
+    assert (
+        "make_dataset() in dataset.py needs `path`. Give --set path=VALUE."
+        in done.stderr
+    )
+
+
+# ---- Options ----
+
+REFUSED = {
+    "--epochs 0": "`epochs` must be in [1, 2147483648], got 0.",
+    "--elements -3": "`elements` must be in [1, 2147483648], got -3.",
+    "--seconds 0": "`seconds` must be in (0, 1e9], got 0.0.",
+    "--seconds nan": "`seconds` must be in (0, 1e9], got nan.",
+    "--seconds inf": "`seconds` must be in (0, 1e9], got inf.",
+    "--passes 0": "`passes` must be in [1, 2147483648], got 0.",
+    "--items-per-element 0": "`items_per_element` must be in (0, 1e9], got 0.0.",
+    "--passes 2 --epochs 2": "`passes` excludes `epochs` and `elements`",
+    "--epochs many": "argument --epochs: invalid int value: 'many'",
+    "--epoch 3": "unrecognized arguments: --epoch",
+    "--set batch_size": "--set must be NAME=VALUE, got 'batch_size'",
+    "--json no/such/folder.json": "--json must be a file in a folder that exists",
+    "--json tmp": "--json must be a file in a folder that exists: tmp",
+    "gone.py": "gone.py is not there: give a Python file that defines a dataset",
+    "tmp": "tmp is no file: give a Python file that defines a dataset",
+    "gone.py:a-b": "`gone.py:a-b` must be FILE.py or FILE.py:NAME",
+}
+for options in REFUSED:
+    case(options, None, options)
+
+
+@pytest.mark.parametrize("options", REFUSED)
+def test_wrong_options_are_refused(runs, options):
+    """Exit 2, the reason on stderr, and an empty stdout: no measurement was begun."""
+    done = runs[options]
+
+    assert (done.code, done.stdout) == (2, "")
+    assert REFUSED[options] in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# ---- Ctrl-C ----
+
+case(
+    "interrupted",
+    EXIT_FILE
+    + f"""
+    def rows():
+        yield from range(3)
+        time.sleep(0.3)  # until they have been counted
+        print("{READY}", flush=True)
+        time.sleep(30)
+        yield 3
+    dataset = tf.data.Dataset.from_generator(
+        rows, output_signature=tf.TensorSpec([], tf.int32)
+    )
+    """,
+    "dataset.py --json result.json",
+    interrupt=True,
+)
+
+
+def test_ctrl_c_gives_the_partial_result_at_once(runs):
+    """Exit 130 with what there is, though the generator sleeps on for half a minute."""
+    done = runs["interrupted"]
+
+    assert done.code == 130, done.stderr
+    assert done.seconds_after_interrupt < INTERRUPT_LIMIT_S
+    assert done.elements == 3
+    assert "interrupted" in done.warnings
+    assert done.result["error"] is None
+    assert done.stdout == (done.folder / "result.json").read_text()
+
+
+def test_ctrl_c_leaves_no_traceback(runs):
+    """Whoever pressed it knows why it ended."""
+    stderr = runs["interrupted"].stderr
+
+    assert "Traceback" not in stderr
+    assert "KeyboardInterrupt" not in stderr
+    assert "The measurement was interrupted after 3 elements." in stderr
+
+
+def test_what_a_file_registered_for_the_exit_runs_after_ctrl_c(runs):
+    """Temporary files go, although the dataset's function never returned."""
+    assert (runs["interrupted"].folder / "goodbye").exists()
+
+
+case(
+    "interrupted_before",
+    f"""
+    import time
+    def load(i):
+        print("{READY}", flush=True)
+        time.sleep(30)
+        return i
+    dataset = tf.data.Dataset.range(3).map(lambda i: tf.py_function(load, [i], tf.int64))
+    dataset = dataset.prefetch(1)
+    """,
+    interrupt=True,
+)
+
+
+def test_ctrl_c_before_the_first_element_is_exit_130(runs):
+    """Whatever then stands on stdout is a result without an epoch, or nothing."""
+    done = runs["interrupted_before"]
+
+    assert done.code == 130, done.stderr
+    assert done.seconds_after_interrupt < INTERRUPT_LIMIT_S
+    assert done.stdout == "" or done.result["epochs"] == []
+    assert "interrupted" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+case(
+    "interrupted_in_the_file",
+    f"""
+    import time
+    print("{READY}", flush=True)
+    time.sleep(30)
+    """,
+    interrupt=True,
+)
+
+
+def test_ctrl_c_while_the_file_runs_is_exit_130(runs):
+    """There is nothing to print by then, and a line says so."""
+    done = runs["interrupted_in_the_file"]
+
+    assert (done.code, done.stdout) == (130, "")
+    assert done.seconds_after_interrupt < INTERRUPT_LIMIT_S
+    assert "ipufeed.benchmark: interrupted before anything was measured." in done.stderr
+
+
+# ---- Truth ----
+
+case(
+    "known_rate",
+    """
+    import time
+    def rows():
+        i, start = 0, time.monotonic()
+        while True:
+            i += 1
+            # Against the clock: what else happens in between takes no extra time.
+            time.sleep(max(0, start + 0.01 * i - time.monotonic()))
+            yield [i] * 4
+    dataset = tf.data.Dataset.from_generator(
+        rows, output_signature=tf.TensorSpec([4], tf.float32)
+    )
+    """,
+    "dataset.py --seconds 3",
+)
+
+
+def test_a_source_of_a_known_rate_is_measured_at_that_rate(runs):
+    """An element each 10 ms is 100 a second, in the rate, its interval and latency."""
+    result = runs["known_rate"].result
+    low, high = result["steady"]["interval"]
+
+    assert result["steady"]["elements_per_second"] == pytest.approx(100, rel=0.1)
+    assert low < 110
+    assert high > 90
+    assert result["latency"]["p50"] == pytest.approx(10e6, rel=0.2)
+
+
+def test_seconds_are_the_time_of_the_measurement(runs):
+    """--seconds 3 is three seconds after the first element, in epochs of about one."""
+    epochs = runs["known_rate"].result["epochs"]
+
+    assert 3 <= sum(epoch["time_elapsed"] for epoch in epochs) < 5  # start-up included
+    assert 3 <= len(epochs) <= 4
+
+
+def test_a_consumer_that_waits_is_starved(runs):
+    """The queue says which side is slow: here the dataset."""
+    queue = runs["known_rate"].result["queue"]
+
+    assert queue["starved_share"] > 0.9
+    assert queue["blocked_share"] < 0.05
+
+
+# ---- Help ----
+
+
+def test_help_does_not_import_tensorflow():
+    """--help answers at once, with the options, the exit codes and examples."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "ipufeed.benchmark", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=True,
+    )
+
+    assert "argparse" in done.stderr  # the report of the imports is there
+    assert "tensorflow" not in done.stderr
+    assert "numpy" not in done.stderr
+    for text in ("--passes N", "exit codes:", "examples:", "--set batch_size=64"):
+        assert text in done.stdout

@@ -1,0 +1,244 @@
+"""What measure() promises: true rates, exact counts, and a word where they mislead."""
+
+import json
+import threading
+import time
+
+import pytest
+import tensorflow as tf
+from helpers import sleeping
+
+from ipufeed.benchmark import Settings, measure
+
+
+def codes(result):
+    """The codes of a result's warnings."""
+    return {warning["code"] for warning in result.warnings}
+
+
+@pytest.fixture(scope="module")
+def known_rate():
+    """Two seconds of a source that takes 4 ms, in elements of three samples."""
+    dataset = sleeping(0.004).map(lambda x: tf.zeros([8], tf.float32)).batch(3)
+    return measure(dataset, Settings(seconds=2), name="known")
+
+
+def test_a_known_rate_is_found(known_rate):
+    """12 ms for a batch of three: the sleeps overshoot a little, never undershoot."""
+    period = 1 / known_rate.steady["elements_per_second"]
+
+    assert period * 1.002 >= 0.012
+    assert period < 0.0145
+    assert known_rate.steady["samples_per_second"] == pytest.approx(3 / period)
+    assert known_rate.steady["bandwidth"] == pytest.approx(96 / period / 1e9)
+    low, high = known_rate.steady["interval"]
+    assert low <= 1 / period <= high
+
+
+def test_latency_start_up_and_queue_fit_the_known_rate(known_rate):
+    """Percentiles are those of the source; the consumer starved nearly all the time."""
+    latency = known_rate.latency
+
+    assert 11.5e6 < latency["p50"] < 14.5e6
+    assert latency["p50"] <= latency["p90"] <= latency["p99"] <= latency["max"]
+    assert known_rate.startup["seconds"] >= 0.011
+    assert known_rate.queue["starved_share"] > 0.9
+    assert known_rate.queue["blocked_share"] < 0.05
+    assert known_rate.calibration["seconds_per_element"] < 0.001
+
+
+def test_epochs_last_about_a_second_and_add_up(known_rate):
+    """By time, epochs end on the grid of seconds after the first element."""
+    epochs = known_rate.epochs
+
+    assert len(epochs) == 2
+    assert all(0.9 < epoch["time_elapsed"] < 1.2 for epoch in epochs)
+    assert known_rate.elements == sum(epoch["elements_processed"] for epoch in epochs)
+    assert set(epochs[0]) == {
+        "bandwidth",
+        "elements_per_second",
+        "elements_processed",
+        "time_elapsed",
+        "total_bytes_processed",
+    }
+
+
+def test_the_json_is_strict_and_complete(known_rate):
+    """A strict parser reads it, and every section of the schema is there."""
+
+    def refuse(constant):
+        raise ValueError(constant)
+
+    parsed = json.loads(known_rate.to_json(), parse_constant=refuse)
+
+    assert list(parsed) == [
+        "schema_version",
+        "epochs",
+        "dataset",
+        "settings",
+        "machine",
+        "startup",
+        "steady",
+        "latency",
+        "memcpy",
+        "resources",
+        "calibration",
+        "queue",
+        "warnings",
+        "error",
+    ]
+    assert parsed["dataset"]["element_spec"] == "float32 (?, 8)"
+    assert parsed["dataset"]["name"] == "known"
+
+
+def test_fixed_counts_are_exact():
+    """Epochs and elements fix the counts, whatever the time."""
+    dataset = tf.data.Dataset.from_tensors(tf.zeros([4, 4])).repeat()
+
+    result = measure(dataset, Settings(epochs=4, elements=25))
+
+    assert [epoch["elements_processed"] for epoch in result.epochs] == [25] * 4
+    assert [epoch["total_bytes_processed"] for epoch in result.epochs] == [1600] * 4
+    assert result.settings["seconds"] is None
+
+
+def test_one_element_is_no_rate():
+    """A single element gives a warning, never a rate of billions."""
+    result = measure(tf.data.Dataset.range(1))
+
+    assert result.elements == 1
+    assert result.steady is None
+    assert result.latency is None
+    assert {"no_rate", "dataset_ended"} <= codes(result)
+
+
+def test_a_null_pipeline_is_called_one():
+    """A rate at the harness's own limit says nothing about the pipeline."""
+    dataset = tf.data.Dataset.from_tensors(tf.zeros([2])).repeat()
+
+    result = measure(dataset, Settings(seconds=0.5))
+
+    assert "near_resolution" in codes(result)
+
+
+def test_no_copy_reports_no_copy_and_a_copy_is_apart():
+    """The copy's time has a section of its own, of a plausible size."""
+    dataset = tf.data.Dataset.from_tensors(tf.zeros([1 << 22])).repeat()
+
+    without = measure(dataset, Settings(epochs=1, elements=50, memcpy=False))
+    copied = measure(dataset, Settings(epochs=1, elements=50))
+
+    assert without.memcpy is None
+    assert 0.1 < copied.memcpy["bandwidth"] < 200  # GB/s
+    assert copied.memcpy["seconds"] <= copied.epochs[0]["time_elapsed"]
+
+
+def test_a_consumer_slower_than_the_dataset_sets_the_rate():
+    """With large copies the rate is that of the copies, not of the ring filling up."""
+    dataset = tf.data.Dataset.from_tensors(tf.zeros([1 << 24])).repeat()
+
+    result = measure(dataset, Settings(epochs=1, elements=100))
+
+    assert result.epochs[0]["time_elapsed"] >= result.memcpy["seconds"]
+    assert result.queue["blocked_share"] > 0.2
+
+
+def test_samples_follow_the_batch_only_where_the_pipeline_batches():
+    """The leading dimension of unbatched elements is not a batch size."""
+    batched = tf.data.Dataset.range(100).batch(8).map(lambda x: x + 1).prefetch(1)
+    unbatched = tf.data.Dataset.from_tensor_slices(tf.zeros([10, 5]))
+    rebatched = batched.unbatch()
+    disagreeing = tf.data.Dataset.range(40).batch(8).map(lambda x: (x, tf.zeros([3])))
+
+    assert measure(batched).dataset["samples_per_element"] == 100 / 13
+    assert measure(unbatched).dataset["samples_per_element"] == 1
+    assert measure(rebatched).dataset["samples_per_element"] == 1
+    assert "samples_unknown" in codes(measure(disagreeing))
+    told = measure(unbatched, Settings(items_per_element=5))
+    assert told.dataset["samples_per_element"] == 5
+
+
+def test_measuring_does_not_change_the_dataset():
+    """The same dataset can be iterated, and measured again, with the same counts."""
+    dataset = tf.data.Dataset.range(50).batch(5)
+
+    first, second = measure(dataset), measure(dataset)
+
+    assert len(list(dataset)) == 10
+    assert first.elements == second.elements == 10
+
+
+def test_ctrl_c_keeps_what_was_measured():
+    """KeyboardInterrupt carries the result so far, long before the dataset's end."""
+    import _thread
+
+    from ipufeed.errors import MeasurementInterrupted
+
+    seen = []
+
+    def interrupt_once(progress):
+        if progress.elements >= 5 and not seen:
+            seen.append(progress.elements)
+            _thread.interrupt_main()
+
+    start = time.monotonic()
+    with pytest.raises(MeasurementInterrupted) as caught:
+        measure(sleeping(0.01), Settings(seconds=1000), on_progress=interrupt_once)
+
+    assert time.monotonic() - start < 30
+    assert caught.value.result.elements >= 5
+    assert "interrupted" in codes(caught.value.result)
+
+
+def test_two_measurements_at_a_time_do_not_mix():
+    """Runs are apart: each has its own counts and its own stop."""
+    results = {}
+
+    def run(count):
+        results[count] = measure(tf.data.Dataset.range(count)).elements
+
+    threads = [threading.Thread(target=run, args=(count,)) for count in (100, 200, 300)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert results == {100: 100, 200: 200, 300: 300}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epochs": 0}, r"`epochs` must be in \[1, 2147483648\], got 0"),
+        ({"elements": -3}, r"`elements` must be in .* got -3"),
+        ({"seconds": float("nan")}, r"`seconds` must be in \(0, 1e9\], got nan"),
+        ({"seconds": 0}, r"`seconds` must be in"),
+        ({"items_per_element": float("inf")}, r"`items_per_element` must be in"),
+        ({"passes": 2, "epochs": 3}, "`passes` excludes `epochs` and `elements`"),
+    ],
+)
+def test_settings_out_of_range_are_refused_by_name(settings, message):
+    """The message names the setting, its range and the value."""
+    with pytest.raises(ValueError, match=message):
+        Settings(**settings)
+
+
+@pytest.mark.parametrize("value", [True, 2.5, "3"])
+def test_a_count_that_is_no_int_is_refused(value):
+    """A bool is not a count, nor is a text or a fraction."""
+    with pytest.raises(TypeError, match="`epochs` must be an int, got"):
+        Settings(epochs=value)
+
+
+@pytest.mark.parametrize(
+    ("thing", "advice"),
+    [
+        ([1, 2], "got list. Wrap other sources"),
+        (lambda: None, "got function. It can be called"),
+        (tf.data.Dataset, "It is the class `DatasetV2`"),
+    ],
+)
+def test_what_is_no_dataset_is_refused_with_advice(thing, advice):
+    """The message says what it got, and how to make a dataset of it."""
+    with pytest.raises(TypeError, match=advice):
+        measure(thing)

@@ -1,0 +1,550 @@
+"""The rules of ipufeed/benchmark/script.py: which dataset of a file is measured.
+
+In this process, without measuring anything; what the command makes of it is tested in
+test_command.py.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from ipufeed.benchmark import script
+from ipufeed.errors import DatasetFileError
+
+HEAD = "import tensorflow as tf\nrange_ = tf.data.Dataset.range\n"
+
+
+@pytest.fixture(autouse=True)
+def interpreter(monkeypatch):
+    """What run_file changes of the interpreter is taken back."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def find(tmp_path):
+    """Runs a file with this text, and returns what is found in it."""
+
+    def find(text, name=None, *, file="pipeline.py", **values):
+        path = tmp_path / file
+        path.write_text(HEAD + text)
+        return script.find_dataset(script.run_file(path), name, values, file)
+
+    return find
+
+
+@pytest.fixture
+def call():
+    """Calls a factory as `find_dataset` does, with values as they were typed."""
+
+    def call(factory, **values):
+        texts = {
+            name: value if isinstance(value, str) else repr(value)
+            for name, value in values.items()
+        }
+        return script.call_factory(factory, factory.__name__, texts, "f.py")
+
+    return call
+
+
+def elements(dataset):
+    return list(dataset.as_numpy_iterator())
+
+
+# ---- FILE[:NAME] ----
+
+
+def test_a_target_without_a_colon_is_a_file():
+    """Nothing is split off where there is nothing to split."""
+    assert script.split_target("data/set.py") == (Path("data/set.py"), None)
+
+
+def test_a_target_names_what_follows_its_last_colon():
+    """A folder may have a colon in its name."""
+    assert script.split_target("a:b/set.py:train") == (Path("a:b/set.py"), "train")
+
+
+def test_a_file_that_is_there_wins_over_a_name(tmp_path, monkeypatch):
+    """A file called `set.py:train` can be measured."""
+    monkeypatch.chdir(tmp_path)
+    Path("set.py:train").touch()
+
+    assert script.split_target("set.py:train") == (Path("set.py:train"), None)
+
+
+@pytest.mark.parametrize("name", ["", "1st", "a.b", "make()"])
+def test_a_target_is_refused_when_what_follows_the_colon_is_no_name(name):
+    """The message shows the target, its form, and what is wrong with it."""
+    with pytest.raises(DatasetFileError) as refused:
+        script.split_target(f"set.py:{name}")
+
+    assert (
+        str(refused.value)
+        == f"`set.py:{name}` must be FILE.py or FILE.py:NAME, and {name!r} is no name."
+    )
+
+
+# ---- --set NAME=VALUE ----
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("64", 64),
+        ("-1.5", -1.5),
+        ("1e-3", 1e-3),
+        ("True", True),
+        ("None", None),
+        ("[1, 2]", [1, 2]),
+        ("'64'", "64"),
+        ("train", "train"),
+        ("a=b", "a=b"),
+        ("", ""),
+        ("/data/x y.tfrecord", "/data/x y.tfrecord"),
+        ("__import__('os')", "__import__('os')"),
+        ("1" * 5000, "1" * 5000),
+    ],
+)
+def test_a_value_is_a_python_literal_or_else_text(text, expected):
+    """Nothing is run to read a value, and no text is refused."""
+    texts = script.parse_assignments([f"name={text}"])
+    value = script.value_for(texts["name"], None)
+
+    assert expected == value
+    assert type(expected) is type(value)
+
+
+def test_a_value_that_nests_too_deeply_is_text():
+    """Python's own limits do not come through as errors."""
+    text = "(" * 100_000
+
+    assert text == script.value_for(text, None)
+
+
+@pytest.mark.parametrize("assignment", ["batch_size", "=3", "batch-size=3", "1=2", ""])
+def test_an_assignment_is_refused_unless_it_is_name_and_value(assignment):
+    """The message shows the assignment and an example of a right one."""
+    with pytest.raises(DatasetFileError) as refused:
+        script.parse_assignments([assignment])
+
+    assert (
+        str(refused.value)
+        == f"--set must be NAME=VALUE, got {assignment!r}: for example "
+        "--set batch_size=64."
+    )
+
+
+def test_an_assignment_is_refused_when_its_name_comes_twice():
+    """Neither of two values wins silently."""
+    with pytest.raises(DatasetFileError, match=r"^--set a is given twice\.$"):
+        script.parse_assignments(["a=1", "b=2", "a=1"])
+
+
+# ---- Running the file ----
+
+
+def test_a_file_is_run_as_python_runs_it(tmp_path):
+    """Its folder comes first on sys.path, sys.argv is its own, __file__ is absolute."""
+    (tmp_path / "neighbour_of_pipeline.py").write_text("value = 3")
+    path = tmp_path / "pipeline.py"
+    path.write_text("import sys, neighbour_of_pipeline\nargv = list(sys.argv)\n")
+
+    module = script.run_file(path)
+
+    assert module.neighbour_of_pipeline.value == 3
+    assert str(tmp_path) == sys.path[0]
+    assert [str(path)] == module.argv
+    assert str(path) == module.__file__
+
+
+def test_the_main_part_of_a_file_does_not_run(tmp_path):
+    """`if __name__ == "__main__":` guards a training loop that nobody wants here."""
+    path = tmp_path / "pipeline.py"
+    path.write_text("ran = __name__ == '__main__'")
+
+    assert not script.run_file(path).ran
+
+
+def test_a_file_can_define_dataclasses_and_pickle_them(tmp_path):
+    """Both look the module up by its name."""
+    path = tmp_path / "pipeline.py"
+    path.write_text(
+        "from __future__ import annotations\nimport dataclasses, pickle, typing\n"
+        "@dataclasses.dataclass\nclass Point:\n    x: typing.ClassVar[int] = 1\n"
+        "    y: int = 2\n"
+        "copy = pickle.loads(pickle.dumps(Point(5)))\n"
+    )
+
+    assert script.run_file(path).copy.y == 5
+
+
+def test_a_file_does_not_inherit_our_future_statements(tmp_path):
+    """Its annotations are what it wrote, not text."""
+    path = tmp_path / "pipeline.py"
+    path.write_text("def f() -> int: ...")
+
+    assert int is script.run_file(path).f.__annotations__["return"]
+
+
+def test_a_file_does_not_replace_a_module_of_the_same_name(tmp_path):
+    """A dataset file may be called json.py."""
+    import json
+
+    path = tmp_path / "json.py"
+    path.write_text("value = 1")
+    module = script.run_file(path)
+
+    assert module.value == 1
+    assert json is sys.modules["json"]
+
+
+def test_a_file_may_have_a_name_that_is_no_identifier(tmp_path):
+    """`my-data set.py` is a file name like any other."""
+    path = tmp_path / "my-data set.py"
+    path.write_text("value = 1")
+
+    assert script.run_file(path).value == 1
+
+
+def test_a_file_may_be_encoded_as_it_says(tmp_path):
+    """The coding line and the byte order mark count, as they do for Python."""
+    path = tmp_path / "pipeline.py"
+    path.write_bytes("# coding: latin-1\nvalue = 'é'".encode("latin-1"))
+    other = tmp_path / "other.py"
+    other.write_bytes(b"\xef\xbb\xbfvalue = '\xc3\xa9'")
+
+    assert script.run_file(path).value == "é"
+    assert script.run_file(other).value == "é"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("def f(:", SyntaxError),
+        ("raise ValueError('mine')", ValueError),
+        ("raise SystemExit(3)", SystemExit),
+        ("raise KeyboardInterrupt", KeyboardInterrupt),
+    ],
+)
+def test_what_a_file_raises_is_passed_on(tmp_path, text, error):
+    """It is not dressed up in an exception of ours."""
+    path = tmp_path / "pipeline.py"
+    path.write_text(text)
+
+    with pytest.raises(error):
+        script.run_file(path)
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path):
+    """The message has the system's reason."""
+    path = tmp_path / "gone.py"
+
+    with pytest.raises(DatasetFileError) as refused:
+        script.run_file(path)
+
+    assert f"cannot read {path}: No such file or directory." == str(refused.value)
+
+
+# ---- Which one ----
+
+
+def test_the_only_dataset_is_found_under_any_name(find):
+    """One that is alone need not be called `dataset`."""
+    dataset, name = find("train = range_(3)")
+
+    assert name == "train"
+    assert elements(dataset) == [0, 1, 2]
+
+
+def test_dataset_wins_over_all_others(find):
+    """With several, the one that is called `dataset` is meant."""
+    dataset, name = find("raw = range_(9)\ndataset = raw.take(2)\nlast = range_(1)")
+
+    assert name == "dataset"
+    assert elements(dataset) == [0, 1]
+
+
+def test_a_dataset_with_an_underscore_is_private(find):
+    """Steps on the way are not mistaken for the result."""
+    _, name = find("_raw = range_(9)\ntrain = _raw.take(2)")
+
+    assert name == "train"
+
+
+def test_a_private_dataset_can_be_named(find):
+    """Whoever names it means it."""
+    dataset, name = find("_raw = range_(9)\ntrain = _raw.take(2)", "_raw")
+
+    assert name == "_raw"
+    assert len(elements(dataset)) == 9
+
+
+def test_a_dataset_wins_over_a_factory(find):
+    """A factory that the file has called already is not called again."""
+    text = "def make_dataset(): raise ValueError\ntrain = range_(2)"
+
+    assert find(text)[1] == "train"
+
+
+@pytest.mark.parametrize("name", [*script.FACTORY_NAMES, "dataset"])
+def test_a_function_with_a_known_name_is_a_factory(find, name):
+    """The usual names work without an annotation."""
+    dataset, found = find(f"def {name}(): return range_(2)")
+
+    assert name == found
+    assert elements(dataset) == [0, 1]
+
+
+@pytest.mark.parametrize("annotation", ["tf.data.Dataset", "'Dataset'"])
+def test_a_function_that_is_annotated_with_a_dataset_is_a_factory(find, annotation):
+    """Any name does if the annotation says what is returned."""
+    assert find(f"def ours() -> {annotation}: return range_(2)")[1] == "ours"
+
+
+def test_a_function_that_is_neither_is_no_factory(find):
+    """Helpers are not called to see what they return."""
+    text = "def helper(): raise ValueError\ndef make_dataset(): return range_(2)"
+
+    assert find(text)[1] == "make_dataset"
+
+
+def test_a_factory_that_was_imported_is_not_the_files_own(find, tmp_path):
+    """Only what the file itself defines is looked at."""
+    (tmp_path / "helpers_of_pipeline.py").write_text("def get_dataset(): ...")
+    text = "from helpers_of_pipeline import *\ndef make_dataset(): return range_(1)"
+
+    assert find(text)[1] == "make_dataset"
+
+
+def test_any_function_can_be_named(find):
+    """FILE:NAME overrules the rules for names."""
+    dataset, name = find("def ours(): return range_(2)\ndataset = range_(9)", "ours")
+
+    assert name == "ours"
+    assert elements(dataset) == [0, 1]
+
+
+def test_values_go_to_the_factory_where_there_is_a_dataset_as_well(find):
+    """A dataset takes no values, so the factory is meant."""
+    text = "def make_dataset(n=1): return range_(n)\ndataset = make_dataset()"
+    dataset, name = find(text, n=3)
+
+    assert name == "make_dataset"
+    assert elements(dataset) == [0, 1, 2]
+
+
+def test_several_datasets_are_refused_with_all_their_names(find):
+    """The message lists them and shows how to name one."""
+    with pytest.raises(DatasetFileError) as refused:
+        find("train = range_(1)\ntest = range_(2)")
+
+    assert (
+        str(refused.value)
+        == "pipeline.py has several to choose from: test, train. Call one `dataset`, or "
+        "name it: pipeline.py:test."
+    )
+
+
+def test_several_factories_are_refused_with_all_their_names(find):
+    """As for datasets."""
+    with pytest.raises(DatasetFileError) as refused:
+        find("def make_dataset(): ...\ndef get_dataset(): ...")
+
+    assert (
+        str(refused.value)
+        == "pipeline.py has several to choose from: get_dataset, make_dataset. Call one "
+        "`dataset`, or name it: pipeline.py:get_dataset."
+    )
+
+
+def test_two_names_for_one_dataset_are_not_several(find):
+    """`train = best = ...` leaves no doubt about which is meant."""
+    assert len(elements(find("train = best = range_(2)")[0])) == 2
+
+
+def test_a_file_without_a_dataset_is_refused(find):
+    """The message says what to define."""
+    with pytest.raises(DatasetFileError) as refused:
+        find("x = 1\ndef main(): ...")
+
+    assert (
+        str(refused.value)
+        == "pipeline.py has no dataset: define `dataset`, or a function `make_dataset()` "
+        "that returns one, at the top level."
+    )
+
+
+def test_a_name_that_is_not_there_is_refused_with_those_that_are(find):
+    """Datasets stand as they are, factories with parentheses."""
+    with pytest.raises(DatasetFileError) as refused:
+        find("train = range_(1)\ndef make_dataset(): ...", "trian")
+
+    assert (
+        str(refused.value)
+        == "pipeline.py defines no `trian`. Found: train, make_dataset()."
+    )
+
+
+def test_a_name_is_refused_in_a_file_that_has_none(find):
+    """`nothing` stands where the names would."""
+    with pytest.raises(DatasetFileError) as refused:
+        find("x = 1", "train")
+
+    assert str(refused.value) == "pipeline.py defines no `train`. Found: nothing."
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("x = [1]", "list"), ("class x: ...", "type"), ("x = iter(range_(1))", "Owned")],
+)
+def test_a_name_of_something_else_is_refused(find, text, kind):
+    """The message says what it is instead."""
+    with pytest.raises(DatasetFileError) as refused:
+        find(text, "x")
+
+    assert str(refused.value).startswith(
+        "`x` in pipeline.py must be a tf.data.Dataset or a function that returns one, "
+        f"got {kind}"
+    )
+
+
+# ---- Arguments of a factory ----
+
+
+def test_values_for_a_dataset_are_refused(find):
+    """The message has the factory that would take them."""
+    with pytest.raises(DatasetFileError) as refused:
+        find("dataset = range_(1)", a=1, b=2)
+
+    assert (
+        str(refused.value)
+        == "--set needs a factory to give the values to, and `dataset` in pipeline.py is a "
+        "dataset. Define `def make_dataset(a, b): ...`."
+    )
+
+
+def test_a_value_that_the_factory_does_not_take_is_refused(call):
+    """The message has the names that it does take."""
+
+    def make_dataset(batch_size, *rest, shuffle=True): ...
+
+    with pytest.raises(DatasetFileError) as refused:
+        call(make_dataset, batchsize=3)
+
+    assert (
+        str(refused.value)
+        == "make_dataset() in f.py takes no `batchsize`. It takes: batch_size, shuffle."
+    )
+
+
+def test_a_value_for_a_factory_without_arguments_is_refused(call):
+    """`no arguments` stands where the names would."""
+
+    def make_dataset(): ...
+
+    with pytest.raises(DatasetFileError) as refused:
+        call(make_dataset, a=3)
+
+    assert (
+        str(refused.value)
+        == "make_dataset() in f.py takes no `a`. It takes: no arguments."
+    )
+
+
+def test_arguments_that_are_missing_are_refused_with_the_options_to_give(call):
+    """All of them at once, ready to be copied."""
+
+    def make_dataset(path, size, batch_size=3): ...
+
+    with pytest.raises(DatasetFileError) as refused:
+        call(make_dataset, batch_size=3)
+
+    assert (
+        str(refused.value)
+        == "make_dataset() in f.py needs `path`, `size`. Give --set path=VALUE --set "
+        "size=VALUE."
+    )
+
+
+def test_a_factory_is_given_values_of_every_kind_of_parameter(call):
+    """Positional-only, keyword-only and `**` parameters are all reached."""
+    seen = []
+
+    def make_dataset(a, /, b, *, c, **rest):
+        seen.append((a, b, c, rest))
+        return tf.data.Dataset.range(1)
+
+    call(make_dataset, d=4, c=3, b=2, a=1)
+
+    assert seen == [(1, 2, 3, {"d": 4})]
+
+
+def test_a_value_for_the_second_of_two_positional_parameters_goes_there(call):
+    """A positional-only parameter that keeps its default does not shift the others."""
+    seen = []
+
+    def make_dataset(a=1, b=2, /):
+        seen.append((a, b))
+        return tf.data.Dataset.range(1)
+
+    call(make_dataset, b=5)
+
+    assert seen == [(1, 5)]
+
+
+def test_a_number_for_a_parameter_of_text_is_text(call):
+    """By the annotation or by the default, `--set split=1` is the text "1"."""
+    seen = []
+
+    def make_dataset(a: str, b="train", c=0, d: "str" = ""):
+        seen.append((a, b, c, d))
+        return tf.data.Dataset.range(1)
+
+    call(make_dataset, **script.parse_assignments(["a=1", "b=2", "c=3", "d=4"]))
+
+    assert seen == [("1", "2", 3, "4")]
+
+
+@pytest.mark.parametrize("text", ["007", "1.50", "1e3", "0x10", "True", "[1]"])
+def test_text_for_a_parameter_of_text_stays_as_it_was_typed(call, text):
+    """A file called 007 is not looked for under 7, nor one called 1.50 under 1.5."""
+    seen = []
+
+    def make_dataset(path: str):
+        seen.append(path)
+        return tf.data.Dataset.range(1)
+
+    call(make_dataset, **script.parse_assignments([f"path={text}"]))
+
+    assert [text] == seen
+
+
+def test_what_a_factory_returns_must_be_a_dataset(call):
+    """The message says what came instead."""
+
+    def make_dataset():
+        return [1]
+
+    with pytest.raises(DatasetFileError) as refused:
+        call(make_dataset)
+
+    assert (
+        str(refused.value)
+        == "make_dataset() in f.py must return a tf.data.Dataset, got list."
+    )
+
+
+def test_what_a_factory_raises_is_passed_on(call):
+    """A TypeError of its own is not taken for wrong arguments."""
+
+    def make_dataset():
+        raise TypeError("mine")
+
+    with pytest.raises(TypeError, match=r"^mine$"):
+        call(make_dataset)

@@ -1,0 +1,122 @@
+"""The direction of dependencies: each layer may use only what stands below it."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from helpers import DEADLOCK_S, ROOT
+
+PACKAGE = ROOT / "ipufeed"
+
+# What a part of the package may import of the package. design: queues know nothing of
+# the device; nothing imports the benchmark; the native code imports nothing of Python's.
+ALLOWED = {
+    "errors": set(),
+    "_version": set(),
+    "_native": {"errors"},
+    "queues": {"queues", "errors", "_native"},
+    "device": {"device", "queues", "errors", "_native"},
+    "executable": {"executable", "device", "errors", "_native"},
+    "parallel": {"parallel", "executable", "device", "queues", "errors", "_native"},
+    "benchmark": {
+        "benchmark",
+        "parallel",
+        "executable",
+        "device",
+        "queues",
+        "errors",
+        "_native",
+        "_version",
+        "__version__",
+    },
+    # The package itself only forwards names, and loads the library.
+    "__init__": {"_native", "_version"},
+}
+
+
+def python_files() -> list[Path]:
+    """Every Python file of the package."""
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(path: Path) -> str:
+    """The part of the package that a file belongs to."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_parts(path: Path) -> set[str]:
+    """The parts of the package that a file imports, wherever in the file it does."""
+    parts = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide the direction"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            pieces = name.split(".")
+            if pieces[0] == "ipufeed" and len(pieces) > 1:
+                parts.add(pieces[1])
+    return parts
+
+
+@pytest.mark.parametrize(
+    "path", python_files(), ids=lambda path: str(path.relative_to(PACKAGE))
+)
+def test_a_file_imports_only_what_is_below_it(path):
+    """An arrow in code points down the list in the package's docstring, never up."""
+    part = part_of(path)
+
+    assert part in ALLOWED, f"{part} is new: say in ALLOWED what it may import"
+    assert imported_parts(path) <= ALLOWED[part]
+
+
+def test_the_ring_and_its_waiting_know_nothing_of_tensorflow():
+    """The lock-free core compiles alone, under sanitizers and beside the model."""
+    for name in ("spsc_ring.h", "wait.h", "feed.h", "cpus.h", "test_hooks.h"):
+        text = (PACKAGE / "cc" / name).read_text()
+        includes = re.findall(r'#include [<"]([^>"]+)[>"]', text)
+
+        assert not [
+            path for path in includes if re.match("tensorflow|xla|absl|tsl", path)
+        ]
+
+
+def test_no_native_file_includes_python():
+    """The native library is no Python module and needs no interpreter."""
+    for path in (PACKAGE / "cc").iterdir():
+        assert "Python.h" not in path.read_text()
+
+
+def test_the_help_needs_no_tensorflow():
+    """`python -m ipufeed.benchmark --help` imports nothing that is slow."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "ipufeed.benchmark", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=DEADLOCK_S,
+        cwd=ROOT,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "usage: python -m ipufeed.benchmark" in done.stdout
+    imported = {line.split("|")[-1].strip() for line in done.stderr.splitlines()}
+    assert "ipufeed.benchmark.arguments" in imported
+    assert not {"tensorflow", "numpy", "pyarrow", "tqdm"} & imported
+
+
+def test_the_public_names_are_there():
+    """Everything in __all__ can be had, and the version is the package's."""
+    import ipufeed
+    import ipufeed.benchmark
+
+    for module in (ipufeed, ipufeed.benchmark):
+        for name in module.__all__:
+            assert getattr(module, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = ipufeed.nonsense

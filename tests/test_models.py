@@ -1,0 +1,152 @@
+"""The model of the feed's hand-shakes: it holds, and every planted bug breaks it.
+
+`spin` walks through all interleavings of models/feed.pml. What the model covers is in
+models/README.md. A search that was cut short proves nothing and counts as a failure.
+"""
+
+import dataclasses
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+MODEL = pathlib.Path(__file__).parent / "models" / "feed.pml"
+LIMIT_S = 120.0
+DEPTH = 100_000  # the deepest search here needs about 700 steps
+FEWEST_STATES = 500_000  # the sound model has millions: fewer, and it stopped early
+
+DEADLOCKS = (
+    "NOTIFY_BEFORE_PUBLISH",
+    "NOTIFY_BEFORE_RELEASE",
+    "READER_NO_RECHECK",
+    "WRITER_NO_RECHECK",
+    "READER_IGNORES_CLOSE",
+    "END_WITHOUT_NOTIFY",
+    "CANCEL_ONLY_READER",
+    "CANCEL_ONLY_WRITER",
+    "READER_IGNORES_CANCEL",
+    "WRITER_IGNORES_CANCEL",
+    "READER_NO_ORDER_7",
+    "WRITER_NO_ORDER_7",
+    "WRITER_NO_ORDER_8",
+    "READER_NO_ORDER_8",
+)
+NAPS = ("NAP_NEVER_ENDS", "PARKED_WOKEN_ONLY_IF_URGENT")
+WRONG_RESULTS = ("DRAINED_ORDER", "CLOSE_BEFORE_ERROR")
+SAFETY = ("-DSAFETY", "-DNOCLAIM"), ()
+LIVENESS = ("-DNFAIR=3",), ("-a", "-f")  # acceptance cycles, under weak fairness
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("spin") is None or shutil.which("gcc") is None,
+    reason="the model needs spin and gcc: apt-get install spin gcc",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """What the verifier said."""
+
+    text: str
+    errors: int
+    states: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether the search saw everything that it was asked to see."""
+        cut = ("max search depth too small", "Search not completed", "out of memory")
+        return not any(words in self.text for words in cut)
+
+
+def verify(folder, mode, *macros):
+    compiler_flags, options = mode
+
+    def step(*command):
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
+        return done.stdout
+
+    step("spin", "-a", *(f"-D{macro}" for macro in macros), str(MODEL))
+    step("gcc", "-O1", "-w", *compiler_flags, "-o", "pan", "pan.c")
+    text = step("./pan", *options, f"-m{DEPTH}")
+    errors = re.search(r"errors: (\d+)", text)
+    states = re.search(r"(\d+) states, stored", text)
+    assert errors is not None, text
+    assert states is not None, text
+    return Search(text, int(errors[1]), int(states[1]))
+
+
+def assert_proven(search):
+    assert search.errors == 0, search.text
+    assert search.complete, search.text
+    assert search.states > FEWEST_STATES, search.text
+
+
+@pytest.mark.parametrize(
+    ("capacity", "polls"),
+    [(1, 1), (2, 0), (3, 0)],
+    ids=["capacity=1", "capacity=2", "capacity=3"],
+)
+def test_feed_is_safe_in_every_interleaving(tmp_path, capacity, polls):
+    """No deadlock; each element once and in order; delivered + undelivered = pushed."""
+    sizes = f"CAPACITY={capacity}", f"POLLS={polls}"
+
+    assert_proven(verify(tmp_path, SAFETY, *sizes))
+
+
+def test_both_sides_finish_under_weak_fairness(tmp_path):
+    """Whatever the third party does, the writer and the reader come to their end."""
+    assert_proven(verify(tmp_path, LIVENESS, "POLLS=0"))
+
+
+@pytest.mark.parametrize("bug", DEADLOCKS)
+def test_bug_in_the_handshake_is_a_deadlock(tmp_path, bug):
+    """A thread that sleeps for ever is found as a state that nobody can leave."""
+    search = verify(tmp_path, SAFETY, f"PLANT_{bug}")
+
+    assert search.errors == 1, search.text
+    assert "invalid end state" in search.text
+
+
+@pytest.mark.parametrize("bug", NAPS)
+def test_bug_in_naps_is_a_deadlock(tmp_path, bug):
+    """An element that waits for a slow writer's next one is never delivered."""
+    search = verify(tmp_path, SAFETY, "CAPACITY=3", "POLLS=0", f"PLANT_{bug}")
+
+    assert search.errors == 1, search.text
+    assert "invalid end state" in search.text
+
+
+@pytest.mark.parametrize("bug", WRONG_RESULTS)
+def test_bug_at_the_end_is_a_wrong_result(tmp_path, bug):
+    """A lost last element, or an error not yet written, breaks an assertion."""
+    search = verify(tmp_path, SAFETY, f"PLANT_{bug}")
+
+    assert search.errors == 1, search.text
+    assert "assertion violated" in search.text
+
+
+def test_liveness_finds_a_side_that_never_finishes(tmp_path):
+    """The claim is no decoration: a reader that ignores the end violates it."""
+    search = verify(tmp_path, LIVENESS, "PLANT_READER_IGNORES_CLOSE")
+
+    assert search.errors == 1, search.text
+    assert "acceptance cycle" in search.text
+
+
+def test_every_planted_bug_has_a_test():
+    """The macros in the model and the bugs tested here are the same."""
+    in_model = set(
+        re.findall(r"(?:ifn?def|defined\()\s*PLANT_(\w+)", MODEL.read_text())
+    )
+
+    assert in_model == {*DEADLOCKS, *NAPS, *WRONG_RESULTS}
