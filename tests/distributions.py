@@ -22,7 +22,12 @@ WHEEL_HAS = (
     "ipufeed-*.dist-info/METADATA",
     "ipufeed-*.dist-info/licenses/LICENSE",
 )
-WHEEL_ONLY = ("ipufeed/*.py", "ipufeed/libipufeed.so", "ipufeed/py.typed", "*.dist-info/*")
+WHEEL_ONLY = (
+    "ipufeed/*.py",
+    "ipufeed/libipufeed.so",
+    "ipufeed/py.typed",
+    "*.dist-info/*",
+)
 SDIST_HAS = (
     "setup.py",
     "setup.cfg",
@@ -61,7 +66,9 @@ def main() -> int:
     wrong += [f"the wheel holds {name}" for name in contents if name not in expected]
     for line in wrong:
         print(line)
-    print(f"sdist: {len(members)} files, wheel: {len(contents)} files, {len(wrong)} wrong")
+    print(
+        f"sdist: {len(members)} files, wheel: {len(contents)} files, {len(wrong)} wrong"
+    )
     return int(bool(wrong))
 
 

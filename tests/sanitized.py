@@ -67,9 +67,7 @@ def main() -> int:
         build = [sys.executable, "setup.py", "--quiet", "build_ext"]
         build += ["--build-lib", folder, "--build-temp", f"{folder}/objects"]
         environment = {**os.environ, "IPUFEED_SANITIZE": sanitizer}
-        subprocess.run(
-            build, cwd=ROOT, env=environment, check=True, timeout=LIMIT_S
-        )
+        subprocess.run(build, cwd=ROOT, env=environment, check=True, timeout=LIMIT_S)
         shutil.copytree(
             ROOT / "ipufeed",
             f"{folder}/ipufeed",

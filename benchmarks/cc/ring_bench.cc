@@ -520,9 +520,14 @@ struct Result {
 std::string json(const Series& series) {
   char text[200];
   std::snprintf(text, sizeof(text),
-                R"({"median": %.3f, "q1": %.3f, "q3": %.3f, "min": %.3f})",
+                R"({"median": %.3f, "q1": %.3f, "q3": %.3f, "min": %.3f, "values": [)",
                 series.at(0.5), series.at(0.25), series.at(0.75), series.at(0));
-  return text;
+  std::string whole = text;
+  for (std::size_t i = 0; i < series.rounds.size(); ++i) {
+    std::snprintf(text, sizeof(text), "%s%.3f", i == 0 ? "" : ", ", series.rounds[i]);
+    whole += text;
+  }
+  return whole + "]}";
 }
 
 void print_json(const std::map<std::string, Result>& results,

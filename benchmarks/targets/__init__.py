@@ -1,13 +1,17 @@
 """What the project promises to reach, measured: `python -m benchmarks.targets`.
 
-Each module beside this one measures some rows; __main__.py prints them. Ratios come from
-repeats that are interleaved in one run, and each repeat gives a ratio of its own.
+Each module beside this one measures some rows; __main__.py prints them. What is compared
+is measured in interleaved repeats of one run. A comparison is one of medians, and its
+spread that of resampled repeats: tf.data's AUTOTUNE gives a pipeline one of two speeds
+for a whole repeat, so that the ratio within a single repeat says little.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+RESAMPLES = 999
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,8 @@ class Row:
         reach: The bound.
         sense: "at most" or "at least"; "" for a figure that is only reported.
         unit: Of the bound and the values.
-        values: One per repeat.
+        values: One per repeat, or per resampling of the repeats.
+        repeats: Repeats that the values come from.
     """
 
     what: str
@@ -27,6 +32,7 @@ class Row:
     sense: str
     unit: str
     values: tuple[float, ...]
+    repeats: int
 
     @property
     def median(self) -> float:
@@ -49,8 +55,24 @@ class Row:
         return self.median >= self.reach
 
 
-def row(
-    what: str, sense: str, reach: float, unit: str, values: Sequence[float]
+def row(what: str, sense: str, reach: float, unit: str, values: Sequence[float]) -> Row:
+    """A row of plain measurements, in the order in which one would say it."""
+    return Row(what, reach, sense, unit, tuple(map(float, values)), len(values))
+
+
+def comparison(
+    what: str,
+    sense: str,
+    reach: float,
+    unit: str,
+    compare: Callable[[float, float], float],
+    ours: Sequence[float],
+    other: Sequence[float],
 ) -> Row:
-    """A row, in the order in which one would say it."""
-    return Row(what, reach, sense, unit, tuple(float(value) for value in values))
+    """A row that compares two medians; the repeats are resampled in their pairs."""
+    pairs = np.array([ours, other], dtype=float)
+    random = np.random.default_rng(0)
+    chosen = random.integers(0, len(ours), size=(RESAMPLES, len(ours)))
+    medians = np.median(pairs[:, chosen], axis=2)
+    values = tuple(compare(a, b) for a, b in medians.T)
+    return Row(what, reach, sense, unit, values, len(ours))

@@ -16,7 +16,7 @@ def show(rows: list[Row]) -> str:
         lines.append(row.what)
         lines.append(
             f"{reach:>18} {row.median:>10.3g} {f'[{low:.3g}, {high:.3g}]':>18} "
-            f"{len(row.values):>4}  {held}"
+            f"{row.repeats:>4}  {held}"
         )
     return "\n".join(lines)
 

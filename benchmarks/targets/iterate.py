@@ -1,12 +1,13 @@
 """What iterating through the feeder and the ring costs, against the floor."""
 
+import operator
 import subprocess
 import sys
 from typing import Any
 
 from benchmarks import pipelines
 from benchmarks.iterate import bare, loop, through
-from benchmarks.targets import Row, row
+from benchmarks.targets import Row, comparison, row
 
 
 def rows(quick: bool) -> list[Row]:
@@ -16,74 +17,78 @@ def rows(quick: bool) -> list[Row]:
     repeats = 3 if quick else 11
     return [
         *tiny(repeats, 20_000 if quick else 100_000),
-        *sized("medium (32x28x28x1)", pipelines.medium(), repeats, 1000),
-        *sized("large (32x224x224x3)", pipelines.large(), repeats, 20),
-        *records(repeats, 1000),
-        waiting(repeats),
+        *sized("medium (32x28x28x1)", pipelines.medium(), repeats, 5000),
+        *sized("large (32x224x224x3)", pipelines.large(), repeats, 100),
+        *records(repeats, 2000),
+        *waiting(repeats),
     ]
 
 
 def tiny(repeats: int, elements: int) -> list[Row]:
     """4x4 float32, against a Python loop and against the bare loop."""
     dataset = pipelines.tiny()
-    against_loop, above_bare = [], []
+    ours, floor, python = [], [], []
     for _ in range(repeats):
-        ours = through(dataset, elements)
-        floor = bare(dataset, elements)
-        python = loop(dataset, elements // 20)
-        against_loop.append(python.cpu / ours.cpu)
-        above_bare.append((ours.wall - floor.wall) * 1e6)
+        ours.append(through(dataset, elements))
+        floor.append(bare(dataset, elements))
+        python.append(loop(dataset, elements // 20))
     return [
-        row(
-            "tiny elements: less CPU than `for x in dataset`, times",
+        comparison(
+            "tiny elements: less CPU than `for x in dataset`",
             "at least",
             15,
             "x",
-            against_loop,
+            operator.truediv,
+            [cost.cpu for cost in python],
+            [cost.cpu for cost in ours],
         ),
-        row(
+        comparison(
             "tiny elements: time above a bare C++ GetNext loop",
             "at most",
             1,
             "us",
-            above_bare,
+            operator.sub,
+            [cost.wall * 1e6 for cost in ours],
+            [cost.wall * 1e6 for cost in floor],
         ),
+        row("    the bare loop", "", 0, "us", [cost.wall * 1e6 for cost in floor]),
     ]
 
 
 def sized(name: str, dataset: Any, repeats: int, elements: int) -> list[Row]:
     """A real size, against the bare loop; the copy is reported apart."""
-    ratios, copies = [], []
+    ours, floor, copies = [], [], []
     for _ in range(repeats):
-        ours = through(dataset, elements)
-        floor = bare(dataset, elements)
-        copied = through(dataset, elements, copy=True)
-        ratios.append(ours.wall / floor.wall)
-        copies.append(copied.copy * 1e6)
+        ours.append(through(dataset, elements).wall * 1e6)
+        floor.append(bare(dataset, elements).wall * 1e6)
+        copies.append(through(dataset, elements, copy=True).copy * 1e6)
     return [
-        row(f"{name}: time against the bare loop", "at most", 1.1, "x", ratios),
-        row(f"{name}: of which the copy, where it is on", "", 0, "us", copies),
+        comparison(
+            f"{name}: time against the bare loop",
+            "at most",
+            1.1,
+            "x",
+            operator.truediv,
+            ours,
+            floor,
+        ),
+        row("    the bare loop", "", 0, "us", floor),
+        row("    the copy, where it is on", "", 0, "us", copies),
     ]
 
 
 def records(repeats: int, elements: int) -> list[Row]:
     """A reader whose records must really be read, on its own and behind a prefetch."""
     alone = pipelines.records()
-    ratios = []
+    ours, drained = [], []
     for _ in range(repeats):
-        ours = through(alone, elements)
-        drained = bare(alone.prefetch(16), elements)
-        ratios.append(ours.wall / drained.wall)
-    low = [1 - abs(1 - ratio) for ratio in ratios]
+        ours.append(through(alone, elements).wall)
+        drained.append(bare(alone.prefetch(16), elements).wall)
+    what = "100 KB records: time against draining a prefetch of them"
+    arguments = ("x", operator.truediv, ours, drained)
     return [
-        row(
-            "100 KB records: time against draining a prefetch of them",
-            "at least",
-            0.85,
-            "x",
-            low,
-        ),
-        row("    (as measured)", "", 0, "x", ratios),
+        comparison(what, "at least", 0.85, *arguments),
+        comparison("    and", "at most", 1.15, *arguments),
     ]
 
 
@@ -92,28 +97,42 @@ _WAITING = """
 import ipufeed
 import tensorflow as tf
 from tensorflow.python.data.experimental.ops import testing
-from benchmarks.iterate import run_op
+from benchmarks.iterate import bare, run_op
 dataset = tf.data.Dataset.range(1).repeat().apply(testing.sleep(1000))
 run_op(dataset, seconds_ns=10**8)
 for _ in range({repeats}):
     counters, _ = run_op(dataset, seconds_ns=10**9)
-    print(counters["cpu_ns"] / (counters["last_ns"] - counters["first_ns"]))
+    ours = counters["cpu_ns"] / (counters["last_ns"] - counters["first_ns"])
+    floor = bare(dataset, 900)
+    print(ours, floor.cpu / floor.wall)
 """
 
 
-def waiting(repeats: int) -> Row:
-    """A producer of 1 ms per element: everything that the process burns is counted."""
+def waiting(repeats: int) -> list[Row]:
+    """A producer of 1 ms per element: what waiting for it costs, above the bare loop."""
     done = subprocess.run(
         [sys.executable, "-c", _WAITING.format(repeats=repeats)],
         check=True,
         capture_output=True,
         text=True,
     )
-    values = [100 * float(line) for line in done.stdout.split()]
-    return row(
-        "1 ms per element: CPU of the whole process, of one core",
-        "at most",
-        5,
-        "%",
-        values,
-    )
+    numbers = [100 * float(number) for number in done.stdout.split()]
+    ours, floor = numbers[::2], numbers[1::2]
+    return [
+        comparison(
+            "1 ms per element: CPU burnt waiting, of one core",
+            "at most",
+            5,
+            "%",
+            operator.sub,
+            ours,
+            floor,
+        ),
+        row(
+            "    the whole process, the dataset's own threads included",
+            "",
+            0,
+            "%",
+            ours,
+        ),
+    ]

@@ -39,7 +39,13 @@ def rows(quick: bool) -> list[Row]:
         ),
         row("ring, refcounted handle", "", 0, "ns", stream("ring_handle")),
         row("feed (with waiting), pointer", "", 0, "ns", stream("feed_pointer")),
-        row("mutex and condition variable, pointer", "", 0, "ns", stream("mutex_pointer")),
+        row(
+            "mutex and condition variable, pointer",
+            "",
+            0,
+            "ns",
+            stream("mutex_pointer"),
+        ),
         row(
             "round trip through two rings, to a bare one of flag and data",
             "at most",

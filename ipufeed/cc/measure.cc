@@ -15,8 +15,10 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 
 // How late the consumer may be for an element while they come fast: see wait.h. Its
-// stamps do not depend on it.
+// stamps do not depend on it. Only for elements that are small: what piles up during a nap
+// is memory that the dataset would otherwise have had back while it was still in a cache.
 constexpr std::int64_t kConsumerNapNs = 100'000;
+constexpr std::int64_t kLargestNapBytes = 1024;
 
 // How long the op waits for its feeder before it leaves it to the device's keeper.
 // Enough for a dataset to come down; less than a person who pressed Ctrl-C would
@@ -75,6 +77,7 @@ class Consumer {
   absl::Status consume(ElementFeed* feed) {
     Element element;
     std::int64_t deadline = kNoDeadline;
+    feed->set_reader_nap(kConsumerNapNs);
     for (;;) {
       const FeedOutcome outcome = feed->pop(&element, deadline);
       if (outcome == FeedOutcome::kDone) {
@@ -82,6 +85,7 @@ class Consumer {
         pass_ = element.pass;
         TF_RETURN_IF_ERROR(take(&element));
         if (out_->elements == 1) start_steady(*feed, &deadline);
+        if (largest_bytes_ > kLargestNapBytes) feed->set_reader_nap(0);
         if (epoch_is_over()) end_epoch();
         if (options_.epochs > 0 && epochs() == options_.epochs) break;
         if (out_->last_ns >= deadline) break;
@@ -121,6 +125,7 @@ class Consumer {
     out_->copy_ns += copy_ns;
     out_->elements += 1;
     out_->bytes += payload.bytes;
+    largest_bytes_ = std::max(largest_bytes_, payload.bytes);
     out_->opaque += payload.opaque;
     out_->last_ns = stamp;
     epoch_.elements += 1;
@@ -195,6 +200,7 @@ class Consumer {
   TransferBuffer buffer_;
   Epoch epoch_;
   std::int64_t pass_ = 0;
+  std::int64_t largest_bytes_ = 0;
   std::int64_t next_epoch_ns_ = kNoDeadline;
   std::int64_t process_cpu_ns_ = 0;
   std::int64_t starved_before_ns_ = 0;
@@ -225,7 +231,6 @@ absl::Status measure(OpKernelContext* ctx, tensorflow::data::DatasetBase* datase
     CancellationGuard guard(ctx, on_cancel);
     if (guard.cancelled()) on_cancel();
     run->set_on_stop([feeder] { feeder->stop(); });
-    feeder->feed().set_reader_nap(kConsumerNapNs);
     status = Consumer(options, run.get(), on_epoch, out).consume(&feeder->feed());
     run->set_on_stop(nullptr);
   }
