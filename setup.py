@@ -119,8 +119,8 @@ class BuildNative(build_ext):
     def build_extension(self, ext):
         """Compiles each source on its own, a few at a time, and links them."""
         compiler = find_compiler()
-        version, library_folder, flags = find_tensorflow()
         sanitizer = find_sanitizer()
+        version, library_folder, flags = find_tensorflow()
         if sanitizer:
             # Fortified functions hide memory errors from the sanitizers.
             flags += ["-O1", "-g", "-fno-omit-frame-pointer", f"-fsanitize={sanitizer}"]

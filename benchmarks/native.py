@@ -3,6 +3,8 @@
 They depend on the headers of ipufeed/cc only: no figure includes TensorFlow. The
 binaries stay in a folder of the user's own below the system's temporary folder, named
 after a hash of everything that goes into them.
+
+    python -m benchmarks.native [--rounds N]     the ring's figures as a table
 """
 
 import functools
@@ -13,6 +15,7 @@ import pathlib
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 
 PROGRAMS = pathlib.Path(__file__).parent / "cc"
@@ -113,3 +116,8 @@ def ring_bench(rounds: int = 15) -> dict:
     if done.returncode != 0:
         raise RuntimeError(f"ring_bench failed:\n{done.stderr}")
     return json.loads(done.stdout)
+
+
+if __name__ == "__main__":
+    arguments = sys.argv[1:] or ["--rounds", "15"]
+    sys.exit(subprocess.run([build("ring_bench"), "--table", *arguments]).returncode)
