@@ -15,8 +15,9 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 
 // How late the consumer may be for an element while they come fast: see wait.h. Its
-// stamps do not depend on it. Only for elements that are small: what piles up during a nap
-// is memory that the dataset would otherwise have had back while it was still in a cache.
+// stamps do not depend on it. Only for elements that are small: what piles up during a
+// nap is memory that the dataset would otherwise have had back while it was still in a
+// cache.
 constexpr std::int64_t kConsumerNapNs = 100'000;
 constexpr std::int64_t kLargestNapBytes = 1024;
 
