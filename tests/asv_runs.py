@@ -34,10 +34,8 @@ def main() -> int:
         asv("machine", "--yes", home=home)
         asv("check", "--python=same", home=home)
         text = asv("run", "--python=same", "--quick", "--dry-run", home=home)
-    values = re.findall(
-        r"^\[[^]]+\] +\S+\.(?:time|track)_\S+ +(\S+)", text, re.MULTILINE
-    )
-    failed = [value for value in values if value in ("failed", "n/a", "timeout")]
+    values = re.findall(r"^\[ *[\d.]+%\] ··· \S+_\S+ +(\S+)$", text, re.MULTILINE)
+    failed = [value for value in values if not value[0].isdigit()]
     print(f"asv: {len(values)} benchmarks, {len(failed)} without a value")
     return int(len(values) < LEAST or bool(failed))
 
