@@ -6,6 +6,7 @@ import textwrap
 from typing import Any
 
 from ipufeed.benchmark.result import Result
+from ipufeed.benchmark.warn import counted
 
 WIDTH = 79
 
@@ -152,7 +153,8 @@ def calibration(null: dict[str, float] | None) -> str | None:
 
 def amount(result: Result) -> str:
     """Elements and epochs."""
-    return f"{result.elements:,} elements in {len(result.epochs)} epochs"
+    elements = counted(result.elements, "element")
+    return f"{elements} in {counted(len(result.epochs), 'epoch')}"
 
 
 def number(value: float) -> str:

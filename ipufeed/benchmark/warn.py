@@ -49,6 +49,11 @@ def warnings(facts: Facts) -> list[dict[str, str]]:
 Warning_ = tuple[str, str] | None
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 element`, `2 elements`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def nothing_measured(facts: Facts) -> Warning_:
     """No element at all."""
     counters = facts.raw.counters
@@ -64,7 +69,8 @@ def interrupted(facts: Facts) -> Warning_:
         return None
     return (
         "interrupted",
-        f"The measurement was interrupted after {counters['elements']} elements.",
+        "The measurement was interrupted after "
+        f"{counted(counters['elements'], 'element')}.",
     )
 
 
@@ -85,7 +91,8 @@ def ended_early(facts: Facts) -> Warning_:
     seconds = (counters["last_ns"] - counters["first_ns"]) / 1e9
     return (
         "dataset_ended",
-        f"The dataset ended after {elements} elements, {seconds:.3g} s after the first; "
+        f"The dataset ended after {counted(elements, 'element')}, {seconds:.3g} s after "
+        "the first; "
         f"asked for were {asked}.",
     )
 
@@ -98,11 +105,12 @@ def too_few(facts: Facts) -> Warning_:
     if facts.steady is None:
         return (
             "no_rate",
-            f"{elements} element(s) give no rate: one needs some time between two.",
+            f"{counted(elements, 'element')} cannot give a rate: that takes two, with some "
+            "time between them.",
         )
     return (
         "few_elements",
-        f"The rate rests on {elements} elements: take it as a magnitude. "
+        f"The rate rests on {counted(elements, 'element')}: take it as a magnitude. "
         "Ask for more (--seconds, --elements).",
     )
 
@@ -135,7 +143,9 @@ def near_ceiling(facts: Facts) -> Warning_:
 
 def busy_machine(facts: Facts) -> Warning_:
     """Others took CPU time away."""
-    if facts.others is None or facts.others <= BUSY_SHARE * facts.usable_cpus:
+    if facts.steady is None or facts.others is None:
+        return None
+    if facts.others <= BUSY_SHARE * facts.usable_cpus:
         return None
     return (
         "busy_machine",
