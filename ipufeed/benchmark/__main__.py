@@ -24,6 +24,7 @@ FEEDER_GRACE_NS = 2_000_000_000
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command and returns its exit code."""
+    open_missing_streams()
     parser = build_parser()
     options = parser.parse_args(arguments)
     try:
@@ -220,6 +221,21 @@ def check_output(parser: ArgumentParser, options: Namespace) -> None:
     folder = os.path.dirname(os.path.abspath(options.json))
     if os.path.isdir(options.json) or not os.path.isdir(folder):
         parser.error(f"--json must be a file in a folder that exists: {options.json}")
+
+
+def open_missing_streams() -> None:
+    """Gives a process that was started with a closed stdout or stderr an empty one.
+
+    Else the next file that is opened, a dataset's perhaps, would get its number.
+    """
+    for descriptor, name in ((0, "stdin"), (1, "stdout"), (2, "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+        if getattr(sys, name) is None:
+            mode = "r" if descriptor == 0 else "w"
+            setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
 
 
 def take_stdout() -> int:

@@ -940,3 +940,24 @@ def test_help_does_not_import_tensorflow():
     assert "numpy" not in done.stderr
     for text in ("--passes N", "exit codes:", "examples:", "--set batch_size=64"):
         assert text in done.stdout
+
+
+# ---- Streams that are not there ----
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_was_closed_is_no_failure(tmp_path, closed):
+    """A daemon's process may have none; the JSON still goes where it was asked to go."""
+    file = tmp_path / "dataset.py"
+    file.write_text("import tensorflow as tf\ndataset = tf.data.Dataset.range(10)\n")
+    kept = tmp_path / "result.json"
+    command = (
+        f"'{sys.executable}' -m ipufeed.benchmark '{file}' --json '{kept}' {closed}"
+    )
+
+    done = subprocess.run(
+        command, shell=True, capture_output=True, timeout=LIMIT_S, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(kept.read_text())["epochs"][0]["elements_processed"] == 10
