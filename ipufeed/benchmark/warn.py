@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ipufeed.benchmark.calibration import NEAR_CEILING, Calibration
 from ipufeed.benchmark.run import RawMeasurement
 from ipufeed.benchmark.settings import Settings
@@ -11,6 +13,8 @@ from ipufeed.benchmark.steady import FEWEST_WINDOWS, Steady
 
 # More than this share of the CPUs in other hands makes a rate a lower bound.
 BUSY_SHARE = 0.1
+# Silence for more than this share of the run, and twice as long as any before, is no gap.
+STALLED_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ def warnings(facts: Facts) -> list[dict[str, str]]:
             nothing_measured,
             interrupted,
             ended_early,
+            stalled,
             too_few,
             unsettled,
             near_ceiling,
@@ -94,6 +99,22 @@ def ended_early(facts: Facts) -> Warning_:
         f"The dataset ended after {counted(elements, 'element')}, {seconds:.3g} s after "
         "the first; "
         f"asked for were {asked}.",
+    )
+
+
+def stalled(facts: Facts) -> Warning_:
+    """Nothing came any more, long before the end."""
+    counters, stamps = facts.raw.counters, facts.raw.stamps
+    if counters["ended"] or facts.raw.failure is not None or len(stamps) < 2:
+        return None
+    silence = counters["finished_ns"] - counters["last_ns"]
+    run = counters["finished_ns"] - counters["first_ns"]
+    if silence <= STALLED_SHARE * run or silence <= 2 * int(np.diff(stamps).max()):
+        return None
+    return (
+        "stalled",
+        f"No element came in the last {silence / 1e9:.3g} s of {run / 1e9:.3g} s: the rate "
+        "is that of the time before.",
     )
 
 

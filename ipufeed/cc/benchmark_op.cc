@@ -66,6 +66,7 @@ std::vector<std::pair<const char*, std::int64_t>> counters(const Measurement& m)
           {"created_ns", m.created_ns},
           {"first_ns", m.first_ns},
           {"last_ns", m.last_ns},
+          {"finished_ns", m.finished_ns},
           {"elements", m.elements},
           {"bytes", m.bytes},
           {"opaque", m.opaque},

@@ -183,6 +183,7 @@ class Consumer {
   }
 
   void finish(const ElementFeed& feed) {
+    out_->finished_ns = now_ns();
     const WaitStats reader = feed.reader_stats();
     const WaitStats writer = feed.writer_stats();
     out_->consumer_parks = static_cast<std::int64_t>(reader.parks);

@@ -43,6 +43,7 @@ struct Measurement {
   std::int64_t created_ns = 0;    // it was there
   std::int64_t first_ns = 0;      // the first element was there, 0 if none came
   std::int64_t last_ns = 0;       // the last one
+  std::int64_t finished_ns = 0;   // the consumer stopped waiting for another
   std::int64_t elements = 0;
   std::int64_t bytes = 0;
   std::int64_t opaque = 0;  // see Payload

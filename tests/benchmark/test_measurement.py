@@ -112,6 +112,24 @@ def test_one_element_is_no_rate():
     assert {"no_rate", "dataset_ended"} <= codes(result)
 
 
+def test_a_dataset_that_stalls_is_not_called_fast():
+    """Ten quick elements and then silence: the rate comes with a warning."""
+
+    def generate():
+        yield from range(10)
+        time.sleep(2.5)
+        yield 10
+
+    dataset = tf.data.Dataset.from_generator(
+        generate, output_signature=tf.TensorSpec([], tf.int32)
+    )
+
+    result = measure(dataset, Settings(seconds=1))
+
+    assert result.elements == 10
+    assert "stalled" in codes(result)
+
+
 def test_a_null_pipeline_is_called_one():
     """A rate at the harness's own limit says nothing about the pipeline."""
     dataset = tf.data.Dataset.from_tensors(tf.zeros([2])).repeat()
