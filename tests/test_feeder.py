@@ -206,6 +206,16 @@ def test_passes_go_through_the_dataset_again():
     assert len(calls) == 3
 
 
+def test_many_passes_do_not_wait_for_each_other():
+    """Each pass has an AUTOTUNE of its own, whose end is not waited for a minute."""
+    dataset = tf.data.Dataset.range(3).map(add_one, num_parallel_calls=tf.data.AUTOTUNE)
+
+    counters, _ = run_op(dataset.prefetch(2), passes=40, epoch_per_pass=True)
+
+    assert counters["elements"] == 120
+    assert counters["last_ns"] - counters["requested_ns"] < 30e9
+
+
 def test_epochs_are_contiguous_and_exact():
     """Epochs share their ends, and hold exactly what was asked for."""
     dataset = tf.data.Dataset.from_tensors(tf.zeros([4, 4])).repeat()

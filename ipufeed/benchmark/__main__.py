@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 import tempfile
+import time
 import traceback
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
 from ipufeed.benchmark.arguments import build_parser, settings_of
@@ -18,6 +20,7 @@ from ipufeed.benchmark.settings import Settings
 from ipufeed.errors import DatasetFileError, MeasurementInterrupted, NativeLibraryError
 
 OK, BAD_INPUT, NOTHING_MEASURED, INTERRUPTED = 0, 2, 4, 130
+PATIENCE_S = 3.0
 # For a feeder that is in the middle of an element when the measurement is over.
 FEEDER_GRACE_NS = 2_000_000_000
 
@@ -33,11 +36,15 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(str(error))
     check_output(parser, options)
     stdout = take_stdout()
+    interrupt_once()
     try:
         return run(options, settings, stdout)
     except KeyboardInterrupt:
         complain("interrupted before anything was measured.")
         return INTERRUPTED
+    finally:
+        # All is printed, and the process about to end.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def run(options: Namespace, settings: Settings, stdout: int) -> int:
@@ -89,12 +96,6 @@ def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int
         except OSError as error:
             complain(f"cannot write {options.json}: {error.strerror or error}.")
             code = code or BAD_INPUT
-    if not options.quiet:
-        print(summarize(result), file=sys.stderr, flush=True)
-    elif result.error is not None:
-        complain(
-            f"the dataset failed: {result.error['type']}: {result.error['message']}"
-        )
     try:
         with os.fdopen(stdout, "w", encoding="utf-8") as file:
             file.write(result.to_json() + "\n")
@@ -103,6 +104,14 @@ def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int
     except OSError as error:
         complain(f"cannot write the result to stdout: {error.strerror or error}.")
         code = code or BAD_INPUT
+    try:
+        if not options.quiet:
+            print(summarize(result), file=sys.stderr, flush=True)
+        elif result.error is not None:
+            kind, message = result.error["type"], result.error["message"]
+            complain(f"the dataset failed: {kind}: {message}")
+    except OSError:  # stderr is full; the result is out
+        pass
     return code
 
 
@@ -221,6 +230,28 @@ def check_output(parser: ArgumentParser, options: Namespace) -> None:
     folder = os.path.dirname(os.path.abspath(options.json))
     if os.path.isdir(options.json) or not os.path.isdir(folder):
         parser.error(f"--json must be a file in a folder that exists: {options.json}")
+
+
+def interrupt_once() -> None:
+    """Lets the first Ctrl-C end the measurement, and no second one its result.
+
+    Who presses it twice wants out, not to lose what was measured: that takes a moment.
+    After PATIENCE_S another one ends the process where it stands.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return  # ignored, as in the background of a shell script
+
+    def first(number: int, frame: FrameType | None) -> None:
+        pressed = time.monotonic()
+
+        def again(number: int, frame: FrameType | None) -> None:
+            if time.monotonic() - pressed > PATIENCE_S:
+                os._exit(INTERRUPTED)
+
+        signal.signal(signal.SIGINT, again)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, first)
 
 
 def open_missing_streams() -> None:

@@ -182,4 +182,7 @@ def size(count: float) -> str:
 
 def printable(text: str) -> str:
     """Without control characters: names and messages come from outside."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join(
+        c if c.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for c in text.expandtabs(2)
+    )

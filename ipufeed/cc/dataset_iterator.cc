@@ -73,7 +73,7 @@ absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
     TF_RETURN_IF_ERROR(tensorflow::data::FinalizeDataset(ctx, dataset, &finalized));
     self->finalized_.reset(finalized);
   }
-  self->context_ = std::make_unique<IteratorContext>(std::move(params));
+  self->params_ = std::make_unique<IteratorContext::Params>(std::move(params));
   TF_RETURN_IF_ERROR(self->restart());
   *out = std::move(self);
   return absl::OkStatus();
@@ -90,6 +90,10 @@ absl::Status DatasetIterator::get_next(std::vector<tensorflow::Tensor>* componen
 
 absl::Status DatasetIterator::restart() {
   iterator_.reset();
+  // A context of its own for each pass: the iterator leaves AUTOTUNE's model in it, and
+  // a model of an earlier pass sleeps longer and longer, up to a minute, before it
+  // ends.
+  context_ = std::make_unique<IteratorContext>(*params_);
   DatasetBase* source = finalized_ ? finalized_.get() : dataset_.get();
   return source->MakeIterator(context_.get(), /*parent=*/nullptr, "Iterator",
                               &iterator_);

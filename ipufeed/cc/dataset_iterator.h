@@ -60,6 +60,7 @@ class DatasetIterator {
   std::unique_ptr<tensorflow::thread::ThreadPool> runner_;
   tensorflow::core::RefCountPtr<tensorflow::data::DatasetBase> dataset_;
   tensorflow::core::RefCountPtr<tensorflow::data::DatasetBase> finalized_;
+  std::unique_ptr<tensorflow::data::IteratorContext::Params> params_;
   std::unique_ptr<tensorflow::data::IteratorContext> context_;
   std::unique_ptr<tensorflow::data::IteratorBase> iterator_;
 };

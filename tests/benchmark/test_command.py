@@ -961,3 +961,35 @@ def test_a_stream_that_was_closed_is_no_failure(tmp_path, closed):
 
     assert done.returncode == 0, done.stderr
     assert json.loads(kept.read_text())["epochs"][0]["elements_processed"] == 10
+
+
+# ---- Ctrl-C, twice ----
+
+
+@pytest.mark.parametrize("apart_s", [0.0, 0.01, 0.05, 0.2])
+def test_a_second_ctrl_c_does_not_lose_the_result(tmp_path, apart_s):
+    """However soon it comes: exit 130, the partial JSON, and no traceback."""
+    file = tmp_path / "dataset.py"
+    file.write_text(
+        "import tensorflow as tf\n"
+        "from tensorflow.python.data.experimental.ops import testing\n"
+        "dataset = tf.data.Dataset.range(1).repeat().apply(testing.sleep(5000))\n"
+    )
+    kept = tmp_path / "stderr"
+    with (
+        kept.open("w") as stderr,
+        subprocess.Popen(
+            [sys.executable, "-m", "ipufeed.benchmark", str(file), "--seconds", "60"],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+        ) as process,
+    ):
+        time.sleep(7)  # TensorFlow's import, and some of the measurement
+        process.send_signal(signal.SIGINT)
+        time.sleep(apart_s)
+        process.send_signal(signal.SIGINT)
+        stdout, _ = process.communicate(timeout=LIMIT_S)
+
+    assert process.returncode == 130, kept.read_text()
+    assert "Traceback" not in kept.read_text()
+    assert json.loads(stdout)["steady"]["elements_per_second"] > 20
