@@ -80,6 +80,11 @@ def find_tensorflow():
         for flag in tf.sysconfig.get_compile_flags()
         if not flag.startswith("--std")
     ]
+    # What XLA's headers include, and the flags leave out.
+    flags += [
+        f"-isystem{include}/external/{folder}"
+        for folder in ("highwayhash", "farmhash_archive/src")
+    ]
     return tf.__version__, Path(tf.sysconfig.get_lib()), flags
 
 

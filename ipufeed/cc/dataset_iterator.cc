@@ -23,7 +23,8 @@ using tensorflow::data::IteratorContext;
 
 absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
                                      bool finalize,
-                                     std::unique_ptr<DatasetIterator>* out) {
+                                     std::unique_ptr<DatasetIterator>* out,
+                                     int threads) {
   auto* runtime = ctx->function_library();
   if (runtime == nullptr) {
     return absl::InternalError("the op has no function library, so it cannot iterate.");
@@ -48,7 +49,8 @@ absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
   // As many threads as the pool that training would iterate in, so that AUTOTUNE has
   // the same budget; but our own, since the op's may be the one that waits for us.
   const int runner_threads =
-      tensorflow::data::GetRunnerThreadpoolSizeFromOpKernelContext(ctx);
+      threads > 0 ? threads
+                  : tensorflow::data::GetRunnerThreadpoolSizeFromOpKernelContext(ctx);
   self->runner_ = std::make_unique<tensorflow::thread::ThreadPool>(
       Env::Default(), tensorflow::ThreadOptions(), "ipufeed_runner", runner_threads);
 

@@ -27,10 +27,11 @@ namespace ipufeed {
 class DatasetIterator {
  public:
   // finalize=false leaves out rewrites, options and AUTOTUNE, as the original system
-  // did: a diagnostic, since its rates are not those of training.
+  // did: a diagnostic, since its rates are not those of training. threads: for the
+  // dataset's own parallel work; 0 for as many as training would have.
   static absl::Status create(tensorflow::OpKernelContext* ctx,
                              tensorflow::data::DatasetBase* dataset, bool finalize,
-                             std::unique_ptr<DatasetIterator>* out);
+                             std::unique_ptr<DatasetIterator>* out, int threads = 0);
   ~DatasetIterator();
   DatasetIterator(const DatasetIterator&) = delete;
   DatasetIterator& operator=(const DatasetIterator&) = delete;

@@ -2,6 +2,9 @@
 //
 //   writer --push()--> [ ring ] --pop()--> reader        anyone: cancel()
 //
+// A caller may also have a reason of its own to stop waiting, `stopped()`, which ends that
+// one wait and nothing else: who sets it wakes the side (wake_reader, wake_writer).
+//
 // One terminal state, set once: open -> ended | failed | cancelled. Elements inside are
 // still delivered after ended and failed; after cancelled they are not, and
 // undelivered() counts them. Every wait of either side sees the deadline and the end.
@@ -29,7 +32,13 @@ enum class FeedOutcome : std::uint32_t {
   kEnded,
   kFailed,
   kCancelled,
-  kTimedOut
+  kTimedOut,
+  kStopped
+};
+
+// The reason to stop waiting of who has none.
+struct NeverStopped {
+  bool operator()() const noexcept { return false; }
 };
 
 template <class T, class Error>
@@ -48,15 +57,30 @@ class Feed {
   // Moves `element` in; unless the outcome is kDone the caller still owns it. Waits
   // while the feed is full. kEnded and kFailed: the writer itself has ended the feed.
   FeedOutcome push(T&& element, std::int64_t deadline_ns = kNoDeadline) {
+    return push(std::move(element), deadline_ns, NeverStopped{});
+  }
+  template <class Stopped>
+  FeedOutcome push(T&& element, std::int64_t deadline_ns, Stopped&& stopped) {
     if (state() != FeedState::kOpen) return outcome();
     if (!ring_.try_push(std::move(element))) {
       const bool woken = writer_.wait(
-          [this] { return ring_.try_claim(1) != 0 || state() != FeedState::kOpen; },
+          [&] {
+            return ring_.try_claim(1) != 0 || state() != FeedState::kOpen || stopped();
+          },
           deadline_ns);
       if (state() != FeedState::kOpen) return outcome();
-      if (!woken) return FeedOutcome::kTimedOut;
-      ring_.try_push(std::move(element));
+      if (!ring_.try_push(std::move(element))) {
+        return woken ? FeedOutcome::kStopped : FeedOutcome::kTimedOut;
+      }
     }
+    reader_.notify([this] { return ring_.half_full(); });
+    return FeedOutcome::kDone;
+  }
+
+  // Likewise, without waiting: kTimedOut if the feed is full.
+  FeedOutcome try_push(T&& element) {
+    if (state() != FeedState::kOpen) return outcome();
+    if (!ring_.try_push(std::move(element))) return FeedOutcome::kTimedOut;
     reader_.notify([this] { return ring_.half_full(); });
     return FeedOutcome::kDone;
   }
@@ -79,27 +103,47 @@ class Feed {
   // Moves the oldest element out. Waits while the feed is empty and open. Once it has
   // said kEnded, kFailed or kCancelled it says so again each time, at once.
   FeedOutcome pop(T* element, std::int64_t deadline_ns = kNoDeadline) {
+    return pop(element, deadline_ns, NeverStopped{});
+  }
+  template <class Stopped>
+  FeedOutcome pop(T* element, std::int64_t deadline_ns, Stopped&& stopped) {
     if (state() == FeedState::kCancelled) return FeedOutcome::kCancelled;
     if (!ring_.try_pop(element)) {
-      const bool woken = reader_.wait(
-          [this] {
-            return ring_.try_readable(1) != 0 || ring_.closed() ||
-                   state() == FeedState::kCancelled;
-          },
-          deadline_ns);
+      const bool woken = wait_readable(deadline_ns, stopped);
       if (state() == FeedState::kCancelled) return FeedOutcome::kCancelled;
       if (!ring_.try_pop(element)) {
         if (ring_.drained()) return outcome();
-        if (!woken) return FeedOutcome::kTimedOut;
         // Woken by closed(), which is a relaxed look; the acquiring one in drained()
         // has brought the last element into sight.
-        ring_.try_pop(element);
+        if (!ring_.try_pop(element)) {
+          return woken ? FeedOutcome::kStopped : FeedOutcome::kTimedOut;
+        }
       }
     }
-    // Hysteresis: a parked writer sleeps on until the ring is half empty, so that it is
-    // woken for many elements and not for each. The reader's own wait never waits so.
-    if (ring_.filled_at_least() <= ring_.capacity() / 2) writer_.notify();
+    made_room();
     return FeedOutcome::kDone;
+  }
+
+  // Likewise, without waiting: kTimedOut if the feed is empty and open.
+  FeedOutcome try_pop(T* element) {
+    if (state() == FeedState::kCancelled) return FeedOutcome::kCancelled;
+    if (!ring_.try_pop(element)) {
+      if (!ring_.drained()) return FeedOutcome::kTimedOut;
+      return outcome();
+    }
+    made_room();
+    return FeedOutcome::kDone;
+  }
+
+  // Waits until pop() has something to say or stopped() holds; false at the deadline.
+  template <class Stopped>
+  bool wait_readable(std::int64_t deadline_ns, Stopped&& stopped) {
+    return reader_.wait(
+        [&] {
+          return ring_.try_readable(1) != 0 || ring_.closed() ||
+                 state() == FeedState::kCancelled || stopped();
+        },
+        deadline_ns);
   }
 
   // Lets pop() wait up to nap_ns longer than it must while elements come fast, so that
@@ -117,6 +161,10 @@ class Feed {
     reader_.notify();
     writer_.notify();
   }
+
+  // The side, if it waits, looks at its stopped() again. After that has been set.
+  void wake_reader() noexcept { reader_.notify(); }
+  void wake_writer() noexcept { writer_.notify(); }
 
   // Relaxed: the state alone carries no data. Who parks sees it through the exchanges
   // of wait.h; what goes with ended and failed is read behind drained().
@@ -140,6 +188,12 @@ class Feed {
     if (!become(state)) return;
     ring_.close();
     reader_.notify();
+  }
+
+  // Hysteresis: a parked writer sleeps on until the ring is half empty, so that it is
+  // woken for many elements and not for each. The reader's own wait never waits so.
+  void made_room() noexcept {
+    if (ring_.filled_at_least() <= ring_.capacity() / 2) writer_.notify();
   }
 
   FeedOutcome outcome() const noexcept { return static_cast<FeedOutcome>(state()); }

@@ -30,6 +30,7 @@ struct FeederOptions {
   std::int64_t bytes = 256 << 20;  // and no more bytes than this, but for one element
   std::int64_t passes = 1;         // how often to go through the dataset
   bool finalize = true;            // see DatasetIterator
+  int threads = 0;                 // likewise
 };
 
 // Runs from start() until the dataset's end or failure, or until stop().

@@ -1,0 +1,48 @@
+// The feeds of this process, by number.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace ipufeed {
+
+class Infeed;
+class Outfeed;
+
+// All functions: any thread. Infeeds and outfeeds are numbered apart.
+//
+// The number is what programs carry, as a value and not as a part of their code, so that a
+// program that was compiled for one queue runs with another. The name is what users see.
+
+void set_infeed_name(std::int64_t number, std::string name);
+void set_outfeed_name(std::int64_t number, std::string name);
+std::string infeed_name(std::int64_t number);
+std::string outfeed_name(std::int64_t number);
+
+// FailedPrecondition if its initializer has not run.
+absl::Status find_infeed(std::int64_t number, std::shared_ptr<Infeed>* out);
+
+// AlreadyExists if there is one whose device still lives.
+absl::Status add_infeed(std::shared_ptr<Infeed> feed);
+
+// NotFound if there is none, FailedPrecondition if a program uses it.
+absl::Status remove_infeed(std::int64_t number, std::shared_ptr<Infeed>* removed);
+
+// NotFound if no program has enqueued to it yet.
+absl::Status find_outfeed(std::int64_t number, std::shared_ptr<Outfeed>* out);
+
+// The one that is there already, or `feed`, which is then there.
+absl::Status find_or_add_outfeed(std::shared_ptr<Outfeed> feed,
+                                 std::shared_ptr<Outfeed>* out);
+
+// FailedPrecondition if a program uses it. Unknown ones are no error.
+absl::Status remove_outfeed(std::int64_t number);
+
+// The name is forgotten, too: the queue object has gone.
+void forget_infeed_name(std::int64_t number);
+void forget_outfeed_name(std::int64_t number);
+
+}  // namespace ipufeed

@@ -1,0 +1,94 @@
+// The plain C entry points of the feeds, for ctypes: what must not be an op. _native.py
+// declares them again; both lists must agree. c_api.cc has those of measurements.
+
+#include <cstdint>
+#include <memory>
+
+#include "feed_table.h"
+#include "infeed.h"
+#include "interrupt.h"
+#include "outfeed.h"
+#include "program.h"
+#include "stall.h"
+
+#define IPUFEED_API extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+void write(const ipufeed::FeedStats& stats, std::int64_t* out) {
+  const std::int64_t values[] = {stats.elements,
+                                 stats.capacity,
+                                 stats.filled,
+                                 stats.stored_bytes,
+                                 static_cast<std::int64_t>(stats.device.waits),
+                                 static_cast<std::int64_t>(stats.device.parks),
+                                 stats.device.waited_ns,
+                                 static_cast<std::int64_t>(stats.host.waits),
+                                 static_cast<std::int64_t>(stats.host.parks),
+                                 stats.host.waited_ns};
+  for (const auto value : values) *out++ = value;
+}
+
+}  // namespace
+
+// What users call the feed with this number.
+IPUFEED_API void ipufeed_name_infeed(std::int64_t number, const char* name) {
+  ipufeed::set_infeed_name(number, name);
+}
+IPUFEED_API void ipufeed_name_outfeed(std::int64_t number, const char* name) {
+  ipufeed::set_outfeed_name(number, name);
+}
+
+// Fills stats[10], see write() above; 1 if there is no such feed (yet).
+IPUFEED_API int ipufeed_infeed_stats(std::int64_t number, std::int64_t* stats) {
+  std::shared_ptr<ipufeed::Infeed> feed;
+  if (!ipufeed::find_infeed(number, &feed).ok()) return 1;
+  write(feed->stats(), stats);
+  return 0;
+}
+IPUFEED_API int ipufeed_outfeed_stats(std::int64_t number, std::int64_t* stats) {
+  std::shared_ptr<ipufeed::Outfeed> feed;
+  if (!ipufeed::find_outfeed(number, &feed).ok()) return 1;
+  write(feed->stats(), stats);
+  return 0;
+}
+
+// Programs with this outfeed that have ended so far; 0 also if there is no such outfeed.
+IPUFEED_API std::int64_t ipufeed_outfeed_runs(std::int64_t number) {
+  std::shared_ptr<ipufeed::Outfeed> feed;
+  if (!ipufeed::find_outfeed(number, &feed).ok()) return 0;
+  return static_cast<std::int64_t>(feed->runs());
+}
+
+// Waits at most timeout_ns for results, or for another number of runs than seen_runs.
+// 0: the time is over. 1: there is something, or a run has ended. 2: no such outfeed.
+IPUFEED_API int ipufeed_outfeed_wait(std::int64_t number, std::int64_t seen_runs,
+                                     std::int64_t timeout_ns) {
+  std::shared_ptr<ipufeed::Outfeed> feed;
+  if (!ipufeed::find_outfeed(number, &feed).ok()) return 2;
+  return feed->wait(ipufeed::now_ns() + timeout_ns,
+                    static_cast<std::uint64_t>(seen_runs))
+             ? 1
+             : 0;
+}
+
+// Deletes an outfeed; 1 if a program uses it. For garbage collection, which must run no op.
+IPUFEED_API int ipufeed_outfeed_delete(std::int64_t number) {
+  return ipufeed::remove_outfeed(number).ok() ? 0 : 1;
+}
+
+IPUFEED_API void ipufeed_set_stall_report_ns(std::int64_t ns) {
+  ipufeed::set_stall_report_ns(ns);
+}
+IPUFEED_API void ipufeed_set_outfeed_limit_bytes(std::int64_t bytes) {
+  ipufeed::set_outfeed_limit_bytes(bytes);
+}
+
+// Stops every program that uses a feed; returns how many.
+IPUFEED_API int ipufeed_stop_programs(const char* why) {
+  return ipufeed::stop_all_programs(absl::CancelledError(why));
+}
+
+// See interrupt.h.
+IPUFEED_API void ipufeed_hook_interrupt() { ipufeed::hook_interrupt(); }
+IPUFEED_API void ipufeed_wait_for_interrupt() { ipufeed::wait_for_interrupt(); }

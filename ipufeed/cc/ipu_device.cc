@@ -1,0 +1,175 @@
+// A device whose name is IPU and whose kernels are the CPU's: all that TensorFlow can do
+// on a CPU, XLA included, works on it. What is its own:
+//
+// - Two pools of threads. A program blocks in its queue calls, and one that did so in a
+//   pool that the host shares would starve the very functions that feed it. The pools
+//   are made when the device first runs something, since most of the 16 never do.
+// - Each kernel runs as a Program (program.h), which its queue calls find again, also on
+//   the pool's threads: XLA runs a compiled loop there.
+
+#define EIGEN_USE_THREADS
+
+#include "ipu_device.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "program.h"
+#include "tensorflow/core/common_runtime/device_factory.h"
+#include "tensorflow/core/common_runtime/threadpool_device.h"
+#include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/platform/cpu_info.h"
+#include "tensorflow/core/platform/threadpool.h"
+#include "tensorflow/core/public/session_options.h"
+#include "unsupported/Eigen/CXX11/Tensor"
+
+namespace ipufeed {
+namespace {
+
+using tensorflow::AsyncOpKernel;
+using tensorflow::Device;
+using tensorflow::Env;
+using tensorflow::OpKernel;
+using tensorflow::OpKernelContext;
+using tensorflow::SessionOptions;
+using tensorflow::ThreadOptions;
+using tensorflow::ThreadPoolDevice;
+using tensorflow::thread::ThreadPool;
+
+// What a device says of its size. Nothing is bounded by it.
+constexpr std::int64_t kMemory = std::int64_t{640} << 20;
+
+// Hands the thread's program on to the threads that work for it. Without this most queue
+// calls of a compiled loop would not know whose they are.
+class PropagatingPool : public Eigen::ThreadPoolInterface {
+ public:
+  explicit PropagatingPool(Eigen::ThreadPoolInterface* pool) : pool_(pool) {}
+
+  void Schedule(std::function<void()> work) override {
+    pool_->Schedule(with_program(std::move(work)));
+  }
+  void ScheduleWithHint(std::function<void()> work, int start, int limit) override {
+    pool_->ScheduleWithHint(with_program(std::move(work)), start, limit);
+  }
+  void Cancel() override { pool_->Cancel(); }
+  int NumThreads() const override { return pool_->NumThreads(); }
+  int CurrentThreadId() const override { return pool_->CurrentThreadId(); }
+
+ private:
+  static std::function<void()> with_program(std::function<void()> work) {
+    return [program = current_program(), work = std::move(work)] {
+      ProgramScope scope(program);
+      work();
+    };
+  }
+
+  Eigen::ThreadPoolInterface* const pool_;
+};
+
+// A device's threads.
+struct Pools {
+  Pools(const std::string& name, int threads)
+      : inside(Env::Default(), ThreadOptions(), name + "_intra", threads),
+        between(Env::Default(), ThreadOptions(), name + "_host", 2),
+        propagating(inside.AsEigenThreadPool()),
+        eigen(&propagating, threads) {
+    workers.num_threads = threads;
+    workers.workers = &inside;
+  }
+
+  ThreadPool inside;   // parts of an op
+  ThreadPool between;  // ops: where the executor runs the device's graph
+  PropagatingPool propagating;
+  Eigen::ThreadPoolDevice eigen;
+  tensorflow::DeviceBase::CpuWorkerThreads workers;
+};
+
+class IpuDevice : public ThreadPoolDevice {
+ public:
+  IpuDevice(const SessionOptions& options, const std::string& name)
+      : ThreadPoolDevice(options, name, tensorflow::Bytes(kMemory),
+                         tensorflow::DeviceLocality(), tensorflow::cpu_allocator()),
+        threads_(
+            options.config.intra_op_parallelism_threads() > 0
+                ? options.config.intra_op_parallelism_threads()
+                : std::max(1, static_cast<int>(tensorflow::port::MaxParallelism()))) {}
+
+  const CpuWorkerThreads* tensorflow_cpu_worker_threads() const override {
+    return &pools().workers;
+  }
+  ThreadPool* tensorflow_device_thread_pool() override { return &pools().between; }
+  bool has_eigen_cpu_device() const override { return true; }
+  const Eigen::ThreadPoolDevice* eigen_cpu_device() override { return &pools().eigen; }
+
+  void Compute(OpKernel* kernel, OpKernelContext* context) override {
+    Program program(context->cancellation_manager(), parsed_name().id);
+    ProgramScope scope(&program);
+    ThreadPoolDevice::Compute(kernel, context);
+  }
+
+  // Asynchronous kernels, such as a call of a function, go on after this returns.
+  void ComputeAsync(AsyncOpKernel* kernel, OpKernelContext* context,
+                    AsyncOpKernel::DoneCallback done) override {
+    auto program = std::make_shared<Program>(context->cancellation_manager(),
+                                             parsed_name().id);
+    ProgramScope scope(program.get());
+    ThreadPoolDevice::ComputeAsync(kernel, context,
+                                   [program, done = std::move(done)]() mutable {
+                                     program.reset();  // its feeds are free before
+                                     done();           // anybody hears of the end
+                                   });
+  }
+
+ private:
+  Pools& pools() const {
+    std::call_once(once_, [this] {
+      pools_ = std::make_unique<Pools>("ipu" + std::to_string(parsed_name().id),
+                                       threads_);
+    });
+    return *pools_;
+  }
+
+  const int threads_;
+  mutable std::once_flag once_;
+  mutable std::unique_ptr<Pools> pools_;
+};
+
+class IpuFactory : public tensorflow::DeviceFactory {
+ public:
+  absl::Status ListPhysicalDevices(std::vector<std::string>* devices) override {
+    for (int i = 0; i < kIpus; ++i) {
+      devices->push_back("/physical_device:IPU:" + std::to_string(i));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CreateDevices(const SessionOptions& options, const std::string& prefix,
+                             std::vector<std::unique_ptr<Device>>* devices) override {
+    const auto& counts = options.config.device_count();
+    const auto asked = counts.find("IPU");
+    const int count = asked == counts.end()
+                          ? kIpus
+                          : std::min(kIpus, static_cast<int>(asked->second));
+    for (int i = 0; i < count; ++i) {
+      devices->push_back(
+          std::make_unique<IpuDevice>(options, prefix + "/device:IPU:" + std::to_string(i)));
+    }
+    return absl::OkStatus();
+  }
+};
+
+constexpr int kPriority = 50;  // below the CPU's: nothing lands here unasked
+
+const bool registered = [] {
+  tensorflow::DeviceFactory::Register("IPU", std::make_unique<IpuFactory>(), kPriority,
+                                      /*is_pluggable_device=*/false);
+  return true;
+}();
+
+}  // namespace
+}  // namespace ipufeed

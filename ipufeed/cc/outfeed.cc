@@ -1,0 +1,143 @@
+#include "outfeed.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "program.h"
+#include "stall.h"
+
+namespace ipufeed {
+namespace {
+
+std::atomic<std::int64_t> limit_bytes{std::int64_t{4} << 30};
+
+}  // namespace
+
+void set_outfeed_limit_bytes(std::int64_t bytes) {
+  limit_bytes.store(bytes, std::memory_order_relaxed);
+}
+
+Outfeed::Outfeed(std::int64_t number, std::string name, OutfeedMode mode,
+                 std::size_t capacity)
+    : number_(number),
+      name_(std::move(name)),
+      mode_(mode),
+      queue_(capacity, limit_bytes.load(std::memory_order_relaxed)) {}
+
+absl::Status Outfeed::take() {
+  if (!taken_.exchange(true, std::memory_order_acquire)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "The outfeed queue '", name_,
+      "' is in use by another program. A queue takes the results of one program at a "
+      "time: wait for its end, or use another queue."));
+}
+
+void Outfeed::give_back() {
+  runs_.fetch_add(1, std::memory_order_release);
+  taken_.store(false, std::memory_order_release);
+  queue_.wake_reader();
+  // Under the lock, so that last() is either before its look or asleep.
+  std::lock_guard<std::mutex> lock(last_mutex_);
+  run_ended_.notify_all();
+}
+
+void Outfeed::wake() { queue_.wake_writer(); }
+
+absl::Status Outfeed::enqueue(const Program& program, ResultElement&& element) {
+  if (program.stopped()) return stopped_while("enqueuing to outfeed", name_, program);
+  TF_RETURN_IF_ERROR(check(element));
+  if (mode_ == OutfeedMode::kLast) {
+    std::lock_guard<std::mutex> lock(last_mutex_);
+    last_ = std::move(element);
+    return absl::OkStatus();
+  }
+  const auto stopped = [&program] { return program.stopped(); };
+  StallWatch stall;
+  for (;;) {
+    switch (queue_.enqueue(std::move(element), stall.next_report_ns(), stopped)) {
+      case FeedOutcome::kDone:
+        return absl::OkStatus();
+      case FeedOutcome::kTimedOut:
+        stall.report("outfeed", name_, "full", "nobody takes its results",
+                     queue_.in_ring(), queue_.capacity());
+        continue;
+      case FeedOutcome::kStopped:
+        return stopped_while("enqueuing to outfeed", name_, program);
+      default:
+        return absl::CancelledError(
+            absl::StrCat("The outfeed queue '", name_, "' has been deleted."));
+    }
+  }
+}
+
+absl::Status Outfeed::check(const ResultElement& element) {
+  if (!has_signature_) {
+    for (const auto& tensor : element) {
+      if (tensor.NumElements() == 0) {
+        return absl::InvalidArgumentError(
+            "Detected an input tensor to an outfeed queue with a dimension of size 0. "
+            "Please remove it from the inputs.");
+      }
+      signature_.dtypes.push_back(tensor.dtype());
+      signature_.shapes.push_back(tensor.shape());
+    }
+    has_signature_ = true;
+    return absl::OkStatus();
+  }
+  bool same = element.size() == signature_.shapes.size();
+  for (std::size_t i = 0; same && i < element.size(); ++i) {
+    same = element[i].dtype() == signature_.dtypes[i] &&
+           element[i].shape() == signature_.shapes[i];
+  }
+  if (same) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "Outfeed with id='", name_,
+      "' already exists but with a different tensor shape or replication factor. Delete "
+      "it first (`deleter`), or use another queue."));
+}
+
+absl::Status Outfeed::last(const std::atomic<bool>& stopped, ResultElement* element) {
+  std::unique_lock<std::mutex> lock(last_mutex_);
+  while (taken() && !stopped.load(std::memory_order_relaxed)) {
+    run_ended_.wait_for(lock, std::chrono::milliseconds(20));  // for `stopped`
+  }
+  if (stopped.load(std::memory_order_relaxed)) {
+    return absl::CancelledError(
+        absl::StrCat("Waiting for the program of outfeed queue '", name_,
+                     "' to end was cancelled."));
+  }
+  if (last_.empty()) {
+    return absl::FailedPreconditionError(
+        "Trying to get the last value from an outfeed queue before it was executed. Make "
+        "sure the outfeed dequeue TensorFlow operation is executed after the enqueue to "
+        "the outfeed has completed.");
+  }
+  *element = std::move(last_);
+  last_.clear();
+  return absl::OkStatus();
+}
+
+bool Outfeed::wait(std::int64_t deadline_ns, std::uint64_t seen_runs) {
+  return queue_.wait(deadline_ns, [this, seen_runs] {
+    return runs() != seen_runs || closed_.load(std::memory_order_relaxed);
+  });
+}
+
+void Outfeed::close() {
+  closed_.store(true, std::memory_order_relaxed);
+  queue_.cancel();
+}
+
+FeedStats Outfeed::stats() const {
+  FeedStats stats;
+  stats.elements = static_cast<std::int64_t>(queue_.enqueued());
+  stats.capacity = static_cast<std::int64_t>(queue_.capacity());
+  stats.filled = static_cast<std::int64_t>(queue_.in_ring());
+  stats.stored_bytes = queue_.stored_bytes();
+  stats.device = queue_.writer_stats();
+  stats.host = queue_.reader_stats();
+  return stats;
+}
+
+}  // namespace ipufeed

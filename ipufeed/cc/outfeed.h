@@ -1,0 +1,83 @@
+// An outfeed queue's native half: what a program has enqueued and nobody has taken yet.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "infeed.h"
+#include "result_queue.h"
+#include "result_store.h"
+
+namespace ipufeed {
+
+class Program;
+
+enum class OutfeedMode { kAll, kLast };
+
+// Sets how many bytes of results an outfeed keeps that nobody takes, before its program
+// has to wait. For outfeeds that are made after the call. Any thread.
+void set_outfeed_limit_bytes(std::int64_t bytes);
+
+// Made by the first enqueue, gone with the deleter.
+class Outfeed {
+ public:
+  // capacity: elements in the ring.
+  Outfeed(std::int64_t number, std::string name, OutfeedMode mode, std::size_t capacity);
+
+  std::int64_t number() const { return number_; }
+  const std::string& name() const { return name_; }
+  OutfeedMode mode() const { return mode_; }
+
+  // For Program: one program at a time.
+  absl::Status take();
+  void give_back();
+  bool taken() const { return taken_.load(std::memory_order_acquire); }
+  void wake();
+
+  // The program's thread. Waits while the ring is full and the store has no room.
+  absl::Status enqueue(const Program& program, ResultElement&& element);
+
+  // ---- Any thread ----
+
+  // All that has not been taken yet. For kAll.
+  ResultStore dequeue() { return queue_.take(); }
+
+  // The last element, once the program that makes it has ended. For kLast; fails if there
+  // was none since the last call. stopped: see Feed.
+  absl::Status last(const std::atomic<bool>& stopped, ResultElement* element);
+
+  // Waits until there is something to dequeue, a program has ended that had not when
+  // runs() was `seen_runs`, or the deadline. True for one of the first two.
+  bool wait(std::int64_t deadline_ns, std::uint64_t seen_runs);
+
+  // Programs that have used this outfeed and ended.
+  std::uint64_t runs() const { return runs_.load(std::memory_order_acquire); }
+
+  // Nothing is delivered any more, and who waits returns.
+  void close();
+
+  FeedStats stats() const;
+
+ private:
+  absl::Status check(const ResultElement& element);
+
+  const std::int64_t number_;
+  const std::string name_;
+  const OutfeedMode mode_;
+  ResultQueue<ResultElement, ResultStore> queue_;
+  Signature signature_;  // of the first element; the program's thread
+  bool has_signature_ = false;
+  std::atomic<bool> taken_{false};
+  std::atomic<bool> closed_{false};
+  std::atomic<std::uint64_t> runs_{0};
+  std::mutex last_mutex_;  // guards last_
+  std::condition_variable run_ended_;
+  ResultElement last_;
+};
+
+}  // namespace ipufeed

@@ -1,0 +1,137 @@
+#include "program.h"
+
+#include <string>
+#include <unordered_set>
+
+#include "feed_table.h"
+#include "infeed.h"
+#include "interrupt.h"
+#include "outfeed.h"
+
+namespace ipufeed {
+namespace {
+
+thread_local Program* current = nullptr;
+
+// Every program that has a feed in use. Never destroyed: programs may end after the
+// static objects have gone.
+struct Running {
+  std::mutex mutex;
+  std::unordered_set<Program*> programs;
+
+  static Running& get() {
+    static auto* running = new Running;
+    return *running;
+  }
+};
+
+template <class F>
+F* find(const std::vector<std::shared_ptr<F>>& feeds, std::int64_t number) {
+  for (const auto& feed : feeds) {
+    if (feed->number() == number) return feed.get();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Program::Program(tensorflow::CancellationManager* manager, int ordinal)
+    : manager_(manager), ordinal_(ordinal) {}
+
+Program::~Program() {
+  if (!watched_) return;  // no other thread has seen this object
+  {
+    auto& running = Running::get();
+    std::lock_guard<std::mutex> lock(running.mutex);
+    running.programs.erase(this);
+  }
+  // Without mutex_: a callback that runs now wants it.
+  if (token_ != tensorflow::CancellationManager::kInvalidToken) {
+    manager_->DeregisterCallback(token_);
+  }
+  for (const auto& feed : infeeds_) feed->give_back();
+  for (const auto& feed : outfeeds_) feed->give_back();
+}
+
+absl::Status Program::stop_status() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return why_;
+}
+
+void Program::stop(absl::Status why) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!stopped()) why_ = std::move(why);
+  stopped_.store(true, std::memory_order_relaxed);
+  // The wake-ups order the flag before what the waiter reads next: wait.h, [7] and [8].
+  for (const auto& feed : infeeds_) feed->wake();
+  for (const auto& feed : outfeeds_) feed->wake();
+}
+
+absl::Status Program::infeed(std::int64_t number, Infeed** out) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  *out = find(infeeds_, number);
+  if (*out != nullptr) return absl::OkStatus();
+  std::shared_ptr<Infeed> feed;
+  TF_RETURN_IF_ERROR(find_infeed(number, &feed));
+  TF_RETURN_IF_ERROR(feed->take());
+  *out = feed.get();
+  infeeds_.push_back(std::move(feed));
+  watch();
+  return absl::OkStatus();
+}
+
+absl::Status Program::outfeed(std::int64_t number, OutfeedMode mode,
+                              std::size_t capacity, Outfeed** out) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  *out = find(outfeeds_, number);
+  if (*out != nullptr) return absl::OkStatus();
+  std::shared_ptr<Outfeed> feed;
+  if (!find_outfeed(number, &feed).ok()) {
+    TF_RETURN_IF_ERROR(find_or_add_outfeed(
+        std::make_shared<Outfeed>(number, outfeed_name(number), mode, capacity), &feed));
+  }
+  TF_RETURN_IF_ERROR(feed->take());
+  *out = feed.get();
+  outfeeds_.push_back(std::move(feed));
+  watch();
+  return absl::OkStatus();
+}
+
+// With mutex_ held. From the first feed on others can stop the program.
+void Program::watch() {
+  if (watched_) return;
+  watched_ = true;
+  hook_interrupt();
+  {
+    auto& running = Running::get();
+    std::lock_guard<std::mutex> lock(running.mutex);
+    running.programs.insert(this);
+  }
+  if (manager_ == nullptr) return;
+  const auto token = manager_->get_cancellation_token();
+  const bool registered = manager_->RegisterCallback(token, [this] {
+    stop(absl::CancelledError("the step was cancelled"));
+  });
+  if (registered) {
+    token_ = token;
+    return;
+  }
+  why_ = absl::CancelledError("the step was cancelled");
+  stopped_.store(true, std::memory_order_relaxed);
+}
+
+Program* current_program() { return current; }
+
+ProgramScope::ProgramScope(Program* program) : outer_(current) { current = program; }
+
+ProgramScope::~ProgramScope() { current = outer_; }
+
+int stop_all_programs(const absl::Status& why) {
+  auto& running = Running::get();
+  // Under the lock: a program leaves the set before it dies.
+  std::lock_guard<std::mutex> lock(running.mutex);
+  for (Program* program : running.programs) program->stop(why);
+  return static_cast<int>(running.programs.size());
+}
+
+}  // namespace ipufeed

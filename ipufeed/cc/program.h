@@ -1,0 +1,88 @@
+// A program that runs on a simulated IPU: what it has in use, and how to stop it.
+//
+//   device thread: ProgramScope -> kernels -> queue calls -> current_program()
+//   any thread:    cancellation (Session.close, time-out, Ctrl-C) -> Program::stop()
+//
+// A compiled loop is one kernel call that may run for hours, and its queue calls get no
+// OpKernelContext. They find the program through a thread-local pointer, which the
+// device sets around each kernel and its thread pool hands on with each piece of work.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tensorflow/core/framework/cancellation.h"
+
+namespace ipufeed {
+
+class Infeed;
+class Outfeed;
+enum class OutfeedMode;
+
+class Program {
+ public:
+  // manager: of the step that the program belongs to; may be null.
+  Program(tensorflow::CancellationManager* manager, int ordinal);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  int ordinal() const { return ordinal_; }
+
+  // True once somebody wants the program to end. Every wait of a queue call looks at
+  // it.
+  bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
+
+  // Why it was stopped.
+  absl::Status stop_status() const;
+
+  // Any thread. Wakes every queue call of the program that waits.
+  void stop(absl::Status why);
+
+  // The feed with this number, leased until the program ends: nobody deletes it
+  // meanwhile, and no other program gets it. Fails if it is taken, or there is no such
+  // infeed; an outfeed is made if there is none.
+  absl::Status infeed(std::int64_t number, Infeed** out);
+  absl::Status outfeed(std::int64_t number, OutfeedMode mode, std::size_t capacity,
+                       Outfeed** out);
+
+ private:
+  void watch();
+
+  tensorflow::CancellationManager* const manager_;
+  const int ordinal_;
+  std::atomic<bool> stopped_{false};
+  mutable std::mutex mutex_;  // guards all below
+  absl::Status why_;
+  bool watched_ = false;
+  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+  std::vector<std::shared_ptr<Infeed>> infeeds_;
+  std::vector<std::shared_ptr<Outfeed>> outfeeds_;
+};
+
+// The program of this thread, or null outside of a simulated IPU.
+Program* current_program();
+
+// Makes `program` the thread's own while it lives. Nests.
+class ProgramScope {
+ public:
+  explicit ProgramScope(Program* program);
+  ~ProgramScope();
+  ProgramScope(const ProgramScope&) = delete;
+  ProgramScope& operator=(const ProgramScope&) = delete;
+
+ private:
+  Program* const outer_;
+};
+
+// Stops every program that has a feed in use, as Ctrl-C does. Returns how many.
+int stop_all_programs(const absl::Status& why);
+
+}  // namespace ipufeed

@@ -1,0 +1,450 @@
+// The ops of the queues, and their kernels for TensorFlow's executor. What they become in
+// a compiled program is in queue_xla_ops.cc.
+//
+// A queue op takes the number of its feed as an input, so that compiled programs do not
+// depend on it, and a token, which it also gives: whoever builds a graph hands the token
+// of one queue op to the next, and so no compiler can change their order. (XLA keeps
+// side effects, but not the order of those that do not depend on each other.)
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "feed_table.h"
+#include "feeder.h"
+#include "infeed.h"
+#include "outfeed.h"
+#include "program.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/dataset.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/platform/logging.h"
+
+namespace ipufeed {
+namespace {
+
+using tensorflow::AsyncOpKernel;
+using tensorflow::DataType;
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::PartialTensorShape;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ShapeHandle;
+
+// The dtypes that the hardware's streams carry.
+const DataType kFeedTypes[] = {tensorflow::DT_INT32, tensorflow::DT_FLOAT,
+                               tensorflow::DT_HALF,  tensorflow::DT_BOOL,
+                               tensorflow::DT_INT8,  tensorflow::DT_UINT8};
+
+absl::Status component_shapes(InferenceContext* c, bool batched) {
+  std::vector<PartialTensorShape> shapes;
+  TF_RETURN_IF_ERROR(c->GetAttr("shapes", &shapes));
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    ShapeHandle shape;
+    TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(shapes[i], &shape));
+    if (batched) {
+      TF_RETURN_IF_ERROR(
+          c->Concatenate(c->Vector(InferenceContext::kUnknownDim), shape, &shape));
+    }
+    c->set_output(static_cast<int>(i), shape);
+  }
+  return absl::OkStatus();
+}
+
+// The device's program; on a device that is no IPU, one that lasts as long as the kernel.
+class KernelProgram {
+ public:
+  explicit KernelProgram(OpKernelContext* ctx) : program_(current_program()) {
+    if (program_ != nullptr) return;
+    own_ = std::make_unique<Program>(ctx->cancellation_manager(), 0);
+    program_ = own_.get();
+  }
+  Program* operator->() const { return program_; }
+  const Program& operator*() const { return *program_; }
+
+ private:
+  std::unique_ptr<Program> own_;
+  Program* program_;
+};
+
+std::int64_t number_of(OpKernelContext* ctx, int input) {
+  return ctx->input(input).scalar<std::int64_t>()();
+}
+
+REGISTER_OP("IpufeedFeedNumber")
+    .Attr("number: int")
+    .Output("feed: int64")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .Doc("A feed's number. Not a constant, so that nobody folds it into a program.");
+
+class FeedNumberOp : public OpKernel {
+ public:
+  explicit FeedNumberOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
+  }
+  void Compute(OpKernelContext* ctx) override {
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &output));
+    output->scalar<std::int64_t>()() = number_;
+  }
+
+ private:
+  std::int64_t number_ = 0;
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedFeedNumber").Device(tensorflow::DEVICE_CPU),
+                        FeedNumberOp);
+
+REGISTER_OP("IpufeedInfeedCreate")
+    .Input("dataset: variant")
+    .Attr("number: int")
+    .Attr("feed_id: string")
+    .Attr("dtypes: list(type) >= 1")
+    .Attr("shapes: list(shape) >= 1")
+    .Attr("capacity: int >= 1 = 32")
+    .Attr("threads: int >= 0 = 0")
+    .Attr("null_data: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc("Makes an infeed and starts to read its dataset; threads: 0 for the default.");
+
+class InfeedCreateOp : public AsyncOpKernel {
+ public:
+  explicit InfeedCreateOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
+    std::vector<PartialTensorShape> shapes;
+    std::int64_t capacity = 0;
+    std::int64_t threads = 0;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("feed_id", &name_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtypes", &signature_.dtypes));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &shapes));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("capacity", &capacity));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("threads", &threads));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("null_data", &null_data_));
+    options_.capacity = static_cast<std::size_t>(capacity);
+    options_.threads = static_cast<int>(threads);
+    for (const auto& partial : shapes) {
+      TensorShape shape;
+      OP_REQUIRES(ctx, partial.AsTensorShape(&shape),
+                  absl::InvalidArgumentError(absl::StrCat(
+                      "Infeed with id='", name_, "': the shape ", partial.DebugString(),
+                      " is not fully defined.")));
+      OP_REQUIRES(ctx, shape.num_elements() > 0,
+                  absl::InvalidArgumentError(
+                      "Detected an input tensor to an infeed queue with a dimension of "
+                      "size 0. Please remove it from the inputs."));
+      signature_.shapes.push_back(shape);
+    }
+    for (std::size_t i = 0; i < signature_.dtypes.size(); ++i) {
+      OP_REQUIRES_OK(ctx, check_type(signature_.dtypes[i], i));
+    }
+  }
+
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+    // On a thread of its own: making an iterator may run the dataset's functions.
+    ctx->env()->SchedClosure([this, ctx, done = std::move(done)] {
+      const absl::Status status = create(ctx);
+      if (!status.ok()) ctx->SetStatus(status);
+      done();  // may destroy this
+    });
+  }
+
+ private:
+  absl::Status check_type(DataType dtype, std::size_t index) const {
+    for (const DataType allowed : kFeedTypes) {
+      if (dtype == allowed) return absl::OkStatus();
+    }
+    std::vector<std::string> names;
+    for (const DataType allowed : kFeedTypes) {
+      names.push_back(tensorflow::DataTypeString(allowed));
+    }
+    return absl::FailedPreconditionError(absl::StrCat(
+        "Unsupported datatype ", tensorflow::DataTypeString(dtype), " on index ", index,
+        " of feed operation ", name(), " with feed id '", name_,
+        "'. You should use a tf.DataSet.map() operation to cast the element into one of "
+        "(",
+        absl::StrJoin(names, ", "), ")."));
+  }
+
+  absl::Status create(OpKernelContext* ctx) {
+    tensorflow::data::DatasetBase* dataset = nullptr;
+    TF_RETURN_IF_ERROR(
+        tensorflow::data::GetDatasetFromVariantTensor(ctx->input(0), &dataset));
+    std::shared_ptr<Infeed> there;
+    if (find_infeed(number_, &there).ok() && !there->orphaned()) {
+      return add_infeed(there);  // says that it is there, before a feeder starts
+    }
+    std::shared_ptr<Feeder> feeder;
+    if (!null_data_) TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, options_, &feeder));
+    auto infeed = std::make_shared<Infeed>(number_, name_, signature_, feeder);
+    const absl::Status status = add_infeed(std::move(infeed));
+    if (!status.ok() && feeder != nullptr) feeder->finish(ctx, kGraceNs);
+    return status;
+  }
+
+  static constexpr std::int64_t kGraceNs = 100'000'000;
+
+  std::int64_t number_ = 0;
+  std::string name_;
+  Signature signature_;
+  FeederOptions options_;
+  bool null_data_ = false;
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedInfeedCreate").Device(tensorflow::DEVICE_CPU),
+                        InfeedCreateOp);
+
+REGISTER_OP("IpufeedInfeedDelete")
+    .Attr("number: int")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc("Stops an infeed's feeder and forgets what it has read ahead.");
+
+class InfeedDeleteOp : public AsyncOpKernel {
+ public:
+  explicit InfeedDeleteOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
+  }
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+    ctx->env()->SchedClosure([this, ctx, done = std::move(done)] {
+      std::shared_ptr<Infeed> feed;
+      const absl::Status status = remove_infeed(number_, &feed);
+      if (!status.ok()) {
+        ctx->SetStatus(status);
+      } else if (feed->feeder() != nullptr) {
+        // Python code inside the dataset may take longer: then the device's keeper has it.
+        feed->feeder()->finish(ctx, kGraceNs);
+      }
+      done();
+    });
+  }
+
+ private:
+  static constexpr std::int64_t kGraceNs = 2'000'000'000;
+  std::int64_t number_ = 0;
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedInfeedDelete").Device(tensorflow::DEVICE_CPU),
+                        InfeedDeleteOp);
+
+REGISTER_OP("IpufeedDequeue")
+    .Input("feed: int64")
+    .Input("token: uint32")
+    .Output("components: dtypes")
+    .Output("next: uint32")
+    .Attr("dtypes: list(type) >= 1")
+    .Attr("shapes: list(shape) >= 1")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      TF_RETURN_IF_ERROR(component_shapes(c, /*batched=*/false));
+      c->set_output(c->num_outputs() - 1, c->Scalar());
+      return absl::OkStatus();
+    })
+    .Doc("The next element of an infeed. Waits for it.");
+
+class DequeueOp : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    KernelProgram program(ctx);
+    Infeed* feed = nullptr;
+    std::vector<Tensor> components;
+    OP_REQUIRES_OK(ctx, program->infeed(number_of(ctx, 0), &feed));
+    OP_REQUIRES_OK(ctx, feed->dequeue(*program, &components));
+    for (std::size_t i = 0; i < components.size(); ++i) {
+      ctx->set_output(static_cast<int>(i), std::move(components[i]));
+    }
+    ctx->set_output(ctx->num_outputs() - 1, ctx->input(1));
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedDequeue").Device(tensorflow::DEVICE_CPU),
+                        DequeueOp);
+
+REGISTER_OP("IpufeedEnqueue")
+    .Input("components: dtypes")
+    .Input("feed: int64")
+    .Input("token: uint32")
+    .Output("next: uint32")
+    .Attr("dtypes: list(type) >= 1")
+    .Attr("last: bool = false")
+    .Attr("capacity: int >= 1 = 3")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .Doc("Gives an element to an outfeed; last: which keeps the last one only.");
+
+class EnqueueOp : public OpKernel {
+ public:
+  explicit EnqueueOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    bool last = false;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("last", &last));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("capacity", &capacity_));
+    mode_ = last ? OutfeedMode::kLast : OutfeedMode::kAll;
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    KernelProgram program(ctx);
+    const int components = ctx->num_inputs() - 2;
+    Outfeed* feed = nullptr;
+    OP_REQUIRES_OK(ctx, program->outfeed(number_of(ctx, components), mode_,
+                                         static_cast<std::size_t>(capacity_), &feed));
+    ResultElement element;
+    for (int i = 0; i < components; ++i) element.push_back(ctx->input(i));
+    OP_REQUIRES_OK(ctx, feed->enqueue(*program, std::move(element)));
+    ctx->set_output(0, ctx->input(components + 1));
+  }
+
+ private:
+  OutfeedMode mode_ = OutfeedMode::kAll;
+  std::int64_t capacity_ = 0;
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedEnqueue").Device(tensorflow::DEVICE_CPU),
+                        EnqueueOp);
+
+REGISTER_OP("IpufeedOutfeedDequeue")
+    .Attr("number: int")
+    .Attr("dtypes: list(type) >= 1")
+    .Attr("shapes: list(shape) >= 1")
+    .Output("results: dtypes")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      return component_shapes(c, /*batched=*/true);
+    })
+    .Doc("All results that have come since the last call, [n, *shape] each.");
+
+class OutfeedDequeueOp : public OpKernel {
+ public:
+  explicit OutfeedDequeueOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    std::vector<PartialTensorShape> shapes;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &shapes));
+    for (const auto& partial : shapes) {
+      TensorShape shape;
+      OP_REQUIRES(ctx, partial.AsTensorShape(&shape),
+                  absl::InvalidArgumentError(absl::StrCat(
+                      "Outfeed with id='", outfeed_name(number_), "': the shape ",
+                      partial.DebugString(), " is not fully defined.")));
+      shapes_.push_back(shape);
+    }
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<Outfeed> feed;
+    const absl::Status status = find_outfeed(number_, &feed);
+    OP_REQUIRES(ctx, status.ok() || absl::IsNotFound(status), status);
+    if (feed == nullptr) {
+      LOG(WARNING) << "Trying to dequeue elements from the outfeed queue with id="
+                   << outfeed_name(number_)
+                   << " which has not executed yet. Make sure to execute the program "
+                      "with the outfeed before trying to dequeue an outfeed.";
+      OP_REQUIRES_OK(ctx, ResultStore().write_outputs(ctx, shapes_));
+      return;
+    }
+    OP_REQUIRES_OK(ctx, feed->dequeue().write_outputs(ctx, shapes_));
+  }
+
+ private:
+  std::int64_t number_ = 0;
+  std::vector<TensorShape> shapes_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedOutfeedDequeue").Device(tensorflow::DEVICE_CPU),
+                        OutfeedDequeueOp);
+
+REGISTER_OP("IpufeedOutfeedLast")
+    .Attr("number: int")
+    .Attr("dtypes: list(type) >= 1")
+    .Attr("shapes: list(shape) >= 1")
+    .Output("results: dtypes")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      return component_shapes(c, /*batched=*/false);
+    })
+    .Doc("The last result. Waits for the end of the program that makes it.");
+
+class OutfeedLastOp : public AsyncOpKernel {
+ public:
+  explicit OutfeedLastOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
+  }
+
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+    // On a thread of its own: it may wait, and the host's pool is not for that.
+    ctx->env()->SchedClosure([this, ctx, done = std::move(done)] {
+      const absl::Status status = read(ctx);
+      if (!status.ok()) ctx->SetStatus(status);
+      done();
+    });
+  }
+
+ private:
+  absl::Status read(OpKernelContext* ctx) const {
+    std::shared_ptr<Outfeed> feed;
+    const absl::Status found = find_outfeed(number_, &feed);
+    if (absl::IsNotFound(found)) {
+      // An outfeed that nothing has been enqueued to answers as one should.
+      feed = std::make_shared<Outfeed>(number_, outfeed_name(number_),
+                                       OutfeedMode::kLast, 1);
+    } else {
+      TF_RETURN_IF_ERROR(found);
+    }
+    std::atomic<bool> stopped{false};
+    auto* manager = ctx->cancellation_manager();
+    auto token = tensorflow::CancellationManager::kInvalidToken;
+    if (manager != nullptr) {
+      token = manager->get_cancellation_token();
+      if (!manager->RegisterCallback(token, [&stopped] { stopped = true; })) {
+        stopped = true;
+      }
+    }
+    ResultElement element;
+    const absl::Status status = feed->last(stopped, &element);
+    if (manager != nullptr) manager->DeregisterCallback(token);
+    TF_RETURN_IF_ERROR(status);
+    for (std::size_t i = 0; i < element.size(); ++i) {
+      ctx->set_output(static_cast<int>(i), std::move(element[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  std::int64_t number_ = 0;
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedOutfeedLast").Device(tensorflow::DEVICE_CPU),
+                        OutfeedLastOp);
+
+REGISTER_OP("IpufeedOutfeedDelete")
+    .Attr("number: int")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc("Forgets an outfeed and what has not been dequeued of it.");
+
+class OutfeedDeleteOp : public OpKernel {
+ public:
+  explicit OutfeedDeleteOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
+  }
+  void Compute(OpKernelContext* ctx) override {
+    OP_REQUIRES_OK(ctx, remove_outfeed(number_));
+  }
+
+ private:
+  std::int64_t number_ = 0;
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedOutfeedDelete").Device(tensorflow::DEVICE_CPU),
+                        OutfeedDeleteOp);
+
+}  // namespace
+}  // namespace ipufeed

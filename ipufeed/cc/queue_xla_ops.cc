@@ -1,0 +1,287 @@
+// The queue ops inside a compiled program: calls back into the feeds.
+//
+// The only file with XLA's headers in it (85 CPU-seconds to compile). A queue op becomes a
+// custom call with a side effect; its operands are those of the op, token included, which
+// is what keeps the calls of one computation in order.
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "infeed.h"
+#include "outfeed.h"
+#include "program.h"
+#include "tensorflow/compiler/tf2xla/shape_util.h"
+#include "tensorflow/compiler/tf2xla/type_util.h"
+#include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
+#include "tensorflow/compiler/tf2xla/xla_op_registry.h"
+#include "xla/ffi/api/ffi.h"
+#include "xla/hlo/builder/xla_builder.h"
+#include "xla/layout_util.h"
+#include "xla/shape_util.h"
+
+// xla/ffi/ffi_api.h declares this, but includes headers that the wheel does not have.
+namespace xla::ffi {
+const XLA_FFI_Api* GetXlaFfiApi();
+}
+
+namespace ipufeed {
+namespace {
+
+namespace ffi = xla::ffi;
+using tensorflow::DataType;
+using tensorflow::OpKernelConstruction;
+using tensorflow::PartialTensorShape;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::XlaOpKernel;
+using tensorflow::XlaOpKernelContext;
+
+ffi::Error to_ffi(const absl::Status& status) {
+  return ffi::Error(static_cast<ffi::ErrorCode>(status.code()),
+                    std::string(status.message()));
+}
+
+DataType to_tensorflow(ffi::DataType type) {
+  switch (type) {
+    case ffi::F32:
+      return tensorflow::DT_FLOAT;
+    case ffi::F16:
+      return tensorflow::DT_HALF;
+    case ffi::BF16:
+      return tensorflow::DT_BFLOAT16;
+    case ffi::F64:
+      return tensorflow::DT_DOUBLE;
+    case ffi::PRED:
+      return tensorflow::DT_BOOL;
+    case ffi::S8:
+      return tensorflow::DT_INT8;
+    case ffi::U8:
+      return tensorflow::DT_UINT8;
+    case ffi::S16:
+      return tensorflow::DT_INT16;
+    case ffi::U16:
+      return tensorflow::DT_UINT16;
+    case ffi::S32:
+      return tensorflow::DT_INT32;
+    case ffi::U32:
+      return tensorflow::DT_UINT32;
+    case ffi::S64:
+      return tensorflow::DT_INT64;
+    case ffi::U64:
+      return tensorflow::DT_UINT64;
+    case ffi::C64:
+      return tensorflow::DT_COMPLEX64;
+    case ffi::C128:
+      return tensorflow::DT_COMPLEX128;
+    default:
+      return tensorflow::DT_INVALID;
+  }
+}
+
+// The program of this thread. Without one (XLA ran the call on a thread that is not the
+// device's) the call works all the same, and ends only with its feed.
+class CallProgram {
+ public:
+  CallProgram() : program_(current_program()) {
+    if (program_ != nullptr) return;
+    own_ = std::make_unique<Program>(nullptr, 0);
+    program_ = own_.get();
+  }
+  Program* operator->() const { return program_; }
+  const Program& operator*() const { return *program_; }
+
+ private:
+  std::unique_ptr<Program> own_;
+  Program* program_;
+};
+
+absl::Status read_number(const ffi::RemainingArgs& args, std::size_t index,
+                         std::int64_t* number) {
+  const auto buffer = args.get<ffi::AnyBuffer>(index);
+  if (!buffer.has_value() || buffer->size_bytes() != sizeof(*number)) {
+    return absl::InternalError("a queue call without the number of its feed.");
+  }
+  std::memcpy(number, buffer->untyped_data(), sizeof(*number));
+  return absl::OkStatus();
+}
+
+// The token's value means nothing; its place in the chain does.
+void write_token(ffi::RemainingRets& results, std::size_t index) {
+  auto token = results.get<ffi::AnyBuffer>(index);
+  if (token.has_value()) {
+    std::memset((*token)->untyped_data(), 0, (*token)->size_bytes());
+  }
+}
+
+absl::Status dequeue(const ffi::RemainingArgs& args, ffi::RemainingRets& results) {
+  std::int64_t number = 0;
+  TF_RETURN_IF_ERROR(read_number(args, 0, &number));
+  CallProgram program;
+  Infeed* feed = nullptr;
+  TF_RETURN_IF_ERROR(program->infeed(number, &feed));
+  std::vector<Tensor> components;
+  TF_RETURN_IF_ERROR(feed->dequeue(*program, &components));
+  if (components.size() + 1 != results.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "The program was compiled for an infeed of ", results.size() - 1,
+        " tensors, and infeed queue '", feed->name(), "' has ", components.size(), "."));
+  }
+  for (std::size_t i = 0; i < components.size(); ++i) {
+    auto result = results.get<ffi::AnyBuffer>(i);
+    if (!result.has_value() || (*result)->size_bytes() != components[i].TotalBytes()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "The program was compiled for another infeed: component ", i, " of queue '",
+          feed->name(), "' is ", components[i].dtype(), " ",
+          components[i].shape().DebugString(), "."));
+    }
+    std::memcpy((*result)->untyped_data(), components[i].data(),
+                components[i].TotalBytes());
+  }
+  write_token(results, components.size());
+  return absl::OkStatus();
+}
+
+absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
+                     std::int64_t last, std::int64_t capacity) {
+  const std::size_t components = args.size() - 2;
+  std::int64_t number = 0;
+  TF_RETURN_IF_ERROR(read_number(args, components, &number));
+  CallProgram program;
+  Outfeed* feed = nullptr;
+  TF_RETURN_IF_ERROR(
+      program->outfeed(number, last != 0 ? OutfeedMode::kLast : OutfeedMode::kAll,
+                       static_cast<std::size_t>(capacity), &feed));
+  ResultElement element;
+  element.reserve(components);
+  for (std::size_t i = 0; i < components; ++i) {
+    const auto operand = args.get<ffi::AnyBuffer>(i);
+    if (!operand.has_value()) {
+      return absl::InternalError("an enqueue without its operand.");
+    }
+    TensorShape shape;
+    for (const auto dimension : operand->dimensions()) shape.AddDim(dimension);
+    const DataType dtype = to_tensorflow(operand->element_type());
+    if (dtype == tensorflow::DT_INVALID) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Outfeed queue '", feed->name(), "' cannot carry the dtype of component ", i,
+          "."));
+    }
+    Tensor& tensor = element.emplace_back(dtype, shape);
+    std::memcpy(tensor.data(), operand->untyped_data(), operand->size_bytes());
+  }
+  TF_RETURN_IF_ERROR(feed->enqueue(*program, std::move(element)));
+  write_token(results, 0);
+  return absl::OkStatus();
+}
+
+ffi::Error dequeue_call(ffi::RemainingArgs args, ffi::RemainingRets results) {
+  return to_ffi(dequeue(args, results));
+}
+
+ffi::Error enqueue_call(ffi::RemainingArgs args, ffi::RemainingRets results,
+                        std::int64_t last, std::int64_t capacity) {
+  return to_ffi(enqueue(args, results, last, capacity));
+}
+
+constexpr char kDequeue[] = "ipufeed_dequeue";
+constexpr char kEnqueue[] = "ipufeed_enqueue";
+
+XLA_FFI_DEFINE_HANDLER(kDequeueHandler, dequeue_call,
+                       ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER(kEnqueueHandler, enqueue_call,
+                       ffi::Ffi::Bind()
+                           .RemainingArgs()
+                           .RemainingRets()
+                           .Attr<std::int64_t>("last")
+                           .Attr<std::int64_t>("capacity"));
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kDequeue, "Host", kDequeueHandler);
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kEnqueue, "Host", kEnqueueHandler);
+
+xla::XlaOp call(xla::XlaBuilder* builder, const char* target,
+                const std::vector<xla::XlaOp>& operands,
+                const std::vector<xla::Shape>& operand_shapes,
+                const std::vector<xla::Shape>& results, const std::string& attributes) {
+  return xla::CustomCallWithLayout(
+      builder, target, operands, xla::ShapeUtil::MakeTupleShape(results), operand_shapes,
+      attributes, /*has_side_effect=*/true, {}, /*literal=*/nullptr,
+      xla::CustomCallSchedule::SCHEDULE_NONE,
+      xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
+}
+
+xla::Shape token_shape() {
+  return xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::U32, {});
+}
+
+class DequeueXlaOp : public XlaOpKernel {
+ public:
+  explicit DequeueXlaOp(OpKernelConstruction* ctx) : XlaOpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtypes", &dtypes_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &shapes_));
+  }
+
+  void Compile(XlaOpKernelContext* ctx) override {
+    std::vector<xla::Shape> results;
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      TensorShape shape;
+      OP_REQUIRES(ctx, shapes_[i].AsTensorShape(&shape),
+                  absl::InvalidArgumentError(absl::StrCat(
+                      "An infeed's shapes must be fully defined, got ",
+                      shapes_[i].DebugString(), ".")));
+      xla::PrimitiveType type;
+      OP_REQUIRES_OK(ctx, tensorflow::DataTypeToPrimitiveType(dtypes_[i], &type));
+      results.push_back(tensorflow::TensorShapeToXLAShape(type, shape));
+    }
+    results.push_back(token_shape());
+    const xla::Shape number = xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::S64, {});
+    const xla::XlaOp done = call(ctx->builder(), kDequeue, {ctx->Input(0), ctx->Input(1)},
+                                 {number, token_shape()}, results, "");
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      ctx->SetOutput(static_cast<int>(i),
+                     xla::GetTupleElement(done, static_cast<std::int64_t>(i)));
+    }
+  }
+
+ private:
+  std::vector<DataType> dtypes_;
+  std::vector<PartialTensorShape> shapes_;
+};
+
+class EnqueueXlaOp : public XlaOpKernel {
+ public:
+  explicit EnqueueXlaOp(OpKernelConstruction* ctx) : XlaOpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("last", &last_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("capacity", &capacity_));
+  }
+
+  void Compile(XlaOpKernelContext* ctx) override {
+    std::vector<xla::XlaOp> operands;
+    std::vector<xla::Shape> shapes;
+    for (int i = 0; i < ctx->num_inputs(); ++i) {
+      operands.push_back(ctx->Input(i));
+      auto shape = ctx->builder()->GetShape(operands.back());
+      OP_REQUIRES_OK(ctx, shape.status());
+      xla::LayoutUtil::SetToDefaultLayout(&*shape);
+      shapes.push_back(*std::move(shape));
+    }
+    const xla::XlaOp done =
+        call(ctx->builder(), kEnqueue, operands, shapes, {token_shape()},
+             absl::StrCat("{last = ", last_ ? 1 : 0, " : i64, capacity = ", capacity_,
+                          " : i64}"));
+    ctx->SetOutput(0, xla::GetTupleElement(done, 0));
+  }
+
+ private:
+  bool last_ = false;
+  std::int64_t capacity_ = 0;
+};
+
+REGISTER_XLA_OP(Name("IpufeedDequeue"), DequeueXlaOp);
+REGISTER_XLA_OP(Name("IpufeedEnqueue"), EnqueueXlaOp);
+
+}  // namespace
+}  // namespace ipufeed

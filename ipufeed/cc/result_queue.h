@@ -1,0 +1,133 @@
+// What a program enqueues, until somebody wants it: a ring, and a store behind it.
+//
+//   device --enqueue()--> [ ring ] ----wait(), take()----> reader
+//                            |                               ^
+//                            +--full: moved by the device--> [ store ]
+//
+// The ring hands over without a lock while somebody reads. When nobody does and the ring
+// is full, the device itself moves what is in it into the store, so that a program whose
+// results are read when it is over needs no third thread that would take its CPU, and a
+// reader who waits is woken by the device and not by a middleman.
+//
+// Who reads from the ring holds mutex_: the ring's one reader is whoever has it. The store
+// is bounded in bytes. When it is full the device waits, in the ring's own way.
+//
+// It knows nothing of TensorFlow: Store has append(T&&), bytes() and empty(), and moves.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include "feed.h"
+
+namespace ipufeed {
+
+template <class T, class Store>
+class ResultQueue {
+ public:
+  // capacity: elements in the ring. limit_bytes: see above.
+  ResultQueue(std::size_t capacity, std::int64_t limit_bytes)
+      : limit_bytes_(limit_bytes), feed_(capacity) {}
+
+  // ---- Writer thread only ----
+
+  // Moves `element` in; unless the outcome is kDone the caller still owns it. kTimedOut:
+  // nobody has made room until deadline_ns.
+  template <class Stopped>
+  FeedOutcome enqueue(T&& element, std::int64_t deadline_ns, Stopped&& stopped) {
+    FeedOutcome outcome = feed_.try_push(std::move(element));
+    while (outcome == FeedOutcome::kTimedOut) {
+      if (spill()) {
+        outcome = feed_.try_push(std::move(element));
+        continue;
+      }
+      // A reader has the ring, and makes room; or the store is full. The pause is short
+      // because the reader may have looked at the ring just before it was full.
+      const std::int64_t pause_end = now_ns() + kPauseNs;
+      const std::int64_t end = pause_end < deadline_ns ? pause_end : deadline_ns;
+      outcome = feed_.push(std::move(element), end, stopped);
+      if (outcome == FeedOutcome::kTimedOut && end == deadline_ns) break;
+    }
+    if (outcome == FeedOutcome::kDone) {
+      enqueued_.store(enqueued_.load(std::memory_order_relaxed) + 1,
+                      std::memory_order_relaxed);
+    }
+    return outcome;
+  }
+
+  // ---- Any thread ----
+
+  // All that has been enqueued since the last take(), in order.
+  Store take() {
+    std::lock_guard<std::timed_mutex> lock(mutex_);
+    drain();
+    Store taken = std::move(store_);
+    store_ = Store();
+    stored_bytes_.store(0, std::memory_order_relaxed);
+    return taken;
+  }
+
+  // Waits until there is something to take or stopped() holds: wake_reader() makes the
+  // waiter look. False if neither came before deadline_ns.
+  template <class Stopped>
+  bool wait(std::int64_t deadline_ns, Stopped&& stopped) {
+    std::unique_lock<std::timed_mutex> lock(mutex_, std::defer_lock);
+    while (!lock.try_lock_for(std::chrono::milliseconds(1))) {
+      if (stopped()) return true;
+      if (now_ns() >= deadline_ns) return false;
+    }
+    return !store_.empty() || feed_.wait_readable(deadline_ns, stopped);
+  }
+
+  // Both sides return at once, and at every later call.
+  void cancel() noexcept { feed_.cancel(); }
+
+  void wake_reader() noexcept { feed_.wake_reader(); }
+  void wake_writer() noexcept { feed_.wake_writer(); }
+
+  std::size_t capacity() const noexcept { return feed_.capacity(); }
+  std::uint64_t enqueued() const noexcept {
+    return enqueued_.load(std::memory_order_relaxed);
+  }
+  std::int64_t stored_bytes() const noexcept {
+    return stored_bytes_.load(std::memory_order_relaxed);
+  }
+  // Elements in the ring; what is in the store is not counted.
+  std::size_t in_ring() const noexcept { return feed_.undelivered(); }
+  WaitStats reader_stats() const noexcept { return feed_.reader_stats(); }
+  WaitStats writer_stats() const noexcept { return feed_.writer_stats(); }
+
+ private:
+  static constexpr std::int64_t kPauseNs = 1'000'000;
+
+  // Writer's thread. False if a reader is at it, or the store has no room.
+  bool spill() {
+    if (stored_bytes() >= limit_bytes_) return false;
+    std::unique_lock<std::timed_mutex> lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return false;
+    drain();
+    return true;
+  }
+
+  // With mutex_ held.
+  void drain() {
+    T element;
+    while (feed_.try_pop(&element) == FeedOutcome::kDone) {
+      store_.append(std::move(element));
+    }
+    stored_bytes_.store(store_.bytes(), std::memory_order_relaxed);
+  }
+
+  const std::int64_t limit_bytes_;
+  Feed<T, int> feed_;
+  std::timed_mutex mutex_;
+  Store store_;
+  std::atomic<std::int64_t> stored_bytes_{0};
+  std::atomic<std::uint64_t> enqueued_{0};
+};
+
+}  // namespace ipufeed

@@ -1,0 +1,37 @@
+// What a program says when it has waited for a long time, and how it says it was stopped.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace ipufeed {
+
+class Program;
+
+// Seconds that a program waits before it reports, process-wide; 0 for never. Any thread.
+void set_stall_report_ns(std::int64_t ns);
+
+// Of one wait. Its reports come after the time that is set, and then each time after twice
+// as long.
+class StallWatch {
+ public:
+  // When to report next, on the monotonic clock.
+  std::int64_t next_report_ns();
+
+  // Logs one line: which feed, which side waits, how full it is, for how long.
+  void report(const char* kind, const std::string& name, const char* state,
+              const char* reason, std::size_t filled, std::size_t capacity);
+
+ private:
+  std::int64_t start_ns_ = 0;
+  std::int64_t next_ns_ = 0;
+};
+
+// The error of a queue call of a program that was stopped.
+absl::Status stopped_while(const char* doing, const std::string& name,
+                           const Program& program);
+
+}  // namespace ipufeed
