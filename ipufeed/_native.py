@@ -67,18 +67,34 @@ def is_loaded() -> bool:
 
 @functools.cache
 def entry() -> ctypes.CDLL:
-    """The C entry points of the loaded library (ipufeed/cc/c_api.cc documents them)."""
+    """The C entry points of the loaded library (ipufeed/cc/*c_api.cc documents them)."""
     load()
     library = ctypes.CDLL(str(find_library()))
-    int64 = ctypes.c_int64
+    int64, text, whole = ctypes.c_int64, ctypes.c_char_p, ctypes.c_int
+    numbers = ctypes.POINTER(int64)
     for name, arguments, result in (
         ("ipufeed_run_new", [], int64),
         ("ipufeed_run_free", [int64], None),
         ("ipufeed_run_stop", [int64], None),
-        ("ipufeed_run_progress", [int64, ctypes.POINTER(int64)], ctypes.c_int),
-        ("ipufeed_live_feeders", [], ctypes.c_int),
-        ("ipufeed_stop_all", [int64], ctypes.c_int),
-        ("ipufeed_usable_cpus", [], ctypes.c_int),
+        ("ipufeed_run_progress", [int64, numbers], whole),
+        ("ipufeed_live_feeders", [], whole),
+        ("ipufeed_stop_all", [int64], whole),
+        ("ipufeed_usable_cpus", [], whole),
+        # feeds_c_api.cc
+        ("ipufeed_name_infeed", [int64, text], None),
+        ("ipufeed_outfeed_new", [int64, text, whole, int64, whole], None),
+        ("ipufeed_infeed_stats", [int64, numbers], whole),
+        ("ipufeed_outfeed_stats", [int64, numbers], whole),
+        ("ipufeed_outfeed_runs", [int64], int64),
+        ("ipufeed_outfeed_wait", [int64, int64, int64], whole),
+        ("ipufeed_outfeed_busy", [int64], whole),
+        ("ipufeed_wait_idle", [whole, int64], whole),
+        ("ipufeed_infeed_delete", [int64], whole),
+        ("ipufeed_outfeed_delete", [int64], whole),
+        ("ipufeed_set_stall_report_ns", [int64], None),
+        ("ipufeed_set_outfeed_limit_bytes", [int64], None),
+        ("ipufeed_stop_programs", [text], whole),
+        ("ipufeed_wait_for_interrupt", [], None),
     ):
         function = getattr(library, name)
         function.argtypes = arguments

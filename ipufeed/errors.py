@@ -7,6 +7,7 @@
     │   ├── LibraryLoadedTwiceError           another copy is in this process
     │   └── TensorFlowStartedError            TensorFlow ran before it was loaded
     ├── DatasetFileError                      a dataset file gives no dataset
+    ├── UnsupportedElementError (ValueError)  a feed does not carry such elements
     └── MeasurementInterrupted (KeyboardInterrupt)   Ctrl-C, with what was measured
 
 What a dataset itself raises keeps TensorFlow's type (`tf.errors`).
@@ -43,6 +44,10 @@ class TensorFlowStartedError(NativeLibraryError):
 
 class DatasetFileError(IpufeedError):
     """A dataset file, or what it was asked for, gives no dataset."""
+
+
+class UnsupportedElementError(IpufeedError, ValueError):
+    """A feed does not carry such elements: ragged, sparse, text, nested datasets."""
 
 
 # It is no Exception, so that `except Exception` does not swallow a Ctrl-C.

@@ -6,6 +6,7 @@
 #include <shared_mutex>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "infeed.h"
@@ -48,13 +49,16 @@ class Table {
     if (found != feeds_.end() && found->second == feed) feeds_.erase(found);
   }
 
+  std::vector<std::shared_ptr<F>> all() {
+    std::shared_lock<std::shared_mutex> lock(mutex_);
+    std::vector<std::shared_ptr<F>> feeds;
+    for (const auto& [number, feed] : feeds_) feeds.push_back(feed);
+    return feeds;
+  }
+
   void set_name(std::int64_t number, std::string name) {
     std::unique_lock<std::shared_mutex> lock(mutex_);
     names_[number] = std::move(name);
-  }
-  void forget_name(std::int64_t number) {
-    std::unique_lock<std::shared_mutex> lock(mutex_);
-    names_.erase(number);
   }
   std::string name(std::int64_t number) {
     std::shared_lock<std::shared_mutex> lock(mutex_);
@@ -89,12 +93,6 @@ void set_infeed_name(std::int64_t number, std::string name) {
 }
 void set_outfeed_name(std::int64_t number, std::string name) {
   Tables::get().outfeeds.set_name(number, std::move(name));
-}
-void forget_infeed_name(std::int64_t number) {
-  Tables::get().infeeds.forget_name(number);
-}
-void forget_outfeed_name(std::int64_t number) {
-  Tables::get().outfeeds.forget_name(number);
 }
 std::string infeed_name(std::int64_t number) {
   return Tables::get().infeeds.name(number);
@@ -156,6 +154,12 @@ absl::Status find_or_add_outfeed(std::shared_ptr<Outfeed> feed,
   *out = Tables::get().outfeeds.add(std::move(feed),
                                     [](const Outfeed&) { return false; });
   return absl::OkStatus();
+}
+
+void end_run_of_outfeeds(int ordinal) {
+  for (const auto& feed : Tables::get().outfeeds.all()) {
+    if (feed->ordinal() == ordinal && !feed->taken()) feed->end_run();
+  }
 }
 
 absl::Status remove_outfeed(std::int64_t number) {

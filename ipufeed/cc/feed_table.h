@@ -41,8 +41,7 @@ absl::Status find_or_add_outfeed(std::shared_ptr<Outfeed> feed,
 // FailedPrecondition if a program uses it. Unknown ones are no error.
 absl::Status remove_outfeed(std::int64_t number);
 
-// The name is forgotten, too: the queue object has gone.
-void forget_infeed_name(std::int64_t number);
-void forget_outfeed_name(std::int64_t number);
+// Ends a run of each outfeed of the IPU `ordinal` that no program uses, see Outfeed::runs.
+void end_run_of_outfeeds(int ordinal);
 
 }  // namespace ipufeed

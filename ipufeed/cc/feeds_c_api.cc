@@ -1,6 +1,7 @@
 // The plain C entry points of the feeds, for ctypes: what must not be an op. _native.py
 // declares them again; both lists must agree. c_api.cc has those of measurements.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -35,8 +36,18 @@ void write(const ipufeed::FeedStats& stats, std::int64_t* out) {
 IPUFEED_API void ipufeed_name_infeed(std::int64_t number, const char* name) {
   ipufeed::set_infeed_name(number, name);
 }
-IPUFEED_API void ipufeed_name_outfeed(std::int64_t number, const char* name) {
+
+// A new outfeed; last: which keeps the last result only. capacity: of its ring.
+IPUFEED_API void ipufeed_outfeed_new(std::int64_t number, const char* name, int last,
+                                     std::int64_t capacity, int ordinal) {
   ipufeed::set_outfeed_name(number, name);
+  std::shared_ptr<ipufeed::Outfeed> feed;
+  (void)ipufeed::find_or_add_outfeed(
+      std::make_shared<ipufeed::Outfeed>(
+          number, name,
+          last != 0 ? ipufeed::OutfeedMode::kLast : ipufeed::OutfeedMode::kAll,
+          static_cast<std::size_t>(capacity), ordinal),
+      &feed);
 }
 
 // Fills stats[10], see write() above; 1 if there is no such feed (yet).
@@ -72,6 +83,27 @@ IPUFEED_API int ipufeed_outfeed_wait(std::int64_t number, std::int64_t seen_runs
              : 0;
 }
 
+// Whether a program uses it now.
+IPUFEED_API int ipufeed_outfeed_busy(std::int64_t number) {
+  std::shared_ptr<ipufeed::Outfeed> feed;
+  return ipufeed::find_outfeed(number, &feed).ok() && feed->taken() ? 1 : 0;
+}
+
+// Waits at most timeout_ns until no program with feeds runs on the IPU; 0 if one does.
+IPUFEED_API int ipufeed_wait_idle(int ordinal, std::int64_t timeout_ns) {
+  const std::atomic<bool> never{false};
+  return ipufeed::wait_until_idle(ordinal, ipufeed::now_ns() + timeout_ns, never) ? 1 : 0;
+}
+
+// Deletes an infeed; 1 if a program uses it or there is none. Does not wait for its
+// feeder. For garbage collection, which must run no op.
+IPUFEED_API int ipufeed_infeed_delete(std::int64_t number) {
+  std::shared_ptr<ipufeed::Infeed> feed;
+  if (!ipufeed::remove_infeed(number, &feed).ok()) return 1;
+  if (feed->feeder() != nullptr) feed->feeder()->stop();
+  return 0;
+}
+
 // Deletes an outfeed; 1 if a program uses it. For garbage collection, which must run no op.
 IPUFEED_API int ipufeed_outfeed_delete(std::int64_t number) {
   return ipufeed::remove_outfeed(number).ok() ? 0 : 1;
@@ -90,5 +122,4 @@ IPUFEED_API int ipufeed_stop_programs(const char* why) {
 }
 
 // See interrupt.h.
-IPUFEED_API void ipufeed_hook_interrupt() { ipufeed::hook_interrupt(); }
 IPUFEED_API void ipufeed_wait_for_interrupt() { ipufeed::wait_for_interrupt(); }

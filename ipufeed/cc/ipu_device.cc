@@ -110,6 +110,7 @@ class IpuDevice : public ThreadPoolDevice {
     Program program(context->cancellation_manager(), parsed_name().id);
     ProgramScope scope(&program);
     ThreadPoolDevice::Compute(kernel, context);
+    if (!context->status().ok()) program.set_failed();
   }
 
   // Asynchronous kernels, such as a call of a function, go on after this returns.
@@ -119,7 +120,8 @@ class IpuDevice : public ThreadPoolDevice {
                                              parsed_name().id);
     ProgramScope scope(program.get());
     ThreadPoolDevice::ComputeAsync(kernel, context,
-                                   [program, done = std::move(done)]() mutable {
+                                   [program, context, done = std::move(done)]() mutable {
+                                     if (!context->status().ok()) program->set_failed();
                                      program.reset();  // its feeds are free before
                                      done();           // anybody hears of the end
                                    });

@@ -19,10 +19,11 @@ void set_outfeed_limit_bytes(std::int64_t bytes) {
 }
 
 Outfeed::Outfeed(std::int64_t number, std::string name, OutfeedMode mode,
-                 std::size_t capacity)
+                 std::size_t capacity, int ordinal)
     : number_(number),
       name_(std::move(name)),
       mode_(mode),
+      ordinal_(ordinal),
       queue_(capacity, limit_bytes.load(std::memory_order_relaxed)) {}
 
 absl::Status Outfeed::take() {
@@ -34,8 +35,12 @@ absl::Status Outfeed::take() {
 }
 
 void Outfeed::give_back() {
-  runs_.fetch_add(1, std::memory_order_release);
   taken_.store(false, std::memory_order_release);
+  end_run();
+}
+
+void Outfeed::end_run() {
+  runs_.fetch_add(1, std::memory_order_release);
   queue_.wake_reader();
   // Under the lock, so that last() is either before its look or asleep.
   std::lock_guard<std::mutex> lock(last_mutex_);

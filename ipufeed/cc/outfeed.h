@@ -27,11 +27,13 @@ void set_outfeed_limit_bytes(std::int64_t bytes);
 class Outfeed {
  public:
   // capacity: elements in the ring.
-  Outfeed(std::int64_t number, std::string name, OutfeedMode mode, std::size_t capacity);
+  Outfeed(std::int64_t number, std::string name, OutfeedMode mode, std::size_t capacity,
+          int ordinal);
 
   std::int64_t number() const { return number_; }
   const std::string& name() const { return name_; }
   OutfeedMode mode() const { return mode_; }
+  int ordinal() const { return ordinal_; }
 
   // For Program: one program at a time.
   absl::Status take();
@@ -55,8 +57,9 @@ class Outfeed {
   // runs() was `seen_runs`, or the deadline. True for one of the first two.
   bool wait(std::int64_t deadline_ns, std::uint64_t seen_runs);
 
-  // Programs that have used this outfeed and ended.
+  // Programs that have used this outfeed and ended, and those that failed before.
   std::uint64_t runs() const { return runs_.load(std::memory_order_acquire); }
+  void end_run();
 
   // Nothing is delivered any more, and who waits returns.
   void close();
@@ -69,6 +72,7 @@ class Outfeed {
   const std::int64_t number_;
   const std::string name_;
   const OutfeedMode mode_;
+  const int ordinal_;
   ResultQueue<ResultElement, ResultStore> queue_;
   Signature signature_;  // of the first element; the program's thread
   bool has_signature_ = false;

@@ -1,5 +1,8 @@
 #include "program.h"
 
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <string>
 #include <unordered_set>
 
@@ -17,7 +20,9 @@ thread_local Program* current = nullptr;
 // static objects have gone.
 struct Running {
   std::mutex mutex;
+  std::condition_variable ended;
   std::unordered_set<Program*> programs;
+  int ending = 0;  // programs that have left the set, and not yet their feeds
 
   static Running& get() {
     static auto* running = new Running;
@@ -40,10 +45,12 @@ Program::Program(tensorflow::CancellationManager* manager, int ordinal)
 
 Program::~Program() {
   if (!watched_) return;  // no other thread has seen this object
+  auto& running = Running::get();
   {
-    auto& running = Running::get();
+    // First, so that nobody stops a program that is half gone.
     std::lock_guard<std::mutex> lock(running.mutex);
     running.programs.erase(this);
+    ++running.ending;
   }
   // Without mutex_: a callback that runs now wants it.
   if (token_ != tensorflow::CancellationManager::kInvalidToken) {
@@ -51,6 +58,11 @@ Program::~Program() {
   }
   for (const auto& feed : infeeds_) feed->give_back();
   for (const auto& feed : outfeeds_) feed->give_back();
+  // It may have failed before its first result: whoever waits for one hears of it.
+  if (failed_) end_run_of_outfeeds(ordinal_);
+  std::lock_guard<std::mutex> lock(running.mutex);
+  --running.ending;
+  running.ended.notify_all();
 }
 
 absl::Status Program::stop_status() const {
@@ -88,7 +100,8 @@ absl::Status Program::outfeed(std::int64_t number, OutfeedMode mode,
   std::shared_ptr<Outfeed> feed;
   if (!find_outfeed(number, &feed).ok()) {
     TF_RETURN_IF_ERROR(find_or_add_outfeed(
-        std::make_shared<Outfeed>(number, outfeed_name(number), mode, capacity), &feed));
+        std::make_shared<Outfeed>(number, outfeed_name(number), mode, capacity, ordinal_),
+        &feed));
   }
   TF_RETURN_IF_ERROR(feed->take());
   *out = feed.get();
@@ -125,6 +138,23 @@ Program* current_program() { return current; }
 ProgramScope::ProgramScope(Program* program) : outer_(current) { current = program; }
 
 ProgramScope::~ProgramScope() { current = outer_; }
+
+bool wait_until_idle(int ordinal, std::int64_t deadline_ns,
+                     const std::atomic<bool>& stopped) {
+  auto& running = Running::get();
+  std::unique_lock<std::mutex> lock(running.mutex);
+  for (;;) {
+    bool busy = running.ending > 0;
+    for (const Program* program : running.programs) {
+      busy = busy || program->ordinal() == ordinal;
+    }
+    if (!busy) return true;
+    const std::int64_t left = deadline_ns - now_ns();
+    if (left <= 0 || stopped.load(std::memory_order_relaxed)) return false;
+    const auto slice = std::min<std::int64_t>(left, 20'000'000);
+    running.ended.wait_for(lock, std::chrono::nanoseconds(slice));
+  }
+}
 
 int stop_all_programs(const absl::Status& why) {
   auto& running = Running::get();

@@ -53,12 +53,16 @@ class Program {
   absl::Status outfeed(std::int64_t number, OutfeedMode mode, std::size_t capacity,
                        Outfeed** out);
 
+  // The program is over, and has failed. Its feeds hear of it when it is destroyed.
+  void set_failed() { failed_ = true; }
+
  private:
   void watch();
 
   tensorflow::CancellationManager* const manager_;
   const int ordinal_;
   std::atomic<bool> stopped_{false};
+  bool failed_ = false;
   mutable std::mutex mutex_;  // guards all below
   absl::Status why_;
   bool watched_ = false;
@@ -84,5 +88,10 @@ class ProgramScope {
 
 // Stops every program that has a feed in use, as Ctrl-C does. Returns how many.
 int stop_all_programs(const absl::Status& why);
+
+// Waits until no program with a feed in use runs on the IPU `ordinal`; false at the
+// deadline (monotonic clock), or when `stopped` is true, which is looked at every 20 ms.
+bool wait_until_idle(int ordinal, std::int64_t deadline_ns,
+                     const std::atomic<bool>& stopped);
 
 }  // namespace ipufeed

@@ -6,6 +6,7 @@
 // of one queue op to the next, and so no compiler can change their order. (XLA keeps
 // side effects, but not the order of those that do not depend on each other.)
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -79,16 +80,16 @@ std::int64_t number_of(OpKernelContext* ctx, int input) {
   return ctx->input(input).scalar<std::int64_t>()();
 }
 
-REGISTER_OP("IpufeedFeedNumber")
+REGISTER_OP("IpufeedHostNumber")
     .Attr("number: int")
-    .Output("feed: int64")
+    .Output("value: int64")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
-    .Doc("A feed's number. Not a constant, so that nobody folds it into a program.");
+    .Doc("A number from the host. Not a constant, so that nobody folds it into a program.");
 
-class FeedNumberOp : public OpKernel {
+class HostNumberOp : public OpKernel {
  public:
-  explicit FeedNumberOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit HostNumberOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
   }
   void Compute(OpKernelContext* ctx) override {
@@ -101,8 +102,8 @@ class FeedNumberOp : public OpKernel {
   std::int64_t number_ = 0;
 };
 
-REGISTER_KERNEL_BUILDER(Name("IpufeedFeedNumber").Device(tensorflow::DEVICE_CPU),
-                        FeedNumberOp);
+REGISTER_KERNEL_BUILDER(Name("IpufeedHostNumber").Device(tensorflow::DEVICE_CPU),
+                        HostNumberOp);
 
 REGISTER_OP("IpufeedInfeedCreate")
     .Input("dataset: variant")
@@ -312,23 +313,55 @@ class EnqueueOp : public OpKernel {
 REGISTER_KERNEL_BUILDER(Name("IpufeedEnqueue").Device(tensorflow::DEVICE_CPU),
                         EnqueueOp);
 
+// Whether the step has been cancelled, for a kernel that waits on a thread of its own.
+class StepCancelled {
+ public:
+  explicit StepCancelled(OpKernelContext* ctx) : manager_(ctx->cancellation_manager()) {
+    if (manager_ == nullptr) return;
+    token_ = manager_->get_cancellation_token();
+    if (!manager_->RegisterCallback(token_, [this] { cancelled_ = true; })) {
+      cancelled_ = true;
+    }
+  }
+  ~StepCancelled() {
+    if (manager_ != nullptr) manager_->DeregisterCallback(token_);
+  }
+  StepCancelled(const StepCancelled&) = delete;
+  StepCancelled& operator=(const StepCancelled&) = delete;
+
+  const std::atomic<bool>& flag() const { return cancelled_; }
+
+ private:
+  tensorflow::CancellationManager* const manager_;
+  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+  std::atomic<bool> cancelled_{false};
+};
+
 REGISTER_OP("IpufeedOutfeedDequeue")
     .Attr("number: int")
     .Attr("dtypes: list(type) >= 1")
     .Attr("shapes: list(shape) >= 1")
+    .Attr("wait_ordinal: int = -1")
     .Output("results: dtypes")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       return component_shapes(c, /*batched=*/true);
     })
-    .Doc("All results that have come since the last call, [n, *shape] each.");
+    .Doc(R"doc(
+All results that have come since the last call, [n, *shape] each.
 
-class OutfeedDequeueOp : public OpKernel {
+wait_ordinal: first wait until no program runs on this IPU; -1 for not to wait.
+)doc");
+
+class OutfeedDequeueOp : public AsyncOpKernel {
  public:
-  explicit OutfeedDequeueOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit OutfeedDequeueOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
     std::vector<PartialTensorShape> shapes;
+    std::int64_t ordinal = -1;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &shapes));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("wait_ordinal", &ordinal));
+    wait_ordinal_ = static_cast<int>(ordinal);
     for (const auto& partial : shapes) {
       TensorShape shape;
       OP_REQUIRES(ctx, partial.AsTensorShape(&shape),
@@ -339,23 +372,46 @@ class OutfeedDequeueOp : public OpKernel {
     }
   }
 
-  void Compute(OpKernelContext* ctx) override {
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+    if (wait_ordinal_ < 0) {
+      finish(ctx, read(ctx), done);
+      return;
+    }
+    // On a thread of its own: the host's pool is not for waiting.
+    ctx->env()->SchedClosure([this, ctx, done = std::move(done)] {
+      bool idle = false;
+      {
+        StepCancelled cancelled(ctx);
+        idle = wait_until_idle(wait_ordinal_, kNoDeadline, cancelled.flag());
+      }
+      finish(ctx, idle ? read(ctx) : absl::CancelledError("the step was cancelled"),
+             done);
+    });
+  }
+
+ private:
+  static void finish(OpKernelContext* ctx, const absl::Status& status,
+                     const DoneCallback& done) {
+    if (!status.ok()) ctx->SetStatus(status);
+    done();
+  }
+
+  absl::Status read(OpKernelContext* ctx) const {
     std::shared_ptr<Outfeed> feed;
     const absl::Status status = find_outfeed(number_, &feed);
-    OP_REQUIRES(ctx, status.ok() || absl::IsNotFound(status), status);
-    if (feed == nullptr) {
+    if (!status.ok() && !absl::IsNotFound(status)) return status;
+    if (feed == nullptr || (feed->runs() == 0 && !feed->taken())) {
       LOG(WARNING) << "Trying to dequeue elements from the outfeed queue with id="
                    << outfeed_name(number_)
                    << " which has not executed yet. Make sure to execute the program "
                       "with the outfeed before trying to dequeue an outfeed.";
-      OP_REQUIRES_OK(ctx, ResultStore().write_outputs(ctx, shapes_));
-      return;
     }
-    OP_REQUIRES_OK(ctx, feed->dequeue().write_outputs(ctx, shapes_));
+    if (feed == nullptr) return ResultStore().write_outputs(ctx, shapes_);
+    return feed->dequeue().write_outputs(ctx, shapes_);
   }
 
- private:
   std::int64_t number_ = 0;
+  int wait_ordinal_ = -1;
   std::vector<TensorShape> shapes_;
 };
 
@@ -395,23 +451,15 @@ class OutfeedLastOp : public AsyncOpKernel {
     if (absl::IsNotFound(found)) {
       // An outfeed that nothing has been enqueued to answers as one should.
       feed = std::make_shared<Outfeed>(number_, outfeed_name(number_),
-                                       OutfeedMode::kLast, 1);
+                                       OutfeedMode::kLast, 1, 0);
     } else {
       TF_RETURN_IF_ERROR(found);
     }
-    std::atomic<bool> stopped{false};
-    auto* manager = ctx->cancellation_manager();
-    auto token = tensorflow::CancellationManager::kInvalidToken;
-    if (manager != nullptr) {
-      token = manager->get_cancellation_token();
-      if (!manager->RegisterCallback(token, [&stopped] { stopped = true; })) {
-        stopped = true;
-      }
-    }
     ResultElement element;
-    const absl::Status status = feed->last(stopped, &element);
-    if (manager != nullptr) manager->DeregisterCallback(token);
-    TF_RETURN_IF_ERROR(status);
+    {
+      StepCancelled cancelled(ctx);
+      TF_RETURN_IF_ERROR(feed->last(cancelled.flag(), &element));
+    }
     for (std::size_t i = 0; i < element.size(); ++i) {
       ctx->set_output(static_cast<int>(i), std::move(element[i]));
     }

@@ -1,0 +1,1 @@
+"""The simulated IPU for programs: configuration, scopes, loops, strategy."""

@@ -1,0 +1,155 @@
+"""Scopes: where ops go, and what is noted at them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+FRONTEND_PREFIX = "_ipufeed_"
+
+
+@contextlib.contextmanager
+def ipu_scope(device: str) -> Iterator[Any]:
+    """Places what is built inside on an IPU, with resource variables.
+
+        with ipu_scope("/device:IPU:0"):
+            results = ipu_compiler.compile(program)
+
+    Args:
+        device: The name of an IPU, `/device:IPU:n`.
+
+    Raises:
+        ValueError: It is no IPU, or one that does not exist. TensorFlow itself would place
+            the ops on the CPU and say nothing.
+    """
+    import tensorflow as tf
+
+    check_device(device)
+    with contextlib.ExitStack() as stack:
+        if not tf.executing_eagerly():
+            v1 = tf.compat.v1
+            stack.enter_context(
+                v1.variable_scope(v1.get_variable_scope(), use_resource=True)
+            )
+            stack.enter_context(v1.variable_scope("", use_resource=True))
+        stack.enter_context(tf.device(device))
+        yield
+
+
+@contextlib.contextmanager
+def ipu_jit_scope(ipu_scope: int) -> Iterator[None]:
+    """Notes at ops which of several programs they belong to.
+
+    Args:
+        ipu_scope: The program's number.
+    """
+    with frontend_attribute("jit_scope", str(ipu_scope)):
+        yield
+
+
+@contextlib.contextmanager
+def frontend_attribute(
+    attribute_name: str, attribute_value: str, restore_to: str | None = None
+) -> Iterator[None]:
+    """Notes an attribute at all ops that are built inside.
+
+    Args:
+        attribute_name: Its name.
+        attribute_value: Its value.
+        restore_to: What an enclosing scope's value is afterwards, if it has set one.
+
+    Source: Graphcore's scope of this name. The simulator keeps the attribute and does
+    not act on it.
+    """
+    import tensorflow as tf
+    from tensorflow.core.framework import attr_value_pb2
+
+    if tf.executing_eagerly():
+        yield
+        return
+    del restore_to  # the enclosing scope's own value comes back by itself
+    key = FRONTEND_PREFIX + re.sub(r"[^A-Za-z0-9_.]", "_", attribute_name)
+    value = attr_value_pb2.AttrValue(s=str(attribute_value).encode())
+    with tf.compat.v1.get_default_graph()._attr_scope({key: value}):
+        yield
+
+
+@contextlib.contextmanager
+def stochastic_rounding(override: bool) -> Iterator[None]:
+    """Notes at ops whether they should round stochastically.
+
+    Args:
+        override: Whether. The simulator rounds to nearest always.
+    """
+    value = "THREESTATE_ON" if override else "THREESTATE_OFF"
+    with frontend_attribute("STOCHASTIC_ROUNDING", value, "THREESTATE_UNDEFINED"):
+        yield
+
+
+@contextlib.contextmanager
+def partials_type(override_type: Any) -> Iterator[None]:
+    """Notes at ops the dtype of partial sums.
+
+    Args:
+        override_type: tf.float32 or tf.float16. The simulator computes in the dtype of the
+            ops.
+
+    Raises:
+        ValueError: Another dtype.
+    """
+    import tensorflow as tf
+
+    if override_type not in (tf.float32, tf.float16):
+        raise ValueError(
+            "Only support float16, float32 for partials_type, got "
+            f"{getattr(override_type, 'name', override_type)}."
+        )
+    with frontend_attribute("PARTIALS_TYPE", tf.as_dtype(override_type).name):
+        yield
+
+
+@contextlib.contextmanager
+def ipu_shard(index: int | list[int] | tuple[int, ...]) -> Iterator[None]:
+    """Notes at ops, and their gradients, on which IPU of the device they are.
+
+    Args:
+        index: One IPU's index in the virtual device, or one for each output.
+
+    Raises:
+        TypeError: It is no integer, nor a list of them.
+        ValueError: An index is negative.
+    """
+    indices = list(index) if isinstance(index, (list, tuple)) else [index]
+    for one in indices:
+        if isinstance(one, bool) or not isinstance(one, int):
+            raise TypeError(
+                f"The shard index must be an int, got {type(one).__name__} {one!r}."
+            )
+        if one < 0:
+            raise ValueError(f"The shard index must be at least 0, got {one}.")
+    with frontend_attribute("shard", ",".join(map(str, indices))):
+        yield
+
+
+def check_device(device: str) -> None:
+    """Refuses what is no usable IPU.
+
+    Raises:
+        ValueError: With the names that there are.
+    """
+    from ipufeed.queues.surroundings import surroundings
+
+    ordinal = ordinal_of(device)
+    if ordinal is None:
+        raise ValueError(
+            f"ipu_scope needs the name of an IPU, such as /device:IPU:0, got {device!r}."
+        )
+    surroundings.check_ordinal(ordinal)
+
+
+def ordinal_of(device: str) -> int | None:
+    """The n of `.../device:IPU:n`; None for another device."""
+    found = re.search(r"(?:^|[/:])IPU:(\d+)$", device, re.IGNORECASE)
+    return int(found.group(1)) if found else None

@@ -1,0 +1,152 @@
+"""IPUStrategy: programs of TensorFlow 2 run on one IPU."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
+
+from ipufeed.device.scopes import check_device, ordinal_of
+from ipufeed.queues.iterators import IPUOwnedIterator
+from ipufeed.queues.surroundings import surroundings
+
+
+class IPUStrategyV1(tf.distribute.Strategy):
+    """Runs tf.functions on one IPU.
+
+        strategy = IPUStrategy()
+        with strategy.scope():
+            variable = tf.Variable(0.0)             # lives on the IPU
+            strategy.run(train, args=[iterator])    # a tf.function(jit_compile=True)
+
+    Inside `scope()` variables and ops are on the IPU, and `iter(dataset)` gives an
+    iterator that feeds it.
+
+    Args:
+        ipu_device: The IPU's name.
+        cpu_device: The host's name.
+        enable_dataset_iterators: Whether `iter(dataset)` inside the scope feeds the IPU.
+        enable_keras_extensions: Accepted. Keras runs as it is.
+
+    Raises:
+        ValueError: `ipu_device` is no usable IPU.
+
+    Threads: any.
+    """
+
+    def __init__(
+        self,
+        ipu_device: str = "/device:IPU:0",
+        cpu_device: str = "/device:CPU:0",
+        enable_dataset_iterators: bool = True,
+        enable_keras_extensions: bool = True,
+    ) -> None:
+        check_device(ipu_device)
+        super().__init__(IPUExtended(self, ipu_device))
+        self._ipu_device = ipu_device
+        self._cpu_device = cpu_device
+        self._device_ordinal = ordinal_of(ipu_device)
+        self._enable_dataset_iterators = enable_dataset_iterators
+        self._enable_keras_extensions = enable_keras_extensions
+        if enable_dataset_iterators:
+            feed_iterated_datasets()
+
+    @property
+    def device_ordinal(self) -> int:
+        """The n of /device:IPU:n."""
+        assert self._device_ordinal is not None  # check_device has seen to it
+        return self._device_ordinal
+
+    def run(
+        self, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None
+    ) -> Any:
+        """Runs a function on the IPU, to its end.
+
+        Args:
+            fn: A tf.function, with jit_compile=True to become one compiled program.
+            args: Its positional arguments, a list or tuple.
+            kwargs: Its keyword arguments, a dict.
+            options: As for any tf.distribute strategy.
+
+        Returns:
+            What it returns.
+
+        Raises:
+            ValueError: `fn` is a plain function, in eager mode.
+            TypeError: An argument or a result is of float64.
+            KeyboardInterrupt: Ctrl-C; the program is stopped, and the device usable.
+        """
+        if tf.executing_eagerly() and not hasattr(fn, "get_concrete_function") and not (
+            hasattr(fn, "structured_outputs")
+        ):
+            raise ValueError(
+                "IPUStrategyV1.run(fn, ...) does not support eager execution. Either "
+                "convert `fn` with tf.function, or consider calling strategy.run inside "
+                "a tf.function."
+            )
+        refuse_float64((args, kwargs), "input")
+        results = super().run(fn, tuple(args or ()), kwargs, options)
+        refuse_float64(results, "output")
+        return results
+
+
+IPUStrategy = IPUStrategyV1
+
+
+class IPUExtended(OneDeviceExtended):  # type: ignore[misc]
+    """Places what the scope holds on the IPU."""
+
+    def __init__(self, strategy: IPUStrategyV1, device: str) -> None:
+        super().__init__(strategy, device)
+        self._default_device = device
+
+
+def refuse_float64(values: Any, what: str) -> None:
+    """The hardware has no float64.
+
+    Raises:
+        TypeError: One of the values is.
+    """
+    for value in tf.nest.flatten(values):
+        if getattr(value, "dtype", None) == tf.float64:
+            raise TypeError(f"Unsupported data type for {what}: float64")
+
+
+def current_strategy() -> IPUStrategyV1 | None:
+    """The IPUStrategy whose scope this is, or None."""
+    if not tf.distribute.has_strategy():
+        return None
+    strategy = tf.distribute.get_strategy()
+    return strategy if isinstance(strategy, IPUStrategyV1) else None
+
+
+def strategy_ordinal() -> int:
+    """The IPU of the current strategy, else 0."""
+    strategy = current_strategy()
+    return 0 if strategy is None else strategy.device_ordinal
+
+
+surroundings.default_ordinal = strategy_ordinal
+
+
+@functools.cache
+def feed_iterated_datasets() -> None:
+    """Makes `iter(dataset)` feed the IPU inside the scope of a strategy that wants it."""
+    iterate = tf.data.Dataset.__iter__
+
+    @functools.wraps(iterate)
+    def iterate_on_ipu(dataset: Any) -> Iterator[Any]:
+        strategy = current_strategy()
+        if (
+            strategy is None
+            or not strategy._enable_dataset_iterators
+            or not tf.executing_eagerly()
+        ):
+            result: Iterator[Any] = iterate(dataset)
+            return result
+        return IPUOwnedIterator(dataset=dataset)
+
+    tf.data.Dataset.__iter__ = iterate_on_ipu

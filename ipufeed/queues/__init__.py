@@ -1,0 +1,30 @@
+"""The queues between the host and a simulated IPU.
+
+    dataset --> IPUInfeedQueue --> feeder thread --> ring --> program on /device:IPU:n
+    results <-- IPUOutfeedQueue <------------------- ring <-- (a compiled loop)
+
+Python says what flows and where; the flowing itself is native (ipufeed/cc).
+"""
+
+from __future__ import annotations
+
+from ipufeed.queues.infeed import IPUInfeedQueue
+from ipufeed.queues.iterators import IPUIterator, IPUOwnedIterator
+from ipufeed.queues.outfeed import (
+    IPUOutfeedMode,
+    IPUOutfeedQueue,
+    IPUOutfeedQueueIterator,
+    ScopedIPUOutfeedQueue,
+)
+from ipufeed.queues.stats import QueueStats
+
+__all__ = [
+    "IPUInfeedQueue",
+    "IPUIterator",
+    "IPUOutfeedMode",
+    "IPUOutfeedQueue",
+    "IPUOutfeedQueueIterator",
+    "IPUOwnedIterator",
+    "QueueStats",
+    "ScopedIPUOutfeedQueue",
+]

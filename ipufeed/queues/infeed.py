@@ -1,0 +1,273 @@
+"""IPUInfeedQueue: a dataset that programs on an IPU read from."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import warnings
+from typing import Any
+
+from ipufeed import _native
+from ipufeed.queues import interrupt, structure
+from ipufeed.queues.chain import host_number, put_token, take_token
+from ipufeed.queues.stats import QueueStats, read_stats
+from ipufeed.queues.surroundings import device_ordinal, surroundings
+
+DEFAULT_DEPTH = 32
+MOST_DEPTH = 255
+
+_numbers = itertools.count()
+
+
+class IPUInfeedQueue:
+    """Feeds a dataset's elements to the programs of one IPU.
+
+    A thread of the queue's own reads the dataset, as `iter(dataset)` would, into a
+    lock-free ring; the program takes one element for each `_dequeue` it runs. The ring
+    lives from the initializer to the deleter: programs that run one after the other go
+    on where the one before has stopped, and nothing is lost or repeated.
+
+        queue = IPUInfeedQueue(dataset)
+        queue.initializer              # an op in a graph; acts at once in eager mode
+        loops.repeat(100, body, infeed_queue=queue)
+
+    Args:
+        dataset: A tf.data.Dataset whose elements are dense tensors of fully defined
+            shape (`batch(..., drop_remainder=True)`), each of int32, float32, float16,
+            bool, int8 or uint8. It belongs to the queue from now on.
+        device_ordinal: The IPU. Default: that of the current IPUStrategy, else 0.
+        prefetch_depth: How many elements the ring holds at most, in [1, 255]. Default
+            (None or 0): 32.
+        optimise_latency: Accepted; the ring always hands over at once.
+
+    Raises:
+        ValueError: A shape is not fully defined, or an argument is out of range.
+        TypeError: `dataset` is not a dataset.
+
+    Threads: make it and use it on any; one program at a time takes from it.
+
+    Source: Graphcore's IPUInfeedQueue, whose interface this is.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        device_ordinal: int | None = None,
+        prefetch_depth: int | None = None,
+        optimise_latency: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        import tensorflow as tf
+
+        internal_id = kwargs.pop("_internal_id", None)
+        drop_old_arguments(
+            kwargs, "IPUInfeedQueue", "feed_name", "replication_factor", "data_to_prefetch"
+        )
+        if not isinstance(dataset, tf.data.Dataset):
+            raise TypeError(
+                "Expected `dataset` argument to be of type `tf.data.Dataset`, but got "
+                f"{type(dataset).__name__}."
+            )
+        self._flat_structure = structure.check_spec(dataset.element_spec)
+        self._structure = dataset.element_spec
+        self._device_ordinal = check_device(device_ordinal)
+        self._prefetch_depth = check_depth(prefetch_depth)
+        self._optimise_latency = bool(optimise_latency)
+        self._dataset = dataset
+        self._number = next(_numbers)
+        self._id = str(self._number if internal_id is None else internal_id)
+        _native.entry().ipufeed_name_infeed(self._number, self._id.encode())
+        interrupt.watch()
+        self._feed: Any = None
+        self._initializer_taken = False
+        self._initialized = False
+        self._dequeued = False
+
+    @property
+    def number_of_tuple_elements(self) -> int:
+        """Tensors in an element."""
+        return len(self._flat_structure)
+
+    @property
+    def dequeued(self) -> bool:
+        """Whether a program has been built that takes from this queue."""
+        return self._dequeued
+
+    @property
+    def initializer(self) -> Any:
+        """Makes the dataset's iterator and starts to read ahead.
+
+        In a graph an op to run, which can be had once; in eager mode it acts when it is
+        read, and again each time: the dataset then starts from its beginning.
+
+        Raises:
+            ValueError: It is read a second time, in a graph.
+            tf.errors.FailedPreconditionError: When it runs: a dtype that feeds do not
+                carry.
+            tf.errors.InvalidArgumentError: When it runs: a dimension of size 0.
+            tf.errors.AlreadyExistsError: When it runs: it has run and no deleter since.
+        """
+        import tensorflow as tf
+
+        if tf.executing_eagerly():
+            if self._initialized:
+                self._delete()
+            self._create()
+            self._initialized = True
+            return None
+        if self._initializer_taken:
+            raise ValueError(
+                "The IPUInfeedQueue `initializer` function can only be accessed once."
+            )
+        self._initializer_taken = True
+        self._initialized = True
+        return self._create()
+
+    @property
+    def deleter(self) -> Any:
+        """Stops reading and forgets what was read ahead; then `initializer` starts anew.
+
+        In a graph an op to run; in eager mode it acts when it is read.
+
+        Raises:
+            tf.errors.NotFoundError: When it runs: the initializer has not.
+            tf.errors.FailedPreconditionError: When it runs: a program uses the queue.
+        """
+        import tensorflow as tf
+
+        op = self._delete()
+        if tf.executing_eagerly():
+            self._initialized = False
+            return None
+        return op
+
+    def get_next(self) -> Any:
+        """Always raises: a loop dequeues by itself.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(
+            "`get_next` is obsolete: the data of an IPUInfeedQueue is automatically "
+            "dequeued by the loop that has it as its infeed_queue."
+        )
+
+    def stats(self) -> QueueStats:
+        """Counts and times of this queue so far; zeros before the initializer has run."""
+        return read_stats("infeed", self._number, self._id)
+
+    def _create(self) -> Any:
+        import tensorflow as tf
+
+        ops = _native.load()
+        depth = self._prefetch_depth or DEFAULT_DEPTH
+        with tf.device("/device:CPU:0"):
+            dataset = self._dataset._apply_debug_options()
+            return ops.ipufeed_infeed_create(
+                dataset._variant_tensor,
+                number=self._number,
+                feed_id=self._id,
+                dtypes=[spec.dtype for spec in self._flat_structure],
+                shapes=[spec.shape for spec in self._flat_structure],
+                capacity=depth,
+                threads=surroundings.infeed_threads(),
+                null_data=surroundings.null_data_feed(),
+            )
+
+    def _delete(self) -> Any:
+        import tensorflow as tf
+
+        with tf.device("/device:CPU:0"):
+            return _native.load().ipufeed_infeed_delete(number=self._number)
+
+    def _forget(self) -> None:
+        """Deletes the native half from a garbage collection, where no op may run."""
+        with contextlib.suppress(ImportError):
+            _native.entry().ipufeed_infeed_delete(self._number)
+
+    def _feed_tensor(self) -> Any:
+        return host_number(self._number)
+
+    def _dequeue(self) -> Any:
+        """The next element, in the dataset's structure; used by loops and iterators."""
+        import tensorflow as tf
+
+        self._dequeued = True
+        synthetic = surroundings.synthetic_infeed()
+        if synthetic is not None:
+            flat = [synthetic(spec.dtype, spec.shape) for spec in self._flat_structure]
+        else:
+            flat = dequeue_flat(self._feed_tensor(), self._flat_structure)
+        return tf.nest.pack_sequence_as(self._structure, flat)
+
+    @property
+    def _type_spec(self) -> Any:
+        from ipufeed.queues.iterators import InfeedSpec
+
+        if not self._initialized:
+            raise RuntimeError(
+                "Spec for IPUInfeedQueue can only be created for already initialized "
+                "queues."
+            )
+        return InfeedSpec(
+            self._structure,
+            self._device_ordinal,
+            self._prefetch_depth,
+            self._optimise_latency,
+        )
+
+
+def dequeue_flat(feed: Any, specs: list[Any]) -> list[Any]:
+    """Builds the op: the tensors of the next element of the feed with this number."""
+    components, token = _native.load().ipufeed_dequeue(
+        feed,
+        take_token(),
+        dtypes=[spec.dtype for spec in specs],
+        shapes=[spec.shape for spec in specs],
+    )
+    put_token(token)
+    return list(components)
+
+
+def check_device(ordinal: int | None) -> int:
+    """See surroundings.device_ordinal; named so that the argument may be called that."""
+    return device_ordinal(ordinal)
+
+
+def check_depth(depth: int | None) -> int | None:
+    """None for the default, which 0 means as well.
+
+    Raises:
+        ValueError: It is no integer in [1, 255].
+    """
+    if depth is None or depth == 0:
+        return None
+    if isinstance(depth, bool) or not isinstance(depth, int):
+        raise ValueError(
+            f"prefetch_depth must be an integer, but it is {depth!r} of type "
+            f"{type(depth).__name__}"
+        )
+    if depth < 0:
+        raise ValueError(f"prefetch_depth must be greater than zero, but it is {depth}")
+    if depth > MOST_DEPTH:
+        raise ValueError(f"prefetch_depth must be less than 256, but it is {depth}")
+    return depth
+
+
+def drop_old_arguments(kwargs: dict[str, Any], kind: str, *names: str) -> None:
+    """Accepts, with one warning, the arguments of older releases.
+
+    Raises:
+        TypeError: Another argument, as Python does.
+    """
+    ignored = [name for name in kwargs if name in names]
+    for name in kwargs:
+        if name not in names:
+            raise TypeError(f"{kind}() got an unexpected keyword argument '{name}'")
+    if ignored:
+        warnings.warn(
+            f"{kind}: {', '.join(f'`{name}`' for name in ignored)} belong to an older "
+            "release and have no effect.",
+            DeprecationWarning,
+            stacklevel=3,
+        )

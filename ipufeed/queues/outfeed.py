@@ -1,0 +1,459 @@
+"""IPUOutfeedQueue: what programs on an IPU give to the host."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import itertools
+import math
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from ipufeed import _native
+from ipufeed.queues import interrupt
+from ipufeed.queues.chain import host_number, put_token, take_token
+from ipufeed.queues.infeed import drop_old_arguments
+from ipufeed.queues.stats import QueueStats, read_stats
+from ipufeed.queues.structure import FEED_DTYPES
+from ipufeed.queues.surroundings import device_ordinal as usable_ordinal
+from ipufeed.queues.surroundings import surroundings
+
+# How long a wait keeps Python from seeing Ctrl-C.
+SLICE_S = 0.05
+
+_numbers = itertools.count()
+
+
+class IPUOutfeedMode(enum.Enum):
+    """What a dequeue gives.
+
+    ALL: everything since the last dequeue, stacked. LAST: only the last value.
+    """
+
+    ALL = "all"
+    LAST = "get_last"
+
+
+class IPUOutfeedQueue:
+    """Takes what the programs of one IPU enqueue, while they run and afterwards.
+
+        queue = IPUOutfeedQueue()
+        loops.repeat(100, body)        # body: return queue.enqueue({"loss": loss})
+        results = queue.dequeue()      # {"loss": [100]}
+
+    Args:
+        outfeed_mode: ALL (the default) or LAST.
+        device_ordinal: The IPU. Default: that of the current IPUStrategy, else 0.
+        buffer_depth: Elements in the ring between the program and the host, at least 1.
+        optimise_latency: Accepted; the ring always hands over at once.
+
+    Raises:
+        ValueError: An argument is of another type or out of range.
+
+    Threads: enqueue while one thread builds a graph; everything else on any thread, and
+        while programs run.
+
+    Source: Graphcore's IPUOutfeedQueue, whose interface this is; `stream` and `stats` are
+    ours.
+    """
+
+    def __init__(
+        self,
+        outfeed_mode: IPUOutfeedMode | None = None,
+        device_ordinal: int | None = None,
+        buffer_depth: int = 3,
+        optimise_latency: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        internal_id = kwargs.pop("_internal_id", None)
+        drop_old_arguments(
+            kwargs, "IPUOutfeedQueue", "feed_name", "replication_factor", "io_batch_size"
+        )
+        if outfeed_mode is None:
+            outfeed_mode = IPUOutfeedMode.ALL
+        if not isinstance(outfeed_mode, IPUOutfeedMode):
+            raise ValueError(
+                "Expected `outfeed_mode` value to be of "
+                "`ipu_outfeed_queue.IPUOutfeedMode` type, but is "
+                f"{type(outfeed_mode).__name__}."
+            )
+        if isinstance(buffer_depth, bool) or not isinstance(buffer_depth, int):
+            raise ValueError("Outfeed buffer depth must be an integer")
+        if buffer_depth <= 0:
+            raise ValueError("Outfeed buffer depth cannot be less than 1")
+        self._outfeed_mode = outfeed_mode
+        self._device_ordinal = usable_ordinal(device_ordinal)
+        self._buffer_depth = buffer_depth
+        self._optimise_latency = bool(optimise_latency)
+        self._number = next(_numbers)
+        self._id = str(self._number if internal_id is None else internal_id)
+        _native.entry().ipufeed_outfeed_new(
+            self._number,
+            self._id.encode(),
+            outfeed_mode is IPUOutfeedMode.LAST,
+            buffer_depth,
+            self._device_ordinal,
+        )
+        interrupt.watch()
+        # Graphs that enqueue, so that none does so twice; and who built the last of them.
+        self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._enqueuing_graph: Any = None
+        self._enqueuing_thread: int | None = None
+        self._making_thread = threading.get_ident()
+        self._structure: Any = None
+        self._flat_structure: list[Any] | None = None
+        # Runs of programs whose end a reader has seen: see stream().
+        self._runs_seen = 0
+        self._deleted = False
+
+    @property
+    def enqueued(self) -> bool:
+        """Whether the graph that is being built (or one around it) enqueues to this queue.
+
+        Asked from another thread than the enqueuing one: whether any graph does.
+        """
+        import tensorflow as tf
+
+        if self._enqueuing_thread is None:
+            return False
+        if threading.get_ident() != self._enqueuing_thread or tf.executing_eagerly():
+            return True
+        return self._enqueued_in(tf.compat.v1.get_default_graph())
+
+    def enqueue(self, tensors: Any) -> Any:
+        """Builds the op that gives `tensors` to the host.
+
+        Args:
+            tensors: A tensor, or any structure of them; what is no tensor is converted.
+                Each must be of int32, float32, float16, bool, int8 or uint8, and have no
+                dimension of size 0.
+
+        Returns:
+            The op. In a version 1 graph return it from the loop's body or make it a
+            control dependency; inside a tf.function it runs by itself.
+
+        Raises:
+            ValueError: The graph enqueues to this queue already, or another structure than
+                before.
+            tf.errors.FailedPreconditionError: A dtype that feeds do not carry.
+        """
+        import tensorflow as tf
+
+        eager = tf.executing_eagerly()
+        graph = None if eager else tf.compat.v1.get_default_graph()
+        if graph is not None and self._enqueued_in(graph):
+            raise ValueError("An outfeed can only be enqueued once.")
+        tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)
+        flat = tf.nest.flatten(tensors)
+        self._check(flat)
+        self._structure = tensors = tf.nest.map_structure(
+            lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), tensors
+        )
+        self._flat_structure = tf.nest.flatten(tensors)
+        self._enqueuing_thread = threading.get_ident()
+        if graph is not None:
+            self._graphs.add(graph)
+            self._enqueuing_graph = weakref.ref(graph)
+        if surroundings.synthetic_outfeed():
+            return tf.no_op()
+        token = _native.load().ipufeed_enqueue(
+            flat,
+            host_number(self._number),
+            take_token(),
+            last=self._outfeed_mode is IPUOutfeedMode.LAST,
+            capacity=self._buffer_depth,
+        )
+        put_token(token)
+        return None if eager else token.op
+
+    def dequeue(self, wait_for_completion: bool = False) -> Any:
+        """What the programs have enqueued, in the structure that was enqueued.
+
+        ALL: every result since the last dequeue, in order, each tensor [n, *shape]; n is 0
+        if nothing is new. LAST: the last result, once the program that makes it has ended.
+
+        Args:
+            wait_for_completion: Wait until the IPU's program has ended. In eager mode the
+                thread that built the program waits always.
+
+        Returns:
+            The results: tensors in eager mode, and in a graph tensors to run. `[]` in eager
+            mode on another thread, as long as nothing has been enqueued.
+
+        Raises:
+            ValueError: No program enqueues to this queue.
+            tf.errors.FailedPreconditionError: LAST, and there is no result since the last
+                call.
+        """
+        import tensorflow as tf
+
+        eager = tf.executing_eagerly()
+        if self._flat_structure is None:
+            if eager and threading.get_ident() != self._making_thread:
+                return []
+            raise ValueError(
+                "Trying to dequeue an outfeed which has not been enqueued."
+            )
+        last = self._outfeed_mode is IPUOutfeedMode.LAST
+        specs = self._flat_structure
+        if surroundings.synthetic_outfeed():
+            return self._synthetic_results(last)
+        wait = wait_for_completion or (
+            eager and threading.get_ident() == self._enqueuing_thread
+        )
+        ops = _native.load()
+        runs = self._native_runs() if eager else 0
+        if eager and (wait or last):
+            self._wait_until_idle()
+        arguments = {
+            "number": self._number,
+            "dtypes": [spec.dtype for spec in specs],
+            "shapes": [spec.shape for spec in specs],
+        }
+        with tf.device("/device:CPU:0"):
+            if last:
+                flat = ops.ipufeed_outfeed_last(**arguments)
+            else:
+                flat = ops.ipufeed_outfeed_dequeue(
+                    wait_ordinal=self._device_ordinal if wait and not eager else -1,
+                    **arguments,
+                )
+        self._runs_seen = max(self._runs_seen, runs)
+        return tf.nest.pack_sequence_as(self._structure, list(flat))
+
+    @property
+    def deleter(self) -> Any:
+        """Forgets the queue's results. In a graph an op; in eager mode it acts when read.
+
+        Raises:
+            tf.errors.FailedPreconditionError: When it runs: a program uses the queue.
+        """
+        import tensorflow as tf
+
+        with tf.device("/device:CPU:0"):
+            op = _native.load().ipufeed_outfeed_delete(number=self._number)
+        return None if tf.executing_eagerly() else op
+
+    def stream(self, timeout_s: float | None = None) -> Iterator[Any]:
+        """Yields each result as soon as it is there, until the program ends.
+
+        The thread sleeps between results. A stream that is begun before its program waits
+        for it. It ends with the program; what a failed program has given before comes
+        first.
+
+            for result in queue.stream():
+                print(result["loss"].numpy())
+
+        Args:
+            timeout_s: Seconds to wait for a next result at most, at least 0. Default: no
+                bound.
+
+        Yields:
+            One result in the structure that was enqueued, with the shapes enqueued.
+
+        Raises:
+            RuntimeError: Not in eager mode, or the mode is LAST.
+            ValueError: `timeout_s` is negative or no number.
+            tf.errors.DeadlineExceededError: Nothing came for `timeout_s`. Nothing is lost:
+                a new stream goes on.
+
+        Threads: any, one at a time; the results go to whoever asks first.
+        """
+        self._check_iterable("streamed")
+        if timeout_s is not None and (
+            isinstance(timeout_s, bool)
+            or not isinstance(timeout_s, (int, float))
+            or math.isnan(timeout_s)
+            or timeout_s < 0
+        ):
+            raise ValueError(
+                f"timeout_s must be a number of seconds >= 0, got {timeout_s!r}."
+            )
+        return self._stream(timeout_s)
+
+    def _stream(self, timeout_s: float | None) -> Iterator[Any]:
+        import tensorflow as tf
+
+        entry = _native.entry()
+        seen = self._runs_seen
+        while True:
+            limit = None if timeout_s is None else time.monotonic() + timeout_s
+            while True:
+                left = SLICE_S if limit is None else limit - time.monotonic()
+                slice_ns = int(max(0.0, min(SLICE_S, left)) * 1e9)
+                answer = entry.ipufeed_outfeed_wait(self._number, seen, slice_ns)
+                if answer != 0:
+                    break
+                if limit is not None and time.monotonic() >= limit:
+                    raise tf.errors.DeadlineExceededError(
+                        None,
+                        None,
+                        f"outfeed queue '{self._id}' got no result for {timeout_s} s.",
+                    )
+            if answer == 2:  # deleted
+                return
+            # Before the results: what is enqueued after this belongs to a later look.
+            runs = self._native_runs()
+            yield from self._batch()
+            if runs != seen and not entry.ipufeed_outfeed_busy(self._number):
+                yield from self._batch()
+                self._runs_seen = max(self._runs_seen, runs)
+                return
+            # Another program began before this one looked: its results are of the stream.
+            seen = runs
+
+    def _batch(self) -> Iterator[Any]:
+        """What is there now, one result at a time."""
+        import tensorflow as tf
+
+        if self._flat_structure is None:
+            return
+        specs = self._flat_structure
+        with tf.device("/device:CPU:0"):
+            flat = _native.load().ipufeed_outfeed_dequeue(
+                number=self._number,
+                dtypes=[spec.dtype for spec in specs],
+                shapes=[spec.shape for spec in specs],
+                wait_ordinal=-1,
+            )
+        columns = [tf.unstack(tensor) if len(tensor) else [] for tensor in flat]
+        for row in zip(*columns, strict=True):
+            yield tf.nest.pack_sequence_as(self._structure, list(row))
+
+    def stats(self) -> QueueStats:
+        """Counts and times of this queue so far."""
+        return read_stats("outfeed", self._number, self._id)
+
+    def __iter__(self) -> IPUOutfeedQueueIterator:
+        self._check_iterable("iterated over")
+        return IPUOutfeedQueueIterator(self)
+
+    def _check_iterable(self, how: str) -> None:
+        import tensorflow as tf
+
+        if not tf.executing_eagerly():
+            raise RuntimeError(
+                f"IPUOutfeedQueue can only be {how} in eager mode."
+            )
+        if self._outfeed_mode is not IPUOutfeedMode.ALL:
+            raise RuntimeError(
+                f"IPUOutfeedQueue can only be {how} if the `outfeed_mode` is set to "
+                "'IPUOutfeedMode.ALL'."
+            )
+
+    def _enqueued_in(self, graph: Any) -> bool:
+        while graph is not None:
+            if graph in self._graphs:
+                return True
+            graph = getattr(graph, "outer_graph", None)
+        return False
+
+    def _check(self, flat: list[Any]) -> None:
+        import tensorflow as tf
+
+        for index, tensor in enumerate(flat):
+            if tensor.dtype.name not in FEED_DTYPES:
+                raise tf.errors.FailedPreconditionError(
+                    None,
+                    None,
+                    f"Unsupported datatype {tensor.dtype.name} on index {index} of feed "
+                    f"operation with feed id '{self._id}'. Cast it with tf.cast to one of "
+                    f"({', '.join(FEED_DTYPES)}).",
+                )
+            if 0 in (tensor.shape.as_list() if tensor.shape.rank is not None else []):
+                raise tf.errors.InvalidArgumentError(
+                    None,
+                    None,
+                    "Detected an input tensor to an outfeed queue with a dimension of size "
+                    "0. Please remove it from the inputs.",
+                )
+
+    def _native_runs(self) -> int:
+        return int(_native.entry().ipufeed_outfeed_runs(self._number))
+
+    def _wait_until_idle(self) -> None:
+        """Until no program of the IPU runs; in slices, so that Ctrl-C is seen."""
+        entry = _native.entry()
+        while not entry.ipufeed_wait_idle(self._device_ordinal, int(SLICE_S * 1e9)):
+            pass
+
+    def _synthetic_results(self, last: bool) -> Any:
+        import tensorflow as tf
+
+        if last:
+            raise tf.errors.FailedPreconditionError(
+                None,
+                None,
+                "Trying to get the last value from an outfeed queue when using synthethic "
+                "data. This is not supported.",
+            )
+        return tf.nest.map_structure(
+            lambda spec: tf.zeros([0, *spec.shape], spec.dtype), self._structure
+        )
+
+
+class IPUOutfeedQueueIterator:
+    """Yields the results one by one, as far as there are any now.
+
+    It dequeues when what it has is used up, and stops when nothing new is there; a new
+    `for` goes on from where this one has stopped.
+    """
+
+    def __init__(self, queue: IPUOutfeedQueue) -> None:
+        self._queue = queue
+        self._batch: Iterator[Any] = iter(())
+
+    def __iter__(self) -> IPUOutfeedQueueIterator:
+        return self
+
+    def __next__(self) -> Any:
+        import tensorflow as tf
+
+        for result in self._batch:
+            return result
+        results = self._queue.dequeue()
+        flat = tf.nest.flatten(results)
+        if not flat or not len(flat[0]):
+            raise StopIteration
+        columns = [tf.unstack(tensor) for tensor in flat]
+        structure = self._queue._structure
+        self._batch = (
+            tf.nest.pack_sequence_as(structure, list(row))
+            for row in zip(*columns, strict=True)
+        )
+        return next(self._batch)
+
+
+class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
+    """An outfeed queue that deletes itself when nobody refers to it any more.
+
+    Args:
+        outfeed_mode: See IPUOutfeedQueue.
+        device_ordinal: Likewise.
+
+    Raises:
+        RuntimeError: Not in eager mode.
+    """
+
+    def __init__(
+        self,
+        outfeed_mode: IPUOutfeedMode | None = None,
+        device_ordinal: int | None = None,
+    ) -> None:
+        import tensorflow as tf
+
+        if not tf.executing_eagerly():
+            raise RuntimeError(
+                "ScopedIPUOutfeedQueue can only be created in eager mode."
+            )
+        super().__init__(outfeed_mode, device_ordinal)
+        weakref.finalize(self, delete_quietly, self._number)
+
+
+def delete_quietly(number: int) -> None:
+    """Deletes an outfeed from a garbage collection, where no op may run."""
+    with contextlib.suppress(ImportError):
+        _native.entry().ipufeed_outfeed_delete(number)

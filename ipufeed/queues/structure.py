@@ -1,0 +1,69 @@
+"""Structures of tensors: what a feed carries, and how a loop's body gets it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipufeed.errors import UnsupportedElementError
+
+# What the hardware's streams carry.
+FEED_DTYPES = ("int32", "float32", "float16", "bool", "int8", "uint8")
+
+
+def check_spec(spec: Any) -> list[Any]:
+    """The flat tf.TensorSpecs of a dataset's elements.
+
+    Raises:
+        UnsupportedElementError: (a ValueError) A component is ragged, sparse, a nested
+            dataset, a string or a variant.
+        ValueError: A shape is not fully defined.
+    """
+    import tensorflow as tf
+
+    flat = tf.nest.flatten(spec)
+    if not flat:
+        raise UnsupportedElementError(
+            "An infeed queue needs a dataset whose elements hold at least one tensor."
+        )
+    for index, component in enumerate(flat):
+        if not isinstance(component, tf.TensorSpec):
+            raise UnsupportedElementError(
+                f"Component {index} of the dataset is a {type(component).__name__}; an "
+                "infeed queue carries dense tensors. Convert it with tf.data.Dataset.map "
+                "(to_tensor, tf.sparse.to_dense)."
+            )
+        if component.dtype in (tf.string, tf.resource, tf.variant):
+            raise UnsupportedElementError(
+                f"Component {index} of the dataset is of type {component.dtype.name}, "
+                f"which an infeed queue does not carry. It carries: "
+                f"{', '.join(FEED_DTYPES)}. Use a tf.data.Dataset.map to decode it."
+            )
+    for component in flat:
+        if not component.shape.is_fully_defined():
+            raise ValueError(
+                f"Output shape {component.shape} is not fully defined. If using "
+                "tf.Dataset.batch, set `drop_remainder=True`."
+            )
+    return flat
+
+
+def body_arguments(element: Any) -> tuple[list[Any], dict[str, Any]]:
+    """How a loop's body gets an element: positional and keyword arguments.
+
+    A tuple or list is spread; a single dict whose keys are all strings, also alone in a
+    tuple, becomes keyword arguments; anything else is one argument.
+    """
+    if isinstance(element, (tuple, list)) and not hasattr(element, "_fields"):
+        if len(element) == 1 and is_keywords(element[0]):
+            return [], dict(element[0])
+        return list(element), {}
+    if hasattr(element, "_fields"):
+        return list(element), {}
+    if is_keywords(element):
+        return [], dict(element)
+    return [element], {}
+
+
+def is_keywords(value: Any) -> bool:
+    """A dict that can be passed as keyword arguments."""
+    return isinstance(value, dict) and all(isinstance(key, str) for key in value)
