@@ -52,11 +52,7 @@ def repeat(
     values = listed(inputs)
     check_arity(body, values, infeed_queue, condition=False)
     count = run_time_value(n)
-    carried = wrap_body(body, values, infeed_queue)
-
-    def step(i: Any, *state: Any) -> tuple[Any, ...]:
-        return (i + 1, *carried(*state))
-
+    step = wrap_body(body, values, infeed_queue)
     with loop_version(use_while_v1):
         _, *results = while_of_tensorflow()(
             lambda i, *state: i < count,
@@ -96,16 +92,13 @@ def while_loop(
     values = listed(inputs)
     check_arity(condition, values, infeed_queue, condition=True)
     check_arity(body, values, infeed_queue, condition=False)
-    carried = wrap_body(body, values, infeed_queue)
+    step = wrap_body(body, values, infeed_queue)
     limit = None if maximum_iterations is None else run_time_value(maximum_iterations)
     import tensorflow as tf
 
     def goes_on(i: Any, *state: Any) -> Any:
-        holds = tf.reshape(tf.convert_to_tensor(condition(*state[: len(values)])), [])
+        holds = tf.reshape(tf.convert_to_tensor(condition(*state)), [])
         return holds if limit is None else tf.logical_and(i < limit, holds)
-
-    def step(i: Any, *state: Any) -> tuple[Any, ...]:
-        return (i + 1, *carried(*state))
 
     first = tf.constant(0, tf.int32 if limit is None else limit.dtype)
     with loop_version(use_while_v1):
@@ -129,26 +122,25 @@ def while_of_tensorflow() -> Callable[..., list[Any]]:
 def wrap_body(
     body: Callable[..., Any], values: list[Any], infeed_queue: Any
 ) -> Callable[..., list[Any]]:
-    """The body as TensorFlow's loop wants it: carried tensors in, carried tensors out.
+    """The body as TensorFlow's loop wants it: counter and carried tensors in and out.
 
-    What the body returns as operations, and the dequeue, are made dependencies of the
-    carried values: a version 1 loop would otherwise leave them out.
+    What the body returns as operations, and the dequeue, are made dependencies of both: a
+    version 1 loop would otherwise leave them out.
     """
     import tensorflow as tf
 
-    dtypes = [tf.convert_to_tensor(value).dtype for value in values]
+    dtypes = [value.dtype for value in values]
 
-    def carried(*state: Any) -> list[Any]:
-        state = state[: len(values)]
+    def step(i: Any, *state: Any) -> list[Any]:
+        arguments: list[Any] = []
+        keywords: dict[str, Any] = {}
         operations: list[Any] = []
-        arguments, keywords = [], {}
         if infeed_queue is not None:
             element = infeed_queue._dequeue()
             arguments, keywords = body_arguments(element)
-            operations += [
-                tensor.op for tensor in tf.nest.flatten(element) if hasattr(tensor, "op")
-            ] if not tf.executing_eagerly() else []
-        tensors, ops = split_results(body(*state, *arguments, **keywords))
+            if not tf.executing_eagerly():
+                operations = [tensor.op for tensor in tf.nest.flatten(element)]
+        tensors, more = split_results(body(*state, *arguments, **keywords))
         found = [tensor.dtype for tensor in tensors]
         if found != dtypes:
             raise TypeError(
@@ -156,15 +148,11 @@ def wrap_body(
                 f"{[dtype.name for dtype in dtypes]} vs {[dtype.name for dtype in found]}."
             )
         if tf.executing_eagerly():
-            return tensors
-        with tf.control_dependencies(operations + ops):
-            if not tensors:
-                # The loop's counter alone would not wait for them.
-                tensors = [tf.identity(tf.constant(0))]
-                return tensors
-            return [tf.identity(tensor) for tensor in tensors]
+            return [i + 1, *tensors]
+        with tf.control_dependencies(operations + more):
+            return [tf.identity(tensor) for tensor in [i + 1, *tensors]]
 
-    return carried
+    return step
 
 
 def split_results(results: Any) -> tuple[list[Any], list[Any]]:
