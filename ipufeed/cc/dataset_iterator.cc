@@ -3,7 +3,6 @@
 #include <functional>
 #include <utility>
 
-#include "tensorflow/core/common_runtime/renamed_device.h"
 #include "tensorflow/core/data/dataset_utils.h"
 #include "tensorflow/core/data/root_dataset.h"
 
@@ -16,7 +15,6 @@ using tensorflow::FunctionLibraryDefinition;
 using tensorflow::OpKernelContext;
 using tensorflow::OptimizerOptions;
 using tensorflow::ProcessFunctionLibraryRuntime;
-using tensorflow::RenamedDevice;
 using tensorflow::StaticDeviceMgr;
 using tensorflow::data::DatasetBase;
 using tensorflow::data::IteratorContext;
@@ -32,11 +30,12 @@ absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
   std::unique_ptr<DatasetIterator> self(new DatasetIterator);
   Device* device = runtime->device();
   // A device manager of our own over the op's device. With the session's,
-  // ~FunctionHandle- Cache would look the device up in a manager that Session.close has
+  // ~FunctionHandleCache would look the device up in a manager that Session.close has
   // already destroyed.
-  self->devices_ = std::make_unique<StaticDeviceMgr>(
-      RenamedDevice::NewRenamedDevice(device->name(), device, /*owns_underlying=*/false,
-                                      /*isolate_session_state=*/false));
+  self->link_ = std::make_shared<std::atomic<Device*>>(device);
+  auto host = std::make_unique<HostDevice>(self->link_);
+  Device* own_device = host.get();
+  self->devices_ = std::make_unique<StaticDeviceMgr>(std::move(host));
   self->functions_ = std::make_unique<FunctionLibraryDefinition>(
       *runtime->GetFunctionLibraryDefinition());
   self->runtime_ = std::make_unique<ProcessFunctionLibraryRuntime>(
@@ -66,6 +65,9 @@ absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
     pool->Schedule(std::move(work));
   };
   params.runner_threadpool_size = runner_threads;
+  params.allocator_getter = [own_device](tensorflow::AllocatorAttributes attributes) {
+    return own_device->GetAllocator(attributes);
+  };
   params.warm_start = dataset->options().warm_start();
 
   dataset->Ref();

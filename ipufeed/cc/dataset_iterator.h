@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "host_device.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/common_runtime/process_function_library_runtime.h"
 #include "tensorflow/core/data/unbounded_thread_pool.h"
@@ -20,8 +21,8 @@ namespace ipufeed {
 // AUTOTUNE.
 //
 // It keeps nothing of the op's step: it has a function runtime, a device manager and
-// thread pools of its own, and so may outlive the op. It may not outlive the op's
-// device, whose memory allocator and resources it uses: feeder.h sees to that.
+// thread pools of its own, and so may outlive the op. The op's device, whose memory and
+// resources it uses, stands behind link(): see HostDevice.
 //
 // Threads: create, get_next and restart on one thread at a time; cancel on any.
 class DatasetIterator {
@@ -47,10 +48,14 @@ class DatasetIterator {
   // dataset's functions can be interrupted: Python code runs to the end of the element.
   void cancel() { cancellation_.StartCancel(); }
 
+  // To the op's device. Any thread.
+  const HostLink& link() const { return link_; }
+
  private:
   DatasetIterator() = default;
 
   // Destroyed from the last to the first: an iterator before what its functions run on.
+  HostLink link_;
   tensorflow::CancellationManager cancellation_;
   tensorflow::ResourceMgr resources_;
   std::unique_ptr<tensorflow::DeviceMgr> devices_;

@@ -18,6 +18,8 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::vector<std::weak_ptr<Feeder>> feeders;
+  // Those whose device has gone, so that nobody else keeps them.
+  std::vector<std::shared_ptr<Feeder>> orphans;
 
   static Registry& get() {
     static auto* registry = new Registry;
@@ -35,9 +37,15 @@ struct Registry {
       kept.push_back(std::move(weak));
     }
     feeders = std::move(kept);
+    orphans.erase(std::remove_if(orphans.begin(), orphans.end(),
+                                 [](auto& orphan) { return orphan->wait_finished(0); }),
+                  orphans.end());
     return running;
   }
 };
+
+// How long a device that goes waits for its feeders, all together.
+constexpr std::int64_t kLastGraceNs = 100'000'000;
 
 // The feeders that use one device. Lives in the device's resource manager and so dies
 // with the device, before what the feeders use of it.
@@ -45,7 +53,14 @@ class DeviceFeeders : public tensorflow::ResourceBase {
  public:
   ~DeviceFeeders() override {
     for (auto& feeder : feeders_) feeder->stop();
-    for (auto& feeder : feeders_) feeder->wait_finished(kNoDeadline);
+    const std::int64_t deadline = now_ns() + kLastGraceNs;
+    for (auto& feeder : feeders_) {
+      if (feeder->wait_finished(std::max<std::int64_t>(0, deadline - now_ns()))) continue;
+      feeder->detach();
+      auto& registry = Registry::get();
+      std::lock_guard<std::mutex> lock(registry.mutex);
+      registry.orphans.push_back(feeder);
+    }
   }
 
   void add(std::shared_ptr<Feeder> feeder) {
@@ -125,7 +140,10 @@ absl::Status Feeder::start(tensorflow::OpKernelContext* ctx,
 }
 
 Feeder::Feeder(std::unique_ptr<DatasetIterator> iterator, const FeederOptions& options)
-    : options_(options), feed_(options.capacity), iterator_(std::move(iterator)) {}
+    : options_(options),
+      feed_(options.capacity),
+      link_(iterator->link()),
+      iterator_(std::move(iterator)) {}
 
 Feeder::~Feeder() {
   stop();

@@ -35,10 +35,10 @@ struct FeederOptions {
 
 // Runs from start() until the dataset's end or failure, or until stop().
 //
-// The feeder may outlive the op that started it, when Python code inside the dataset
-// takes long to finish an element, but not the device: a resource in the device's
-// resource manager holds every running feeder, and stops and joins it when the device
-// goes. (Session.close destroys the device; without this it is a segmentation fault.)
+// The feeder may outlive the op that started it, and its device, when Python code inside
+// the dataset takes long to finish an element. A resource in the device's resource manager
+// holds every running feeder. When the device goes (Session.close destroys it) it stops
+// them, waits a moment, and detaches those that run on from the device: see HostDevice.
 class Feeder {
  public:
   static absl::Status start(tensorflow::OpKernelContext* ctx,
@@ -61,6 +61,9 @@ class Feeder {
   // timeout_ns went by first.
   bool wait_finished(std::int64_t timeout_ns);
 
+  // Any thread. What still runs of the dataset uses the device no more.
+  void detach() { HostDevice::detach(link_); }
+
   // CPU time of the feeder's thread so far; its dataset's other threads are not in it.
   std::int64_t cpu_ns() const { return cpu_ns_.load(std::memory_order_relaxed); }
 
@@ -71,6 +74,7 @@ class Feeder {
 
   const FeederOptions options_;
   ElementFeed feed_;
+  const HostLink link_;
   std::unique_ptr<DatasetIterator> iterator_;  // the thread's, but for cancel()
   std::mutex iterator_mutex_;                  // guards iterator_ against stop()
   std::atomic<std::int64_t> cpu_ns_{0};

@@ -38,8 +38,9 @@ def repeat(
         use_while_v1: In a version 1 graph, which of TensorFlow's two loops to build.
 
     Returns:
-        The carried values after the last iteration: one tensor, a list of several, or an
-        operation if there are none.
+        The carried values after the last iteration: one tensor, or a list of several. If
+        there are none, an operation; inside a tf.function, which cannot return one, the
+        number of iterations.
 
     Raises:
         TypeError: `body` cannot be called so, or changes the dtypes.
@@ -51,16 +52,16 @@ def repeat(
 
     values = listed(inputs)
     check_arity(body, values, infeed_queue, condition=False)
-    count = run_time_value(n)
+    limit = run_time_value(n)
     step = wrap_body(body, values, infeed_queue)
     with loop_version(use_while_v1):
-        _, *results = while_of_tensorflow()(
-            lambda i, *state: i < count,
+        count, *results = while_of_tensorflow()(
+            lambda i, *state: i < limit,
             step,
-            (tf.constant(0, count.dtype), *values),
+            (tf.constant(0, limit.dtype), *values),
         )
     check_dequeued(infeed_queue)
-    return unlisted(results, values)
+    return unlisted(count, results, values)
 
 
 def while_loop(
@@ -102,9 +103,9 @@ def while_loop(
 
     first = tf.constant(0, tf.int32 if limit is None else limit.dtype)
     with loop_version(use_while_v1):
-        _, *results = while_of_tensorflow()(goes_on, step, (first, *values))
+        count, *results = while_of_tensorflow()(goes_on, step, (first, *values))
     check_dequeued(infeed_queue)
-    return unlisted(results, values)
+    return unlisted(count, results, values)
 
 
 def while_of_tensorflow() -> Callable[..., list[Any]]:
@@ -228,15 +229,19 @@ def listed(inputs: Any) -> list[Any]:
     return [tf.convert_to_tensor(value) for value in inputs]
 
 
-def unlisted(results: list[Any], values: list[Any]) -> Any:
-    """One tensor alone, several as a list, an operation where nothing is carried."""
+def unlisted(count: Any, results: list[Any], values: list[Any]) -> Any:
+    """One tensor alone, several as a list; where nothing is carried an operation.
+
+    Inside a function, which cannot return one, the number of iterations in its place.
+    """
     import tensorflow as tf
 
     if not values:
-        if tf.executing_eagerly():
-            return None
-        return tf.group(*results)
-    results = results[: len(values)]
+        graph = tf.compat.v1.get_default_graph()
+        # A function can return a tensor, and no operation.
+        if tf.executing_eagerly() or graph.building_function:
+            return count
+        return tf.group(count)
     return results[0] if len(results) == 1 else results
 
 

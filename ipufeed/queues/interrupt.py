@@ -11,6 +11,8 @@ from __future__ import annotations
 import functools
 import signal
 import threading
+from collections.abc import Callable
+from typing import Any
 
 from ipufeed import _native
 
@@ -20,6 +22,7 @@ def watch() -> threading.Thread:
     """Starts the thread, once per process; it sleeps until there is a SIGINT."""
     thread = threading.Thread(target=listen, name="ipufeed_interrupt", daemon=True)
     thread.start()
+    mend_calls()
     return thread
 
 
@@ -41,3 +44,33 @@ def ends_programs(handler: object) -> bool:
     return handler is signal.default_int_handler or bool(
         getattr(handler, "stops_programs", False)
     )
+
+
+def mend_calls() -> None:
+    """Lets Session.run and calls of functions raise KeyboardInterrupt as it is.
+
+    They build their exception in C++ by calling Python, in the course of which Python
+    raises the KeyboardInterrupt; what comes out is a RuntimeError about two exceptions,
+    that nobody expects.
+    """
+    from tensorflow.python.client import session
+    from tensorflow.python.eager import context
+
+    session.BaseSession.run = interruptible(session.BaseSession.run)
+    context.Context.call_function = interruptible(context.Context.call_function)
+
+
+def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, with that RuntimeError turned into what it was."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except RuntimeError as error:
+            text = str(error)
+            if "error_already_set" in text and "KeyboardInterrupt" in text:
+                raise KeyboardInterrupt from error
+            raise
+
+    return call
