@@ -7,6 +7,10 @@
     │   ├── LibraryLoadedTwiceError           another copy is in this process
     │   └── TensorFlowStartedError            TensorFlow ran before it was loaded
     ├── DatasetFileError                      a dataset file gives no dataset
+    ├── ConfigError                           settings that cannot be together
+    │   └── ConfigAttributeError (ValueError, AttributeError)   no such attribute
+    ├── DeviceOrdinalError (ValueError)       there is no such IPU device
+    ├── PoplarFlagsError (SystemExit)         TF_POPLAR_FLAGS cannot be understood
     └── MeasurementInterrupted (KeyboardInterrupt)   Ctrl-C, with what was measured
 
 What a dataset itself raises keeps TensorFlow's type (`tf.errors`).
@@ -43,6 +47,27 @@ class TensorFlowStartedError(NativeLibraryError):
 
 class DatasetFileError(IpufeedError):
     """A dataset file, or what it was asked for, gives no dataset."""
+
+
+class ConfigError(IpufeedError):
+    """A configuration that cannot be, or an assignment to what takes none."""
+
+
+# Graphcore's is a ValueError; `hasattr`, copy and pickle want an AttributeError.
+class ConfigAttributeError(ConfigError, ValueError, AttributeError):
+    """A configuration has no attribute of that name."""
+
+
+class DeviceOrdinalError(IpufeedError, ValueError):
+    """There is no IPU device of that number, or it has not been configured."""
+
+
+# It is no Exception, so that `except Exception` does not go on with wrong flags.
+class PoplarFlagsError(SystemExit):
+    """TF_POPLAR_FLAGS cannot be understood: the process ends with the message.
+
+    In another thread than the main one Python ends only the thread, without a word.
+    """
 
 
 # It is no Exception, so that `except Exception` does not swallow a Ctrl-C.
