@@ -8,6 +8,11 @@
     │   └── TensorFlowStartedError            TensorFlow ran before it was loaded
     ├── DatasetFileError                      a dataset file gives no dataset
     ├── UnsupportedElementError (ValueError)  a feed does not carry such elements
+    ├── ConfigError                           settings that cannot be together
+    │   └── ConfigAttributeError (ValueError, AttributeError)   no such attribute
+    ├── DeviceOrdinalError (ValueError)       there is no such IPU device
+    ├── PlacementError                        a program that is not placed on an IPU
+    ├── PoplarFlagsError (SystemExit)         TF_POPLAR_FLAGS cannot be understood
     └── MeasurementInterrupted (KeyboardInterrupt)   Ctrl-C, with what was measured
 
 What a dataset itself raises keeps TensorFlow's type (`tf.errors`).
@@ -48,6 +53,31 @@ class DatasetFileError(IpufeedError):
 
 class UnsupportedElementError(IpufeedError, ValueError):
     """A feed does not carry such elements: ragged, sparse, text, nested datasets."""
+
+
+class ConfigError(IpufeedError):
+    """A configuration that cannot be, or an assignment to what takes none."""
+
+
+# Graphcore's is a ValueError; `hasattr`, copy and pickle want an AttributeError.
+class ConfigAttributeError(ConfigError, ValueError, AttributeError):
+    """A configuration has no attribute of that name."""
+
+
+class DeviceOrdinalError(IpufeedError, ValueError):
+    """There is no IPU device of that number, or it has not been configured."""
+
+
+class PlacementError(IpufeedError):
+    """A program is compiled outside of an IPU's scope."""
+
+
+# It is no Exception, so that `except Exception` does not go on with wrong flags.
+class PoplarFlagsError(SystemExit):
+    """TF_POPLAR_FLAGS cannot be understood: the process ends with the message.
+
+    In another thread than the main one Python ends only the thread, without a word.
+    """
 
 
 # It is no Exception, so that `except Exception` does not swallow a Ctrl-C.

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ipufeed.device import params
-from ipufeed.device.scopes import ordinal_of
+from ipufeed.device.device_names import ordinal_of
+from ipufeed.errors import DeviceOrdinalError, PlacementError
 
 
 def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
@@ -29,7 +30,7 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
         run with them.
 
     Raises:
-        Exception: The program is not placed on an IPU: use `ipu_scope`.
+        PlacementError: The program is not placed on an IPU: use `ipu_scope`.
         ValueError: The results hold an EstimatorSpec.
     """
     import tensorflow as tf
@@ -48,7 +49,7 @@ def check_placement() -> None:
     """The device scope must name an IPU.
 
     Raises:
-        Exception: It does not.
+        PlacementError: It does not.
     """
     import tensorflow as tf
 
@@ -59,11 +60,13 @@ def check_placement() -> None:
     else:
         with tf.control_dependencies(None):
             device = tf.no_op(name="ipu_placement").device
-    if ordinal_of(device) is None:
-        raise Exception(
+    try:
+        ordinal_of(device)
+    except DeviceOrdinalError as error:
+        raise PlacementError(
             "The computation is not placed on an IPU device. Build it inside "
             '`with ipu_scope("/device:IPU:0"):`.'
-        )
+        ) from error
 
 
 def checking_results(computation: Callable[..., Any]) -> Callable[..., Any]:

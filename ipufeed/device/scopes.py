@@ -7,6 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ipufeed.device.device_names import ordinal_of
+from ipufeed.device.system import require_usable
+
 FRONTEND_PREFIX = "_ipufeed_"
 
 
@@ -133,23 +136,12 @@ def ipu_shard(index: int | list[int] | tuple[int, ...]) -> Iterator[None]:
         yield
 
 
-def check_device(device: str) -> None:
-    """Refuses what is no usable IPU.
+def check_device(device: str) -> int:
+    """The number of an IPU that can be used.
 
     Raises:
-        ValueError: With the names that there are.
+        DeviceOrdinalError: (a ValueError) It is no IPU, or one that does not exist.
     """
-    from ipufeed.queues.surroundings import surroundings
-
     ordinal = ordinal_of(device)
-    if ordinal is None:
-        raise ValueError(
-            f"ipu_scope needs the name of an IPU, such as /device:IPU:0, got {device!r}."
-        )
-    surroundings.check_ordinal(ordinal)
-
-
-def ordinal_of(device: str) -> int | None:
-    """The n of `.../device:IPU:n`; None for another device."""
-    found = re.search(r"(?:^|[/:])IPU:(\d+)$", device, re.IGNORECASE)
-    return int(found.group(1)) if found else None
+    require_usable(ordinal)
+    return ordinal

@@ -9,9 +9,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
 
-from ipufeed.device.scopes import check_device, ordinal_of
+from ipufeed.device.scopes import check_device
 from ipufeed.queues.iterators import IPUOwnedIterator
-from ipufeed.queues.surroundings import surroundings
 
 
 class IPUStrategyV1(tf.distribute.Strategy):
@@ -44,11 +43,10 @@ class IPUStrategyV1(tf.distribute.Strategy):
         enable_dataset_iterators: bool = True,
         enable_keras_extensions: bool = True,
     ) -> None:
-        check_device(ipu_device)
+        self._device_ordinal = check_device(ipu_device)
         super().__init__(IPUExtended(self, ipu_device))
         self._ipu_device = ipu_device
         self._cpu_device = cpu_device
-        self._device_ordinal = ordinal_of(ipu_device)
         self._enable_dataset_iterators = enable_dataset_iterators
         self._enable_keras_extensions = enable_keras_extensions
         if enable_dataset_iterators:
@@ -57,7 +55,6 @@ class IPUStrategyV1(tf.distribute.Strategy):
     @property
     def device_ordinal(self) -> int:
         """The n of /device:IPU:n."""
-        assert self._device_ordinal is not None  # check_device has seen to it
         return self._device_ordinal
 
     def run(
@@ -127,9 +124,6 @@ def strategy_ordinal() -> int:
     """The IPU of the current strategy, else 0."""
     strategy = current_strategy()
     return 0 if strategy is None else strategy.device_ordinal
-
-
-surroundings.default_ordinal = strategy_ordinal
 
 
 @functools.cache

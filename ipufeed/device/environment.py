@@ -1,0 +1,64 @@
+"""The environment variables beside TF_POPLAR_FLAGS, as they are now."""
+
+from __future__ import annotations
+
+import json
+import os
+
+# Their text is part of a compiled program's hash, whatever it means.
+HASHED_VARIABLES = (
+    "POPLAR_ENGINE_OPTIONS",
+    "POPLAR_TARGET_OPTIONS",
+    "GCL_LIBRARY_PATH",
+    "GCL_GP_PATH",
+)
+
+LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERR", "OFF")
+
+
+def _json_options(variable: str) -> dict[str, str]:
+    text = os.environ.get(variable, "")
+    if not text.strip():
+        return {}
+    try:
+        options = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{variable} must be JSON: {error}. Got {text!r}.") from None
+    if not isinstance(options, dict):
+        raise ValueError(f"{variable} must be a JSON object, got {text!r}.")
+    return {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in options.items()
+    }
+
+
+def poplar_engine_options() -> dict[str, str]:
+    """POPLAR_ENGINE_OPTIONS: options of the engine, which override the config's.
+
+    Whether there is an option of that name is for whoever uses it to say.
+
+    Raises:
+        ValueError: it is no JSON object.
+    """
+    return _json_options("POPLAR_ENGINE_OPTIONS")
+
+
+def poplar_target_options() -> dict[str, str]:
+    """POPLAR_TARGET_OPTIONS, in the same form; raises the same."""
+    return _json_options("POPLAR_TARGET_OPTIONS")
+
+
+def poplar_runtime_options() -> dict[str, str]:
+    """POPLAR_RUNTIME_OPTIONS, such as hostSyncTimeout, in the same form."""
+    return _json_options("POPLAR_RUNTIME_OPTIONS")
+
+
+def poplar_log_level() -> str:
+    """POPLAR_LOG_LEVEL in capitals; "OFF" if it is not set, or is none of LOG_LEVELS."""
+    level = os.environ.get("POPLAR_LOG_LEVEL", "OFF").upper()
+    return level if level in LOG_LEVELS else "OFF"
+
+
+def variables_in_program_hash() -> dict[str, str]:
+    """The raw text of the variables whose change makes another program."""
+    return {name: os.environ.get(name, "") for name in HASHED_VARIABLES}

@@ -1,0 +1,89 @@
+"""Tells the queues what they ask of the device (ipufeed/queues/surroundings.py)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ipufeed.device import flags
+from ipufeed.device.synthetic import InitializerKind, SyntheticDataCategory
+from ipufeed.device.system import require_usable
+from ipufeed.queues.surroundings import surroundings
+
+
+def default_ordinal() -> int:
+    """The IPU of the current IPUStrategy, else 0."""
+    # A program that has not imported it cannot be in its scope.
+    strategy = sys.modules.get("ipufeed.device.strategy")
+    return 0 if strategy is None else int(strategy.strategy_ordinal())
+
+
+def check_ordinal(ordinal: int) -> None:
+    """Raises DeviceOrdinalError, a ValueError, for an IPU that cannot be used."""
+    require_usable(ordinal)
+
+
+def infeed_threads() -> int:
+    """--max_infeed_threads, or 0 for the default."""
+    return max(0, flags.get_flags().max_infeed_threads)
+
+
+def null_data_feed() -> bool:
+    """--null_data_feed."""
+    return flags.get_flags().null_data_feed
+
+
+def synthetic_outfeed() -> bool:
+    """Whether --use_synthetic_data or a category covers outfeeds."""
+    return flags.use_synthetic_data_for(SyntheticDataCategory.Outfeed)
+
+
+def synthetic_infeed() -> Callable[[Any, Any], Any] | None:
+    """What makes an infeed's tensors on the device, if its data is synthetic."""
+    if not flags.use_synthetic_data_for(SyntheticDataCategory.Infeed):
+        return None
+    return synthetic_tensor
+
+
+def synthetic_tensor(dtype: Any, shape: Any) -> Any:
+    """A tensor as --synthetic_data_initializer says; without it, zeros.
+
+    Random ones are made from a seed that is fixed, once for the program: making them in
+    each iteration would cost time that is not the program's.
+    """
+    import tensorflow as tf
+
+    initializer = flags.get_flags().synthetic_data_initializer
+    kind = initializer.kind
+    if kind is InitializerKind.NONE:
+        return tf.zeros(shape, dtype)
+    if kind is InitializerKind.CONSTANT:
+        return tf.cast(tf.fill(shape, initializer.constant), dtype)
+    if kind is InitializerKind.NORMAL:
+        if not dtype.is_floating:
+            return tf.ones(shape, dtype)
+        return tf.random.stateless_normal(shape, [0, 0], dtype=dtype)
+    if dtype == tf.bool:
+        return tf.random.stateless_uniform(shape, [0, 0]) < 0.5
+    if dtype.is_floating:
+        # All finite values of the type, not only [0, 1).
+        unit = tf.random.stateless_uniform(shape, [0, 0], -1.0, 1.0, dtype)
+        return unit * dtype.max
+    low, high = max(dtype.min, -(2**31)), min(dtype.max, 2**31 - 1)
+    return tf.cast(
+        tf.random.stateless_uniform(shape, [0, 0], low, high, tf.int32), dtype
+    )
+
+
+def install() -> None:
+    """Puts the answers in. Called when a queue is about to be used."""
+    surroundings.default_ordinal = default_ordinal
+    surroundings.check_ordinal = check_ordinal
+    surroundings.infeed_threads = infeed_threads
+    surroundings.null_data_feed = null_data_feed
+    surroundings.synthetic_outfeed = synthetic_outfeed
+    surroundings.synthetic_infeed = synthetic_infeed
+
+
+install()

@@ -1,0 +1,490 @@
+"""The older style: functions that take options and return them."""
+
+import pytest
+
+from ipufeed.device import options
+from ipufeed.device.config import (
+    DeviceConnectionType,
+    ExecutionProfileType,
+    IPUConfig,
+    MergeRemoteBuffersBehaviour,
+    SchedulingAlgorithm,
+    SelectionOrder,
+    StochasticRoundingBehaviour,
+)
+from ipufeed.device.options import IpuOptions, create_ipu_config
+from ipufeed.errors import ConfigError
+
+# Where the older style's defaults differ from IPUConfig's.
+OLD_DEFAULTS = {
+    "ipu_model.version": "ipu1",
+    "optimizations.merge_infeed_io_copies": False,
+    "optimizations.enable_gather_simplifier": False,
+}
+
+
+def differences(opts: IpuOptions) -> dict:
+    """What the options change of what create_ipu_config gives."""
+    before = {
+        meta.name: value for meta, value in create_ipu_config().config.attributes()
+    }
+    return {
+        meta.name: value
+        for meta, value in opts.config.attributes()
+        if value != before[meta.name]
+    }
+
+
+def test_fresh_options_are_a_config_with_the_older_defaults():
+    """Everything else is IPUConfig's; profiling and reports are recorded."""
+    opts = create_ipu_config()
+
+    assert opts.config == IPUConfig.from_dict(OLD_DEFAULTS)
+    assert opts.recorded == {
+        "profiling": False,
+        "enable_ipu_events": False,
+        "use_poplar_text_report": False,
+        "use_poplar_cbor_report": False,
+        "profile_execution": ExecutionProfileType.NO_PROFILE,
+        "enable_poplar_serialized_graph": False,
+        "report_every_nth_execution": 0,
+        "max_report_size": 0x10000000,
+        "report_directory": "",
+        "disable_graph_convolution_caching": False,
+        "retain_control_dependencies": False,
+    }
+
+
+def test_every_argument_reaches_the_config():
+    """By the name that IPUConfig has for it."""
+    opts = create_ipu_config(
+        scheduler_selection="Clustering",
+        always_rearrange_copies_on_the_host=True,
+        merge_infeed_io_copies=True,
+        disable_graph_outlining=True,
+        max_cross_replica_sum_buffer_size=1,
+        max_inter_ipu_copies_buffer_size=2,
+        max_reduce_scatter_buffer_size=3,
+        max_scheduler_lookahead_depth=6,
+        max_scheduler_search_space_size=7,
+        prefetch_data_streams=False,
+        selection_order=SelectionOrder.SNAKE,
+        enable_experimental_remote_buffer_embedding=True,
+    )
+
+    assert differences(opts) == {
+        "scheduling.algorithm": SchedulingAlgorithm.CLUSTERING,
+        "experimental.always_rearrange_copies_on_the_host": True,
+        "optimizations.merge_infeed_io_copies": True,
+        "optimizations.enable_graph_outlining": False,
+        "optimizations.maximum_cross_replica_sum_buffer_size": 1,
+        "optimizations.maximum_inter_ipu_copies_buffer_size": 2,
+        "optimizations.maximum_reduce_scatter_buffer_size": 3,
+        "scheduling.maximum_scheduler_lookahead_depth": 6,
+        "scheduling.maximum_scheduler_search_space_size": 7,
+        "optimizations.prefetch_data_streams": False,
+        "selection_order": SelectionOrder.SNAKE,
+        "experimental.enable_remote_buffer_embedding": True,
+    }
+
+
+def test_arguments_may_be_given_by_position():
+    """The first are those of profiling, in the original's order."""
+    opts = create_ipu_config(
+        True, False, True, False, True, True, 5, 99, "/tmp/reports"
+    )
+
+    assert opts.recorded["profiling"] is True
+    assert opts.recorded["use_poplar_text_report"] is True
+    assert opts.recorded["profile_execution"] is ExecutionProfileType.DEVICE_PROFILE
+    assert opts.recorded["report_every_nth_execution"] == 5
+    assert opts.recorded["max_report_size"] == 99
+    assert opts.recorded["report_directory"] == "/tmp/reports"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"profiling": True, "enable_ipu_events": True},
+            "`profiling` and `enable_ipu_events` are mutually exclusive",
+        ),
+        (
+            {"profile_execution": True},
+            "`profiling` is required when `profile_execution` is set",
+        ),
+        (
+            {"profiling": True, "profile_execution": "yes"},
+            "`profile_execution` must be True, False, or an ExecutionProfileType",
+        ),
+    ],
+)
+def test_profiling_options_must_fit(arguments, message):
+    """As the original says."""
+    with pytest.raises(ConfigError, match=message):
+        create_ipu_config(**arguments)
+
+
+@pytest.mark.parametrize("profile", list(ExecutionProfileType))
+def test_a_profile_type_is_kept(profile):
+    """And False and None are none."""
+    opts = create_ipu_config(profiling=True, profile_execution=profile)
+    assert opts.recorded["profile_execution"] is profile
+
+    off = create_ipu_config(profiling=True, profile_execution=False)
+    assert off.recorded["profile_execution"] is ExecutionProfileType.NO_PROFILE
+
+
+def test_an_unknown_scheduler_is_refused():
+    """The error lists those there are."""
+    with pytest.raises(
+        ValueError, match=r"must be one of '', .*'ShortestPath', got 'X'"
+    ):
+        create_ipu_config(scheduler_selection="X")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"profiling": 1},
+        {"max_report_size": "big"},
+        {"report_directory": 3},
+        {"disable_graph_outlining": "no"},
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_refused_by_name(arguments):
+    """By the name that the caller used."""
+    (name,) = arguments
+    with pytest.raises(TypeError, match=f"`{name}` must be of type"):
+        create_ipu_config(**arguments)
+
+
+def test_an_argument_of_a_wrong_type_is_refused_by_its_attribute():
+    """Where it goes to one of IPUConfig's, that one checks."""
+    with pytest.raises(TypeError, match="Trying to set selection_order to 1, but"):
+        create_ipu_config(selection_order=1)
+
+
+def test_every_function_returns_the_options_it_was_given():
+    """So that `opts = f(opts)` and `f(opts)` both work."""
+    required = {
+        "auto_select_ipus": (1,),
+        "select_ipus": ([1],),
+        "set_io_tile_options": (32,),
+        "set_experimental_multi_replica_distribution_options": (2, 1),
+    }
+    names = [name for name in options.__all__ if name not in ("IpuOptions",)]
+    for name in names:
+        if name == "create_ipu_config":
+            continue
+        opts = create_ipu_config()
+        function = getattr(options, name)
+
+        assert function(opts, *required.get(name, ())) is opts, name
+        with pytest.raises(
+            TypeError, match="`opts` must be the options that create_ipu"
+        ):
+            function(IPUConfig(), *required.get(name, ()))
+
+
+@pytest.mark.parametrize("num_ipus", [2, [1, 2], (1, 2)])
+def test_auto_select_ipus_gives_the_numbers(num_ipus):
+    """An int, a list or a tuple."""
+    opts = options.auto_select_ipus(create_ipu_config(), num_ipus)
+
+    assert differences(opts) == {"auto_select_ipus": num_ipus}
+
+
+@pytest.mark.parametrize("indices", [[3, 1], (24,), 0])
+def test_select_ipus_gives_the_ids(clean_system, indices):
+    """In their order."""
+    opts = options.select_ipus(create_ipu_config(), indices)
+
+    assert differences(opts) == {"select_ipus": indices}
+
+
+@pytest.mark.parametrize("value", ["2", 2.0, None, True])
+def test_a_selection_of_a_wrong_type_is_refused(clean_system, value):
+    """With what it may be."""
+    with pytest.raises(
+        ConfigError, match="`num_ipus` must be an integer, list or tuple"
+    ):
+        options.auto_select_ipus(create_ipu_config(), value)
+    with pytest.raises(
+        ConfigError, match="`indices` must be an integer, list or tuple"
+    ):
+        options.select_ipus(create_ipu_config(), value)
+
+
+@pytest.mark.parametrize("first", ["auto_select_ipus", "select_ipus"])
+def test_ipus_are_selected_once(clean_system, first):
+    """A second selection is an error, whichever way it is made."""
+    opts = getattr(options, first)(create_ipu_config(), 0)
+
+    with pytest.raises(ConfigError, match="IPU devices have already been configured"):
+        options.auto_select_ipus(opts, 1)
+    with pytest.raises(ConfigError, match="IPU devices have already been configured"):
+        options.select_ipus(opts, [1])
+
+
+def test_ids_are_unique(clean_system):
+    """Two devices cannot be one group of IPUs."""
+    with pytest.raises(
+        ConfigError, match="All device indices in `indices` must be uniq"
+    ):
+        options.select_ipus(create_ipu_config(), [1, 1])
+
+
+def test_ids_are_not_for_the_ipu_model(clean_system, monkeypatch):
+    """With the original's words."""
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model")
+
+    with pytest.raises(
+        ConfigError, match=r"^When using the IPUModel, the devices to att"
+    ):
+        options.select_ipus(create_ipu_config(), [1])
+
+
+@pytest.mark.parametrize(
+    ("number", "version"), [(1, "ipu1"), (2, "ipu2"), (21, "ipu21")]
+)
+def test_a_connection_has_a_type_a_version_and_remote_buffers(number, version):
+    """The version is a number in this style."""
+    opts = options.set_ipu_connection_type(
+        create_ipu_config(),
+        connection_type=DeviceConnectionType.PRE_COMPILE,
+        ipu_version=number,
+        enable_remote_buffers=True,
+    )
+
+    assert differences(opts) == {
+        "device_connection.type": DeviceConnectionType.PRE_COMPILE,
+        "device_connection.version": version,
+        "device_connection.enable_remote_buffers": True,
+    }
+
+
+def test_a_connection_is_always_by_default():
+    """And undoes what was set before."""
+    opts = create_ipu_config()
+    options.set_ipu_connection_type(opts, DeviceConnectionType.NEVER, 2, True)
+    options.set_ipu_connection_type(opts)
+
+    assert differences(opts) == {}
+
+
+@pytest.mark.parametrize("name", ["NEVER", "PRE_COMPILE"])
+def test_compiling_without_hardware_needs_a_version(name):
+    """The message names the type; nothing is changed."""
+    opts = create_ipu_config()
+
+    with pytest.raises(
+        ConfigError,
+        match="`ipu_version` must be set when `connection_type` is set to "
+        f"`DeviceConnectionType.{name}`",
+    ):
+        options.set_ipu_connection_type(opts, DeviceConnectionType[name])
+    assert differences(opts) == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (
+            {"connection_type": "NEVER"},
+            TypeError,
+            "`connection_type` must be of type Dev",
+        ),
+        ({"ipu_version": "ipu2"}, TypeError, "`ipu_version` must be of type int"),
+        ({"ipu_version": 3}, ValueError, "`ipu_version` must be 1, 2 or 21, got 3"),
+        ({"enable_remote_buffers": 1}, TypeError, "`enable_remote_buffers` must be of"),
+    ],
+)
+def test_a_bad_connection_is_refused(arguments, error, message):
+    """By the name of the argument; nothing is changed."""
+    opts = create_ipu_config()
+
+    with pytest.raises(error, match=message):
+        options.set_ipu_connection_type(opts, **arguments)
+    assert differences(opts) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "changes"),
+    [
+        (
+            "set_ipu_model_options",
+            {
+                "compile_ipu_code": False,
+                "tiles_per_ipu": 4,
+                "ipu_model_version": "ipu2",
+            },
+            {
+                "ipu_model.compile_ipu_code": False,
+                "ipu_model.tiles_per_ipu": 4,
+                "ipu_model.version": "ipu2",
+            },
+        ),
+        ("set_ipu_model_options", {}, {}),
+        (
+            "set_serialization_options",
+            {"output_folder": "/tmp/a"},
+            {"serialization_output_folder": "/tmp/a"},
+        ),
+        (
+            "set_optimization_options",
+            {
+                "combine_embedding_lookups": True,
+                "combine_matmuls": True,
+                "max_cross_replica_sum_buffer_size": 1,
+                "max_reduce_scatter_buffer_size": 2,
+                "max_inter_ipu_copies_buffer_size": 3,
+                "max_send_recv_cluster_size": 4,
+                "minimum_remote_tensor_size": 5,
+                "merge_remote_buffers": MergeRemoteBuffersBehaviour.MERGE,
+                "gather_simplifier": True,
+                "triangular_solve_expander_block_size": 6,
+                "cholesky_block_size": 7,
+                "enable_fast_math": True,
+            },
+            {
+                "optimizations.combine_embedding_lookups": True,
+                "optimizations.combine_matmuls": True,
+                "optimizations.maximum_cross_replica_sum_buffer_size": 1,
+                "optimizations.maximum_reduce_scatter_buffer_size": 2,
+                "optimizations.maximum_inter_ipu_copies_buffer_size": 3,
+                "optimizations.maximum_send_recv_cluster_size": 4,
+                "optimizations.minimum_remote_tensor_size": 5,
+                "optimizations.merge_remote_buffers": MergeRemoteBuffersBehaviour.MERGE,
+                "optimizations.enable_gather_simplifier": True,
+                "optimizations.triangular_solve_expander_block_size": 6,
+                "optimizations.cholesky_block_size": 7,
+                "optimizations.math.fast": True,
+            },
+        ),
+        ("set_optimization_options", {}, {}),
+        (
+            "set_norm_options",
+            {"use_stable_statistics": True},
+            {"norms.use_stable_statistics": True},
+        ),
+        (
+            "set_compilation_options",
+            {"compilation_options": {"debug.allowOutOfMemory": "true"}},
+            {"compilation_poplar_options": {"debug.allowOutOfMemory": "true"}},
+        ),
+        (
+            "set_convolution_options",
+            {"convolution_options": {"a": "1"}},
+            {"convolutions.poplar_options": {"a": "1"}},
+        ),
+        (
+            "set_matmul_options",
+            {"matmul_options": {"a": "1"}, "clear_pass_type": True},
+            {"matmuls.poplar_options": {"a": "1"}, "matmuls.clear_pass_type": True},
+        ),
+        (
+            "set_pooling_options",
+            {"pooling_options": {"a": "1"}},
+            {"pooling.poplar_options": {"a": "1"}},
+        ),
+        (
+            "set_gcl_options",
+            {"gcl_options": {"a": "1"}},
+            {"gcl_poplar_options": {"a": "1"}},
+        ),
+        ("set_recomputation_options", {}, {"allow_recompute": True}),
+        ("set_recomputation_options", {"allow_recompute": False}, {}),
+        (
+            "set_floating_point_behaviour_options",
+            {},
+            {
+                "floating_point_behaviour.inv": True,
+                "floating_point_behaviour.div0": True,
+                "floating_point_behaviour.oflo": True,
+                "floating_point_behaviour.esr": StochasticRoundingBehaviour.ON,
+                "floating_point_behaviour.nanoo": True,
+            },
+        ),
+        (
+            "set_floating_point_behaviour_options",
+            {"inv": False, "div0": False, "oflo": False, "esr": False},
+            {"floating_point_behaviour.nanoo": True},
+        ),
+        (
+            "set_io_tile_options",
+            {
+                "num_io_tiles": 32,
+                "place_ops_on_io_tiles": True,
+                "io_tile_available_memory_proportion": 0.5,
+            },
+            {
+                "io_tiles.num_io_tiles": 32,
+                "io_tiles.place_ops_on_io_tiles": True,
+                "io_tiles.available_memory_proportion": 0.5,
+            },
+        ),
+        (
+            "set_experimental_multi_replica_distribution_options",
+            {"process_count": 2, "process_index": 1},
+            {
+                "experimental.multi_replica_distribution.process_count": 2,
+                "experimental.multi_replica_distribution.process_index": 1,
+            },
+        ),
+    ],
+)
+def test_a_function_sets_what_it_names(name, arguments, changes):
+    """And nothing else."""
+    opts = getattr(options, name)(create_ipu_config(), **arguments)
+
+    assert differences(opts) == changes
+
+
+def test_options_of_libraries_add_up():
+    """A second call adds to the first, and replaces options of the same name."""
+    opts = create_ipu_config()
+    options.set_compilation_options(opts, {"a": "1", "b": "2"})
+    options.set_compilation_options(opts, {"b": "3"})
+    options.set_compilation_options(opts)
+
+    assert opts.config.compilation_poplar_options == {"a": "1", "b": "3"}
+    with pytest.raises(TypeError, match="`compilation_options` must be a dictionary"):
+        options.set_compilation_options(opts, [("a", "1")])
+
+
+def test_what_a_config_has_no_name_for_is_recorded():
+    """Reports and verified transfers."""
+    opts = create_ipu_config()
+    options.set_report_options(opts, {"a": "1"}, graph_options={"b": "2"})
+    options.set_report_options(opts, {"c": "3"}, execution_options={"d": "4"})
+    options.set_transfer_options(opts, use_verified_transfers=True)
+
+    assert differences(opts) == {}
+    assert opts.recorded["report_options"] == {"a": "1", "c": "3"}
+    assert opts.recorded["graph_options"] == {"b": "2"}
+    assert opts.recorded["execution_options"] == {"d": "4"}
+    assert opts.recorded["use_verified_transfers"] is True
+
+
+def test_operations_are_placed_on_io_tiles_that_there_are():
+    """Not on none."""
+    with pytest.raises(
+        ValueError, match="Cannot place ops on I/O tiles when num_io_til"
+    ):
+        options.set_io_tile_options(create_ipu_config(), 0, place_ops_on_io_tiles=True)
+
+
+def test_options_are_compared_and_shown_by_what_is_in_them():
+    """And are no keys, since they change."""
+    opts = create_ipu_config()
+
+    assert opts == create_ipu_config()
+    assert opts != create_ipu_config(prefetch_data_streams=False)
+    assert opts != create_ipu_config(report_directory="x")
+    assert opts != "options"
+    assert "report_directory=" not in repr(opts)
+    assert "'report_directory': ''" in repr(opts)
+    assert "merge_infeed_io_copies=False" in repr(opts)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(opts)

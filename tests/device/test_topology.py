@@ -1,0 +1,122 @@
+"""The simulated server: hardware IDs, and the orders of IPUs."""
+
+import pytest
+
+from ipufeed.device.config_enums import SelectionOrder
+from ipufeed.device.topology import GROUPS, allocate, selection_order
+
+
+def test_hardware_ids_are_those_of_the_documents():
+    """16 single IPUs, then pairs, fours, eights and all; 24 is IPUs 4, 5, 6 and 7."""
+    assert [len(ipus) for ipus in GROUPS] == [
+        *[1] * 16,
+        *[2] * 8,
+        *[4] * 4,
+        *[8] * 2,
+        16,
+    ]
+    assert [GROUPS[ipu] for ipu in range(16)] == [(ipu,) for ipu in range(16)]
+    assert GROUPS[24] == (4, 5, 6, 7)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
+def test_the_groups_of_a_size_have_every_ipu_once(size):
+    """And lie within those of the next size, so that room is never lost."""
+    groups = [ipus for ipus in GROUPS if len(ipus) == size]
+
+    assert sorted(ipu for ipus in groups for ipu in ipus) == list(range(16))
+    for ipus in groups:
+        larger = [each for each in GROUPS if len(each) == 2 * size]
+        assert size == 16 or any(set(ipus) <= set(each) for each in larger)
+
+
+@pytest.mark.parametrize(
+    ("counts", "ids"),
+    [
+        ([1], [0]),
+        ([4], [24]),
+        ([16], [30]),
+        ([1, 1, 1], [0, 1, 2]),
+        ([1, 2], [0, 16]),
+        ([1, 4, 2], [0, 24, 18]),
+        ([1, 8, 4], [8, 28, 26]),
+    ],
+)
+def test_groups_are_given_in_order_and_without_a_common_ipu(counts, ids):
+    """The first free group of the size, the largest sizes first."""
+    assert allocate(counts) == ids
+    ipus = [ipu for hardware_id in ids for ipu in GROUPS[hardware_id]]
+    assert len(set(ipus)) == sum(counts)
+
+
+@pytest.mark.parametrize(
+    "counts", [[1, 2, 4, 8, 1], [1] * 16, [4, 1, 1, 2, 8], [8, 8], [2, 1, 8, 1, 4]]
+)
+def test_whatever_adds_up_to_the_server_has_room(counts):
+    """In any order of sizes."""
+    ids = allocate(counts)
+
+    assert ids is not None
+    assert [len(GROUPS[hardware_id]) for hardware_id in ids] == counts
+    assert sorted(ipu for each in ids for ipu in GROUPS[each]) == list(range(16))
+
+
+@pytest.mark.parametrize("counts", [[3], [32], [16, 1], [1] * 17, [0]])
+def test_what_has_no_room_gets_none(counts):
+    """Too many IPUs, or a size that no group has."""
+    assert allocate(counts) is None
+
+
+@pytest.mark.parametrize(
+    ("order", "ipus"),
+    [
+        (SelectionOrder.ZIGZAG, list(range(16))),
+        (
+            SelectionOrder.SNAKE,
+            [0, 1, 3, 2, 4, 5, 7, 6, 8, 9, 11, 10, 12, 13, 15, 14],
+        ),
+        (
+            SelectionOrder.HOOF,
+            [0, 2, 4, 6, 8, 10, 12, 14, 15, 13, 11, 9, 7, 5, 3, 1],
+        ),
+    ],
+)
+def test_the_orders_of_sixteen(order, ipus):
+    """As the original's."""
+    assert list(selection_order(order, 16)) == ipus
+
+
+@pytest.mark.parametrize("order", list(SelectionOrder))
+@pytest.mark.parametrize("num_ipus", [1, 2, 4, 8, 16, 64])
+def test_an_order_has_every_ipu_once_and_begins_with_the_first(order, num_ipus):
+    """Whatever the order and the size."""
+    ipus = selection_order(order, num_ipus)
+
+    assert sorted(ipus) == list(range(num_ipus))
+    assert ipus[0] == 0
+
+
+def test_small_orders():
+    """For four and two IPUs."""
+    assert selection_order(SelectionOrder.SNAKE, 4) == (0, 1, 3, 2)
+    assert selection_order(SelectionOrder.HOOF, 4) == (0, 2, 3, 1)
+    assert selection_order(SelectionOrder.HOOF, 2) == (0, 1)
+
+
+def test_auto_is_snake_for_pipelines_and_zigzag_otherwise():
+    """It depends on the program, so it is decided for each."""
+    auto = SelectionOrder.AUTO
+
+    assert selection_order(auto, 8, pipelined=True) == selection_order(
+        SelectionOrder.SNAKE, 8
+    )
+    assert selection_order(auto, 8) == tuple(range(8))
+    zigzag = selection_order(SelectionOrder.ZIGZAG, 8, pipelined=True)
+    assert zigzag == tuple(range(8))
+
+
+@pytest.mark.parametrize("num_ipus", [0, 3, 12, -2])
+def test_only_powers_of_two_have_orders(num_ipus):
+    """The error shows the number."""
+    with pytest.raises(ValueError, match=f"must be a power of two, got {num_ipus}"):
+        selection_order(SelectionOrder.SNAKE, num_ipus)
