@@ -37,23 +37,55 @@ from typing import Any  # noqa: E402
 
 from ipufeed._version import __version__  # noqa: E402
 
-__all__ = ["__version__", "benchmark", "dataset_benchmark", "errors"]
-
-# Loaded at their first use: benchmark for the sake of commands that need no TensorFlow
-# (`--help`), and so that nothing but a benchmark pays for it.
-_LAZY = {
+# Loaded at their first use: for the sake of commands that need no TensorFlow (`--help`),
+# and so that nobody pays for what is not used.
+_MODULES = {
     "benchmark": "ipufeed.benchmark",
+    "compat": "ipufeed.compat",
     "dataset_benchmark": "ipufeed.benchmark.dataset_benchmark",
+    "device": "ipufeed.device",
     "errors": "ipufeed.errors",
+    "queues": "ipufeed.queues",
 }
+# Names of Graphcore's, so that `import ipufeed as ipu` is all that a program must change:
+# modules, and what their package has itself. ipufeed/compat.py says where each is.
+_ALIASES = (
+    "config",
+    "ipu_compiler",
+    "ipu_infeed_queue",
+    "ipu_outfeed_queue",
+    "ipu_strategy",
+    "loops",
+    "scopes",
+    "utils",
+)
+_NAMES = (
+    "IPUConfig",
+    "IPUInfeedQueue",
+    "IPUOutfeedMode",
+    "IPUOutfeedQueue",
+    "IPUStrategy",
+    "configure_ipu_system",
+    "reset_ipu_configuration",
+)
+
+__all__ = ["__version__", *_MODULES, *_ALIASES, *_NAMES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        module = importlib.import_module(_LAZY[name])
-        globals()[name] = module
-        return module
-    raise AttributeError(f"module 'ipufeed' has no attribute {name!r}")
+    value: Any
+    if name in _MODULES:
+        value = importlib.import_module(_MODULES[name])
+    elif name in _ALIASES or name in _NAMES:
+        compat = importlib.import_module("ipufeed.compat")
+        if name in _ALIASES:
+            value = compat.submodule(name)
+        else:
+            value = compat.resolve(compat.TOP[name], name)
+    else:
+        raise AttributeError(f"module 'ipufeed' has no attribute {name!r}")
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

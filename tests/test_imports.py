@@ -32,6 +32,9 @@ ALLOWED = {
         "_version",
         "__version__",
     },
+    # Names as text, resolved when they are used.
+    "compat": set(),
+    "run": {"_native", "compat"},
     # The package itself only forwards names, and loads the library.
     "__init__": {"_native", "_version"},
 }

@@ -54,7 +54,7 @@ def synthetic_tensor(dtype: Any, shape: Any) -> Any:
     """
     import tensorflow as tf
 
-    initializer = flags.get_flags().synthetic_data_initializer
+    initializer = flags.get_flags().initializer
     kind = initializer.kind
     if kind is InitializerKind.NONE:
         return tf.zeros(shape, dtype)

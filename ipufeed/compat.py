@@ -1,0 +1,181 @@
+"""Graphcore's names for what ipufeed has: one table, used in two ways.
+
+    import ipufeed as ipu                    ipu.loops.repeat, ipu.utils.IPUConfig, ...
+    ipufeed.compat.install()                 from tensorflow.python.ipu import loops
+
+`python -m ipufeed.run program.py` runs a program with the second in place.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from typing import Any
+
+_CONFIG = {
+    name: "ipufeed.device.config_enums"
+    for name in (
+        "DeviceConnectionType",
+        "ExecutionProfileType",
+        "MergeRemoteBuffersBehaviour",
+        "SchedulingAlgorithm",
+        "SelectionOrder",
+        "StochasticRoundingBehaviour",
+    )
+} | {
+    name: "ipufeed.device.config"
+    for name in (
+        "IPUConfig",
+        "configure_ipu_system",
+        "get_ipu_config",
+        "reset_ipu_configuration",
+    )
+}
+
+_UTILS = (
+    _CONFIG
+    | {
+        name: "ipufeed.device.options"
+        for name in (
+            "auto_select_ipus",
+            "select_ipus",
+            "set_compilation_options",
+            "set_convolution_options",
+            "set_experimental_multi_replica_distribution_options",
+            "set_floating_point_behaviour_options",
+            "set_gcl_options",
+            "set_io_tile_options",
+            "set_ipu_connection_type",
+            "set_ipu_model_options",
+            "set_matmul_options",
+            "set_norm_options",
+            "set_optimization_options",
+            "set_pooling_options",
+            "set_recomputation_options",
+            "set_report_options",
+            "set_serialization_options",
+            "set_transfer_options",
+        )
+    }
+    | {
+        "create_ipu_config": "ipufeed.device.options_create",
+        "get_num_of_ipus_in_device": "ipufeed.device.system",
+        "reset_ipu_seed": "ipufeed.device.system",
+        "running_on_ipu_model": "ipufeed.device.flags",
+        "use_synthetic_data_for": "ipufeed.device.flags",
+        "SyntheticDataCategory": "ipufeed.device.synthetic",
+        "move_variable_initialization_to_cpu": "ipufeed.device.variables",
+    }
+)
+
+# Graphcore's module below tensorflow.python.ipu -> its names -> where they are.
+MODULES: dict[str, dict[str, str]] = {
+    "config": _CONFIG,
+    "dataset_benchmark": {
+        name: "ipufeed.benchmark.dataset_benchmark"
+        for name in ("dataset_benchmark", "infeed_benchmark", "partial_epochs")
+    },
+    "ipu_compiler": {"compile": "ipufeed.device.compiler"},
+    "ipu_infeed_queue": {
+        "IPUInfeedQueue": "ipufeed.queues.infeed",
+        "IPUIterator": "ipufeed.queues.iterators",
+        "IPUOwnedIterator": "ipufeed.queues.iterators",
+    },
+    "ipu_outfeed_queue": {
+        name: "ipufeed.queues.outfeed"
+        for name in (
+            "IPUOutfeedMode",
+            "IPUOutfeedQueue",
+            "IPUOutfeedQueueIterator",
+            "ScopedIPUOutfeedQueue",
+        )
+    },
+    "ipu_strategy": {
+        name: "ipufeed.device.strategy" for name in ("IPUStrategy", "IPUStrategyV1")
+    },
+    "loops": {name: "ipufeed.device.loops" for name in ("repeat", "while_loop")},
+    "scopes": {
+        name: "ipufeed.device.scopes"
+        for name in (
+            "frontend_attribute",
+            "ipu_jit_scope",
+            "ipu_scope",
+            "ipu_shard",
+            "partials_type",
+            "stochastic_rounding",
+        )
+    },
+    "utils": _UTILS,
+}
+
+# Graphcore's package has these itself, too.
+TOP: dict[str, str] = {
+    "IPUConfig": "ipufeed.device.config",
+    "IPUInfeedQueue": "ipufeed.queues.infeed",
+    "IPUOutfeedMode": "ipufeed.queues.outfeed",
+    "IPUOutfeedQueue": "ipufeed.queues.outfeed",
+    "IPUStrategy": "ipufeed.device.strategy",
+    "configure_ipu_system": "ipufeed.device.config",
+    "reset_ipu_configuration": "ipufeed.device.config",
+}
+
+ALIAS = "tensorflow.python.ipu"
+
+
+class AliasModule(types.ModuleType):
+    """A module whose names stand elsewhere, and are looked up when they are used."""
+
+    def __init__(self, name: str, table: dict[str, str]) -> None:
+        super().__init__(name, f"{name}: names of ipufeed's, see ipufeed.compat.")
+        self.__dict__["_table"] = table
+        self.__all__ = sorted(table)
+
+    def __getattr__(self, name: str) -> Any:
+        table: dict[str, str] = self.__dict__["_table"]
+        if name not in table:
+            raise AttributeError(
+                f"module {self.__name__!r} has no attribute {name!r}. It has: "
+                f"{', '.join(sorted(table))}."
+            )
+        value = resolve(table[name], name)
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.__dict__["_table"]})
+
+
+def resolve(module: str, name: str) -> Any:
+    """The object; the queues' view of the device is in place from then on."""
+    importlib.import_module("ipufeed.device.placement")
+    return getattr(importlib.import_module(module), name)
+
+
+def submodule(name: str) -> AliasModule:
+    """One of MODULES, under ipufeed's own name."""
+    full = f"ipufeed.{name}"
+    module = sys.modules.get(full)
+    if not isinstance(module, AliasModule):
+        module = AliasModule(full, MODULES[name])
+        sys.modules[full] = module
+    return module
+
+
+def install() -> None:
+    """Makes `tensorflow.python.ipu` and its modules importable. Does no harm twice.
+
+    Threads: call it before the program's own imports.
+    """
+    package = sys.modules.get(ALIAS)
+    if package is None:
+        import tensorflow.python as parent
+
+        package = AliasModule(ALIAS, TOP)
+        package.__path__ = []  # a package, so that its modules can be imported
+        sys.modules[ALIAS] = package
+        parent.ipu = package
+    for name in MODULES:
+        module = submodule(name)
+        sys.modules[f"{ALIAS}.{name}"] = module
+        setattr(package, name, module)
