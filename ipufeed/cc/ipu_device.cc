@@ -110,7 +110,7 @@ class IpuDevice : public ThreadPoolDevice {
     Program program(context->cancellation_manager(), parsed_name().id);
     ProgramScope scope(&program);
     ThreadPoolDevice::Compute(kernel, context);
-    if (!context->status().ok()) program.set_failed();
+    program.end(/*failed=*/!context->status().ok());
   }
 
   // Asynchronous kernels, such as a call of a function, go on after this returns.
@@ -120,10 +120,9 @@ class IpuDevice : public ThreadPoolDevice {
                                              parsed_name().id);
     ProgramScope scope(program.get());
     ThreadPoolDevice::ComputeAsync(kernel, context,
-                                   [program, context, done = std::move(done)]() mutable {
-                                     if (!context->status().ok()) program->set_failed();
-                                     program.reset();  // its feeds are free before
-                                     done();           // anybody hears of the end
+                                   [program, context, done = std::move(done)] {
+                                     program->end(!context->status().ok());
+                                     done();
                                    });
   }
 

@@ -43,8 +43,11 @@ F* find(const std::vector<std::shared_ptr<F>>& feeds, std::int64_t number) {
 Program::Program(tensorflow::CancellationManager* manager, int ordinal)
     : manager_(manager), ordinal_(ordinal) {}
 
-Program::~Program() {
-  if (!watched_) return;  // no other thread has seen this object
+Program::~Program() { end(/*failed=*/false); }
+
+void Program::end(bool failed) {
+  if (!watched_) return;  // no other thread has seen this object, or it has ended
+  watched_ = false;
   auto& running = Running::get();
   {
     // First, so that nobody stops a program that is half gone.
@@ -56,10 +59,17 @@ Program::~Program() {
   if (token_ != tensorflow::CancellationManager::kInvalidToken) {
     manager_->DeregisterCallback(token_);
   }
-  for (const auto& feed : infeeds_) feed->give_back();
-  for (const auto& feed : outfeeds_) feed->give_back();
+  std::vector<std::shared_ptr<Infeed>> infeeds;
+  std::vector<std::shared_ptr<Outfeed>> outfeeds;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    infeeds.swap(infeeds_);
+    outfeeds.swap(outfeeds_);
+  }
+  for (const auto& feed : infeeds) feed->give_back();
+  for (const auto& feed : outfeeds) feed->give_back();
   // It may have failed before its first result: whoever waits for one hears of it.
-  if (failed_) end_run_of_outfeeds(ordinal_);
+  if (failed) end_run_of_outfeeds(ordinal_);
   std::lock_guard<std::mutex> lock(running.mutex);
   --running.ending;
   running.ended.notify_all();

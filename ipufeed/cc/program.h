@@ -53,8 +53,9 @@ class Program {
   absl::Status outfeed(std::int64_t number, OutfeedMode mode, std::size_t capacity,
                        Outfeed** out);
 
-  // The program is over, and has failed. Its feeds hear of it when it is destroyed.
-  void set_failed() { failed_ = true; }
+  // The program is over: gives its feeds back, and lets go of the step. Before the step
+  // hears of the end, which may destroy what this refers to. The destructor does it, too.
+  void end(bool failed);
 
  private:
   void watch();
@@ -62,7 +63,6 @@ class Program {
   tensorflow::CancellationManager* const manager_;
   const int ordinal_;
   std::atomic<bool> stopped_{false};
-  bool failed_ = false;
   mutable std::mutex mutex_;  // guards all below
   absl::Status why_;
   bool watched_ = false;
