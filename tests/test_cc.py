@@ -28,6 +28,7 @@ PROGRAMS = (
     "ring_close_test",
     "wait_test",
     "feed_test",
+    "result_queue_test",
 )
 THREADED = PROGRAMS[2:]
 COMMON = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{HEADERS}")

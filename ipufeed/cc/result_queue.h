@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "feed.h"
@@ -63,7 +64,7 @@ class ResultQueue {
 
   // All that has been enqueued since the last take(), in order.
   Store take() {
-    std::lock_guard<std::timed_mutex> lock(mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     drain();
     Store taken = std::move(store_);
     store_ = Store();
@@ -75,10 +76,12 @@ class ResultQueue {
   // waiter look. False if neither came before deadline_ns.
   template <class Stopped>
   bool wait(std::int64_t deadline_ns, Stopped&& stopped) {
-    std::unique_lock<std::timed_mutex> lock(mutex_, std::defer_lock);
-    while (!lock.try_lock_for(std::chrono::milliseconds(1))) {
+    std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    while (!lock.owns_lock()) {  // another reader waits or takes: rare
       if (stopped()) return true;
       if (now_ns() >= deadline_ns) return false;
+      std::this_thread::sleep_for(std::chrono::nanoseconds(kPauseNs));
+      (void)lock.try_lock();
     }
     return !store_.empty() || feed_.wait_readable(deadline_ns, stopped);
   }
@@ -107,7 +110,7 @@ class ResultQueue {
   // Writer's thread. False if a reader is at it, or the store has no room.
   bool spill() {
     if (stored_bytes() >= limit_bytes_) return false;
-    std::unique_lock<std::timed_mutex> lock(mutex_, std::try_to_lock);
+    std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return false;
     drain();
     return true;
@@ -124,7 +127,7 @@ class ResultQueue {
 
   const std::int64_t limit_bytes_;
   Feed<T, int> feed_;
-  std::timed_mutex mutex_;
+  std::mutex mutex_;
   Store store_;
   std::atomic<std::int64_t> stored_bytes_{0};
   std::atomic<std::uint64_t> enqueued_{0};

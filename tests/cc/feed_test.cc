@@ -328,6 +328,80 @@ TEST(time_outs_on_both_sides_lose_and_double_nothing) {
   }
 }
 
+TEST(a_reason_of_its_own_ends_one_wait_and_nothing_else) {
+  std::atomic<bool> stopped{false};
+  const auto reason = [&] { return stopped.load(std::memory_order_relaxed); };
+  Feed feed(1, 0, 0);
+  std::thread reader([&] {
+    std::unique_ptr<int> element;
+    const auto outcome = feed.pop(&element, ipufeed::kNoDeadline, reason);
+    CHECK_EQ(outcome, FeedOutcome::kStopped);
+  });
+  await_park([&] { return feed.reader_stats(); });
+  stopped = true;
+  feed.wake_reader();
+  reader.join();
+
+  stopped = false;
+  CHECK_EQ(push(&feed, 7), FeedOutcome::kDone);
+  std::thread writer([&] {
+    auto element = std::make_unique<int>(8);
+    const auto outcome = feed.push(std::move(element), ipufeed::kNoDeadline, reason);
+    CHECK_EQ(outcome, FeedOutcome::kStopped);
+    CHECK(element != nullptr);
+  });
+  await_park([&] { return feed.writer_stats(); });
+  stopped = true;
+  feed.wake_writer();
+  writer.join();
+
+  CHECK_EQ(pop(&feed), 7);  // the feed goes on
+  CHECK_EQ(push(&feed, 9), FeedOutcome::kDone);
+  CHECK_EQ(pop(&feed), 9);
+}
+
+TEST(stops_at_any_moment_lose_and_double_nothing) {
+  const int elements = check::scaled(4'000);
+  Feed feed(2, kNear64, 300);
+  std::atomic<bool> stopped{false}, done{false};
+  const auto reason = [&] { return stopped.exchange(false); };
+  std::thread third([&] {
+    check::Random random(check::seed() + 2);
+    while (!done.load()) {
+      usleep(static_cast<unsigned>(random.below(50)));
+      stopped = true;
+      feed.wake_reader();
+      feed.wake_writer();
+    }
+  });
+  std::thread writer([&] {
+    for (int n = 0; n < elements; ++n) {
+      auto element = std::make_unique<int>(n);
+      for (;;) {
+        const auto outcome =
+            feed.push(std::move(element), ipufeed::kNoDeadline, reason);
+        if (outcome == FeedOutcome::kDone) break;
+        CHECK_EQ(outcome, FeedOutcome::kStopped);
+      }
+    }
+    feed.end();
+  });
+  int expected = 0;
+  for (;;) {
+    std::unique_ptr<int> element;
+    const auto outcome = feed.pop(&element, ipufeed::kNoDeadline, reason);
+    if (outcome == FeedOutcome::kEnded) break;
+    if (outcome == FeedOutcome::kStopped) continue;
+    CHECK_EQ(outcome, FeedOutcome::kDone);
+    CHECK_EQ(*element, expected);
+    ++expected;
+  }
+  CHECK_EQ(expected, elements);
+  done = true;
+  third.join();
+  writer.join();
+}
+
 TEST(a_poll_near_the_end_never_loses_the_last_element) {
   // pop() with a deadline that is over comes to drained() from an empty ring: the order
   // of the two loads in there is all that stands between the last element and its loss.

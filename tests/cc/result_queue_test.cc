@@ -1,0 +1,165 @@
+// What a result queue promises: every result once, in order, whoever reads and whenever;
+// a program that nobody reads from goes on until the store is full; all who wait return.
+#include "result_queue.h"
+
+#include <memory>
+#include <vector>
+
+#include "check.h"
+
+using ipufeed::FeedOutcome;
+using ipufeed::kNoDeadline;
+using ipufeed::now_ns;
+
+namespace {
+
+// Keeps the numbers; each counts as one byte.
+class Numbers {
+ public:
+  void append(std::unique_ptr<int>&& number) { numbers_.push_back(std::move(number)); }
+  std::int64_t bytes() const { return static_cast<std::int64_t>(numbers_.size()); }
+  bool empty() const { return numbers_.empty(); }
+  const std::vector<std::unique_ptr<int>>& all() const { return numbers_; }
+
+ private:
+  std::vector<std::unique_ptr<int>> numbers_;
+};
+
+using Queue = ipufeed::ResultQueue<std::unique_ptr<int>, Numbers>;
+
+constexpr std::int64_t kPast = 1;  // a deadline that is over
+constexpr std::int64_t kPlenty = 1 << 30;
+constexpr auto never = [] { return false; };
+
+FeedOutcome enqueue(Queue* queue, int number, std::int64_t deadline_ns = kNoDeadline) {
+  return queue->enqueue(std::make_unique<int>(number), deadline_ns, never);
+}
+
+// Takes what is there and checks that it goes on from *next.
+void take_in_order(Queue* queue, int* next) {
+  const Numbers taken = queue->take();
+  for (const auto& number : taken.all()) CHECK_EQ(*number, (*next)++);
+}
+
+}  // namespace
+
+TEST(what_nobody_reads_is_kept_in_order) {
+  for (const int capacity : {1, 2, 3, 64}) {
+    Queue queue(static_cast<std::size_t>(capacity), kPlenty);
+    for (int n = 0; n < 1000; ++n) CHECK_EQ(enqueue(&queue, n), FeedOutcome::kDone);
+    CHECK_EQ(queue.enqueued(), std::uint64_t{1000});
+    int next = 0;
+    take_in_order(&queue, &next);
+    CHECK_EQ(next, 1000);
+    CHECK(queue.take().empty());
+  }
+}
+
+TEST(a_full_store_makes_the_writer_wait_and_a_reader_releases_it) {
+  Queue queue(2, 4);
+  int n = 0;
+  while (enqueue(&queue, n, kPast) == FeedOutcome::kDone) ++n;
+  CHECK(n >= 4 && n <= 8);  // the store's bound, a ring, and what was moved at once
+  std::thread writer([&] { CHECK_EQ(enqueue(&queue, n), FeedOutcome::kDone); });
+  int next = 0;
+  while (next <= n) {
+    CHECK(queue.wait(kNoDeadline, never));
+    take_in_order(&queue, &next);
+  }
+  writer.join();
+}
+
+TEST(a_reader_beside_the_writer_gets_each_result_once_and_in_order) {
+  for (const int capacity : {1, 3, 64}) {
+    const int elements = check::scaled(40'000);
+    Queue queue(static_cast<std::size_t>(capacity), 1000);
+    std::thread writer([&] {
+      for (int n = 0; n < elements; ++n) {
+        CHECK_EQ(enqueue(&queue, n), FeedOutcome::kDone);
+      }
+    });
+    int next = 0;
+    while (next < elements) {
+      CHECK(queue.wait(kNoDeadline, never));
+      take_in_order(&queue, &next);
+    }
+    writer.join();
+    CHECK(queue.take().empty());
+  }
+}
+
+TEST(readers_that_come_and_go_share_the_results) {
+  const int elements = check::scaled(30'000);
+  Queue queue(3, 500);
+  std::atomic<int> taken{0};
+  const auto read = [&] {
+    int last = -1;
+    while (taken.load() < elements) {
+      queue.wait(now_ns() + 1'000'000, never);
+      const Numbers mine = queue.take();
+      for (const auto& number : mine.all()) {
+        CHECK(*number > last);  // in order as far as one reader sees
+        last = *number;
+      }
+      taken.fetch_add(static_cast<int>(mine.bytes()));
+    }
+  };
+  std::thread one(read), other(read);
+  for (int n = 0; n < elements; ++n) CHECK_EQ(enqueue(&queue, n), FeedOutcome::kDone);
+  one.join();
+  other.join();
+  CHECK_EQ(taken.load(), elements);
+}
+
+TEST(a_stopped_writer_returns_and_keeps_its_element) {
+  Queue queue(1, 1);
+  int n = 0;
+  while (enqueue(&queue, n, kPast) == FeedOutcome::kDone) ++n;
+  std::atomic<bool> stopped{false};
+  std::thread writer([&] {
+    auto element = std::make_unique<int>(n);
+    const auto outcome =
+        queue.enqueue(std::move(element), kNoDeadline, [&] { return stopped.load(); });
+    CHECK_EQ(outcome, FeedOutcome::kStopped);
+    CHECK(element != nullptr);
+  });
+  usleep(2000);
+  stopped = true;
+  queue.wake_writer();
+  writer.join();
+  int next = 0;
+  take_in_order(&queue, &next);
+  CHECK_EQ(next, n);
+}
+
+TEST(a_waiting_reader_sees_its_own_reason_to_stop) {
+  Queue queue(4, kPlenty);
+  std::atomic<bool> stopped{false};
+  std::thread reader(
+      [&] { CHECK(queue.wait(kNoDeadline, [&] { return stopped.load(); })); });
+  usleep(2000);
+  stopped = true;
+  queue.wake_reader();
+  reader.join();
+  CHECK(!queue.wait(now_ns() + 1'000'000, never));  // nothing there: the deadline
+  CHECK(queue.take().empty());
+}
+
+TEST(cancel_releases_both_sides) {
+  for (const bool full : {false, true}) {
+    Queue queue(1, 1);
+    while (full && enqueue(&queue, 0, kPast) == FeedOutcome::kDone) {
+    }
+    std::thread other([&] {
+      if (full) {
+        CHECK_EQ(enqueue(&queue, 1), FeedOutcome::kCancelled);
+      } else {
+        CHECK(queue.wait(kNoDeadline, never));
+      }
+    });
+    usleep(1000);
+    queue.cancel();
+    other.join();
+    CHECK_EQ(enqueue(&queue, 2), FeedOutcome::kCancelled);
+  }
+}
