@@ -113,6 +113,30 @@ def test_the_help_needs_no_tensorflow():
     assert not {"tensorflow", "numpy", "pyarrow", "tqdm"} & imported
 
 
+def test_configuring_needs_no_tensorflow():
+    """The device's package, and all that configures it, is light to import."""
+    modules = ["", ".config", ".flags", ".environment", ".options", ".system"]
+    code = (
+        "import importlib, sys, types\n"
+        # ipufeed itself loads the native library, and TensorFlow with it.
+        "package = types.ModuleType('ipufeed')\n"
+        f"package.__path__ = [{str(PACKAGE)!r}]\n"
+        "sys.modules['ipufeed'] = package\n"
+        f"for name in {modules!r}:\n"
+        "    importlib.import_module('ipufeed.device' + name)\n"
+        "assert 'tensorflow' not in sys.modules\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=DEADLOCK_S,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_public_names_are_there():
     """Everything in __all__ can be had, and the version is the package's."""
     import ipufeed

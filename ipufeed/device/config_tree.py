@@ -257,17 +257,18 @@ def _names(category: type[Category], prefix: str = "") -> Iterator[tuple[str, bo
 def _most_like(wrong: str, root: type[Category]) -> str | None:
     """The name in the tree that someone may have meant, or None.
 
-    The right name in the wrong category comes first, then a slip of the pen in the same
-    category, then one in any. Categories are compared by nothing but their names: the
-    full names of siblings are all alike.
+    The last parts of the names are compared: the right name in the wrong category is as
+    likely as a slip of the pen. Of equal ones that in the same category is meant, and a
+    deprecated one last.
     """
-    names = [name for name, _ in sorted(_names(root), key=lambda pair: pair[1])]
     category, _, leaf = wrong.rpartition(".")
-    siblings = [name for name in names if name.rpartition(".")[0] == category]
-    for candidates, cutoff in ((names, 1.0), (siblings, 0.6), (names, 0.6)):
-        # The first of equal ones stays: deprecated names are last.
-        leaves = {name.rpartition(".")[2]: name for name in reversed(candidates)}
-        close = difflib.get_close_matches(leaf, leaves, n=1, cutoff=cutoff)
-        if close:
-            return leaves[close[0]]
-    return None
+
+    def likelihood(pair: tuple[str, bool]) -> tuple[bool, bool]:
+        name, deprecated = pair
+        return name.rpartition(".")[0] == category, not deprecated
+
+    leaves: dict[str, str] = {}
+    for name, _ in sorted(_names(root), key=likelihood, reverse=True):
+        leaves.setdefault(name.rpartition(".")[2], name)
+    close = difflib.get_close_matches(leaf, leaves, n=1)
+    return leaves[close[0]] if close else None

@@ -1,5 +1,7 @@
 """IPUConfig against the original: names, types, defaults, and what may not be."""
 
+import re
+
 import pytest
 
 from ipufeed.device.config import (
@@ -107,6 +109,21 @@ def test_a_fresh_config_has_its_defaults_and_is_valid():
 
     for meta, value in config.attributes():
         assert value == meta.default, meta.name
+
+
+@pytest.mark.parametrize(
+    ("category", "wrong", "likely"),
+    [
+        ("matmuls", "poplar_option", "matmuls.poplar_options"),
+        ("slices", "poplar_option", "slices.poplar_options"),
+        ("ipu_model", "versoin", "ipu_model.version"),
+        ("optimizations", "fast", "optimizations.math.fast"),
+    ],
+)
+def test_a_like_name_in_the_same_category_is_the_likelier(category, wrong, likely):
+    """Several categories have attributes of the same name."""
+    with pytest.raises(ValueError, match=f"Did you mean '{re.escape(likely)}'"):
+        setattr(getattr(IPUConfig(), category), wrong, 1)
 
 
 def test_the_only_deprecated_attribute_is_the_old_fast_math(caplog):

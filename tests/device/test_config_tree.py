@@ -286,10 +286,17 @@ def test_metadata_gives_its_own_copy_of_the_default():
     assert House().rooms == []
 
 
-@pytest.mark.parametrize("name", ["walls", "walls.paint", "rooms.x", "nothing", ""])
-def test_only_attributes_have_metadata(name):
-    """A category or an unknown name is a ValueError."""
-    with pytest.raises(ValueError, match=r"is a category|is not a valid attribute"):
+@pytest.mark.parametrize("name", ["walls", "walls.paint"])
+def test_a_category_has_no_metadata(name):
+    """The error says that it is one."""
+    with pytest.raises(ValueError, match=f"^'{name}' is a category, and only attrib"):
+        House().get_attribute_metadata(name)
+
+
+@pytest.mark.parametrize("name", ["rooms.x", "nothing", "", "walls."])
+def test_an_unknown_name_has_no_metadata(name):
+    """A path ends at an attribute."""
+    with pytest.raises(ValueError, match=r"is not a valid attribute|is a category"):
         House().get_attribute_metadata(name)
 
 

@@ -1,0 +1,81 @@
+"""docs/configuration.md says what is there: every attribute, every flag, the line."""
+
+import dataclasses
+import re
+
+import pytest
+from helpers import ROOT
+
+from ipufeed.device.config import IPUConfig
+from ipufeed.device.flags import Flags
+from ipufeed.device.virtual_device import virtual_devices
+
+TEXT = (ROOT / "docs" / "configuration.md").read_text()
+
+
+def rows(title: str) -> list[list[str]]:
+    """The cells of the table in a section."""
+    section = TEXT.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_every_attribute_is_described_once_as_acting_or_recorded():
+    """By its full name, and no other name is."""
+    table = rows("What the attributes do")
+    described = [name for row in table for name in re.findall(r"`([^`]+)`", row[0])]
+
+    assert sorted(described) == sorted(
+        meta.name for meta, _ in IPUConfig().attributes()
+    )
+    assert {row[1] for row in table} == {"acts", "recorded"}
+
+
+def test_every_flag_is_described_with_its_default_and_whether_it_is_hashed():
+    """As flags.py has it."""
+    described = {row[0]: row[1:3] for row in rows("TF_POPLAR_FLAGS")}
+
+    assert described == {
+        f"`--{field.name}`": [
+            str(field.default).lower() or '""',
+            "yes" if field.metadata["in_hash"] else "",
+        ]
+        for field in dataclasses.fields(Flags)
+    }
+
+
+def test_the_line_of_an_attached_device_is_the_one_that_is_logged():
+    """With a device of four IPUs."""
+    config = IPUConfig.from_dict({"auto_select_ipus": 4})
+    (device,) = virtual_devices(config, Flags())
+
+    assert f"\n    {device.attach_line()}\n" in TEXT
+
+
+# What `device` is made of, for each attribute that is said to act on it.
+ACTING = {
+    "auto_select_ipus": {"auto_select_ipus": 2},
+    "select_ipus": {"select_ipus": 3},
+    "selection_order": {"selection_order": "HOOF"},
+    "device_connection.version": {"device_connection.version": "ipu1"},
+    "io_tiles.num_io_tiles": {"io_tiles.num_io_tiles": 4},
+    "ipu_model.version": {"ipu_model.version": "ipu1"},
+    "ipu_model.tiles_per_ipu": {"ipu_model.tiles_per_ipu": 3},
+}
+
+
+@pytest.mark.parametrize("name", ACTING)
+def test_what_is_said_to_act_changes_the_devices(name):
+    """So the table is no wish; the connection type is tested with the system."""
+    flags = Flags(use_ipu_model=name.startswith("ipu_model"))
+    changed = IPUConfig.from_dict(ACTING[name])
+
+    assert virtual_devices(changed, flags) != virtual_devices(IPUConfig(), flags)
+
+
+def test_the_acting_attributes_are_the_tested_ones():
+    """And the connection type."""
+    table = rows("What the attributes do")
+    acting = [name for row in table if row[1] == "acts" for name in row[0].split(", ")]
+
+    assert {name.strip("`") for name in acting} == {*ACTING, "device_connection.type"}
