@@ -97,3 +97,4 @@ if not _OWN_COMMAND:
     from ipufeed import _native
 
     _native.load()
+    importlib.import_module("ipufeed.device.placement")

@@ -34,6 +34,10 @@ REBUILD = "Run `pip install .` in the project's root to build it."
 # Any op of ours: TensorFlow knows it as soon as a copy of the library is loaded.
 AN_OP = "IpufeedMeasureDataset"
 EXIT_GRACE_NS = 1_000_000_000
+# int (*)(int ordinal, char* message, int size)
+ON_FIRST_USE = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_char), ctypes.c_int
+)
 
 
 @functools.cache
@@ -95,6 +99,8 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_set_outfeed_limit_bytes", [int64], None),
         ("ipufeed_stop_programs", [text], whole),
         ("ipufeed_wait_for_interrupt", [], None),
+        ("ipufeed_set_on_first_use", [ON_FIRST_USE], None),
+        ("ipufeed_forget_first_uses", [], None),
     ):
         function = getattr(library, name)
         function.argtypes = arguments

@@ -8,6 +8,7 @@
 #include "feed_table.h"
 #include "infeed.h"
 #include "interrupt.h"
+#include "ipu_device.h"
 #include "outfeed.h"
 #include "program.h"
 #include "stall.h"
@@ -120,6 +121,12 @@ IPUFEED_API void ipufeed_set_outfeed_limit_bytes(std::int64_t bytes) {
 IPUFEED_API int ipufeed_stop_programs(const char* why) {
   return ipufeed::stop_all_programs(absl::CancelledError(why));
 }
+
+// See ipu_device.h.
+IPUFEED_API void ipufeed_set_on_first_use(ipufeed::OnFirstUse ask) {
+  ipufeed::set_on_first_use(ask);
+}
+IPUFEED_API void ipufeed_forget_first_uses() { ipufeed::forget_first_uses(); }
 
 // See interrupt.h.
 IPUFEED_API void ipufeed_wait_for_interrupt() { ipufeed::wait_for_interrupt(); }

@@ -12,6 +12,7 @@
 #include "ipu_device.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -40,6 +41,21 @@ using tensorflow::SessionOptions;
 using tensorflow::ThreadOptions;
 using tensorflow::ThreadPoolDevice;
 using tensorflow::thread::ThreadPool;
+
+std::atomic<OnFirstUse> on_first_use{nullptr};
+std::atomic<bool> used[kIpus];
+
+// The first use of an IPU waits for the answer. Later ones read one flag.
+absl::Status use(int ordinal) {
+  if (used[ordinal].load(std::memory_order_acquire)) return absl::OkStatus();
+  const auto ask = on_first_use.load(std::memory_order_acquire);
+  if (ask == nullptr) return absl::OkStatus();
+  char message[1024] = "";
+  const int code = ask(ordinal, message, sizeof(message));
+  if (code != 0) return absl::Status(static_cast<absl::StatusCode>(code), message);
+  used[ordinal].store(true, std::memory_order_release);
+  return absl::OkStatus();
+}
 
 // What a device says of its size. Nothing is bounded by it.
 constexpr std::int64_t kMemory = std::int64_t{640} << 20;
@@ -107,6 +123,11 @@ class IpuDevice : public ThreadPoolDevice {
   const Eigen::ThreadPoolDevice* eigen_cpu_device() override { return &pools().eigen; }
 
   void Compute(OpKernel* kernel, OpKernelContext* context) override {
+    const absl::Status usable = use(parsed_name().id);
+    if (!usable.ok()) {
+      context->SetStatus(usable);
+      return;
+    }
     Program program(context->cancellation_manager(), parsed_name().id);
     ProgramScope scope(&program);
     ThreadPoolDevice::Compute(kernel, context);
@@ -116,6 +137,12 @@ class IpuDevice : public ThreadPoolDevice {
   // Asynchronous kernels, such as a call of a function, go on after this returns.
   void ComputeAsync(AsyncOpKernel* kernel, OpKernelContext* context,
                     AsyncOpKernel::DoneCallback done) override {
+    const absl::Status usable = use(parsed_name().id);
+    if (!usable.ok()) {
+      context->SetStatus(usable);
+      done();
+      return;
+    }
     auto program = std::make_shared<Program>(context->cancellation_manager(),
                                              parsed_name().id);
     ProgramScope scope(program.get());
@@ -173,4 +200,13 @@ const bool registered = [] {
 }();
 
 }  // namespace
+
+void set_on_first_use(OnFirstUse ask) {
+  on_first_use.store(ask, std::memory_order_release);
+}
+
+void forget_first_uses() {
+  for (auto& flag : used) flag.store(false, std::memory_order_release);
+}
+
 }  // namespace ipufeed

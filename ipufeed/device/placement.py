@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable
 from typing import Any
 
+from ipufeed import _native
 from ipufeed.device import flags
 from ipufeed.device.synthetic import InitializerKind, SyntheticDataCategory
-from ipufeed.device.system import require_usable
+from ipufeed.device.system import attach, on_change, require_usable
 from ipufeed.queues.surroundings import surroundings
+
+FAILED_PRECONDITION = 9  # of absl's status codes
 
 
 def default_ordinal() -> int:
@@ -76,8 +80,23 @@ def synthetic_tensor(dtype: Any, shape: Any) -> Any:
     )
 
 
+@_native.ON_FIRST_USE
+def attach_at_first_use(ordinal: int, message: Any, size: int) -> int:
+    """Asked by the native device before it runs anything; 0 or a status code."""
+    try:
+        attach(ordinal)
+    except Exception as error:
+        text = str(getattr(error, "message", error)).encode()[: size - 1] + b"\0"
+        ctypes.memmove(message, text, len(text))
+        return int(getattr(error, "error_code", FAILED_PRECONDITION))
+    return 0
+
+
 def install() -> None:
-    """Puts the answers in. Called when a queue is about to be used."""
+    """Puts the answers in, when this module is imported."""
+    entry = _native.entry()
+    entry.ipufeed_set_on_first_use(attach_at_first_use)
+    on_change(entry.ipufeed_forget_first_uses)
     surroundings.default_ordinal = default_ordinal
     surroundings.check_ordinal = check_ordinal
     surroundings.infeed_threads = infeed_threads

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import copy
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,6 +79,7 @@ class _System:
     attached: set[int] = field(default_factory=set)
     seeds: dict[int, DeviceSeed] = field(default_factory=dict)
     generation: int = 0
+    listeners: list[Callable[[], None]] = field(default_factory=list)
 
 
 _system = _System()
@@ -190,6 +192,17 @@ def reset_ipu_configuration() -> None:
         _system.attached = set()
         _system.seeds = {}
         _system.generation += 1
+        for listener in _system.listeners:
+            listener()
+
+
+def on_change(listener: Callable[[], None]) -> None:
+    """Calls `listener` whenever the configuration is replaced or forgotten.
+
+    It is called on the thread that does so, and must not raise.
+    """
+    with _system.lock:
+        _system.listeners.append(listener)
 
 
 def generation() -> int:

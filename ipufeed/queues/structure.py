@@ -21,10 +21,6 @@ def check_spec(spec: Any) -> list[Any]:
     import tensorflow as tf
 
     flat = tf.nest.flatten(spec)
-    if not flat:
-        raise UnsupportedElementError(
-            "An infeed queue needs a dataset whose elements hold at least one tensor."
-        )
     for index, component in enumerate(flat):
         if not isinstance(component, tf.TensorSpec):
             raise UnsupportedElementError(

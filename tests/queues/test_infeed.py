@@ -1,0 +1,403 @@
+"""What an infeed queue promises: each element once, in order, over all runs; or why not."""
+
+import gc
+import threading
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers import DEADLOCK_S, threads
+
+from ipufeed.device import loops
+from ipufeed.device.strategy import IPUStrategy
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+
+v1 = tf.compat.v1
+
+
+def numbers():
+    """0.0 to 999.0."""
+    return tf.data.Dataset.range(1000).map(lambda n: tf.cast(n, tf.float32))
+
+
+floats = numbers()
+
+
+def reading(infeed, outfeed, jit=True):
+    """A program that gives what it takes, n times."""
+
+    @tf.function(jit_compile=jit)
+    def program(n):
+        loops.repeat(n, outfeed.enqueue, infeed_queue=infeed)
+
+    return lambda n: run_on_ipu(program, tf.constant(n))
+
+
+def run_on_ipu(program, *args):
+    with tf.device("/device:IPU:0"):
+        return program(*args)
+
+
+@pytest.mark.parametrize("jit", [True, False], ids=["xla", "executor"])
+def test_runs_go_on_where_the_last_one_stopped(jit):
+    """Nothing is lost or repeated between programs that share a queue."""
+    infeed, outfeed = IPUInfeedQueue(floats), IPUOutfeedQueue()
+    _ = infeed.initializer
+    run = reading(infeed, outfeed, jit)
+    for n in (3, 0, 1, 40, 6):
+        run(n)
+    np.testing.assert_array_equal(outfeed.dequeue(), np.arange(50, dtype=np.float32))
+
+
+@pytest.mark.parametrize("jit", [True, False], ids=["xla", "executor"])
+def test_the_end_of_the_dataset_is_an_error_only_for_who_wants_more(jit):
+    """All elements are delivered, and each later dequeue says the same at once."""
+    infeed, outfeed = IPUInfeedQueue(floats.take(5)), IPUOutfeedQueue()
+    _ = infeed.initializer
+    run = reading(infeed, outfeed, jit)
+    run(5)
+    for _ in range(3):
+        with pytest.raises(tf.errors.OutOfRangeError, match="Are you trying to dequeue"):
+            run(1)
+    assert len(outfeed.dequeue()) == 5
+
+
+def test_an_empty_dataset_ends_at_once():
+    """The first dequeue says so."""
+    infeed, outfeed = IPUInfeedQueue(floats.take(0)), IPUOutfeedQueue()
+    _ = infeed.initializer
+    with pytest.raises(tf.errors.OutOfRangeError, match="all of its 0 elements"):
+        reading(infeed, outfeed)(1)
+
+
+def test_an_error_of_the_dataset_keeps_type_text_and_number():
+    """What came before is delivered first; the device is usable afterwards."""
+
+    def generate():
+        yield from (0.0, 1.0, 2.0)
+        raise ValueError("no more light")
+
+    dataset = tf.data.Dataset.from_generator(
+        generate, output_signature=tf.TensorSpec([], tf.float32)
+    )
+    infeed, outfeed = IPUInfeedQueue(dataset), IPUOutfeedQueue()
+    _ = infeed.initializer
+    run = reading(infeed, outfeed)
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        run(10)
+    for words in ("no more light", "element 3 (from 0)", "infeed dataset iterator"):
+        assert words in str(caught.value)
+    assert outfeed.dequeue().numpy().tolist() == [0.0, 1.0, 2.0]
+    other = IPUInfeedQueue(floats)
+    _ = other.initializer
+    reading(other, outfeed)(2)
+    assert outfeed.dequeue().numpy().tolist() == [0.0, 1.0]
+
+
+def test_reading_the_initializer_again_starts_the_dataset_anew():
+    """In eager mode each read acts; so does deleting and initialising."""
+    infeed, outfeed = IPUInfeedQueue(floats), IPUOutfeedQueue()
+    run = reading(infeed, outfeed)
+    for restart in (False, True, False):
+        _ = infeed.initializer
+        run(3)
+        assert outfeed.dequeue().numpy().tolist() == [0.0, 1.0, 2.0]
+        if restart:
+            _ = infeed.deleter
+
+
+def test_a_program_without_the_initializer_says_so():
+    """And so it does after the deleter."""
+    infeed, outfeed = IPUInfeedQueue(floats), IPUOutfeedQueue()
+    run = reading(infeed, outfeed)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="Did you initialize"):
+        run(1)
+    with pytest.raises(tf.errors.NotFoundError, match="have run the initializer"):
+        _ = infeed.deleter
+    _ = infeed.initializer
+    run(1)
+    _ = infeed.deleter
+    with pytest.raises(tf.errors.FailedPreconditionError, match="Did you initialize"):
+        run(1)
+
+
+def test_a_graph_has_the_initializer_once():
+    """And the ops do what the properties do in eager mode."""
+    with tf.Graph().as_default():
+        infeed = IPUInfeedQueue(numbers())
+        initializer = infeed.initializer
+        with pytest.raises(ValueError, match="only be accessed once"):
+            _ = infeed.initializer
+        deleter = infeed.deleter
+        with v1.Session() as session:
+            with pytest.raises(tf.errors.NotFoundError, match="have run the init"):
+                session.run(deleter)
+            session.run(initializer)
+            with pytest.raises(tf.errors.AlreadyExistsError, match="already exists"):
+                session.run(initializer)
+            session.run(deleter)
+            session.run(initializer)
+
+
+def test_a_new_session_finds_the_queue_free():
+    """The session that is closed takes its feeds with it."""
+    with tf.Graph().as_default():
+        infeed = IPUInfeedQueue(numbers().repeat())
+        initializer = infeed.initializer
+        for _ in range(3):
+            with v1.Session() as session:
+                session.run(initializer)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "words"),
+    [
+        (floats.batch(3), "drop_remainder=True"),
+        (tf.data.Dataset.from_tensors("text"), "string"),
+        (tf.data.Dataset.from_tensors(tf.ragged.constant([[1], [2, 3]])), "Ragged"),
+        (
+            tf.data.Dataset.from_tensors(tf.sparse.from_dense([0.0, 1.0])),
+            "SparseTensorSpec",
+        ),
+        (floats.window(3), "DatasetSpec"),
+    ],
+    ids=["unknown size", "text", "ragged", "sparse", "dataset"],
+)
+def test_what_a_feed_cannot_carry_is_refused_when_the_queue_is_made(dataset, words):
+    """With what it is and the way out."""
+    with pytest.raises(ValueError, match=words):
+        IPUInfeedQueue(dataset)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float64", "uint16", "bfloat16"])
+def test_a_dtype_that_feeds_do_not_carry_is_refused_by_the_initializer(dtype):
+    """As in the original: when the op runs, with the names of those that they carry."""
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(tf.cast(1, dtype)))
+    with pytest.raises(tf.errors.FailedPreconditionError) as caught:
+        _ = infeed.initializer
+    for words in (f"Unsupported datatype {dtype} on index 0", "tf.DataSet.map()", "int8"):
+        assert words.replace("float64", "double") in str(caught.value).replace(
+            "float64", "double"
+        )
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float16", "bool", "int8", "uint8"])
+@pytest.mark.parametrize("shape", [[], [1], [2, 3], [1, 1, 2, 1, 1, 1, 1, 3]])
+def test_every_dtype_and_shape_arrives_bit_for_bit(dtype, shape):
+    """Compiled, in both directions."""
+    bits = np.random.default_rng(0).integers(0, 2, [4, *shape]).astype(dtype)
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(bits))
+    outfeed = IPUOutfeedQueue()
+    _ = infeed.initializer
+    reading(infeed, outfeed)(4)
+    np.testing.assert_array_equal(outfeed.dequeue(), bits)
+
+
+def test_nan_and_infinity_cross_untouched():
+    """The very bits: a NaN's payload too."""
+    bits = np.array([0x7FC00001, 0xFF800000, 0x7F800000, 0x80000000], np.uint32)
+    values = bits.view(np.float32)
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(values))
+    outfeed = IPUOutfeedQueue()
+    _ = infeed.initializer
+    reading(infeed, outfeed)(4)
+    np.testing.assert_array_equal(outfeed.dequeue().numpy().view(np.uint32), bits)
+
+
+def test_a_dimension_of_size_0_is_refused():
+    """When the initializer runs."""
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(tf.zeros([3, 0])))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="dimension of size 0"):
+        _ = infeed.initializer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"prefetch_depth": -1}, "must be greater than zero, but it is -1"),
+        ({"prefetch_depth": 256}, "must be less than 256, but it is 256"),
+        ({"prefetch_depth": 1.5}, "must be an integer"),
+        ({"prefetch_depth": True}, "must be an integer"),
+        ({"device_ordinal": "0"}, "Device ordinal must be an integer"),
+        ({"device_ordinal": -1}, "Device ordinal must be >= 0"),
+        ({"device_ordinal": 16}, "There is no /device:IPU:16"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(arguments, words):
+    """With the words of the original where it has any."""
+    with pytest.raises(ValueError, match=words):
+        IPUInfeedQueue(floats, **arguments)
+
+
+@pytest.mark.parametrize("value", [None, 3, [1], "dataset"])
+def test_what_is_no_dataset_is_refused(value):
+    """By its type."""
+    with pytest.raises(TypeError, match=r"of type `tf.data.Dataset`, but got"):
+        IPUInfeedQueue(value)
+
+
+def test_arguments_of_older_releases_are_accepted_with_a_warning():
+    """Those without a meaning any more."""
+    with pytest.warns(DeprecationWarning, match="`feed_name`, `replication_factor`"):
+        IPUInfeedQueue(floats, feed_name="mine", replication_factor=1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'feed_names'"):
+        IPUInfeedQueue(floats, feed_names="mine")
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 10, 255])
+def test_the_prefetch_depth_is_a_bound(depth):
+    """The ring holds so many, and the feeder's hand one more."""
+    made = []
+
+    def generate():
+        for number in range(300):
+            made.append(number)
+            yield number
+
+    dataset = tf.data.Dataset.from_generator(
+        generate, output_signature=tf.TensorSpec([], tf.int32)
+    )
+    options = tf.data.Options()  # else TensorFlow adds a prefetch of its own
+    options.experimental_optimization.inject_prefetch = False
+    dataset = dataset.with_options(options)
+    infeed, outfeed = IPUInfeedQueue(dataset, prefetch_depth=depth), IPUOutfeedQueue()
+    _ = infeed.initializer
+    deadline = time.monotonic() + DEADLOCK_S
+    while len(made) < depth + 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    # The generator is one ahead of what its yield has handed out.
+    assert depth + 1 <= len(made) <= depth + 2
+    reading(infeed, outfeed)(20)
+    assert outfeed.dequeue().numpy().tolist() == list(range(20))
+    assert infeed.stats().capacity == depth
+    _ = infeed.deleter
+
+
+@pytest.mark.parametrize(
+    ("element", "expected"),
+    [
+        (lambda n: n, "one"),
+        (lambda n: (n, n + 1.0), "two"),
+        (lambda n: {"a": n, "b": n + 1.0}, "keywords"),
+        (lambda n: ({"a": n, "b": n + 1.0},), "keywords"),
+        (lambda n: (n, {"b": n + 1.0}), "nested"),
+    ],
+    ids=["tensor", "tuple", "dict", "dict alone in a tuple", "dict in a tuple"],
+)
+def test_a_body_gets_elements_as_arguments(element, expected):
+    """Spread, by keyword for a dict, and as it is inside a longer tuple."""
+    bodies = {
+        "one": lambda x: x,
+        "two": lambda x, y: x + y - y,
+        "keywords": lambda a, b: a + b - b,
+        "nested": lambda x, d: x + d["b"] - d["b"],
+    }
+    infeed, outfeed = IPUInfeedQueue(floats.map(element)), IPUOutfeedQueue()
+    _ = infeed.initializer
+
+    @tf.function(jit_compile=True)
+    def program():
+        def body(*args, **kwargs):
+            return outfeed.enqueue(bodies[expected](*args, **kwargs))
+
+        loops.repeat(3, body, infeed_queue=infeed)
+
+    run_on_ipu(program)
+    assert outfeed.dequeue().numpy().tolist() == [0.0, 1.0, 2.0]
+
+
+def test_several_queues_feed_one_program():
+    """Each at its own pace, each in order."""
+    one, other = IPUInfeedQueue(floats), IPUInfeedQueue(floats.map(lambda x: -x))
+    outfeed = IPUOutfeedQueue()
+    _, _ = one.initializer, other.initializer
+
+    @tf.function(jit_compile=True)
+    def program():
+        def body():
+            x = one._dequeue()
+            return outfeed.enqueue((x, other._dequeue()))
+
+        loops.repeat(100, body)
+
+    run_on_ipu(program)
+    x, y = outfeed.dequeue()
+    np.testing.assert_array_equal(x, np.arange(100))
+    np.testing.assert_array_equal(y, -np.arange(100))
+
+
+def test_two_programs_cannot_take_from_one_queue_at_a_time():
+    """The second is refused, and the first goes on."""
+    release = threading.Event()
+
+    def generate():
+        yield 1.0
+        release.wait(DEADLOCK_S)
+        yield 2.0
+
+    dataset = tf.data.Dataset.from_generator(
+        generate, output_signature=tf.TensorSpec([], tf.float32)
+    )
+    infeed, outfeed, other = IPUInfeedQueue(dataset), IPUOutfeedQueue(), IPUOutfeedQueue()
+    _ = infeed.initializer
+    run = reading(infeed, outfeed)
+    first = threading.Thread(target=run, args=(2,))
+    first.start()
+    deadline = time.monotonic() + DEADLOCK_S
+    while infeed.stats().elements < 1 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="in use by another"):
+        reading(infeed, other)(1)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="while in use"):
+        _ = infeed.deleter
+    release.set()
+    first.join(DEADLOCK_S)
+    assert outfeed.dequeue().numpy().tolist() == [1.0, 2.0]
+
+
+def test_get_next_is_obsolete():
+    """It says what to do in its place."""
+    with pytest.raises(ValueError, match="automatically dequeued by the loop"):
+        IPUInfeedQueue(floats).get_next()
+
+
+def test_a_loop_says_whether_it_dequeued():
+    """`dequeued` follows the programs that are built."""
+    infeed, outfeed = IPUInfeedQueue(floats), IPUOutfeedQueue()
+    assert not infeed.dequeued
+    _ = infeed.initializer
+    reading(infeed, outfeed)(1)
+    assert infeed.dequeued
+    assert infeed.number_of_tuple_elements == 1
+
+
+def test_five_hundred_queues_leave_nothing_behind():
+    """No thread, and no file, once they are deleted."""
+    outfeed = IPUOutfeedQueue()
+
+    def live():
+        infeed = IPUInfeedQueue(floats.prefetch(2))
+        _ = infeed.initializer
+        _ = infeed.deleter
+
+    live()
+    infeed = IPUInfeedQueue(floats)
+    _ = infeed.initializer
+    reading(infeed, outfeed)(3)
+    before = threads()
+    for _ in range(500):
+        live()
+    gc.collect()
+    deadline = time.monotonic() + DEADLOCK_S
+    while threads() > before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert threads() <= before
+
+
+def test_the_default_ordinal_is_the_strategys():
+    """Outside of any it is 0."""
+    with IPUStrategy("/device:IPU:3").scope():
+        assert IPUInfeedQueue(floats)._device_ordinal == 3
+    assert IPUInfeedQueue(floats)._device_ordinal == 0

@@ -1,0 +1,439 @@
+"""What an outfeed queue promises: every result once, in order, during a run and after."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers import DEADLOCK_S
+
+from ipufeed.device import compiler, loops, scopes
+from ipufeed.queues import (
+    IPUInfeedQueue,
+    IPUOutfeedMode,
+    IPUOutfeedQueue,
+    ScopedIPUOutfeedQueue,
+)
+
+v1 = tf.compat.v1
+
+
+def counting(outfeed, what=lambda i: i):
+    """A program that enqueues `what` of 0 to n - 1."""
+
+    @tf.function(jit_compile=True)
+    def program(n):
+        loops.repeat(n, lambda i: (i + 1.0, outfeed.enqueue(what(i))), [0.0])
+
+    def run(n):
+        with tf.device("/device:IPU:0"):
+            program(tf.constant(n))
+
+    return run
+
+
+class Tap:
+    """A dataset that gives an element whenever the test says so."""
+
+    def __init__(self):
+        self.turns = threading.Semaphore(0)
+
+        def generate():
+            for number in range(10**6):
+                if not self.turns.acquire(timeout=DEADLOCK_S):
+                    return
+                yield float(number)
+
+        self.infeed = IPUInfeedQueue(
+            tf.data.Dataset.from_generator(
+                generate, output_signature=tf.TensorSpec([], tf.float32)
+            )
+        )
+        _ = self.infeed.initializer
+
+
+def started(tap, outfeed, n):
+    """A thread that runs a program which passes on n elements of the tap."""
+
+    @tf.function(jit_compile=True)
+    def program():
+        loops.repeat(n, outfeed.enqueue, infeed_queue=tap.infeed)
+
+    def run():
+        with tf.device("/device:IPU:0"):
+            program()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def await_elements(queue, count):
+    deadline = time.monotonic() + DEADLOCK_S
+    while queue.stats().elements < count and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def test_all_gives_what_is_new_and_an_empty_result_for_nothing():
+    """In order; the second dequeue has only what came after the first."""
+    outfeed = IPUOutfeedQueue()
+    run = counting(outfeed)
+    run(5)
+    run(2)
+    assert outfeed.dequeue().numpy().tolist() == [0, 1, 2, 3, 4, 0, 1]
+    assert outfeed.dequeue().shape == (0,)
+    run(1)
+    assert outfeed.dequeue().numpy().tolist() == [0]
+
+
+def test_the_structure_is_that_of_the_enqueue():
+    """Each tensor with the results stacked in front."""
+    outfeed = IPUOutfeedQueue()
+    counting(outfeed, lambda i: {"a": i, "b": (i * 2, tf.fill([2, 3], i))})(4)
+    results = outfeed.dequeue()
+    assert results["a"].shape == (4,)
+    assert results["b"][0].numpy().tolist() == [0, 2, 4, 6]
+    assert results["b"][1].shape == (4, 2, 3)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 100])
+def test_a_program_that_nobody_reads_from_goes_on(depth):
+    """Its results are kept, many more than the ring holds."""
+    outfeed = IPUOutfeedQueue(buffer_depth=depth)
+    counting(outfeed)(10_000)
+    np.testing.assert_array_equal(outfeed.dequeue(), np.arange(10_000))
+    assert outfeed.stats().capacity == depth
+
+
+@pytest.mark.parametrize("shape", [[3], [200, 100], [600, 600]])
+def test_large_results_keep_their_content(shape):
+    """From some bytes on to megabytes, one or several."""
+    outfeed = IPUOutfeedQueue()
+    run = counting(outfeed, lambda i: tf.fill(shape, i))
+    for n in (1, 3):
+        run(n)
+        results = outfeed.dequeue().numpy()
+        assert results.shape == (n, *shape)
+        for i in range(n):
+            assert (results[i] == i).all()
+
+
+def test_results_that_are_kept_do_not_change():
+    """Whatever runs later: a content check over many runs."""
+    outfeed = IPUOutfeedQueue()
+    run = counting(outfeed, lambda i: tf.fill([150, 150], i))
+    kept = []
+    for _ in range(10):
+        run(3)
+        kept.append(outfeed.dequeue().numpy())
+    for results in kept:
+        assert [float(result.mean()) for result in results] == [0.0, 1.0, 2.0]
+
+
+def test_last_gives_the_last_value_once():
+    """And says so when there is none."""
+    outfeed = IPUOutfeedQueue(IPUOutfeedMode.LAST)
+    run = counting(outfeed, lambda i: (i, i * 2))
+    run(5)
+    assert [value.numpy() for value in outfeed.dequeue()] == [4.0, 8.0]
+    with pytest.raises(tf.errors.FailedPreconditionError, match="the last value"):
+        outfeed.dequeue()
+    run(2)
+    assert outfeed.dequeue()[0].numpy() == 1.0
+
+
+def test_last_waits_for_the_end_of_the_run():
+    """Another thread that asks in the middle of it gets the last value of all."""
+    tap, outfeed = Tap(), IPUOutfeedQueue(IPUOutfeedMode.LAST)
+    program = started(tap, outfeed, 3)
+    tap.turns.release(2)
+    await_elements(tap.infeed, 2)
+    values = []
+    reader = threading.Thread(target=lambda: values.append(outfeed.dequeue().numpy()))
+    reader.start()
+    reader.join(0.2)
+    assert reader.is_alive()
+    tap.turns.release(1)
+    reader.join(DEADLOCK_S)
+    program.join(DEADLOCK_S)
+    assert values == [2.0]
+
+
+def test_another_thread_gets_partial_results():
+    """While the program runs; who wants all waits."""
+    tap, outfeed = Tap(), IPUOutfeedQueue()
+    program = started(tap, outfeed, 3)
+    tap.turns.release(2)
+    await_elements(outfeed, 2)
+    assert outfeed.dequeue().numpy().tolist() == [0.0, 1.0]
+    waiting = []
+    reader = threading.Thread(
+        target=lambda: waiting.append(outfeed.dequeue(wait_for_completion=True).numpy())
+    )
+    reader.start()
+    reader.join(0.2)
+    assert reader.is_alive()
+    tap.turns.release(1)
+    reader.join(DEADLOCK_S)
+    program.join(DEADLOCK_S)
+    assert waiting[0].tolist() == [2.0]
+
+
+def test_dequeue_before_any_enqueue_is_an_error_but_on_another_thread():
+    """There it gives `[]`, so that a thread can be started before the program."""
+    outfeed = IPUOutfeedQueue()
+    with pytest.raises(ValueError, match="has not been enqueued"):
+        outfeed.dequeue()
+    results = []
+    reader = threading.Thread(target=lambda: results.append(outfeed.dequeue()))
+    reader.start()
+    reader.join(DEADLOCK_S)
+    assert results == [[]]
+
+
+def test_a_graph_enqueues_once():
+    """Twice in one graph is refused; another graph may again."""
+    outfeed = IPUOutfeedQueue()
+
+    @tf.function
+    def twice(x):
+        outfeed.enqueue(x)
+        outfeed.enqueue(x)
+
+    with pytest.raises(ValueError, match="only be enqueued once"):
+        twice(1.0)
+    counting(outfeed)(2)
+    counting(outfeed)(1)
+    assert outfeed.dequeue().numpy().tolist() == [0, 1, 0]
+    assert outfeed.enqueued
+
+
+def test_another_shape_is_refused():
+    """As long as the outfeed of the first shape is there."""
+    outfeed = IPUOutfeedQueue()
+    counting(outfeed)(1)
+    run = counting(outfeed, lambda i: tf.fill([2], i))
+    with pytest.raises(tf.errors.FailedPreconditionError, match="different tensor shape"):
+        run(1)
+    _ = outfeed.deleter
+    run(1)
+    assert outfeed.dequeue().shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "error", "words"),
+    [
+        (lambda: tf.constant(1, tf.int64), tf.errors.FailedPreconditionError, "int64"),
+        (lambda: tf.constant(1.0, tf.float64), tf.errors.FailedPreconditionError, "64"),
+        (lambda: tf.constant("x"), tf.errors.FailedPreconditionError, "string"),
+        (lambda: tf.zeros([2, 0]), tf.errors.InvalidArgumentError, "dimension of size 0"),
+    ],
+)
+def test_what_a_feed_cannot_carry_is_refused(tensor, error, words):
+    """When the program is built."""
+    outfeed = IPUOutfeedQueue()
+
+    @tf.function
+    def program():
+        outfeed.enqueue(tensor())
+
+    with pytest.raises(error, match=words):
+        program()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"outfeed_mode": "all"}, "IPUOutfeedMode` type, but is str"),
+        ({"buffer_depth": 0}, "cannot be less than 1"),
+        ({"buffer_depth": 1.5}, "must be an integer"),
+        ({"device_ordinal": "0"}, "Device ordinal must be an integer"),
+        ({"device_ordinal": -1}, "Device ordinal must be >= 0"),
+        ({"device_ordinal": 99}, "There is no /device:IPU:99"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(arguments, words):
+    """With the words of the original where it has any."""
+    with pytest.raises(ValueError, match=words):
+        IPUOutfeedQueue(**arguments)
+
+
+def test_iteration_yields_what_is_there_now():
+    """And a later loop goes on."""
+    outfeed = IPUOutfeedQueue()
+    run = counting(outfeed, lambda i: {"x": i})
+    run(3)
+    assert [float(result["x"]) for result in outfeed] == [0, 1, 2]
+    assert list(outfeed) == []
+    run(2)
+    assert sum(float(result["x"]) for result in outfeed) == 1.0
+
+
+def test_iteration_needs_eager_mode_and_all():
+    """Else it says which of them is missing."""
+    with pytest.raises(RuntimeError, match=r"IPUOutfeedMode\.ALL"):
+        iter(IPUOutfeedQueue(IPUOutfeedMode.LAST))
+    with tf.Graph().as_default():
+        outfeed = IPUOutfeedQueue()
+        for ask in (iter, lambda queue: queue.stream()):
+            with pytest.raises(RuntimeError, match="in eager mode"):
+                ask(outfeed)
+
+
+def test_a_stream_has_each_result_while_the_program_runs():
+    """Begun before the program, it ends with it."""
+    tap, outfeed = Tap(), IPUOutfeedQueue()
+    seen = []
+    reader = threading.Thread(
+        target=lambda: seen.extend(float(x) for x in outfeed.stream())
+    )
+    reader.start()
+    program = started(tap, outfeed, 4)
+    for count in (1, 2, 3):
+        tap.turns.release(1)
+        deadline = time.monotonic() + DEADLOCK_S
+        while len(seen) < count and time.monotonic() < deadline:
+            time.sleep(0.002)
+        assert seen == [0.0, 1.0, 2.0][:count]
+        assert program.is_alive()
+    tap.turns.release(1)
+    reader.join(DEADLOCK_S)
+    assert not reader.is_alive()
+    assert seen == [0.0, 1.0, 2.0, 3.0]
+    program.join(DEADLOCK_S)
+
+
+def test_a_stream_after_the_program_gives_its_results_and_ends():
+    """The next one waits for another run."""
+    outfeed = IPUOutfeedQueue()
+    run = counting(outfeed)
+    run(3)
+    assert [float(x) for x in outfeed.stream()] == [0, 1, 2]
+    with pytest.raises(tf.errors.DeadlineExceededError, match=r"no result for 0\.05 s"):
+        list(outfeed.stream(timeout_s=0.05))
+    run(1)
+    assert [float(x) for x in outfeed.stream(timeout_s=0)] == [0]
+
+
+def test_a_stream_ends_with_a_program_that_fails():
+    """Also if it fails before its first result."""
+    for elements in (2, 0):
+        infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(1.0).repeat(elements))
+        outfeed = IPUOutfeedQueue()
+        _ = infeed.initializer
+        seen = []
+        reader = threading.Thread(
+            target=lambda outfeed=outfeed, seen=seen: seen.extend(outfeed.stream())
+        )
+        reader.start()
+
+        @tf.function(jit_compile=True)
+        def program(infeed=infeed, outfeed=outfeed):
+            loops.repeat(5, outfeed.enqueue, infeed_queue=infeed)
+
+        with (
+            tf.device("/device:IPU:0"),
+            pytest.raises(tf.errors.OutOfRangeError),
+        ):
+            program()
+        reader.join(DEADLOCK_S)
+        assert not reader.is_alive()
+        assert len(seen) == elements
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), "1", True])
+def test_a_time_out_must_be_a_time(timeout):
+    """Else it is refused before anything waits."""
+    with pytest.raises(ValueError, match="timeout_s must be a number of seconds"):
+        IPUOutfeedQueue().stream(timeout_s=timeout)
+
+
+def test_a_scoped_queue_deletes_itself():
+    """With the last reference; and only in eager mode."""
+    from ipufeed import _native
+
+    outfeed = ScopedIPUOutfeedQueue()
+    counting(outfeed)(3)
+    number = outfeed._number
+    assert _native.entry().ipufeed_outfeed_runs(number) == 1
+    del outfeed
+    import gc
+
+    tf.keras.backend.clear_session()
+    gc.collect()
+    assert _native.entry().ipufeed_outfeed_runs(number) == 0
+    with tf.Graph().as_default(), pytest.raises(RuntimeError, match="in eager mode"):
+        ScopedIPUOutfeedQueue()
+
+
+@pytest.mark.parametrize("use_while_v1", [True, False])
+def test_a_graph_dequeues_with_an_op(use_while_v1):
+    """Version 1: the program and the dequeue are two ops of one session."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        outfeed, last = IPUOutfeedQueue(), IPUOutfeedQueue(IPUOutfeedMode.LAST)
+        with pytest.raises(ValueError, match="has not been enqueued"):
+            outfeed.dequeue()
+
+        def body(i):
+            return i + 1.0, outfeed.enqueue({"i": i}), last.enqueue(i * 2)
+
+        def net():
+            return loops.repeat(4, body, [0.0], use_while_v1=use_while_v1)
+
+        with scopes.ipu_scope("/device:IPU:0"):
+            program = compiler.compile(net)
+        results, value = outfeed.dequeue(), last.dequeue()
+        waiting = outfeed.dequeue(wait_for_completion=True)
+        assert session.run(results)["i"].shape == (0,)
+        with pytest.raises(tf.errors.FailedPreconditionError, match="the last value"):
+            session.run(value)
+        assert session.run(program) == [4.0]
+        assert session.run(waiting)["i"].tolist() == [0, 1, 2, 3]
+        assert session.run(value) == 6.0
+        session.run(outfeed.deleter)
+
+
+def test_order_holds_with_heavy_work_between_the_calls():
+    """Three dequeues and two enqueues per iteration, with matmul chains between them.
+
+    XLA moves calls that do not depend on each other; a trivial body hides that.
+    """
+    infeeds = [
+        IPUInfeedQueue(
+            tf.data.Dataset.range(200).map(lambda n: tf.fill([24, 24], tf.cast(n, tf.float32)))
+        )
+        for _ in range(3)
+    ]
+    outfeeds = [IPUOutfeedQueue() for _ in range(2)]
+    order = IPUOutfeedQueue()
+    for infeed in infeeds:
+        _ = infeed.initializer
+
+    def chain(x):
+        for _ in range(4):
+            x = tf.matmul(x, x) * 0.0 + x
+        return x
+
+    @tf.function(jit_compile=True)
+    def program():
+        def body(i):
+            a = chain(infeeds[0]._dequeue())
+            first = outfeeds[0].enqueue(a[0, 0])
+            b = chain(infeeds[1]._dequeue())
+            second = outfeeds[1].enqueue(b[0, 0])
+            c = infeeds[2]._dequeue()
+            third = order.enqueue((i, c[0, 0]))
+            del first, second, third
+            return i + 1.0
+
+        loops.repeat(200, body, [0.0])
+
+    with tf.device("/device:IPU:0"):
+        program()
+    expected = np.arange(200, dtype=np.float32)
+    for outfeed in outfeeds:
+        np.testing.assert_array_equal(outfeed.dequeue(), expected)
+    i, c = order.dequeue()
+    np.testing.assert_array_equal(i, expected)
+    np.testing.assert_array_equal(c, expected)
