@@ -69,7 +69,7 @@ _NAMES = (
     "reset_ipu_configuration",
 )
 
-__all__ = ["__version__", *_MODULES, *_ALIASES, *_NAMES]  # noqa: PLE0604
+__all__ = ["__version__", *_MODULES, *_ALIASES, *_NAMES]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,51 +13,11 @@ import sys
 import types
 from typing import Any
 
-_CONFIG = {
-    name: "ipufeed.device.config_enums"
-    for name in (
-        "DeviceConnectionType",
-        "ExecutionProfileType",
-        "MergeRemoteBuffersBehaviour",
-        "SchedulingAlgorithm",
-        "SelectionOrder",
-        "StochasticRoundingBehaviour",
-    )
-} | {
-    name: "ipufeed.device.config"
-    for name in (
-        "IPUConfig",
-        "configure_ipu_system",
-        "get_ipu_config",
-        "reset_ipu_configuration",
-    )
-}
+_CONFIG = dict.fromkeys(("DeviceConnectionType", "ExecutionProfileType", "MergeRemoteBuffersBehaviour", "SchedulingAlgorithm", "SelectionOrder", "StochasticRoundingBehaviour"), "ipufeed.device.config_enums") | dict.fromkeys(("IPUConfig", "configure_ipu_system", "get_ipu_config", "reset_ipu_configuration"), "ipufeed.device.config")
 
 _UTILS = (
     _CONFIG
-    | {
-        name: "ipufeed.device.options"
-        for name in (
-            "auto_select_ipus",
-            "select_ipus",
-            "set_compilation_options",
-            "set_convolution_options",
-            "set_experimental_multi_replica_distribution_options",
-            "set_floating_point_behaviour_options",
-            "set_gcl_options",
-            "set_io_tile_options",
-            "set_ipu_connection_type",
-            "set_ipu_model_options",
-            "set_matmul_options",
-            "set_norm_options",
-            "set_optimization_options",
-            "set_pooling_options",
-            "set_recomputation_options",
-            "set_report_options",
-            "set_serialization_options",
-            "set_transfer_options",
-        )
-    }
+    | dict.fromkeys(("auto_select_ipus", "select_ipus", "set_compilation_options", "set_convolution_options", "set_experimental_multi_replica_distribution_options", "set_floating_point_behaviour_options", "set_gcl_options", "set_io_tile_options", "set_ipu_connection_type", "set_ipu_model_options", "set_matmul_options", "set_norm_options", "set_optimization_options", "set_pooling_options", "set_recomputation_options", "set_report_options", "set_serialization_options", "set_transfer_options"), "ipufeed.device.options")
     | {
         "create_ipu_config": "ipufeed.device.options_create",
         "get_num_of_ipus_in_device": "ipufeed.device.system",
@@ -72,40 +32,17 @@ _UTILS = (
 # Graphcore's module below tensorflow.python.ipu -> its names -> where they are.
 MODULES: dict[str, dict[str, str]] = {
     "config": _CONFIG,
-    "dataset_benchmark": {
-        name: "ipufeed.benchmark.dataset_benchmark"
-        for name in ("dataset_benchmark", "infeed_benchmark", "partial_epochs")
-    },
+    "dataset_benchmark": dict.fromkeys(("dataset_benchmark", "infeed_benchmark", "partial_epochs"), "ipufeed.benchmark.dataset_benchmark"),
     "ipu_compiler": {"compile": "ipufeed.device.compiler"},
     "ipu_infeed_queue": {
         "IPUInfeedQueue": "ipufeed.queues.infeed",
         "IPUIterator": "ipufeed.queues.iterators",
         "IPUOwnedIterator": "ipufeed.queues.iterators",
     },
-    "ipu_outfeed_queue": {
-        name: "ipufeed.queues.outfeed"
-        for name in (
-            "IPUOutfeedMode",
-            "IPUOutfeedQueue",
-            "IPUOutfeedQueueIterator",
-            "ScopedIPUOutfeedQueue",
-        )
-    },
-    "ipu_strategy": {
-        name: "ipufeed.device.strategy" for name in ("IPUStrategy", "IPUStrategyV1")
-    },
-    "loops": {name: "ipufeed.device.loops" for name in ("repeat", "while_loop")},
-    "scopes": {
-        name: "ipufeed.device.scopes"
-        for name in (
-            "frontend_attribute",
-            "ipu_jit_scope",
-            "ipu_scope",
-            "ipu_shard",
-            "partials_type",
-            "stochastic_rounding",
-        )
-    },
+    "ipu_outfeed_queue": dict.fromkeys(("IPUOutfeedMode", "IPUOutfeedQueue", "IPUOutfeedQueueIterator", "ScopedIPUOutfeedQueue"), "ipufeed.queues.outfeed"),
+    "ipu_strategy": dict.fromkeys(("IPUStrategy", "IPUStrategyV1"), "ipufeed.device.strategy"),
+    "loops": dict.fromkeys(("repeat", "while_loop"), "ipufeed.device.loops"),
+    "scopes": dict.fromkeys(("frontend_attribute", "ipu_jit_scope", "ipu_scope", "ipu_shard", "partials_type", "stochastic_rounding"), "ipufeed.device.scopes"),
     "utils": _UTILS,
 }
 

@@ -117,9 +117,11 @@ def test_an_example_leaves_no_file_behind(runs, name):
 
 
 def test_the_readme_has_a_command_for_every_example():
-    """Each file has one command in examples/README.md, and each command a file."""
+    """Each dataset file has one command in examples/README.md, and each command a file."""
     readme = (EXAMPLES / "README.md").read_text()
-    commands = re.findall(r"^```sh\n(.+)\n```$", readme, flags=re.MULTILINE)
+    commands = re.findall(
+        r"^```sh\n(.+ipufeed\.benchmark.+)\n```$", readme, flags=re.MULTILINE
+    )
     files = {path.name for path in EXAMPLES.glob("*.py")}
 
     assert {f"{name}.py" for name in EXPECTED} == files

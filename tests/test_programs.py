@@ -1,0 +1,215 @@
+"""The programs in examples/ipu run as their README says, and print what they promise.
+
+examples/ipu/*.py --python -m ipufeed.run--> stdout: numbers, orders, counts
+
+They are written as users of the original system write them, and know nothing of ipufeed. All
+of them run before the first test, two at a time, since each starts TensorFlow.
+"""
+
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PROGRAMS = ROOT / "examples" / "ipu"
+NAMES = sorted(path.stem for path in PROGRAMS.glob("*.py"))
+LIMIT_S = 120.0  # for a process; only a hang gets there
+STEP_LINE = re.compile(r"step (\d+): loss (\S+)")
+
+
+def execute(name, folder):
+    folder.mkdir()
+    return subprocess.run(
+        [sys.executable, "-m", "ipufeed.run", str(PROGRAMS / f"{name}.py")],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder), "TF_POPLAR_FLAGS": ""},
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Each program's finished process."""
+    top = tmp_path_factory.mktemp("programs")
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        done = pool.map(lambda name: execute(name, top / name), NAMES)
+        return dict(zip(NAMES, done, strict=True))
+
+
+@pytest.fixture
+def lines(runs):
+    """The lines that a program printed, by its name."""
+    return lambda name: runs[name].stdout.splitlines()
+
+
+def falls(losses):
+    return all(
+        later < earlier for earlier, later in zip(losses, losses[1:], strict=False)
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_program_runs_to_its_end(runs, name):
+    """Exit code 0, something printed, and no traceback on the way, of no thread."""
+    assert runs[name].returncode == 0, runs[name].stderr
+    assert runs[name].stdout
+    assert "Traceback" not in runs[name].stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "result"),
+    {
+        "basic_graph": "[3. 8.]",
+        "compiled_graph": "[array([3., 8.], dtype=float32)]",
+        "sharded_graph": "[array([ 4., 14.], dtype=float32)]",
+    }.items(),
+)
+def test_sums_are_exact(lines, name, result):
+    """The three graphs print their sum, as an array or in compile's list."""
+    assert lines(name) == [result]
+
+
+@pytest.mark.parametrize("name", set(NAMES) - {"sharded_graph", "dataset_benchmark"})
+def test_a_program_is_told_its_ipu(runs, name):
+    """A program that configures one IPU logs that it was attached to one."""
+    assert re.search(
+        r"device /device:IPU:0 attached to 1 IPU with Poplar device ID: \d+$",
+        runs[name].stderr,
+        re.MULTILINE,
+    )
+
+
+def test_a_sharded_program_is_told_its_four_ipus(runs):
+    """The attach line names the multi-IPU device and its members."""
+    found = re.search(
+        r"attached to 4 IPUs with Poplar device IDs: (\d+),(\d+),(\d+),(\d+) "
+        r"\(multi-IPU ID (\d+)\)",
+        runs["sharded_graph"].stderr,
+    )
+
+    assert found, runs["sharded_graph"].stderr
+    assert len(set(found.groups())) == 5
+
+
+@pytest.mark.parametrize("name", ["training_loop_v1", "training_loop_v2"])
+def test_a_loop_gives_a_dict_with_all_its_steps(lines, name):
+    """Ten steps of 800 floats for each key: sums of 2 and differences of 0."""
+    assert lines(name)[-2:] == ["d1 (10, 800) 2.0", "d2 (10, 800) 0.0"]
+
+
+def test_a_loop_of_tensorflow_2_counts_its_steps(lines):
+    """What the function returns besides comes back from the strategy's run."""
+    assert lines("training_loop_v2")[0] == "steps 10"
+
+
+def test_results_are_read_while_the_program_runs(lines):
+    """200 lines of two runs, in order, none lost, the first before the end."""
+    *steps, last = lines("continuous_dequeue")
+
+    assert steps == [f"step {i}: {i}.0" for i in range(200)]
+    assert last == "200 steps, the first of them before the program had ended"
+
+
+def test_a_custom_training_loop_prints_a_falling_loss(lines):
+    """A line for each step, in order; the loss falls over each pass of four batches."""
+    *steps, last = lines("custom_training_loop")
+    numbers, losses = zip(
+        *(STEP_LINE.fullmatch(line).groups() for line in steps), strict=True
+    )
+    losses = [float(loss) for loss in losses]
+    passes = [sum(losses[i : i + 4]) for i in range(0, 40, 4)]
+
+    assert [int(number) for number in numbers] == list(range(100))
+    assert falls(passes)
+    assert losses[-1] < 1e-6
+    assert last == "slope 3.00, offset -1.00"
+
+
+def test_the_mean_of_each_chunk_is_below_the_last(lines):
+    """A hundred chunks of exactly ten losses, and the mean falls a hundred times."""
+    form = re.compile(r"chunk (\d+): loss (\S+), 10 steps")
+    chunks = [form.fullmatch(line).groups() for line in lines("chunks")]
+
+    assert [int(number) for number, _ in chunks] == list(range(100))
+    assert falls([float(loss) for _, loss in chunks])
+
+
+def test_the_global_step_is_counted_on_the_cpu(lines):
+    """Ten for each call, on the CPU, while the loss falls on the IPU."""
+    first, *calls = lines("global_step")
+    form = re.compile(r"global step (\d+) on CPU, loss (\S+)")
+    steps, losses = zip(*(form.fullmatch(line).groups() for line in calls), strict=True)
+
+    assert first == "global step 0 on CPU"
+    assert [int(step) for step in steps] == [10, 20, 30, 40, 50]
+    assert falls([float(loss) for loss in losses])
+
+
+def test_a_dataset_is_measured_in_a_session_and_eagerly(lines):
+    """Both ways give ten epochs of 512 elements with the five fields, and a rate."""
+    printed = lines("dataset_benchmark")
+
+    for name, first in (("session", 0), ("eager", 3)):
+        assert printed[first] == f"{name}: 10 epochs of 512 elements, 2097152 bytes"
+        assert printed[first + 1] == (
+            "fields: bandwidth elements_per_second elements_processed time_elapsed "
+            "total_bytes_processed"
+        )
+        rate = re.fullmatch(r"median (\d+) elements/s", printed[first + 2])
+        assert int(rate[1]) > 0
+    assert len(printed) == 6
+
+
+def test_synthetic_data_locate_the_bottleneck(lines):
+    """Three rates; a dataset that sleeps is found to be what holds the program back."""
+    *rates, last = lines("synthetic_data")
+    found = [re.fullmatch(r"(.+): (\d+) steps/s", line).groups() for line in rates]
+
+    assert [case for case, _ in found] == ["host data", "host-generated", "synthetic"]
+    assert all(int(rate) > 0 for _, rate in found)
+    assert last == "bottleneck: the dataset"
+
+
+def test_a_latency_is_measured_for_each_result(lines):
+    """500 results, and figures that two clocks of one process can give."""
+    (line,) = lines("latency")
+    form = r"500 results, latency mean (\d+) us, p99 (\d+) us"
+    mean, p99 = map(int, re.fullmatch(form, line).groups())
+
+    assert mean > 0
+    assert p99 > 0
+
+
+def test_a_stream_gives_each_result_once_and_ends(lines):
+    """Twenty dicts in order, and then the end of the program ends the loop."""
+    *results, last = lines("stream")
+
+    assert results == [
+        str({"step": step, "square": float(step**2)}) for step in range(20)
+    ]
+    assert last == "20 results"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_program_says_what_it_prints(name):
+    """Its docstring has a line on what it shows, and an indented part with its output."""
+    docstring = (PROGRAMS / f"{name}.py").read_text().split('"""')[1]
+
+    assert "prints" in docstring.lower() or "then stands" in docstring
+    assert re.search(r"^ {4}\S", docstring, re.MULTILINE)
+
+
+def test_the_readme_names_every_program():
+    """Each file is in the table of examples/README.md, and each row has a file."""
+    readme = (ROOT / "examples" / "README.md").read_text()
+
+    assert sorted(re.findall(r"^\| `ipu/(\w+)\.py` \|", readme, re.MULTILINE)) == NAMES
