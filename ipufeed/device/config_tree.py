@@ -99,6 +99,9 @@ class Category:
             raise ConfigError(
                 f"{self._prefix}{name} is a category and cannot be assigned to."
             )
+        # Not a path, which setattr() could be given.
+        if name not in self._declarations:
+            raise self._unknown(name)
         metadata = self.get_attribute_metadata(name)
         converted = metadata.convert(value)
         metadata.warn_if_deprecated()

@@ -209,6 +209,14 @@ def test_a_name_like_no_other_gets_no_suggestion():
     assert str(caught.value) == "'zzzzqqq' is not a valid attribute of this config."
 
 
+def test_a_path_is_no_name():
+    """Python's setattr takes a name; what it would set could not be read."""
+    with pytest.raises(
+        ValueError, match=r"'walls\.paint\.layers' is not a valid attri"
+    ):
+        setattr(House(), "walls.paint.layers", 2)
+
+
 def test_hasattr_and_getattr_work_as_on_any_object():
     """An unknown name is an AttributeError too, so that hasattr is False."""
     house = House()
