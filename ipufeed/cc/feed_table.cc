@@ -86,6 +86,16 @@ struct Tables {
   }
 };
 
+// One that outlived its session, and that no program uses.
+bool replaceable(const Infeed& feed) { return feed.orphaned() && !feed.taken(); }
+
+absl::Status already_exists(const Infeed& feed) {
+  return absl::AlreadyExistsError(absl::StrCat(
+      "Infeed with id='", feed.name(),
+      "' already exists. Run the queue's `deleter` before its `initializer` runs "
+      "again."));
+}
+
 }  // namespace
 
 void set_infeed_name(std::int64_t number, std::string name) {
@@ -111,14 +121,17 @@ absl::Status find_infeed(std::int64_t number, std::shared_ptr<Infeed>* out) {
       infeed_name(number), "'?"));
 }
 
+absl::Status check_no_infeed(std::int64_t number) {
+  TF_RETURN_IF_ERROR(check_not_forked());
+  const auto there = Tables::get().infeeds.find(number);
+  if (there == nullptr || replaceable(*there)) return absl::OkStatus();
+  return already_exists(*there);
+}
+
 absl::Status add_infeed(std::shared_ptr<Infeed> feed) {
   TF_RETURN_IF_ERROR(check_not_forked());
-  const auto there = Tables::get().infeeds.add(
-      feed, [](const Infeed& old) { return old.orphaned() && !old.taken(); });
-  if (there == feed) return absl::OkStatus();
-  return absl::AlreadyExistsError(absl::StrCat(
-      "Infeed with id='", feed->name(),
-      "' already exists. Run the queue's `deleter` before its `initializer` runs again."));
+  const auto there = Tables::get().infeeds.add(feed, replaceable);
+  return there == feed ? absl::OkStatus() : already_exists(*feed);
 }
 
 absl::Status remove_infeed(std::int64_t number, std::shared_ptr<Infeed>* removed) {

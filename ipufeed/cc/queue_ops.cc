@@ -180,10 +180,8 @@ class InfeedCreateOp : public AsyncOpKernel {
     tensorflow::data::DatasetBase* dataset = nullptr;
     TF_RETURN_IF_ERROR(
         tensorflow::data::GetDatasetFromVariantTensor(ctx->input(0), &dataset));
-    std::shared_ptr<Infeed> there;
-    if (find_infeed(number_, &there).ok() && !there->orphaned()) {
-      return add_infeed(there);  // says that it is there, before a feeder starts
-    }
+    // Before a feeder starts, though another thread may still be the first to add.
+    TF_RETURN_IF_ERROR(check_no_infeed(number_));
     std::shared_ptr<Feeder> feeder;
     if (!null_data_) TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, options_, &feeder));
     auto infeed = std::make_shared<Infeed>(number_, name_, signature_, feeder);
