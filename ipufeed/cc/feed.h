@@ -98,7 +98,7 @@ class Feed {
     }
     // Hysteresis: a parked writer sleeps on until the ring is half empty, so that it is
     // woken for many elements and not for each. The reader's own wait never waits so.
-    if (ring_.filled_at_least() <= ring_.capacity() / 2) writer_.notify();
+    if (ring_.half_empty()) writer_.notify();
     return FeedOutcome::kDone;
   }
 
@@ -121,6 +121,9 @@ class Feed {
   // Relaxed: the state alone carries no data. Who parks sees it through the exchanges
   // of wait.h; what goes with ended and failed is read behind drained().
   FeedState state() const noexcept { return state_.load(std::memory_order_relaxed); }
+
+  // Elements that fit at the moment: see SpscRing::set_limit.
+  std::size_t limit() const noexcept { return ring_.limit(); }
 
   // Elements inside: after kCancelled those that nobody gets, once both sides are
   // quiet.
