@@ -8,6 +8,7 @@ the GIL, since pytest-timeout's thread could then say nothing.
 
 import faulthandler
 import os
+import signal
 
 import pytest
 
@@ -19,6 +20,8 @@ _stderr = pytest.StashKey[int]()
 
 
 def pytest_configure(config):
+    # A shell ignores Ctrl-C for what it starts in the background, and children inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[_stderr] = os.dup(2)  # the true one: pytest captures later
 
 

@@ -55,7 +55,7 @@ absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
 
   IteratorContext::Params params(ctx);
   params.collective_executor = nullptr;  // belongs to the step, which ends before we do
-  params.cancellation_manager = &self->cancellation_;
+  params.cancellation_manager = self->cancellation_.get();
   params.flr = own_runtime;
   params.function_handle_cache = self->handles_.get();
   params.resource_mgr = &self->resources_;
@@ -83,7 +83,17 @@ absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
   return absl::OkStatus();
 }
 
-DatasetIterator::~DatasetIterator() { cancel(); }
+DatasetIterator::DatasetIterator()
+    : cancellation_(std::make_shared<tensorflow::CancellationManager>()),
+      cancelled_(cancellation_->get_cancellation_token()) {
+  cancellation_->RegisterCallback(cancelled_, [] {});
+}
+
+DatasetIterator::~DatasetIterator() {
+  cancel();
+  // Waits for the callbacks, if another thread is cancelling: they are the iterators'.
+  cancellation_->DeregisterCallback(cancelled_);
+}
 
 absl::Status DatasetIterator::get_next(std::vector<tensorflow::Tensor>* components,
                                        bool* end_of_dataset) {

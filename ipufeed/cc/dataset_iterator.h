@@ -46,17 +46,24 @@ class DatasetIterator {
 
   // Makes a get_next that waits inside the dataset return with Cancelled, as far as the
   // dataset's functions can be interrupted: Python code runs to the end of the element.
-  void cancel() { cancellation_.StartCancel(); }
+  void cancel() { cancellation_->StartCancel(); }
+
+  // What cancel() uses, for who may want to cancel when the iterator has gone: that
+  // then does nothing.
+  std::shared_ptr<tensorflow::CancellationManager> cancellation() const {
+    return cancellation_;
+  }
 
   // To the op's device. Any thread.
   const HostLink& link() const { return link_; }
 
  private:
-  DatasetIterator() = default;
+  DatasetIterator();
 
   // Destroyed from the last to the first: an iterator before what its functions run on.
   HostLink link_;
-  tensorflow::CancellationManager cancellation_;
+  const std::shared_ptr<tensorflow::CancellationManager> cancellation_;
+  const tensorflow::CancellationToken cancelled_;
   tensorflow::ResourceMgr resources_;
   std::unique_ptr<tensorflow::DeviceMgr> devices_;
   std::unique_ptr<tensorflow::FunctionLibraryDefinition> functions_;

@@ -170,6 +170,9 @@ class Feed {
   // of wait.h; what goes with ended and failed is read behind drained().
   FeedState state() const noexcept { return state_.load(std::memory_order_relaxed); }
 
+  // Elements that fit at the moment: see SpscRing::set_limit.
+  std::size_t limit() const noexcept { return ring_.limit(); }
+
   // Elements inside: after kCancelled those that nobody gets, once both sides are
   // quiet.
   std::size_t undelivered() const noexcept { return ring_.size(); }
@@ -193,7 +196,7 @@ class Feed {
   // Hysteresis: a parked writer sleeps on until the ring is half empty, so that it is
   // woken for many elements and not for each. The reader's own wait never waits so.
   void made_room() noexcept {
-    if (ring_.filled_at_least() <= ring_.capacity() / 2) writer_.notify();
+    if (ring_.half_empty()) writer_.notify();
   }
 
   FeedOutcome outcome() const noexcept { return static_cast<FeedOutcome>(state()); }

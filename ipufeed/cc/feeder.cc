@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "payload.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 
 namespace ipufeed {
@@ -100,9 +101,18 @@ std::int64_t thread_cpu_ns() {
   return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-std::int64_t component_bytes(const Element& element) {
+// What an element holds in memory. A variant's own size says nothing of the tensors in
+// it; one that nobody can look into may be of any size, and is not small.
+std::int64_t held_bytes(const Element& element) {
   std::int64_t bytes = 0;
-  for (const auto& component : element.components) bytes += component.TotalBytes();
+  for (const auto& component : element.components) {
+    bytes += static_cast<std::int64_t>(component.TotalBytes());
+    if (tensorflow::DataTypeCanUseMemcpy(component.dtype())) continue;
+    if (component.dtype() == tensorflow::DT_STRING) continue;
+    Payload payload;
+    add_payload(component, &payload);
+    bytes += payload.bytes + payload.opaque * (kSmallBytes + 1);
+  }
   return bytes;
 }
 
@@ -141,9 +151,10 @@ absl::Status Feeder::start(tensorflow::OpKernelContext* ctx,
 
 Feeder::Feeder(std::unique_ptr<DatasetIterator> iterator, const FeederOptions& options)
     : options_(options),
-      feed_(options.capacity),
+      feed_(std::max(options.capacity, options.small_capacity)),
       link_(iterator->link()),
-      iterator_(std::move(iterator)) {}
+      iterator_(std::move(iterator)),
+      cancellation_(iterator_->cancellation()) {}
 
 Feeder::~Feeder() {
   stop();
@@ -152,8 +163,7 @@ Feeder::~Feeder() {
 
 void Feeder::stop() {
   feed_.cancel();
-  std::lock_guard<std::mutex> lock(iterator_mutex_);
-  if (iterator_ != nullptr) iterator_->cancel();
+  cancellation_->StartCancel();
 }
 
 bool Feeder::finish(tensorflow::OpKernelContext* ctx, std::int64_t timeout_ns) {
@@ -183,11 +193,6 @@ bool Feeder::wait_finished(std::int64_t timeout_ns) {
 void Feeder::run() {
   pthread_setname_np(pthread_self(), "ipufeed_feeder");
   absl::Status status = feed_all();
-  std::unique_ptr<DatasetIterator> iterator;
-  {
-    std::lock_guard<std::mutex> lock(iterator_mutex_);
-    iterator = std::move(iterator_);
-  }
   // The reader learns of the end first: taking a dataset down takes time that is not
   // the pipeline's.
   cpu_ns_.store(thread_cpu_ns(), std::memory_order_relaxed);
@@ -196,7 +201,7 @@ void Feeder::run() {
   } else {
     feed_.fail(std::move(status));
   }
-  iterator.reset();
+  iterator_.reset();
   // Under the lock to the end: a waiter may destroy this object once it has the lock.
   std::lock_guard<std::mutex> lock(finish_mutex_);
   finished_ = true;
@@ -204,7 +209,6 @@ void Feeder::run() {
 }
 
 absl::Status Feeder::feed_all() {
-  std::int64_t largest = 0;
   Element element;
   for (std::int64_t pass = 0; pass < options_.passes;) {
     bool end_of_dataset = false;
@@ -215,15 +219,21 @@ absl::Status Feeder::feed_all() {
     }
     element.pass = pass;
     element.ready_ns = now_ns();
-    // Few elements that are huge must not fill the memory: the bound is in bytes, too.
-    if (const auto bytes = component_bytes(element); bytes > largest) {
-      largest = bytes;
-      const auto fitting = static_cast<std::size_t>(options_.bytes / largest);
-      feed_.set_limit(std::max<std::size_t>(1, fitting));
-    }
+    bound_feed(element);
     if (feed_.push(std::move(element)) != FeedOutcome::kDone) break;
   }
   return absl::OkStatus();
+}
+
+// Few elements that are huge must not fill the memory: the bound is in bytes, too.
+void Feeder::bound_feed(const Element& element) {
+  const std::int64_t bytes = held_bytes(element);
+  if (bytes <= largest_bytes_) return;
+  largest_bytes_ = bytes;
+  const std::size_t most = bytes <= kSmallBytes ? feed_.capacity() : options_.capacity;
+  const auto fitting =
+      static_cast<std::size_t>(options_.bytes / std::max<std::int64_t>(1, bytes));
+  feed_.set_limit(std::min(most, std::max<std::size_t>(1, fitting)));
 }
 
 int live_feeders() { return static_cast<int>(Registry::get().running().size()); }

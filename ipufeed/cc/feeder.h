@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,16 +18,36 @@ namespace ipufeed {
 
 // One element of the dataset: all its components, by reference, so that they cannot
 // drift apart on the way.
+//
+// A move swaps the components, so that what the reader leaves in its element comes back
+// to the writer with the slot: the vector's memory is used again, and tensors that the
+// reader has not dropped are freed by the thread that allocates the next ones.
 struct Element {
+  Element() = default;
+  Element(Element&& other) noexcept { *this = std::move(other); }
+  Element& operator=(Element&& other) noexcept {
+    components.swap(other.components);
+    pass = other.pass;
+    ready_ns = other.ready_ns;
+    return *this;
+  }
+
   std::vector<tensorflow::Tensor> components;
   std::int64_t pass = 0;      // how often the dataset has been started again before it
   std::int64_t ready_ns = 0;  // when the dataset delivered it, on the monotonic clock
 };
 
+// Elements of at most so many bytes are small: handing them over takes longer than what
+// it moves. They get a longer feed, and the reader need not drop them itself.
+inline constexpr std::int64_t kSmallBytes = 1024;
+
 using ElementFeed = Feed<Element, absl::Status>;
 
 struct FeederOptions {
-  std::size_t capacity = 32;       // elements in the feed, as in the original system
+  std::size_t capacity = 32;  // elements in the feed, as in the original system
+  // The same while all elements are small: what the dataset delivers while the reader
+  // naps. 0 for `capacity`.
+  std::size_t small_capacity = 1024;
   std::int64_t bytes = 256 << 20;  // and no more bytes than this, but for one element
   std::int64_t passes = 1;         // how often to go through the dataset
   bool finalize = true;            // see DatasetIterator
@@ -71,12 +92,16 @@ class Feeder {
   Feeder(std::unique_ptr<DatasetIterator> iterator, const FeederOptions& options);
   void run();
   absl::Status feed_all();
+  void bound_feed(const Element& element);
 
   const FeederOptions options_;
   ElementFeed feed_;
   const HostLink link_;
-  std::unique_ptr<DatasetIterator> iterator_;  // the thread's, but for cancel()
-  std::mutex iterator_mutex_;                  // guards iterator_ against stop()
+  // The thread's. stop() has the means to cancel it, and needs no lock for that: what
+  // it interrupts may call back.
+  std::unique_ptr<DatasetIterator> iterator_;
+  const std::shared_ptr<tensorflow::CancellationManager> cancellation_;
+  std::int64_t largest_bytes_ = -1;  // the thread's: of an element so far
   std::atomic<std::int64_t> cpu_ns_{0};
   // Guards finished_ and thread_. Any number of threads may wait for the end, and it is
   // rare: not a case for WaitPoint.

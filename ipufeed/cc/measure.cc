@@ -18,8 +18,7 @@ using tensorflow::Tensor;
 // stamps do not depend on it. Only for elements that are small: what piles up during a
 // nap is memory that the dataset would otherwise have had back while it was still in a
 // cache.
-constexpr std::int64_t kConsumerNapNs = 100'000;
-constexpr std::int64_t kLargestNapBytes = 1024;
+constexpr std::int64_t kConsumerNapNs = 200'000;
 
 // How long the op waits for its feeder before it leaves it to the device's keeper.
 // Enough for a dataset to come down; less than a person who pressed Ctrl-C would
@@ -58,20 +57,18 @@ class CancellationGuard {
 
 // The consuming half: counts, copies and stamps what comes out of the feed.
 //
-// The stamp of an element is when a consumer that never sleeps would have had it:
+// The stamp of an element is when a consumer that does nothing but copy would have it:
 //   stamp(n) = max(ready(n), stamp(n - 1)) + time of its copy
 // (Lindley's recursion for a queue with one server). ready(n) is taken by the feeder as
-// the dataset delivers, so that how our own threads wake each other up is in no figure;
-// a consumer that is slower than the dataset shows all the same, since a full feed
-// holds the feeder back.
+// the dataset delivers. How late our own threads wake up, and what the counting takes,
+// is therefore in no stamp as long as the feed is not full; a full feed holds the
+// feeder back, and with it ready(n): blocked_ns says for how long.
 class Consumer {
  public:
   Consumer(const MeasurementOptions& options, MeasurementRun* run,
            const OnEpoch& on_epoch, Measurement* out)
       : options_(options), run_(run), on_epoch_(on_epoch), out_(out) {
-    // Address space now, pages as they are written.
-    out_->stamps.reserve(
-        static_cast<std::size_t>(std::min(options.most_stamps, std::int64_t{1} << 21)));
+    out_->stamps.reserve(static_cast<std::size_t>(expected_stamps(options)));
     epoch_.start_ns = out->requested_ns;
   }
 
@@ -86,7 +83,7 @@ class Consumer {
         pass_ = element.pass;
         TF_RETURN_IF_ERROR(take(&element));
         if (out_->elements == 1) start_steady(*feed, &deadline);
-        if (largest_bytes_ > kLargestNapBytes) feed->set_reader_nap(0);
+        if (large_) feed->set_reader_nap(0);
         if (epoch_is_over()) end_epoch();
         if (options_.epochs > 0 && epochs() == options_.epochs) break;
         if (out_->last_ns >= deadline) break;
@@ -106,27 +103,43 @@ class Consumer {
  private:
   std::int64_t epochs() const { return static_cast<std::int64_t>(out_->epochs.size()); }
 
+  // Address space for all stamps that may come; pages as they are written. A vector
+  // that grows would copy them meanwhile, and fill the feed.
+  static std::int64_t expected_stamps(const MeasurementOptions& options) {
+    if (options.epochs == 0 || options.elements_per_epoch == 0) {
+      return options.most_stamps;
+    }
+    if (options.epochs > options.most_stamps / options.elements_per_epoch) {
+      return options.most_stamps;
+    }
+    return options.epochs * options.elements_per_epoch;
+  }
+
   absl::Status take(Element* element) {
-    const std::int64_t popped_ns = options_.copy ? now_ns() : 0;
     Payload payload;
     for (const Tensor& component : element->components) {
       if (options_.refuse_empty && component.NumElements() == 0) {
         return absl::InvalidArgumentError(
             "Detected a tensor in the dataset with a dimension of size 0. Please "
-            "remove "
-            "it from the inputs.");
+            "remove it from the inputs.");
       }
+      const std::int64_t before = payload.bytes;
       add_payload(component, &payload);
-      if (options_.copy) buffer_.copy(component);
+      if (options_.copy) {
+        buffer_.reserve(static_cast<std::size_t>(payload.bytes - before));
+      }
     }
     const std::int64_t samples = leading_dimension(*element);
-    const std::int64_t copy_ns = options_.copy ? now_ns() - popped_ns : 0;
+    const std::int64_t copy_ns = options_.copy ? copy(*element) : 0;
     const std::int64_t stamp = std::max(element->ready_ns, out_->last_ns) + copy_ns;
-    element->components.clear();
+    large_ = large_ || payload.bytes > kSmallBytes || payload.opaque > 0;
+    // What is small goes back to the feeder: see Element. All else is freed here, since
+    // the feed would keep it until its slot is used again.
+    if (large_) element->components.clear();
     out_->copy_ns += copy_ns;
     out_->elements += 1;
+    if (out_->elements == 1) out_->first_copy_ns = copy_ns;
     out_->bytes += payload.bytes;
-    largest_bytes_ = std::max(largest_bytes_, payload.bytes);
     out_->opaque += payload.opaque;
     out_->last_ns = stamp;
     epoch_.elements += 1;
@@ -138,6 +151,13 @@ class Consumer {
     run_->elements.store(out_->elements, std::memory_order_relaxed);
     run_->bytes.store(out_->bytes, std::memory_order_relaxed);
     return absl::OkStatus();
+  }
+
+  // Nanoseconds.
+  std::int64_t copy(const Element& element) {
+    const std::int64_t start_ns = now_ns();
+    for (const Tensor& component : element.components) buffer_.copy(component);
+    return now_ns() - start_ns;
   }
 
   // 0 where the components do not agree on one, and then out_ says so.
@@ -160,6 +180,7 @@ class Consumer {
     if (options_.seconds_ns > 0) *deadline = out_->first_ns + options_.seconds_ns;
     next_epoch_ns_ = out_->first_ns + options_.epoch_ns;
     process_cpu_ns_ = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+    process_cpu_from_ns_ = now_ns();
     starved_before_ns_ = feed.reader_stats().waited_ns;
     blocked_before_ns_ = feed.writer_stats().waited_ns;
   }
@@ -184,6 +205,7 @@ class Consumer {
 
   void finish(const ElementFeed& feed) {
     out_->finished_ns = now_ns();
+    out_->capacity = static_cast<std::int64_t>(feed.limit());
     const WaitStats reader = feed.reader_stats();
     const WaitStats writer = feed.writer_stats();
     out_->consumer_parks = static_cast<std::int64_t>(reader.parks);
@@ -193,6 +215,7 @@ class Consumer {
     out_->starved_ns = reader.waited_ns - starved_before_ns_;
     out_->blocked_ns = writer.waited_ns - blocked_before_ns_;
     out_->cpu_ns = cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - process_cpu_ns_;
+    out_->cpu_wall_ns = out_->finished_ns - process_cpu_from_ns_;
   }
 
   const MeasurementOptions& options_;
@@ -202,9 +225,10 @@ class Consumer {
   TransferBuffer buffer_;
   Epoch epoch_;
   std::int64_t pass_ = 0;
-  std::int64_t largest_bytes_ = 0;
+  bool large_ = false;  // an element was not small
   std::int64_t next_epoch_ns_ = kNoDeadline;
   std::int64_t process_cpu_ns_ = 0;
+  std::int64_t process_cpu_from_ns_ = 0;
   std::int64_t starved_before_ns_ = 0;
   std::int64_t blocked_before_ns_ = 0;
   const std::int64_t consumer_cpu_before_ns_ = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -221,7 +245,6 @@ absl::Status measure(OpKernelContext* ctx, tensorflow::data::DatasetBase* datase
   std::shared_ptr<Feeder> feeder;
   TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, feeder_options, &feeder));
   out->created_ns = now_ns();
-  out->capacity = static_cast<std::int64_t>(feeder->feed().capacity());
   absl::Status status;
   // Not the manager's own flag, which it raises only after all callbacks are through.
   std::atomic<bool> cancelled{false};

@@ -8,15 +8,23 @@
 namespace ipufeed {
 
 void MeasurementRun::stop() {
-  stopped_.store(true, std::memory_order_relaxed);
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (on_stop_) on_stop_();
+  std::function<void()> on_stop;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopped_.store(true, std::memory_order_relaxed);
+    on_stop = on_stop_;
+  }
+  if (on_stop) on_stop();
 }
 
 void MeasurementRun::set_on_stop(std::function<void()> on_stop) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  on_stop_ = std::move(on_stop);
-  if (on_stop_ && stopped()) on_stop_();
+  bool call = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    on_stop_ = on_stop;
+    call = stopped();
+  }
+  if (call && on_stop) on_stop();
 }
 
 std::string to_json(const std::vector<Epoch>& epochs) {

@@ -48,14 +48,16 @@ struct Measurement {
   std::int64_t bytes = 0;
   std::int64_t opaque = 0;  // see Payload
   std::int64_t copy_ns = 0;
-  std::int64_t starved_ns = 0;  // the consumer waited, from the first element on
-  std::int64_t blocked_ns = 0;  // the feeder waited, likewise
+  std::int64_t first_copy_ns = 0;  // the part of it before first_ns
+  std::int64_t starved_ns = 0;     // the consumer waited, from the first element on
+  std::int64_t blocked_ns = 0;     // the feeder waited, likewise
   std::int64_t consumer_parks = 0;
   std::int64_t feeder_parks = 0;
-  std::int64_t cpu_ns = 0;  // of the process, from the first element to the last
+  std::int64_t cpu_ns = 0;       // of the process, from the first element to the last
+  std::int64_t cpu_wall_ns = 0;  // what the clock on the wall made meanwhile
   std::int64_t consumer_cpu_ns = 0;    // of that thread, in all
   std::int64_t feeder_cpu_ns = 0;      // likewise; 0 while it still runs
-  std::int64_t capacity = 0;           // of the feed
+  std::int64_t capacity = 0;           // elements that fitted into the feed, at the end
   bool ended = false;                  // the dataset came to its end
   bool stopped = false;                // somebody called MeasurementRun::stop
   bool same_leading_dimension = true;  // of all components of each element
@@ -78,12 +80,14 @@ class MeasurementRun {
 
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
-  // Runs `on_stop` when stop() comes, or now if it has come.
+  // Runs `on_stop` when stop() comes, or now if it has come. No lock is held meanwhile,
+  // so it may still run when set_on_stop(nullptr) has returned: it must own what it
+  // uses.
   void set_on_stop(std::function<void()> on_stop);
 
  private:
   std::atomic<bool> stopped_{false};
-  std::mutex mutex_;  // guards on_stop_
+  std::mutex mutex_;  // guards on_stop_, and that stop() misses none
   std::function<void()> on_stop_;
 };
 

@@ -54,9 +54,7 @@ void add_payload(const Tensor& tensor, Payload* payload) {
 }
 
 void TransferBuffer::copy(const Tensor& tensor) {
-  Payload payload;
-  add_payload(tensor, &payload);
-  char* to = reserve(static_cast<std::size_t>(payload.bytes));
+  char* to = memory_.get();
   visit(
       tensor,
       [&to](const char* from, std::size_t size) {
@@ -67,13 +65,16 @@ void TransferBuffer::copy(const Tensor& tensor) {
       [] {});
 }
 
-char* TransferBuffer::reserve(std::size_t bytes) {
-  if (bytes > size_) {
-    memory_.reset();  // first, so that the two never stand side by side
-    memory_.reset(static_cast<char*>(::operator new(bytes, kPage)));
-    size_ = bytes;
-  }
-  return memory_.get();
+void TransferBuffer::reserve(std::size_t bytes) {
+  if (bytes <= size_) return;
+  // An eighth more at each growth, so that sizes which creep up do not grow it each
+  // time.
+  const std::size_t grown = size_ == 0 ? bytes : bytes + bytes / 8;
+  memory_.reset();  // first, so that the two never stand side by side
+  size_ = 0;
+  memory_.reset(static_cast<char*>(::operator new(grown, kPage)));
+  size_ = grown;
+  for (std::size_t i = 0; i < grown; i += kPageBytes) memory_.get()[i] = 0;
 }
 
 }  // namespace ipufeed

@@ -22,16 +22,19 @@ void add_payload(const tensorflow::Tensor& tensor, Payload* payload);
 // The place that a transfer to a device would read from: page-aligned, grown as needed.
 class TransferBuffer {
  public:
-  // Copies all that add_payload() counts.
+  // Makes room for `bytes` and touches it, so that no copy pays for memory that the
+  // kernel still has to find.
+  void reserve(std::size_t bytes);
+
+  // Copies all that add_payload() counts, for which there must be room.
   void copy(const tensorflow::Tensor& tensor);
 
  private:
-  char* reserve(std::size_t bytes);
-
   struct Free {
     void operator()(char* memory) const { ::operator delete(memory, kPage); }
   };
-  static constexpr std::align_val_t kPage{4096};
+  static constexpr std::size_t kPageBytes = 4096;
+  static constexpr std::align_val_t kPage{kPageBytes};
   std::unique_ptr<char, Free> memory_;
   std::size_t size_ = 0;
 };

@@ -132,6 +132,7 @@ class InfeedCreateOp : public AsyncOpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("threads", &threads));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("null_data", &null_data_));
     options_.capacity = static_cast<std::size_t>(capacity);
+    options_.small_capacity = 0;  // the depth is a promise
     options_.threads = static_cast<int>(threads);
     for (const auto& partial : shapes) {
       TensorShape shape;

@@ -60,10 +60,10 @@ class SpscRing {
         mask_(slots_for(capacity) - 1),
         slots_(std::make_unique<T[]>(mask_ + 1)),
         committed_(start),
-        limit_(capacity),
         released_seen_(start),
         released_(start),
-        committed_seen_(start) {}
+        committed_seen_(start),
+        limit_(capacity) {}
   SpscRing(const SpscRing&) = delete;
   SpscRing& operator=(const SpscRing&) = delete;
 
@@ -75,12 +75,13 @@ class SpscRing {
   // claimed(0), claimed(1), ..., then commit().
   std::size_t try_claim(std::size_t most) noexcept {
     const auto committed = committed_.load(std::memory_order_relaxed);
-    // most > limit_ first: with a huge `most` the sum wraps around.
-    if (most > limit_ || committed - released_seen_ + most > limit_) {
+    const std::size_t bound = limit();
+    // most > bound first: with a huge `most` the sum wraps around.
+    if (most > bound || committed - released_seen_ + most > bound) {
       IPUFEED_YIELD_POINT();
       released_seen_ = released_.load(IPUFEED_ORDER(4, std::memory_order_acquire));
       const auto filled = committed - released_seen_;
-      const std::size_t free = filled < limit_ ? limit_ - filled : 0;
+      const std::size_t free = filled < bound ? bound - filled : 0;
       return most < free ? most : free;
     }
     return most;
@@ -109,13 +110,16 @@ class SpscRing {
   // Uses only `limit` slots from now on, in [1, capacity]. For large elements, whose
   // bytes are the bound and not their count. Elements already inside stay.
   void set_limit(std::size_t limit) noexcept {
-    limit_ = limit < 1 ? 1 : limit > capacity_ ? capacity_ : limit;
+    limit_.store(limit < 1           ? 1
+                 : limit > capacity_ ? capacity_
+                                     : limit,
+                 std::memory_order_relaxed);
   }
 
   // True when at least half of the slots in use are filled. Reads the reader's line.
   bool half_full() noexcept {
     released_seen_ = released_.load(IPUFEED_ORDER(4, std::memory_order_acquire));
-    return 2 * (committed_.load(std::memory_order_relaxed) - released_seen_) >= limit_;
+    return 2 * (committed_.load(std::memory_order_relaxed) - released_seen_) >= limit();
   }
 
   // Says that no commit() follows. Idempotent.
@@ -178,7 +182,14 @@ class SpscRing {
 #endif
   }
 
+  // True when at most half of the slots in use are filled, as far as the reader knows:
+  // never false once the ring is empty.
+  bool half_empty() const noexcept { return 2 * filled_at_least() <= limit(); }
+
   // ---- Any thread ----
+
+  // Slots in use, as the writer last set them. Relaxed: it orders nothing.
+  std::size_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
 
   bool closed() const noexcept { return closed_.load(std::memory_order_relaxed); }
 
@@ -209,11 +220,12 @@ class SpscRing {
   // copies have lines of their own, too; beside the counters they cost three times as
   // much.
   alignas(kCacheLine) std::atomic<std::uint64_t> committed_;
-  alignas(kCacheLine) std::size_t limit_;  // writer's
-  std::uint64_t released_seen_;            // writer's copy of released_
+  alignas(kCacheLine) std::uint64_t released_seen_;  // writer's copy of released_
   alignas(kCacheLine) std::atomic<std::uint64_t> released_;
   alignas(kCacheLine) std::uint64_t committed_seen_;  // reader's copy of committed_
+  // Both sides read these; they are hardly ever written.
   alignas(kCacheLine) std::atomic<bool> closed_{false};
+  std::atomic<std::size_t> limit_;  // stored by the writer only
 };
 
 }  // namespace ipufeed

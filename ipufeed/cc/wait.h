@@ -81,18 +81,19 @@ class WaitPoint {
   bool wait(Ready&& ready, std::int64_t deadline_ns) {
     if (ready()) return true;
     const std::int64_t start = now_ns();
-    const bool held = (may_nap_ && nap(ready, start, deadline_ns)) ||
-                      (!may_nap_ && spin(ready, start, deadline_ns)) ||
+    const bool napped = may_nap_ && nap(ready, start, deadline_ns);
+    const bool held = napped || (!may_nap_ && spin(ready, start, deadline_ns)) ||
                       sleep(ready, kParked, deadline_ns);
     const std::int64_t waited_ns = now_ns() - start;
-    may_nap_ = waited_ns < nap_ns_;
+    // Not by its length alone: the kernel ends a nap some 50 us late.
+    may_nap_ = nap_ns_ > 0 && (napped || waited_ns < nap_ns_);
     add(&waits_, std::uint64_t{1});
     add(&waited_ns_, waited_ns);
     return held;
   }
 
-  // Waiter's thread only. Lets wait() nap for up to nap_ns before it parks, while waits
-  // are shorter than that. 0, the default, for never.
+  // Waiter's thread only. Lets wait() nap for up to nap_ns before it parks, while what
+  // it waits for comes within that time. 0, the default, for never.
   void set_nap(std::int64_t nap_ns) noexcept { nap_ns_ = nap_ns; }
 
   // Any thread, after it has published what the waiter waits for.
