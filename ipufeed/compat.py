@@ -13,11 +13,46 @@ import sys
 import types
 from typing import Any
 
-_CONFIG = dict.fromkeys(("DeviceConnectionType", "ExecutionProfileType", "MergeRemoteBuffersBehaviour", "SchedulingAlgorithm", "SelectionOrder", "StochasticRoundingBehaviour"), "ipufeed.device.config_enums") | dict.fromkeys(("IPUConfig", "configure_ipu_system", "get_ipu_config", "reset_ipu_configuration"), "ipufeed.device.config")
+_CONFIG = dict.fromkeys(
+    (
+        "DeviceConnectionType",
+        "ExecutionProfileType",
+        "MergeRemoteBuffersBehaviour",
+        "SchedulingAlgorithm",
+        "SelectionOrder",
+        "StochasticRoundingBehaviour",
+    ),
+    "ipufeed.device.config_enums",
+) | dict.fromkeys(
+    ("IPUConfig", "configure_ipu_system", "get_ipu_config", "reset_ipu_configuration"),
+    "ipufeed.device.config",
+)
 
 _UTILS = (
     _CONFIG
-    | dict.fromkeys(("auto_select_ipus", "select_ipus", "set_compilation_options", "set_convolution_options", "set_experimental_multi_replica_distribution_options", "set_floating_point_behaviour_options", "set_gcl_options", "set_io_tile_options", "set_ipu_connection_type", "set_ipu_model_options", "set_matmul_options", "set_norm_options", "set_optimization_options", "set_pooling_options", "set_recomputation_options", "set_report_options", "set_serialization_options", "set_transfer_options"), "ipufeed.device.options")
+    | dict.fromkeys(
+        (
+            "auto_select_ipus",
+            "select_ipus",
+            "set_compilation_options",
+            "set_convolution_options",
+            "set_experimental_multi_replica_distribution_options",
+            "set_floating_point_behaviour_options",
+            "set_gcl_options",
+            "set_io_tile_options",
+            "set_ipu_connection_type",
+            "set_ipu_model_options",
+            "set_matmul_options",
+            "set_norm_options",
+            "set_optimization_options",
+            "set_pooling_options",
+            "set_recomputation_options",
+            "set_report_options",
+            "set_serialization_options",
+            "set_transfer_options",
+        ),
+        "ipufeed.device.options",
+    )
     | {
         "create_ipu_config": "ipufeed.device.options_create",
         "get_num_of_ipus_in_device": "ipufeed.device.system",
@@ -32,17 +67,40 @@ _UTILS = (
 # Graphcore's module below tensorflow.python.ipu -> its names -> where they are.
 MODULES: dict[str, dict[str, str]] = {
     "config": _CONFIG,
-    "dataset_benchmark": dict.fromkeys(("dataset_benchmark", "infeed_benchmark", "partial_epochs"), "ipufeed.benchmark.dataset_benchmark"),
+    "dataset_benchmark": dict.fromkeys(
+        ("dataset_benchmark", "infeed_benchmark", "partial_epochs"),
+        "ipufeed.benchmark.dataset_benchmark",
+    ),
     "ipu_compiler": {"compile": "ipufeed.device.compiler"},
     "ipu_infeed_queue": {
         "IPUInfeedQueue": "ipufeed.queues.infeed",
         "IPUIterator": "ipufeed.queues.iterators",
         "IPUOwnedIterator": "ipufeed.queues.iterators",
     },
-    "ipu_outfeed_queue": dict.fromkeys(("IPUOutfeedMode", "IPUOutfeedQueue", "IPUOutfeedQueueIterator", "ScopedIPUOutfeedQueue"), "ipufeed.queues.outfeed"),
-    "ipu_strategy": dict.fromkeys(("IPUStrategy", "IPUStrategyV1"), "ipufeed.device.strategy"),
+    "ipu_outfeed_queue": dict.fromkeys(
+        (
+            "IPUOutfeedMode",
+            "IPUOutfeedQueue",
+            "IPUOutfeedQueueIterator",
+            "ScopedIPUOutfeedQueue",
+        ),
+        "ipufeed.queues.outfeed",
+    ),
+    "ipu_strategy": dict.fromkeys(
+        ("IPUStrategy", "IPUStrategyV1"), "ipufeed.device.strategy"
+    ),
     "loops": dict.fromkeys(("repeat", "while_loop"), "ipufeed.device.loops"),
-    "scopes": dict.fromkeys(("frontend_attribute", "ipu_jit_scope", "ipu_scope", "ipu_shard", "partials_type", "stochastic_rounding"), "ipufeed.device.scopes"),
+    "scopes": dict.fromkeys(
+        (
+            "frontend_attribute",
+            "ipu_jit_scope",
+            "ipu_scope",
+            "ipu_shard",
+            "partials_type",
+            "stochastic_rounding",
+        ),
+        "ipufeed.device.scopes",
+    ),
     "utils": _UTILS,
 }
 

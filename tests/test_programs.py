@@ -2,11 +2,12 @@
 
 examples/ipu/*.py --python -m ipufeed.run--> stdout: numbers, orders, counts
 
-They are written as users of the original system write them, and know nothing of ipufeed. All
-of them run before the first test, two at a time, since each starts TensorFlow.
+They are written as users of the original system write them, and know nothing of ipufeed.
+All of them run before the first test, two at a time, since each starts TensorFlow.
 """
 
 import concurrent.futures
+import itertools
 import os
 import pathlib
 import re
@@ -52,9 +53,7 @@ def lines(runs):
 
 
 def falls(losses):
-    return all(
-        later < earlier for earlier, later in zip(losses, losses[1:], strict=False)
-    )
+    return all(later < earlier for earlier, later in itertools.pairwise(losses))
 
 
 @pytest.mark.parametrize("name", NAMES)

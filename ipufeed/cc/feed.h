@@ -2,8 +2,9 @@
 //
 //   writer --push()--> [ ring ] --pop()--> reader        anyone: cancel()
 //
-// A caller may also have a reason of its own to stop waiting, `stopped()`, which ends that
-// one wait and nothing else: who sets it wakes the side (wake_reader, wake_writer).
+// A caller may also have a reason of its own to stop waiting, `stopped()`, which ends
+// that one wait and nothing else: who sets it wakes the side (wake_reader,
+// wake_writer).
 //
 // One terminal state, set once: open -> ended | failed | cancelled. Elements inside are
 // still delivered after ended and failed; after cancelled they are not, and

@@ -21,7 +21,8 @@ std::atomic<bool> forked{false};
 absl::Status check_not_forked() {
   if (!forked.load(std::memory_order_relaxed)) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "This process was forked from one that uses ipufeed's queues, and has none of their "
+      "This process was forked from one that uses ipufeed's queues, and has none of "
+      "their "
       "threads. Start processes with the `spawn` method and make the queues there.");
 }
 
@@ -145,8 +146,8 @@ absl::Status remove_infeed(std::int64_t number, std::shared_ptr<Infeed>* removed
   }
   // Taken for good: no program gets hold of it any more.
   if (!feed->take().ok()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "Cannot delete infeed with id='", feed->name(), "' while in use."));
+    return absl::FailedPreconditionError(absl::StrCat("Cannot delete infeed with id='",
+                                                      feed->name(), "' while in use."));
   }
   Tables::get().infeeds.remove(feed);
   *removed = std::move(feed);
@@ -164,8 +165,8 @@ absl::Status find_outfeed(std::int64_t number, std::shared_ptr<Outfeed>* out) {
 absl::Status find_or_add_outfeed(std::shared_ptr<Outfeed> feed,
                                  std::shared_ptr<Outfeed>* out) {
   TF_RETURN_IF_ERROR(check_not_forked());
-  *out = Tables::get().outfeeds.add(std::move(feed),
-                                    [](const Outfeed&) { return false; });
+  *out =
+      Tables::get().outfeeds.add(std::move(feed), [](const Outfeed&) { return false; });
   return absl::OkStatus();
 }
 
@@ -180,8 +181,8 @@ absl::Status remove_outfeed(std::int64_t number) {
   auto feed = Tables::get().outfeeds.find(number);
   if (feed == nullptr) return absl::OkStatus();
   if (!feed->take().ok()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "Cannot delete outfeed with id='", feed->name(), "' while in use."));
+    return absl::FailedPreconditionError(absl::StrCat("Cannot delete outfeed with id='",
+                                                      feed->name(), "' while in use."));
   }
   Tables::get().outfeeds.remove(feed);
   feed->close();

@@ -14,8 +14,9 @@ class Outfeed;
 
 // All functions: any thread. Infeeds and outfeeds are numbered apart.
 //
-// The number is what programs carry, as a value and not as a part of their code, so that a
-// program that was compiled for one queue runs with another. The name is what users see.
+// The number is what programs carry, as a value and not as a part of their code, so
+// that a program that was compiled for one queue runs with another. The name is what
+// users see.
 
 void set_infeed_name(std::int64_t number, std::string name);
 void set_outfeed_name(std::int64_t number, std::string name);
@@ -42,7 +43,8 @@ absl::Status find_or_add_outfeed(std::shared_ptr<Outfeed> feed,
 // FailedPrecondition if a program uses it. Unknown ones are no error.
 absl::Status remove_outfeed(std::int64_t number);
 
-// Ends a run of each outfeed of the IPU `ordinal` that no program uses, see Outfeed::runs.
+// Ends a run of each outfeed of the IPU `ordinal` that no program uses, see
+// Outfeed::runs.
 void end_run_of_outfeeds(int ordinal);
 
 }  // namespace ipufeed

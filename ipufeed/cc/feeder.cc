@@ -56,7 +56,8 @@ class DeviceFeeders : public tensorflow::ResourceBase {
     for (auto& feeder : feeders_) feeder->stop();
     const std::int64_t deadline = now_ns() + kLastGraceNs;
     for (auto& feeder : feeders_) {
-      if (feeder->wait_finished(std::max<std::int64_t>(0, deadline - now_ns()))) continue;
+      if (feeder->wait_finished(std::max<std::int64_t>(0, deadline - now_ns())))
+        continue;
       feeder->detach();
       auto& registry = Registry::get();
       std::lock_guard<std::mutex> lock(registry.mutex);
@@ -122,8 +123,8 @@ absl::Status Feeder::start(tensorflow::OpKernelContext* ctx,
                            tensorflow::data::DatasetBase* dataset,
                            const FeederOptions& options, std::shared_ptr<Feeder>* out) {
   std::unique_ptr<DatasetIterator> iterator;
-  TF_RETURN_IF_ERROR(
-      DatasetIterator::create(ctx, dataset, options.finalize, &iterator, options.threads));
+  TF_RETURN_IF_ERROR(DatasetIterator::create(ctx, dataset, options.finalize, &iterator,
+                                             options.threads));
   std::shared_ptr<Feeder> feeder(new Feeder(std::move(iterator), options));
   DeviceFeeders* keeper = nullptr;
   TF_RETURN_IF_ERROR(find_keeper(ctx, &keeper));

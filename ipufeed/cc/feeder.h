@@ -56,10 +56,11 @@ struct FeederOptions {
 
 // Runs from start() until the dataset's end or failure, or until stop().
 //
-// The feeder may outlive the op that started it, and its device, when Python code inside
-// the dataset takes long to finish an element. A resource in the device's resource manager
-// holds every running feeder. When the device goes (Session.close destroys it) it stops
-// them, waits a moment, and detaches those that run on from the device: see HostDevice.
+// The feeder may outlive the op that started it, and its device, when Python code
+// inside the dataset takes long to finish an element. A resource in the device's
+// resource manager holds every running feeder. When the device goes (Session.close
+// destroys it) it stops them, waits a moment, and detaches those that run on from the
+// device: see HostDevice.
 class Feeder {
  public:
   static absl::Status start(tensorflow::OpKernelContext* ctx,

@@ -12,10 +12,10 @@ namespace ipufeed {
 using HostLink = std::shared_ptr<std::atomic<tensorflow::Device*>>;
 
 // Forwards to the device of an op: its memory, its threads, its resources. When that
-// device goes (Session.close) while Python code inside the dataset is still running, which
-// nobody can interrupt, detach() puts another one behind it, on which the late code ends
-// without harm. No frame of the device itself is on the stack meanwhile: kernels are called
-// from here.
+// device goes (Session.close) while Python code inside the dataset is still running,
+// which nobody can interrupt, detach() puts another one behind it, on which the late
+// code ends without harm. No frame of the device itself is on the stack meanwhile:
+// kernels are called from here.
 //
 // Threads: any.
 class HostDevice : public tensorflow::Device {

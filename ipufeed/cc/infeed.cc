@@ -40,10 +40,11 @@ bool Infeed::orphaned() const {
 
 absl::Status Infeed::take() {
   if (!taken_.exchange(true, std::memory_order_acquire)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "The infeed queue '", name_,
-      "' is in use by another program. A queue feeds one program at a time: wait for its "
-      "end, or use another queue."));
+  return absl::FailedPreconditionError(
+      absl::StrCat("The infeed queue '", name_,
+                   "' is in use by another program. A queue feeds one program at a "
+                   "time: wait for its "
+                   "end, or use another queue."));
 }
 
 void Infeed::wake() {
@@ -53,21 +54,21 @@ void Infeed::wake() {
 absl::Status Infeed::dequeue(const Program& program, std::vector<Tensor>* components) {
   const std::int64_t number = dequeued_.load(std::memory_order_relaxed);
   if (feeder_ == nullptr) {
-    if (program.stopped()) return stopped_while("dequeuing from infeed", name_, program);
+    if (program.stopped())
+      return stopped_while("dequeuing from infeed", name_, program);
     *components = constants_[static_cast<std::size_t>(number % kConstants)];
   } else {
     Element element;
     ElementFeed& feed = feeder_->feed();
     const auto stopped = [&program] { return program.stopped(); };
     // Also a program that never has to wait can be stopped.
-    FeedOutcome outcome =
-        stopped() ? FeedOutcome::kStopped : feed.try_pop(&element);
+    FeedOutcome outcome = stopped() ? FeedOutcome::kStopped : feed.try_pop(&element);
     StallWatch stall;
     while (outcome == FeedOutcome::kTimedOut) {
       outcome = feed.pop(&element, stall.next_report_ns(), stopped);
       if (outcome == FeedOutcome::kTimedOut) {
-        stall.report("infeed", name_, "empty", "its dataset has delivered nothing",
-                     0, feed.capacity());
+        stall.report("infeed", name_, "empty", "its dataset has delivered nothing", 0,
+                     feed.capacity());
       }
     }
     switch (outcome) {
@@ -81,9 +82,9 @@ absl::Status Infeed::dequeue(const Program& program, std::vector<Tensor>* compon
       case FeedOutcome::kFailed: {
         const absl::Status& error = feed.error();
         return absl::Status(
-            error.code(), absl::StrCat("An infeed dataset iterator has failed: element ",
-                                       number, " (from 0) of infeed queue '", name_,
-                                       "': ", error.message()));
+            error.code(),
+            absl::StrCat("An infeed dataset iterator has failed: element ", number,
+                         " (from 0) of infeed queue '", name_, "': ", error.message()));
       }
       case FeedOutcome::kStopped:
         return stopped_while("dequeuing from infeed", name_, program);
@@ -110,10 +111,10 @@ absl::Status Infeed::check(const std::vector<Tensor>& components) const {
   for (std::size_t i = 0; i < components.size(); ++i) {
     if (components[i].shape() == signature_.shapes[i]) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "Element ", dequeued_.load(std::memory_order_relaxed), " (from 0) of infeed queue '",
-        name_, "' has the shape ", components[i].shape().DebugString(), " in component ",
-        i, " and must have ", signature_.shapes[i].DebugString(),
-        ", as the dataset's element_spec says."));
+        "Element ", dequeued_.load(std::memory_order_relaxed),
+        " (from 0) of infeed queue '", name_, "' has the shape ",
+        components[i].shape().DebugString(), " in component ", i, " and must have ",
+        signature_.shapes[i].DebugString(), ", as the dataset's element_spec says."));
   }
   return absl::OkStatus();
 }

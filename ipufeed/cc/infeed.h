@@ -24,16 +24,16 @@ struct Signature {
 
 // Counts and times of one feed, for statistics. Times are nanoseconds.
 struct FeedStats {
-  std::int64_t elements = 0;   // that crossed it
-  std::int64_t capacity = 0;   // of its ring
-  std::int64_t filled = 0;     // elements in the ring, now
+  std::int64_t elements = 0;  // that crossed it
+  std::int64_t capacity = 0;  // of its ring
+  std::int64_t filled = 0;    // elements in the ring, now
   std::int64_t stored_bytes = 0;
-  WaitStats device;            // the program's waits
-  WaitStats host;              // the other side's
+  WaitStats device;  // the program's waits
+  WaitStats host;    // the other side's
 };
 
-// Lives from the initializer to the deleter. Its ring keeps what has been read ahead from
-// one program to the next, so that nothing is lost or repeated between runs.
+// Lives from the initializer to the deleter. Its ring keeps what has been read ahead
+// from one program to the next, so that nothing is lost or repeated between runs.
 class Infeed {
  public:
   // feeder: null for a feed of constant data (--null_data_feed).

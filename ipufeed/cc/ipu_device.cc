@@ -1,10 +1,11 @@
-// A device whose name is IPU and whose kernels are the CPU's: all that TensorFlow can do
-// on a CPU, XLA included, works on it. What is its own:
+// A device whose name is IPU and whose kernels are the CPU's: all that TensorFlow can
+// do on a CPU, XLA included, works on it. What is its own:
 //
 // - Two pools of threads. A program blocks in its queue calls, and one that did so in a
 //   pool that the host shares would starve the very functions that feed it. The pools
 //   are made when the device first runs something, since most of the 16 never do.
-// - Each kernel runs as a Program (program.h), which its queue calls find again, also on
+// - Each kernel runs as a Program (program.h), which its queue calls find again, also
+// on
 //   the pool's threads: XLA runs a compiled loop there.
 
 #define EIGEN_USE_THREADS
@@ -60,8 +61,8 @@ absl::Status use(int ordinal) {
 // What a device says of its size. Nothing is bounded by it.
 constexpr std::int64_t kMemory = std::int64_t{640} << 20;
 
-// Hands the thread's program on to the threads that work for it. Without this most queue
-// calls of a compiled loop would not know whose they are.
+// Hands the thread's program on to the threads that work for it. Without this most
+// queue calls of a compiled loop would not know whose they are.
 class PropagatingPool : public Eigen::ThreadPoolInterface {
  public:
   explicit PropagatingPool(Eigen::ThreadPoolInterface* pool) : pool_(pool) {}
@@ -143,8 +144,8 @@ class IpuDevice : public ThreadPoolDevice {
       done();
       return;
     }
-    auto program = std::make_shared<Program>(context->cancellation_manager(),
-                                             parsed_name().id);
+    auto program =
+        std::make_shared<Program>(context->cancellation_manager(), parsed_name().id);
     ProgramScope scope(program.get());
     ThreadPoolDevice::ComputeAsync(kernel, context,
                                    [program, context, done = std::move(done)] {
@@ -156,8 +157,8 @@ class IpuDevice : public ThreadPoolDevice {
  private:
   Pools& pools() const {
     std::call_once(once_, [this] {
-      pools_ = std::make_unique<Pools>("ipu" + std::to_string(parsed_name().id),
-                                       threads_);
+      pools_ =
+          std::make_unique<Pools>("ipu" + std::to_string(parsed_name().id), threads_);
     });
     return *pools_;
   }
@@ -184,8 +185,8 @@ class IpuFactory : public tensorflow::DeviceFactory {
                           ? kIpus
                           : std::min(kIpus, static_cast<int>(asked->second));
     for (int i = 0; i < count; ++i) {
-      devices->push_back(
-          std::make_unique<IpuDevice>(options, prefix + "/device:IPU:" + std::to_string(i)));
+      devices->push_back(std::make_unique<IpuDevice>(
+          options, prefix + "/device:IPU:" + std::to_string(i)));
     }
     return absl::OkStatus();
   }

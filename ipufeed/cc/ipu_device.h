@@ -8,8 +8,9 @@ namespace ipufeed {
 // As many as are registered; which of them can be used is up to the configuration.
 inline constexpr int kIpus = 16;
 
-// Asked before an IPU runs anything for the first time: attaches to it, or writes why not
-// into message (of `size` bytes, with the zero at its end) and returns an absl status code.
+// Asked before an IPU runs anything for the first time: attaches to it, or writes why
+// not into message (of `size` bytes, with the zero at its end) and returns an absl
+// status code.
 using OnFirstUse = int (*)(int ordinal, char* message, int size);
 
 // null: nobody is asked, the default. Any thread.

@@ -96,10 +96,11 @@ absl::Status Outfeed::check(const ResultElement& element) {
            element[i].shape() == signature_.shapes[i];
   }
   if (same) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "Outfeed with id='", name_,
-      "' already exists but with a different tensor shape or replication factor. Delete "
-      "it first (`deleter`), or use another queue."));
+  return absl::FailedPreconditionError(
+      absl::StrCat("Outfeed with id='", name_,
+                   "' already exists but with a different tensor shape or replication "
+                   "factor. Delete "
+                   "it first (`deleter`), or use another queue."));
 }
 
 absl::Status Outfeed::last(const std::atomic<bool>& stopped, ResultElement* element) {
@@ -114,8 +115,10 @@ absl::Status Outfeed::last(const std::atomic<bool>& stopped, ResultElement* elem
   }
   if (last_.empty()) {
     return absl::FailedPreconditionError(
-        "Trying to get the last value from an outfeed queue before it was executed. Make "
-        "sure the outfeed dequeue TensorFlow operation is executed after the enqueue to "
+        "Trying to get the last value from an outfeed queue before it was executed. "
+        "Make "
+        "sure the outfeed dequeue TensorFlow operation is executed after the enqueue "
+        "to "
         "the outfeed has completed.");
   }
   *element = std::move(last_);

@@ -49,8 +49,8 @@ class Outfeed {
   // All that has not been taken yet. For kAll.
   ResultStore dequeue() { return queue_.take(); }
 
-  // The last element, once the program that makes it has ended. For kLast; fails if there
-  // was none since the last call. stopped: see Feed.
+  // The last element, once the program that makes it has ended. For kLast; fails if
+  // there was none since the last call. stopped: see Feed.
   absl::Status last(const std::atomic<bool>& stopped, ResultElement* element);
 
   // Waits until there is something to dequeue, a program has ended that had not when

@@ -109,9 +109,10 @@ absl::Status Program::outfeed(std::int64_t number, OutfeedMode mode,
   if (*out != nullptr) return absl::OkStatus();
   std::shared_ptr<Outfeed> feed;
   if (!find_outfeed(number, &feed).ok()) {
-    TF_RETURN_IF_ERROR(find_or_add_outfeed(
-        std::make_shared<Outfeed>(number, outfeed_name(number), mode, capacity, ordinal_),
-        &feed));
+    TF_RETURN_IF_ERROR(
+        find_or_add_outfeed(std::make_shared<Outfeed>(number, outfeed_name(number),
+                                                      mode, capacity, ordinal_),
+                            &feed));
   }
   TF_RETURN_IF_ERROR(feed->take());
   *out = feed.get();
@@ -132,9 +133,8 @@ void Program::watch() {
   }
   if (manager_ == nullptr) return;
   const auto token = manager_->get_cancellation_token();
-  const bool registered = manager_->RegisterCallback(token, [this] {
-    stop(absl::CancelledError("the step was cancelled"));
-  });
+  const bool registered = manager_->RegisterCallback(
+      token, [this] { stop(absl::CancelledError("the step was cancelled")); });
   if (registered) {
     token_ = token;
     return;

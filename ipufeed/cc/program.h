@@ -54,7 +54,8 @@ class Program {
                        Outfeed** out);
 
   // The program is over: gives its feeds back, and lets go of the step. Before the step
-  // hears of the end, which may destroy what this refers to. The destructor does it, too.
+  // hears of the end, which may destroy what this refers to. The destructor does it,
+  // too.
   void end(bool failed);
 
  private:
@@ -90,7 +91,8 @@ class ProgramScope {
 int stop_all_programs(const absl::Status& why);
 
 // Waits until no program with a feed in use runs on the IPU `ordinal`; false at the
-// deadline (monotonic clock), or when `stopped` is true, which is looked at every 20 ms.
+// deadline (monotonic clock), or when `stopped` is true, which is looked at every 20
+// ms.
 bool wait_until_idle(int ordinal, std::int64_t deadline_ns,
                      const std::atomic<bool>& stopped);
 

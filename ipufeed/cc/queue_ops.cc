@@ -1,10 +1,10 @@
-// The ops of the queues, and their kernels for TensorFlow's executor. What they become in
-// a compiled program is in queue_xla_ops.cc.
+// The ops of the queues, and their kernels for TensorFlow's executor. What they become
+// in a compiled program is in queue_xla_ops.cc.
 //
 // A queue op takes the number of its feed as an input, so that compiled programs do not
-// depend on it, and a token, which it also gives: whoever builds a graph hands the token
-// of one queue op to the next, and so no compiler can change their order. (XLA keeps
-// side effects, but not the order of those that do not depend on each other.)
+// depend on it, and a token, which it also gives: whoever builds a graph hands the
+// token of one queue op to the next, and so no compiler can change their order. (XLA
+// keeps side effects, but not the order of those that do not depend on each other.)
 
 #include <atomic>
 #include <memory>
@@ -60,7 +60,8 @@ absl::Status component_shapes(InferenceContext* c, bool batched) {
   return absl::OkStatus();
 }
 
-// The device's program; on a device that is no IPU, one that lasts as long as the kernel.
+// The device's program; on a device that is no IPU, one that lasts as long as the
+// kernel.
 class KernelProgram {
  public:
   explicit KernelProgram(OpKernelContext* ctx) : program_(current_program()) {
@@ -85,7 +86,9 @@ REGISTER_OP("IpufeedHostNumber")
     .Output("value: int64")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
-    .Doc("A number from the host. Not a constant, so that nobody folds it into a program.");
+    .Doc(
+        "A number from the host. Not a constant, so that nobody folds it into a "
+        "program.");
 
 class HostNumberOp : public OpKernel {
  public:
@@ -137,9 +140,9 @@ class InfeedCreateOp : public AsyncOpKernel {
     for (const auto& partial : shapes) {
       TensorShape shape;
       OP_REQUIRES(ctx, partial.AsTensorShape(&shape),
-                  absl::InvalidArgumentError(absl::StrCat(
-                      "Infeed with id='", name_, "': the shape ", partial.DebugString(),
-                      " is not fully defined.")));
+                  absl::InvalidArgumentError(
+                      absl::StrCat("Infeed with id='", name_, "': the shape ",
+                                   partial.DebugString(), " is not fully defined.")));
       OP_REQUIRES(ctx, shape.num_elements() > 0,
                   absl::InvalidArgumentError(
                       "Detected an input tensor to an infeed queue with a dimension of "
@@ -172,7 +175,8 @@ class InfeedCreateOp : public AsyncOpKernel {
     return absl::FailedPreconditionError(absl::StrCat(
         "Unsupported datatype ", tensorflow::DataTypeString(dtype), " on index ", index,
         " of feed operation ", name(), " with feed id '", name_,
-        "'. You should use a tf.DataSet.map() operation to cast the element into one of "
+        "'. You should use a tf.DataSet.map() operation to cast the element into one "
+        "of "
         "(",
         absl::StrJoin(names, ", "), ")."));
   }
@@ -221,7 +225,8 @@ class InfeedDeleteOp : public AsyncOpKernel {
       if (!status.ok()) {
         ctx->SetStatus(status);
       } else if (feed->feeder() != nullptr) {
-        // Python code inside the dataset may take longer: then the device's keeper has it.
+        // Python code inside the dataset may take longer: then the device's keeper has
+        // it.
         feed->feeder()->finish(ctx, kGraceNs);
       }
       done();

@@ -4,15 +4,16 @@
 //                            |                               ^
 //                            +--full: moved by the device--> [ store ]
 //
-// The ring hands over without a lock while somebody reads. When nobody does and the ring
-// is full, the device itself moves what is in it into the store, so that a program whose
-// results are read when it is over needs no third thread that would take its CPU, and a
-// reader who waits is woken by the device and not by a middleman.
+// The ring hands over without a lock while somebody reads. When nobody does and the
+// ring is full, the device itself moves what is in it into the store, so that a program
+// whose results are read when it is over needs no third thread that would take its CPU,
+// and a reader who waits is woken by the device and not by a middleman.
 //
-// Who reads from the ring holds mutex_: the ring's one reader is whoever has it. The store
-// is bounded in bytes. When it is full the device waits, in the ring's own way.
+// Who reads from the ring holds mutex_: the ring's one reader is whoever has it. The
+// store is bounded in bytes. When it is full the device waits, in the ring's own way.
 //
-// It knows nothing of TensorFlow: Store has append(T&&), bytes() and empty(), and moves.
+// It knows nothing of TensorFlow: Store has append(T&&), bytes() and empty(), and
+// moves.
 #pragma once
 
 #include <atomic>
@@ -36,8 +37,8 @@ class ResultQueue {
 
   // ---- Writer thread only ----
 
-  // Moves `element` in; unless the outcome is kDone the caller still owns it. kTimedOut:
-  // nobody has made room until deadline_ns.
+  // Moves `element` in; unless the outcome is kDone the caller still owns it.
+  // kTimedOut: nobody has made room until deadline_ns.
   template <class Stopped>
   FeedOutcome enqueue(T&& element, std::int64_t deadline_ns, Stopped&& stopped) {
     FeedOutcome outcome = feed_.try_push(std::move(element));

@@ -13,9 +13,9 @@ namespace ipufeed {
 using ResultElement = std::vector<tensorflow::Tensor>;
 
 // Keeps elements that all have the same dtypes and shapes. A tensor of few bytes is
-// copied behind the one before it, so that a million scalars are four megabytes and not a
-// million allocations; a large one is kept as it is. Not for strings and other dtypes that
-// cannot be copied byte by byte.
+// copied behind the one before it, so that a million scalars are four megabytes and not
+// a million allocations; a large one is kept as it is. Not for strings and other dtypes
+// that cannot be copied byte by byte.
 class ResultStore {
  public:
   void append(ResultElement&& element);
@@ -24,8 +24,8 @@ class ResultStore {
   std::int64_t count() const { return count_; }
   std::int64_t bytes() const { return bytes_; }
 
-  // Sets each output of `ctx` to [count, *shape], elements in order; shapes and dtypes are
-  // those of one element's components.
+  // Sets each output of `ctx` to [count, *shape], elements in order; shapes and dtypes
+  // are those of one element's components.
   absl::Status write_outputs(tensorflow::OpKernelContext* ctx,
                              const std::vector<tensorflow::TensorShape>& shapes) const;
 

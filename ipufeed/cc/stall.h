@@ -1,4 +1,5 @@
-// What a program says when it has waited for a long time, and how it says it was stopped.
+// What a program says when it has waited for a long time, and how it says it was
+// stopped.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +12,12 @@ namespace ipufeed {
 
 class Program;
 
-// Seconds that a program waits before it reports, process-wide; 0 for never. Any thread.
+// Seconds that a program waits before it reports, process-wide; 0 for never. Any
+// thread.
 void set_stall_report_ns(std::int64_t ns);
 
-// Of one wait. Its reports come after the time that is set, and then each time after twice
-// as long.
+// Of one wait. Its reports come after the time that is set, and then each time after
+// twice as long.
 class StallWatch {
  public:
   // When to report next, on the monotonic clock.

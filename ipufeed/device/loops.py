@@ -252,7 +252,11 @@ def check_dequeued(infeed_queue: Any) -> None:
 
 
 def check_arity(
-    function: Callable[..., Any], values: list[Any], infeed_queue: Any, *, condition: bool
+    function: Callable[..., Any],
+    values: list[Any],
+    infeed_queue: Any,
+    *,
+    condition: bool,
 ) -> None:
     """Finds out before tracing whether the function takes what it will get."""
     arguments: list[Any] = []
@@ -269,14 +273,17 @@ def check_arity(
         takes = [
             parameter
             for parameter in signature.parameters.values()
-            if parameter.kind
-            not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         ]
         extra = len(arguments) + len(keywords)
-        names = ", ".join(
-            getattr(value, "name", "") or f"input {index}"
-            for index, value in enumerate(values)
-        ) if values and not is_eager() else f"{len(values)} values"
+        names = (
+            ", ".join(
+                getattr(value, "name", "") or f"input {index}"
+                for index, value in enumerate(values)
+            )
+            if values and not is_eager()
+            else f"{len(values)} values"
+        )
         message = (
             f"Supplied loop {'condition' if condition else 'body'} function cannot be "
             "called with the specified inputs. You specified "

@@ -80,7 +80,7 @@ def synthetic_tensor(dtype: Any, shape: Any) -> Any:
     )
 
 
-@_native.ON_FIRST_USE
+@_native.ON_FIRST_USE  # type: ignore[untyped-decorator]
 def attach_at_first_use(ordinal: int, message: Any, size: int) -> int:
     """Asked by the native device before it runs anything; 0 or a status code."""
     try:

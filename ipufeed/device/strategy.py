@@ -13,7 +13,7 @@ from ipufeed.device.scopes import check_device
 from ipufeed.queues.iterators import IPUOwnedIterator
 
 
-class IPUStrategyV1(tf.distribute.Strategy):
+class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
     """Runs tf.functions on one IPU.
 
         strategy = IPUStrategy()
@@ -76,8 +76,10 @@ class IPUStrategyV1(tf.distribute.Strategy):
             TypeError: An argument or a result is of float64.
             KeyboardInterrupt: Ctrl-C; the program is stopped, and the device usable.
         """
-        if tf.executing_eagerly() and not hasattr(fn, "get_concrete_function") and not (
-            hasattr(fn, "structured_outputs")
+        if (
+            tf.executing_eagerly()
+            and not hasattr(fn, "get_concrete_function")
+            and not (hasattr(fn, "structured_outputs"))
         ):
             raise ValueError(
                 "IPUStrategyV1.run(fn, ...) does not support eager execution. Either "

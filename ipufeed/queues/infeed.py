@@ -61,7 +61,11 @@ class IPUInfeedQueue:
 
         internal_id = kwargs.pop("_internal_id", None)
         drop_old_arguments(
-            kwargs, "IPUInfeedQueue", "feed_name", "replication_factor", "data_to_prefetch"
+            kwargs,
+            "IPUInfeedQueue",
+            "feed_name",
+            "replication_factor",
+            "data_to_prefetch",
         )
         if not isinstance(dataset, tf.data.Dataset):
             raise TypeError(

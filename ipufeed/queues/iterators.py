@@ -9,7 +9,7 @@ from tensorflow.python.framework import composite_tensor, type_spec
 from ipufeed.queues.infeed import IPUInfeedQueue, dequeue_flat
 
 
-class InfeedSpec(type_spec.TypeSpec):
+class InfeedSpec(type_spec.TypeSpec):  # type: ignore[misc]
     """The type of an initialised infeed queue, and of an iterator over one.
 
     Two queues of the same structure have the same type: a function that was traced for
@@ -53,7 +53,9 @@ class InfeedSpec(type_spec.TypeSpec):
         return value._feed_tensor()
 
     def _from_components(self, components: Any) -> Any:
-        return IPUIterator(infeed_spec=self, element_spec=self._structure, _feed=components)
+        return IPUIterator(
+            infeed_spec=self, element_spec=self._structure, _feed=components
+        )
 
 
 class SpecQueue:
@@ -120,7 +122,7 @@ class SpecQueue:
         return tf.nest.pack_sequence_as(self._structure, flat)
 
 
-class IPUIterator(composite_tensor.CompositeTensor):
+class IPUIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
     """Iterates over a dataset on the IPU: `next(iterator)` dequeues.
 
     Args:
@@ -156,9 +158,7 @@ class IPUIterator(composite_tensor.CompositeTensor):
             )
         else:
             self._queue = SpecQueue(infeed_spec, feed)
-        self._spec = (
-            self._queue._type_spec if dataset is not None else infeed_spec
-        )
+        self._spec = self._queue._type_spec if dataset is not None else infeed_spec
 
     def _initialize(self) -> None:
         # Reading it acts, in eager mode.

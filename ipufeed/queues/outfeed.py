@@ -70,7 +70,11 @@ class IPUOutfeedQueue:
     ) -> None:
         internal_id = kwargs.pop("_internal_id", None)
         drop_old_arguments(
-            kwargs, "IPUOutfeedQueue", "feed_name", "replication_factor", "io_batch_size"
+            kwargs,
+            "IPUOutfeedQueue",
+            "feed_name",
+            "replication_factor",
+            "io_batch_size",
         )
         if outfeed_mode is None:
             outfeed_mode = IPUOutfeedMode.ALL
@@ -335,9 +339,7 @@ class IPUOutfeedQueue:
         import tensorflow as tf
 
         if not tf.executing_eagerly():
-            raise RuntimeError(
-                f"IPUOutfeedQueue can only be {how} in eager mode."
-            )
+            raise RuntimeError(f"IPUOutfeedQueue can only be {how} in eager mode.")
         if self._outfeed_mode is not IPUOutfeedMode.ALL:
             raise RuntimeError(
                 f"IPUOutfeedQueue can only be {how} if the `outfeed_mode` is set to "

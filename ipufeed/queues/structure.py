@@ -20,7 +20,7 @@ def check_spec(spec: Any) -> list[Any]:
     """
     import tensorflow as tf
 
-    flat = tf.nest.flatten(spec)
+    flat: list[Any] = tf.nest.flatten(spec)
     for index, component in enumerate(flat):
         if not isinstance(component, tf.TensorSpec):
             raise UnsupportedElementError(

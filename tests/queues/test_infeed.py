@@ -58,7 +58,9 @@ def test_the_end_of_the_dataset_is_an_error_only_for_who_wants_more(jit):
     run = reading(infeed, outfeed, jit)
     run(5)
     for _ in range(3):
-        with pytest.raises(tf.errors.OutOfRangeError, match="Are you trying to dequeue"):
+        with pytest.raises(
+            tf.errors.OutOfRangeError, match="Are you trying to dequeue"
+        ):
             run(1)
     assert len(outfeed.dequeue()) == 5
 
@@ -176,13 +178,19 @@ def test_a_dtype_that_feeds_do_not_carry_is_refused_by_the_initializer(dtype):
     infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(tf.cast(1, dtype)))
     with pytest.raises(tf.errors.FailedPreconditionError) as caught:
         _ = infeed.initializer
-    for words in (f"Unsupported datatype {dtype} on index 0", "tf.DataSet.map()", "int8"):
+    for words in (
+        f"Unsupported datatype {dtype} on index 0",
+        "tf.DataSet.map()",
+        "int8",
+    ):
         assert words.replace("float64", "double") in str(caught.value).replace(
             "float64", "double"
         )
 
 
-@pytest.mark.parametrize("dtype", ["int32", "float32", "float16", "bool", "int8", "uint8"])
+@pytest.mark.parametrize(
+    "dtype", ["int32", "float32", "float16", "bool", "int8", "uint8"]
+)
 @pytest.mark.parametrize("shape", [[], [1], [2, 3], [1, 1, 2, 1, 1, 1, 1, 3]])
 def test_every_dtype_and_shape_arrives_bit_for_bit(dtype, shape):
     """Compiled, in both directions."""
@@ -340,7 +348,11 @@ def test_two_programs_cannot_take_from_one_queue_at_a_time():
     dataset = tf.data.Dataset.from_generator(
         generate, output_signature=tf.TensorSpec([], tf.float32)
     )
-    infeed, outfeed, other = IPUInfeedQueue(dataset), IPUOutfeedQueue(), IPUOutfeedQueue()
+    infeed, outfeed, other = (
+        IPUInfeedQueue(dataset),
+        IPUOutfeedQueue(),
+        IPUOutfeedQueue(),
+    )
     _ = infeed.initializer
     run = reading(infeed, outfeed)
     first = threading.Thread(target=run, args=(2,))

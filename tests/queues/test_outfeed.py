@@ -214,7 +214,9 @@ def test_another_shape_is_refused():
     outfeed = IPUOutfeedQueue()
     counting(outfeed)(1)
     run = counting(outfeed, lambda i: tf.fill([2], i))
-    with pytest.raises(tf.errors.FailedPreconditionError, match="different tensor shape"):
+    with pytest.raises(
+        tf.errors.FailedPreconditionError, match="different tensor shape"
+    ):
         run(1)
     _ = outfeed.deleter
     run(1)
@@ -227,7 +229,11 @@ def test_another_shape_is_refused():
         (lambda: tf.constant(1, tf.int64), tf.errors.FailedPreconditionError, "int64"),
         (lambda: tf.constant(1.0, tf.float64), tf.errors.FailedPreconditionError, "64"),
         (lambda: tf.constant("x"), tf.errors.FailedPreconditionError, "string"),
-        (lambda: tf.zeros([2, 0]), tf.errors.InvalidArgumentError, "dimension of size 0"),
+        (
+            lambda: tf.zeros([2, 0]),
+            tf.errors.InvalidArgumentError,
+            "dimension of size 0",
+        ),
     ],
 )
 def test_what_a_feed_cannot_carry_is_refused(tensor, error, words):
@@ -401,7 +407,9 @@ def test_order_holds_with_heavy_work_between_the_calls():
     """
     infeeds = [
         IPUInfeedQueue(
-            tf.data.Dataset.range(200).map(lambda n: tf.fill([24, 24], tf.cast(n, tf.float32)))
+            tf.data.Dataset.range(200).map(
+                lambda n: tf.fill([24, 24], tf.cast(n, tf.float32))
+            )
         )
         for _ in range(3)
     ]
