@@ -4,9 +4,8 @@
 // - Two pools of threads. A program blocks in its queue calls, and one that did so in a
 //   pool that the host shares would starve the very functions that feed it. The pools
 //   are made when the device first runs something, since most of the 16 never do.
-// - Each kernel runs as a Program (program.h), which its queue calls find again, also
-// on
-//   the pool's threads: XLA runs a compiled loop there.
+// - Each kernel runs as a Program (program.h), which its queue calls find again, on the
+//   pool's threads, too: XLA runs a compiled loop there.
 
 #define EIGEN_USE_THREADS
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from ipufeed.device import params
+from ipufeed.device import outside, params
 from ipufeed.device.device_names import ordinal_of
 from ipufeed.errors import DeviceOrdinalError, PlacementError
 
@@ -34,15 +35,22 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
         ValueError: The results hold an EstimatorSpec.
     """
     import tensorflow as tf
-    from tensorflow.python.compiler.xla import xla
 
     check_placement()
     wrapped = checking_results(computation)
-    if tf.executing_eagerly():
-        return compile_eagerly(wrapped, inputs)
-    if params.executor() == "tensorflow":
-        return without_xla(wrapped, inputs)
-    return xla.compile.__wrapped__(wrapped, inputs)
+    if not tf.executing_eagerly():
+        if params.executor() == "xla":
+            return with_xla(wrapped, inputs)
+        with outside.building(traced=False):
+            return without_xla(wrapped, inputs)
+    if params.executor() == "xla":
+        with (
+            contextlib.suppress(outside.NeedsExecutor),
+            outside.building(traced=True),
+        ):
+            return compile_eagerly(wrapped, inputs, jit=True)
+    with outside.building(traced=True):
+        return compile_eagerly(wrapped, inputs, jit=False)
 
 
 def check_placement() -> None:
@@ -89,14 +97,13 @@ def checking_results(computation: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def compile_eagerly(computation: Callable[..., Any], inputs: Any) -> Any:
+def compile_eagerly(computation: Callable[..., Any], inputs: Any, *, jit: bool) -> Any:
     """In eager mode the program runs at once; its results follow the same rules."""
     import tensorflow as tf
 
     arguments = [] if inputs is None else list(inputs)
     structure: list[Any] = []
 
-    @tf.function(jit_compile=params.executor() == "xla", autograph=False)
     def program(*values: Any) -> Any:
         results = computation(*values)
         is_sequence = isinstance(results, (list, tuple))
@@ -106,8 +113,22 @@ def compile_eagerly(computation: Callable[..., Any], inputs: Any) -> Any:
         return kept
 
     tensors = tf.nest.map_structure(tf.convert_to_tensor, arguments)
-    results = program(*tensors)
+    results = tf.function(program, jit_compile=jit, autograph=False)(*tensors)
     return list(results) if structure[0] else None
+
+
+def with_xla(computation: Callable[..., Any], inputs: Any) -> Any:
+    """The program as one compiled one, unless it holds ops for the host."""
+    import tensorflow as tf
+    from tensorflow.python.compiler.xla import xla
+
+    graph = tf.compat.v1.get_default_graph()
+    first_op = len(graph.get_operations())
+    with outside.building(traced=False) as program:
+        results = xla.compile.__wrapped__(computation, inputs)
+    if program.has_outside:
+        outside.take_back_compilation(graph, first_op)
+    return results
 
 
 def without_xla(computation: Callable[..., Any], inputs: Any) -> Any:

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipufeed.device.device_names import ordinal_of
+from ipufeed.device.outside import (
+    outside_compilation_scope as outside_compilation_scope,
+)
 from ipufeed.device.system import require_usable
 
 FRONTEND_PREFIX = "_ipufeed_"

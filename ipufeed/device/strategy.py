@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
 
+from ipufeed.device import outside
 from ipufeed.device.scopes import check_device
 from ipufeed.queues.iterators import IPUOwnedIterator
 
@@ -46,6 +49,10 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
         self._device_ordinal = check_device(ipu_device)
         super().__init__(IPUExtended(self, ipu_device))
         self._ipu_device = ipu_device
+        # Functions that hold ops for the host, and what runs in their place.
+        self._uncompiled: weakref.WeakKeyDictionary[Any, Any] = (
+            weakref.WeakKeyDictionary()
+        )
         self._cpu_device = cpu_device
         self._enable_dataset_iterators = enable_dataset_iterators
         self._enable_keras_extensions = enable_keras_extensions
@@ -87,12 +94,37 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
                 "a tf.function."
             )
         refuse_float64((args, kwargs), "input")
-        results = super().run(fn, tuple(args or ()), kwargs, options)
+        results = self._run(fn, tuple(args or ()), kwargs, options)
         refuse_float64(results, "output")
         return results
 
+    def _run(self, fn: Any, args: Any, kwargs: Any, options: Any) -> Any:
+        """Strategy.run, with a function that is not compiled if it must not be."""
+        if fn not in self._uncompiled:
+            with (
+                contextlib.suppress(outside.NeedsExecutor),
+                outside.building(traced=True),
+            ):
+                return super().run(fn, args, kwargs, options)
+            if not getattr(fn, "_jit_compile", False):
+                raise ValueError(
+                    "outside_compilation_scope in a tf.function(jit_compile=True) needs "
+                    "IPUStrategy.run or ipu_compiler.compile to run that function itself, "
+                    "and not one that calls it."
+                )
+            self._uncompiled[fn] = executor_twin(fn)
+        with outside.building(traced=True):
+            return super().run(self._uncompiled[fn], args, kwargs, options)
+
 
 IPUStrategy = IPUStrategyV1
+
+
+def executor_twin(fn: Any) -> Any:
+    """The same tf.function, run by TensorFlow's executor."""
+    twin = fn._clone(None)
+    twin._jit_compile = False
+    return twin
 
 
 class IPUExtended(OneDeviceExtended):  # type: ignore[misc]
