@@ -67,8 +67,7 @@ absl::Status Outfeed::enqueue(const Program& program, ResultElement&& element) {
       case FeedOutcome::kDone:
         return absl::OkStatus();
       case FeedOutcome::kTimedOut:
-        stall.report("outfeed", name_, "full", "nobody takes its results",
-                     queue_.in_ring(), queue_.capacity());
+        stall.report(program, "outfeed", name_, "full", "nobody takes its results");
         continue;
       case FeedOutcome::kStopped:
         return stopped_while("enqueuing to outfeed", name_, program);

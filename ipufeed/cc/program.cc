@@ -6,6 +6,8 @@
 #include <string>
 #include <unordered_set>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "feed_table.h"
 #include "infeed.h"
 #include "interrupt.h"
@@ -120,6 +122,19 @@ absl::Status Program::outfeed(std::int64_t number, OutfeedMode mode,
   outfeeds_.push_back(std::move(feed));
   watch();
   return absl::OkStatus();
+}
+
+std::string Program::describe_feeds() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::string> feeds;
+  const auto describe = [&feeds](const char* kind, const auto& feed) {
+    const FeedStats stats = feed->stats();
+    feeds.push_back(absl::StrCat(kind, " '", feed->name(), "' holds ", stats.filled,
+                                 " of ", stats.capacity));
+  };
+  for (const auto& feed : infeeds_) describe("infeed", feed);
+  for (const auto& feed : outfeeds_) describe("outfeed", feed);
+  return absl::StrJoin(feeds, ", ");
 }
 
 // With mutex_ held. From the first feed on others can stop the program.

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,9 @@ class Program {
   absl::Status infeed(std::int64_t number, Infeed** out);
   absl::Status outfeed(std::int64_t number, OutfeedMode mode, std::size_t capacity,
                        Outfeed** out);
+
+  // Name and fill of each feed that it uses, for a person. Any thread.
+  std::string describe_feeds() const;
 
   // The program is over: gives its feeds back, and lets go of the step. Before the step
   // hears of the end, which may destroy what this refers to. The destructor does it,
