@@ -92,6 +92,19 @@ IPUFEED_API int ipufeed_outfeed_busy(std::int64_t number) {
   return ipufeed::find_outfeed(number, &feed).ok() && feed->taken() ? 1 : 0;
 }
 
+// Waits at most timeout_ns until no program with feeds runs on the outfeed's IPU, with
+// room for all results meanwhile; 0 if one does.
+IPUFEED_API int ipufeed_outfeed_wait_for_all(std::int64_t number, int ordinal,
+                                             std::int64_t timeout_ns) {
+  const std::atomic<bool> never{false};
+  const std::int64_t deadline_ns = ipufeed::now_ns() + timeout_ns;
+  std::shared_ptr<ipufeed::Outfeed> feed;
+  const bool idle = ipufeed::find_outfeed(number, &feed).ok()
+                        ? feed->wait_for_all(0, deadline_ns, never)
+                        : ipufeed::wait_until_idle(ordinal, 0, deadline_ns, never);
+  return idle ? 1 : 0;
+}
+
 // Waits at most timeout_ns until no program with feeds runs on the IPU; 0 if one does.
 IPUFEED_API int ipufeed_wait_idle(int ordinal, std::int64_t timeout_ns) {
   const std::atomic<bool> never{false};

@@ -49,6 +49,10 @@ class Outfeed {
   // All that has not been taken yet. For kAll.
   ResultStore dequeue() { return queue_.take(); }
 
+  // Waits until the IPU is idle, see program.h, with room for all results meanwhile.
+  bool wait_for_all(std::int64_t own_step, std::int64_t deadline_ns,
+                    const std::atomic<bool>& stopped);
+
   // The last element, once the program that makes it has ended, unless it lasts as long
   // as the step `own_step`. For kLast; fails if there was none since the last call.
   // stopped: see Feed.

@@ -173,6 +173,10 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
                        "' cannot carry the dtype of component ", i, "."));
     }
     Tensor& tensor = element.emplace_back(dtype, shape);
+    if (!tensor.IsInitialized()) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "There is no memory for a result of outfeed queue '", feed->name(), "'."));
+    }
     std::memcpy(tensor.data(), operand->untyped_data(), operand->size_bytes());
   }
   TF_RETURN_IF_ERROR(feed->enqueue(*program, std::move(element)));

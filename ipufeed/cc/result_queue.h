@@ -87,6 +87,11 @@ class ResultQueue {
     return !store_.empty() || feed_.wait_readable(deadline_ns, stopped);
   }
 
+  // As long as somebody wants all results of a program that still runs, the store has
+  // no limit: the program would wait for who waits for it. Calls come in pairs.
+  void lift_limit() noexcept { lifted_.fetch_add(1, std::memory_order_relaxed); }
+  void restore_limit() noexcept { lifted_.fetch_sub(1, std::memory_order_relaxed); }
+
   // Both sides return at once, and at every later call.
   void cancel() noexcept { feed_.cancel(); }
 
@@ -110,7 +115,8 @@ class ResultQueue {
 
   // Writer's thread. False if a reader is at it, or the store has no room.
   bool spill() {
-    if (stored_bytes() >= limit_bytes_) return false;
+    const bool lifted = lifted_.load(std::memory_order_relaxed) > 0;
+    if (stored_bytes() >= limit_bytes_ && !lifted) return false;
     std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return false;
     drain();
@@ -131,6 +137,7 @@ class ResultQueue {
   std::mutex mutex_;
   Store store_;
   std::atomic<std::int64_t> stored_bytes_{0};
+  std::atomic<int> lifted_{0};
   std::atomic<std::uint64_t> enqueued_{0};
 };
 

@@ -394,8 +394,8 @@ class IPUOutfeedQueue:
 
     def _wait_until_idle(self) -> None:
         """Until no program of the IPU runs; in slices, so that Ctrl-C is seen."""
-        entry = _native.entry()
-        while not entry.ipufeed_wait_idle(self._device_ordinal, int(SLICE_S * 1e9)):
+        wait = _native.entry().ipufeed_outfeed_wait_for_all
+        while not wait(self._number, self._device_ordinal, int(SLICE_S * 1e9)):
             pass
 
     def _synthetic_results(self, last: bool) -> Any:
