@@ -1,6 +1,7 @@
 """What the tests of the device share."""
 
 import pytest
+import styles
 
 from ipufeed.device import flags as flags_module
 from ipufeed.device import system
@@ -18,3 +19,10 @@ def clean_system(monkeypatch):
     forget()
     yield
     forget()
+
+
+@pytest.fixture(params=styles.CASES, ids=", ".join)
+def style(request):
+    """Each style of writing a program, in each mode of running it. See styles.py."""
+    with styles.entered(*request.param) as entered:
+        yield entered
