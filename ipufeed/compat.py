@@ -101,6 +101,7 @@ MODULES: dict[str, dict[str, str]] = {
         ),
         "ipufeed.device.scopes",
     ),
+    "sharding": dict.fromkeys(("get_sharding", "propagate_sharding"), "ipufeed.device.sharding"),
     "utils": _UTILS,
 }
 

@@ -121,7 +121,7 @@ def compile_eagerly(
     """In eager mode the program runs at once; its results follow the same rules."""
     import tensorflow as tf
 
-    returns_tensors = []
+    returns_tensors: list[bool] = []
 
     def program(*values: Any) -> Any:
         results = computation(*values)

@@ -47,6 +47,7 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
         enable_keras_extensions: bool = True,
     ) -> None:
         self._device_ordinal = check_device(ipu_device)
+        ipu_device = f"/device:IPU:{self._device_ordinal}"  # of all spellings this one
         super().__init__(IPUExtended(self, ipu_device))
         self._ipu_device = ipu_device
         # Functions that hold ops for the host, and so cannot be compiled.
