@@ -404,7 +404,9 @@ class OutfeedDequeueOp : public AsyncOpKernel {
     std::shared_ptr<Outfeed> feed;
     const absl::Status status = find_outfeed(number_, &feed);
     if (!status.ok() && !absl::IsNotFound(status)) return status;
-    if (feed == nullptr || (feed->runs() == 0 && !feed->taken())) {
+    const bool executed = feed != nullptr && (feed->runs() != 0 || feed->taken());
+    // Once: a thread that polls until the program begins is no reason for a flood.
+    if (!executed && !warned_.exchange(true, std::memory_order_relaxed)) {
       LOG(WARNING) << "Trying to dequeue elements from the outfeed queue with id="
                    << outfeed_name(number_)
                    << " which has not executed yet. Make sure to execute the program "
@@ -417,6 +419,7 @@ class OutfeedDequeueOp : public AsyncOpKernel {
   std::int64_t number_ = 0;
   int wait_ordinal_ = -1;
   std::vector<TensorShape> shapes_;
+  mutable std::atomic<bool> warned_{false};
 };
 
 REGISTER_KERNEL_BUILDER(Name("IpufeedOutfeedDequeue").Device(tensorflow::DEVICE_CPU),

@@ -168,7 +168,7 @@ def test_propagation_gives_a_shard_to_all_that_hangs_together(graph):
     assert sharding.get_sharding(before.op) == [1]
     assert sharding.get_sharding(after.op) == [1]
     assert sharding.get_sharding(apart.op) is None
-    with pytest.raises(TypeError, match="must be a tf.Operation, got str"):
+    with pytest.raises(TypeError, match=r"must be a tf.Operation, got str"):
         sharding.get_sharding("op")
 
 

@@ -73,7 +73,7 @@ def test_inside_a_function_a_plain_one_may_be_run(executor, strategy):
 def test_a_plain_function_is_refused_in_eager_mode(strategy):
     """In the words of the original, with the way out."""
     with pytest.raises(
-        ValueError, match="does not support eager execution. Either conv"
+        ValueError, match=r"does not support eager execution. Either conv"
     ):
         strategy.run(lambda: 1.0)
 
