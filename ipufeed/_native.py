@@ -97,6 +97,7 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_outfeed_delete", [int64], whole),
         ("ipufeed_set_stall_report_ns", [int64], None),
         ("ipufeed_set_outfeed_limit_bytes", [int64], None),
+        ("ipufeed_end_eager_programs", [whole], None),
         ("ipufeed_stop_programs", [text], whole),
         ("ipufeed_wait_for_interrupt", [], None),
         ("ipufeed_set_on_first_use", [ON_FIRST_USE], None),

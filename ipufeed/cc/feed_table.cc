@@ -180,7 +180,7 @@ absl::Status remove_outfeed(std::int64_t number) {
   TF_RETURN_IF_ERROR(check_not_forked());
   auto feed = Tables::get().outfeeds.find(number);
   if (feed == nullptr) return absl::OkStatus();
-  if (!feed->take().ok()) {
+  if (!feed->take(0).ok()) {
     return absl::FailedPreconditionError(absl::StrCat("Cannot delete outfeed with id='",
                                                       feed->name(), "' while in use."));
   }

@@ -12,6 +12,7 @@
 #include "outfeed.h"
 #include "program.h"
 #include "stall.h"
+#include "step_program.h"
 
 #define IPUFEED_API extern "C" __attribute__((visibility("default")))
 
@@ -94,8 +95,9 @@ IPUFEED_API int ipufeed_outfeed_busy(std::int64_t number) {
 // Waits at most timeout_ns until no program with feeds runs on the IPU; 0 if one does.
 IPUFEED_API int ipufeed_wait_idle(int ordinal, std::int64_t timeout_ns) {
   const std::atomic<bool> never{false};
-  return ipufeed::wait_until_idle(ordinal, ipufeed::now_ns() + timeout_ns, never) ? 1
-                                                                                  : 0;
+  return ipufeed::wait_until_idle(ordinal, 0, ipufeed::now_ns() + timeout_ns, never)
+             ? 1
+             : 0;
 }
 
 // Deletes an infeed; 1 if a program uses it or there is none. Does not wait for its
@@ -118,6 +120,11 @@ IPUFEED_API void ipufeed_set_stall_report_ns(std::int64_t ns) {
 }
 IPUFEED_API void ipufeed_set_outfeed_limit_bytes(std::int64_t bytes) {
   ipufeed::set_outfeed_limit_bytes(bytes);
+}
+
+// See step_program.h.
+IPUFEED_API void ipufeed_end_eager_programs(int ordinal) {
+  ipufeed::end_eager_programs(ordinal);
 }
 
 // Stops every program that uses a feed; returns how many.

@@ -67,8 +67,8 @@ absl::Status Infeed::dequeue(const Program& program, std::vector<Tensor>* compon
     while (outcome == FeedOutcome::kTimedOut) {
       outcome = feed.pop(&element, stall.next_report_ns(), stopped);
       if (outcome == FeedOutcome::kTimedOut) {
-        stall.report("infeed", name_, "empty", "its dataset has delivered nothing", 0,
-                     feed.capacity());
+        stall.report(program, "infeed", name_, "empty",
+                     "its dataset has delivered nothing");
       }
     }
     switch (outcome) {

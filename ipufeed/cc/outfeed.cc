@@ -26,8 +26,11 @@ Outfeed::Outfeed(std::int64_t number, std::string name, OutfeedMode mode,
       ordinal_(ordinal),
       queue_(capacity, limit_bytes.load(std::memory_order_relaxed)) {}
 
-absl::Status Outfeed::take() {
-  if (!taken_.exchange(true, std::memory_order_acquire)) return absl::OkStatus();
+absl::Status Outfeed::take(std::int64_t step) {
+  if (!taken_.exchange(true, std::memory_order_acquire)) {
+    taken_by_.store(step, std::memory_order_relaxed);
+    return absl::OkStatus();
+  }
   return absl::FailedPreconditionError(absl::StrCat(
       "The outfeed queue '", name_,
       "' is in use by another program. A queue takes the results of one program at a "
@@ -64,8 +67,7 @@ absl::Status Outfeed::enqueue(const Program& program, ResultElement&& element) {
       case FeedOutcome::kDone:
         return absl::OkStatus();
       case FeedOutcome::kTimedOut:
-        stall.report("outfeed", name_, "full", "nobody takes its results",
-                     queue_.in_ring(), queue_.capacity());
+        stall.report(program, "outfeed", name_, "full", "nobody takes its results");
         continue;
       case FeedOutcome::kStopped:
         return stopped_while("enqueuing to outfeed", name_, program);
@@ -103,9 +105,14 @@ absl::Status Outfeed::check(const ResultElement& element) {
                    "it first (`deleter`), or use another queue."));
 }
 
-absl::Status Outfeed::last(const std::atomic<bool>& stopped, ResultElement* element) {
+absl::Status Outfeed::last(std::int64_t own_step, const std::atomic<bool>& stopped,
+                           ResultElement* element) {
   std::unique_lock<std::mutex> lock(last_mutex_);
-  while (taken() && !stopped.load(std::memory_order_relaxed)) {
+  const auto by_another = [this, own_step] {
+    const std::int64_t step = taken_by_.load(std::memory_order_relaxed);
+    return taken() && (step == 0 || step != own_step);
+  };
+  while (by_another() && !stopped.load(std::memory_order_relaxed)) {
     run_ended_.wait_for(lock, std::chrono::milliseconds(20));  // for `stopped`
   }
   if (stopped.load(std::memory_order_relaxed)) {

@@ -35,8 +35,8 @@ class Outfeed {
   OutfeedMode mode() const { return mode_; }
   int ordinal() const { return ordinal_; }
 
-  // For Program: one program at a time.
-  absl::Status take();
+  // For Program: one program at a time. step: see Program.
+  absl::Status take(std::int64_t step);
   void give_back();
   bool taken() const { return taken_.load(std::memory_order_acquire); }
   void wake();
@@ -49,9 +49,11 @@ class Outfeed {
   // All that has not been taken yet. For kAll.
   ResultStore dequeue() { return queue_.take(); }
 
-  // The last element, once the program that makes it has ended. For kLast; fails if
-  // there was none since the last call. stopped: see Feed.
-  absl::Status last(const std::atomic<bool>& stopped, ResultElement* element);
+  // The last element, once the program that makes it has ended, unless it lasts as long
+  // as the step `own_step`. For kLast; fails if there was none since the last call.
+  // stopped: see Feed.
+  absl::Status last(std::int64_t own_step, const std::atomic<bool>& stopped,
+                    ResultElement* element);
 
   // Waits until there is something to dequeue, a program has ended that had not when
   // runs() was `seen_runs`, or the deadline. True for one of the first two.
@@ -77,6 +79,7 @@ class Outfeed {
   Signature signature_;  // of the first element; the program's thread
   bool has_signature_ = false;
   std::atomic<bool> taken_{false};
+  std::atomic<std::int64_t> taken_by_{0};  // the step that take() was called with
   std::atomic<bool> closed_{false};
   std::atomic<std::uint64_t> runs_{0};
   std::mutex last_mutex_;  // guards last_

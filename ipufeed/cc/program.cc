@@ -6,6 +6,8 @@
 #include <string>
 #include <unordered_set>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "feed_table.h"
 #include "infeed.h"
 #include "interrupt.h"
@@ -40,8 +42,9 @@ F* find(const std::vector<std::shared_ptr<F>>& feeds, std::int64_t number) {
 
 }  // namespace
 
-Program::Program(tensorflow::CancellationManager* manager, int ordinal)
-    : manager_(manager), ordinal_(ordinal) {}
+Program::Program(tensorflow::CancellationManager* manager, int ordinal,
+                 std::int64_t step)
+    : manager_(manager), ordinal_(ordinal), step_(step) {}
 
 Program::~Program() { end(/*failed=*/false); }
 
@@ -114,11 +117,24 @@ absl::Status Program::outfeed(std::int64_t number, OutfeedMode mode,
                                                       mode, capacity, ordinal_),
                             &feed));
   }
-  TF_RETURN_IF_ERROR(feed->take());
+  TF_RETURN_IF_ERROR(feed->take(step_));
   *out = feed.get();
   outfeeds_.push_back(std::move(feed));
   watch();
   return absl::OkStatus();
+}
+
+std::string Program::describe_feeds() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::string> feeds;
+  const auto describe = [&feeds](const char* kind, const auto& feed) {
+    const FeedStats stats = feed->stats();
+    feeds.push_back(absl::StrCat(kind, " '", feed->name(), "' holds ", stats.filled,
+                                 " of ", stats.capacity));
+  };
+  for (const auto& feed : infeeds_) describe("infeed", feed);
+  for (const auto& feed : outfeeds_) describe("outfeed", feed);
+  return absl::StrJoin(feeds, ", ");
 }
 
 // With mutex_ held. From the first feed on others can stop the program.
@@ -149,14 +165,15 @@ ProgramScope::ProgramScope(Program* program) : outer_(current) { current = progr
 
 ProgramScope::~ProgramScope() { current = outer_; }
 
-bool wait_until_idle(int ordinal, std::int64_t deadline_ns,
+bool wait_until_idle(int ordinal, std::int64_t own_step, std::int64_t deadline_ns,
                      const std::atomic<bool>& stopped) {
   auto& running = Running::get();
   std::unique_lock<std::mutex> lock(running.mutex);
   for (;;) {
     bool busy = running.ending > 0;
     for (const Program* program : running.programs) {
-      busy = busy || program->ordinal() == ordinal;
+      const bool own = program->step() != 0 && program->step() == own_step;
+      busy = busy || (program->ordinal() == ordinal && !own);
     }
     if (!busy) return true;
     const std::int64_t left = deadline_ns - now_ns();

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,13 +29,16 @@ enum class OutfeedMode;
 
 class Program {
  public:
-  // manager: of the step that the program belongs to; may be null.
-  Program(tensorflow::CancellationManager* manager, int ordinal);
+  // manager: of the step that the program belongs to; may be null. step: the step that
+  // the program lasts as long as, and which therefore must not wait for its end; 0 for
+  // none.
+  Program(tensorflow::CancellationManager* manager, int ordinal, std::int64_t step = 0);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
   int ordinal() const { return ordinal_; }
+  std::int64_t step() const { return step_; }
 
   // True once somebody wants the program to end. Every wait of a queue call looks at
   // it.
@@ -53,6 +57,9 @@ class Program {
   absl::Status outfeed(std::int64_t number, OutfeedMode mode, std::size_t capacity,
                        Outfeed** out);
 
+  // Name and fill of each feed that it uses, for a person. Any thread.
+  std::string describe_feeds() const;
+
   // The program is over: gives its feeds back, and lets go of the step. Before the step
   // hears of the end, which may destroy what this refers to. The destructor does it,
   // too.
@@ -63,6 +70,7 @@ class Program {
 
   tensorflow::CancellationManager* const manager_;
   const int ordinal_;
+  const std::int64_t step_;
   std::atomic<bool> stopped_{false};
   mutable std::mutex mutex_;  // guards all below
   absl::Status why_;
@@ -90,10 +98,11 @@ class ProgramScope {
 // Stops every program that has a feed in use, as Ctrl-C does. Returns how many.
 int stop_all_programs(const absl::Status& why);
 
-// Waits until no program with a feed in use runs on the IPU `ordinal`; false at the
+// Waits until no program with a feed in use runs on the IPU `ordinal`, but for one that
+// lasts as long as the step `own_step`; false at the
 // deadline (monotonic clock), or when `stopped` is true, which is looked at every 20
 // ms.
-bool wait_until_idle(int ordinal, std::int64_t deadline_ns,
+bool wait_until_idle(int ordinal, std::int64_t own_step, std::int64_t deadline_ns,
                      const std::atomic<bool>& stopped);
 
 }  // namespace ipufeed

@@ -19,6 +19,7 @@
 #include "infeed.h"
 #include "outfeed.h"
 #include "program.h"
+#include "step_program.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/dataset.h"
 #include "tensorflow/core/framework/op.h"
@@ -59,23 +60,6 @@ absl::Status component_shapes(InferenceContext* c, bool batched) {
   }
   return absl::OkStatus();
 }
-
-// The device's program; on a device that is no IPU, one that lasts as long as the
-// kernel.
-class KernelProgram {
- public:
-  explicit KernelProgram(OpKernelContext* ctx) : program_(current_program()) {
-    if (program_ != nullptr) return;
-    own_ = std::make_unique<Program>(ctx->cancellation_manager(), 0);
-    program_ = own_.get();
-  }
-  Program* operator->() const { return program_; }
-  const Program& operator*() const { return *program_; }
-
- private:
-  std::unique_ptr<Program> own_;
-  Program* program_;
-};
 
 std::int64_t number_of(OpKernelContext* ctx, int input) {
   return ctx->input(input).scalar<std::int64_t>()();
@@ -261,11 +245,12 @@ class DequeueOp : public OpKernel {
   using OpKernel::OpKernel;
 
   void Compute(OpKernelContext* ctx) override {
-    KernelProgram program(ctx);
-    Infeed* feed = nullptr;
     std::vector<Tensor> components;
-    OP_REQUIRES_OK(ctx, program->infeed(number_of(ctx, 0), &feed));
-    OP_REQUIRES_OK(ctx, feed->dequeue(*program, &components));
+    OP_REQUIRES_OK(ctx, with_step_program(ctx, [&](Program& program) -> absl::Status {
+                     Infeed* feed = nullptr;
+                     TF_RETURN_IF_ERROR(program.infeed(number_of(ctx, 0), &feed));
+                     return feed->dequeue(program, &components);
+                   }));
     for (std::size_t i = 0; i < components.size(); ++i) {
       ctx->set_output(static_cast<int>(i), std::move(components[i]));
     }
@@ -298,14 +283,16 @@ class EnqueueOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* ctx) override {
-    KernelProgram program(ctx);
     const int components = ctx->num_inputs() - 2;
-    Outfeed* feed = nullptr;
-    OP_REQUIRES_OK(ctx, program->outfeed(number_of(ctx, components), mode_,
-                                         static_cast<std::size_t>(capacity_), &feed));
     ResultElement element;
     for (int i = 0; i < components; ++i) element.push_back(ctx->input(i));
-    OP_REQUIRES_OK(ctx, feed->enqueue(*program, std::move(element)));
+    OP_REQUIRES_OK(ctx, with_step_program(ctx, [&](Program& program) -> absl::Status {
+                     Outfeed* feed = nullptr;
+                     TF_RETURN_IF_ERROR(
+                         program.outfeed(number_of(ctx, components), mode_,
+                                         static_cast<std::size_t>(capacity_), &feed));
+                     return feed->enqueue(program, std::move(element));
+                   }));
     ctx->set_output(0, ctx->input(components + 1));
   }
 
@@ -386,7 +373,8 @@ class OutfeedDequeueOp : public AsyncOpKernel {
       bool idle = false;
       {
         StepCancelled cancelled(ctx);
-        idle = wait_until_idle(wait_ordinal_, kNoDeadline, cancelled.flag());
+        idle = wait_until_idle(wait_ordinal_, ctx->step_id(), kNoDeadline,
+                               cancelled.flag());
       }
       finish(ctx, idle ? read(ctx) : absl::CancelledError("the step was cancelled"),
              done);
@@ -465,7 +453,7 @@ class OutfeedLastOp : public AsyncOpKernel {
     ResultElement element;
     {
       StepCancelled cancelled(ctx);
-      TF_RETURN_IF_ERROR(feed->last(cancelled.flag(), &element));
+      TF_RETURN_IF_ERROR(feed->last(ctx->step_id(), cancelled.flag(), &element));
     }
     for (std::size_t i = 0; i < element.size(); ++i) {
       ctx->set_output(static_cast<int>(i), std::move(element[i]));

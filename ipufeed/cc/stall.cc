@@ -28,14 +28,16 @@ std::int64_t StallWatch::next_report_ns() {
   return next_ns_;
 }
 
-void StallWatch::report(const char* kind, const std::string& name, const char* state,
-                        const char* reason, std::size_t filled, std::size_t capacity) {
+void StallWatch::report(const Program& program, const char* kind,
+                        const std::string& name, const char* state,
+                        const char* reason) {
   const std::int64_t waited = now_ns() - start_ns_;
   next_ns_ = now_ns() + waited;
-  LOG(WARNING) << "A program has waited for " << waited / 1'000'000 / 1000.0
-               << " s: the " << kind << " queue '" << name << "' is " << state << " ("
-               << filled << " of " << capacity << " elements) and " << reason
-               << ". It goes on waiting.";
+  LOG(WARNING) << "A program on IPU " << program.ordinal() << " has waited for "
+               << waited / 1'000'000 / 1000.0 << " s: " << kind << " queue '" << name
+               << "' is " << state << " and " << reason
+               << ". It goes on waiting. Its queues: " << program.describe_feeds()
+               << ".";
 }
 
 absl::Status stopped_while(const char* doing, const std::string& name,

@@ -23,9 +23,10 @@ class StallWatch {
   // When to report next, on the monotonic clock.
   std::int64_t next_report_ns();
 
-  // Logs one line: which feed, which side waits, how full it is, for how long.
-  void report(const char* kind, const std::string& name, const char* state,
-              const char* reason, std::size_t filled, std::size_t capacity);
+  // Logs one line: which feed, which side waits, for how long, and how full the queues
+  // of the program are.
+  void report(const Program& program, const char* kind, const std::string& name,
+              const char* state, const char* reason);
 
  private:
   std::int64_t start_ns_ = 0;

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ipufeed.queues import autograph as _autograph  # noqa: F401
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.iterators import IPUIterator, IPUOwnedIterator
+from ipufeed.queues.limits import set_outfeed_limit, set_stall_report
 from ipufeed.queues.outfeed import (
     IPUOutfeedMode,
     IPUOutfeedQueue,
@@ -28,4 +29,6 @@ __all__ = [
     "IPUOwnedIterator",
     "QueueStats",
     "ScopedIPUOutfeedQueue",
+    "set_outfeed_limit",
+    "set_stall_report",
 ]

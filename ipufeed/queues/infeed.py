@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import warnings
+import weakref
 from typing import Any
 
 from ipufeed import _native
@@ -60,6 +60,7 @@ class IPUInfeedQueue:
         import tensorflow as tf
 
         internal_id = kwargs.pop("_internal_id", None)
+        owner = kwargs.pop("_owner", None)
         drop_old_arguments(
             kwargs,
             "IPUInfeedQueue",
@@ -82,6 +83,7 @@ class IPUInfeedQueue:
         self._id = str(self._number if internal_id is None else internal_id)
         _native.entry().ipufeed_name_infeed(self._number, self._id.encode())
         interrupt.watch()
+        weakref.finalize(self, forget, self._number, owner or self._id).atexit = False
         self._feed: Any = None
         self._initializer_taken = False
         self._initialized = False
@@ -163,6 +165,7 @@ class IPUInfeedQueue:
     def _create(self) -> Any:
         import tensorflow as tf
 
+        self._stay_with_graph()
         ops = _native.load()
         depth = self._prefetch_depth or DEFAULT_DEPTH
         with tf.device("/device:CPU:0"):
@@ -181,13 +184,21 @@ class IPUInfeedQueue:
     def _delete(self) -> Any:
         import tensorflow as tf
 
+        self._stay_with_graph()
         with tf.device("/device:CPU:0"):
             return _native.load().ipufeed_infeed_delete(number=self._number)
 
-    def _forget(self) -> None:
-        """Deletes the native half from a garbage collection, where no op may run."""
-        with contextlib.suppress(ImportError):
-            _native.entry().ipufeed_infeed_delete(self._number)
+    def _stay_with_graph(self) -> None:
+        """Lets the queue live as long as a graph that uses it, and those around it."""
+        import tensorflow as tf
+
+        if tf.executing_eagerly():
+            return
+        graph = tf.compat.v1.get_default_graph()
+        while graph is not None:
+            queues = graph.__dict__.setdefault("_ipufeed_queues", set())
+            queues.add(self)
+            graph = getattr(graph, "outer_graph", None)
 
     def _feed_tensor(self) -> Any:
         return host_number(self._number)
@@ -197,6 +208,7 @@ class IPUInfeedQueue:
         import tensorflow as tf
 
         self._dequeued = True
+        self._stay_with_graph()
         synthetic = surroundings.synthetic_infeed()
         if synthetic is not None:
             flat = [synthetic(spec.dtype, spec.shape) for spec in self._flat_structure]
@@ -218,6 +230,23 @@ class IPUInfeedQueue:
             self._device_ordinal,
             self._prefetch_depth,
             self._optimise_latency,
+        )
+
+
+ITERATOR = "an iterator"  # the owner of a queue that is meant to be dropped
+
+
+def forget(number: int, name: str) -> None:
+    """Deletes an infeed that nobody refers to any more.
+
+    From a garbage collection, so it runs no op, and does not wait for the feeder's end.
+    """
+    if _native.entry().ipufeed_infeed_delete(number) == 0 and name is not ITERATOR:
+        warnings.warn(
+            f"The infeed queue '{name}' was dropped while its dataset was being read. Run "
+            "its `deleter` when it is not needed any more.",
+            ResourceWarning,
+            stacklevel=1,
         )
 
 

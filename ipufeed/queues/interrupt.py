@@ -57,7 +57,9 @@ def mend_calls() -> None:
     from tensorflow.python.eager import context
 
     session.BaseSession.run = interruptible(session.BaseSession.run)
-    context.Context.call_function = interruptible(context.Context.call_function)
+    context.Context.call_function = interruptible(
+        ends_programs_of_calls(context.Context.call_function)
+    )
 
 
 def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,5 +74,36 @@ def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
             if "error_already_set" in text and "KeyboardInterrupt" in text:
                 raise KeyboardInterrupt from error
             raise
+
+    return call
+
+
+def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Context.call_function, after which the queues of the function's program are free.
+
+    Nobody tells the native queue ops when a function that TensorFlow's executor runs has
+    ended (ipufeed/cc/step_program.h), so the caller does: for the IPU that the call is
+    placed on, and for all when no other call is running.
+    """
+    running = 0
+    lock = threading.Lock()
+    end = _native.entry().ipufeed_end_eager_programs
+
+    @functools.wraps(function)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal running
+        with lock:
+            running += 1
+        try:
+            return function(self, *args, **kwargs)
+        finally:
+            with lock:
+                running -= 1
+                alone = running == 0
+            name, _, ordinal = (self.device_name or "").rpartition(":")
+            if alone:
+                end(-1)
+            elif name.endswith("IPU"):
+                end(int(ordinal))
 
     return call

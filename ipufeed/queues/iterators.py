@@ -6,7 +6,7 @@ from typing import Any
 
 from tensorflow.python.framework import composite_tensor, type_spec
 
-from ipufeed.queues.infeed import IPUInfeedQueue, dequeue_flat
+from ipufeed.queues.infeed import ITERATOR, IPUInfeedQueue, dequeue_flat
 
 
 class InfeedSpec(type_spec.TypeSpec):  # type: ignore[misc]
@@ -149,7 +149,7 @@ class IPUIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
                     "When `dataset` is provided, `infeed_spec` and `element_spec` must "
                     "not be specified."
                 )
-            self._queue: Any = IPUInfeedQueue(dataset, **kwargs)
+            self._queue: Any = IPUInfeedQueue(dataset, _owner=ITERATOR, **kwargs)
             self._initialize()
         elif infeed_spec is None or element_spec is None:
             raise ValueError(
@@ -222,8 +222,3 @@ class IPUIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
 
 class IPUOwnedIterator(IPUIterator):
     """What `iter(dataset)` gives inside an IPUStrategy's scope."""
-
-    def __del__(self) -> None:
-        queue = getattr(self, "_queue", None)
-        if isinstance(queue, IPUInfeedQueue):
-            queue._forget()

@@ -1,0 +1,56 @@
+"""Bounds for all queues of the process: how long in silence, how much in memory."""
+
+from __future__ import annotations
+
+import math
+
+from ipufeed import _native
+
+_MOST_S = 2**63 / 1e9
+
+
+def set_stall_report(seconds: float | None) -> None:
+    """Sets after which time a program that waits for a queue says so.
+
+    It logs a warning that names the queue, the side that waits and how full the program's
+    queues are, again after twice the time, and so on; and goes on waiting.
+
+    Args:
+        seconds: More than 0, or None for never. At first: 30.
+
+    Raises:
+        ValueError: It is no such number.
+
+    Threads: any; for waits that begin after the call.
+    """
+    if seconds is None:
+        _native.entry().ipufeed_set_stall_report_ns(0)
+        return
+    number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if not number or math.isnan(seconds) or not 0 < seconds < _MOST_S:
+        raise ValueError(
+            f"The time for stall reports must be a number of seconds > 0, or None for "
+            f"never, got {seconds!r}."
+        )
+    _native.entry().ipufeed_set_stall_report_ns(max(1, int(seconds * 1e9)))
+
+
+def set_outfeed_limit(limit: int) -> None:
+    """Sets how many bytes of results an outfeed queue keeps that nobody takes.
+
+    With so many, its program has to wait for somebody to dequeue.
+
+    Args:
+        limit: Bytes, at least 0: only what fits into the ring is kept. At first: 4 GiB.
+
+    Raises:
+        ValueError: It is no such integer.
+
+    Threads: any; for queues that are made after the call.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2**63:
+        raise ValueError(
+            "The limit of an outfeed queue must be an integer >= 0 of bytes, got "
+            f"{limit!r}."
+        )
+    _native.entry().ipufeed_set_outfeed_limit_bytes(limit)
