@@ -101,7 +101,9 @@ MODULES: dict[str, dict[str, str]] = {
         ),
         "ipufeed.device.scopes",
     ),
-    "sharding": dict.fromkeys(("get_sharding", "propagate_sharding"), "ipufeed.device.sharding"),
+    "sharding": dict.fromkeys(
+        ("get_sharding", "propagate_sharding"), "ipufeed.device.sharding"
+    ),
     "utils": _UTILS,
 }
 

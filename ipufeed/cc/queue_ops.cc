@@ -417,17 +417,23 @@ REGISTER_OP("IpufeedOutfeedLast")
     .Attr("number: int")
     .Attr("dtypes: list(type) >= 1")
     .Attr("shapes: list(shape) >= 1")
+    .Attr("synthetic: bool = false")
     .Output("results: dtypes")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       return component_shapes(c, /*batched=*/false);
     })
-    .Doc("The last result. Waits for the end of the program that makes it.");
+    .Doc(R"doc(
+The last result. Waits for the end of the program that makes it.
+
+synthetic: the program transfers no results, so there is none.
+)doc");
 
 class OutfeedLastOp : public AsyncOpKernel {
  public:
   explicit OutfeedLastOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("synthetic", &synthetic_));
   }
 
   void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
@@ -441,6 +447,12 @@ class OutfeedLastOp : public AsyncOpKernel {
 
  private:
   absl::Status read(OpKernelContext* ctx) const {
+    if (synthetic_) {
+      // The original's words, its spelling included.
+      return absl::FailedPreconditionError(
+          "Trying to get the last value from an outfeed queue when using synthethic "
+          "data. This is not supported.");
+    }
     std::shared_ptr<Outfeed> feed;
     const absl::Status found = find_outfeed(number_, &feed);
     if (absl::IsNotFound(found)) {
@@ -462,6 +474,7 @@ class OutfeedLastOp : public AsyncOpKernel {
   }
 
   std::int64_t number_ = 0;
+  bool synthetic_ = false;
 };
 
 REGISTER_KERNEL_BUILDER(Name("IpufeedOutfeedLast").Device(tensorflow::DEVICE_CPU),

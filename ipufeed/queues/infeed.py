@@ -87,6 +87,7 @@ class IPUInfeedQueue:
         self._feed: Any = None
         self._initializer_taken = False
         self._initialized = False
+        self._reads = True  # unless it is initialised while the data are synthetic
         self._dequeued = False
 
     @property
@@ -165,6 +166,9 @@ class IPUInfeedQueue:
     def _create(self) -> Any:
         import tensorflow as tf
 
+        self._reads = surroundings.synthetic_infeed() is None
+        if not self._reads:  # programs make the data; nobody touches the dataset
+            return tf.no_op()
         self._stay_with_graph()
         ops = _native.load()
         depth = self._prefetch_depth or DEFAULT_DEPTH
@@ -184,6 +188,8 @@ class IPUInfeedQueue:
     def _delete(self) -> Any:
         import tensorflow as tf
 
+        if not self._reads:
+            return tf.no_op()
         self._stay_with_graph()
         with tf.device("/device:CPU:0"):
             return _native.load().ipufeed_infeed_delete(number=self._number)
@@ -209,11 +215,7 @@ class IPUInfeedQueue:
 
         self._dequeued = True
         self._stay_with_graph()
-        synthetic = surroundings.synthetic_infeed()
-        if synthetic is not None:
-            flat = [synthetic(spec.dtype, spec.shape) for spec in self._flat_structure]
-        else:
-            flat = dequeue_flat(self._feed_tensor(), self._flat_structure)
+        flat = next_tensors(self._feed_tensor(), self._flat_structure)
         return tf.nest.pack_sequence_as(self._structure, flat)
 
     @property
@@ -250,8 +252,16 @@ def forget(number: int, name: str) -> None:
         )
 
 
-def dequeue_flat(feed: Any, specs: list[Any]) -> list[Any]:
-    """Builds the op: the tensors of the next element of the feed with this number."""
+def next_tensors(feed: Any, specs: list[Any]) -> list[Any]:
+    """Builds what gives the next element of the feed with this number, or synthetic data.
+
+    Args:
+        feed: The number, an int64 scalar.
+        specs: A tf.TensorSpec for each tensor of an element.
+    """
+    synthetic = surroundings.synthetic_infeed()
+    if synthetic is not None:
+        return [synthetic(spec.dtype, spec.shape) for spec in specs]
     components, token = _native.load().ipufeed_dequeue(
         feed,
         take_token(),

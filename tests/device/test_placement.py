@@ -8,24 +8,12 @@ import logging
 import pytest
 import tensorflow as tf
 
-from ipufeed.device import flags as flags_module
 from ipufeed.device import placement, system
 from ipufeed.device.config import IPUConfig
 from ipufeed.device.config_enums import DeviceConnectionType
 from ipufeed.device.strategy import IPUStrategy
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 from ipufeed.queues.surroundings import Surroundings, surroundings
-
-
-@pytest.fixture
-def flags(clean_system, monkeypatch):
-    """Sets TF_POPLAR_FLAGS as a program's user does, before they are first read."""
-
-    def use(text):
-        monkeypatch.setenv("TF_POPLAR_FLAGS", text)
-        monkeypatch.setattr(flags_module, "_current", None)
-
-    return use
 
 
 @pytest.fixture
