@@ -99,7 +99,7 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_set_outfeed_limit_bytes", [int64], None),
         ("ipufeed_end_eager_programs", [whole], None),
         ("ipufeed_stop_programs", [text], whole),
-        ("ipufeed_wait_for_interrupt", [], None),
+        ("ipufeed_wait_for_interrupt", [], whole),
         ("ipufeed_set_on_first_use", [ON_FIRST_USE], None),
         ("ipufeed_forget_first_uses", [], None),
     ):

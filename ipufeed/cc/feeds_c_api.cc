@@ -139,4 +139,4 @@ IPUFEED_API void ipufeed_set_on_first_use(ipufeed::OnFirstUse ask) {
 IPUFEED_API void ipufeed_forget_first_uses() { ipufeed::forget_first_uses(); }
 
 // See interrupt.h.
-IPUFEED_API void ipufeed_wait_for_interrupt() { ipufeed::wait_for_interrupt(); }
+IPUFEED_API int ipufeed_wait_for_interrupt() { return ipufeed::wait_for_interrupt(); }

@@ -1,15 +1,15 @@
-// Ctrl-C while the main thread is inside TensorFlow.
+// Ctrl-C and SIGTERM while the main thread is inside TensorFlow.
 #pragma once
 
 namespace ipufeed {
 
-// Hooks SIGINT in front of whoever handles it now, so that wait_for_interrupt() hears
-// of it at once; Python's own handler runs only when its main thread gets back to
-// Python. Does nothing where SIGINT is ignored or ends the process, and if the hook is
-// in place. Any thread.
+// Hooks SIGINT and SIGTERM in front of whoever handles them now, so that
+// wait_for_interrupt() hears of them at once; Python's own handlers run only when its
+// main thread gets back to Python. Does nothing where a signal is ignored or ends the
+// process, and if the hook is in place. Any thread.
 void hook_interrupt();
 
-// Blocks until the next SIGINT after the hook. One thread.
-void wait_for_interrupt();
+// Blocks until the next such signal after the hook, and returns its number. One thread.
+int wait_for_interrupt();
 
 }  // namespace ipufeed

@@ -60,7 +60,6 @@ class IPUInfeedQueue:
         import tensorflow as tf
 
         internal_id = kwargs.pop("_internal_id", None)
-        owner = kwargs.pop("_owner", None)
         drop_old_arguments(
             kwargs,
             "IPUInfeedQueue",
@@ -83,7 +82,7 @@ class IPUInfeedQueue:
         self._id = str(self._number if internal_id is None else internal_id)
         _native.entry().ipufeed_name_infeed(self._number, self._id.encode())
         interrupt.watch()
-        weakref.finalize(self, forget, self._number, owner or self._id).atexit = False
+        weakref.finalize(self, forget, self._number).atexit = False
         self._feed: Any = None
         self._initializer_taken = False
         self._initialized = False
@@ -163,6 +162,9 @@ class IPUInfeedQueue:
         """Counts and times of this queue so far; zeros before the initializer has run."""
         return read_stats("infeed", self._number, self._id)
 
+    def __reduce__(self) -> Any:
+        raise cannot_be_pickled("IPUInfeedQueue")
+
     def _create(self) -> Any:
         import tensorflow as tf
 
@@ -202,7 +204,11 @@ class IPUInfeedQueue:
             return
         graph = tf.compat.v1.get_default_graph()
         while graph is not None:
-            queues = graph.__dict__.setdefault("_ipufeed_queues", set())
+            # An attribute, and no table of ours: the dataset may belong to the graph, and
+            # a cycle through a table is never collected.
+            queues = getattr(graph, "_ipufeed_queues", None)
+            if queues is None:
+                queues = graph._ipufeed_queues = set()
             queues.add(self)
             graph = getattr(graph, "outer_graph", None)
 
@@ -235,21 +241,12 @@ class IPUInfeedQueue:
         )
 
 
-ITERATOR = "an iterator"  # the owner of a queue that is meant to be dropped
-
-
-def forget(number: int, name: str) -> None:
+def forget(number: int) -> None:
     """Deletes an infeed that nobody refers to any more.
 
     From a garbage collection, so it runs no op, and does not wait for the feeder's end.
     """
-    if _native.entry().ipufeed_infeed_delete(number) == 0 and name is not ITERATOR:
-        warnings.warn(
-            f"The infeed queue '{name}' was dropped while its dataset was being read. Run "
-            "its `deleter` when it is not needed any more.",
-            ResourceWarning,
-            stacklevel=1,
-        )
+    _native.entry().ipufeed_infeed_delete(number)
 
 
 def next_tensors(feed: Any, specs: list[Any]) -> list[Any]:
@@ -270,6 +267,14 @@ def next_tensors(feed: Any, specs: list[Any]) -> list[Any]:
     )
     put_token(token)
     return list(components)
+
+
+def cannot_be_pickled(kind: str) -> TypeError:
+    """The error for a queue that is sent to another process."""
+    return TypeError(
+        f"An {kind} cannot be pickled: its ring is memory of this process. Make the queue "
+        "in the process that uses it."
+    )
 
 
 def check_device(ordinal: int | None) -> int:

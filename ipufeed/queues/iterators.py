@@ -6,7 +6,7 @@ from typing import Any
 
 from tensorflow.python.framework import composite_tensor, type_spec
 
-from ipufeed.queues.infeed import ITERATOR, IPUInfeedQueue, next_tensors
+from ipufeed.queues.infeed import IPUInfeedQueue, next_tensors
 
 
 class InfeedSpec(type_spec.TypeSpec):  # type: ignore[misc]
@@ -143,7 +143,7 @@ class IPUIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
                     "When `dataset` is provided, `infeed_spec` and `element_spec` must "
                     "not be specified."
                 )
-            self._queue: Any = IPUInfeedQueue(dataset, _owner=ITERATOR, **kwargs)
+            self._queue: Any = IPUInfeedQueue(dataset, **kwargs)
             self._initialize()
         elif infeed_spec is None or element_spec is None:
             raise ValueError(

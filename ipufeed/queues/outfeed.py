@@ -16,7 +16,8 @@ from typing import Any
 from ipufeed import _native
 from ipufeed.queues import interrupt
 from ipufeed.queues.chain import host_number, put_token, take_token
-from ipufeed.queues.infeed import drop_old_arguments
+from ipufeed.queues.infeed import cannot_be_pickled, drop_old_arguments
+from ipufeed.queues.results import TakenResults
 from ipufeed.queues.stats import QueueStats, read_stats
 from ipufeed.queues.structure import FEED_DTYPES
 from ipufeed.queues.surroundings import device_ordinal as usable_ordinal
@@ -110,6 +111,7 @@ class IPUOutfeedQueue:
         self._making_thread = threading.get_ident()
         self._structure: Any = None
         self._flat_structure: list[Any] | None = None
+        self._taken = TakenResults()
         # Runs of programs whose end a reader has seen: see stream().
         self._runs_seen = 0
         self._deleted = False
@@ -235,7 +237,10 @@ class IPUOutfeedQueue:
                     **arguments,
                 )
         self._runs_seen = max(self._runs_seen, runs)
-        return tf.nest.pack_sequence_as(self._structure, list(flat))
+        flat = list(flat)
+        if eager and not last:
+            flat = self._taken.all(flat)
+        return tf.nest.pack_sequence_as(self._structure, flat)
 
     @property
     def deleter(self) -> Any:
@@ -293,6 +298,7 @@ class IPUOutfeedQueue:
         if surroundings.synthetic_outfeed():
             return  # no result will ever come
         entry = _native.entry()
+        yield from self._rows()
         seen = self._runs_seen
         while True:
             limit = None if timeout_s is None else time.monotonic() + timeout_s
@@ -312,16 +318,18 @@ class IPUOutfeedQueue:
                 return
             # Before the results: what is enqueued after this belongs to a later look.
             runs = self._native_runs()
-            yield from self._batch()
+            self._take()
+            yield from self._rows()
             if runs != seen and not entry.ipufeed_outfeed_busy(self._number):
-                yield from self._batch()
+                self._take()
+                yield from self._rows()
                 self._runs_seen = max(self._runs_seen, runs)
                 return
             # Another program began before this one looked: its results are of the stream.
             seen = runs
 
-    def _batch(self) -> Iterator[Any]:
-        """What is there now, one result at a time."""
+    def _take(self) -> None:
+        """Takes what the native queue has now."""
         import tensorflow as tf
 
         if self._flat_structure is None:
@@ -334,9 +342,14 @@ class IPUOutfeedQueue:
                 shapes=[spec.shape for spec in specs],
                 wait_ordinal=-1,
             )
-        columns = [tf.unstack(tensor) if len(tensor) else [] for tensor in flat]
-        for row in zip(*columns, strict=True):
-            yield tf.nest.pack_sequence_as(self._structure, list(row))
+        self._taken.put(list(flat))
+
+    def _rows(self) -> Iterator[Any]:
+        """What has been taken, one result at a time."""
+        import tensorflow as tf
+
+        while (row := self._taken.row()) is not None:
+            yield tf.nest.pack_sequence_as(self._structure, row)
 
     def stats(self) -> QueueStats:
         """Counts and times of this queue so far."""
@@ -345,6 +358,9 @@ class IPUOutfeedQueue:
     def __iter__(self) -> IPUOutfeedQueueIterator:
         self._check_iterable("iterated over")
         return IPUOutfeedQueueIterator(self)
+
+    def __reduce__(self) -> Any:
+        raise cannot_be_pickled("IPUOutfeedQueue")
 
     def _check_iterable(self, how: str) -> None:
         import tensorflow as tf
@@ -406,12 +422,11 @@ class IPUOutfeedQueueIterator:
     """Yields the results one by one, as far as there are any now.
 
     It dequeues when what it has is used up, and stops when nothing new is there; a new
-    `for` goes on from where this one has stopped.
+    `for` goes on from where this one has stopped, or was left.
     """
 
     def __init__(self, queue: IPUOutfeedQueue) -> None:
         self._queue = queue
-        self._batch: Iterator[Any] = iter(())
 
     def __iter__(self) -> IPUOutfeedQueueIterator:
         return self
@@ -419,19 +434,16 @@ class IPUOutfeedQueueIterator:
     def __next__(self) -> Any:
         import tensorflow as tf
 
-        for result in self._batch:
-            return result
-        results = self._queue.dequeue()
-        flat = tf.nest.flatten(results)
-        if not flat or not len(flat[0]):
+        queue = self._queue
+        row = queue._taken.row()
+        if row is None:
+            flat = tf.nest.flatten(queue.dequeue())
+            if flat:
+                queue._taken.put(flat)
+            row = queue._taken.row()
+        if row is None:
             raise StopIteration
-        columns = [tf.unstack(tensor) for tensor in flat]
-        structure = self._queue._structure
-        self._batch = (
-            tf.nest.pack_sequence_as(structure, list(row))
-            for row in zip(*columns, strict=True)
-        )
-        return next(self._batch)
+        return tf.nest.pack_sequence_as(queue._structure, row)
 
 
 class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
