@@ -175,7 +175,8 @@ class IPUInfeedQueue:
         ops = _native.load()
         depth = self._prefetch_depth or DEFAULT_DEPTH
         with tf.device("/device:CPU:0"):
-            dataset = self._dataset._apply_debug_options()
+            threads = surroundings.infeed_threads()
+            dataset = with_threads(self._dataset, threads)._apply_debug_options()
             return ops.ipufeed_infeed_create(
                 dataset._variant_tensor,
                 number=self._number,
@@ -183,7 +184,7 @@ class IPUInfeedQueue:
                 dtypes=[spec.dtype for spec in self._flat_structure],
                 shapes=[spec.shape for spec in self._flat_structure],
                 capacity=depth,
-                threads=surroundings.infeed_threads(),
+                threads=threads,
                 null_data=surroundings.null_data_feed(),
             )
 
@@ -275,6 +276,17 @@ def cannot_be_pickled(kind: str) -> TypeError:
         f"An {kind} cannot be pickled: its ring is memory of this process. Make the queue "
         "in the process that uses it."
     )
+
+
+def with_threads(dataset: Any, threads: int) -> Any:
+    """The dataset, whose own parallel work runs on so many threads; 0: as it is."""
+    import tensorflow as tf
+
+    if threads == 0:
+        return dataset
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = threads
+    return dataset.with_options(options)
 
 
 def check_device(ordinal: int | None) -> int:

@@ -73,7 +73,8 @@ def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
         except RuntimeError as error:
             text = str(error)
             if "error_already_set" in text and "KeyboardInterrupt" in text:
-                raise KeyboardInterrupt from error
+                # What TensorFlow made of it is no news to anybody.
+                raise KeyboardInterrupt from None
             raise
 
     return call
