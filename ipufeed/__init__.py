@@ -57,6 +57,7 @@ _ALIASES = (
     "ipu_strategy",
     "loops",
     "scopes",
+    "sharding",
     "utils",
 )
 _NAMES = (
@@ -91,6 +92,10 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     return sorted(__all__)
 
+
+# So that `import ipufeed.loops` works, too. Nothing of them is loaded by that.
+for _name in _ALIASES:
+    importlib.import_module("ipufeed.compat").submodule(_name)
 
 # Our own commands load the library themselves, after they have read their options.
 if not _OWN_COMMAND:

@@ -13,6 +13,8 @@ import sys
 import types
 from typing import Any
 
+from ipufeed import lost_names
+
 _CONFIG = dict.fromkeys(
     (
         "DeviceConnectionType",
@@ -96,10 +98,14 @@ MODULES: dict[str, dict[str, str]] = {
             "ipu_jit_scope",
             "ipu_scope",
             "ipu_shard",
+            "outside_compilation_scope",
             "partials_type",
             "stochastic_rounding",
         ),
         "ipufeed.device.scopes",
+    ),
+    "sharding": dict.fromkeys(
+        ("get_sharding", "propagate_sharding"), "ipufeed.device.sharding"
     ),
     "utils": _UTILS,
 }
@@ -160,6 +166,8 @@ def submodule(name: str) -> AliasModule:
 def install() -> None:
     """Makes `tensorflow.python.ipu` and its modules importable. Does no harm twice.
 
+    It also gives back what TensorFlow has lost since (ipufeed/lost_names.py).
+
     Threads: call it before the program's own imports.
     """
     package = sys.modules.get(ALIAS)
@@ -174,3 +182,4 @@ def install() -> None:
         module = submodule(name)
         sys.modules[f"{ALIAS}.{name}"] = module
         setattr(package, name, module)
+    lost_names.give_back()

@@ -1,21 +1,35 @@
 """python -m ipufeed.run program.py [arguments]: runs a program written for an IPU.
 
-`from tensorflow.python import ipu` works in it, and gives the simulated one.
+    program.py --as __main__--> from tensorflow.python import ipu --> the simulated one
+
+As far as the program can see it was started with `python program.py [arguments]`: its
+name, its arguments, its folder first on sys.path, its exit code, its tracebacks.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
-import runpy
 import sys
+import types
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 BAD_INPUT = 2
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the program as `python program.py` would; returns the exit code."""
+    """Runs the program.
+
+    Args:
+        arguments: The program and its arguments. Default: the command line's.
+
+    Returns:
+        0, or 2 if there is no such program. What the program raises goes on to the
+        interpreter, with the program's own frames only.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m ipufeed.run",
         description="Runs a program that was written for TensorFlow on IPUs, unchanged: "
@@ -31,15 +45,85 @@ def main(arguments: list[str] | None = None) -> int:
         what = "is no file" if path.exists() else "is not there"
         print(f"ipufeed.run: {path} {what}: give a Python file.", file=sys.stderr)
         return BAD_INPUT
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # not the chatter about GPUs
-    from ipufeed import _native, compat
-
-    _native.load()
-    compat.install()
-    sys.argv = [str(path), *options.arguments]
-    sys.path.insert(0, str(path.resolve().parent))
-    runpy.run_path(str(path), run_name="__main__")
+    prepare()
+    run(options.program, options.arguments)
     return 0
+
+
+def prepare() -> None:
+    """Puts the simulated IPUs and Graphcore's names in place."""
+    from ipufeed import _hush
+
+    with _hush.hushed("1"):
+        from ipufeed import _native, compat
+
+        _native.load()
+        compat.install()
+        # TensorFlow misses the GPUs when it lists the devices, and says so. It does this
+        # once, and it does not start anything that the program may want to configure.
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()
+
+
+def run(program: str, arguments: list[str]) -> None:
+    """Runs a file as this process's `__main__`, which it remains to the end.
+
+    Its threads and what it has registered with atexit may outlast this call.
+    """
+    path = os.path.abspath(program)
+    sys.argv = [program, *arguments]
+    take_first_place(os.path.dirname(os.path.realpath(path)))
+    module = types.ModuleType("__main__")
+    module.__dict__.update(__file__=path, __cached__=None, __builtins__=__builtins__)
+    sys.modules["__main__"] = module
+    try:
+        # As the interpreter reads it, with the encoding that the file declares.
+        with io.open_code(path) as file:
+            code = compile(file.read(), path, "exec", dont_inherit=True)
+        exec(code, module.__dict__)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        show_from(own_frames(error.__traceback__, path))
+        raise
+
+
+def take_first_place(folder: str) -> None:
+    """Puts a program's folder where `python -m` has put the working directory.
+
+    That stays, as the last, if ipufeed itself has been found there: a checkout that is
+    not installed.
+    """
+    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    working = os.getcwd()
+    if sys.path[:1] in ([working], [""]):
+        del sys.path[0]
+        if os.path.samefile(working, home):
+            sys.path.append(working)
+    sys.path.insert(0, folder)
+
+
+def own_frames(frames: TracebackType | None, path: str) -> TracebackType | None:
+    """A traceback from the first frame in the file on; None if none is in it."""
+    while frames is not None and frames.tb_frame.f_code.co_filename != path:
+        frames = frames.tb_next
+    return frames
+
+
+def show_from(frames: TracebackType | None) -> None:
+    """Makes the interpreter show the exception that now ends it with these frames.
+
+    By sys.excepthook, and not by printing: the interpreter does more than print, such as
+    ending by SIGINT after a Ctrl-C; and the program may have set a hook of its own.
+    """
+    show = sys.excepthook
+
+    def excepthook(kind: type[BaseException], error: BaseException, ours: Any) -> None:
+        del ours
+        show(kind, error.with_traceback(frames), frames)
+
+    sys.excepthook = excepthook
 
 
 if __name__ == "__main__":

@@ -12,7 +12,11 @@ import signal
 
 import pytest
 
-import ipufeed as ipufeed
+import ipufeed as ipufeed  # before what the tests need of it
+from ipufeed.device import flags as flags_module
+from ipufeed.device import system
+
+import styles  # isort: skip
 
 WATCHDOG_S = 600.0  # beyond any test's own limit, which would say more
 
@@ -32,3 +36,35 @@ def watchdog(pytestconfig):
     )
     yield
     faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture
+def clean_system(monkeypatch):
+    """A process that has configured nothing and read no flags, before and after."""
+
+    def forget():
+        system.reset_ipu_configuration()
+        monkeypatch.setattr(flags_module, "_current", None)
+
+    monkeypatch.delenv("TF_POPLAR_FLAGS", raising=False)
+    forget()
+    yield
+    forget()
+
+
+@pytest.fixture
+def flags(clean_system, monkeypatch):
+    """Sets TF_POPLAR_FLAGS as a program's user does, before they are first read."""
+
+    def use(text):
+        monkeypatch.setenv("TF_POPLAR_FLAGS", text)
+        monkeypatch.setattr(flags_module, "_current", None)
+
+    return use
+
+
+@pytest.fixture(params=styles.CASES, ids=", ".join)
+def style(request):
+    """Each style of writing a program, in each mode of running it. See styles.py."""
+    with styles.entered(*request.param) as entered:
+        yield entered

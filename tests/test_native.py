@@ -170,13 +170,14 @@ def test_importing_after_importing_tensorflow_is_fine():
 
 
 def test_the_entry_points_agree_with_the_c_source():
-    """Every function of c_api.cc is declared in _native.py, and the other way round."""
-    source = (ROOT / "ipufeed" / "cc" / "c_api.cc").read_text()
+    """Each C function of the library is declared in _native.py, and the other way round."""
+    sources = [ROOT / "ipufeed" / "cc" / name for name in ("c_api.cc", "feeds_c_api.cc")]
     python = (ROOT / "ipufeed" / "_native.py").read_text()
 
     defined = {
         line.split("(")[0].split()[-1]
-        for line in source.splitlines()
+        for source in sources
+        for line in source.read_text().splitlines()
         if line.startswith("IPUFEED_API")
     }
     declared = {

@@ -6,15 +6,13 @@ import atexit
 import os
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
+from ipufeed import _hush
 from ipufeed.benchmark.arguments import build_parser, settings_of
 from ipufeed.benchmark.settings import Settings
 from ipufeed.errors import DatasetFileError, MeasurementInterrupted, NativeLibraryError
@@ -157,37 +155,10 @@ def load_builtin(texts: dict[str, str], quiet: bool) -> tuple[Any, str]:
 
 def load_native() -> None:
     """Before the file runs: TensorFlow must not have started when the library comes."""
-    with hushed():
+    with _hush.hushed("3"):  # the GPUs are missed later on, too
         from ipufeed import _native
 
         _native.load()
-
-
-@contextmanager
-def hushed() -> Iterator[None]:
-    """Keeps TensorFlow's chatter about GPUs off stderr while it is imported.
-
-    Who has set TF_CPP_MIN_LOG_LEVEL wants to see it. If the import fails, all is shown.
-    """
-    if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
-        yield
-        return
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # the GPUs are missed later on, too
-    sys.stderr.flush()
-    with tempfile.TemporaryFile() as chatter:
-        stderr = os.dup(2)
-        os.dup2(chatter.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            sys.stderr.flush()
-            chatter.seek(0)
-            os.write(stderr, chatter.read())
-            raise
-        finally:
-            sys.stderr.flush()
-            os.dup2(stderr, 2)
-            os.close(stderr)
 
 
 class ScriptError(Exception):

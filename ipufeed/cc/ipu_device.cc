@@ -2,8 +2,8 @@
 // do on a CPU, XLA included, works on it. What is its own:
 //
 // - Two pools of threads. A program blocks in its queue calls, and one that did so in a
-//   pool that the host shares would starve the very functions that feed it. The pools
-//   are made when the device first runs something, since most of the 16 never do.
+//   pool that the host shares would starve the very functions that feed it. Their
+//   threads start with the first piece of work, since most of the 16 never get one.
 // - Each kernel runs as a Program (program.h), which its queue calls find again, on the
 //   pool's threads, too: XLA runs a compiled loop there.
 
@@ -60,6 +60,45 @@ absl::Status use(int ordinal) {
 // What a device says of its size. Nothing is bounded by it.
 constexpr std::int64_t kMemory = std::int64_t{640} << 20;
 
+// A pool whose threads start with the first piece of work. TensorFlow asks each device
+// for its pool when a session or a context begins, also those that will never run
+// anything.
+class LazyPool : public tensorflow::thread::ThreadPoolInterface {
+ public:
+  LazyPool(std::string name, int threads) : name_(std::move(name)), threads_(threads) {}
+
+  void Schedule(std::function<void()> work) override {
+    pool()->Schedule(std::move(work));
+  }
+  void ScheduleWithHint(std::function<void()> work, int start, int limit) override {
+    pool()->ScheduleWithHint(std::move(work), start, limit);
+  }
+  void Cancel() override { pool()->Cancel(); }
+  int NumThreads() const override { return threads_; }
+  // No thread is one of the pool's before there is a pool.
+  int CurrentThreadId() const override {
+    auto* started = started_.load(std::memory_order_acquire);
+    return started == nullptr ? -1 : started->CurrentThreadId();
+  }
+
+ private:
+  Eigen::ThreadPoolInterface* pool() {
+    std::call_once(once_, [this] {
+      pool_ = std::make_unique<ThreadPool>(Env::Default(), ThreadOptions(), name_,
+                                           threads_);
+      // Pairs with the loads: who sees the pool sees it whole.
+      started_.store(pool_->AsEigenThreadPool(), std::memory_order_release);
+    });
+    return started_.load(std::memory_order_acquire);
+  }
+
+  const std::string name_;
+  const int threads_;
+  std::once_flag once_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::atomic<Eigen::ThreadPoolInterface*> started_{nullptr};
+};
+
 // Hands the thread's program on to the threads that work for it. Without this most
 // queue calls of a compiled loop would not know whose they are.
 class PropagatingPool : public Eigen::ThreadPoolInterface {
@@ -90,14 +129,18 @@ class PropagatingPool : public Eigen::ThreadPoolInterface {
 // A device's threads.
 struct Pools {
   Pools(const std::string& name, int threads)
-      : inside(Env::Default(), ThreadOptions(), name + "_intra", threads),
-        between(Env::Default(), ThreadOptions(), name + "_host", 2),
-        propagating(inside.AsEigenThreadPool()),
+      : inside_threads(name + "_intra", threads),
+        between_threads(name + "_host", 2),
+        inside(&inside_threads),
+        between(&between_threads),
+        propagating(&inside_threads),
         eigen(&propagating, threads) {
     workers.num_threads = threads;
     workers.workers = &inside;
   }
 
+  LazyPool inside_threads;
+  LazyPool between_threads;
   ThreadPool inside;   // parts of an op
   ThreadPool between;  // ops: where the executor runs the device's graph
   PropagatingPool propagating;
@@ -105,22 +148,26 @@ struct Pools {
   tensorflow::DeviceBase::CpuWorkerThreads workers;
 };
 
+// As many as the session wants for the parts of an op, or else the CPUs.
+int inside_threads(const SessionOptions& options) {
+  const int wanted = options.config.intra_op_parallelism_threads();
+  if (wanted > 0) return wanted;
+  return std::max(1, static_cast<int>(tensorflow::port::MaxParallelism()));
+}
+
 class IpuDevice : public ThreadPoolDevice {
  public:
   IpuDevice(const SessionOptions& options, const std::string& name)
       : ThreadPoolDevice(options, name, tensorflow::Bytes(kMemory),
                          tensorflow::DeviceLocality(), tensorflow::cpu_allocator()),
-        threads_(
-            options.config.intra_op_parallelism_threads() > 0
-                ? options.config.intra_op_parallelism_threads()
-                : std::max(1, static_cast<int>(tensorflow::port::MaxParallelism()))) {}
+        pools_("ipu" + std::to_string(parsed_name().id), inside_threads(options)) {}
 
   const CpuWorkerThreads* tensorflow_cpu_worker_threads() const override {
-    return &pools().workers;
+    return &pools_.workers;
   }
-  ThreadPool* tensorflow_device_thread_pool() override { return &pools().between; }
+  ThreadPool* tensorflow_device_thread_pool() override { return &pools_.between; }
   bool has_eigen_cpu_device() const override { return true; }
-  const Eigen::ThreadPoolDevice* eigen_cpu_device() override { return &pools().eigen; }
+  const Eigen::ThreadPoolDevice* eigen_cpu_device() override { return &pools_.eigen; }
 
   void Compute(OpKernel* kernel, OpKernelContext* context) override {
     const absl::Status usable = use(parsed_name().id);
@@ -154,17 +201,7 @@ class IpuDevice : public ThreadPoolDevice {
   }
 
  private:
-  Pools& pools() const {
-    std::call_once(once_, [this] {
-      pools_ =
-          std::make_unique<Pools>("ipu" + std::to_string(parsed_name().id), threads_);
-    });
-    return *pools_;
-  }
-
-  const int threads_;
-  mutable std::once_flag once_;
-  mutable std::unique_ptr<Pools> pools_;
+  Pools pools_;
 };
 
 class IpuFactory : public tensorflow::DeviceFactory {

@@ -395,7 +395,9 @@ class OutfeedDequeueOp : public AsyncOpKernel {
     std::shared_ptr<Outfeed> feed;
     const absl::Status status = find_outfeed(number_, &feed);
     if (!status.ok() && !absl::IsNotFound(status)) return status;
-    if (feed == nullptr || (feed->runs() == 0 && !feed->taken())) {
+    const bool executed = feed != nullptr && (feed->runs() != 0 || feed->taken());
+    // Once: a thread that polls until the program begins is no reason for a flood.
+    if (!executed && !warned_.exchange(true, std::memory_order_relaxed)) {
       LOG(WARNING) << "Trying to dequeue elements from the outfeed queue with id="
                    << outfeed_name(number_)
                    << " which has not executed yet. Make sure to execute the program "
@@ -408,6 +410,7 @@ class OutfeedDequeueOp : public AsyncOpKernel {
   std::int64_t number_ = 0;
   int wait_ordinal_ = -1;
   std::vector<TensorShape> shapes_;
+  mutable std::atomic<bool> warned_{false};
 };
 
 REGISTER_KERNEL_BUILDER(Name("IpufeedOutfeedDequeue").Device(tensorflow::DEVICE_CPU),
@@ -417,17 +420,23 @@ REGISTER_OP("IpufeedOutfeedLast")
     .Attr("number: int")
     .Attr("dtypes: list(type) >= 1")
     .Attr("shapes: list(shape) >= 1")
+    .Attr("synthetic: bool = false")
     .Output("results: dtypes")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       return component_shapes(c, /*batched=*/false);
     })
-    .Doc("The last result. Waits for the end of the program that makes it.");
+    .Doc(R"doc(
+The last result. Waits for the end of the program that makes it.
+
+synthetic: the program transfers no results, so there is none.
+)doc");
 
 class OutfeedLastOp : public AsyncOpKernel {
  public:
   explicit OutfeedLastOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("synthetic", &synthetic_));
   }
 
   void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
@@ -441,6 +450,12 @@ class OutfeedLastOp : public AsyncOpKernel {
 
  private:
   absl::Status read(OpKernelContext* ctx) const {
+    if (synthetic_) {
+      // The original's words, its spelling included.
+      return absl::FailedPreconditionError(
+          "Trying to get the last value from an outfeed queue when using synthethic "
+          "data. This is not supported.");
+    }
     std::shared_ptr<Outfeed> feed;
     const absl::Status found = find_outfeed(number_, &feed);
     if (absl::IsNotFound(found)) {
@@ -462,6 +477,7 @@ class OutfeedLastOp : public AsyncOpKernel {
   }
 
   std::int64_t number_ = 0;
+  bool synthetic_ = false;
 };
 
 REGISTER_KERNEL_BUILDER(Name("IpufeedOutfeedLast").Device(tensorflow::DEVICE_CPU),

@@ -32,11 +32,13 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
 
     Raises:
         PlacementError: The program is not placed on an IPU: use `ipu_scope`.
+        TypeError: `inputs` is no list or tuple.
         ValueError: The results hold an EstimatorSpec.
     """
     import tensorflow as tf
 
     check_placement()
+    inputs = checked_inputs(inputs)
     wrapped = checking_results(computation)
     if not tf.executing_eagerly():
         if params.executor() == "xla":
@@ -77,6 +79,22 @@ def check_placement() -> None:
         ) from error
 
 
+def checked_inputs(inputs: Any) -> list[Any]:
+    """The inputs as a list; None for no inputs.
+
+    Raises:
+        TypeError: Another type, such as a tensor: its rows would become the inputs.
+    """
+    if inputs is None:
+        return []
+    if not isinstance(inputs, (list, tuple)):
+        raise TypeError(
+            f"`inputs` must be a list or a tuple, got {type(inputs).__name__}: give "
+            "`[x]` for a single input x."
+        )
+    return list(inputs)
+
+
 def checking_results(computation: Callable[..., Any]) -> Callable[..., Any]:
     """`computation`, whose results are looked at."""
     import functools
@@ -97,27 +115,39 @@ def checking_results(computation: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def compile_eagerly(computation: Callable[..., Any], inputs: Any, *, jit: bool) -> Any:
+def compile_eagerly(
+    computation: Callable[..., Any], inputs: list[Any], *, jit: bool
+) -> Any:
     """In eager mode the program runs at once; its results follow the same rules."""
     import tensorflow as tf
 
-    arguments = [] if inputs is None else list(inputs)
-    structure: list[Any] = []
+    returns_tensors: list[bool] = []
 
     def program(*values: Any) -> Any:
         results = computation(*values)
-        is_sequence = isinstance(results, (list, tuple))
-        flat = list(results) if is_sequence else [results]
+        if is_structured(results):
+            returns_tensors[:] = [True]
+            return results
+        flat = list(results) if isinstance(results, (list, tuple)) else [results]
         kept = [r for r in flat if r is not None and not isinstance(r, tf.Operation)]
-        structure[:] = [bool(kept)]
+        returns_tensors[:] = [bool(kept)]
         return kept
 
-    tensors = tf.nest.map_structure(tf.convert_to_tensor, arguments)
+    tensors = tf.nest.map_structure(tf.convert_to_tensor, inputs)
     results = tf.function(program, jit_compile=jit, autograph=False)(*tensors)
-    return list(results) if structure[0] else None
+    return results if returns_tensors[0] else None
 
 
-def with_xla(computation: Callable[..., Any], inputs: Any) -> Any:
+def is_structured(results: Any) -> bool:
+    """Whether the results are more than a value, or a flat list or tuple of values."""
+    if isinstance(results, dict):
+        return True
+    return isinstance(results, (list, tuple)) and any(
+        isinstance(result, (dict, list, tuple)) for result in results
+    )
+
+
+def with_xla(computation: Callable[..., Any], inputs: list[Any]) -> Any:
     """The program as one compiled one, unless it holds ops for the host."""
     import tensorflow as tf
     from tensorflow.python.compiler.xla import xla
@@ -131,23 +161,67 @@ def with_xla(computation: Callable[..., Any], inputs: Any) -> Any:
     return results
 
 
-def without_xla(computation: Callable[..., Any], inputs: Any) -> Any:
+def without_xla(computation: Callable[..., Any], inputs: list[Any]) -> Any:
     """The same results from TensorFlow's executor, op by op."""
     import tensorflow as tf
 
-    arguments = [] if inputs is None else list(inputs)
-    tensors = tf.nest.map_structure(tf.convert_to_tensor, arguments)
+    graph = tf.compat.v1.get_default_graph()
+    tensors = tf.nest.map_structure(tf.convert_to_tensor, inputs)
+    first_op = len(graph.get_operations())
     results = computation(*tensors)
-    if isinstance(results, dict) or (
-        isinstance(results, (list, tuple))
-        and any(isinstance(result, (dict, list, tuple)) for result in results)
-    ):
-        return tf.nest.map_structure(tf.identity, results)
+    effects = side_effects(graph, first_op)
+    if is_structured(results):
+        with tf.control_dependencies(effects):
+            return tf.nest.map_structure(tf.identity, results)
     flat = list(results) if isinstance(results, (list, tuple)) else [results]
     flat = [result for result in flat if result is not None]
     operations = [result for result in flat if isinstance(result, tf.Operation)]
     kept = [result for result in flat if not isinstance(result, tf.Operation)]
     if not kept:
-        return tf.group(*operations)
-    with tf.control_dependencies(operations):
+        return tf.group(*operations, *effects)
+    with tf.control_dependencies(operations + effects):
         return [tf.identity(result) for result in kept]
+
+
+# Stateful ops that act on nothing, or not when the program runs.
+NO_EFFECT = {
+    "IpufeedHostNumber",
+    "IpufeedInfeedCreate",
+    "IpufeedInfeedDelete",
+    "IpufeedOutfeedDelete",
+    "RandomStandardNormal",
+    "RandomUniform",
+    "RandomUniformInt",
+    "TruncatedNormal",
+    "VarHandleOp",
+    "VarIsInitializedOp",
+}
+
+
+def side_effects(graph: Any, first_op: int) -> list[Any]:
+    """The ops of a program that run though nothing needs their results.
+
+    A compiled program has no ops that it leaves out, an assignment whose result nobody
+    takes included; the executor runs what is asked for.
+
+    Args:
+        graph: A graph.
+        first_op: How many operations it had before the program.
+    """
+    import tensorflow as tf
+
+    if graph.building_function:  # there TensorFlow runs them by itself
+        return []
+    initializers = {
+        variable.initializer.name for variable in tf.compat.v1.global_variables()
+    }
+    context = graph._get_control_flow_context()
+    return [
+        op
+        for op in graph.get_operations()[first_op:]
+        if op.op_def.is_stateful
+        and op.type not in NO_EFFECT
+        and op.name not in initializers
+        # Ops in a loop or a branch run with it.
+        and op._get_control_flow_context() is context
+    ]

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ipufeed.queues.autograph import as_user_function
 from ipufeed.queues.chain import host_number
 from ipufeed.queues.structure import body_arguments
 
@@ -43,13 +44,15 @@ def repeat(
         number of iterations.
 
     Raises:
-        TypeError: `body` cannot be called so, or changes the dtypes.
+        TypeError: `body` cannot be called so, or changes the dtypes; `infeed_queue` is no
+            queue.
         ValueError: `body` returns operations before tensors, or does not use what it must.
 
     Threads: builds a part of the current graph; in eager mode it runs at once.
     """
     import tensorflow as tf
 
+    check_queue(infeed_queue)
     values = listed(inputs)
     check_arity(body, values, infeed_queue, condition=False)
     limit = run_time_value(n)
@@ -90,6 +93,7 @@ def while_loop(
         TypeError: `condition` or `body` cannot be called so, or `body` changes the dtypes.
         ValueError: See `repeat`.
     """
+    check_queue(infeed_queue)
     values = listed(inputs)
     check_arity(condition, values, infeed_queue, condition=True)
     check_arity(body, values, infeed_queue, condition=False)
@@ -97,8 +101,10 @@ def while_loop(
     limit = None if maximum_iterations is None else run_time_value(maximum_iterations)
     import tensorflow as tf
 
+    asks = as_user_function(condition)
+
     def goes_on(i: Any, *state: Any) -> Any:
-        holds = tf.reshape(tf.convert_to_tensor(condition(*state)), [])
+        holds = tf.reshape(tf.convert_to_tensor(asks(*state)), [])
         return holds if limit is None else tf.logical_and(i < limit, holds)
 
     first = tf.constant(0, tf.int32 if limit is None else limit.dtype)
@@ -131,6 +137,7 @@ def wrap_body(
     import tensorflow as tf
 
     dtypes = [value.dtype for value in values]
+    runs = as_user_function(body)
 
     def step(i: Any, *state: Any) -> list[Any]:
         arguments: list[Any] = []
@@ -141,7 +148,7 @@ def wrap_body(
             arguments, keywords = body_arguments(element)
             if not tf.executing_eagerly():
                 operations = [tensor.op for tensor in tf.nest.flatten(element)]
-        tensors, more = split_results(body(*state, *arguments, **keywords))
+        tensors, more = split_results(runs(*state, *arguments, **keywords))
         found = [tensor.dtype for tensor in tensors]
         if found != dtypes:
             raise TypeError(
@@ -243,6 +250,16 @@ def unlisted(count: Any, results: list[Any], values: list[Any]) -> Any:
             return count
         return tf.group(count)
     return results[0] if len(results) == 1 else results
+
+
+def check_queue(infeed_queue: Any) -> None:
+    """Refuses what is no infeed queue, before anything asks it for its elements."""
+    if infeed_queue is not None and not hasattr(infeed_queue, "_dequeue"):
+        raise TypeError(
+            "`infeed_queue` must be an IPUInfeedQueue, got "
+            f"{type(infeed_queue).__name__}. A dataset is fed through "
+            "IPUInfeedQueue(dataset)."
+        )
 
 
 def check_dequeued(infeed_queue: Any) -> None:

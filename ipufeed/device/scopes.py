@@ -32,15 +32,17 @@ def ipu_scope(device: str) -> Iterator[Any]:
     """
     import tensorflow as tf
 
-    check_device(device)
+    ordinal = check_device(device)
     with contextlib.ExitStack() as stack:
         if not tf.executing_eagerly():
             v1 = tf.compat.v1
+            # The scope that there is, with its names as they are.
+            scope = v1.get_variable_scope()
             stack.enter_context(
-                v1.variable_scope(v1.get_variable_scope(), use_resource=True)
+                v1.variable_scope(scope, use_resource=True, auxiliary_name_scope=False)
             )
-            stack.enter_context(v1.variable_scope("", use_resource=True))
-        stack.enter_context(tf.device(device))
+        # TensorFlow does not understand all spellings that we do.
+        stack.enter_context(tf.device(f"/device:IPU:{ordinal}"))
         yield
 
 
@@ -118,7 +120,9 @@ def partials_type(override_type: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ipu_shard(index: int | list[int] | tuple[int, ...]) -> Iterator[None]:
-    """Notes at ops, and their gradients, on which IPU of the device they are.
+    """Notes at ops on which IPU of the device they are; see ipufeed.device.sharding.
+
+    Gradients are where their ops are. The simulator computes all of it in one place.
 
     Args:
         index: One IPU's index in the virtual device, or one for each output.

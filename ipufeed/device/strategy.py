@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
 
-from ipufeed.device import outside
+from ipufeed.device import outside, params
 from ipufeed.device.scopes import check_device
 from ipufeed.queues.iterators import IPUOwnedIterator
 
@@ -47,12 +47,13 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
         enable_keras_extensions: bool = True,
     ) -> None:
         self._device_ordinal = check_device(ipu_device)
+        ipu_device = f"/device:IPU:{self._device_ordinal}"  # of all spellings this one
         super().__init__(IPUExtended(self, ipu_device))
         self._ipu_device = ipu_device
-        # Functions that hold ops for the host, and what runs in their place.
-        self._uncompiled: weakref.WeakKeyDictionary[Any, Any] = (
-            weakref.WeakKeyDictionary()
-        )
+        # Functions that hold ops for the host, and so cannot be compiled.
+        self._on_host_too: weakref.WeakSet[Any] = weakref.WeakSet()
+        # What runs in the place of functions that are not compiled.
+        self._twins: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._cpu_device = cpu_device
         self._enable_dataset_iterators = enable_dataset_iterators
         self._enable_keras_extensions = enable_keras_extensions
@@ -100,21 +101,25 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
 
     def _run(self, fn: Any, args: Any, kwargs: Any, options: Any) -> Any:
         """Strategy.run, with a function that is not compiled if it must not be."""
-        if fn not in self._uncompiled:
-            with (
-                contextlib.suppress(outside.NeedsExecutor),
-                outside.building(traced=True),
-            ):
-                return super().run(fn, args, kwargs, options)
-            if not getattr(fn, "_jit_compile", False):
-                raise ValueError(
-                    "outside_compilation_scope in a tf.function(jit_compile=True) needs "
-                    "IPUStrategy.run or ipu_compiler.compile to run that function itself, "
-                    "and not one that calls it."
-                )
-            self._uncompiled[fn] = executor_twin(fn)
-        with outside.building(traced=True):
-            return super().run(self._uncompiled[fn], args, kwargs, options)
+        compiles = getattr(fn, "_jit_compile", False)
+        if compiles and (params.executor() == "tensorflow" or fn in self._on_host_too):
+            if fn not in self._twins:
+                self._twins[fn] = executor_twin(fn)
+            with outside.building(traced=True):
+                return super().run(self._twins[fn], args, kwargs, options)
+        with (
+            contextlib.suppress(outside.NeedsExecutor),
+            outside.building(traced=True),
+        ):
+            return super().run(fn, args, kwargs, options)
+        if not compiles:
+            raise ValueError(
+                "outside_compilation_scope in a tf.function(jit_compile=True) needs "
+                "IPUStrategy.run or ipu_compiler.compile to run that function itself, "
+                "and not one that calls it."
+            )
+        self._on_host_too.add(fn)
+        return self._run(fn, args, kwargs, options)
 
 
 IPUStrategy = IPUStrategyV1

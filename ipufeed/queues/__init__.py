@@ -8,6 +8,7 @@ Python says what flows and where; the flowing itself is native (ipufeed/cc).
 
 from __future__ import annotations
 
+from ipufeed.queues import autograph as _autograph  # noqa: F401
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.iterators import IPUIterator, IPUOwnedIterator
 from ipufeed.queues.limits import set_outfeed_limit, set_stall_report

@@ -86,6 +86,7 @@ class IPUInfeedQueue:
         self._feed: Any = None
         self._initializer_taken = False
         self._initialized = False
+        self._reads = True  # unless it is initialised while the data are synthetic
         self._dequeued = False
 
     @property
@@ -167,11 +168,15 @@ class IPUInfeedQueue:
     def _create(self) -> Any:
         import tensorflow as tf
 
+        self._reads = surroundings.synthetic_infeed() is None
+        if not self._reads:  # programs make the data; nobody touches the dataset
+            return tf.no_op()
         self._stay_with_graph()
         ops = _native.load()
         depth = self._prefetch_depth or DEFAULT_DEPTH
         with tf.device("/device:CPU:0"):
-            dataset = self._dataset._apply_debug_options()
+            threads = surroundings.infeed_threads()
+            dataset = with_threads(self._dataset, threads)._apply_debug_options()
             return ops.ipufeed_infeed_create(
                 dataset._variant_tensor,
                 number=self._number,
@@ -179,13 +184,15 @@ class IPUInfeedQueue:
                 dtypes=[spec.dtype for spec in self._flat_structure],
                 shapes=[spec.shape for spec in self._flat_structure],
                 capacity=depth,
-                threads=surroundings.infeed_threads(),
+                threads=threads,
                 null_data=surroundings.null_data_feed(),
             )
 
     def _delete(self) -> Any:
         import tensorflow as tf
 
+        if not self._reads:
+            return tf.no_op()
         self._stay_with_graph()
         with tf.device("/device:CPU:0"):
             return _native.load().ipufeed_infeed_delete(number=self._number)
@@ -215,11 +222,7 @@ class IPUInfeedQueue:
 
         self._dequeued = True
         self._stay_with_graph()
-        synthetic = surroundings.synthetic_infeed()
-        if synthetic is not None:
-            flat = [synthetic(spec.dtype, spec.shape) for spec in self._flat_structure]
-        else:
-            flat = dequeue_flat(self._feed_tensor(), self._flat_structure)
+        flat = next_tensors(self._feed_tensor(), self._flat_structure)
         return tf.nest.pack_sequence_as(self._structure, flat)
 
     @property
@@ -247,8 +250,16 @@ def forget(number: int) -> None:
     _native.entry().ipufeed_infeed_delete(number)
 
 
-def dequeue_flat(feed: Any, specs: list[Any]) -> list[Any]:
-    """Builds the op: the tensors of the next element of the feed with this number."""
+def next_tensors(feed: Any, specs: list[Any]) -> list[Any]:
+    """Builds what gives the next element of the feed with this number, or synthetic data.
+
+    Args:
+        feed: The number, an int64 scalar.
+        specs: A tf.TensorSpec for each tensor of an element.
+    """
+    synthetic = surroundings.synthetic_infeed()
+    if synthetic is not None:
+        return [synthetic(spec.dtype, spec.shape) for spec in specs]
     components, token = _native.load().ipufeed_dequeue(
         feed,
         take_token(),
@@ -265,6 +276,17 @@ def cannot_be_pickled(kind: str) -> TypeError:
         f"An {kind} cannot be pickled: its ring is memory of this process. Make the queue "
         "in the process that uses it."
     )
+
+
+def with_threads(dataset: Any, threads: int) -> Any:
+    """The dataset, whose own parallel work runs on so many threads; 0: as it is."""
+    import tensorflow as tf
+
+    if threads == 0:
+        return dataset
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = threads
+    return dataset.with_options(options)
 
 
 def check_device(ordinal: int | None) -> int:

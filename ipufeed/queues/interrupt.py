@@ -81,10 +81,11 @@ def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
             replaced = REPLACED_BY.search(str(error))
             if replaced is None:
                 raise
+            # What TensorFlow made of it is no news to anybody.
             if replaced["type"] == "KeyboardInterrupt":
-                raise KeyboardInterrupt from error
+                raise KeyboardInterrupt from None
             code = replaced["text"] or ""
-            raise SystemExit(int(code) if code.isdecimal() else code or None) from error
+            raise SystemExit(int(code) if code.isdecimal() else code or None) from None
 
     return call
 

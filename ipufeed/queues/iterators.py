@@ -6,7 +6,7 @@ from typing import Any
 
 from tensorflow.python.framework import composite_tensor, type_spec
 
-from ipufeed.queues.infeed import IPUInfeedQueue, dequeue_flat
+from ipufeed.queues.infeed import IPUInfeedQueue, next_tensors
 
 
 class InfeedSpec(type_spec.TypeSpec):  # type: ignore[misc]
@@ -111,14 +111,8 @@ class SpecQueue:
     def _dequeue(self) -> Any:
         import tensorflow as tf
 
-        from ipufeed.queues.surroundings import surroundings
-
         self._dequeued = True
-        synthetic = surroundings.synthetic_infeed()
-        if synthetic is not None:
-            flat = [synthetic(spec.dtype, spec.shape) for spec in self._flat_structure]
-        else:
-            flat = dequeue_flat(self._feed, self._flat_structure)
+        flat = next_tensors(self._feed, self._flat_structure)
         return tf.nest.pack_sequence_as(self._structure, flat)
 
 

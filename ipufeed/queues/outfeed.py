@@ -8,6 +8,7 @@ import itertools
 import math
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -164,7 +165,14 @@ class IPUOutfeedQueue:
             self._graphs.add(graph)
             self._enqueuing_graph = weakref.ref(graph)
         if surroundings.synthetic_outfeed():
-            return tf.no_op()
+            if self._outfeed_mode is IPUOutfeedMode.LAST:
+                warnings.warn(
+                    f"Outfeed queue '{self._id}' is to give the last value, and the data "
+                    "are synthetic: there will be none, and `dequeue` fails.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            return None if eager else tf.no_op()
         token = _native.load().ipufeed_enqueue(
             flat,
             host_number(self._number),
@@ -192,7 +200,7 @@ class IPUOutfeedQueue:
         Raises:
             ValueError: No program enqueues to this queue.
             tf.errors.FailedPreconditionError: LAST, and there is no result since the last
-                call.
+                call, or the data are synthetic. In a graph: when it runs.
         """
         import tensorflow as tf
 
@@ -205,8 +213,9 @@ class IPUOutfeedQueue:
             )
         last = self._outfeed_mode is IPUOutfeedMode.LAST
         specs = self._flat_structure
-        if surroundings.synthetic_outfeed():
-            return self._synthetic_results(last)
+        synthetic = surroundings.synthetic_outfeed()
+        if synthetic and not last:
+            return self._no_results()
         wait = wait_for_completion or (
             eager and threading.get_ident() == self._enqueuing_thread
         )
@@ -221,7 +230,7 @@ class IPUOutfeedQueue:
         }
         with tf.device("/device:CPU:0"):
             if last:
-                flat = ops.ipufeed_outfeed_last(**arguments)
+                flat = ops.ipufeed_outfeed_last(synthetic=synthetic, **arguments)
             else:
                 flat = ops.ipufeed_outfeed_dequeue(
                     wait_ordinal=self._device_ordinal if wait and not eager else -1,
@@ -286,6 +295,8 @@ class IPUOutfeedQueue:
     def _stream(self, timeout_s: float | None) -> Iterator[Any]:
         import tensorflow as tf
 
+        if surroundings.synthetic_outfeed():
+            return  # no result will ever come
         entry = _native.entry()
         yield from self._rows()
         seen = self._runs_seen
@@ -398,16 +409,10 @@ class IPUOutfeedQueue:
         while not wait(self._number, self._device_ordinal, int(SLICE_S * 1e9)):
             pass
 
-    def _synthetic_results(self, last: bool) -> Any:
+    def _no_results(self) -> Any:
+        """What a dequeue gives when nothing has come."""
         import tensorflow as tf
 
-        if last:
-            raise tf.errors.FailedPreconditionError(
-                None,
-                None,
-                "Trying to get the last value from an outfeed queue when using synthethic "
-                "data. This is not supported.",
-            )
         return tf.nest.map_structure(
             lambda spec: tf.zeros([0, *spec.shape], spec.dtype), self._structure
         )

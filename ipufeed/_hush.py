@@ -1,0 +1,43 @@
+"""Keeps TensorFlow's chatter about GPUs off stderr while it is imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+
+
+@contextmanager
+def hushed(level: str) -> Iterator[None]:
+    """Within it nothing goes to stderr; if it ends with an exception, all of it does.
+
+    Args:
+        level: What TensorFlow's native code may say afterwards: "1" for warnings, "2" for
+            errors, "3" for nothing. Who has set TF_CPP_MIN_LOG_LEVEL wants to see what
+            that says, so then nothing is kept back.
+
+    Threads: the main one, while no other writes to stderr.
+    """
+    if LEVEL in os.environ:
+        yield
+        return
+    os.environ[LEVEL] = level
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as chatter:
+        stderr = os.dup(2)
+        os.dup2(chatter.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            sys.stderr.flush()
+            chatter.seek(0)
+            os.write(stderr, chatter.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)

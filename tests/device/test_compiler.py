@@ -1,0 +1,214 @@
+"""What ipu_compiler.compile promises: one program, and results in the shape asked for."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipufeed.device import compiler, params, scopes
+from ipufeed.errors import PlacementError
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+
+v1 = tf.compat.v1
+
+
+@pytest.fixture(params=params._EXECUTORS)
+def executor(request):
+    with params.executor_scope(request.param):
+        yield request.param
+
+
+@pytest.fixture
+def graph(executor):
+    """A version 1 graph; gives what compiles a function with an input of 3.0."""
+
+    def compiled(computation, *inputs):
+        with scopes.ipu_scope("/device:IPU:0"):
+            return compiler.compile(computation, list(inputs))
+
+    with tf.Graph().as_default():
+        yield compiled
+
+
+def run(fetches):
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        return session.run(fetches)
+
+
+def three():
+    with tf.device("/device:CPU:0"):
+        return tf.constant(3.0)
+
+
+def test_a_single_tensor_comes_in_a_list(graph):
+    """As Graphcore's does."""
+    assert run(graph(lambda x: x + 1, three())) == [4.0]
+
+
+def test_several_tensors_come_in_a_list(graph):
+    """In the order in which they are returned."""
+    assert run(graph(lambda x: (x + 1, x * 2), three())) == [4.0, 6.0]
+
+
+def test_a_structure_comes_back_as_it_is(graph):
+    """Dicts and tuples, nested."""
+    result = run(graph(lambda x: {"a": x, "b": (x + 1, [x * 2])}, three()))
+
+    assert result == {"a": 3.0, "b": (4.0, [6.0])}
+
+
+def test_operations_behind_tensors_run_and_are_not_returned(graph):
+    """The tensors wait for them."""
+    with scopes.ipu_scope("/device:IPU:0"):
+        weight = v1.get_variable("weight", initializer=tf.constant(1.0))
+    program = graph(lambda x: [x + 1, weight.assign_add(x).op], three())
+
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        assert session.run(program) == [4.0]
+        assert session.run(weight) == 4.0
+
+
+@pytest.mark.parametrize("returns", ["operation", "nothing"])
+def test_without_tensors_an_operation_comes_back(graph, returns):
+    """A session runs it, for its side effects."""
+    with scopes.ipu_scope("/device:IPU:0"):
+        weight = v1.get_variable("weight", initializer=tf.constant(1.0))
+
+    def computation(x):
+        update = weight.assign_add(x).op
+        return update if returns == "operation" else None
+
+    program = graph(computation, three())
+
+    assert isinstance(program, tf.Operation)
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        assert session.run(program) is None
+        assert session.run(weight) == 4.0
+
+
+@pytest.mark.parametrize("structured", [False, True])
+def test_an_assignment_that_is_not_returned_happens(graph, structured):
+    """A program has no ops that do not run; and each run does it once."""
+
+    def computation(x):
+        weight = v1.get_variable("weight", [], initializer=v1.ones_initializer())
+        weight.assign_add(x)
+        return {"double": x * 2} if structured else x * 2
+
+    program = graph(computation, three())
+
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        for after in (4.0, 7.0):
+            result = session.run(program)
+            assert result == ({"double": 6.0} if structured else [6.0])
+            assert session.run(v1.global_variables()[0]) == after
+
+
+def test_a_nested_list_is_many_scalars(graph):
+    """Not an array: it is the structure of the argument."""
+
+    def computation(rows):
+        assert [len(row) for row in rows] == [2, 2]
+        return rows[0][1] * rows[1][0]
+
+    assert run(graph(computation, [[1.0, 2.0], [3.0, 4.0]])) == [6.0]
+
+
+def test_the_queue_itself_can_be_compiled(graph):
+    """`compile(infeed._dequeue, [])` gives the next element in each run."""
+    dataset = tf.data.Dataset.range(9).map(lambda n: {"n": tf.cast(n, tf.int32)})
+    infeed = IPUInfeedQueue(dataset)
+    program = graph(infeed._dequeue)
+
+    with v1.Session() as session:
+        session.run(infeed.initializer)
+        assert [session.run(program)["n"] for _ in range(3)] == [0, 1, 2]
+
+
+def test_control_flow_on_values_is_compiled(graph):
+    """A condition and its branches are a part of the program."""
+    with tf.device("cpu"):
+        x = v1.placeholder(tf.float32, [])
+    program = graph(lambda x: tf.cond(x > 0, lambda: tf.sqrt(x), lambda: tf.abs(x)), x)
+
+    with v1.Session() as session:
+        assert session.run(program, {x: 9.0}) == [3.0]
+        assert session.run(program, {x: -9.0}) == [9.0]
+
+
+def test_the_program_is_on_the_device_of_its_scope(graph):
+    """Its results say so, and so do the variables it makes."""
+
+    def computation(x):
+        weight = v1.get_variable("weight", [], initializer=v1.ones_initializer())
+        return weight * x
+
+    with scopes.ipu_scope("/device:IPU:3"):
+        (result,) = compiler.compile(computation, [three()])
+
+    assert result.device == "/device:IPU:3"
+    assert v1.global_variables()[0].device == "/device:IPU:3"
+    assert run(result) == 3.0
+
+
+@pytest.mark.parametrize("device", ["", "/device:CPU:0", "/cpu:0"])
+def test_a_program_outside_of_an_ipus_scope_is_refused(graph, device):
+    """In the words that programs look for, with the way out."""
+    with tf.device(device), pytest.raises(PlacementError) as caught:
+        compiler.compile(lambda: tf.constant(1.0))
+
+    assert "not placed on an IPU device" in str(caught.value)
+    assert 'with ipu_scope("/device:IPU:0")' in str(caught.value)
+
+
+def test_in_eager_mode_a_program_outside_of_an_ipus_scope_is_refused_too(executor):
+    """Likewise."""
+    with pytest.raises(PlacementError, match="not placed on an IPU device"):
+        compiler.compile(lambda: tf.constant(1.0))
+
+
+def test_an_estimator_spec_is_refused(graph):
+    """Wherever in the results it is."""
+
+    class EstimatorSpec:
+        """What TensorFlow's estimators returned."""
+
+    with pytest.raises(ValueError, match="contain an EstimatorSpec"):
+        graph(lambda x: [x, EstimatorSpec()], three())
+
+
+def test_inputs_that_are_no_list_are_refused(graph):
+    """A tensor alone would be taken apart."""
+    with (
+        scopes.ipu_scope("/device:IPU:0"),
+        pytest.raises(TypeError, match="`inputs` must be a list or a tuple, got"),
+    ):
+        compiler.compile(lambda x: x, three())
+
+
+def test_in_eager_mode_a_program_runs_at_once(executor):
+    """With results by the same rules."""
+    outfeed = IPUOutfeedQueue()
+    with scopes.ipu_scope("/device:IPU:0"):
+        single = compiler.compile(lambda x: x + 1, [3.0])
+        structure = compiler.compile(lambda x: {"a": x, "b": [x * 2]}, [3.0])
+        nothing = compiler.compile(lambda x: outfeed.enqueue(x), [3.0])
+
+    assert [float(x) for x in single] == [4.0]
+    assert tf.nest.map_structure(float, structure) == {"a": 3.0, "b": [6.0]}
+    assert nothing is None
+    np.testing.assert_array_equal(outfeed.dequeue(), [3.0])
+
+
+def test_inside_a_function_a_program_can_be_compiled(executor):
+    """As a part of a tf.function that runs on an IPU."""
+
+    @tf.function
+    def function(x):
+        with scopes.ipu_scope("/device:IPU:0"):
+            return compiler.compile(lambda x: (x + 1, x * 2), [x])
+
+    assert [float(x) for x in function(tf.constant(3.0))] == [4.0, 6.0]

@@ -1,0 +1,161 @@
+"""What the queues are told of the device: ordinals, flags, and when to attach.
+
+queues --surroundings--> placement --> flags, system
+"""
+
+import logging
+
+import pytest
+import tensorflow as tf
+
+from ipufeed.device import placement, system
+from ipufeed.device.config import IPUConfig
+from ipufeed.device.config_enums import DeviceConnectionType
+from ipufeed.device.strategy import IPUStrategy
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+from ipufeed.queues.surroundings import Surroundings, surroundings
+
+
+@pytest.fixture
+def attached(caplog):
+    """The attach lines that have been logged."""
+    caplog.set_level(logging.INFO, "ipufeed")
+    return lambda: [line for line in caplog.messages if "attached to" in line]
+
+
+def configure(**attributes):
+    config = IPUConfig()
+    for name, value in attributes.items():
+        setattr(config, name, value)
+    config.configure_ipu_system()
+
+
+def test_every_question_of_the_queues_is_answered():
+    """Importing ipufeed puts the device's answers in the place of the defaults."""
+    defaults = Surroundings()
+
+    for name in defaults.__dataclass_fields__:
+        assert getattr(surroundings, name) is not getattr(defaults, name), name
+        assert getattr(surroundings, name) is getattr(placement, name)
+
+
+def test_the_ordinal_of_a_queue_is_the_strategys_or_zero():
+    """Where the queue names none."""
+    assert placement.default_ordinal() == 0
+    with IPUStrategy("/device:IPU:6").scope():
+        assert placement.default_ordinal() == 6
+
+
+@pytest.mark.parametrize("queue", [IPUInfeedQueue, IPUOutfeedQueue])
+def test_an_ipu_that_is_not_configured_is_refused(clean_system, queue):
+    """As soon as something is configured; before, each of the sixteen can be used."""
+    arguments = [tf.data.Dataset.from_tensors(1.0)] if queue is IPUInfeedQueue else []
+    queue(*arguments, device_ordinal=5)
+    configure(auto_select_ipus=[1, 2])
+    queue(*arguments, device_ordinal=1)
+
+    with pytest.raises(ValueError, match="/device:IPU:5 has not been configured, only"):
+        queue(*arguments, device_ordinal=5)
+
+
+@pytest.mark.parametrize(
+    ("text", "threads"),
+    [("", 0), ("--max_infeed_threads=3", 3), ("--max_infeed_threads=-1", 0)],
+)
+def test_the_number_of_infeed_threads_is_the_flags(flags, text, threads):
+    """0 stands for TensorFlow's default."""
+    flags(text)
+
+    assert placement.infeed_threads() == threads
+
+
+def test_null_data_is_the_flags(flags):
+    """Off without it."""
+    flags("")
+    assert not placement.null_data_feed()
+    flags("--null_data_feed")
+    assert placement.null_data_feed()
+
+
+@pytest.mark.parametrize(
+    ("text", "infeed", "outfeed"),
+    [
+        ("", False, False),
+        ("--use_synthetic_data", True, True),
+        ("--synthetic_data_categories=infeed", True, False),
+        ("--synthetic_data_categories=outfeed,seed", False, True),
+        ("--synthetic_data_categories=parameters", False, False),
+    ],
+)
+def test_synthetic_data_are_the_flags(flags, text, infeed, outfeed):
+    """All of them, or by category."""
+    flags(text)
+
+    assert (placement.synthetic_infeed() is not None) == infeed
+    assert placement.synthetic_outfeed() == outfeed
+
+
+def test_an_ipu_is_attached_to_when_it_is_configured(clean_system, attached):
+    """Once, with the line that programs look for; running adds none."""
+    configure(auto_select_ipus=1)
+    with tf.device("/device:IPU:0"):
+        _ = tf.constant(1.0) + 1.0
+
+    assert attached() == [
+        "TensorFlow device /device:IPU:0 attached to 1 IPU with Poplar device ID: 0"
+    ]
+
+
+def test_an_ipu_on_demand_is_attached_to_when_it_first_runs(clean_system, attached):
+    """Not when it is configured, and once."""
+    config = IPUConfig()
+    config.auto_select_ipus = 2
+    config.device_connection.type = DeviceConnectionType.ON_DEMAND
+    config.configure_ipu_system()
+    assert attached() == []
+    for _ in range(2):
+        with tf.device("/device:IPU:0"):
+            _ = tf.constant(1.0) + 1.0
+
+    assert len(attached()) == 1
+    assert "attached to 2 IPUs" in attached()[0]
+
+
+def test_after_a_reset_an_ipu_is_attached_to_again(clean_system, attached):
+    """What was known of the first use is forgotten."""
+    for _ in range(2):
+        configure(auto_select_ipus=1)
+        system.reset_ipu_configuration()
+
+    assert len(attached()) == 2
+
+
+def test_a_program_on_an_ipu_that_is_not_configured_is_refused(clean_system):
+    """Also where no queue and no scope has looked: TensorFlow's own device scope."""
+    configure(auto_select_ipus=1)
+    with (
+        tf.device("/device:IPU:9"),
+        pytest.raises(
+            tf.errors.FailedPreconditionError,
+            match="/device:IPU:9 has not been configured, only /device:IPU:0",
+        ),
+    ):
+        _ = tf.constant(1.0) + 1.0
+
+
+def test_a_device_for_compilation_only_runs_nothing(clean_system):
+    """With the error of the original, and its type."""
+    config = IPUConfig()
+    config.auto_select_ipus = 1
+    config.device_connection.type = DeviceConnectionType.NEVER
+    config.device_connection.version = "ipu2"
+    config.configure_ipu_system()
+
+    with (
+        tf.device("/device:IPU:0"),
+        pytest.raises(
+            tf.errors.InvalidArgumentError,
+            match="a device that was configured for compilation only",
+        ),
+    ):
+        tf.function(lambda: tf.constant(1.0) * 2.0)()

@@ -1,0 +1,204 @@
+"""What the scopes promise: where ops go, and what is noted at them."""
+
+import pytest
+import tensorflow as tf
+
+from ipufeed.device import scopes, sharding
+from ipufeed.errors import DeviceOrdinalError
+
+v1 = tf.compat.v1
+PREFIX = scopes.FRONTEND_PREFIX
+
+
+@pytest.fixture
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def note(op, name):
+    """The attribute that a scope has noted at an op, or None."""
+    try:
+        return op.get_attr(PREFIX + name).decode()
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize("device", ["/device:IPU:2", "/IPU:2", "/ipu:2", "IPU:2"])
+def test_ops_in_an_ipu_scope_are_on_that_ipu(graph, device):
+    """However the device is spelled; behind the scope they are not."""
+    with scopes.ipu_scope(device):
+        inside = tf.constant(1.0)
+
+    assert inside.op.device == "/device:IPU:2"
+    assert tf.constant(1.0).op.device == ""
+
+
+def test_variables_in_an_ipu_scope_are_resource_variables(graph):
+    """Also those made in a scope of variables inside; and around it nothing changes."""
+    v1.disable_resource_variables()
+    try:
+        with scopes.ipu_scope("/device:IPU:0"):
+            plain = v1.get_variable("plain", [1])
+            with v1.variable_scope("nested"):
+                nested = v1.get_variable("nested", [1])
+        outside = v1.get_variable("outside", [1])
+    finally:
+        v1.enable_resource_variables()
+
+    assert [v.op.type for v in (plain, nested, outside)] == [
+        "VarHandleOp",
+        "VarHandleOp",
+        "VariableV2",
+    ]
+
+
+def test_an_ipu_scope_keeps_the_scope_of_variables_around_it(graph):
+    """Names go on, and reuse is kept."""
+    with v1.variable_scope("net", reuse=v1.AUTO_REUSE):
+        with scopes.ipu_scope("/device:IPU:0"):
+            first = v1.get_variable("weight", [1])
+        with scopes.ipu_scope("/device:IPU:0"):
+            second = v1.get_variable("weight", [1])
+
+    assert first.name == "net/weight:0"
+    assert first is second
+
+
+def test_an_ipu_scope_works_in_eager_mode():
+    """Tensors and variables are on the IPU."""
+    with scopes.ipu_scope("/device:IPU:1"):
+        tensor, variable = tf.constant(1.0) + 1.0, tf.Variable(1.0)
+
+    assert tensor.device.endswith("/device:IPU:1")
+    assert variable.device.endswith("/device:IPU:1")
+
+
+@pytest.mark.parametrize("device", ["/cpu:0", "/device:GPU:0", "IPU", "", None, 0])
+def test_what_names_no_ipu_is_refused(device):
+    """With an example of what would."""
+    with (
+        pytest.raises(
+            DeviceOrdinalError, match=r"must name an IPU, as in '/device:IPU:0"
+        ),
+        scopes.ipu_scope(device),
+    ):
+        pass
+
+
+def test_an_ipu_that_does_not_exist_is_refused():
+    """TensorFlow would place the ops on the CPU, and say nothing."""
+    with (
+        pytest.raises(ValueError, match=r"There is no /device:IPU:16: .* in \[0, 16\)"),
+        scopes.ipu_scope("/device:IPU:16"),
+    ):
+        pass
+
+
+def test_a_frontend_attribute_is_noted_at_the_ops_inside(graph):
+    """The inner scope's value wins, and the outer one's comes back."""
+    with scopes.frontend_attribute("colour", "red"):
+        first = tf.constant(1.0)
+        with scopes.frontend_attribute("colour", "blue", restore_to="ignored"):
+            second = tf.constant(1.0)
+        third = tf.constant(1.0)
+    outside = tf.constant(1.0)
+
+    ops = [tensor.op for tensor in (first, second, third, outside)]
+    assert [note(op, "colour") for op in ops] == ["red", "blue", "red", None]
+
+
+@pytest.mark.parametrize(
+    ("scope", "name", "value"),
+    [
+        (lambda: scopes.ipu_jit_scope(3), "jit_scope", "3"),
+        (lambda: scopes.ipu_shard(2), "shard", "2"),
+        (lambda: scopes.ipu_shard([0, 1]), "shard", "0,1"),
+        (lambda: scopes.stochastic_rounding(True), "STOCHASTIC_ROUNDING", "..._ON"),
+        (lambda: scopes.stochastic_rounding(False), "STOCHASTIC_ROUNDING", "..._OFF"),
+        (lambda: scopes.partials_type(tf.float16), "PARTIALS_TYPE", "float16"),
+        (lambda: scopes.partials_type(tf.float32), "PARTIALS_TYPE", "float32"),
+    ],
+    ids=["jit", "shard", "shards", "rounding", "no rounding", "half", "single"],
+)
+def test_each_scope_notes_its_own_attribute(graph, scope, name, value):
+    """And only inside."""
+    with scope():
+        inside = tf.constant(1.0)
+
+    assert note(inside.op, name) == value.replace("...", "THREESTATE")
+    assert note(tf.constant(1.0).op, name) is None
+
+
+def test_a_gradient_is_in_the_shard_of_its_op(graph):
+    """And so is the gradient of the gradient; what has no shard says None."""
+    x = tf.constant(3.0)
+    with scopes.ipu_shard(1):
+        y = x * x
+    with scopes.ipu_shard(2):
+        z = y * y
+    (gradient,) = v1.gradients(z, x)
+    (second,) = v1.gradients(gradient, x)
+
+    def shards(prefix):
+        names = [op.name for op in graph.get_operations() if op.name.startswith(prefix)]
+        assert names
+        return {
+            tuple(sharding.get_sharding(graph.get_operation_by_name(name)) or ())
+            for name in names
+        }
+
+    assert second is not None
+    assert shards("gradients/mul_grad/Mul") == {(1,)}
+    assert shards("gradients/mul_1_grad/Mul") == {(2,)}
+    assert shards("gradients_1/gradients/mul_1_grad/Mul") == {(2,)}
+    assert sharding.get_sharding(x.op) is None
+
+
+def test_propagation_gives_a_shard_to_all_that_hangs_together(graph):
+    """From inputs on, from results back; what stands apart keeps none."""
+    before = tf.constant(1.0)
+    with scopes.ipu_shard([1]):
+        noted = before + 1.0
+    after = tf.sqrt(noted)
+    apart = tf.constant(5.0)
+
+    sharding.propagate_sharding(graph)
+
+    assert sharding.get_sharding(before.op) == [1]
+    assert sharding.get_sharding(after.op) == [1]
+    assert sharding.get_sharding(apart.op) is None
+    with pytest.raises(TypeError, match=r"must be a tf.Operation, got str"):
+        sharding.get_sharding("op")
+
+
+@pytest.mark.parametrize(
+    ("scope", "error", "words"),
+    [
+        (lambda: scopes.ipu_shard("0"), TypeError, "must be an int, got str '0'"),
+        (lambda: scopes.ipu_shard([0, True]), TypeError, "must be an int, got bool"),
+        (lambda: scopes.ipu_shard(-1), ValueError, "must be at least 0, got -1"),
+        (
+            lambda: scopes.partials_type(tf.int32),
+            ValueError,
+            "Only support float16, fl",
+        ),
+    ],
+    ids=["text", "bool", "negative", "integer"],
+)
+def test_other_values_are_refused(graph, scope, error, words):
+    """When the scope is entered."""
+    with pytest.raises(error, match=words), scope():
+        pass
+
+
+def test_scopes_that_note_attributes_do_nothing_in_eager_mode():
+    """There are no ops that could keep them; the code inside runs."""
+    with (
+        scopes.frontend_attribute("a", "b"),
+        scopes.ipu_shard(0),
+        scopes.ipu_jit_scope(0),
+        scopes.stochastic_rounding(True),
+        scopes.partials_type(tf.float16),
+    ):
+        assert float(tf.constant(1.0) + 1.0) == 2.0

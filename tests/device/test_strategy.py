@@ -1,0 +1,239 @@
+"""What IPUStrategy promises: functions run on its IPU, to their end."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipufeed.device import params
+from ipufeed.device.strategy import IPUStrategy, IPUStrategyV1
+from ipufeed.errors import DeviceOrdinalError
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, IPUOwnedIterator
+
+
+@pytest.fixture(params=params._EXECUTORS)
+def executor(request):
+    with params.executor_scope(request.param):
+        yield request.param
+
+
+@pytest.fixture
+def strategy():
+    strategy = IPUStrategy()
+    with strategy.scope():
+        yield strategy
+
+
+def numbers():
+    return tf.data.Dataset.range(1000).map(lambda n: tf.cast(n, tf.float32))
+
+
+def test_variables_of_its_scope_are_on_its_ipu():
+    """And so are tensors; behind it nothing is."""
+    with IPUStrategy("/device:IPU:2").scope():
+        variable, tensor = tf.Variable(1.0), tf.constant(1.0) + 1.0
+
+    assert variable.device.endswith("/device:IPU:2")
+    assert tensor.device.endswith("/device:IPU:2")
+    assert (tf.constant(1.0) + 1.0).device.endswith("/device:CPU:0")
+
+
+@pytest.mark.parametrize("jit", [True, False, None])
+def test_a_function_runs_on_its_ipu(executor, strategy, jit):
+    """Compiled or not, and its results come back with their structure."""
+
+    @tf.function(jit_compile=jit)
+    def function(x, *, scale):
+        return {"x": x * scale, "more": [x + 1.0]}
+
+    results = strategy.run(function, [tf.constant(2.0)], {"scale": 3.0})
+
+    assert float(results["x"]) == 6.0
+    assert float(results["more"][0]) == 3.0
+    assert results["x"].device.endswith("/device:IPU:0")
+
+
+def test_a_concrete_function_runs(executor, strategy):
+    """What get_concrete_function gives is a function too."""
+    function = tf.function(lambda x: x * 2.0, jit_compile=True)
+    concrete = function.get_concrete_function(tf.TensorSpec([], tf.float32))
+
+    assert float(strategy.run(concrete, (tf.constant(4.0),))) == 8.0
+
+
+def test_inside_a_function_a_plain_one_may_be_run(executor, strategy):
+    """`run` in a tf.function is a part of it."""
+
+    @tf.function(jit_compile=True)
+    def function(x):
+        return strategy.run(lambda y: y + 1.0, args=(x,))
+
+    assert float(function(tf.constant(1.0))) == 2.0
+
+
+def test_a_plain_function_is_refused_in_eager_mode(strategy):
+    """In the words of the original, with the way out."""
+    with pytest.raises(
+        ValueError, match=r"does not support eager execution. Either conv"
+    ):
+        strategy.run(lambda: 1.0)
+
+
+@pytest.mark.parametrize("what", ["input", "output"])
+def test_float64_is_refused(strategy, what):
+    """Going in and coming out: the hardware has none."""
+
+    @tf.function
+    def function(x):
+        return tf.cast(x, tf.float64)
+
+    value = tf.constant(1.0, tf.float64 if what == "input" else tf.float32)
+    with pytest.raises(TypeError, match=f"Unsupported data type for {what}: float64"):
+        strategy.run(function, [value])
+
+
+def test_float64_in_an_array_is_refused(strategy):
+    """NumPy makes them unasked."""
+    with pytest.raises(TypeError, match="Unsupported data type for input: float64"):
+        strategy.run(tf.function(lambda x: x), [np.ones(3)])
+
+
+@pytest.mark.parametrize("device", ["/device:CPU:0", "IPU", None])
+def test_what_is_no_ipu_is_refused(device):
+    """When the strategy is made."""
+    with pytest.raises(DeviceOrdinalError, match="must name an IPU"):
+        IPUStrategy(device)
+
+
+def test_a_wrong_ordinal_is_refused():
+    """TensorFlow would place it on the CPU, and say nothing."""
+    with pytest.raises(ValueError, match=r"There is no /device:IPU:16"):
+        IPUStrategy("/device:IPU:16")
+
+
+def test_both_names_are_the_same_class():
+    """And it is a strategy of one replica."""
+    assert IPUStrategy is IPUStrategyV1
+    assert IPUStrategy().num_replicas_in_sync == 1
+    assert isinstance(IPUStrategy(), tf.distribute.Strategy)
+
+
+def test_iterating_over_a_dataset_feeds_the_ipu(executor, strategy):
+    """An iterator is an argument of the function; the next run goes on behind the last."""
+    outfeed = IPUOutfeedQueue()
+
+    @tf.function(jit_compile=True)
+    def function(iterator, n):
+        for _ in tf.range(n):
+            outfeed.enqueue(next(iterator))
+
+    iterator = iter(numbers())
+    strategy.run(function, [iterator, tf.constant(3)])
+    strategy.run(function, [iterator, tf.constant(2)])
+
+    assert isinstance(iterator, IPUOwnedIterator)
+    assert outfeed.dequeue().numpy().tolist() == [0, 1, 2, 3, 4]
+
+
+def test_without_dataset_iterators_tensorflows_own_come():
+    """`enable_dataset_iterators=False`, as outside of any scope."""
+    with IPUStrategy(enable_dataset_iterators=False).scope():
+        iterator = iter(numbers())
+
+    assert float(next(iterator)) == 0.0
+
+
+def test_outside_of_a_scope_iteration_is_tensorflows_own():
+    """Another strategy's scope changes nothing either."""
+    IPUStrategy()
+    assert [float(x) for x in numbers().take(2)] == [0.0, 1.0]
+    with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
+        assert float(next(iter(numbers()))) == 0.0
+
+
+def test_queues_made_in_its_scope_are_of_its_ipu():
+    """Infeeds and outfeeds, unless they say another."""
+    with IPUStrategy("/device:IPU:5").scope():
+        assert IPUInfeedQueue(numbers())._device_ordinal == 5
+        assert IPUOutfeedQueue()._device_ordinal == 5
+        assert IPUOutfeedQueue(device_ordinal=1)._device_ordinal == 1
+    assert IPUOutfeedQueue()._device_ordinal == 0
+
+
+def test_a_keras_model_is_trained_in_a_compiled_loop(executor, strategy):
+    """Model, loss and optimizer of Keras; the loss falls and the weights are the host's."""
+    x = tf.random.stateless_uniform([64, 8], [1, 2])
+    y = tf.reduce_sum(x, 1, keepdims=True)
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(16, drop_remainder=True)
+    model = tf.keras.Sequential(
+        [tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(1)]
+    )
+    model.build([16, 8])
+    optimizer = tf.keras.optimizers.Adam(0.01)
+    optimizer.build(model.trainable_variables)
+    outfeed = IPUOutfeedQueue()
+
+    @tf.function(jit_compile=True)
+    def train(iterator, steps):
+        for _ in tf.range(steps):
+            x, y = next(iterator)
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(
+                zip(gradients, model.trainable_variables, strict=True)
+            )
+            outfeed.enqueue(loss)
+
+    iterator = iter(dataset.repeat())
+    means = []
+    for _ in range(4):
+        strategy.run(train, [iterator, tf.constant(40)])
+        means.append(float(tf.reduce_mean(outfeed.dequeue())))
+
+    assert means == sorted(means, reverse=True)
+    assert means[-1] < means[0] / 10
+    assert int(optimizer.iterations) == 160
+
+
+def test_a_function_that_fails_leaves_the_device_usable(executor, strategy):
+    """The error is TensorFlow's own, and the next function runs."""
+
+    @tf.function(jit_compile=True)
+    def function(iterator):
+        return next(iterator)
+
+    iterator = iter(numbers().take(1))
+    assert float(strategy.run(function, [iterator])) == 0.0
+    with pytest.raises(
+        tf.errors.OutOfRangeError, match="Are you trying to dequeue more"
+    ):
+        strategy.run(function, [iterator])
+
+    assert float(strategy.run(function, [iter(numbers())])) == 0.0
+
+
+def test_results_of_a_run_are_complete_when_it_returns(executor, strategy):
+    """It blocks until the device is done: nothing is missing behind it."""
+    outfeed = IPUOutfeedQueue()
+
+    @tf.function(jit_compile=True)
+    def function():
+        for i in tf.range(1000):
+            outfeed.enqueue(i)
+
+    for _ in range(5):
+        strategy.run(function)
+        assert outfeed.dequeue().numpy().tolist() == list(range(1000))
+
+
+def test_in_a_graph_a_strategy_builds_a_part_of_it(executor):
+    """Version 1: `run` calls the function, and a session runs what it built."""
+    with tf.Graph().as_default():
+        strategy = IPUStrategy()
+        with strategy.scope():
+            weight = tf.compat.v1.get_variable("weight", initializer=tf.constant(2.0))
+            result = strategy.run(lambda: weight * 3.0)
+        with tf.compat.v1.Session() as session:
+            session.run(weight.initializer)
+            assert session.run(result) == 6.0
+        assert weight.device.endswith("/device:IPU:0")

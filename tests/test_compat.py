@@ -1,0 +1,172 @@
+"""Graphcore's names: one table, all of it true, in three ways of asking."""
+
+import importlib
+import sys
+
+import pytest
+import tensorflow as tf
+from helpers import run_python
+
+import ipufeed
+from ipufeed import compat, lost_names
+
+# Names that programs use, written by hand from what the original's programs import.
+USED = {
+    "config": (
+        "IPUConfig DeviceConnectionType SelectionOrder SchedulingAlgorithm "
+        "StochasticRoundingBehaviour MergeRemoteBuffersBehaviour "
+        "configure_ipu_system get_ipu_config reset_ipu_configuration"
+    ),
+    "dataset_benchmark": "dataset_benchmark infeed_benchmark",
+    "ipu_compiler": "compile",
+    "ipu_infeed_queue": "IPUInfeedQueue IPUIterator IPUOwnedIterator",
+    "ipu_outfeed_queue": (
+        "IPUOutfeedQueue IPUOutfeedMode IPUOutfeedQueueIterator ScopedIPUOutfeedQueue"
+    ),
+    "ipu_strategy": "IPUStrategy IPUStrategyV1",
+    "loops": "repeat while_loop",
+    "scopes": (
+        "ipu_scope ipu_jit_scope ipu_shard frontend_attribute "
+        "stochastic_rounding partials_type outside_compilation_scope"
+    ),
+    "sharding": "get_sharding propagate_sharding",
+    "utils": (
+        "create_ipu_config auto_select_ipus select_ipus IPUConfig "
+        "configure_ipu_system get_ipu_config reset_ipu_configuration "
+        "get_num_of_ipus_in_device reset_ipu_seed running_on_ipu_model "
+        "use_synthetic_data_for SyntheticDataCategory DeviceConnectionType "
+        "SelectionOrder set_ipu_connection_type set_ipu_model_options "
+        "set_compilation_options set_convolution_options set_matmul_options "
+        "set_pooling_options set_norm_options set_report_options "
+        "set_recomputation_options set_optimization_options "
+        "set_floating_point_behaviour_options set_io_tile_options "
+        "set_serialization_options set_transfer_options set_gcl_options "
+        "move_variable_initialization_to_cpu"
+    ),
+}
+
+
+@pytest.fixture
+def installed():
+    """As `python -m ipufeed.run` installs it, once for the process."""
+    compat.install()
+    return sys.modules[compat.ALIAS]
+
+
+@pytest.mark.parametrize(
+    ("module", "attribute"),
+    [(module, name) for module, names in USED.items() for name in names.split()],
+)
+def test_a_name_that_programs_use_is_there(module, attribute):
+    """Under `import ipufeed as ipu`, with the same object each time."""
+    found = getattr(getattr(ipufeed, module), attribute)
+
+    assert callable(found) or isinstance(found, type)
+    assert getattr(compat.submodule(module), attribute) is found
+
+
+@pytest.mark.parametrize("module", sorted(compat.MODULES))
+def test_every_name_of_the_table_exists(module):
+    """`__all__` and `dir` have them, and so a star import has."""
+    found = compat.submodule(module)
+
+    assert set(found.__all__) == set(compat.MODULES[module]) <= set(dir(found))
+    for name in found.__all__:
+        assert getattr(found, name) is not None
+
+
+def test_the_package_has_its_own_names():
+    """As Graphcore's package has, besides its modules."""
+    for name, module in compat.TOP.items():
+        assert getattr(ipufeed, name) is getattr(importlib.import_module(module), name)
+
+
+def test_everything_the_package_lists_can_be_had():
+    """`dir(ipufeed)` promises no more than there is, and every module of the table."""
+    for name in dir(ipufeed):
+        assert getattr(ipufeed, name) is not None
+    assert set(compat.MODULES) <= set(dir(ipufeed))
+
+
+def test_the_alias_gives_the_same_objects(installed):
+    """Whichever way they are imported."""
+    from tensorflow.python import ipu
+    from tensorflow.python.ipu import loops
+    from tensorflow.python.ipu.ipu_infeed_queue import IPUInfeedQueue
+
+    assert ipu is installed
+    assert loops is ipu.loops is ipufeed.loops
+    assert IPUInfeedQueue is ipu.IPUInfeedQueue is ipufeed.queues.IPUInfeedQueue
+    assert set(compat.MODULES) | set(compat.TOP) <= set(dir(ipu))
+
+
+def test_installing_twice_changes_nothing(installed):
+    """The modules remain, with what has been looked up."""
+    modules = [sys.modules[f"{compat.ALIAS}.{name}"] for name in compat.MODULES]
+    compat.install()
+
+    assert sys.modules[compat.ALIAS] is installed
+    assert modules == [sys.modules[f"{compat.ALIAS}.{name}"] for name in compat.MODULES]
+
+
+def test_a_name_that_is_not_there_is_refused_with_those_that_are(installed):
+    """In a module and in the package; a module that is not there cannot be imported."""
+    with pytest.raises(AttributeError, match=r"'nonsense'. It has: repeat, while_loop"):
+        _ = installed.loops.nonsense
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = installed.nonsense
+    with pytest.raises(ImportError, match="nonsense"):
+        importlib.import_module("tensorflow.python.ipu.nonsense")
+    assert not hasattr(installed, "nonsense")
+
+
+def test_importing_a_module_of_the_table_under_our_name():
+    """`import ipufeed.loops` and `from ipufeed.loops import repeat` work as well."""
+    done = run_python(
+        "import ipufeed.loops\n"
+        "from ipufeed.utils import create_ipu_config\n"
+        "from ipufeed import scopes\n"
+        "print(ipufeed.loops.repeat.__name__, create_ipu_config.__name__)\n"
+    )
+
+    assert done.stdout == "repeat create_ipu_config\n", done.stderr
+
+
+def test_without_installing_there_is_no_alias():
+    """Importing ipufeed changes nothing of TensorFlow's."""
+    done = run_python(
+        "import ipufeed, tensorflow as tf\n"
+        "assert not hasattr(tf.compat.v1.layers, 'dense')\n"
+        "import tensorflow.python.ipu\n"
+    )
+
+    assert "No module named 'tensorflow.python.ipu'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for names in lost_names.LAYERS.values() for name in names)
+)
+def test_a_layer_of_version_1_is_given_back(installed, name):
+    """Keras 3 has taken it out of tf.compat.v1.layers."""
+    assert callable(getattr(tf.compat.v1.layers, name))
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated:UserWarning")
+def test_layers_of_version_1_compute_in_a_graph(installed):
+    """Functions make variables under their names, and reuse them."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = tf.ones([2, 4, 4, 3])
+        for _ in range(2):
+            with v1.variable_scope("net", reuse=v1.AUTO_REUSE):
+                y = v1.layers.conv2d(x, 5, 3, name="conv")
+                y = v1.layers.max_pooling2d(y, 2, 2)
+                y = v1.layers.dense(v1.layers.flatten(y), 7, name="dense")
+        session.run(v1.global_variables_initializer())
+        assert session.run(y).shape == (2, 7)
+        assert [variable.name for variable in v1.trainable_variables()] == [
+            "net/conv/kernel:0",
+            "net/conv/bias:0",
+            "net/dense/kernel:0",
+            "net/dense/bias:0",
+        ]
