@@ -324,15 +324,6 @@ def test_passes_that_differ_are_said_to():
     assert [epoch["elements_processed"] for epoch in result.epochs] == [40] * 3
 
 
-def test_passes_that_are_alike_are_not_said_to_differ():
-    """The same source twice has the same rate twice, and no drain between."""
-    result = measure(sleeping(0.002).take(100), Settings(passes=2))
-
-    assert len(result.steady["pass_rates"]) == 2
-    assert "passes_differ" not in codes(result)
-    assert result.steady["left_out"] == []
-
-
 def test_shares_are_of_the_time_that_they_belong_to():
     """No more than all of the time is copying, and no more CPUs are busy than there are."""
     dataset = tf.data.Dataset.from_tensors(tf.zeros([1 << 23])).repeat()
