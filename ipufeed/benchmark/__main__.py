@@ -100,7 +100,7 @@ def run(
 
 def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int:
     """The JSON to stdout, and into a file; the summary to stderr."""
-    from ipufeed.benchmark.summary import summarize
+    from ipufeed.benchmark.summary import printable_lines, summarize
 
     if options.json is not None:
         try:
@@ -121,7 +121,8 @@ def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int
             print(summarize(result), file=sys.stderr, flush=True)
         elif result.error is not None:
             kind, message = result.error["type"], result.error["message"]
-            complain(f"the dataset failed: {kind}: {message}")
+            lines = "\n".join(printable_lines(message))
+            complain(f"the dataset failed: {kind}: {lines}")
     except OSError:  # stderr is full; the result is out
         pass
     return code

@@ -138,6 +138,8 @@ def find_dataset(
             for key in (*FACTORY_NAMES, "dataset")
             if is_callable(found.get(key))
         }
+    if name is None and not datasets and not factories and "dataset" in found:
+        name = "dataset"  # of another kind, and refused as such
     if name is None:
         name = choose(datasets, factories, bool(texts), file)
     elif name not in found:
@@ -154,7 +156,7 @@ def find_dataset(
     if not is_callable(chosen):
         raise DatasetFileError(
             f"`{name}` in {file} must be a tf.data.Dataset or a function that returns "
-            f"one, got {type(chosen).__name__}."
+            f"one, got {type(chosen).__name__}.{advice_for(chosen)}"
         )
     return call_factory(chosen, name, texts, file), name
 
@@ -261,6 +263,28 @@ def call_factory(
     if not isinstance(dataset, tf.data.Dataset):
         raise DatasetFileError(
             f"{name}() in {file} must return a tf.data.Dataset, got "
-            f"{type(dataset).__name__}."
+            f"{type(dataset).__name__}.{advice_for(dataset)}"
         )
     return dataset
+
+
+def advice_for(value: Any) -> str:
+    """How to make a dataset of what is none, after a space; empty where nobody knows."""
+    import tensorflow as tf
+
+    if value is None:
+        return " Is a `return` missing?"
+    if inspect.iscoroutine(value):
+        value.close()  # else Python warns, later, that nobody awaited it
+        return " Make it a plain function, without `async`."
+    if inspect.isgenerator(value):
+        return " Give the function to tf.data.Dataset.from_generator, and define that."
+    if isinstance(value, tf.data.Iterator):
+        return " Define the dataset that the iterator was made from."
+    if isinstance(value, tf.distribute.DistributedDataset):
+        return (
+            " Define the dataset that was distributed: one host's pipeline is measured."
+        )
+    if isinstance(value, (list, tuple, dict)) or hasattr(value, "__array__"):
+        return " Make one of it with tf.data.Dataset.from_tensor_slices."
+    return ""

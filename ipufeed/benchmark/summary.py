@@ -35,10 +35,7 @@ def summarize(result: Result) -> str:
         lines += [
             f"error: the dataset failed at element {result.error['element']} (from 0) "
             f"with {result.error['type']}:",
-            *(
-                "  " + printable(line)
-                for line in str(result.error["message"]).splitlines()
-            ),
+            *("  " + line for line in printable_lines(result.error["message"])),
         ]
     return "\n".join(lines)
 
@@ -195,6 +192,11 @@ def size(count: float) -> str:
         if count >= scale:
             return f"{count / scale:.3g} {unit}"
     return f"{count:.0f} bytes"
+
+
+def printable_lines(text: str) -> list[str]:
+    """The lines of a message, likewise."""
+    return [printable(line) for line in text.splitlines()]
 
 
 def printable(text: str) -> str:

@@ -359,7 +359,7 @@ case(
     def rows():
         for i in range(3):
             yield i
-        raise RuntimeError("the line is dead")
+        raise RuntimeError("the line is dead\\a")
     dataset = tf.data.Dataset.from_generator(
         rows, output_signature=tf.TensorSpec([], tf.int32)
     ).prefetch(2)
@@ -385,6 +385,7 @@ def test_the_cause_stands_on_stderr_even_when_quiet(runs):
     assert "ipufeed.benchmark: the dataset failed: " in done.stderr
     assert "the line is dead" in done.stderr
     assert "between elements" not in done.stderr
+    assert "\a" not in done.stderr  # nor does it ring the terminal's bell
 
 
 case("empty", "dataset = tf.data.Dataset.range(5).filter(lambda i: i > 9)")

@@ -587,15 +587,34 @@ def test_what_a_factory_returns_must_be_a_dataset(call):
     """The message says what came instead."""
 
     def make_dataset():
-        return [1]
+        return 1
 
     with pytest.raises(DatasetFileError) as refused:
         call(make_dataset)
 
     assert (
         str(refused.value)
-        == "make_dataset() in f.py must return a tf.data.Dataset, got list."
+        == "make_dataset() in f.py must return a tf.data.Dataset, got int."
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        (
+            "dataset = [1, 2]",
+            r"`dataset` in pipeline.py .* got list. .*from_tensor_slices",
+        ),
+        ("dataset = iter(range_(3))", r"got OwnedIterator. Define the dataset that"),
+        ("def make_dataset(): pass", r"got NoneType. Is a `return` missing\?"),
+        ("def make_dataset(): yield 1", r"got generator. .*from_generator"),
+        ("async def make_dataset(): pass", r"got coroutine. .* without `async`"),
+    ],
+)
+def test_what_is_no_dataset_is_refused_with_advice(find, text, advice):
+    """The message says what it got, and how to make a dataset of it."""
+    with pytest.raises(DatasetFileError, match=advice):
+        find(text)
 
 
 def test_what_a_factory_raises_is_passed_on(call):
