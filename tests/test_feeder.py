@@ -438,6 +438,34 @@ print(outcome)
     assert done.stdout.strip() == "['CancelledError']"
 
 
+def test_a_dataset_can_stop_its_own_measurement():
+    """Nothing is held while a measurement is stopped that what it stops could need."""
+    entry = _native.entry()
+    number = entry.ipufeed_run_new()
+
+    def stop_at_five(x):
+        if x == 5:
+            entry.ipufeed_run_stop(number)
+            entry.ipufeed_run_stop(number)
+        return x
+
+    dataset = tf.data.Dataset.range(10**9).map(
+        lambda x: tf.py_function(stop_at_five, [x], tf.int64)
+    )
+    output = _native.load().ipufeed_measure_dataset(
+        dataset._variant_tensor,
+        run=tf.constant(number, tf.int64),
+        seconds_ns=60 * 10**9,
+    )
+    entry.ipufeed_run_free(number)
+
+    names = [name.decode() for name in output.names.numpy()]
+    counters = dict(zip(names, output.values.numpy().tolist(), strict=True))
+    assert counters["stopped"] == 1
+    assert counters["elements"] <= 6
+    assert counters["finished_ns"] - counters["requested_ns"] < 30e9
+
+
 def test_the_interpreter_exits_while_a_dataset_is_asleep():
     """An exit in the middle of a measurement is an exit, with code 0."""
     done = run_python(
