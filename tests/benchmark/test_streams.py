@@ -13,6 +13,13 @@ def unset(monkeypatch):
     monkeypatch.delenv(LEVEL, raising=False)
 
 
+def fail(error, words):
+    """An import that says something, and does not get to its end."""
+    with hushed():
+        os.write(2, words)
+        raise error
+
+
 def test_chatter_is_silent_and_the_environment_as_before(capfd):
     """Children that a dataset starts later do not inherit our setting."""
     with hushed():
@@ -26,9 +33,8 @@ def test_chatter_is_silent_and_the_environment_as_before(capfd):
 
 def test_a_failed_import_shows_what_was_said(capfd):
     """The cause may be in it."""
-    with pytest.raises(ImportError), hushed():
-        os.write(2, b"the cause\n")
-        raise ImportError
+    with pytest.raises(ImportError):
+        fail(ImportError, b"the cause\n")
 
     assert capfd.readouterr().err == "the cause\n"
     assert LEVEL not in os.environ
@@ -36,9 +42,8 @@ def test_a_failed_import_shows_what_was_said(capfd):
 
 def test_an_interrupted_import_shows_nothing(capfd):
     """Who pressed Ctrl-C does not want to read about GPUs."""
-    with pytest.raises(KeyboardInterrupt), hushed():
-        os.write(2, b"chatter\n")
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        fail(KeyboardInterrupt, b"chatter\n")
 
     assert capfd.readouterr().err == ""
     assert LEVEL not in os.environ
