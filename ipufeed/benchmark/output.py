@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
+from typing import TextIO
 
 
 def is_stdout(path: str) -> bool:
@@ -28,6 +30,18 @@ def is_stream(path: str) -> bool:
     if not os.path.exists(there) or os.path.isdir(there):
         return False
     return not os.path.isfile(there) or there.startswith(("/dev/", "/proc/"))
+
+
+def open_stream(path: str) -> TextIO:
+    """Opens what is_stream() is true of, for writing behind what is there.
+
+    A descriptor of this process (/dev/stderr) is used as it is: opened anew, it would have
+    a position of its own, and whatever is printed next would be written over the result.
+    """
+    named = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", path)
+    number = 2 if path == "/dev/stderr" else int(named[1]) if named else None
+    file = path if number is None else os.dup(number)
+    return open(file, "a", encoding="utf-8")
 
 
 def why_not_writable(path: str) -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ipufeed.benchmark.output import is_stream
+from ipufeed.benchmark.output import is_stream, open_stream
 
 # History: 1, the first one: epochs, dataset, settings, machine, startup, steady, latency,
 # memcpy, resources, calibration, queue, warnings, error. Adding a key does not change the
@@ -76,7 +76,7 @@ class Result:
             OSError: It cannot be written; what stood there before still does.
         """
         if is_stream(os.fspath(path)):
-            with open(path, "a", encoding="utf-8") as file:
+            with open_stream(os.fspath(path)) as file:
                 file.write(self.to_json() + "\n")
             return
         target = Path(path).resolve()  # a link stays one

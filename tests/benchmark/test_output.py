@@ -39,8 +39,9 @@ def test_an_open_file_is_written_to_and_not_replaced(result, tmp_path):
 
         assert is_stream(path)
         result.write(path)
+        file.write("after\n")
 
-    assert log.read_text() == "before\n" + result.to_json() + "\n"
+    assert log.read_text() == "before\n" + result.to_json() + "\nafter\n"
 
 
 def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path):
