@@ -26,8 +26,10 @@ NEAR_CEILING = 0.5
 # Larger elements are not copied in full: from here on, far above any cache, a copy takes
 # as long as it has bytes. Each of these is in memory twice, in the tensor and in the copy.
 MOST_BYTES = 64 << 20
-# Elements between two rounds of the cache, whose restart costs as much as several.
+# Elements and bytes between two rounds of the cache. Its restart costs as much as several
+# small elements; a cache that was not read to its end makes TensorFlow warn.
 ROUND = 1024
+ROUND_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ def calibrate(
     elements = raw.counters["elements"] - 1
     if copy:  # of the bytes beyond MOST_BYTES
         copied = (raw.counters["copy_ns"] - raw.counters["first_copy_ns"]) / 1e9
-        seconds += copied / elements * (wanted / size - 1)
+        # No copy of the fastest stretch took longer than its elements.
+        seconds += min(seconds, copied / elements) * (wanted / size - 1)
     return Calibration(size, elements, seconds)
 
 
@@ -104,7 +107,8 @@ def null_pipeline(size: int, components: int) -> Any:
     tensors = tuple(
         tf.zeros([each + (number < more)], tf.uint8) for number in range(components)
     )
-    dataset = tf.data.Dataset.from_tensors(tensors).repeat(ROUND).cache().repeat()
+    elements = max(1, min(ROUND, ROUND_BYTES // max(1, size)))
+    dataset = tf.data.Dataset.from_tensors(tensors).repeat(elements).cache().repeat()
     options = tf.data.Options()
     options.autotune.enabled = False
     options.experimental_optimization.apply_default_optimizations = False
