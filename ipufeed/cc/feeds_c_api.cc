@@ -126,6 +126,9 @@ IPUFEED_API int ipufeed_stop_programs(const char* why) {
 IPUFEED_API void ipufeed_set_on_first_use(ipufeed::OnFirstUse ask) {
   ipufeed::set_on_first_use(ask);
 }
+IPUFEED_API void ipufeed_set_log_cycle_count(int log) {
+  ipufeed::set_log_cycle_count(log != 0);
+}
 IPUFEED_API void ipufeed_forget_first_uses() { ipufeed::forget_first_uses(); }
 
 // See interrupt.h.
