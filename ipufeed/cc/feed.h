@@ -67,13 +67,13 @@ class Feed {
           [&] {
             return ring_.try_claim(1) != 0 || state() != FeedState::kOpen || stopped();
           },
-          deadline_ns, woke_reader_ns_);
+          deadline_ns);
       if (state() != FeedState::kOpen) return outcome();
       if (!ring_.try_push(std::move(element))) {
         return woken ? FeedOutcome::kStopped : FeedOutcome::kTimedOut;
       }
     }
-    filled();
+    reader_.notify([this] { return ring_.half_full(); });
     return FeedOutcome::kDone;
   }
 
@@ -81,7 +81,7 @@ class Feed {
   FeedOutcome try_push(T&& element) {
     if (state() != FeedState::kOpen) return outcome();
     if (!ring_.try_push(std::move(element))) return FeedOutcome::kTimedOut;
-    filled();
+    reader_.notify([this] { return ring_.half_full(); });
     return FeedOutcome::kDone;
   }
 
@@ -143,7 +143,7 @@ class Feed {
           return ring_.try_readable(1) != 0 || ring_.closed() ||
                  state() == FeedState::kCancelled || stopped();
         },
-        deadline_ns, woke_writer_ns_);
+        deadline_ns);
   }
 
   // Lets pop() wait up to nap_ns longer than it must while elements come fast, so that
@@ -196,11 +196,7 @@ class Feed {
   // Hysteresis: a parked writer sleeps on until the ring is half empty, so that it is
   // woken for many elements and not for each. The reader's own wait never waits so.
   void made_room() noexcept {
-    if (ring_.half_empty() && writer_.notify()) woke_writer_ns_ = now_ns();
-  }
-
-  void filled() noexcept {
-    if (reader_.notify([this] { return ring_.half_full(); })) woke_reader_ns_ = now_ns();
+    if (ring_.half_empty()) writer_.notify();
   }
 
   FeedOutcome outcome() const noexcept { return static_cast<FeedOutcome>(state()); }
@@ -209,9 +205,6 @@ class Feed {
   WaitPoint reader_;
   WaitPoint writer_;
   Error error_{};
-  // When a side has last woken the other one; that side's own. See wait.h.
-  alignas(kCacheLine) std::int64_t woke_writer_ns_ = 0;  // the reader's
-  alignas(kCacheLine) std::int64_t woke_reader_ns_ = 0;  // the writer's
   alignas(kCacheLine) std::atomic<FeedState> state_{FeedState::kOpen};
 };
 

@@ -25,11 +25,6 @@
 // Why spin-then-park: endless spinning hands over in 7-11 ms once there are more
 // runnable threads than CPUs, this in 3-6 us; and a thread that parks at once pays a
 // wake-up of about 5 us for data that is 0.2 us away.
-//
-// On its way. Two fast sides and a short ring would put each other to sleep in turns: a
-// ring is drained, or filled, in less time than a wake-up takes. Who has just woken the
-// other side therefore spins until that side must have arrived, and only then parks. A
-// slow side is never the one that was just woken, so nobody spins for one.
 #pragma once
 
 #include <linux/futex.h>
@@ -81,15 +76,13 @@ class WaitPoint {
   WaitPoint& operator=(const WaitPoint&) = delete;
 
   // Waiter's thread only. Returns true once ready() holds, false when the monotonic
-  // clock reached deadline_ns first. woke_other_ns: when notify() has last woken the
-  // side that this one waits for; see "On its way".
+  // clock reached deadline_ns first.
   template <class Ready>
-  bool wait(Ready&& ready, std::int64_t deadline_ns, std::int64_t woke_other_ns = 0) {
+  bool wait(Ready&& ready, std::int64_t deadline_ns) {
     if (ready()) return true;
     const std::int64_t start = now_ns();
     const bool napped = may_nap_ && nap(ready, start, deadline_ns);
-    const bool held = napped ||
-                      (!may_nap_ && spin(ready, start, deadline_ns, woke_other_ns)) ||
+    const bool held = napped || (!may_nap_ && spin(ready, start, deadline_ns)) ||
                       sleep(ready, kParked, deadline_ns);
     const std::int64_t waited_ns = now_ns() - start;
     // Not by its length alone: the kernel ends a nap some 50 us late.
@@ -103,20 +96,20 @@ class WaitPoint {
   // it waits for comes within that time. 0, the default, for never.
   void set_nap(std::int64_t nap_ns) noexcept { nap_ns_ = nap_ns; }
 
-  // Any thread, after it has published what the waiter waits for. True if it slept.
-  bool notify() noexcept {
-    return notify([] { return true; });
+  // Any thread, after it has published what the waiter waits for.
+  void notify() noexcept {
+    notify([] { return true; });
   }
 
   // Likewise; a napping waiter is woken only if urgent() says so.
   template <class Urgent>
-  bool notify(Urgent&& urgent) noexcept {
+  void notify(Urgent&& urgent) noexcept {
     IPUFEED_YIELD_POINT();
     const auto word = word_.fetch_add(0, std::memory_order_acq_rel);  // [8]
-    if (word == kAwake || (word == kNapping && !urgent())) return false;
-    if (word_.exchange(kAwake, std::memory_order_acq_rel) == kAwake) return false;
-    futex(FUTEX_WAKE_PRIVATE, 1, nullptr);
-    return true;
+    if (word == kAwake || (word == kNapping && !urgent())) return;
+    if (word_.exchange(kAwake, std::memory_order_acq_rel) != kAwake) {
+      futex(FUTEX_WAKE_PRIVATE, 1, nullptr);
+    }
   }
 
   // Any thread.
@@ -134,19 +127,13 @@ class WaitPoint {
   // spinning only takes its CPU; one wait in kSpinAgain tries whether that has changed.
   static constexpr std::uint32_t kVainSpins = 8;
   static constexpr std::uint32_t kSpinAgain = 64;
-  // What 99 of 100 wake-ups take at most, where there is a CPU for who is woken.
-  static constexpr std::int64_t kWakeNs = 20'000;
 
   template <class Ready>
-  bool spin(Ready&& ready, std::int64_t start, std::int64_t deadline_ns,
-            std::int64_t woke_other_ns) {
+  bool spin(Ready&& ready, std::int64_t start, std::int64_t deadline_ns) {
     if (spin_ns_ == 0) return false;
-    std::int64_t end = woke_other_ns + kWakeNs;
-    if (end <= start) {
-      if (vain_spins_ >= kVainSpins && ++unspun_ % kSpinAgain != 0) return false;
-      end = start + spin_ns_;
-    }
-    if (end > deadline_ns) end = deadline_ns;
+    if (vain_spins_ >= kVainSpins && ++unspun_ % kSpinAgain != 0) return false;
+    const std::int64_t budget_end = start + spin_ns_;
+    const std::int64_t end = budget_end < deadline_ns ? budget_end : deadline_ns;
     do {
       for (int i = 0; i < 16; ++i) {  // a look at the clock costs as much as 16 pauses
         cpu_relax();
