@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import re
 import textwrap
 
 from ipufeed.benchmark.settings import Settings
@@ -14,6 +16,7 @@ exit codes:
        was measured before it failed is on stdout, with the error in it
   4    nothing was measured: the dataset is empty
   130  Ctrl-C; what was measured until then is on stdout
+  143  SIGTERM; likewise
 
 examples:
   python -m ipufeed.benchmark                          the built-in JPEG pipeline
@@ -99,11 +102,22 @@ def build_parser() -> argparse.ArgumentParser:
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """The measurement's settings; raises ValueError in terms of the options."""
-    return Settings(
-        epochs=options.epochs,
-        elements=options.elements,
-        seconds=options.seconds,
-        passes=options.passes,
-        memcpy=not options.no_memcpy,
-        items_per_element=options.items_per_element,
+    try:
+        return Settings(
+            epochs=options.epochs,
+            elements=options.elements,
+            seconds=options.seconds,
+            passes=options.passes,
+            memcpy=not options.no_memcpy,
+            items_per_element=options.items_per_element,
+        )
+    except ValueError as error:
+        raise ValueError(as_options(str(error))) from error
+
+
+def as_options(message: str) -> str:
+    """A message about settings (`items_per_element`) in words of the command's options."""
+    names = "|".join(field.name for field in dataclasses.fields(Settings))
+    return re.sub(
+        f"`({names})`", lambda name: "--" + name[1].replace("_", "-"), message
     )

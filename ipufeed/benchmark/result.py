@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ipufeed.benchmark.output import is_stream
+
 # History: 1, the first one: epochs, dataset, settings, machine, startup, steady, latency,
 # memcpy, resources, calibration, queue, warnings, error. Adding a key does not change the
 # number; removing one, or changing what it means, does.
@@ -47,7 +49,7 @@ class Result:
     startup: dict[str, float] | None
     steady: dict[str, Any] | None
     latency: dict[str, float] | None
-    memcpy: dict[str, float] | None
+    memcpy: dict[str, Any] | None
     resources: dict[str, Any]
     calibration: dict[str, float] | None
     queue: dict[str, float]
@@ -73,13 +75,14 @@ class Result:
         Raises:
             OSError: It cannot be written; what stood there before still does.
         """
-        target = Path(path)
-        if target.exists() and not target.is_file():  # /dev/null, a pipe
-            target.write_text(self.to_json() + "\n")
+        if is_stream(os.fspath(path)):
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(self.to_json() + "\n")
             return
-        handle, name = tempfile.mkstemp(dir=target.parent or ".", prefix=".ipufeed-")
+        target = Path(path).resolve()  # a link stays one
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".ipufeed-")
         try:
-            with os.fdopen(handle, "w") as file:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(self.to_json() + "\n")
                 file.flush()
                 os.fsync(file.fileno())
