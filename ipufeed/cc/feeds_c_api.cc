@@ -65,7 +65,8 @@ IPUFEED_API int ipufeed_outfeed_stats(std::int64_t number, std::int64_t* stats) 
   return 0;
 }
 
-// Programs with this outfeed that have ended so far; 0 also if there is no such outfeed.
+// Programs with this outfeed that have ended so far; 0 also if there is no such
+// outfeed.
 IPUFEED_API std::int64_t ipufeed_outfeed_runs(std::int64_t number) {
   std::shared_ptr<ipufeed::Outfeed> feed;
   if (!ipufeed::find_outfeed(number, &feed).ok()) return 0;
@@ -93,7 +94,8 @@ IPUFEED_API int ipufeed_outfeed_busy(std::int64_t number) {
 // Waits at most timeout_ns until no program with feeds runs on the IPU; 0 if one does.
 IPUFEED_API int ipufeed_wait_idle(int ordinal, std::int64_t timeout_ns) {
   const std::atomic<bool> never{false};
-  return ipufeed::wait_until_idle(ordinal, ipufeed::now_ns() + timeout_ns, never) ? 1 : 0;
+  return ipufeed::wait_until_idle(ordinal, ipufeed::now_ns() + timeout_ns, never) ? 1
+                                                                                  : 0;
 }
 
 // Deletes an infeed; 1 if a program uses it or there is none. Does not wait for its
@@ -105,7 +107,8 @@ IPUFEED_API int ipufeed_infeed_delete(std::int64_t number) {
   return 0;
 }
 
-// Deletes an outfeed; 1 if a program uses it. For garbage collection, which must run no op.
+// Deletes an outfeed; 1 if a program uses it. For garbage collection, which must run no
+// op.
 IPUFEED_API int ipufeed_outfeed_delete(std::int64_t number) {
   return ipufeed::remove_outfeed(number).ok() ? 0 : 1;
 }

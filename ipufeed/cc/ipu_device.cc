@@ -1,10 +1,11 @@
-// A device whose name is IPU and whose kernels are the CPU's: all that TensorFlow can do
-// on a CPU, XLA included, works on it. What is its own:
+// A device whose name is IPU and whose kernels are the CPU's: all that TensorFlow can
+// do on a CPU, XLA included, works on it. What is its own:
 //
 // - Two pools of threads. A program blocks in its queue calls, and one that did so in a
 //   pool that the host shares would starve the very functions that feed it. The pools
 //   are made when the device first runs something, since most of the 16 never do.
-// - Each kernel runs as a Program (program.h), which its queue calls find again, also on
+// - Each kernel runs as a Program (program.h), which its queue calls find again, also
+// on
 //   the pool's threads: XLA runs a compiled loop there.
 
 #define EIGEN_USE_THREADS
@@ -69,7 +70,8 @@ constexpr double kCyclesPerNs = 1.33;
 // those of the queues, are none.
 void log_cycle_count(const OpKernel& kernel, std::int64_t start_ns) {
   const std::string& type = kernel.type_string();
-  if (!absl::StrContains(type, "Xla") && !absl::StartsWith(type, "__inference_")) return;
+  if (!absl::StrContains(type, "Xla") && !absl::StartsWith(type, "__inference_"))
+    return;
   const auto ns = static_cast<double>(now_ns() - start_ns);
   LOG(INFO) << "Cycle count of program " << kernel.name() << ": "
             << static_cast<std::int64_t>(ns * kCyclesPerNs) << " (" << ns / 1e6
@@ -79,8 +81,8 @@ void log_cycle_count(const OpKernel& kernel, std::int64_t start_ns) {
 // What a device says of its size. Nothing is bounded by it.
 constexpr std::int64_t kMemory = std::int64_t{640} << 20;
 
-// Hands the thread's program on to the threads that work for it. Without this most queue
-// calls of a compiled loop would not know whose they are.
+// Hands the thread's program on to the threads that work for it. Without this most
+// queue calls of a compiled loop would not know whose they are.
 class PropagatingPool : public Eigen::ThreadPoolInterface {
  public:
   explicit PropagatingPool(Eigen::ThreadPoolInterface* pool) : pool_(pool) {}
@@ -165,24 +167,23 @@ class IpuDevice : public ThreadPoolDevice {
       done();
       return;
     }
-    auto program = std::make_shared<Program>(context->cancellation_manager(),
-                                             parsed_name().id);
+    auto program =
+        std::make_shared<Program>(context->cancellation_manager(), parsed_name().id);
     const bool log = log_cycles.load(std::memory_order_relaxed);
     const std::int64_t start_ns = log ? now_ns() : 0;
     ProgramScope scope(program.get());
-    ThreadPoolDevice::ComputeAsync(kernel, context,
-                                   [=, done = std::move(done)] {
-                                     if (log) log_cycle_count(*kernel, start_ns);
-                                     program->end(!context->status().ok());
-                                     done();
-                                   });
+    ThreadPoolDevice::ComputeAsync(kernel, context, [=, done = std::move(done)] {
+      if (log) log_cycle_count(*kernel, start_ns);
+      program->end(!context->status().ok());
+      done();
+    });
   }
 
  private:
   Pools& pools() const {
     std::call_once(once_, [this] {
-      pools_ = std::make_unique<Pools>("ipu" + std::to_string(parsed_name().id),
-                                       threads_);
+      pools_ =
+          std::make_unique<Pools>("ipu" + std::to_string(parsed_name().id), threads_);
     });
     return *pools_;
   }
@@ -209,8 +210,8 @@ class IpuFactory : public tensorflow::DeviceFactory {
                           ? kIpus
                           : std::min(kIpus, static_cast<int>(asked->second));
     for (int i = 0; i < count; ++i) {
-      devices->push_back(
-          std::make_unique<IpuDevice>(options, prefix + "/device:IPU:" + std::to_string(i)));
+      devices->push_back(std::make_unique<IpuDevice>(
+          options, prefix + "/device:IPU:" + std::to_string(i)));
     }
     return absl::OkStatus();
   }

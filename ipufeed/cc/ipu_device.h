@@ -8,15 +8,17 @@ namespace ipufeed {
 // As many as are registered; which of them can be used is up to the configuration.
 inline constexpr int kIpus = 16;
 
-// Asked before an IPU runs anything for the first time: attaches to it, or writes why not
-// into message (of `size` bytes, with the zero at its end) and returns an absl status code.
+// Asked before an IPU runs anything for the first time: attaches to it, or writes why
+// not into message (of `size` bytes, with the zero at its end) and returns an absl
+// status code.
 using OnFirstUse = int (*)(int ordinal, char* message, int size);
 
 // null: nobody is asked, the default. Any thread.
 void set_on_first_use(OnFirstUse on_first_use);
 
-// Whether each program logs the cycles that it took: a line on stderr, from TensorFlow's
-// logger, with the time at the hardware's clock. Off by default. Any thread.
+// Whether each program logs the cycles that it took: a line on stderr, from
+// TensorFlow's logger, with the time at the hardware's clock. Off by default. Any
+// thread.
 void set_log_cycle_count(bool log);
 
 // What was answered so far is asked again.

@@ -1,8 +1,8 @@
 // The queue ops inside a compiled program: calls back into the feeds.
 //
-// The only file with XLA's headers in it (85 CPU-seconds to compile). A queue op becomes a
-// custom call with a side effect; its operands are those of the op, token included, which
-// is what keeps the calls of one computation in order.
+// The only file with XLA's headers in it (85 CPU-seconds to compile). A queue op
+// becomes a custom call with a side effect; its operands are those of the op, token
+// included, which is what keeps the calls of one computation in order.
 
 #include <algorithm>
 #include <cstring>
@@ -128,17 +128,18 @@ absl::Status dequeue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
   std::vector<Tensor> components;
   TF_RETURN_IF_ERROR(feed->dequeue(*program, &components));
   if (components.size() + 1 != results.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "The program was compiled for an infeed of ", results.size() - 1,
-        " tensors, and infeed queue '", feed->name(), "' has ", components.size(), "."));
+    return absl::InvalidArgumentError(
+        absl::StrCat("The program was compiled for an infeed of ", results.size() - 1,
+                     " tensors, and infeed queue '", feed->name(), "' has ",
+                     components.size(), "."));
   }
   for (std::size_t i = 0; i < components.size(); ++i) {
     auto result = results.get<ffi::AnyBuffer>(i);
     if (!result.has_value() || (*result)->size_bytes() != components[i].TotalBytes()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "The program was compiled for another infeed: component ", i, " of queue '",
-          feed->name(), "' is ", components[i].dtype(), " ",
-          components[i].shape().DebugString(), "."));
+      return absl::InvalidArgumentError(
+          absl::StrCat("The program was compiled for another infeed: component ", i,
+                       " of queue '", feed->name(), "' is ", components[i].dtype(), " ",
+                       components[i].shape().DebugString(), "."));
     }
     std::memcpy((*result)->untyped_data(), components[i].data(),
                 components[i].TotalBytes());
@@ -168,9 +169,9 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
     for (const auto dimension : operand->dimensions()) shape.AddDim(dimension);
     const DataType dtype = to_tensorflow(operand->element_type());
     if (dtype == tensorflow::DT_INVALID) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "Outfeed queue '", feed->name(), "' cannot carry the dtype of component ", i,
-          "."));
+      return absl::InvalidArgumentError(
+          absl::StrCat("Outfeed queue '", feed->name(),
+                       "' cannot carry the dtype of component ", i, "."));
     }
     Tensor& tensor = element.emplace_back(dtype, shape);
     std::memcpy(tensor.data(), operand->untyped_data(), operand->size_bytes());
@@ -223,8 +224,8 @@ xla::XlaOp call(xla::XlaBuilder* builder, const char* target,
                 const std::vector<xla::Shape>& operand_shapes,
                 const std::vector<xla::Shape>& results, const std::string& attributes) {
   return xla::CustomCallWithLayout(
-      builder, target, operands, xla::ShapeUtil::MakeTupleShape(results), operand_shapes,
-      attributes, /*has_side_effect=*/true, {}, /*literal=*/nullptr,
+      builder, target, operands, xla::ShapeUtil::MakeTupleShape(results),
+      operand_shapes, attributes, /*has_side_effect=*/true, {}, /*literal=*/nullptr,
       xla::CustomCallSchedule::SCHEDULE_NONE,
       xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
 }
@@ -245,17 +246,19 @@ class DequeueXlaOp : public XlaOpKernel {
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
       TensorShape shape;
       OP_REQUIRES(ctx, shapes_[i].AsTensorShape(&shape),
-                  absl::InvalidArgumentError(absl::StrCat(
-                      "An infeed's shapes must be fully defined, got ",
-                      shapes_[i].DebugString(), ".")));
+                  absl::InvalidArgumentError(
+                      absl::StrCat("An infeed's shapes must be fully defined, got ",
+                                   shapes_[i].DebugString(), ".")));
       xla::PrimitiveType type;
       OP_REQUIRES_OK(ctx, tensorflow::DataTypeToPrimitiveType(dtypes_[i], &type));
       results.push_back(tensorflow::TensorShapeToXLAShape(type, shape));
     }
     results.push_back(token_shape());
-    const xla::Shape number = xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::S64, {});
-    const xla::XlaOp done = call(ctx->builder(), kDequeue, {ctx->Input(0), ctx->Input(1)},
-                                 {number, token_shape()}, results, "");
+    const xla::Shape number =
+        xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::S64, {});
+    const xla::XlaOp done =
+        call(ctx->builder(), kDequeue, {ctx->Input(0), ctx->Input(1)},
+             {number, token_shape()}, results, "");
     for (std::size_t i = 0; i < results.size(); ++i) {
       ctx->SetOutput(static_cast<int>(i),
                      xla::GetTupleElement(done, static_cast<std::int64_t>(i)));
@@ -301,9 +304,10 @@ class ClockXlaOp : public XlaOpKernel {
   using XlaOpKernel::XlaOpKernel;
 
   void Compile(XlaOpKernelContext* ctx) override {
-    const xla::Shape stamp = xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::S32, {2});
-    const xla::XlaOp done = call(ctx->builder(), kClock, {ctx->Input(0)}, {token_shape()},
-                                 {stamp, token_shape()}, "");
+    const xla::Shape stamp =
+        xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::S32, {2});
+    const xla::XlaOp done = call(ctx->builder(), kClock, {ctx->Input(0)},
+                                 {token_shape()}, {stamp, token_shape()}, "");
     ctx->SetOutput(0, xla::GetTupleElement(done, 0));
     ctx->SetOutput(1, xla::GetTupleElement(done, 1));
   }
