@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ipufeed.benchmark.run import Progress
@@ -10,7 +12,7 @@ from ipufeed.benchmark.settings import EPOCH_SECONDS, Settings
 # 256 MiB, as in ipufeed/cc/measurement.h; counting goes on after it.
 MOST_STAMPS = 1 << 25
 
-Stamps = np.ndarray[tuple[int], np.dtype[np.int64]]
+Stamps = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class EpochTable:

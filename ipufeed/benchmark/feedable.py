@@ -30,10 +30,11 @@ def check_feedable(spec: Any) -> list[Any]:
             dense tensor, or has no fixed shape; the message has the edit to make.
     """
     import tensorflow as tf
+    from tensorflow.python.util import nest
 
     named = [
         (component_name(path), component)
-        for path, component in tf.nest.flatten_with_joined_string_paths(spec)
+        for path, component in nest.flatten_with_joined_string_paths(spec)
     ]
     for name, component in named:
         if isinstance(component, tf.TensorSpec):

@@ -38,7 +38,10 @@ def link_rows(links: dict[str, Any] | None) -> list[tuple[str, str | None]]:
             f"{duration(links['program']['seconds_per_element'])} per element, busy "
             f"{links['program']['busy_share']:.1%} of the time",
         ),
-        ("outfeed", f"the program was blocked {outfeed['blocked_share']:.1%} of the time"),
+        (
+            "outfeed",
+            f"the program was blocked {outfeed['blocked_share']:.1%} of the time",
+        ),
         (
             "host dequeue",
             None
@@ -47,4 +50,3 @@ def link_rows(links: dict[str, Any] | None) -> list[tuple[str, str | None]]:
             f"{duration(latency['p99'] / 1e9)}",
         ),
     ]
-

@@ -65,7 +65,7 @@ def links_section(run: DeviceRun, alone: Steady | None) -> dict[str, Any]:
     """`links` of the result: docs/result.md says how to read each number."""
     infeed, outfeed = waits(run)
     table = run.table
-    seconds = max(1e-9, (run.finished_ns - table.first_ns) / 1e9)
+    seconds = max(1e-9, run.running_ns / 1e9)
     starved = min(1.0, infeed.device_waited_s / seconds)
     held = min(1.0, outfeed.device_waited_s / seconds)
     busy = max(0.0, 1.0 - starved - held)
