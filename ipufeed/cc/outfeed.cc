@@ -96,10 +96,11 @@ absl::Status Outfeed::check(const ResultElement& element) {
            element[i].shape() == signature_.shapes[i];
   }
   if (same) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "Outfeed with id='", name_,
-      "' already exists but with a different tensor shape or replication factor. Delete "
-      "it first (`deleter`), or use another queue."));
+  return absl::FailedPreconditionError(
+      absl::StrCat("Outfeed with id='", name_,
+                   "' already exists but with a different tensor shape or replication "
+                   "factor. Delete "
+                   "it first (`deleter`), or use another queue."));
 }
 
 absl::Status Outfeed::last(const std::atomic<bool>& stopped, ResultElement* element) {
@@ -114,8 +115,10 @@ absl::Status Outfeed::last(const std::atomic<bool>& stopped, ResultElement* elem
   }
   if (last_.empty()) {
     return absl::FailedPreconditionError(
-        "Trying to get the last value from an outfeed queue before it was executed. Make "
-        "sure the outfeed dequeue TensorFlow operation is executed after the enqueue to "
+        "Trying to get the last value from an outfeed queue before it was executed. "
+        "Make "
+        "sure the outfeed dequeue TensorFlow operation is executed after the enqueue "
+        "to "
         "the outfeed has completed.");
   }
   *element = std::move(last_);
@@ -125,6 +128,13 @@ absl::Status Outfeed::last(const std::atomic<bool>& stopped, ResultElement* elem
 
 bool Outfeed::wait(std::int64_t deadline_ns, std::uint64_t seen_runs) {
   return queue_.wait(deadline_ns, [this, seen_runs] {
+    return runs() != seen_runs || closed_.load(std::memory_order_relaxed);
+  });
+}
+
+FeedOutcome Outfeed::next(ResultElement* element, std::int64_t deadline_ns,
+                          std::uint64_t seen_runs) {
+  return queue_.next(element, deadline_ns, [this, seen_runs] {
     return runs() != seen_runs || closed_.load(std::memory_order_relaxed);
   });
 }

@@ -4,15 +4,16 @@
 //                            |                               ^
 //                            +--full: moved by the device--> [ store ]
 //
-// The ring hands over without a lock while somebody reads. When nobody does and the ring
-// is full, the device itself moves what is in it into the store, so that a program whose
-// results are read when it is over needs no third thread that would take its CPU, and a
-// reader who waits is woken by the device and not by a middleman.
+// The ring hands over without a lock while somebody reads. When nobody does and the
+// ring is full, the device itself moves what is in it into the store, so that a program
+// whose results are read when it is over needs no third thread that would take its CPU,
+// and a reader who waits is woken by the device and not by a middleman.
 //
-// Who reads from the ring holds mutex_: the ring's one reader is whoever has it. The store
-// is bounded in bytes. When it is full the device waits, in the ring's own way.
+// Who reads from the ring holds mutex_: the ring's one reader is whoever has it. The
+// store is bounded in bytes. When it is full the device waits, in the ring's own way.
 //
-// It knows nothing of TensorFlow: Store has append(T&&), bytes() and empty(), and moves.
+// It knows nothing of TensorFlow: Store has append(T&&), bytes() and empty(), and
+// moves.
 #pragma once
 
 #include <atomic>
@@ -36,8 +37,8 @@ class ResultQueue {
 
   // ---- Writer thread only ----
 
-  // Moves `element` in; unless the outcome is kDone the caller still owns it. kTimedOut:
-  // nobody has made room until deadline_ns.
+  // Moves `element` in; unless the outcome is kDone the caller still owns it.
+  // kTimedOut: nobody has made room until deadline_ns.
   template <class Stopped>
   FeedOutcome enqueue(T&& element, std::int64_t deadline_ns, Stopped&& stopped) {
     FeedOutcome outcome = feed_.try_push(std::move(element));
@@ -76,14 +77,22 @@ class ResultQueue {
   // waiter look. False if neither came before deadline_ns.
   template <class Stopped>
   bool wait(std::int64_t deadline_ns, Stopped&& stopped) {
-    std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    while (!lock.owns_lock()) {  // another reader waits or takes: rare
-      if (stopped()) return true;
-      if (now_ns() >= deadline_ns) return false;
-      std::this_thread::sleep_for(std::chrono::nanoseconds(kPauseNs));
-      (void)lock.try_lock();
-    }
+    std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+    if (!acquire(&lock, deadline_ns, stopped)) return stopped();
     return !store_.empty() || feed_.wait_readable(deadline_ns, stopped);
+  }
+
+  // Waits likewise, and moves the oldest element out without the way through the store:
+  // kDone. kStopped if stopped() holds and the ring is empty, or if older elements lie
+  // in the store: take() has them.
+  template <class Stopped>
+  FeedOutcome next(T* element, std::int64_t deadline_ns, Stopped&& stopped) {
+    std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+    if (!acquire(&lock, deadline_ns, stopped)) {
+      return stopped() ? FeedOutcome::kStopped : FeedOutcome::kTimedOut;
+    }
+    if (!store_.empty()) return FeedOutcome::kStopped;
+    return feed_.pop(element, deadline_ns, stopped);
   }
 
   // Both sides return at once, and at every later call.
@@ -106,6 +115,17 @@ class ResultQueue {
 
  private:
   static constexpr std::int64_t kPauseNs = 1'000'000;
+
+  // Makes its caller the reader. False at the deadline, or when stopped() holds first.
+  template <class Stopped>
+  bool acquire(std::unique_lock<std::mutex>* lock, std::int64_t deadline_ns,
+               Stopped&& stopped) {
+    while (!lock->try_lock()) {  // another reader waits or takes: rare
+      if (stopped() || now_ns() >= deadline_ns) return false;
+      std::this_thread::sleep_for(std::chrono::nanoseconds(kPauseNs));
+    }
+    return true;
+  }
 
   // Writer's thread. False if a reader is at it, or the store has no room.
   bool spill() {
