@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -78,7 +79,8 @@ def run(
     code = OK
     try:
         with ProgressBar(settings, options.quiet) as progress:
-            result = measure(dataset, settings, name=name, on_progress=progress)
+            run_it = through_device() if options.through else measure
+            result = run_it(dataset, settings, name=name, on_progress=progress)
     except MeasurementInterrupted as interruption:
         if interruption.result is None:
             complain("interrupted before anything was measured.")
@@ -97,6 +99,13 @@ def run(
     elif code == OK and result.elements == 0:
         code = NOTHING_MEASURED
     return print_result(result, options, stdout, code)
+
+
+def through_device() -> Callable[..., Any]:
+    """What measures with --through; it registers the device, so it is not for all."""
+    from ipufeed.benchmark.through import measure_through
+
+    return measure_through
 
 
 def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int:

@@ -23,6 +23,7 @@ examples:
   python -m ipufeed.benchmark dataset.py               `dataset` or `make_dataset()`
   python -m ipufeed.benchmark dataset.py:train --seconds 30
   python -m ipufeed.benchmark dataset.py --set batch_size=64 --json result.json
+  python -m ipufeed.benchmark dataset.py --through device
 """
 
 
@@ -83,6 +84,12 @@ def build_parser() -> argparse.ArgumentParser:
         "--no-memcpy",
         action="store_true",
         help="do not copy elements into a page-aligned buffer, as a transfer would",
+    )
+    how.add_argument(
+        "--through",
+        choices=["device"],
+        help="feed the elements through infeed, a loop on the simulated IPU and outfeed, "
+        "and report each of these links",
     )
     how.add_argument(
         "--items-per-element",

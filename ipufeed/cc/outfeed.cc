@@ -147,6 +147,13 @@ bool Outfeed::wait(std::int64_t deadline_ns, std::uint64_t seen_runs) {
   });
 }
 
+FeedOutcome Outfeed::next(ResultElement* element, std::int64_t deadline_ns,
+                          std::uint64_t seen_runs) {
+  return queue_.next(element, deadline_ns, [this, seen_runs] {
+    return runs() != seen_runs || closed_.load(std::memory_order_relaxed);
+  });
+}
+
 void Outfeed::close() {
   closed_.store(true, std::memory_order_relaxed);
   queue_.cancel();

@@ -63,6 +63,10 @@ class Outfeed {
   // runs() was `seen_runs`, or the deadline. True for one of the first two.
   bool wait(std::int64_t deadline_ns, std::uint64_t seen_runs);
 
+  // Waits likewise, and takes the oldest result: see ResultQueue::next.
+  FeedOutcome next(ResultElement* element, std::int64_t deadline_ns,
+                   std::uint64_t seen_runs);
+
   // Programs that have used this outfeed and ended, and those that failed before.
   std::uint64_t runs() const { return runs_.load(std::memory_order_acquire); }
   void end_run();

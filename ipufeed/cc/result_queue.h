@@ -77,14 +77,22 @@ class ResultQueue {
   // waiter look. False if neither came before deadline_ns.
   template <class Stopped>
   bool wait(std::int64_t deadline_ns, Stopped&& stopped) {
-    std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    while (!lock.owns_lock()) {  // another reader waits or takes: rare
-      if (stopped()) return true;
-      if (now_ns() >= deadline_ns) return false;
-      std::this_thread::sleep_for(std::chrono::nanoseconds(kPauseNs));
-      (void)lock.try_lock();
-    }
+    std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+    if (!acquire(&lock, deadline_ns, stopped)) return stopped();
     return !store_.empty() || feed_.wait_readable(deadline_ns, stopped);
+  }
+
+  // Waits likewise, and moves the oldest element out without the way through the store:
+  // kDone. kStopped if stopped() holds and the ring is empty, or if older elements lie
+  // in the store: take() has them.
+  template <class Stopped>
+  FeedOutcome next(T* element, std::int64_t deadline_ns, Stopped&& stopped) {
+    std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+    if (!acquire(&lock, deadline_ns, stopped)) {
+      return stopped() ? FeedOutcome::kStopped : FeedOutcome::kTimedOut;
+    }
+    if (!store_.empty()) return FeedOutcome::kStopped;
+    return feed_.pop(element, deadline_ns, stopped);
   }
 
   // As long as somebody wants all results of a program that still runs, the store has
@@ -112,6 +120,17 @@ class ResultQueue {
 
  private:
   static constexpr std::int64_t kPauseNs = 1'000'000;
+
+  // Makes its caller the reader. False at the deadline, or when stopped() holds first.
+  template <class Stopped>
+  bool acquire(std::unique_lock<std::mutex>* lock, std::int64_t deadline_ns,
+               Stopped&& stopped) {
+    while (!lock->try_lock()) {  // another reader waits or takes: rare
+      if (stopped() || now_ns() >= deadline_ns) return false;
+      std::this_thread::sleep_for(std::chrono::nanoseconds(kPauseNs));
+    }
+    return true;
+  }
 
   // Writer's thread. False if a reader is at it, or the store has no room.
   bool spill() {
