@@ -1,7 +1,7 @@
 """Runs the op library under a sanitizer: python tests/sanitized.py address|thread
 
 Builds it with IPUFEED_SANITIZE into a temporary folder, puts it beside a copy of the
-package, and measures datasets of several kinds in a process that has the sanitizer's
+package, and measures datasets and runs programs in a process that has the sanitizer's
 run-time library preloaded. Exit code 0: built, and nothing was reported.
 
 Only `address` is run. ThreadSanitizer has to see both sides of every hand-over, and
@@ -49,6 +49,40 @@ for _ in range(50):
     counters, _ = run_op(numbers.prefetch(2), epochs=1, elements_per_epoch=3)
     assert counters["elements"] == 3
 run_op(tf.data.Dataset.range(10**9), seconds_ns=10**9)
+
+import threading
+from ipufeed.device import loops
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+
+def feed(jit, n, read):
+    pairs = numbers.map(lambda x: (tf.cast(x, tf.float32), tf.fill([300, 90], 1.0)))
+    infeed, outfeed = IPUInfeedQueue(pairs, prefetch_depth=3), IPUOutfeedQueue()
+    infeed.initializer
+
+    @tf.function(jit_compile=jit)
+    def program(n):
+        body = lambda x, y: outfeed.enqueue((x, y))
+        loops.repeat(n, body, infeed_queue=infeed)
+
+    def run():
+        with tf.device("/device:IPU:0"):
+            try:
+                program(tf.constant(n))
+            except tf.errors.OutOfRangeError:
+                assert n > 2000
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    found = read(outfeed)
+    thread.join()
+    assert found + len(outfeed.dequeue()[0]) == min(n, 2000)
+    infeed.deleter
+    outfeed.deleter
+
+for jit in (True, False):
+    feed(jit, 500, lambda outfeed: sum(1 for _ in outfeed.stream()))
+    feed(jit, 500, lambda outfeed: 0)
+    feed(jit, 2001, lambda outfeed: sum(1 for _, _ in zip(range(7), outfeed.stream())))
 print("clean")
 """
 
