@@ -34,6 +34,7 @@ DEADLOCKS = (
     "READER_NO_ORDER_8",
 )
 NAPS = ("NAP_NEVER_ENDS", "PARKED_WOKEN_ONLY_IF_URGENT")
+STOPS = ("IGNORES_STOP", "STOP_WITHOUT_WAKE", "WAKE_BEFORE_STOP")
 WRONG_RESULTS = ("DRAINED_ORDER", "CLOSE_BEFORE_ERROR")
 SAFETY = ("-DSAFETY", "-DNOCLAIM"), ()
 LIVENESS = ("-DNFAIR=3",), ("-a", "-f")  # acceptance cycles, under weak fairness
@@ -108,6 +109,26 @@ def test_both_sides_finish_under_weak_fairness(tmp_path):
     assert_proven(verify(tmp_path, LIVENESS, "POLLS=0"))
 
 
+@pytest.mark.parametrize("stops", [1, 2], ids=["reader", "writer"])
+@pytest.mark.parametrize("mode", [SAFETY, LIVENESS], ids=["safety", "liveness"])
+def test_a_stopped_program_returns_and_the_next_goes_on(tmp_path, stops, mode):
+    """Whenever the stop comes; the feed stays open, and no element is lost."""
+    search = verify(tmp_path, mode, f"STOPS={stops}", "POLLS=0")
+
+    assert search.errors == 0, search.text
+    assert search.complete, search.text
+
+
+@pytest.mark.parametrize("stops", [1, 2], ids=["reader", "writer"])
+@pytest.mark.parametrize("bug", STOPS)
+def test_bug_in_stopping_is_a_deadlock(tmp_path, bug, stops):
+    """A program that nobody wakes waits for a side that is silent."""
+    search = verify(tmp_path, SAFETY, f"STOPS={stops}", "POLLS=0", f"PLANT_{bug}")
+
+    assert search.errors == 1, search.text
+    assert "invalid end state" in search.text
+
+
 @pytest.mark.parametrize("bug", DEADLOCKS)
 def test_bug_in_the_handshake_is_a_deadlock(tmp_path, bug):
     """A thread that sleeps for ever is found as a state that nobody can leave."""
@@ -149,4 +170,4 @@ def test_every_planted_bug_has_a_test():
         re.findall(r"(?:ifn?def|defined\()\s*PLANT_(\w+)", MODEL.read_text())
     )
 
-    assert in_model == {*DEADLOCKS, *NAPS, *WRONG_RESULTS}
+    assert in_model == {*DEADLOCKS, *NAPS, *STOPS, *WRONG_RESULTS}

@@ -12,6 +12,10 @@
  * with a nap, which can expire at any time. A writer that is slow pushes only when all
  * before has been delivered, so that it repairs no lost wake-up by its next push.
  *
+ * With STOPS=1 the third party stops the reader's program and not the feed, with STOPS=2
+ * the writer's: the call that waits returns, and the next one goes on. The other side is
+ * silent until then, so that nothing but the stop can wake the side that waits.
+ *
  * Each of these macros plants one bug, which the verifier must find (README.md):
  *   PLANT_NOTIFY_BEFORE_PUBLISH  PLANT_NOTIFY_BEFORE_RELEASE
  *   PLANT_READER_NO_RECHECK      PLANT_WRITER_NO_RECHECK
@@ -22,7 +26,9 @@
  *   PLANT_WRITER_NO_ORDER_8      PLANT_READER_NO_ORDER_8
  *   PLANT_DRAINED_ORDER          PLANT_CLOSE_BEFORE_ERROR
  *   PLANT_NAP_NEVER_ENDS         PLANT_PARKED_WOKEN_ONLY_IF_URGENT
- * The last two need a feed that holds an element and is not half full: CAPACITY=3.
+ *   PLANT_IGNORES_STOP           PLANT_STOP_WITHOUT_WAKE        PLANT_WAKE_BEFORE_STOP
+ * PLANT_NAP_... and PLANT_PARKED_... need a feed that holds an element and is not half
+ * full: CAPACITY=3. The last three are for STOPS=1 and STOPS=2.
  */
 #ifndef CAPACITY
 #define CAPACITY 1
@@ -33,6 +39,10 @@
 #endif
 #ifndef NAPS
 #define NAPS 1
+#endif
+
+#ifndef STOPS
+#define STOPS 0
 #endif
 
 #define OPEN 0
@@ -58,6 +68,16 @@ bool reader_asleep, writer_asleep;
 byte pushed, delivered;
 byte writer_outcome, reader_outcome;
 bool writer_done, reader_done, third_done;
+
+/* A program's own flag, and that its call has returned because of it. */
+bool stop_flag, stop_seen;
+#ifdef PLANT_IGNORES_STOP
+#define STOPPED(side) false
+#else
+#define STOPPED(side) (STOPS == side && stop_flag)
+#endif
+#define READER_STOPPED STOPPED(1)
+#define WRITER_STOPPED STOPPED(2)
 
 /* FUTEX_WAIT: compare and fall asleep are one step of the kernel. */
 inline futex_wait(word, asleep) {
@@ -118,14 +138,41 @@ inline cancel(was) {
 #endif
 }
 
+/* Program::stop(): the flag, then Feed::wake_reader() or wake_writer(). */
+inline wake_stopped(was) {
+#if STOPS == 1
+  notify(reader_word, reader_asleep, was)
+#else
+  notify(writer_word, writer_asleep, was)
+#endif
+}
+inline stop(was) {
+#ifdef PLANT_WAKE_BEFORE_STOP
+  wake_stopped(was);
+  stop_flag = true
+#else
+  stop_flag = true;
+#ifndef PLANT_STOP_WITHOUT_WAKE
+  wake_stopped(was)
+#endif
+#endif
+}
+
 proctype third() {
   byte was;
+#if STOPS
+  stop(was);
+#else
   if
   :: cancel(was)
   :: skip
   fi;
+#endif
   third_done = true
 }
+
+/* kStopped: the next program has a flag of its own. */
+inline return_stopped() { d_step { stop_flag = false; stop_seen = true } }
 
 /* ---- The writer ---- */
 
@@ -143,6 +190,10 @@ inline try_claim() {
 inline writer_ready() {
   try_claim();
   ready = got;
+  if
+  :: !ready -> ready = WRITER_STOPPED
+  :: else
+  fi;
 #ifndef PLANT_WRITER_IGNORES_CANCEL
   if
   :: !ready -> ready = (state != OPEN)
@@ -219,10 +270,12 @@ proctype writer() {
   bool got, ready, poll, slow;
   byte was;
 
+#if !STOPS
   if
   :: slow = true
   :: slow = false
   fi;
+#endif
   do
   :: pushed == ELEMENTS -> break
   :: else -> /* Feed::push() */
@@ -230,6 +283,9 @@ proctype writer() {
      :: slow -> (delivered == pushed || state != OPEN)
      :: else
      fi;
+#if STOPS == 1
+     (stop_seen); /* a dataset that gives nothing */
+#endif
      if
      :: polls > 0 -> d_step { polls--; poll = true }
      :: poll = false
@@ -252,6 +308,10 @@ proctype writer() {
         :: else
         fi;
         try_claim();
+        if
+        :: !got && WRITER_STOPPED -> return_stopped(); goto timed_out
+        :: else
+        fi;
         assert(got)
      fi;
      publish();
@@ -285,6 +345,10 @@ inline reader_ready() {
   :: else
   fi;
 #endif
+  if
+  :: !ready -> ready = READER_STOPPED
+  :: else
+  fi;
 #ifndef PLANT_READER_IGNORES_CANCEL
   if
   :: !ready -> ready = (state == CANCELLED)
@@ -393,6 +457,9 @@ proctype reader() {
   bool got, ready, poll;
   byte was;
 
+#if STOPS == 2
+  (stop_seen); /* a host that reads nothing */
+#endif
   do
   :: /* Feed::pop() */
      if
@@ -426,6 +493,10 @@ proctype reader() {
            :: else
            fi;
            try_readable();
+           if
+           :: !got && READER_STOPPED -> return_stopped(); goto timed_out
+           :: else
+           fi;
            assert(got)
         fi
      fi;
