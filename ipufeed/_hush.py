@@ -13,12 +13,15 @@ LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 @contextmanager
 def hushed(level: str) -> Iterator[None]:
-    """Within it nothing goes to stderr; if it ends with an exception, all of it does.
+    """Within it nothing goes to stderr; if it ends with an error, all of it does.
+
+    After Ctrl-C nothing does. Who has set TF_CPP_MIN_LOG_LEVEL wants to see what that
+    says, so then nothing is kept back.
 
     Args:
         level: What TensorFlow's native code may say afterwards: "1" for warnings, "2" for
-            errors, "3" for nothing. Who has set TF_CPP_MIN_LOG_LEVEL wants to see what
-            that says, so then nothing is kept back.
+            errors, "3" for nothing. It reads the variable once, at its first message, so
+            it is unset again at the end.
 
     Threads: the main one, while no other writes to stderr.
     """
@@ -32,7 +35,7 @@ def hushed(level: str) -> Iterator[None]:
         os.dup2(chatter.fileno(), 2)
         try:
             yield
-        except BaseException:
+        except Exception:
             sys.stderr.flush()
             chatter.seek(0)
             os.write(stderr, chatter.read())
@@ -41,3 +44,4 @@ def hushed(level: str) -> Iterator[None]:
             sys.stderr.flush()
             os.dup2(stderr, 2)
             os.close(stderr)
+            os.environ.pop(LEVEL, None)

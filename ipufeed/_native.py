@@ -91,7 +91,9 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_outfeed_stats", [int64, numbers], whole),
         ("ipufeed_outfeed_runs", [int64], int64),
         ("ipufeed_outfeed_wait", [int64, int64, int64], whole),
+        ("ipufeed_outfeed_next", [int64, int64, int64, ctypes.c_void_p, int64], whole),
         ("ipufeed_outfeed_busy", [int64], whole),
+        ("ipufeed_outfeed_wait_for_all", [int64, whole, int64], whole),
         ("ipufeed_wait_idle", [whole, int64], whole),
         ("ipufeed_infeed_delete", [int64], whole),
         ("ipufeed_outfeed_delete", [int64], whole),
@@ -101,6 +103,7 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_stop_programs", [text], whole),
         ("ipufeed_wait_for_interrupt", [], whole),
         ("ipufeed_set_on_first_use", [ON_FIRST_USE], None),
+        ("ipufeed_set_log_cycle_count", [whole], None),
         ("ipufeed_forget_first_uses", [], None),
     ):
         function = getattr(library, name)

@@ -22,6 +22,7 @@ COMPILE_LIMIT_S = 120.0
 RUN_LIMIT_S = 90.0  # beyond the programs' own watchdog: only a hang of it gets there
 
 PROGRAMS = (
+    "allocation_test",
     "ring_test",
     "ring_property_test",
     "ring_stress_test",
@@ -30,7 +31,7 @@ PROGRAMS = (
     "feed_test",
     "result_queue_test",
 )
-THREADED = PROGRAMS[2:]
+THREADED = PROGRAMS[3:]
 COMMON = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{HEADERS}")
 PLAIN = ("-O2", "-D_GLIBCXX_ASSERTIONS")
 DELAYS = (*PLAIN, "-DIPUFEED_TEST_DELAYS", "-DIPUFEED_TEST_SCALE=2")

@@ -229,6 +229,97 @@ def test_epochs_are_contiguous_and_exact():
     assert (epochs[1:, 3] == epochs[:-1, 4]).all()
 
 
+def test_many_epochs_are_added_up_in_few_entries():
+    """Each entry holds as many neighbours, but for the last one; nothing is lost."""
+    dataset = tf.data.Dataset.range(1000)
+
+    counters, outputs = run_op(dataset, elements_per_epoch=3, most_entries=8)
+
+    epochs, each = outputs["epochs"], counters["epochs_per_entry"]
+    assert each == 64  # 334 epochs in at most 8 entries
+    assert epochs[:, 0].tolist() == [3 * each] * 5 + [1000 - 15 * each]
+    assert epochs[:, 1].sum() == counters["bytes"] == 8000
+    assert epochs[0, 3] == counters["requested_ns"]
+    assert (epochs[1:, 3] == epochs[:-1, 4]).all()
+    assert epochs[-1, 4] == counters["last_ns"]
+
+
+def test_epochs_that_were_asked_for_are_counted_and_not_their_entries():
+    """The last of 20 epochs is the last one, though 4 entries hold them."""
+    counters, outputs = run_op(
+        tf.data.Dataset.range(10**6), epochs=20, elements_per_epoch=5, most_entries=4
+    )
+
+    assert counters["elements"] == 100
+    assert outputs["epochs"][:, 0].tolist() == [40, 40, 20]
+
+
+def test_the_copy_of_the_first_element_is_told_apart():
+    """It is a part of all copies, and the only one that lies in the start-up."""
+    dataset = tf.data.Dataset.from_tensors(tf.zeros([1 << 24])).repeat()
+
+    one, _ = run_op(dataset, epochs=1, elements_per_epoch=1)
+    many, _ = run_op(dataset, epochs=1, elements_per_epoch=10)
+
+    assert 0 < one["first_copy_ns"] == one["copy_ns"]
+    assert 0 < many["first_copy_ns"] < many["copy_ns"]
+    run_ns = many["last_ns"] - many["first_ns"]
+    assert many["copy_ns"] - many["first_copy_ns"] <= run_ns
+
+
+def test_cpu_time_is_counted_beside_the_clock():
+    """Over the same interval, so that their quotient is a number of CPUs."""
+    counters, _ = run_op(sleeping(0.01), seconds_ns=5 * 10**8)
+
+    assert 5 * 10**8 < counters["cpu_wall_ns"] < 10**10
+    assert 0 < counters["cpu_ns"] < counters["cpu_wall_ns"]
+    assert counters["cpu_wall_ns"] <= counters["finished_ns"] - counters["first_ns"]
+
+
+@pytest.mark.parametrize(
+    ("make", "capacity"),
+    [
+        (lambda: tf.zeros([1024], tf.uint8), 1024),
+        (lambda: tf.zeros([1025], tf.uint8), 32),
+        (lambda: tf.constant(["a"] * 40), 1024),
+        (lambda: tf.ragged.constant([[1, 2], [3]]), 1024),
+        (lambda: tf.ragged.constant([[0] * 1000]), 32),
+        (lambda: tf.zeros([90 << 20], tf.uint8), 2),
+    ],
+    ids=["1 kB", "more", "text", "ragged", "large ragged", "90 MB"],
+)
+def test_the_feed_is_as_long_as_elements_are_small(make, capacity):
+    """Variants weigh what they hold, and 256 MiB bound them all."""
+    dataset = tf.data.Dataset.from_tensors(make()).repeat()
+
+    counters, _ = run_op(dataset, epochs=1, elements_per_epoch=5)
+
+    assert counters["capacity"] == capacity
+
+
+def test_one_large_element_shortens_the_feed():
+    """The largest element so far is the one that counts."""
+    dataset = tf.data.Dataset.range(50).map(
+        lambda n: tf.zeros([tf.where(n == 40, 1 << 20, 1)])
+    )
+
+    counters, _ = run_op(dataset, **ALL)
+
+    assert (counters["elements"], counters["capacity"]) == (50, 32)
+
+
+def test_small_elements_that_go_back_with_their_slots_are_not_mixed_up():
+    """A slot that is used again holds the new element: the sum of the text is exact."""
+    dataset = tf.data.Dataset.range(20_000).map(
+        lambda n: (tf.strings.as_string(n), tf.range(n % 5))
+    )
+
+    counters, _ = run_op(dataset, **ALL)
+
+    digits = sum(len(str(n)) for n in range(20_000))
+    assert counters["bytes"] == digits + sum(8 * (n % 5) for n in range(20_000))
+
+
 def test_few_huge_elements_do_not_fill_the_memory():
     """The feed is bounded in bytes: a slow consumer of 64 MB elements holds few."""
     dataset = tf.data.Dataset.range(40).map(lambda x: tf.zeros([1 << 24]) + 1.0)
@@ -346,6 +437,34 @@ print(outcome)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "['CancelledError']"
+
+
+def test_a_dataset_can_stop_its_own_measurement():
+    """Nothing is held while a measurement is stopped that what it stops could need."""
+    entry = _native.entry()
+    number = entry.ipufeed_run_new()
+
+    def stop_at_five(x):
+        if x == 5:
+            entry.ipufeed_run_stop(number)
+            entry.ipufeed_run_stop(number)
+        return x
+
+    dataset = tf.data.Dataset.range(10**9).map(
+        lambda x: tf.py_function(stop_at_five, [x], tf.int64)
+    )
+    output = _native.load().ipufeed_measure_dataset(
+        dataset._variant_tensor,
+        run=tf.constant(number, tf.int64),
+        seconds_ns=60 * 10**9,
+    )
+    entry.ipufeed_run_free(number)
+
+    names = [name.decode() for name in output.names.numpy()]
+    counters = dict(zip(names, output.values.numpy().tolist(), strict=True))
+    assert counters["stopped"] == 1
+    assert counters["elements"] <= 6
+    assert counters["finished_ns"] - counters["requested_ns"] < 30e9
 
 
 def test_the_interpreter_exits_while_a_dataset_is_asleep():

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import atexit
 import os
-import signal
 import sys
-import time
 import traceback
 from argparse import ArgumentParser, Namespace
-from types import FrameType, TracebackType
+from collections.abc import Callable
+from types import TracebackType
 from typing import Any, NoReturn
 
 from ipufeed import _hush
-from ipufeed.benchmark.arguments import build_parser, settings_of
+from ipufeed.benchmark.arguments import as_options, build_parser, settings_of
+from ipufeed.benchmark.interrupts import Interrupts
+from ipufeed.benchmark.output import is_stdout, why_not_writable
 from ipufeed.benchmark.settings import Settings
+from ipufeed.benchmark.streams import open_missing_streams, take_stdout
 from ipufeed.errors import DatasetFileError, MeasurementInterrupted, NativeLibraryError
 
-OK, BAD_INPUT, NOTHING_MEASURED, INTERRUPTED = 0, 2, 4, 130
-PATIENCE_S = 3.0
+OK, BAD_INPUT, NOTHING_MEASURED = 0, 2, 4
+SIGNALLED = 128  # and the signal's number: see interrupts.py
 # For a feeder that is in the middle of an element when the measurement is over.
 FEEDER_GRACE_NS = 2_000_000_000
 
@@ -34,18 +36,32 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(str(error))
     check_output(parser, options)
     stdout = take_stdout()
-    interrupt_once()
+    interrupts = Interrupts()
+    interrupts.catch()
     try:
-        return run(options, settings, stdout)
+        return run(options, settings, stdout, interrupts)
     except KeyboardInterrupt:
         complain("interrupted before anything was measured.")
-        return INTERRUPTED
+        return interrupts.code
     finally:
-        # All is printed, and the process about to end.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        interrupts.ignore()
 
 
-def run(options: Namespace, settings: Settings, stdout: int) -> int:
+def check_output(parser: ArgumentParser, options: Namespace) -> None:
+    """A result that cannot be written should not first take ten seconds."""
+    if options.json is None:
+        return
+    if is_stdout(options.json):
+        options.json = None  # it goes there in any case
+        return
+    reason = why_not_writable(options.json)
+    if reason is not None:
+        parser.error(f"--json {reason}")
+
+
+def run(
+    options: Namespace, settings: Settings, stdout: int, interrupts: Interrupts
+) -> int:
     """Loads, measures, prints."""
     try:
         dataset, name = load_dataset(options)
@@ -63,14 +79,15 @@ def run(options: Namespace, settings: Settings, stdout: int) -> int:
     code = OK
     try:
         with ProgressBar(settings, options.quiet) as progress:
-            result = measure(dataset, settings, name=name, on_progress=progress)
+            run_it = through_device() if options.through else measure
+            result = run_it(dataset, settings, name=name, on_progress=progress)
     except MeasurementInterrupted as interruption:
         if interruption.result is None:
             complain("interrupted before anything was measured.")
-            return INTERRUPTED
-        result, code = interruption.result, INTERRUPTED
+            return interrupts.code
+        result, code = interruption.result, interrupts.code
     except ValueError as error:
-        complain(str(error))
+        complain(as_options(str(error)))
         return BAD_INPUT
     except tf.errors.OpError as error:
         complain(
@@ -84,9 +101,16 @@ def run(options: Namespace, settings: Settings, stdout: int) -> int:
     return print_result(result, options, stdout, code)
 
 
+def through_device() -> Callable[..., Any]:
+    """What measures with --through; it registers the device, so it is not for all."""
+    from ipufeed.benchmark.through import measure_through
+
+    return measure_through
+
+
 def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int:
     """The JSON to stdout, and into a file; the summary to stderr."""
-    from ipufeed.benchmark.summary import summarize
+    from ipufeed.benchmark.summary import printable_lines, summarize
 
     if options.json is not None:
         try:
@@ -107,7 +131,8 @@ def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int
             print(summarize(result), file=sys.stderr, flush=True)
         elif result.error is not None:
             kind, message = result.error["type"], result.error["message"]
-            complain(f"the dataset failed: {kind}: {message}")
+            lines = "\n".join(printable_lines(message))
+            complain(f"the dataset failed: {kind}: {lines}")
     except OSError:  # stderr is full; the result is out
         pass
     return code
@@ -185,6 +210,13 @@ class ScriptError(Exception):
         traceback.print_exception(
             type(error), error, own_frames(error.__traceback__, str(self.path))
         )
+        if isinstance(error, ImportError) and "relative import" in str(error):
+            complain(
+                f"{self.path} is run as a file, which belongs to no package. Write "
+                "`from package.module import name` instead of `from .module import name`, "
+                "and put the folder that holds the package on PYTHONPATH; or `from module "
+                "import name` for a module beside the file."
+            )
 
 
 def own_frames(frames: TracebackType | None, path: str) -> TracebackType | None:
@@ -192,64 +224,6 @@ def own_frames(frames: TracebackType | None, path: str) -> TracebackType | None:
     while frames is not None and frames.tb_frame.f_code.co_filename != path:
         frames = frames.tb_next
     return frames
-
-
-def check_output(parser: ArgumentParser, options: Namespace) -> None:
-    """A result that cannot be written should not first take ten seconds."""
-    if options.json is None:
-        return
-    folder = os.path.dirname(os.path.abspath(options.json))
-    if os.path.isdir(options.json) or not os.path.isdir(folder):
-        parser.error(f"--json must be a file in a folder that exists: {options.json}")
-
-
-def interrupt_once() -> None:
-    """Lets the first Ctrl-C end the measurement, and no second one its result.
-
-    Who presses it twice wants out, not to lose what was measured: that takes a moment.
-    After PATIENCE_S another one ends the process where it stands.
-    """
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        return  # ignored, as in the background of a shell script
-
-    def first(number: int, frame: FrameType | None) -> None:
-        pressed = time.monotonic()
-
-        def again(number: int, frame: FrameType | None) -> None:
-            if time.monotonic() - pressed > PATIENCE_S:
-                os._exit(INTERRUPTED)
-
-        signal.signal(signal.SIGINT, again)
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGINT, first)
-
-
-def open_missing_streams() -> None:
-    """Gives a process that was started with a closed stdout or stderr an empty one.
-
-    Else the next file that is opened, a dataset's perhaps, would get its number.
-    """
-    for descriptor, name in ((0, "stdin"), (1, "stdout"), (2, "stderr")):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
-        if getattr(sys, name) is None:
-            mode = "r" if descriptor == 0 else "w"
-            setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
-
-
-def take_stdout() -> int:
-    """Keeps stdout for the JSON: whatever else is printed goes to stderr.
-
-    On the level of file descriptors, since dataset files print from C code and from
-    other processes, too.
-    """
-    sys.stdout.flush()
-    stdout = os.dup(1)
-    os.dup2(2, 1)
-    return stdout
 
 
 def complain(message: str) -> None:
@@ -267,7 +241,7 @@ def leave(code: int) -> NoReturn:
     if "tensorflow" in sys.modules:
         from ipufeed import _native
 
-        grace_ns = 0 if code == INTERRUPTED else FEEDER_GRACE_NS
+        grace_ns = 0 if code > SIGNALLED else FEEDER_GRACE_NS
         if _native.is_loaded() and _native.entry().ipufeed_stop_all(grace_ns):
             atexit._run_exitfuncs()
             sys.stdout.flush()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import re
 import textwrap
 
 from ipufeed.benchmark.settings import Settings
@@ -14,12 +16,14 @@ exit codes:
        was measured before it failed is on stdout, with the error in it
   4    nothing was measured: the dataset is empty
   130  Ctrl-C; what was measured until then is on stdout
+  143  SIGTERM; likewise
 
 examples:
   python -m ipufeed.benchmark                          the built-in JPEG pipeline
   python -m ipufeed.benchmark dataset.py               `dataset` or `make_dataset()`
   python -m ipufeed.benchmark dataset.py:train --seconds 30
   python -m ipufeed.benchmark dataset.py --set batch_size=64 --json result.json
+  python -m ipufeed.benchmark dataset.py --through device
 """
 
 
@@ -82,6 +86,12 @@ def build_parser() -> argparse.ArgumentParser:
         help="do not copy elements into a page-aligned buffer, as a transfer would",
     )
     how.add_argument(
+        "--through",
+        choices=["device"],
+        help="feed the elements through infeed, a loop on the simulated IPU and outfeed, "
+        "and report each of these links",
+    )
+    how.add_argument(
         "--items-per-element",
         type=float,
         metavar="N",
@@ -99,11 +109,22 @@ def build_parser() -> argparse.ArgumentParser:
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """The measurement's settings; raises ValueError in terms of the options."""
-    return Settings(
-        epochs=options.epochs,
-        elements=options.elements,
-        seconds=options.seconds,
-        passes=options.passes,
-        memcpy=not options.no_memcpy,
-        items_per_element=options.items_per_element,
+    try:
+        return Settings(
+            epochs=options.epochs,
+            elements=options.elements,
+            seconds=options.seconds,
+            passes=options.passes,
+            memcpy=not options.no_memcpy,
+            items_per_element=options.items_per_element,
+        )
+    except ValueError as error:
+        raise ValueError(as_options(str(error))) from error
+
+
+def as_options(message: str) -> str:
+    """A message about settings (`items_per_element`) in words of the command's options."""
+    names = "|".join(field.name for field in dataclasses.fields(Settings))
+    return re.sub(
+        f"`({names})`", lambda name: "--" + name[1].replace("_", "-"), message
     )

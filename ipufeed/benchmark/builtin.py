@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ipufeed.benchmark.settings import as_count
+
 HEIGHT, WIDTH = 240, 320
 
 _folders: list[Path] = []
@@ -42,6 +44,7 @@ def make_dataset(
         A dataset of ({"image": float32 [batch, size, size, 3]}, int32 [batch]).
 
     Raises:
+        TypeError: An argument is no int.
         ValueError: An argument is out of range.
     """
     import tensorflow as tf
@@ -49,11 +52,12 @@ def make_dataset(
     for name, value, most in (
         ("batch_size", batch_size, 65536),
         ("images", images, 1_000_000),
-        ("files", files, images),
         ("image_size", image_size, 4096),
+        ("files", files, images),
     ):
-        if not 1 <= value <= most:
-            raise ValueError(f"`{name}` must be in [1, {most}], got {value}.")
+        count = as_count(name, value)
+        if not 1 <= count <= most:
+            raise ValueError(f"`{name}` must be in [1, {most}], got {count}.")
     folder = Path(tempfile.mkdtemp(prefix="ipufeed-"))
     _folders.append(folder)
     paths = write_files(folder, images, files)

@@ -20,7 +20,7 @@ import json
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.benchmark.settings import MOST
+from ipufeed.benchmark.settings import MOST, as_count
 
 _SO_FAR = "Epochs so far: "
 
@@ -64,14 +64,14 @@ def dataset_benchmark(
             "Expected `dataset` argument to be of type `tf.data.Dataset`, but got "
             f"{dataset!r} of type {type(dataset).__name__} instead."
         )
-    check_count("number_of_epochs", number_of_epochs)
-    check_count("elements_per_epochs", elements_per_epochs)
+    epochs = check_count("number_of_epochs", number_of_epochs)
+    elements = check_count("elements_per_epochs", elements_per_epochs)
     if apply_debug_options:
         dataset = dataset._apply_debug_options()
     variant = dataset._variant_tensor
     arguments = {
-        "number_of_epochs": int(number_of_epochs),
-        "elements_per_epochs": int(elements_per_epochs),
+        "number_of_epochs": epochs,
+        "elements_per_epochs": elements,
         "print_stats": bool(print_stats),
         "do_memcpy": bool(do_memcpy),
     }
@@ -130,14 +130,17 @@ def partial_epochs(error: Exception) -> list[dict[str, float]]:
     return list(epochs["epochs"])
 
 
-def check_count(name: str, value: Any) -> None:
-    """The original returned these errors instead of raising them."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+def check_count(name: str, value: Any) -> int:
+    """The count as an int. The original returned these errors instead of raising them."""
+    try:
+        count = as_count(name, value)
+    except TypeError:
         raise TypeError(
             f"Expected `{name}` to be an int, but got {value!r} of type "
             f"{type(value).__name__} instead."
-        )
-    if value < 1:
-        raise ValueError(f"Expected `{name}` to be at least 1, but got {value}.")
-    if value > MOST:
-        raise ValueError(f"Expected `{name}` to be at most {MOST}, but got {value}.")
+        ) from None
+    if count < 1:
+        raise ValueError(f"Expected `{name}` to be at least 1, but got {count}.")
+    if count > MOST:
+        raise ValueError(f"Expected `{name}` to be at most {MOST}, but got {count}.")
+    return count

@@ -64,6 +64,13 @@ def element_spec(spec: Any) -> Any:
     return spec_text(spec)
 
 
+def components(spec: Any) -> int:
+    """Tensors that an element consists of."""
+    import tensorflow as tf
+
+    return len(tf.nest.flatten(spec))
+
+
 def spec_text(spec: Any) -> str:
     """`float32 (32, 224, 224, 3)`, with the kind in front unless it is a dense tensor."""
     dtype = getattr(spec, "dtype", None)
@@ -87,7 +94,7 @@ def cardinality(dataset: Any) -> int | str:
     """Number of elements, `infinite` or `unknown`."""
     import tensorflow as tf
 
-    if not tf.executing_eagerly():
+    if not tf.executing_eagerly() or tf.is_symbolic_tensor(dataset._variant_tensor):
         return "unknown"
     try:
         count = int(dataset.cardinality())

@@ -13,6 +13,7 @@ from ipufeed.benchmark.calibration import Calibration, calibrate
 from ipufeed.benchmark.describe import (
     SampleRule,
     cardinality,
+    components,
     element_spec,
     sample_rule,
 )
@@ -46,15 +47,18 @@ def measure(
         The result. Its `epochs` are empty if the dataset had no element.
 
     Raises:
-        TypeError: `dataset` is not a tf.data.Dataset.
+        TypeError: `dataset` is not a tf.data.Dataset, or `settings` no Settings.
         ValueError: `settings.passes` for a dataset that is known never to end.
+        RuntimeError: Called inside a tf.function, or with a dataset that was made in one.
         tf.errors.OpError: The dataset could not be started.
         MeasurementInterrupted: (a KeyboardInterrupt) after Ctrl-C, with the result so far.
 
     Threads: any; several at a time share the machine, and so measure less each.
     """
-    settings = settings or Settings()
+    settings = Settings() if settings is None else settings
+    check_settings(settings)
     check_dataset(dataset)
+    check_place(dataset)
     count = cardinality(dataset)
     if settings.passes is not None and count == "infinite":
         raise ValueError(
@@ -67,11 +71,13 @@ def measure(
     if raw is None:
         raise_interruption(interruption, None)
         raise AssertionError("a measurement without a result was interrupted")
-    calibration = None
-    if interruption is None and raw.counters["elements"] > 0:
+    calibration, peak_rss = None, machine.peak_rss_bytes()
+    if interruption is None and raw.counters["elements"] > 1:
         try:
             mean = raw.counters["bytes"] / raw.counters["elements"]
-            calibration = calibrate(mean, settings.memcpy)
+            calibration = calibrate(
+                mean, components(dataset.element_spec), settings.memcpy
+            )
         except KeyboardInterrupt as error:
             interruption = error
     described = {
@@ -81,7 +87,14 @@ def measure(
     }
     rule = sample_rule(dataset, settings.items_per_element)
     result = assemble(
-        raw, settings, described, rule, calibration, before.load_average, others
+        raw,
+        settings,
+        described,
+        rule,
+        calibration,
+        before.load_average,
+        others,
+        peak_rss,
     )
     raise_interruption(interruption, result)
     return result
@@ -119,6 +132,35 @@ def check_dataset(dataset: Any) -> None:
     raise TypeError(f"`dataset` must be a tf.data.Dataset, got {kind}. {advice}")
 
 
+def check_settings(settings: Any) -> None:
+    """Refuses what is not Settings."""
+    if isinstance(settings, Settings):
+        return
+    advice = (
+        "Settings(**settings)" if isinstance(settings, dict) else "Settings(seconds=5)"
+    )
+    raise TypeError(
+        f"`settings` must be a Settings, got {type(settings).__name__}. Give {advice}."
+    )
+
+
+def check_place(dataset: Any) -> None:
+    """Refuses what would run while a function is traced, and not when it is called."""
+    import tensorflow as tf
+
+    if tf.inside_function():
+        raise RuntimeError(
+            "measure() must be called from plain Python, and this is inside a "
+            "tf.function: it would run while that is traced. Call it outside."
+        )
+    variant = dataset._variant_tensor
+    if tf.is_symbolic_tensor(variant) and variant.graph.building_function:
+        raise RuntimeError(
+            "`dataset` must be made in plain Python, and this one was made inside a "
+            "tf.function, which has ended. Make it outside."
+        )
+
+
 def op_attributes(settings: Settings) -> dict[str, Any]:
     """The op's attributes (ipufeed/cc/measurement.h) for these settings."""
     limit = settings.time_limit
@@ -141,21 +183,25 @@ def assemble(
     calibration: Calibration | None,
     load_average: float | None,
     others: float | None,
+    peak_rss_bytes: int,
 ) -> Result:
     """Turns counters into the result."""
     counters = raw.counters
     elements = counters["elements"]
-    # Of several passes a faster one, from a cache, is no drain.
-    can_drain = bool(counters["ended"]) and (settings.passes or 1) == 1
-    steady = find_steady(raw.stamps, can_drain)
+    can_drain = bool(counters["ended"]) and len(raw.stamps) == elements
+    last_pass = elements - int(raw.epochs[-1, 0]) if settings.passes and elements else 0
+    steady = find_steady(raw.stamps, can_drain, last_pass)
+    passes = pass_rates(raw) if settings.passes else None
     epochs = [classic_epoch(*row) for row in raw.epochs.tolist()]
     samples = samples_per_element(raw, rule)
-    elapsed = (counters["last_ns"] - counters["first_ns"]) / 1e9
     mean_bytes = counters["bytes"] / elements if elements else None
+    # Both sides' waits are counted until the consumer gives up waiting.
+    waiting = (counters["finished_ns"] - counters["first_ns"]) / 1e9
     facts = warn.Facts(
         raw=raw,
         settings=settings,
         steady=steady,
+        pass_rates=passes,
         samples=samples,
         calibration=calibration,
         others=others,
@@ -175,6 +221,7 @@ def assemble(
             "epoch_seconds": None
             if settings.elements or settings.passes
             else EPOCH_SECONDS,
+            "epochs_per_entry": counters["epochs_per_entry"],
         },
         machine={
             **machine.fingerprint(),
@@ -182,7 +229,7 @@ def assemble(
             "cpus_used_by_others": others,
         },
         startup=startup(counters) if elements else None,
-        steady=steady_section(steady, samples, mean_bytes),
+        steady=steady_section(steady, samples, mean_bytes, passes),
         latency=latency(raw.stamps),
         memcpy=memcpy_section(counters) if settings.memcpy and elements else None,
         resources={
@@ -190,16 +237,17 @@ def assemble(
             "cpu_seconds_per_element": counters["cpu_ns"] / 1e9 / (elements - 1)
             if elements > 1
             else None,
+            "cpus_busy": cpus_busy(counters, usable_cpus()),
             "feeder_cpu_seconds": counters["feeder_cpu_ns"] / 1e9,
             "consumer_cpu_seconds": counters["consumer_cpu_ns"] / 1e9,
-            "peak_rss_bytes": machine.peak_rss_bytes(),
+            "peak_rss_bytes": peak_rss_bytes,
             "threads": machine.threads(),
         },
         calibration=calibration_section(calibration),
         queue={
             "capacity": counters["capacity"],
-            "starved_share": share(counters["starved_ns"], elapsed),
-            "blocked_share": share(counters["blocked_ns"], elapsed),
+            "starved_share": share(counters["starved_ns"], waiting),
+            "blocked_share": share(counters["blocked_ns"], waiting),
         },
         warnings=warn.warnings(facts),
         error=error_section(raw),
@@ -248,7 +296,10 @@ def startup(counters: dict[str, int]) -> dict[str, float]:
 
 
 def steady_section(
-    steady: Steady | None, samples: float | None, mean_bytes: float | None
+    steady: Steady | None,
+    samples: float | None,
+    mean_bytes: float | None,
+    passes: list[float] | None,
 ) -> dict[str, Any] | None:
     """The rate to quote."""
     if steady is None or mean_bytes is None:
@@ -260,8 +311,25 @@ def steady_section(
         "samples_per_second": None if samples is None else steady.rate * samples,
         "bandwidth": steady.rate * mean_bytes / 1e9,
         "interval": steady.interval,
+        "pass_rates": passes,
         "left_out": [asdict(part) for part in steady.left_out],
     }
+
+
+def pass_rates(raw: RawMeasurement) -> list[float] | None:
+    """Elements per second of each pass, the first one without the start-up.
+
+    None where an epoch is not one pass, or a pass has no rate: fewer than two elements.
+    """
+    if len(raw.epochs) < 2 or raw.counters["epochs_per_entry"] > 1:
+        return None
+    counts = raw.epochs[:, 0].astype(float)
+    starts, ends = raw.epochs[:, 3].copy(), raw.epochs[:, 4]
+    counts[0] -= 1
+    starts[0] = raw.counters["first_ns"]
+    if counts.min() < 1 or (ends <= starts).any():
+        return None
+    return [float(rate) for rate in counts / ((ends - starts) / 1e9)]
 
 
 def latency(stamps: np.ndarray[Any, np.dtype[np.int64]]) -> dict[str, float] | None:
@@ -280,12 +348,31 @@ def latency(stamps: np.ndarray[Any, np.dtype[np.int64]]) -> dict[str, float] | N
     }
 
 
-def memcpy_section(counters: dict[str, int]) -> dict[str, float]:
+def elapsed(counters: dict[str, int]) -> float:
+    """Seconds from the first element to the last."""
+    return (counters["last_ns"] - counters["first_ns"]) / 1e9
+
+
+def cpus_busy(counters: dict[str, int], usable: int) -> float | None:
+    """CPUs that this process kept busy from the first element on, on average.
+
+    Close to `usable`: CPU-bound. A CPU quota can be exceeded for a moment; such moments
+    are cut off.
+    """
+    if counters["cpu_wall_ns"] <= 0:
+        return None
+    return min(float(usable), counters["cpu_ns"] / counters["cpu_wall_ns"])
+
+
+def memcpy_section(counters: dict[str, int]) -> dict[str, Any]:
     """What the copies took; a part of every other figure of the result."""
     seconds = counters["copy_ns"] / 1e9
+    # The first copy belongs to the start-up, and the run begins behind it.
+    copied = (counters["copy_ns"] - counters["first_copy_ns"]) / 1e9
     return {
         "seconds": seconds,
         "seconds_per_element": seconds / counters["elements"],
+        "share": copied / run if (run := elapsed(counters)) > 0 else None,
         "bandwidth": counters["bytes"] / max(seconds, 1e-9) / 1e9,
     }
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ipufeed.benchmark.output import is_stream, open_stream
+
 # History: 1, the first one: epochs, dataset, settings, machine, startup, steady, latency,
 # memcpy, resources, calibration, queue, warnings, error. Adding a key does not change the
 # number; removing one, or changing what it means, does.
@@ -36,6 +38,7 @@ class Result:
         resources: CPU, memory, threads.
         calibration: The cost of the harness; None if it was not measured.
         queue: Which side of the ring waited for the other.
+        links: Through the device: what each link of the way did; else None.
         warnings: What to know before quoting a number: a code and a sentence each.
         error: What the dataset failed with: type, message, element (from 0); or None.
     """
@@ -47,10 +50,11 @@ class Result:
     startup: dict[str, float] | None
     steady: dict[str, Any] | None
     latency: dict[str, float] | None
-    memcpy: dict[str, float] | None
+    memcpy: dict[str, Any] | None
     resources: dict[str, Any]
     calibration: dict[str, float] | None
     queue: dict[str, float]
+    links: dict[str, Any] | None = None
     warnings: list[dict[str, str]] = field(default_factory=list)
     error: dict[str, Any] | None = None
 
@@ -73,13 +77,14 @@ class Result:
         Raises:
             OSError: It cannot be written; what stood there before still does.
         """
-        target = Path(path)
-        if target.exists() and not target.is_file():  # /dev/null, a pipe
-            target.write_text(self.to_json() + "\n")
+        if is_stream(os.fspath(path)):
+            with open_stream(os.fspath(path)) as file:
+                file.write(self.to_json() + "\n")
             return
-        handle, name = tempfile.mkstemp(dir=target.parent or ".", prefix=".ipufeed-")
+        target = Path(path).resolve()  # a link stays one
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".ipufeed-")
         try:
-            with os.fdopen(handle, "w") as file:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(self.to_json() + "\n")
                 file.flush()
                 os.fsync(file.fileno())

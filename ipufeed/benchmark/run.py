@@ -28,7 +28,8 @@ class RawMeasurement:
 
     Attributes:
         counters: Name to number.
-        epochs: int64 [epochs, 5]: elements, bytes, samples, start, end.
+        epochs: int64 [n, 5]: elements, bytes, samples, start, end. Each row adds up
+            counters["epochs_per_entry"] neighbouring epochs.
         stamps: int64 [n]: when each of the first n elements was there.
         failure: The tf.errors exception that the dataset ended with, or None.
     """
@@ -124,7 +125,7 @@ def call_op(dataset: Any, attributes: dict[str, Any], number: int) -> RawMeasure
     import tensorflow as tf
 
     ops = _native.load()
-    if tf.executing_eagerly():
+    if not tf.is_symbolic_tensor(dataset._variant_tensor):
         # As iter() does: for tf.data.experimental.enable_debug_mode().
         variant = dataset._apply_debug_options()._variant_tensor
         with tf.device("/CPU:0"):

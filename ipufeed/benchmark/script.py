@@ -132,6 +132,14 @@ def find_dataset(
     factories = {
         key: value for key, value in found.items() if is_factory(key, value, module)
     }
+    if not factories:  # a file may do nothing but import one
+        factories = {
+            key: found[key]
+            for key in (*FACTORY_NAMES, "dataset")
+            if is_callable(found.get(key))
+        }
+    if name is None and not datasets and not factories and "dataset" in found:
+        name = "dataset"  # of another kind, and refused as such
     if name is None:
         name = choose(datasets, factories, bool(texts), file)
     elif name not in found:
@@ -145,21 +153,42 @@ def find_dataset(
                 f"a dataset. Define `def make_dataset({', '.join(texts)}): ...`."
             )
         return chosen, name
-    if not callable(chosen) or isinstance(chosen, type):
+    if not is_callable(chosen):
         raise DatasetFileError(
             f"`{name}` in {file} must be a tf.data.Dataset or a function that returns "
-            f"one, got {type(chosen).__name__}."
+            f"one, got {type(chosen).__name__}.{advice_for(chosen)}"
         )
     return call_factory(chosen, name, texts, file), name
 
 
 def is_factory(name: str, value: Any, module: types.ModuleType) -> bool:
-    """A function of the file's own that by its name or annotation makes a dataset."""
-    if not inspect.isfunction(value) or value.__module__ != module.__name__:
+    """Whether it makes a dataset, by its name or annotation, and is the file's own.
+
+    Under one of the usual names anything will do that can be called: a function, a
+    functools.partial, an object, what a decorator has made. Other names need a function
+    that is annotated.
+    """
+    if not is_callable(value):
         return False
     if name in FACTORY_NAMES or name == "dataset":
-        return True
+        return not is_imported(name, value, module)
+    if not inspect.isfunction(value) or value.__module__ != module.__name__:
+        return False
     return "Dataset" in str(value.__annotations__.get("return", ""))
+
+
+def is_callable(value: Any) -> bool:
+    """Whether calling it may give a dataset; a class gives an object of its own."""
+    return callable(value) and not isinstance(value, type)
+
+
+def is_imported(name: str, value: Any, module: types.ModuleType) -> bool:
+    """Whether the file has it from another module, where it has the same name.
+
+    That it was made by another module's decorator does not count.
+    """
+    home = sys.modules.get(getattr(value, "__module__", None) or "")
+    return home is not None and home is not module and vars(home).get(name) is value
 
 
 def choose(
@@ -191,7 +220,12 @@ def call_factory(
     """Calls it with the values that were set, once they are known to fit."""
     import tensorflow as tf
 
-    signature = inspect.signature(factory)
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError):  # written in C
+        signature = inspect.Signature(
+            [inspect.Parameter("values", inspect.Parameter.VAR_KEYWORD)]
+        )
     takes_any = any(
         parameter.kind is inspect.Parameter.VAR_KEYWORD
         for parameter in signature.parameters.values()
@@ -229,6 +263,28 @@ def call_factory(
     if not isinstance(dataset, tf.data.Dataset):
         raise DatasetFileError(
             f"{name}() in {file} must return a tf.data.Dataset, got "
-            f"{type(dataset).__name__}."
+            f"{type(dataset).__name__}.{advice_for(dataset)}"
         )
     return dataset
+
+
+def advice_for(value: Any) -> str:
+    """How to make a dataset of what is none, after a space; empty where nobody knows."""
+    import tensorflow as tf
+
+    if value is None:
+        return " Is a `return` missing?"
+    if inspect.iscoroutine(value):
+        value.close()  # else Python warns, later, that nobody awaited it
+        return " Make it a plain function, without `async`."
+    if inspect.isgenerator(value):
+        return " Give the function to tf.data.Dataset.from_generator, and define that."
+    if isinstance(value, tf.data.Iterator):
+        return " Define the dataset that the iterator was made from."
+    if isinstance(value, tf.distribute.DistributedDataset):
+        return (
+            " Define the dataset that was distributed: one host's pipeline is measured."
+        )
+    if isinstance(value, (list, tuple, dict)) or hasattr(value, "__array__"):
+        return " Make one of it with tf.data.Dataset.from_tensor_slices."
+    return ""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import numbers
+import operator
 from dataclasses import dataclass
+from typing import Any
 
 DEFAULT_SECONDS = 10.0
 EPOCH_SECONDS = 1.0
@@ -46,22 +49,27 @@ class Settings:
             value = getattr(self, name)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise TypeError(
-                    f"`{name}` must be an int, got {type(value).__name__} {value!r}."
-                )
-            if not 1 <= value <= MOST:
-                raise ValueError(f"`{name}` must be in [1, {MOST}], got {value}.")
+            count = as_count(name, value)
+            if not 1 <= count <= MOST:
+                raise ValueError(f"`{name}` must be in [1, {MOST}], got {count}.")
+            object.__setattr__(self, name, count)
         for name in ("seconds", "items_per_element"):
             value = getattr(self, name)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
+            if isinstance(value, bool) or not isinstance(value, numbers.Real):
                 raise TypeError(
                     f"`{name}` must be a number, got {type(value).__name__} {value!r}."
                 )
-            if not (math.isfinite(value) and 0 < value <= 1e9):
-                raise ValueError(f"`{name}` must be in (0, 1e9], got {value}.")
+            amount = float(value)
+            if not (math.isfinite(amount) and 0 < amount <= 1e9):
+                raise ValueError(f"`{name}` must be in (0, 1e9], got {amount}.")
+            object.__setattr__(self, name, amount)
+        if not isinstance(self.memcpy, bool):
+            raise TypeError(
+                f"`memcpy` must be a bool, got {type(self.memcpy).__name__} "
+                f"{self.memcpy!r}."
+            )
         if self.passes is not None and (self.epochs or self.elements):
             raise ValueError(
                 "`passes` excludes `epochs` and `elements`: an epoch is then one pass."
@@ -78,3 +86,17 @@ class Settings:
     def asked_elements(self) -> int | None:
         """Elements that the epochs add up to, where that is fixed."""
         return self.epochs * self.elements if self.epochs and self.elements else None
+
+
+def as_count(name: str, value: Any) -> int:
+    """An int, or what can stand for one (a NumPy integer), as an int.
+
+    Raises:
+        TypeError: It cannot, or is a bool: True is no count of 1.
+    """
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise TypeError(f"`{name}` must be an int, got {type(value).__name__} {value!r}.")

@@ -8,7 +8,12 @@ where the dataset ended, a drain (buffers that empty faster than they were fille
 found with the marginal standard error rule on the rates of up to 100 windows of equal
 time: leave out the d windows for which var(rest) / count(rest) is least. They are left
 out only if the windows' rate differs from the rest's by more than 5 %, so that a steady
-run keeps all it has.
+run keeps all it has. Of several passes only the last one can end in a drain: that one
+alone is searched for it, since a pass that is faster than the others, from a cache, is
+none.
+
+A run that is too short to tell keeps all it has, too: where the steady state would be
+shorter than 50 ms, or its rate not known to 20 %, nothing is said to be fill or drain.
 
 Source: White, "An effective truncation heuristic for bias reduction in simulation
 output", Simulation 69(6), 1997 (MSER). Intervals: Künsch, "The jackknife and the
@@ -27,6 +32,10 @@ MOST_WINDOWS = 100
 # Fewer windows than this say nothing about a change of rate.
 FEWEST_WINDOWS = 8
 DIFFERENCE = 0.05
+# Shorter than this, a run is as much the scheduler's as the pipeline's.
+SHORTEST_S = 0.05
+# A rate whose interval is wider than this to either side is a magnitude.
+WIDEST = 0.2
 RESAMPLES = 2000
 
 Stamps = np.ndarray[Any, np.dtype[np.int64]]
@@ -55,7 +64,8 @@ class Steady:
         seconds: Time between the two.
         interval: 95 % interval of elements per second, or None for too few windows.
         left_out: What of the run is not in it, but for the start-up.
-        settled: False if the rate still changed when half of the run was left out.
+        settled: False if the rate still changed when half of the run was left out, or
+            if the run is too short to tell.
     """
 
     first: int
@@ -71,13 +81,31 @@ class Steady:
         """Elements per second."""
         return self.elements / self.seconds
 
+    @property
+    def short(self) -> bool:
+        """Whether it lasted less than SHORTEST_S."""
+        return self.seconds < SHORTEST_S
 
-def find_steady(stamps: Stamps, ended: bool) -> Steady | None:
+    @property
+    def spread(self) -> float | None:
+        """Half of the interval's width as a share of the rate, or None."""
+        if self.interval is None:
+            return None
+        return (self.interval[1] - self.interval[0]) / 2 / self.rate
+
+    @property
+    def sure(self) -> bool:
+        """Whether it is long enough, and its rate known well enough, to explain it."""
+        return not self.short and self.spread is not None and self.spread <= WIDEST
+
+
+def find_steady(stamps: Stamps, ended: bool, last_pass: int = 0) -> Steady | None:
     """Finds the steady state of a run.
 
     Args:
         stamps: int64 [n], when each element was there, in ns, ascending.
         ended: Whether the dataset came to its end, so that there can be a drain.
+        last_pass: Index of the stamp at which the pass begins that can end in a drain.
 
     Returns:
         None if fewer than two elements, or no time between them, leave nothing to say.
@@ -90,17 +118,32 @@ def find_steady(stamps: Stamps, ended: bool) -> Steady | None:
     head, head_settled = cut(counts, seconds)
     tail, tail_settled = 0, True
     if ended:
-        tail, tail_settled = cut(counts[head:][::-1], seconds[head:][::-1])
+        begin = max(head, int(np.searchsorted(edges, last_pass)))
+        tail, tail_settled = cut(counts[begin:][::-1], seconds[begin:][::-1])
+    steady = between(stamps, edges, head, tail, head_settled and tail_settled)
+    if (head or tail) and not steady.sure:
+        return between(stamps, edges, 0, 0, steady.settled)
+    return steady
+
+
+def between(
+    stamps: Stamps, edges: Stamps, head: int, tail: int, settled: bool
+) -> Steady:
+    """The steady state without so many windows at the beginning and at the end."""
+    counts = np.diff(edges).astype(float)
+    seconds = np.diff(stamps[edges]) / 1e9
     stop = len(counts) - tail
     first, last = int(edges[head]), int(edges[stop])
     left_out = []
     if head:
-        why = f"the rate was {compare(counts, seconds, slice(0, head), slice(head, stop))}"
+        why = "probably buffers that filled: the rate was " + compare(
+            counts, seconds, slice(0, head), slice(head, stop)
+        )
         left_out.append(
             LeftOut("fill", float(seconds[:head].sum()), first - int(edges[0]), why)
         )
     if tail:
-        why = "the dataset had ended and its buffers emptied: the rate was " + compare(
+        why = "probably buffers that emptied: the rate was " + compare(
             counts, seconds, slice(stop, None), slice(head, stop)
         )
         left_out.append(
@@ -113,7 +156,7 @@ def find_steady(stamps: Stamps, ended: bool) -> Steady | None:
         seconds=float(stamps[last] - stamps[first]) / 1e9,
         interval=interval(counts[head:stop], seconds[head:stop]),
         left_out=tuple(left_out),
-        settled=head_settled and tail_settled,
+        settled=settled,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+from ipufeed.benchmark.link_rows import link_rows
 from ipufeed.benchmark.result import Result
 from ipufeed.benchmark.warn import counted
 
@@ -22,9 +23,11 @@ def summarize(result: Result) -> str:
             ("start-up", startup(result)),
             ("left out", left_out(result.steady)),
             ("between elements", latency(result.latency)),
+            *link_rows(result.links),
             ("copy", memcpy(result)),
             ("CPU", cpu(result)),
             ("harness", calibration(result.calibration)),
+            ("passes", passes(result)),
             ("measured", amount(result)),
         ]
     )
@@ -34,10 +37,7 @@ def summarize(result: Result) -> str:
         lines += [
             f"error: the dataset failed at element {result.error['element']} (from 0) "
             f"with {result.error['type']}:",
-            *(
-                "  " + printable(line)
-                for line in str(result.error["message"]).splitlines()
-            ),
+            *("  " + line for line in printable_lines(result.error["message"])),
         ]
     return "\n".join(lines)
 
@@ -63,7 +63,10 @@ def rate(result: Result) -> str:
     """The steady rate in samples and elements."""
     steady = result.steady
     if steady is None:
-        return "none: too few elements"
+        return {
+            0: "none: there was no element",
+            1: "none: one element has no rate",
+        }.get(result.elements, "none: no time between the elements")
     elements = f"{number(steady['elements_per_second'])} elements/s"
     samples = result.dataset["samples_per_element"]
     if samples is None or samples == 1:
@@ -124,17 +127,17 @@ def memcpy(result: Result) -> str | None:
     """Time of the copy, and its part of an element."""
     if result.memcpy is None or result.steady is None:
         return None
-    each = result.memcpy["seconds_per_element"]
-    part = each * result.steady["elements_per_second"]
-    return f"{duration(each)} per element, {part:.1%} of its time"
+    each, part = result.memcpy["seconds_per_element"], result.memcpy["share"]
+    return f"{duration(each)} per element, {part:.1%} of the time"
 
 
 def cpu(result: Result) -> str | None:
     """CPU per element, and CPUs kept busy."""
-    each = result.resources["cpu_seconds_per_element"]
-    if each is None or result.steady is None:
+    each, busy = (
+        result.resources[key] for key in ("cpu_seconds_per_element", "cpus_busy")
+    )
+    if each is None or busy is None or result.steady is None:
         return None
-    busy = each * result.steady["elements_per_second"]
     return (
         f"{duration(each)} per element, {busy:.2f} of "
         f"{result.machine['usable_cpus']} CPUs busy"
@@ -146,14 +149,27 @@ def calibration(null: dict[str, float] | None) -> str | None:
     if null is None:
         return None
     return (
-        f"a null pipeline takes {duration(null['seconds_per_element'])} per element "
-        f"(at most {number(null['ceiling_elements_per_second'])} elements/s)"
+        f"at most {duration(null['seconds_per_element'])} per element: a null pipeline "
+        f"gives {number(null['ceiling_elements_per_second'])} elements/s"
     )
+
+
+def passes(result: Result) -> str | None:
+    """Elements per second of each pass, where there were several."""
+    if result.steady is None or not result.steady["pass_rates"]:
+        return None
+    rates = [number(rate) for rate in result.steady["pass_rates"]]
+    shown = rates if len(rates) <= 4 else [*rates[:3], "...", rates[-1]]
+    return f"{', '.join(shown)} elements/s"
 
 
 def amount(result: Result) -> str:
     """Elements and epochs."""
     elements = counted(result.elements, "element")
+    each = result.settings["epochs_per_entry"]
+    if each > 1:
+        entries = counted(len(result.epochs), "entry", "entries")
+        return f"{elements} in {entries} of {each} epochs"
     return f"{elements} in {counted(len(result.epochs), 'epoch')}"
 
 
@@ -178,6 +194,11 @@ def size(count: float) -> str:
         if count >= scale:
             return f"{count / scale:.3g} {unit}"
     return f"{count:.0f} bytes"
+
+
+def printable_lines(text: str) -> list[str]:
+    """The lines of a message, likewise."""
+    return [printable(line) for line in text.splitlines()]
 
 
 def printable(text: str) -> str:

@@ -9,12 +9,14 @@ import numpy as np
 from ipufeed.benchmark.calibration import NEAR_CEILING, Calibration
 from ipufeed.benchmark.run import RawMeasurement
 from ipufeed.benchmark.settings import Settings
-from ipufeed.benchmark.steady import FEWEST_WINDOWS, Steady
+from ipufeed.benchmark.steady import FEWEST_WINDOWS, SHORTEST_S, Steady
 
 # More than this share of the CPUs in other hands makes a rate a lower bound.
 BUSY_SHARE = 0.1
 # Silence for more than this share of the run, and twice as long as any before, is no gap.
 STALLED_SHARE = 0.1
+# Passes whose rates differ by a smaller share are much the same.
+PASSES_DIFFER = 0.2
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Facts:
     raw: RawMeasurement
     settings: Settings
     steady: Steady | None
+    pass_rates: list[float] | None
     samples: float | None
     calibration: Calibration | None
     others: float | None
@@ -40,12 +43,16 @@ def warnings(facts: Facts) -> list[dict[str, str]]:
             ended_early,
             stalled,
             too_few,
+            too_short,
+            uncertain,
             unsettled,
+            passes_differ,
             near_ceiling,
             busy_machine,
             opaque_components,
             samples_unknown,
             unstamped,
+            merged,
         )
     ]
     return [{"code": code, "message": message} for code, message in filter(None, found)]
@@ -54,9 +61,21 @@ def warnings(facts: Facts) -> list[dict[str, str]]:
 Warning_ = tuple[str, str] | None
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str, plural: str | None = None) -> str:
     """`1 element`, `2 elements`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def rate_text(rate: float) -> str:
+    """`12,345` or `1.23`."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+def more(facts: Facts) -> str:
+    """How to get a rate that is better founded."""
+    if facts.raw.counters["ended"]:
+        return "repeat() the dataset, or go through it more often (--passes)"
+    return "ask for more (--seconds, --elements)"
 
 
 def nothing_measured(facts: Facts) -> Warning_:
@@ -93,12 +112,14 @@ def ended_early(facts: Facts) -> Warning_:
         asked = f"{settings.epochs} epochs"
     else:
         asked = f"{settings.time_limit:g} s"
-    seconds = (counters["last_ns"] - counters["first_ns"]) / 1e9
+    if elements == 1:
+        ended = "its only element"
+    else:
+        seconds = (counters["last_ns"] - counters["first_ns"]) / 1e9
+        ended = f"{elements:,} elements, {seconds:.3g} s after the first"
     return (
         "dataset_ended",
-        f"The dataset ended after {counted(elements, 'element')}, {seconds:.3g} s after "
-        "the first; "
-        f"asked for were {asked}.",
+        f"The dataset ended after {ended}; asked for were {asked}.",
     )
 
 
@@ -131,14 +152,55 @@ def too_few(facts: Facts) -> Warning_:
         )
     return (
         "few_elements",
-        f"The rate rests on {counted(elements, 'element')}: take it as a magnitude. "
-        "Ask for more (--seconds, --elements).",
+        f"The rate rests on {counted(elements, 'element')}: take it as a magnitude, or "
+        f"{more(facts)}.",
+    )
+
+
+def too_short(facts: Facts) -> Warning_:
+    """A rate from the blink of an eye."""
+    steady = facts.steady
+    if steady is None or not steady.short or too_few(facts) is not None:
+        return None
+    return (
+        "short_run",
+        f"The rate rests on {steady.seconds * 1e3:.2g} ms, less than the "
+        f"{SHORTEST_S * 1e3:.0f} ms that it takes to tell a fill or a drain: take it as a "
+        f"magnitude, or {more(facts)}.",
+    )
+
+
+def uncertain(facts: Facts) -> Warning_:
+    """An interval that holds nearly everything."""
+    steady = facts.steady
+    if steady is None or steady.short or steady.sure or steady.spread is None:
+        return None
+    return (
+        "uncertain",
+        f"The rate is only known to ± {steady.spread:.0%}, too little to tell a fill or a "
+        f"drain: take it as a magnitude, or {more(facts)}.",
+    )
+
+
+def passes_differ(facts: Facts) -> Warning_:
+    """One rate for passes that were not alike, such as the one that fills a cache."""
+    rates, steady = facts.pass_rates, facts.steady
+    if not rates or steady is None or steady.short:
+        return None
+    first, low, high = rates[0], min(rates), max(rates)
+    if high <= (1 + PASSES_DIFFER) * low:
+        return None
+    return (
+        "passes_differ",
+        f"The passes differ: the first one gave {rate_text(first)} elements/s, the others "
+        f"{rate_text(min(rates[1:]))} to {rate_text(max(rates[1:]))}. The steady rate "
+        "mixes them; `pass_rates` has each.",
     )
 
 
 def unsettled(facts: Facts) -> Warning_:
     """No steady state in sight."""
-    if facts.steady is None or facts.steady.settled:
+    if facts.steady is None or facts.steady.settled or not facts.steady.sure:
         return None
     return (
         "not_steady",
@@ -157,21 +219,21 @@ def near_ceiling(facts: Facts) -> Warning_:
     return (
         "near_resolution",
         f"The rate is {facts.steady.rate / ceiling:.0%} of the {ceiling:,.0f} elements/s "
-        "that this harness can see at most (a null pipeline): the pipeline itself may be "
-        "faster.",
+        "that a null pipeline gives here: the pipeline itself may be faster.",
     )
 
 
 def busy_machine(facts: Facts) -> Warning_:
     """Others took CPU time away."""
-    if facts.steady is None or facts.others is None:
+    if facts.steady is None or not facts.steady.sure or facts.others is None:
         return None
     if facts.others <= BUSY_SHARE * facts.usable_cpus:
         return None
     return (
         "busy_machine",
-        f"Other processes kept {facts.others:.1f} of {facts.usable_cpus} CPUs busy "
-        "meanwhile: on a quiet machine the rate would be higher.",
+        f"Other processes (any that the dataset started, too) kept {facts.others:.1f} of "
+        f"{facts.usable_cpus} CPUs busy meanwhile: on a quiet machine the rate would "
+        "probably be higher.",
     )
 
 
@@ -208,4 +270,16 @@ def unstamped(facts: Facts) -> Warning_:
         "stamps_full",
         f"Only the first {stamped} of {elements} elements have a time of their own: "
         "latency and the steady state come from these.",
+    )
+
+
+def merged(facts: Facts) -> Warning_:
+    """So many epochs that a list of each would be of no use to anybody."""
+    each = facts.raw.counters["epochs_per_entry"]
+    if each == 1:
+        return None
+    return (
+        "epochs_merged",
+        f"There were too many epochs to list: each entry of `epochs` adds up {each} "
+        "neighbours. Larger ones (--elements) are listed one by one.",
     )

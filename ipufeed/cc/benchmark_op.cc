@@ -81,6 +81,7 @@ std::vector<std::pair<const char*, std::int64_t>> counters(const Measurement& m)
           {"consumer_cpu_ns", m.consumer_cpu_ns},
           {"feeder_cpu_ns", m.feeder_cpu_ns},
           {"capacity", m.capacity},
+          {"epochs_per_entry", m.epochs_per_entry},
           {"ended", m.ended},
           {"stopped", m.stopped},
           {"same_leading_dimension", m.same_leading_dimension}};
@@ -96,6 +97,7 @@ REGISTER_OP("IpufeedMeasureDataset")
     .Attr("passes: int >= 1 = 1")
     .Attr("epoch_per_pass: bool = false")
     .Attr("copy: bool = true")
+    .Attr("most_entries: int >= 2 = 8192")
     .Attr("capacity: int >= 1 = 32")
     .Attr("finalize: bool = true")
     .Attr("bare: bool = false")
@@ -111,8 +113,9 @@ REGISTER_OP("IpufeedMeasureDataset")
     .Doc(R"doc(
 Measures a dataset through the feeder and its ring; see measurement.h for the attributes.
 
-names, values: the counters. epoch_table: [epochs, 5] of elements, bytes, samples, start
-and end in monotonic ns. stamps: when each element was there. failure_code is 0, or the
+names, values: the counters. epoch_table: [n, 5] of elements, bytes, samples, start and
+end in monotonic ns; a row holds epochs_per_entry neighbouring epochs, so that n is at
+most most_entries. stamps: when each element was there. failure_code is 0, or the
 code of what the dataset failed with.
 )doc");
 
@@ -128,6 +131,7 @@ class MeasureDatasetOp : public MeasuringOp {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("passes", &feeder_.passes));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("epoch_per_pass", &options_.epoch_per_pass));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("copy", &options_.copy));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("most_entries", &options_.most_entries));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("capacity", &capacity));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("finalize", &feeder_.finalize));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("bare", &bare_));
@@ -135,6 +139,9 @@ class MeasureDatasetOp : public MeasuringOp {
     OP_REQUIRES(ctx, capacity <= 65536,
                 absl::InvalidArgumentError(absl::StrCat(
                     "`capacity` must be in [1, 65536], got ", capacity, ".")));
+    OP_REQUIRES(ctx, options_.most_entries % 2 == 0,
+                absl::InvalidArgumentError(absl::StrCat(
+                    "`most_entries` must be even, got ", options_.most_entries, ".")));
     feeder_.capacity = static_cast<std::size_t>(capacity);
   }
 

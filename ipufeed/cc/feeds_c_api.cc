@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "feed_table.h"
@@ -86,10 +87,53 @@ IPUFEED_API int ipufeed_outfeed_wait(std::int64_t number, std::int64_t seen_runs
              : 0;
 }
 
+// Waits likewise for one result, and copies its components one after the other into
+// buffer, which is as large as a result. 3: it is there. 1: a run has ended, or there
+// are results that only a dequeue gives. 0 and 2: as above. -1: a result of another
+// size, which is lost. One call in place of four: a result is small news that should be
+// fast.
+IPUFEED_API int ipufeed_outfeed_next(std::int64_t number, std::int64_t seen_runs,
+                                     std::int64_t timeout_ns, char* buffer,
+                                     std::int64_t size) {
+  std::shared_ptr<ipufeed::Outfeed> feed;
+  if (!ipufeed::find_outfeed(number, &feed).ok()) return 2;
+  ipufeed::ResultElement element;
+  switch (feed->next(&element, ipufeed::now_ns() + timeout_ns,
+                     static_cast<std::uint64_t>(seen_runs))) {
+    case ipufeed::FeedOutcome::kDone:
+      break;
+    case ipufeed::FeedOutcome::kTimedOut:
+      return 0;
+    default:
+      return 1;
+  }
+  for (const auto& tensor : element) {
+    const auto bytes = static_cast<std::int64_t>(tensor.TotalBytes());
+    if (bytes > size) return -1;
+    std::memcpy(buffer, tensor.data(), static_cast<std::size_t>(bytes));
+    buffer += bytes;
+    size -= bytes;
+  }
+  return size == 0 ? 3 : -1;
+}
+
 // Whether a program uses it now.
 IPUFEED_API int ipufeed_outfeed_busy(std::int64_t number) {
   std::shared_ptr<ipufeed::Outfeed> feed;
   return ipufeed::find_outfeed(number, &feed).ok() && feed->taken() ? 1 : 0;
+}
+
+// Waits at most timeout_ns until no program with feeds runs on the outfeed's IPU, with
+// room for all results meanwhile; 0 if one does.
+IPUFEED_API int ipufeed_outfeed_wait_for_all(std::int64_t number, int ordinal,
+                                             std::int64_t timeout_ns) {
+  const std::atomic<bool> never{false};
+  const std::int64_t deadline_ns = ipufeed::now_ns() + timeout_ns;
+  std::shared_ptr<ipufeed::Outfeed> feed;
+  const bool idle = ipufeed::find_outfeed(number, &feed).ok()
+                        ? feed->wait_for_all(0, deadline_ns, never)
+                        : ipufeed::wait_until_idle(ordinal, 0, deadline_ns, never);
+  return idle ? 1 : 0;
 }
 
 // Waits at most timeout_ns until no program with feeds runs on the IPU; 0 if one does.
@@ -135,6 +179,9 @@ IPUFEED_API int ipufeed_stop_programs(const char* why) {
 // See ipu_device.h.
 IPUFEED_API void ipufeed_set_on_first_use(ipufeed::OnFirstUse ask) {
   ipufeed::set_on_first_use(ask);
+}
+IPUFEED_API void ipufeed_set_log_cycle_count(int log) {
+  ipufeed::set_log_cycle_count(log != 0);
 }
 IPUFEED_API void ipufeed_forget_first_uses() { ipufeed::forget_first_uses(); }
 

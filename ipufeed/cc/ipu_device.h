@@ -16,6 +16,11 @@ using OnFirstUse = int (*)(int ordinal, char* message, int size);
 // null: nobody is asked, the default. Any thread.
 void set_on_first_use(OnFirstUse on_first_use);
 
+// Whether each program logs the cycles that it took: a line on stderr, from
+// TensorFlow's logger, with the time at the hardware's clock. Off by default. Any
+// thread.
+void set_log_cycle_count(bool log);
+
 // What was answered so far is asked again.
 void forget_first_uses();
 

@@ -85,7 +85,7 @@ class Consumer {
         if (out_->elements == 1) start_steady(*feed, &deadline);
         if (large_) feed->set_reader_nap(0);
         if (epoch_is_over()) end_epoch();
-        if (options_.epochs > 0 && epochs() == options_.epochs) break;
+        if (options_.epochs > 0 && epochs_ == options_.epochs) break;
         if (out_->last_ns >= deadline) break;
       } else if (outcome == FeedOutcome::kFailed) {
         out_->failure = feed->error();
@@ -101,8 +101,6 @@ class Consumer {
   }
 
  private:
-  std::int64_t epochs() const { return static_cast<std::int64_t>(out_->epochs.size()); }
-
   // Address space for all stamps that may come; pages as they are written. A vector
   // that grows would copy them meanwhile, and fill the feed.
   static std::int64_t expected_stamps(const MeasurementOptions& options) {
@@ -194,13 +192,39 @@ class Consumer {
 
   void end_epoch() {
     epoch_.end_ns = out_->last_ns;
-    out_->epochs.push_back(epoch_);
-    run_->epochs.store(epochs(), std::memory_order_relaxed);
-    if (on_epoch_) on_epoch_(epochs() - 1, epoch_);
+    add_to_entries();
+    ++epochs_;
+    run_->epochs.store(epochs_, std::memory_order_relaxed);
+    if (on_epoch_) on_epoch_(epochs_ - 1, epoch_);
     epoch_ = Epoch{};
     epoch_.start_ns = out_->last_ns;  // epochs are contiguous
     // The grid of epochs starts at the first element. A slow element may span several.
     while (next_epoch_ns_ <= out_->last_ns) next_epoch_ns_ += options_.epoch_ns;
+  }
+
+  void add_to_entries() {
+    auto& entries = out_->epochs;
+    if (epochs_ % out_->epochs_per_entry != 0) {
+      merge(epoch_, &entries.back());
+      return;
+    }
+    if (static_cast<std::int64_t>(entries.size()) == options_.most_entries) {
+      for (std::size_t i = 0; 2 * i < entries.size(); ++i) {
+        Epoch entry = entries[2 * i];
+        merge(entries[2 * i + 1], &entry);
+        entries[i] = entry;
+      }
+      entries.resize(entries.size() / 2);
+      out_->epochs_per_entry *= 2;
+    }
+    entries.push_back(epoch_);
+  }
+
+  static void merge(const Epoch& next, Epoch* entry) {
+    entry->elements += next.elements;
+    entry->bytes += next.bytes;
+    entry->samples += next.samples;
+    entry->end_ns = next.end_ns;
   }
 
   void finish(const ElementFeed& feed) {
@@ -224,6 +248,7 @@ class Consumer {
   Measurement* const out_;
   TransferBuffer buffer_;
   Epoch epoch_;
+  std::int64_t epochs_ = 0;  // that have ended
   std::int64_t pass_ = 0;
   bool large_ = false;  // an element was not small
   std::int64_t next_epoch_ns_ = kNoDeadline;

@@ -27,6 +27,11 @@ struct MeasurementOptions {
   bool refuse_empty = false;  // InvalidArgument for a tensor with a dimension of size 0
   std::int64_t most_stamps = std::int64_t{1}
                              << 25;  // 256 MiB; counting goes on after it
+  // Entries in Measurement::epochs, even. Epochs of one element would otherwise take
+  // more memory than the elements.
+  std::int64_t most_entries = kNoBound;
+
+  static constexpr std::int64_t kNoBound = std::int64_t{1} << 62;
 };
 
 // Times are nanoseconds of the monotonic clock.
@@ -61,9 +66,10 @@ struct Measurement {
   bool ended = false;                  // the dataset came to its end
   bool stopped = false;                // somebody called MeasurementRun::stop
   bool same_leading_dimension = true;  // of all components of each element
-  std::vector<Epoch> epochs;
-  std::vector<std::int64_t> stamps;  // when each element was there, the first ones
-  absl::Status failure;              // what the dataset failed with, after `elements`
+  std::int64_t epochs_per_entry = 1;   // a power of two; the last entry may have fewer
+  std::vector<Epoch> epochs;           // each entry adds up as many neighbours
+  std::vector<std::int64_t> stamps;    // when each element was there, the first ones
+  absl::Status failure;                // what the dataset failed with, after `elements`
 };
 
 // A measurement that runs, seen from outside. Any thread.

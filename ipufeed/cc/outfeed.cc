@@ -105,6 +105,14 @@ absl::Status Outfeed::check(const ResultElement& element) {
                    "it first (`deleter`), or use another queue."));
 }
 
+bool Outfeed::wait_for_all(std::int64_t own_step, std::int64_t deadline_ns,
+                           const std::atomic<bool>& stopped) {
+  queue_.lift_limit();
+  const bool idle = wait_until_idle(ordinal_, own_step, deadline_ns, stopped);
+  queue_.restore_limit();
+  return idle;
+}
+
 absl::Status Outfeed::last(std::int64_t own_step, const std::atomic<bool>& stopped,
                            ResultElement* element) {
   std::unique_lock<std::mutex> lock(last_mutex_);
@@ -135,6 +143,13 @@ absl::Status Outfeed::last(std::int64_t own_step, const std::atomic<bool>& stopp
 
 bool Outfeed::wait(std::int64_t deadline_ns, std::uint64_t seen_runs) {
   return queue_.wait(deadline_ns, [this, seen_runs] {
+    return runs() != seen_runs || closed_.load(std::memory_order_relaxed);
+  });
+}
+
+FeedOutcome Outfeed::next(ResultElement* element, std::int64_t deadline_ns,
+                          std::uint64_t seen_runs) {
+  return queue_.next(element, deadline_ns, [this, seen_runs] {
     return runs() != seen_runs || closed_.load(std::memory_order_relaxed);
   });
 }

@@ -49,6 +49,10 @@ class Outfeed {
   // All that has not been taken yet. For kAll.
   ResultStore dequeue() { return queue_.take(); }
 
+  // Waits until the IPU is idle, see program.h, with room for all results meanwhile.
+  bool wait_for_all(std::int64_t own_step, std::int64_t deadline_ns,
+                    const std::atomic<bool>& stopped);
+
   // The last element, once the program that makes it has ended, unless it lasts as long
   // as the step `own_step`. For kLast; fails if there was none since the last call.
   // stopped: see Feed.
@@ -58,6 +62,10 @@ class Outfeed {
   // Waits until there is something to dequeue, a program has ended that had not when
   // runs() was `seen_runs`, or the deadline. True for one of the first two.
   bool wait(std::int64_t deadline_ns, std::uint64_t seen_runs);
+
+  // Waits likewise, and takes the oldest result: see ResultQueue::next.
+  FeedOutcome next(ResultElement* element, std::int64_t deadline_ns,
+                   std::uint64_t seen_runs);
 
   // Programs that have used this outfeed and ended, and those that failed before.
   std::uint64_t runs() const { return runs_.load(std::memory_order_acquire); }

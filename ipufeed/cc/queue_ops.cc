@@ -373,8 +373,11 @@ class OutfeedDequeueOp : public AsyncOpKernel {
       bool idle = false;
       {
         StepCancelled cancelled(ctx);
-        idle = wait_until_idle(wait_ordinal_, ctx->step_id(), kNoDeadline,
-                               cancelled.flag());
+        std::shared_ptr<Outfeed> feed;
+        idle = find_outfeed(number_, &feed).ok()
+                   ? feed->wait_for_all(ctx->step_id(), kNoDeadline, cancelled.flag())
+                   : wait_until_idle(wait_ordinal_, ctx->step_id(), kNoDeadline,
+                                     cancelled.flag());
       }
       finish(ctx, idle ? read(ctx) : absl::CancelledError("the step was cancelled"),
              done);

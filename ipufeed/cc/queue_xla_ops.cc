@@ -19,6 +19,7 @@
 #include "tensorflow/compiler/tf2xla/type_util.h"
 #include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
 #include "tensorflow/compiler/tf2xla/xla_op_registry.h"
+#include "wait.h"
 #include "xla/ffi/api/ffi.h"
 #include "xla/hlo/builder/xla_builder.h"
 #include "xla/layout_util.h"
@@ -173,6 +174,10 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
                        "' cannot carry the dtype of component ", i, "."));
     }
     Tensor& tensor = element.emplace_back(dtype, shape);
+    if (!tensor.IsInitialized()) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "There is no memory for a result of outfeed queue '", feed->name(), "'."));
+    }
     std::memcpy(tensor.data(), operand->untyped_data(), operand->size_bytes());
   }
   TF_RETURN_IF_ERROR(feed->enqueue(*program, std::move(element)));
@@ -189,8 +194,20 @@ ffi::Error enqueue_call(ffi::RemainingArgs args, ffi::RemainingRets results,
   return to_ffi(enqueue(args, results, last, capacity));
 }
 
+ffi::Error clock_call(ffi::RemainingArgs args, ffi::RemainingRets results) {
+  const std::int64_t now = now_ns();
+  auto stamp = results.get<ffi::AnyBuffer>(0);
+  if (args.size() != 1 || !stamp.has_value() || (*stamp)->size_bytes() != sizeof(now)) {
+    return to_ffi(absl::InternalError("a clock call without its result."));
+  }
+  std::memcpy((*stamp)->untyped_data(), &now, sizeof(now));
+  write_token(results, 1);
+  return to_ffi(absl::OkStatus());
+}
+
 constexpr char kDequeue[] = "ipufeed_dequeue";
 constexpr char kEnqueue[] = "ipufeed_enqueue";
+constexpr char kClock[] = "ipufeed_clock";
 
 XLA_FFI_DEFINE_HANDLER(kDequeueHandler, dequeue_call,
                        ffi::Ffi::Bind().RemainingArgs().RemainingRets());
@@ -200,6 +217,9 @@ XLA_FFI_DEFINE_HANDLER(kEnqueueHandler, enqueue_call,
                            .RemainingRets()
                            .Attr<std::int64_t>("last")
                            .Attr<std::int64_t>("capacity"));
+XLA_FFI_DEFINE_HANDLER(kClockHandler, clock_call,
+                       ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kClock, "Host", kClockHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kDequeue, "Host", kDequeueHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kEnqueue, "Host", kEnqueueHandler);
 
@@ -283,6 +303,21 @@ class EnqueueXlaOp : public XlaOpKernel {
   std::int64_t capacity_ = 0;
 };
 
+class ClockXlaOp : public XlaOpKernel {
+ public:
+  using XlaOpKernel::XlaOpKernel;
+
+  void Compile(XlaOpKernelContext* ctx) override {
+    const xla::Shape stamp =
+        xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::S32, {2});
+    const xla::XlaOp done = call(ctx->builder(), kClock, {ctx->Input(0)},
+                                 {token_shape()}, {stamp, token_shape()}, "");
+    ctx->SetOutput(0, xla::GetTupleElement(done, 0));
+    ctx->SetOutput(1, xla::GetTupleElement(done, 1));
+  }
+};
+
+REGISTER_XLA_OP(Name("IpufeedClock"), ClockXlaOp);
 REGISTER_XLA_OP(Name("IpufeedDequeue"), DequeueXlaOp);
 REGISTER_XLA_OP(Name("IpufeedEnqueue"), EnqueueXlaOp);
 

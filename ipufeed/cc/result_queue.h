@@ -77,15 +77,28 @@ class ResultQueue {
   // waiter look. False if neither came before deadline_ns.
   template <class Stopped>
   bool wait(std::int64_t deadline_ns, Stopped&& stopped) {
-    std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    while (!lock.owns_lock()) {  // another reader waits or takes: rare
-      if (stopped()) return true;
-      if (now_ns() >= deadline_ns) return false;
-      std::this_thread::sleep_for(std::chrono::nanoseconds(kPauseNs));
-      (void)lock.try_lock();
-    }
+    std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+    if (!acquire(&lock, deadline_ns, stopped)) return stopped();
     return !store_.empty() || feed_.wait_readable(deadline_ns, stopped);
   }
+
+  // Waits likewise, and moves the oldest element out without the way through the store:
+  // kDone. kStopped if stopped() holds and the ring is empty, or if older elements lie
+  // in the store: take() has them.
+  template <class Stopped>
+  FeedOutcome next(T* element, std::int64_t deadline_ns, Stopped&& stopped) {
+    std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+    if (!acquire(&lock, deadline_ns, stopped)) {
+      return stopped() ? FeedOutcome::kStopped : FeedOutcome::kTimedOut;
+    }
+    if (!store_.empty()) return FeedOutcome::kStopped;
+    return feed_.pop(element, deadline_ns, stopped);
+  }
+
+  // As long as somebody wants all results of a program that still runs, the store has
+  // no limit: the program would wait for who waits for it. Calls come in pairs.
+  void lift_limit() noexcept { lifted_.fetch_add(1, std::memory_order_relaxed); }
+  void restore_limit() noexcept { lifted_.fetch_sub(1, std::memory_order_relaxed); }
 
   // Both sides return at once, and at every later call.
   void cancel() noexcept { feed_.cancel(); }
@@ -108,9 +121,21 @@ class ResultQueue {
  private:
   static constexpr std::int64_t kPauseNs = 1'000'000;
 
+  // Makes its caller the reader. False at the deadline, or when stopped() holds first.
+  template <class Stopped>
+  bool acquire(std::unique_lock<std::mutex>* lock, std::int64_t deadline_ns,
+               Stopped&& stopped) {
+    while (!lock->try_lock()) {  // another reader waits or takes: rare
+      if (stopped() || now_ns() >= deadline_ns) return false;
+      std::this_thread::sleep_for(std::chrono::nanoseconds(kPauseNs));
+    }
+    return true;
+  }
+
   // Writer's thread. False if a reader is at it, or the store has no room.
   bool spill() {
-    if (stored_bytes() >= limit_bytes_) return false;
+    const bool lifted = lifted_.load(std::memory_order_relaxed) > 0;
+    if (stored_bytes() >= limit_bytes_ && !lifted) return false;
     std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return false;
     drain();
@@ -131,6 +156,7 @@ class ResultQueue {
   std::mutex mutex_;
   Store store_;
   std::atomic<std::int64_t> stored_bytes_{0};
+  std::atomic<int> lifted_{0};
   std::atomic<std::uint64_t> enqueued_{0};
 };
 

@@ -85,6 +85,9 @@ def attach_at_first_use(ordinal: int, message: Any, size: int) -> int:
     """Asked by the native device before it runs anything; 0 or a status code."""
     try:
         attach(ordinal)
+        _native.entry().ipufeed_set_log_cycle_count(
+            flags.get_flags().log_cycle_count >= 0
+        )
     except Exception as error:
         text = str(getattr(error, "message", error)).encode()[: size - 1] + b"\0"
         ctypes.memmove(message, text, len(text))

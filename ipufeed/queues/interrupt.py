@@ -9,6 +9,7 @@ then comes back to Python, which raises KeyboardInterrupt.
 from __future__ import annotations
 
 import functools
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -47,12 +48,18 @@ def ends_programs(handler: object) -> bool:
     )
 
 
+# What pybind11 says of two exceptions at once, if the second is for the process.
+REPLACED_BY = re.compile(
+    r"REPLACED BY (?P<type>KeyboardInterrupt|SystemExit)(: (?P<text>[^\n]*))?"
+)
+
+
 def mend_calls() -> None:
-    """Lets Session.run and calls of functions raise KeyboardInterrupt as it is.
+    """Lets Session.run and calls of functions raise what a signal's handler raises.
 
     They build their exception in C++ by calling Python, in the course of which Python
-    raises the KeyboardInterrupt; what comes out is a RuntimeError about two exceptions,
-    that nobody expects.
+    runs the handler; what comes out is a RuntimeError about two exceptions, that nobody
+    expects.
     """
     from tensorflow.python.client import session
     from tensorflow.python.eager import context
@@ -71,11 +78,14 @@ def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except RuntimeError as error:
-            text = str(error)
-            if "error_already_set" in text and "KeyboardInterrupt" in text:
-                # What TensorFlow made of it is no news to anybody.
+            replaced = REPLACED_BY.search(str(error))
+            if replaced is None:
+                raise
+            # What TensorFlow made of it is no news to anybody.
+            if replaced["type"] == "KeyboardInterrupt":
                 raise KeyboardInterrupt from None
-            raise
+            code = replaced["text"] or ""
+            raise SystemExit(int(code) if code.isdecimal() else code or None) from None
 
     return call
 

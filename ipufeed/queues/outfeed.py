@@ -16,6 +16,7 @@ from typing import Any
 from ipufeed import _native
 from ipufeed.queues import interrupt
 from ipufeed.queues.chain import host_number, put_token, take_token
+from ipufeed.queues.hand_over import HandOver
 from ipufeed.queues.infeed import cannot_be_pickled, drop_old_arguments
 from ipufeed.queues.results import TakenResults
 from ipufeed.queues.stats import QueueStats, read_stats
@@ -300,12 +301,13 @@ class IPUOutfeedQueue:
         entry = _native.entry()
         yield from self._rows()
         seen = self._runs_seen
+        hand_over = HandOver(self)
         while True:
             limit = None if timeout_s is None else time.monotonic() + timeout_s
             while True:
                 left = SLICE_S if limit is None else limit - time.monotonic()
                 slice_ns = int(max(0.0, min(SLICE_S, left)) * 1e9)
-                answer = entry.ipufeed_outfeed_wait(self._number, seen, slice_ns)
+                answer = hand_over.wait(seen, slice_ns)
                 if answer != 0:
                     break
                 if limit is not None and time.monotonic() >= limit:
@@ -316,6 +318,9 @@ class IPUOutfeedQueue:
                     )
             if answer == 2:  # deleted
                 return
+            if answer == 3:
+                yield hand_over.result()
+                continue
             # Before the results: what is enqueued after this belongs to a later look.
             runs = self._native_runs()
             self._take()
@@ -405,8 +410,8 @@ class IPUOutfeedQueue:
 
     def _wait_until_idle(self) -> None:
         """Until no program of the IPU runs; in slices, so that Ctrl-C is seen."""
-        entry = _native.entry()
-        while not entry.ipufeed_wait_idle(self._device_ordinal, int(SLICE_S * 1e9)):
+        wait = _native.entry().ipufeed_outfeed_wait_for_all
+        while not wait(self._number, self._device_ordinal, int(SLICE_S * 1e9)):
             pass
 
     def _no_results(self) -> Any:

@@ -31,11 +31,11 @@ CASES = {}
 
 @dataclasses.dataclass
 class Case:
-    """What a process is given; `interrupt` sends Ctrl-C when the file says READY."""
+    """What a process is given; `interrupt` is sent when the file says READY."""
 
     arguments: list
     files: dict
-    interrupt: bool
+    interrupt: signal.Signals | None
 
 
 @dataclasses.dataclass
@@ -66,7 +66,7 @@ def refuse(constant):
     raise ValueError(f"{constant} is not JSON")
 
 
-def case(name, text, arguments="dataset.py", *, interrupt=False, **files):
+def case(name, text, arguments="dataset.py", *, interrupt=None, **files):
     """Adds a case; `text` becomes dataset.py, after its imports, unless it is None."""
     if text is not None:
         files["dataset.py"] = "import tensorflow as tf\n" + textwrap.dedent(text)
@@ -84,18 +84,21 @@ def execute(case, folder):
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
-        env={**os.environ, "TMPDIR": str(folder / "tmp")},
+        env={
+            **{k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"},
+            "TMPDIR": str(folder / "tmp"),
+        },
     )
     watchdog = threading.Timer(LIMIT_S, process.kill)
     watchdog.start()
     with process:
         stderr, interrupted = "", 0.0
-        if case.interrupt:
+        if case.interrupt is not None:
             for line in process.stderr:
                 stderr += line
                 if READY in line:
                     interrupted = time.monotonic()
-                    process.send_signal(signal.SIGINT)
+                    process.send_signal(case.interrupt)
                     break
         stdout, rest = process.communicate()
         ended = time.monotonic()
@@ -284,8 +287,8 @@ def test_passes_of_a_dataset_that_never_ends_are_refused(runs):
 
     assert (done.code, done.stdout) == (2, "")
     assert (
-        "ipufeed.benchmark: `passes` needs a dataset that ends, and this one repeats for "
-        "ever. Use `seconds`, or `epochs` and `elements`." in done.stderr
+        "ipufeed.benchmark: --passes needs a dataset that ends, and this one repeats for "
+        "ever. Use --seconds, or --epochs and --elements." in done.stderr
     )
 
 
@@ -356,7 +359,7 @@ case(
     def rows():
         for i in range(3):
             yield i
-        raise RuntimeError("the line is dead")
+        raise RuntimeError("the line is dead\\a")
     dataset = tf.data.Dataset.from_generator(
         rows, output_signature=tf.TensorSpec([], tf.int32)
     ).prefetch(2)
@@ -382,6 +385,7 @@ def test_the_cause_stands_on_stderr_even_when_quiet(runs):
     assert "ipufeed.benchmark: the dataset failed: " in done.stderr
     assert "the line is dead" in done.stderr
     assert "between elements" not in done.stderr
+    assert "\a" not in done.stderr  # nor does it ring the terminal's bell
 
 
 case("empty", "dataset = tf.data.Dataset.range(5).filter(lambda i: i > 9)")
@@ -655,6 +659,26 @@ def test_what_a_file_registered_for_the_exit_runs(runs):
     assert (done.folder / "goodbye").exists()
 
 
+case(
+    "tiny_epochs",
+    "dataset = tf.data.Dataset.range(50_000)",
+    "dataset.py --elements 1",
+)
+
+
+def test_so_many_epochs_are_listed_in_groups(runs):
+    """Nobody gets 10 MB of epochs of one element; the result says what it did."""
+    done = runs["tiny_epochs"]
+    counts = [epoch["elements_processed"] for epoch in done.result["epochs"]]
+    each = done.result["settings"]["epochs_per_entry"]
+
+    assert len(counts) <= 8192
+    assert sum(counts) == 50_000
+    assert set(counts[:-1]) == {each}
+    assert "epochs_merged" in done.warnings
+    assert len(done.stdout) < 3e6
+
+
 case("built_in", None, "--set images=64 --set batch_size=8 --seconds 0.5")
 
 
@@ -747,22 +771,68 @@ def test_a_missing_argument_is_refused_with_the_option_to_give(runs):
     )
 
 
+case("relative", "from .helpers import something")
+
+
+def test_a_relative_import_is_answered_with_what_to_write(runs):
+    """A file that was taken out of a package shows its traceback, and a way out."""
+    done = runs["relative"]
+    words = " ".join(done.stderr.split())
+
+    assert (done.code, done.stdout) == (2, "")
+    assert "ImportError: attempted relative import" in words
+    assert "Write `from package.module import name`" in words
+    assert "PYTHONPATH" in words
+
+
 # ---- Options ----
 
+case("to_stdout", "dataset = tf.data.Dataset.range(9)", "dataset.py --json /dev/stdout")
+
+
+def test_json_on_stdout_stands_there_once(runs):
+    """--json /dev/stdout asks for what happens in any case."""
+    done = runs["to_stdout"]
+
+    assert done.code == 0, done.stderr
+    assert done.elements == 9
+    assert '"epochs"' not in done.stderr
+
+
+case(
+    "log_level",
+    """
+    import os
+    print("level:", os.environ.get("TF_CPP_MIN_LOG_LEVEL"))
+    dataset = tf.data.Dataset.range(9)
+    """,
+)
+
+
+def test_the_environment_of_a_file_is_the_users(runs):
+    """Silence while TensorFlow is imported leaves no setting behind."""
+    assert "level: None" in runs["log_level"].stderr
+
+
 REFUSED = {
-    "--epochs 0": "`epochs` must be in [1, 2147483648], got 0.",
-    "--elements -3": "`elements` must be in [1, 2147483648], got -3.",
-    "--seconds 0": "`seconds` must be in (0, 1e9], got 0.0.",
-    "--seconds nan": "`seconds` must be in (0, 1e9], got nan.",
-    "--seconds inf": "`seconds` must be in (0, 1e9], got inf.",
-    "--passes 0": "`passes` must be in [1, 2147483648], got 0.",
-    "--items-per-element 0": "`items_per_element` must be in (0, 1e9], got 0.0.",
-    "--passes 2 --epochs 2": "`passes` excludes `epochs` and `elements`",
+    "--epochs 0": "--epochs must be in [1, 2147483648], got 0.",
+    "--elements -3": "--elements must be in [1, 2147483648], got -3.",
+    "--seconds 0": "--seconds must be in (0, 1e9], got 0.0.",
+    "--seconds nan": "--seconds must be in (0, 1e9], got nan.",
+    "--seconds inf": "--seconds must be in (0, 1e9], got inf.",
+    "--passes 0": "--passes must be in [1, 2147483648], got 0.",
+    "--items-per-element 0": "--items-per-element must be in (0, 1e9], got 0.0.",
+    "--passes 2 --epochs 2": "--passes excludes --epochs and --elements",
     "--epochs many": "argument --epochs: invalid int value: 'many'",
     "--epoch 3": "unrecognized arguments: --epoch",
     "--set batch_size": "--set must be NAME=VALUE, got 'batch_size'",
     "--json no/such/folder.json": "--json must be a file in a folder that exists",
+    "--set= --json=": "--json must be the name of a file, got an empty one",
+    "--json /proc/result.json": "--json cannot be written: /proc/result.json: ",
     "--json tmp": "--json must be a file in a folder that exists: tmp",
+    "--set batch_size=abc": "`batch_size` must be an int, got str 'abc'.",
+    "--set images=1.5": "`images` must be an int, got float 1.5.",
+    "--set files=600": "`files` must be in [1, 512], got 600.",
     "gone.py": "gone.py is not there: give a Python file that defines a dataset",
     "tmp": "tmp is no file: give a Python file that defines a dataset",
     "gone.py:a-b": "`gone.py:a-b` must be FILE.py or FILE.py:NAME",
@@ -798,7 +868,7 @@ case(
     )
     """,
     "dataset.py --json result.json",
-    interrupt=True,
+    interrupt=signal.SIGINT,
 )
 
 
@@ -839,7 +909,7 @@ case(
     dataset = tf.data.Dataset.range(3).map(lambda i: tf.py_function(load, [i], tf.int64))
     dataset = dataset.prefetch(1)
     """,
-    interrupt=True,
+    interrupt=signal.SIGINT,
 )
 
 
@@ -861,7 +931,7 @@ case(
     print("{READY}", flush=True)
     time.sleep(30)
     """,
-    interrupt=True,
+    interrupt=signal.SIGINT,
 )
 
 
@@ -872,6 +942,63 @@ def test_ctrl_c_while_the_file_runs_is_exit_130(runs):
     assert (done.code, done.stdout) == (130, "")
     assert done.seconds_after_interrupt < INTERRUPT_LIMIT_S
     assert "ipufeed.benchmark: interrupted before anything was measured." in done.stderr
+
+
+case(
+    "terminated",
+    EXIT_FILE
+    + f"""
+    def rows():
+        yield from range(3)
+        time.sleep(0.3)  # until they have been counted
+        print("{READY}", flush=True)
+        time.sleep(30)
+        yield 3
+    dataset = tf.data.Dataset.from_generator(
+        rows, output_signature=tf.TensorSpec([], tf.int32)
+    )
+    """,
+    interrupt=signal.SIGTERM,
+)
+
+
+def test_sigterm_gives_the_partial_result_at_once(runs):
+    """As a scheduler ends a job: exit 143 with what there is, and no traceback."""
+    done = runs["terminated"]
+
+    assert done.code == 143, done.stderr
+    assert done.seconds_after_interrupt < INTERRUPT_LIMIT_S
+    assert done.elements == 3
+    assert "interrupted" in done.warnings
+    assert "Traceback" not in done.stderr
+    assert (done.folder / "goodbye").exists()
+
+
+case(
+    "forks",
+    """
+    import os, signal, time
+    there, here = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(here, b"!")
+        time.sleep(30)
+        os._exit(0)
+    os.read(there, 1)  # a signal that comes during the fork is lost
+    os.kill(child, signal.SIGTERM)
+    print("child:", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    dataset = tf.data.Dataset.range(3)
+    """,
+)
+
+
+def test_a_process_that_a_file_forks_can_be_terminated(runs):
+    """A worker ends by the signal, as it would under `python dataset.py`."""
+    done = runs["forks"]
+
+    assert done.code == 0, done.stderr
+    assert f"child: -{int(signal.SIGTERM)}" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 # ---- Truth ----

@@ -4,11 +4,14 @@ import json
 import threading
 import time
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import sleeping
 
 from ipufeed.benchmark import Settings, measure
+from ipufeed.benchmark.calibration import null_pipeline
+from ipufeed.benchmark.summary import summarize
 
 
 def codes(result):
@@ -105,11 +108,17 @@ def test_fixed_counts_are_exact():
 def test_one_element_is_no_rate():
     """A single element gives a warning, never a rate of billions."""
     result = measure(tf.data.Dataset.range(1))
+    messages = {warning["code"]: warning["message"] for warning in result.warnings}
 
     assert result.elements == 1
     assert result.steady is None
     assert result.latency is None
-    assert {"no_rate", "dataset_ended"} <= codes(result)
+    assert messages == {
+        "no_rate": "1 element cannot give a rate: that takes two, with some time between "
+        "them.",
+        "dataset_ended": "The dataset ended after its only element; asked for were 10 s.",
+    }
+    assert "none: one element has no rate" in summarize(result)
 
 
 def test_a_dataset_that_stalls_is_not_called_fast():
@@ -132,9 +141,7 @@ def test_a_dataset_that_stalls_is_not_called_fast():
 
 def test_a_null_pipeline_is_called_one():
     """A rate at the harness's own limit says nothing about the pipeline."""
-    dataset = tf.data.Dataset.from_tensors(tf.zeros([2])).repeat()
-
-    result = measure(dataset, Settings(seconds=0.5))
+    result = measure(null_pipeline(8, 1), Settings(seconds=0.5))
 
     assert "near_resolution" in codes(result)
 
@@ -241,11 +248,113 @@ def test_settings_out_of_range_are_refused_by_name(settings, message):
         Settings(**settings)
 
 
-@pytest.mark.parametrize("value", [True, 2.5, "3"])
+@pytest.mark.parametrize("value", [True, 2.5, "3", np.float64(2), np.True_])
 def test_a_count_that_is_no_int_is_refused(value):
     """A bool is not a count, nor is a text or a fraction."""
     with pytest.raises(TypeError, match="`epochs` must be an int, got"):
         Settings(epochs=value)
+
+
+def test_numbers_of_numpy_are_numbers():
+    """Counts come from len() or from an array; the JSON holds plain ones."""
+    settings = Settings(epochs=np.int64(2), elements=np.uint8(5), seconds=np.float32(9))
+
+    assert settings == Settings(epochs=2, elements=5, seconds=9.0)
+    assert [type(settings.epochs), type(settings.seconds)] == [int, float]
+
+
+@pytest.mark.parametrize(
+    ("settings", "advice"),
+    [({"seconds": 1}, r"Settings\(\*\*settings\)"), (5, r"Settings\(seconds=5\)")],
+)
+def test_what_is_no_settings_is_refused_with_advice(settings, advice):
+    """A dict is taken for keyword arguments easily."""
+    with pytest.raises(
+        TypeError, match=f"`settings` must be a Settings, got.*{advice}"
+    ):
+        measure(tf.data.Dataset.range(3), settings)
+
+
+def test_a_function_that_is_traced_is_no_place_to_measure():
+    """It would run at the tracing, once, and not when the function is called."""
+    dataset = tf.data.Dataset.range(3)
+
+    @tf.function
+    def train():
+        measure(dataset)
+
+    with pytest.raises(RuntimeError, match=r"inside a tf\.function.* Call it outside"):
+        train()
+
+
+def test_a_dataset_of_a_function_that_was_traced_is_refused():
+    """It belongs to a graph that nobody can run any more."""
+    leaked = []
+
+    @tf.function
+    def train():
+        leaked.append(tf.data.Dataset.range(3))
+
+    train()
+
+    with pytest.raises(RuntimeError, match=r"made inside a tf\.function.* outside"):
+        measure(leaked[0])
+
+
+def test_a_graph_is_measured_from_everywhere():
+    """What a dataset was made in says how it runs, not what measure() is called in."""
+    eager = tf.data.Dataset.range(5)
+    with tf.Graph().as_default():
+        symbolic = tf.data.Dataset.range(7)
+
+        assert measure(eager).elements == 5
+        assert measure(symbolic).elements == 7
+    assert measure(symbolic).elements == 7
+
+
+def test_passes_that_differ_are_said_to():
+    """The pass that fills a cache is not like those that read it."""
+    dataset = sleeping(0.002).take(40).cache()
+
+    result = measure(dataset, Settings(passes=3))
+    first, *others = result.steady["pass_rates"]
+
+    assert "passes_differ" in codes(result)
+    assert first < 500 < min(others)
+    assert [epoch["elements_processed"] for epoch in result.epochs] == [40] * 3
+
+
+def test_shares_are_of_the_time_that_they_belong_to():
+    """No more than all of the time is copying, and no more CPUs are busy than there are."""
+    dataset = tf.data.Dataset.from_tensors(tf.zeros([1 << 23])).repeat()
+
+    result = measure(dataset, Settings(epochs=1, elements=40))
+
+    assert 0 < result.memcpy["share"] <= 1
+    assert 0 < result.resources["cpus_busy"] <= result.machine["usable_cpus"]
+    assert 0 <= result.queue["starved_share"] + result.queue["blocked_share"] <= 2
+
+
+def test_a_short_run_is_no_more_than_a_magnitude():
+    """A millisecond gives a rate with a warning, and nobody is blamed for it."""
+    result = measure(tf.data.Dataset.range(1000))
+
+    assert "short_run" in codes(result)
+    assert not {"not_steady", "busy_machine", "few_elements"} & codes(result)
+    assert result.steady["left_out"] == []
+
+
+def test_the_queues_capacity_is_the_limit_in_force():
+    """Small elements have a longer feed, 32 others fit, and of huge ones as bytes allow."""
+    capacities = [
+        measure(
+            tf.data.Dataset.from_tensors(tf.zeros([size], tf.uint8)).repeat(),
+            Settings(epochs=1, elements=4),
+        ).queue["capacity"]
+        for size in (8, 1025, 100 << 20)
+    ]
+
+    assert capacities == [1024, 32, 2]
 
 
 @pytest.mark.parametrize(

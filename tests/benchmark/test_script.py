@@ -322,6 +322,64 @@ def test_a_factory_that_was_imported_is_not_the_files_own(find, tmp_path):
     assert find(text)[1] == "make_dataset"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import functools\n"
+        "def build(n, m): return range_(n * m)\n"
+        "make_dataset = functools.partial(build, 1, m=2)",
+        "class Maker:\n"
+        "    def __call__(self, n=2): return range_(n)\n"
+        "make_dataset = Maker()",
+        "def twice(function): return lambda *args: function(*args).repeat(2).take(2)\n"
+        "@twice\n"
+        "def make_dataset(): return range_(2)",
+        "from contextlib import ContextDecorator\n"
+        "class Log(ContextDecorator):\n"
+        "    def __enter__(self): return self\n"
+        "    def __exit__(self, *error): return False\n"
+        "@Log()\n"
+        "def make_dataset(): return range_(2)",
+    ],
+    ids=["partial", "object", "decorated", "decorated elsewhere"],
+)
+def test_whatever_can_be_called_is_a_factory_under_a_known_name(find, text):
+    """Files keep their factories in other things than functions."""
+    dataset, name = find(text)
+
+    assert name == "make_dataset"
+    assert elements(dataset) == [0, 1]
+
+
+def test_a_class_is_no_factory(find):
+    """What calling it gives is no dataset."""
+    with pytest.raises(DatasetFileError, match="has no dataset"):
+        find("class make_dataset: pass")
+
+
+def test_values_fit_what_a_partial_has_left_open(find):
+    """It is asked what it takes, like a function."""
+    text = (
+        "import functools\n"
+        "def build(n, m): return range_(n * m)\n"
+        "make_dataset = functools.partial(build, 3)"
+    )
+
+    assert elements(find(text, m="2")[0]) == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(DatasetFileError, match="needs `m`"):
+        find(text)
+
+
+def test_a_factory_that_was_imported_is_found_where_there_is_no_other(find, tmp_path):
+    """A file may do nothing but name what a library has."""
+    library = (
+        "import tensorflow as tf\ndef get_dataset(): return tf.data.Dataset.range(2)"
+    )
+    (tmp_path / "library_of_pipeline.py").write_text(library)
+
+    assert find("from library_of_pipeline import get_dataset")[1] == "get_dataset"
+
+
 def test_any_function_can_be_named(find):
     """FILE:NAME overrules the rules for names."""
     dataset, name = find("def ours(): return range_(2)\ndataset = range_(9)", "ours")
@@ -529,15 +587,34 @@ def test_what_a_factory_returns_must_be_a_dataset(call):
     """The message says what came instead."""
 
     def make_dataset():
-        return [1]
+        return 1
 
     with pytest.raises(DatasetFileError) as refused:
         call(make_dataset)
 
     assert (
         str(refused.value)
-        == "make_dataset() in f.py must return a tf.data.Dataset, got list."
+        == "make_dataset() in f.py must return a tf.data.Dataset, got int."
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        (
+            "dataset = [1, 2]",
+            r"`dataset` in pipeline.py .* got list. .*from_tensor_slices",
+        ),
+        ("dataset = iter(range_(3))", r"got OwnedIterator. Define the dataset that"),
+        ("def make_dataset(): pass", r"got NoneType. Is a `return` missing\?"),
+        ("def make_dataset(): yield 1", r"got generator. .*from_generator"),
+        ("async def make_dataset(): pass", r"got coroutine. .* without `async`"),
+    ],
+)
+def test_what_is_no_dataset_is_refused_with_advice(find, text, advice):
+    """The message says what it got, and how to make a dataset of it."""
+    with pytest.raises(DatasetFileError, match=advice):
+        find(text)
 
 
 def test_what_a_factory_raises_is_passed_on(call):

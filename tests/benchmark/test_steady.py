@@ -69,6 +69,44 @@ def test_a_drain_is_left_out_where_the_dataset_ended():
     assert ended.left_out[0].elements >= 999
 
 
+def test_a_drain_is_looked_for_in_the_last_pass_only():
+    """A last pass that is faster as a whole, from a cache, is no drain; its end may be."""
+    slow = ticks(0.01, 600)
+    cached = ticks(0.007, 600, start_s=slow[-1])
+    drained = ticks(0.0001, 3000, start_s=cached[-1])
+
+    faster = find_steady(stamps([*slow, *cached]), ended=True, last_pass=600)
+    drains = find_steady(stamps([*slow, *cached, *drained]), ended=True, last_pass=600)
+
+    assert "drain" not in [part.what for part in faster.left_out]
+    assert [part.what for part in drains.left_out][-1] == "drain"
+    assert 3000 <= drains.left_out[-1].elements < 3200
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3], ids=["long", "short"])
+def test_a_short_run_is_not_said_to_fill(scale):
+    """What lasts less than 50 ms is as much the scheduler's doing."""
+    first = ticks(0.002 * scale, 300)
+    rest = ticks(0.01 * scale, 500, start_s=first[-1])
+
+    steady = find_steady(stamps([*first, *rest]), ended=False)
+
+    assert bool(steady.left_out) == (scale == 1.0)
+    assert steady.short == (scale < 1.0)
+    assert steady.sure == (scale == 1.0)
+
+
+def test_a_rate_that_is_hardly_known_explains_nothing():
+    """A rate that goes up and down says neither fill nor drain."""
+    gaps = 2 * [*[0.001] * 1000, *[0.01] * 100]
+
+    steady = find_steady(stamps(np.cumsum(gaps)), ended=True)
+
+    assert steady.spread > 0.2
+    assert not steady.sure
+    assert steady.left_out == ()
+
+
 def test_a_rate_that_never_settles_says_so():
     """A pipeline that slows down all the time has no steady state."""
     gaps = np.linspace(0.001, 0.02, 1000)

@@ -89,6 +89,43 @@ TEST(a_reader_beside_the_writer_gets_each_result_once_and_in_order) {
   }
 }
 
+TEST(next_gives_the_oldest_result_unless_older_ones_are_stored) {
+  Queue queue(2, kPlenty);
+  std::unique_ptr<int> element;
+  CHECK_EQ(queue.next(&element, kPast, never), FeedOutcome::kTimedOut);
+  for (int n = 0; n < 2; ++n) CHECK_EQ(enqueue(&queue, n), FeedOutcome::kDone);
+  CHECK_EQ(queue.next(&element, kNoDeadline, never), FeedOutcome::kDone);
+  CHECK_EQ(*element, 0);
+  for (int n = 2; n < 9; ++n) CHECK_EQ(enqueue(&queue, n), FeedOutcome::kDone);
+  CHECK_EQ(queue.next(&element, kNoDeadline, never), FeedOutcome::kStopped);
+  int next = 1;
+  take_in_order(&queue, &next);
+  CHECK_EQ(next, 9);
+}
+
+TEST(next_and_take_give_each_result_once_and_in_order) {
+  for (const int capacity : {1, 3, 64}) {
+    const int elements = check::scaled(40'000);
+    Queue queue(static_cast<std::size_t>(capacity), 1000);
+    std::thread writer([&] {
+      for (int n = 0; n < elements; ++n) {
+        CHECK_EQ(enqueue(&queue, n), FeedOutcome::kDone);
+      }
+    });
+    int next = 0;
+    while (next < elements) {
+      std::unique_ptr<int> element;
+      if (queue.next(&element, kNoDeadline, never) == FeedOutcome::kDone) {
+        CHECK_EQ(*element, next++);
+      } else {
+        take_in_order(&queue, &next);
+      }
+    }
+    writer.join();
+    CHECK(queue.take().empty());
+  }
+}
+
 TEST(readers_that_come_and_go_share_the_results) {
   const int elements = check::scaled(30'000);
   Queue queue(3, 500);

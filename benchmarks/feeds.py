@@ -1,0 +1,191 @@
+"""Programs with queues, as the benchmarks of loops and queues run them.
+
+What is timed is the queues and the loop. The datasets therefore cost next to nothing:
+one tensor again and again, without AUTOTUNE, whose hand-over between threads takes
+longer than all that is measured here.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def source(tensors: Any) -> Any:
+    """A dataset that gives `tensors` for ever, at half a microsecond each."""
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return tf.data.Dataset.from_tensors(tensors).repeat().with_options(options)
+
+
+def slow_source(seconds: float) -> Any:
+    """An int32 scalar after each so many seconds, without CPU."""
+    import tensorflow as tf
+    from tensorflow.python.data.experimental.ops import testing
+
+    dataset = tf.data.Dataset.from_tensors(tf.constant(1, tf.int32)).repeat()
+    return dataset.apply(testing.sleep(round(seconds * 1e6)))
+
+
+def infeed(dataset: Any, **arguments: Any) -> Any:
+    """An infeed queue that is initialized."""
+    from ipufeed.queues import IPUInfeedQueue
+
+    queue = IPUInfeedQueue(dataset, **arguments)
+    _ = queue.initializer
+    return queue
+
+
+def program(
+    body: Callable[..., Any],
+    inputs: list[Any],
+    infeed_queue: Any = None,
+    ordinal: int = 0,
+) -> Callable[[int], Any]:
+    """A compiled loop as a function of n, which returns when the device is through."""
+    import tensorflow as tf
+
+    from ipufeed.device import loops
+
+    @tf.function(jit_compile=True, autograph=False)
+    def compiled(n: Any) -> Any:
+        return loops.repeat(n, body, inputs, infeed_queue)
+
+    def run(n: int) -> Any:
+        with tf.device(f"/device:IPU:{ordinal}"):
+            return compiled(tf.constant(n, tf.int32))
+
+    run(0)  # compiles; takes nothing from the queue
+    return run
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """The wall time of one call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+class Trivial:
+    """x + element, with an element in and a result out in each iteration."""
+
+    def __init__(self) -> None:
+        import tensorflow as tf
+
+        from ipufeed.queues import IPUIterator, IPUOutfeedQueue
+
+        zero = tf.zeros([])
+        self.outfeed = IPUOutfeedQueue()
+        self._queue = infeed(source(zero))
+        self.loop = program(
+            lambda x, y: (x + y, self.outfeed.enqueue(x)), [zero], self._queue
+        )
+        self.without_queues = program(lambda x: x + 1.0, [zero])
+        self._taken = IPUOutfeedQueue()
+        iterator = IPUIterator(source(zero))
+
+        @tf.function(jit_compile=True, autograph=False)
+        def step(x: Any) -> Any:
+            x += next(iterator)
+            self._taken.enqueue(x)
+            return x
+
+        self._step = step
+
+    def python_loop(self, n: int) -> None:
+        """The same iteration as a jitted function, called from Python."""
+        import tensorflow as tf
+
+        with tf.device("/device:IPU:0"):
+            x = tf.zeros([])
+            for _ in range(n):
+                x = self._step(x)
+            x.numpy()
+        self._taken.dequeue()
+
+
+class Training:
+    """One step of SGD on a network of 784-128-10 units, batches of 32."""
+
+    def __init__(self) -> None:
+        import tensorflow as tf
+
+        from ipufeed.queues import IPUOutfeedQueue
+
+        random = tf.random.Generator.from_seed(0)
+        images = random.uniform([32, 784])
+        labels = tf.range(32, dtype=tf.int32) % 10
+        weights = [
+            0.05 * random.normal([784, 128]),
+            tf.zeros([128]),
+            0.05 * random.normal([128, 10]),
+            tf.zeros([10]),
+        ]
+        self.outfeed = IPUOutfeedQueue()
+
+        def step(weights: list[Any], x: Any, y: Any) -> tuple[list[Any], Any]:
+            with tf.GradientTape() as tape:
+                tape.watch(weights)
+                w1, b1, w2, b2 = weights
+                logits = tf.nn.relu(x @ w1 + b1) @ w2 + b2
+                losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
+                loss = tf.reduce_mean(losses)
+            slopes = tape.gradient(loss, weights)
+            return [w - 0.01 * g for w, g in zip(weights, slopes, strict=True)], loss
+
+        def fed(*arguments: Any) -> Any:
+            *held, x, y = arguments
+            held, loss = step(held, x, y)
+            return *held, self.outfeed.enqueue(loss)
+
+        # The batch is carried, so that no compiler can know it.
+        def unfed(*arguments: Any) -> Any:
+            *held, x, y, _ = arguments
+            held, loss = step(held, x, y)
+            return *held, x, y, loss
+
+        self.loop = program(fed, weights, infeed(source((images, labels))))
+        self.without_queues = program(unfed, [*weights, images, labels, tf.zeros([])])
+
+
+def result_latencies(results: int) -> list[float]:
+    """From an enqueue to when a thread that slept in `stream` has the result, in s.
+
+    The program gives one in about a millisecond, so that the thread does sleep.
+    """
+    from ipufeed.device.clock import read_clock, to_ns
+    from ipufeed.queues import IPUOutfeedQueue
+
+    outfeed = IPUOutfeedQueue()
+    run = program(
+        lambda element: outfeed.enqueue(read_clock()), [], infeed(slow_source(1e-3))
+    )
+    latencies: list[float] = []
+
+    def read() -> None:
+        for stamp in outfeed.stream(timeout_s=60.0):
+            now = time.monotonic_ns()
+            latencies.append((now - int(to_ns(stamp.numpy()))) / 1e9)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    warm_up = 50
+    run(warm_up + results)
+    reader.join()
+    return latencies[warm_up:]
+
+
+class Scalars:
+    """A program that gives so many scalars, and the dequeue of all of them."""
+
+    def __init__(self) -> None:
+        import tensorflow as tf
+
+        from ipufeed.queues import IPUOutfeedQueue
+
+        self.outfeed = IPUOutfeedQueue()
+        self.fill = program(
+            lambda x: (x + 1, self.outfeed.enqueue(x)), [tf.constant(0)]
+        )

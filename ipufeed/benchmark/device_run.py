@@ -1,0 +1,286 @@
+"""Runs a dataset through an infeed, a loop on the device, and an outfeed.
+
+    dataset --> infeed --> loop on /device:IPU:0 --> outfeed --> collector
+                           one stamp per element                 counts, latencies
+
+The loop takes an element and gives the time at which it did. The element itself goes no
+further: what is measured is that it has been put where the program can compute with it.
+
+Three threads: the program's, which is inside TensorFlow until its end; the collector's;
+and the caller's, which watches the clock, reports progress and sees Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ipufeed import _native
+from ipufeed.benchmark.epochs import EpochTable
+from ipufeed.benchmark.run import POLL_S, STOP_GRACE_S, Progress
+from ipufeed.benchmark.settings import Settings
+from ipufeed.device import placement as placement  # the queues ask the device
+from ipufeed.device.clock import read_clock, to_ns
+from ipufeed.device.loops import repeat
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, QueueStats
+
+DEVICE = "/device:IPU:0"
+# More than any run takes; with it a program ends with its dataset, or when it is stopped.
+ENDLESS = 2**62
+# The collector rests so long after each look: it shares the CPUs with what it measures.
+REST_S = 0.004
+# A stamp is small: who is slow to take it must not hold the program up.
+STAMPS_DEPTH = 256
+SLICE_NS = 50_000_000
+STOPPED_BY_US = "the measurement is over"
+
+
+@dataclass
+class DeviceRun:
+    """What was counted. Times are monotonic nanoseconds.
+
+    Attributes:
+        table: Epochs and stamps.
+        requested_ns: When the first iterator was asked for; created_ns: it was there.
+        finished_ns: When the last program had ended.
+        running_ns: How long programs ran, from the first result on. Between two passes
+            none does.
+        cpu_ns: CPU time of the process from the first element on; cpu_wall_ns: the time
+            meanwhile.
+        ended: Whether the dataset came to its end.
+        stopped: Whether the caller was interrupted.
+        failure: What the dataset failed with, a tf.errors exception, or None.
+        before: The queues' statistics (infeed, outfeed) at the first result.
+        after: The same at the end of each pass.
+        latencies: From the enqueue of a result to when a thread that was blocked in the
+            wait for it had it, in ns.
+        stored_bytes: The most that the outfeed had stored when somebody looked.
+    """
+
+    table: EpochTable
+    requested_ns: int = 0
+    created_ns: int = 0
+    finished_ns: int = 0
+    running_ns: int = 0
+    cpu_ns: int = 0
+    cpu_wall_ns: int = 0
+    ended: bool = False
+    stopped: bool = False
+    failure: Any = None
+    before: tuple[QueueStats, QueueStats] | None = None
+    after: list[tuple[QueueStats, QueueStats]] = field(default_factory=list)
+    latencies: list[int] = field(default_factory=list)
+    stored_bytes: int = 0
+
+
+class Runner:
+    """One measurement; see run_on_device."""
+
+    def __init__(self, dataset: Any, settings: Settings) -> None:
+        self.settings = settings
+        self.infeed = IPUInfeedQueue(dataset, device_ordinal=0)
+        self.outfeed = IPUOutfeedQueue(device_ordinal=0, buffer_depth=STAMPS_DEPTH)
+        self.program = build_program(self.infeed, self.outfeed)
+        self.run = DeviceRun(EpochTable(settings))
+        self.entry = _native.entry()
+        self.closing = threading.Event()
+        self.program_done = threading.Event()
+        self.done = threading.Event()
+        self.error: BaseException | None = None
+        self._cpu_start: tuple[int, int] | None = None
+
+    def execute(self) -> None:
+        """The program's thread: each pass is one run of the program."""
+        import tensorflow as tf
+
+        settings, run = self.settings, self.run
+        bound = settings.asked_elements or ENDLESS
+        try:
+            for number in range(settings.passes or 1):
+                run.requested_ns = run.requested_ns or time.monotonic_ns()
+                _ = self.infeed.initializer
+                run.created_ns = run.created_ns or time.monotonic_ns()
+                if self.closing.is_set():
+                    break
+                run.ended = False
+                begun = time.monotonic_ns()
+                try:
+                    with tf.device(DEVICE):
+                        self.program(tf.constant(bound, tf.int64))
+                except tf.errors.OutOfRangeError as error:
+                    run.ended = "Are you trying to dequeue more" in error.message
+                    run.failure = None if run.ended else error
+                except tf.errors.OpError as error:
+                    if not self.closing.is_set():
+                        run.failure = error
+                ended_ns = time.monotonic_ns()
+                run.running_ns += ended_ns - max(begun, run.table.first_ns)
+                run.after.append((self.infeed.stats(), self.outfeed.stats()))
+                if not run.ended or self.closing.is_set():
+                    break
+                if settings.passes:
+                    self.drain_pass(number)
+        except BaseException as error:  # of the initializer; the caller raises it
+            self.error = error
+        finally:
+            run.finished_ns = time.monotonic_ns()
+            if self._cpu_start is not None:
+                cpu, wall = self._cpu_start
+                run.cpu_ns = time.process_time_ns() - cpu
+                run.cpu_wall_ns = run.finished_ns - wall
+            self.program_done.set()
+
+    def drain_pass(self, number: int) -> None:
+        """Waits until the collector has all of a pass, and closes its epoch."""
+        given = self.run.after[-1][1].elements
+        while self.run.table.elements < given and not self.closing.is_set():
+            time.sleep(1e-3)
+        self.run.table.end_pass()
+
+    def collect(self) -> None:
+        """The collector's thread: takes what comes, until the program has ended."""
+        try:
+            # Between two looks it rests; then it takes what has come meanwhile, and
+            # blocks for one more, as a thread that waits for each result would.
+            while not self.program_done.is_set():
+                self.take(waited_from=None)
+                self.block()
+                time.sleep(REST_S)
+            self.take(waited_from=None)
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.run.table.finish()
+            self.done.set()
+
+    def block(self) -> None:
+        """Waits for the next result, and notes how long it was on its way."""
+        while not self.program_done.is_set():
+            number = self.outfeed._number
+            seen = self.entry.ipufeed_outfeed_runs(number)
+            start = time.monotonic_ns()
+            if self.entry.ipufeed_outfeed_wait(number, seen, SLICE_NS) != 0:
+                self.take(waited_from=start)
+                return
+
+    def take(self, waited_from: int | None) -> None:
+        """Takes all results; waited_from: when the thread began to wait for them."""
+        run = self.run
+        stored = self.outfeed.stats().stored_bytes
+        results = self.outfeed.dequeue()
+        visible = time.monotonic_ns()
+        stamps = to_ns(results) if len(results) else np.empty(0, np.int64)
+        if not len(stamps):
+            return
+        if run.before is None:
+            run.before = (self.infeed.stats(), self.outfeed.stats())
+            self._cpu_start = (time.process_time_ns(), time.monotonic_ns())
+        elif waited_from is not None and stamps[0] >= waited_from:
+            run.latencies.append(visible - int(stamps[0]))
+        run.stored_bytes = max(run.stored_bytes, stored)
+        run.table.add(stamps, run.requested_ns)
+
+    def close(self) -> None:
+        """Any thread. The program ends soon; also one that is only about to begin."""
+        self.closing.set()
+        deadline = time.monotonic() + STOP_GRACE_S
+        while not self.program_done.is_set() and time.monotonic() < deadline:
+            self.entry.ipufeed_stop_programs(STOPPED_BY_US.encode())
+            self.program_done.wait(0.02)
+        self.done.wait(STOP_GRACE_S)
+
+    def delete(self) -> None:
+        """Lets go of the dataset, so that its threads take no CPU any more."""
+        import tensorflow as tf
+
+        if self.run.stopped or not self.program_done.is_set():
+            # Python code inside the dataset may still run: do not wait for it.
+            self.entry.ipufeed_infeed_delete(self.infeed._number)
+        else:
+            try:
+                _ = self.infeed.deleter
+            except tf.errors.NotFoundError:  # its initializer has failed
+                pass
+        self.entry.ipufeed_outfeed_delete(self.outfeed._number)
+
+
+def build_program(infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue) -> Any:
+    """The loop, compiled: n -> nothing. Compiling it takes nothing from the dataset."""
+    import tensorflow as tf
+
+    def body(*components: Any, **named: Any) -> Any:
+        return outfeed.enqueue(read_clock())
+
+    def loop(n: Any) -> Any:
+        return repeat(n, body, [], infeed)
+
+    program = tf.function(loop, jit_compile=True, autograph=False)
+    with tf.device(DEVICE):
+        program(tf.constant(0, tf.int64))
+    return program
+
+
+def run_on_device(
+    dataset: Any,
+    settings: Settings,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> tuple[DeviceRun, BaseException | None]:
+    """Runs `dataset` through the device until a bound of `settings` is met.
+
+    Returns:
+        What was counted, and what interrupted it (the KeyboardInterrupt, or what
+        `on_progress` raised), or None.
+
+    Raises:
+        tf.errors.OpError: The dataset could not be started.
+    """
+    runner = Runner(dataset, settings)
+    run, table = runner.run, runner.run.table
+    # Daemons: Python code inside the dataset may never return.
+    threads = [
+        threading.Thread(target=work, name=name, daemon=True)
+        for work, name in (
+            (runner.execute, "ipufeed_program"),
+            (runner.collect, "ipufeed_collect"),
+        )
+    ]
+    limit = settings.time_limit
+    interruption: BaseException | None = None
+    try:
+        for thread in threads:
+            thread.start()
+        while not runner.done.wait(poll_time(limit, table.first_ns)):
+            if on_progress is not None:
+                on_progress(table.progress())
+            if table.complete or is_over(limit, table.first_ns):
+                runner.close()
+                break
+    except BaseException as error:
+        interruption = error
+        run.stopped = True
+        runner.close()
+    finally:
+        runner.delete()
+    if interruption is None and runner.error is not None:
+        raise runner.error
+    return run, interruption
+
+
+def poll_time(limit: float | None, first_ns: int) -> float:
+    """Until the next look: short of POLL_S where the end is nearer."""
+    if limit is None or first_ns == 0:
+        return POLL_S
+    left = limit - (time.monotonic_ns() - first_ns) / 1e9
+    return min(POLL_S, max(0.0, left))
+
+
+def is_over(limit: float | None, first_ns: int) -> bool:
+    """Whether the time that was asked for has gone by since the first element."""
+    if limit is None or first_ns == 0:
+        return False
+    return time.monotonic_ns() - first_ns >= limit * 1e9

@@ -1,0 +1,55 @@
+// The op that reads the host's clock inside a program, and its kernel for TensorFlow's
+// executor. What it becomes in a compiled program is in queue_xla_ops.cc.
+//
+// It takes and gives a token like a queue op (queue_ops.cc), so that its reading lies
+// between the two queue calls that it was written between.
+
+#include <cstdint>
+#include <cstring>
+
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "wait.h"
+
+namespace ipufeed {
+namespace {
+
+using tensorflow::OpKernel;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::shape_inference::InferenceContext;
+
+REGISTER_OP("IpufeedClock")
+    .Input("token: uint32")
+    .Output("stamp: int32")
+    .Output("next: uint32")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Vector(2));
+      c->set_output(1, c->Scalar());
+      return absl::OkStatus();
+    })
+    .Doc(R"doc(
+The monotonic clock in nanoseconds.
+
+stamp: the two halves of an int64, as they lie in memory; feeds carry no int64.
+)doc");
+
+class ClockOp : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    Tensor* stamp = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {2}, &stamp));
+    const std::int64_t now = now_ns();
+    std::memcpy(stamp->data(), &now, sizeof(now));
+    ctx->set_output(1, ctx->input(0));
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedClock").Device(tensorflow::DEVICE_CPU), ClockOp);
+
+}  // namespace
+}  // namespace ipufeed

@@ -1,0 +1,168 @@
+"""One process each, of test_signals.py: `python cases.py CASE`."""
+
+import os
+import signal
+import sys
+import threading
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import numpy as np
+import tensorflow as tf
+from feeding import IPU, Feeding, numbers, silent, until
+
+from ipufeed.device import compiler, loops, params
+from ipufeed.device.scopes import ipu_scope
+from ipufeed.device.strategy import IPUStrategy
+from ipufeed.queues import IPUInfeedQueue, set_outfeed_limit
+
+never = threading.Event()
+
+
+def when_parked(queue, act):
+    """Acts once the program waits for the queue."""
+
+    def watch():
+        until(lambda: queue.stats().device_parks > 0)
+        act()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def press(number=signal.SIGINT, times=1):
+    def act():
+        for _ in range(times):
+            os.kill(os.getpid(), number)
+
+    return act
+
+
+def run_by_strategy(feeds, n):
+    strategy = IPUStrategy()
+    with strategy.scope():
+        strategy.run(feeds.program, [n])
+
+
+def after():
+    """Another program on the same device."""
+    feeds = Feeding(numbers(5))
+    feeds.run(3)
+    print("after:", feeds.results(), flush=True)
+
+
+def interrupted(run):
+    try:
+        run()
+    except KeyboardInterrupt:
+        print("KeyboardInterrupt", flush=True)
+    after()
+
+
+def in_a_session():
+    with tf.Graph().as_default():
+        infeed = IPUInfeedQueue(silent(never))
+        with ipu_scope(IPU):
+            run = compiler.compile(
+                lambda: loops.repeat(3, lambda x: None, infeed_queue=infeed)
+            )
+        session = tf.compat.v1.Session()
+        session.run(infeed.initializer)
+        when_parked(infeed, press())
+        session.run(run)
+
+
+def by_a_strategy(times=1):
+    feeds = Feeding(silent(never))
+    when_parked(feeds.infeed, press(times=times))
+    run_by_strategy(feeds, 3)
+
+
+def in_executor_mode():
+    with params.executor_scope("tensorflow"):
+        feeds = Feeding(silent(never), jit=False)
+        when_parked(feeds.infeed, press())
+        run_by_strategy(feeds, 3)
+
+
+def in_an_enqueue():
+    set_outfeed_limit(0)
+    feeds = Feeding(numbers())
+    when_parked(feeds.outfeed, press())
+    run_by_strategy(feeds, 1000)
+
+
+def terminated():
+    feeds = Feeding(silent(never))
+    when_parked(feeds.infeed, press(signal.SIGTERM))
+    run_by_strategy(feeds, 3)
+
+
+def terminated_with_a_handler():
+    def handler(number, frame):
+        sys.exit(143)
+
+    handler.stops_programs = True
+    signal.signal(signal.SIGTERM, handler)
+    try:
+        terminated()
+    except SystemExit:
+        print("SystemExit", flush=True)
+        raise
+
+
+def exit_in_a_program():
+    feeds = Feeding(silent(never))
+    threading.Thread(target=run_by_strategy, args=[feeds, 3], daemon=True).start()
+    until(lambda: feeds.infeed.stats().device_parks > 0)
+
+
+def exit_in_a_stream():
+    feeds = Feeding(numbers())
+    feeds.run(1)
+    feeds.results()
+    entered = threading.Event()
+
+    def read():
+        entered.set()
+        for _ in feeds.outfeed.stream():
+            pass
+
+    threading.Thread(target=read, daemon=True).start()
+    entered.wait()
+
+
+def fork(use):
+    feeds = Feeding(numbers(5))
+    feeds.run(1)
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        if use:
+            try:
+                np.asarray(feeds.outfeed.dequeue())
+            except tf.errors.FailedPreconditionError as error:
+                print(error.message, flush=True)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    print("child:", os.waitstatus_to_exitcode(status))
+    after()
+
+
+CASES = {
+    "interrupted in a dequeue, in a session": lambda: interrupted(in_a_session),
+    "interrupted in a dequeue, by a strategy": lambda: interrupted(by_a_strategy),
+    "interrupted in a dequeue, in executor mode": lambda: interrupted(in_executor_mode),
+    "interrupted in an enqueue, by a strategy": lambda: interrupted(in_an_enqueue),
+    "interrupted twice": lambda: interrupted(lambda: by_a_strategy(times=2)),
+    "terminated": terminated,
+    "terminated with a handler": terminated_with_a_handler,
+    "exit while a thread is blocked in a program": exit_in_a_program,
+    "exit while a stream is waited for": exit_in_a_stream,
+    "fork that uses a queue": lambda: fork(use=True),
+    "fork that ignores the queues": lambda: fork(use=False),
+}
+
+if __name__ == "__main__":
+    # A shell ignores Ctrl-C for what it starts in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    CASES[sys.argv[1]]()

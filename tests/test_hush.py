@@ -1,0 +1,60 @@
+"""What is silent while TensorFlow is imported, and what is not."""
+
+import os
+
+import pytest
+
+from ipufeed._hush import LEVEL, hushed
+
+
+@pytest.fixture(autouse=True)
+def unset(monkeypatch):
+    """The user has not asked for a level."""
+    monkeypatch.delenv(LEVEL, raising=False)
+
+
+def fail(error, words):
+    """An import that says something, and does not get to its end."""
+    with hushed("3"):
+        os.write(2, words)
+        raise error
+
+
+def test_chatter_is_silent_and_the_environment_as_before(capfd):
+    """Children that a dataset starts later do not inherit our setting."""
+    with hushed("3"):
+        os.write(2, b"chatter\n")
+        assert os.environ[LEVEL] == "3"
+    os.write(2, b"after\n")
+
+    assert capfd.readouterr().err == "after\n"
+    assert LEVEL not in os.environ
+
+
+def test_a_failed_import_shows_what_was_said(capfd):
+    """The cause may be in it."""
+    with pytest.raises(ImportError):
+        fail(ImportError, b"the cause\n")
+
+    assert capfd.readouterr().err == "the cause\n"
+    assert LEVEL not in os.environ
+
+
+def test_an_interrupted_import_shows_nothing(capfd):
+    """Who pressed Ctrl-C does not want to read about GPUs."""
+    with pytest.raises(KeyboardInterrupt):
+        fail(KeyboardInterrupt, b"chatter\n")
+
+    assert capfd.readouterr().err == ""
+    assert LEVEL not in os.environ
+
+
+def test_who_has_set_a_level_sees_what_it_lets_through(capfd, monkeypatch):
+    """It is theirs, and stays."""
+    monkeypatch.setenv(LEVEL, "1")
+
+    with hushed("3"):
+        os.write(2, b"wanted\n")
+
+    assert capfd.readouterr().err == "wanted\n"
+    assert os.environ[LEVEL] == "1"
