@@ -60,13 +60,16 @@ def give_back() -> None:
     """Puts the names where they were, unless they are there. Does no harm twice."""
     import tensorflow as tf
 
-    public = tf.compat.v1.layers
-    for module, names in LAYERS.items():
-        kept = importlib.import_module(module)
-        for name in names:
-            if not has(public, name):
-                # Not setattr: the lazy module would first load what is not there.
-                vars(public)[name] = getattr(kept, name)
+    # `import tensorflow.compat.v1 as tf` makes another module than tf.compat.v1 has been
+    # until then, and puts it in its place.
+    both = (tf.compat.v1, importlib.import_module("tensorflow.compat.v1"))
+    for public in [version_1.layers for version_1 in both]:
+        for module, names in LAYERS.items():
+            kept = importlib.import_module(module)
+            for name in names:
+                if not has(public, name):
+                    # Not setattr: the lazy module would first load what is not there.
+                    vars(public)[name] = getattr(kept, name)
 
 
 def has(module: Any, name: str) -> bool:

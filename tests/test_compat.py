@@ -170,3 +170,23 @@ def test_layers_of_version_1_compute_in_a_graph(installed):
             "net/dense/kernel:0",
             "net/dense/bias:0",
         ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import tensorflow.compat.v1 as v1",
+        "from tensorflow.compat import v1",
+        "import tensorflow as tf; v1 = tf.compat.v1",
+        "import tensorflow as tf; v1 = tf.compat.v1; import tensorflow.compat.v1",
+    ],
+)
+def test_layers_of_version_1_are_there_however_it_is_imported(line):
+    """TensorFlow makes a module of its own for some of these."""
+    done = run_python(
+        "import ipufeed.compat; ipufeed.compat.install()\n"
+        f"{line}\n"
+        "print(v1.layers.dense.__name__)\n"
+    )
+
+    assert done.stdout == "dense\n", done.stderr

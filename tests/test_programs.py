@@ -198,6 +198,43 @@ def test_a_stream_gives_each_result_once_and_ends(lines):
     assert last == "20 results"
 
 
+def test_training_and_validation_take_turns(lines):
+    """Twenty losses for each call, at its own rate; the loss falls, the count is high."""
+    form = re.compile(
+        r"epoch (\d): rate (\S+), 20 losses, mean (\S+), (\d+) of 128 right"
+    )
+    epochs, rates, means, right = zip(
+        *(form.fullmatch(line).groups() for line in lines("train_and_validate")),
+        strict=True,
+    )
+
+    assert epochs == ("0", "1", "2")
+    assert rates == ("0.100", "0.050", "0.025")
+    assert falls([float(mean) for mean in means])
+    assert all(int(count) > 100 for count in right)
+
+
+def test_a_keras_model_learns_from_two_queues(lines):
+    """Four calls of 25 steps; the loss falls from each to the next."""
+    *calls, last = lines("keras_model")
+    form = re.compile(r"25 losses, mean (\S+)")
+
+    assert len(calls) == 4
+    assert falls([float(form.fullmatch(line)[1]) for line in calls])
+    assert last == "100 steps"
+
+
+def test_loops_nest_and_end_by_a_condition(lines):
+    """Each loop takes its elements in turn, and what it does not take is left."""
+    assert lines("nested_loops") == [
+        "1 * (1 + 2 + 3 + 4) = 10",
+        "2 * (5 + 6 + 7 + 8) = 52",
+        "3 * (9 + 10 + 11 + 12) = 126",
+        "13 + 14 + 15 + 16 + 17 + 18 + 19 = 112",
+        "the next element is 20",
+    ]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_says_what_it_prints(name):
     """Its docstring has a line on what it shows, and an indented part with its output."""

@@ -12,6 +12,7 @@ from ipufeed.queues import (
     IPUOutfeedQueue,
     IPUOwnedIterator,
 )
+from ipufeed.queues.stats import read_stats
 
 
 def numbers(first=0):
@@ -178,18 +179,15 @@ def test_a_queue_has_a_type_once_it_is_initialized():
 
 
 def test_an_iterator_takes_its_queue_with_it(strategy):
-    """Whoever forgets an owned iterator leaves no feeder behind."""
-    from ipufeed import _native
-
-    gc.collect()
-    before = _native.entry().ipufeed_live_feeders()
+    """Whoever forgets an owned iterator leaves no feed behind."""
     iterator = iter(numbers().repeat())
+    number = iterator._infeed_queue._number
     strategy.run(taking(2), [iterator])
-    assert _native.entry().ipufeed_live_feeders() == before + 1
+    assert read_stats("infeed", number, "").capacity > 0
     del iterator
     gc.collect()
 
-    assert _native.entry().ipufeed_live_feeders() == before
+    assert read_stats("infeed", number, "").capacity == 0
 
 
 def test_results_and_elements_meet_in_one_function(strategy):
