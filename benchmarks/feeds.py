@@ -186,4 +186,6 @@ class Scalars:
         from ipufeed.queues import IPUOutfeedQueue
 
         self.outfeed = IPUOutfeedQueue()
-        self.fill = program(lambda x: (x + 1, self.outfeed.enqueue(x)), [tf.constant(0)])
+        self.fill = program(
+            lambda x: (x + 1, self.outfeed.enqueue(x)), [tf.constant(0)]
+        )
