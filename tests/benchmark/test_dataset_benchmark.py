@@ -83,8 +83,10 @@ def test_a_queue_is_measured_through_its_dataset():
 @pytest.mark.parametrize("initialized", [True, False])
 def test_an_infeed_queue_is_measured_and_not_consumed(initialized):
     """Initialized or not, in eager mode; a program then gets its elements from the first."""
-    counting = tf.data.Dataset.range(10**6).map(lambda n: tf.fill([4, 4], 1.0 * n))
-    queue = IPUInfeedQueue(counting.map(lambda image: tf.cast(image, tf.float32)))
+    counting = tf.data.Dataset.range(10**6)
+    queue = IPUInfeedQueue(
+        counting.map(lambda n: tf.fill([4, 4], tf.cast(n, tf.float32)))
+    )
     if initialized:
         _ = queue.initializer
 
