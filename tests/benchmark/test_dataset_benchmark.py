@@ -82,7 +82,7 @@ def test_a_queue_is_measured_through_its_dataset():
 
 @pytest.mark.parametrize("initialized", [True, False])
 def test_an_infeed_queue_is_measured_and_not_consumed(initialized):
-    """Initialized or not, in eager mode; a program then gets its elements from the first."""
+    """Initialized or not; a program still gets its elements from the first on."""
     counting = tf.data.Dataset.range(10**6)
     queue = IPUInfeedQueue(
         counting.map(lambda n: tf.fill([4, 4], tf.cast(n, tf.float32)))

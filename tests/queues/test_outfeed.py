@@ -481,3 +481,35 @@ def test_a_stream_gives_structure_dtypes_and_values_as_enqueued(element):
             assert one.dtype == other.dtype
             assert one.device == other.device
             np.testing.assert_array_equal(one, other)
+
+
+def test_a_result_of_a_stream_keeps_its_values_when_the_next_one_comes():
+    """Each has memory of its own, whatever its size and alignment."""
+    tap, outfeed = Tap(), IPUOutfeedQueue()
+    sizes = [1, 16, 250, 4000]
+
+    @tf.function(jit_compile=True)
+    def program():
+        loops.repeat(
+            8,
+            lambda x: outfeed.enqueue([tf.fill([size], x) for size in sizes]),
+            infeed_queue=tap.infeed,
+        )
+
+    def run():
+        with tf.device("/device:IPU:0"):
+            program()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    results = []
+    tap.turns.release()
+    for result in outfeed.stream(timeout_s=DEADLOCK_S):
+        results.append(result)
+        tap.turns.release()
+    thread.join()
+
+    for number, result in enumerate(results):
+        for size, tensor in zip(sizes, result, strict=True):
+            np.testing.assert_array_equal(tensor, np.full([size], float(number)))
+    assert len(results) == 8
