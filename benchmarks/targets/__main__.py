@@ -30,12 +30,14 @@ def main() -> int:
         help="a few repeats, and fail only where a target is missed twofold: for CI, "
         "whose machines are busy",
     )
-    parser.add_argument("--only", help="rows of one module: command, ring or iterate")
+    parser.add_argument(
+        "--only", help="rows of one module: command, ring, iterate or feeds"
+    )
     options = parser.parse_args()
 
-    from benchmarks.targets import command, iterate, ring
+    from benchmarks.targets import command, feeds, iterate, ring
 
-    modules = {"command": command, "ring": ring, "iterate": iterate}
+    modules = {"command": command, "ring": ring, "iterate": iterate, "feeds": feeds}
     if options.only is not None and options.only not in modules:
         parser.error(f"--only must be one of {', '.join(modules)}, got {options.only}")
     rows: list[Row] = []

@@ -12,6 +12,7 @@ and the caller's, which watches the clock, reports progress and sees Ctrl-C.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -202,10 +203,8 @@ class Runner:
             # Python code inside the dataset may still run: do not wait for it.
             self.entry.ipufeed_infeed_delete(self.infeed._number)
         else:
-            try:
+            with contextlib.suppress(tf.errors.NotFoundError):  # its initializer failed
                 _ = self.infeed.deleter
-            except tf.errors.NotFoundError:  # its initializer has failed
-                pass
         self.entry.ipufeed_outfeed_delete(self.outfeed._number)
 
 

@@ -161,7 +161,7 @@ def as_raw(run: DeviceRun, specs: list[Any]) -> RawMeasurement:
     each = sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
     leading = {spec.shape[0] if spec.shape.rank else None for spec in specs}
     samples = min((size for size in leading if size is not None), default=0)
-    infeed, outfeed = waits(run)
+    infeed, _ = waits(run)
     epochs = table.rows(each, samples)
     counters = {
         "requested_ns": run.requested_ns,

@@ -169,6 +169,12 @@ class SpscRing {
     return committed_seen_ - released_.load(std::memory_order_relaxed);
   }
 
+  // half_empty() of now and not of the last look: reads the writer's line.
+  bool half_empty_now() noexcept {
+    committed_seen_ = committed_.load(IPUFEED_ORDER(2, std::memory_order_acquire));
+    return half_empty();
+  }
+
   // True once the ring is closed and empty. closed_ must be loaded first: loaded
   // second, a commit and a close between the two loads would lose the last element.
   bool drained() noexcept {

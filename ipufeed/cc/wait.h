@@ -112,6 +112,18 @@ class WaitPoint {
     }
   }
 
+  // Likewise; a waiter, however it sleeps, is woken only if worth() says so. Who says
+  // no must notify again once it is worth it.
+  template <class Worth>
+  void notify_if(Worth&& worth) noexcept {
+    IPUFEED_YIELD_POINT();
+    const auto word = word_.fetch_add(0, std::memory_order_acq_rel);  // [8]
+    if (word == kAwake || !worth()) return;
+    if (word_.exchange(kAwake, std::memory_order_acq_rel) != kAwake) {
+      futex(FUTEX_WAKE_PRIVATE, 1, nullptr);
+    }
+  }
+
   // Any thread.
   WaitStats stats() const noexcept {
     return {waits_.load(std::memory_order_relaxed),

@@ -12,6 +12,8 @@ from ipufeed.benchmark.dataset_benchmark import (
     infeed_benchmark,
     partial_epochs,
 )
+from ipufeed.device import compiler, loops, scopes
+from ipufeed.queues import IPUInfeedQueue
 
 FIELDS = [
     "bandwidth",
@@ -76,6 +78,48 @@ def test_a_queue_is_measured_through_its_dataset():
     check(infeed_benchmark(queue, 2, 20).numpy(), 2, 20)
     with pytest.raises(TypeError, match="`infeed_queue` argument to be of type"):
         infeed_benchmark(endless(), 2, 20)
+
+
+@pytest.mark.parametrize("initialized", [True, False])
+def test_an_infeed_queue_is_measured_and_not_consumed(initialized):
+    """Initialized or not; a program still gets its elements from the first on."""
+    counting = tf.data.Dataset.range(10**6)
+    queue = IPUInfeedQueue(
+        counting.map(lambda n: tf.fill([4, 4], tf.cast(n, tf.float32)))
+    )
+    if initialized:
+        _ = queue.initializer
+
+    check(infeed_benchmark(queue, 3, 100).numpy(), 3, 100)
+
+    if initialized:
+        total = tf.function(
+            lambda: loops.repeat(3, lambda x, image: x + image[0, 0], [0.0], queue),
+            jit_compile=True,
+        )
+        with tf.device("/device:IPU:0"):
+            assert float(total()) == 0 + 1 + 2
+        _ = queue.deleter
+
+
+def test_an_infeed_queue_is_measured_by_an_op_in_a_graph():
+    """A Session runs what the function returned, beside a program that uses the queue."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        queue = IPUInfeedQueue(endless())
+        operation = infeed_benchmark(queue, 2, 50)
+        with scopes.ipu_scope("/device:IPU:0"):
+            (total,) = compiler.compile(
+                lambda: loops.repeat(
+                    5, lambda x, image: x + tf.reduce_sum(image) + 1.0, [0.0], queue
+                ),
+                [],
+            )
+
+        check(session.run(operation), 2, 50)
+        session.run(queue.initializer)
+        assert session.run(total) == 5.0
+        check(session.run(operation), 2, 50)
+        session.run(queue.deleter)
 
 
 def test_counts_are_exact_where_float32_would_not_be():

@@ -252,6 +252,25 @@ TEST(a_parked_writer_is_woken_once_the_feed_is_half_empty) {
   for (int n = 2; n < 5; ++n) CHECK_EQ(pop(&feed), n);
 }
 
+TEST(a_writer_that_has_filled_the_feed_again_sleeps_until_it_is_half_empty_again) {
+  Feed feed(8, kNear64, 0);
+  for (int n = 0; n < 8; ++n) CHECK_EQ(push(&feed, n), FeedOutcome::kDone);
+  std::thread writer([&] {
+    for (int n = 8; n < 13; ++n) {
+      CHECK_EQ(push(&feed, n, ipufeed::kNoDeadline), FeedOutcome::kDone);
+    }
+  });
+  await_park([&] { return feed.writer_stats(); });
+  for (int n = 0; n < 4; ++n) CHECK_EQ(pop(&feed), n);
+  while (feed.writer_stats().parks < 2 || feed.undelivered() < 8) usleep(100);
+  CHECK_EQ(pop(&feed), 4);
+  usleep(5000);  // a writer that is woken has pushed by then
+  CHECK_EQ(feed.undelivered(), std::size_t{7});
+  for (int n = 5; n < 8; ++n) CHECK_EQ(pop(&feed), n);
+  writer.join();
+  for (int n = 8; n < 13; ++n) CHECK_EQ(pop(&feed), n);
+}
+
 TEST(no_wake_up_is_lost_at_small_capacities) {
   for (const int capacity : {1, 2, 3, 8}) {
     for (const std::int64_t spin_ns : {0, 300, 1000}) {

@@ -426,8 +426,21 @@ inline drained() {
 #endif
 }
 
-/* Takes the element out; release(1), then writer_.notify() when half empty. */
+/* Takes the element out; release(1), then writer_.notify_if() when half empty: a writer
+ * that sleeps is woken if the ring is so when it is looked at again. */
 #define HALF_EMPTY (committed_seen - released <= CAPACITY / 2)
+inline notify_by_pop() {
+  was = writer_word; /* [8] */
+  if
+  :: was != AWAKE ->
+     committed_seen = committed;
+     if
+     :: HALF_EMPTY -> wake(writer_word, writer_asleep, was)
+     :: else
+     fi
+  :: else
+  fi
+}
 inline take() {
   assert(slots[released % CAPACITY] == delivered + 1);
   delivered++;
@@ -444,7 +457,7 @@ inline take() {
 #else
   released++;
   if
-  :: HALF_EMPTY -> notify(writer_word, writer_asleep, was)
+  :: HALF_EMPTY -> notify_by_pop()
   :: else
   fi
 #endif

@@ -445,3 +445,79 @@ def test_order_holds_with_heavy_work_between_the_calls():
     i, c = order.dequeue()
     np.testing.assert_array_equal(i, expected)
     np.testing.assert_array_equal(c, expected)
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        1.5,
+        (1.5, np.int32(7)),
+        {"b": np.ones([2, 3], np.float16), "a": (True, np.uint8(255))},
+        [np.full([3], -1, np.int8)],
+        np.arange(20_000, dtype=np.float32),  # too large to be copied on the way
+    ],
+    ids=["scalar", "tuple", "nest", "list", "large"],
+)
+def test_a_stream_gives_structure_dtypes_and_values_as_enqueued(element):
+    """Small results come by a way of their own; nothing of it can be seen."""
+    tap, outfeed = Tap(), IPUOutfeedQueue()
+
+    @tf.function(jit_compile=True)
+    def program():
+        loops.repeat(3, lambda _: outfeed.enqueue(element), infeed_queue=tap.infeed)
+
+    def run():
+        with tf.device("/device:IPU:0"):
+            program()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    results = []
+    tap.turns.release()
+    for result in outfeed.stream(timeout_s=DEADLOCK_S):
+        results.append(result)
+        tap.turns.release()  # so that each finds the reader asleep
+    thread.join()
+
+    assert len(results) == 3
+    expected = tf.nest.map_structure(tf.convert_to_tensor, element)
+    for result in results:
+        tf.nest.assert_same_structure(result, expected)
+        for one, other in zip(
+            tf.nest.flatten(result), tf.nest.flatten(expected), strict=True
+        ):
+            assert one.dtype == other.dtype
+            assert one.device == other.device
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_result_of_a_stream_keeps_its_values_when_the_next_one_comes():
+    """Each has memory of its own, whatever its size and alignment."""
+    tap, outfeed = Tap(), IPUOutfeedQueue()
+    sizes = [1, 16, 250, 4000]
+
+    @tf.function(jit_compile=True)
+    def program():
+        loops.repeat(
+            8,
+            lambda x: outfeed.enqueue([tf.fill([size], x) for size in sizes]),
+            infeed_queue=tap.infeed,
+        )
+
+    def run():
+        with tf.device("/device:IPU:0"):
+            program()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    results = []
+    tap.turns.release()
+    for result in outfeed.stream(timeout_s=DEADLOCK_S):
+        results.append(result)
+        tap.turns.release()
+    thread.join()
+
+    for number, result in enumerate(results):
+        for size, tensor in zip(sizes, result, strict=True):
+            np.testing.assert_array_equal(tensor, np.full([size], float(number)))
+    assert len(results) == 8
