@@ -169,6 +169,7 @@ def test_the_result_has_all_its_sections(runs):
         "resources",
         "calibration",
         "queue",
+        "links",
         "warnings",
         "error",
     } == keys

@@ -87,6 +87,7 @@ def test_the_json_is_strict_and_complete(known_rate):
         "resources",
         "calibration",
         "queue",
+        "links",
         "warnings",
         "error",
     ]
