@@ -11,10 +11,11 @@ and then a null pipeline on the same way: the most that this way can carry.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ipufeed.benchmark import machine
@@ -89,10 +90,9 @@ def measure_through(
             "`passes` needs a dataset that ends, and this one repeats for ever. Use "
             "`seconds`, or `epochs` and `elements`."
         )
-    # The summary says what ran where.
-    logging.getLogger("ipufeed").setLevel(logging.WARNING)
     before = machine.Activity.now()
-    run, interruption = run_on_device(dataset, settings, on_progress)
+    with attaching_quietly():
+        run, interruption = run_on_device(dataset, settings, on_progress)
     others = machine.Activity.now().others_since(before)
     memory = machine.peak_rss_bytes()
     raw = as_raw(run, specs)
@@ -131,6 +131,18 @@ def measure_through(
     )
     raise_interruption(interruption, result)
     return result
+
+
+@contextlib.contextmanager
+def attaching_quietly() -> Iterator[None]:
+    """Keeps the line about the attached IPU off stderr: the result says what ran where."""
+    logger = logging.getLogger("ipufeed")
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def check_mode(dataset: Any, settings: Settings) -> None:

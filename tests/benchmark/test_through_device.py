@@ -8,6 +8,7 @@ tested in this one.
 
 import concurrent.futures
 import json
+import logging
 import signal
 import subprocess
 import sys
@@ -287,6 +288,16 @@ def test_epochs_of_a_fixed_number_of_elements_are_exact():
     result = measure_through(dataset, Settings(epochs=3, elements=100))
 
     assert [epoch["elements_processed"] for epoch in result.epochs] == [100] * 3
+
+
+def test_what_the_device_logs_is_as_before():
+    """The measurement is quiet about its IPU, and programs after it are not."""
+    logger = logging.getLogger("ipufeed")
+    before = logger.level
+
+    measure_through(tf.data.Dataset.from_tensors(tf.zeros([])))
+
+    assert logger.level == before
 
 
 def test_an_epoch_is_a_pass_if_passes_are_asked_for():
