@@ -90,6 +90,7 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_infeed_stats", [int64, numbers], whole),
         ("ipufeed_outfeed_stats", [int64, numbers], whole),
         ("ipufeed_outfeed_runs", [int64], int64),
+        ("ipufeed_outfeed_ends", [int64], int64),
         ("ipufeed_outfeed_wait", [int64, int64, int64], whole),
         ("ipufeed_outfeed_next", [int64, int64, int64, ctypes.c_void_p, int64], whole),
         ("ipufeed_outfeed_busy", [int64], whole),

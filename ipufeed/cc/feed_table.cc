@@ -170,9 +170,9 @@ absl::Status find_or_add_outfeed(std::shared_ptr<Outfeed> feed,
   return absl::OkStatus();
 }
 
-void end_run_of_outfeeds(int ordinal) {
+void note_failure_at_outfeeds(int ordinal) {
   for (const auto& feed : Tables::get().outfeeds.all()) {
-    if (feed->ordinal() == ordinal && !feed->taken()) feed->end_run();
+    if (feed->ordinal() == ordinal && !feed->taken()) feed->note_failure_elsewhere();
   }
 }
 

@@ -43,8 +43,7 @@ absl::Status find_or_add_outfeed(std::shared_ptr<Outfeed> feed,
 // FailedPrecondition if a program uses it. Unknown ones are no error.
 absl::Status remove_outfeed(std::int64_t number);
 
-// Ends a run of each outfeed of the IPU `ordinal` that no program uses, see
-// Outfeed::runs.
-void end_run_of_outfeeds(int ordinal);
+// Tells each outfeed of the IPU `ordinal` that no program uses: see Outfeed::ends.
+void note_failure_at_outfeeds(int ordinal);
 
 }  // namespace ipufeed

@@ -75,14 +75,21 @@ IPUFEED_API std::int64_t ipufeed_outfeed_runs(std::int64_t number) {
   return static_cast<std::int64_t>(feed->runs());
 }
 
-// Waits at most timeout_ns for results, or for another number of runs than seen_runs.
+// The same, and failures of other programs on its IPU: see Outfeed::ends.
+IPUFEED_API std::int64_t ipufeed_outfeed_ends(std::int64_t number) {
+  std::shared_ptr<ipufeed::Outfeed> feed;
+  if (!ipufeed::find_outfeed(number, &feed).ok()) return 0;
+  return static_cast<std::int64_t>(feed->ends());
+}
+
+// Waits at most timeout_ns for results, or for another number of ends than seen_ends.
 // 0: the time is over. 1: there is something, or a run has ended. 2: no such outfeed.
-IPUFEED_API int ipufeed_outfeed_wait(std::int64_t number, std::int64_t seen_runs,
+IPUFEED_API int ipufeed_outfeed_wait(std::int64_t number, std::int64_t seen_ends,
                                      std::int64_t timeout_ns) {
   std::shared_ptr<ipufeed::Outfeed> feed;
   if (!ipufeed::find_outfeed(number, &feed).ok()) return 2;
   return feed->wait(ipufeed::now_ns() + timeout_ns,
-                    static_cast<std::uint64_t>(seen_runs))
+                    static_cast<std::uint64_t>(seen_ends))
              ? 1
              : 0;
 }
@@ -92,14 +99,14 @@ IPUFEED_API int ipufeed_outfeed_wait(std::int64_t number, std::int64_t seen_runs
 // are results that only a dequeue gives. 0 and 2: as above. -1: a result of another
 // size, which is lost. One call in place of four: a result is small news that should be
 // fast.
-IPUFEED_API int ipufeed_outfeed_next(std::int64_t number, std::int64_t seen_runs,
+IPUFEED_API int ipufeed_outfeed_next(std::int64_t number, std::int64_t seen_ends,
                                      std::int64_t timeout_ns, char* buffer,
                                      std::int64_t size) {
   std::shared_ptr<ipufeed::Outfeed> feed;
   if (!ipufeed::find_outfeed(number, &feed).ok()) return 2;
   ipufeed::ResultElement element;
   switch (feed->next(&element, ipufeed::now_ns() + timeout_ns,
-                     static_cast<std::uint64_t>(seen_runs))) {
+                     static_cast<std::uint64_t>(seen_ends))) {
     case ipufeed::FeedOutcome::kDone:
       break;
     case ipufeed::FeedOutcome::kTimedOut:

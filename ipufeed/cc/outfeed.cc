@@ -39,15 +39,16 @@ absl::Status Outfeed::take(std::int64_t step) {
 
 void Outfeed::give_back() {
   taken_.store(false, std::memory_order_release);
-  end_run();
-}
-
-void Outfeed::end_run() {
   runs_.fetch_add(1, std::memory_order_release);
   queue_.wake_reader();
   // Under the lock, so that last() is either before its look or asleep.
   std::lock_guard<std::mutex> lock(last_mutex_);
   run_ended_.notify_all();
+}
+
+void Outfeed::note_failure_elsewhere() {
+  failed_elsewhere_.fetch_add(1, std::memory_order_release);
+  queue_.wake_reader();
 }
 
 void Outfeed::wake() { queue_.wake_writer(); }
@@ -141,16 +142,16 @@ absl::Status Outfeed::last(std::int64_t own_step, const std::atomic<bool>& stopp
   return absl::OkStatus();
 }
 
-bool Outfeed::wait(std::int64_t deadline_ns, std::uint64_t seen_runs) {
-  return queue_.wait(deadline_ns, [this, seen_runs] {
-    return runs() != seen_runs || closed_.load(std::memory_order_relaxed);
+bool Outfeed::wait(std::int64_t deadline_ns, std::uint64_t seen_ends) {
+  return queue_.wait(deadline_ns, [this, seen_ends] {
+    return ends() != seen_ends || closed_.load(std::memory_order_relaxed);
   });
 }
 
 FeedOutcome Outfeed::next(ResultElement* element, std::int64_t deadline_ns,
-                          std::uint64_t seen_runs) {
-  return queue_.next(element, deadline_ns, [this, seen_runs] {
-    return runs() != seen_runs || closed_.load(std::memory_order_relaxed);
+                          std::uint64_t seen_ends) {
+  return queue_.next(element, deadline_ns, [this, seen_ends] {
+    return ends() != seen_ends || closed_.load(std::memory_order_relaxed);
   });
 }
 

@@ -60,16 +60,22 @@ class Outfeed {
                     ResultElement* element);
 
   // Waits until there is something to dequeue, a program has ended that had not when
-  // runs() was `seen_runs`, or the deadline. True for one of the first two.
-  bool wait(std::int64_t deadline_ns, std::uint64_t seen_runs);
+  // ends() was `seen_ends`, or the deadline. True for one of the first two.
+  bool wait(std::int64_t deadline_ns, std::uint64_t seen_ends);
 
   // Waits likewise, and takes the oldest result: see ResultQueue::next.
   FeedOutcome next(ResultElement* element, std::int64_t deadline_ns,
-                   std::uint64_t seen_runs);
+                   std::uint64_t seen_ends);
 
-  // Programs that have used this outfeed and ended, and those that failed before.
+  // Programs that have used this outfeed and ended.
   std::uint64_t runs() const { return runs_.load(std::memory_order_acquire); }
-  void end_run();
+
+  // These, and programs of its IPU that failed without having used it: one that would
+  // have done so later may have somebody wait for its results.
+  std::uint64_t ends() const {
+    return runs() + failed_elsewhere_.load(std::memory_order_acquire);
+  }
+  void note_failure_elsewhere();
 
   // Nothing is delivered any more, and who waits returns.
   void close();
@@ -90,6 +96,7 @@ class Outfeed {
   std::atomic<std::int64_t> taken_by_{0};  // the step that take() was called with
   std::atomic<bool> closed_{false};
   std::atomic<std::uint64_t> runs_{0};
+  std::atomic<std::uint64_t> failed_elsewhere_{0};
   std::mutex last_mutex_;  // guards last_
   std::condition_variable run_ended_;
   ResultElement last_;

@@ -72,7 +72,7 @@ void Program::end(bool failed) {
   for (const auto& feed : infeeds) feed->give_back();
   for (const auto& feed : outfeeds) feed->give_back();
   // It may have failed before its first result: whoever waits for one hears of it.
-  if (failed) end_run_of_outfeeds(ordinal_);
+  if (failed) note_failure_at_outfeeds(ordinal_);
   std::lock_guard<std::mutex> lock(running.mutex);
   --running.ending;
   running.ended.notify_all();

@@ -35,7 +35,7 @@ class HandOver:
         self._parts: list[tuple[Any, int]] = []
         self._single = False
 
-    def wait(self, seen_runs: int, timeout_ns: int) -> int:
+    def wait(self, seen_ends: int, timeout_ns: int) -> int:
         """Waits, and may take a result; the codes are those of feeds_c_api.cc.
 
         Raises:
@@ -46,10 +46,10 @@ class HandOver:
         if self._queue._flat_structure is not self._specs:
             self._prepare()
         if self._buffer is None:  # large results, or none is known yet
-            return int(self._entry.ipufeed_outfeed_wait(number, seen_runs, timeout_ns))
+            return int(self._entry.ipufeed_outfeed_wait(number, seen_ends, timeout_ns))
         answer = int(
             self._entry.ipufeed_outfeed_next(
-                number, seen_runs, timeout_ns, self._address, self._buffer.nbytes
+                number, seen_ends, timeout_ns, self._address, self._buffer.nbytes
             )
         )
         if answer < 0:

@@ -300,7 +300,9 @@ class IPUOutfeedQueue:
             return  # no result will ever come
         entry = _native.entry()
         yield from self._rows()
-        seen = self._runs_seen
+        # What has failed elsewhere until now is no end of this stream.
+        ends = entry.ipufeed_outfeed_ends
+        seen = self._runs_seen + ends(self._number) - self._native_runs()
         hand_over = HandOver(self)
         while True:
             limit = None if timeout_s is None else time.monotonic() + timeout_s
@@ -322,16 +324,16 @@ class IPUOutfeedQueue:
                 yield hand_over.result()
                 continue
             # Before the results: what is enqueued after this belongs to a later look.
-            runs = self._native_runs()
+            runs, ended = self._native_runs(), ends(self._number)
             self._take()
             yield from self._rows()
-            if runs != seen and not entry.ipufeed_outfeed_busy(self._number):
+            if ended != seen and not entry.ipufeed_outfeed_busy(self._number):
                 self._take()
                 yield from self._rows()
                 self._runs_seen = max(self._runs_seen, runs)
                 return
             # Another program began before this one looked: its results are of the stream.
-            seen = runs
+            seen = ended
 
     def _take(self) -> None:
         """Takes what the native queue has now."""

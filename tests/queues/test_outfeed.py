@@ -348,6 +348,33 @@ def test_a_stream_ends_with_a_program_that_fails():
         assert len(seen) == elements
 
 
+def test_a_failure_before_a_stream_does_not_end_it():
+    """Of another program on the same IPU: the stream waits for its own."""
+    empty = IPUInfeedQueue(tf.data.Dataset.range(0).map(lambda n: tf.cast(n, tf.int32)))
+    outfeed = IPUOutfeedQueue()
+    _ = empty.initializer
+
+    @tf.function(jit_compile=True)
+    def failing():
+        loops.repeat(1, lambda x: None, infeed_queue=empty)
+
+    @tf.function(jit_compile=True)
+    def program():
+        loops.repeat(3, lambda: outfeed.enqueue(1.0))
+
+    with tf.device("/device:IPU:0"):
+        with pytest.raises(tf.errors.OutOfRangeError):
+            failing()
+        seen = []
+        reader = threading.Thread(target=lambda: seen.extend(outfeed.stream()))
+        reader.start()
+        reader.join(0.2)
+        assert reader.is_alive()
+        program()
+    reader.join(DEADLOCK_S)
+    assert len(seen) == 3
+
+
 @pytest.mark.parametrize("timeout", [-1, float("nan"), "1", True])
 def test_a_time_out_must_be_a_time(timeout):
     """Else it is refused before anything waits."""
