@@ -85,6 +85,8 @@ def find_tensorflow():
         f"-isystem{include}/external/{folder}"
         for folder in ("highwayhash", "farmhash_archive/src")
     ]
+    # And what they include that the wheel does not have.
+    flags.append(f"-isystem{SOURCES / 'missing'}")
     return tf.__version__, Path(tf.sysconfig.get_lib()), flags
 
 

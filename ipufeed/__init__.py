@@ -45,6 +45,7 @@ _MODULES = {
     "dataset_benchmark": "ipufeed.benchmark.dataset_benchmark",
     "device": "ipufeed.device",
     "errors": "ipufeed.errors",
+    "executable": "ipufeed.executable",
     "queues": "ipufeed.queues",
 }
 # Names of Graphcore's, so that `import ipufeed as ipu` is all that a program must change:
@@ -70,12 +71,14 @@ _NAMES = (
     "reset_ipu_configuration",
 )
 
-__all__ = ["__version__", *_MODULES, *_ALIASES, *_NAMES]
+__all__ = ["__version__", "no_recompile", *_MODULES, *_ALIASES, *_NAMES]
 
 
 def __getattr__(name: str) -> Any:
     value: Any
-    if name in _MODULES:
+    if name == "no_recompile":
+        value = importlib.import_module("ipufeed.executable").no_recompile
+    elif name in _MODULES:
         value = importlib.import_module(_MODULES[name])
     elif name in _ALIASES or name in _NAMES:
         compat = importlib.import_module("ipufeed.compat")
@@ -103,3 +106,4 @@ if not _OWN_COMMAND:
 
     _native.load()
     importlib.import_module("ipufeed.device.placement")
+    importlib.import_module("ipufeed.executable.programs").install()

@@ -12,6 +12,7 @@
     │   └── ConfigAttributeError (ValueError, AttributeError)   no such attribute
     ├── DeviceOrdinalError (ValueError)       there is no such IPU device
     ├── PlacementError                        a program that is not placed on an IPU
+    ├── RecompileError                        a program that must not be compiled again
     ├── PoplarFlagsError (SystemExit)         TF_POPLAR_FLAGS cannot be understood
     └── MeasurementInterrupted (KeyboardInterrupt)   Ctrl-C, with what was measured
 
@@ -70,6 +71,12 @@ class DeviceOrdinalError(IpufeedError, ValueError):
 
 class PlacementError(IpufeedError):
     """A program is compiled outside of an IPU's scope."""
+
+
+class RecompileError(IpufeedError):
+    """A program would be compiled within `ipufeed.no_recompile()`; it says why."""
+
+    error_code = 9  # a failed precondition, for TensorFlow
 
 
 # It is no Exception, so that `except Exception` does not go on with wrong flags.

@@ -19,13 +19,16 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
+#include "executable.h"
 #include "program.h"
 #include "tensorflow/core/common_runtime/device_factory.h"
 #include "tensorflow/core/common_runtime/threadpool_device.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/cpu_info.h"
+#include "tensorflow/core/platform/fingerprint.h"
 #include "tensorflow/core/platform/logging.h"
 #include "tensorflow/core/platform/threadpool.h"
 #include "tensorflow/core/public/session_options.h"
@@ -48,18 +51,6 @@ using tensorflow::thread::ThreadPool;
 std::atomic<OnFirstUse> on_first_use{nullptr};
 std::atomic<bool> used[kIpus];
 
-// The first use of an IPU waits for the answer. Later ones read one flag.
-absl::Status use(int ordinal) {
-  if (used[ordinal].load(std::memory_order_acquire)) return absl::OkStatus();
-  const auto ask = on_first_use.load(std::memory_order_acquire);
-  if (ask == nullptr) return absl::OkStatus();
-  char message[1024] = "";
-  const int code = ask(ordinal, message, sizeof(message));
-  if (code != 0) return absl::Status(static_cast<absl::StatusCode>(code), message);
-  used[ordinal].store(true, std::memory_order_release);
-  return absl::OkStatus();
-}
-
 std::atomic<bool> log_cycles{false};
 
 // The clock that the hardware's second generation runs at.
@@ -75,6 +66,80 @@ void log_cycle_count(const OpKernel& kernel, std::int64_t start_ns) {
   LOG(INFO) << "Cycle count of program " << kernel.name() << ": "
             << static_cast<std::int64_t>(ns * kCyclesPerNs) << " (" << ns / 1e6
             << " ms at 1.33 GHz)";
+}
+
+// Whether a kernel compiles a program, or calls a function whose kernels do their own
+// work. The device is attached to when what is in it runs.
+bool calls(const OpKernel& kernel) {
+  const std::string& type = kernel.type_string();
+  if (absl::StrContains(type, "Xla") || absl::StartsWith(type, "__") ||
+      absl::StrContains(type, "PartitionedCall")) {
+    return true;
+  }
+  const auto must = kernel.def().attr().find("_XlaMustCompile");
+  return must != kernel.def().attr().end() && must->second.b();
+}
+
+// Ops that hand values on, or do nothing that a device would compute.
+bool is_plumbing(const std::string& type) {
+  static const auto* const kTypes =
+      new absl::flat_hash_set<std::string>{"Assert",
+                                           "Cast",
+                                           "Const",
+                                           "ExpandDims",
+                                           "HostConst",
+                                           "Identity",
+                                           "IdentityN",
+                                           "NoOp",
+                                           "Pack",
+                                           "Placeholder",
+                                           "ReadVariableOp",
+                                           "Reshape",
+                                           "ResourceHandle",
+                                           "Shape",
+                                           "Squeeze",
+                                           "VarHandleOp",
+                                           "VarIsInitializedOp"};
+  return type[0] == '_' || absl::StartsWith(type, "Ipufeed") || kTypes->contains(type);
+}
+
+bool is_scalar(const OpKernelContext& context) {
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    if (context.input_dtype(i) == tensorflow::DT_RESOURCE || context.input_is_ref(i)) {
+      return false;
+    }
+    if (context.input(i).NumElements() > 1) return false;
+  }
+  return true;
+}
+
+// An op that TensorFlow's executor runs outside of a function is a program by itself,
+// unless it is one of those that are one program together. What computes with scalars
+// only would run on the host.
+absl::Status note_op(int ordinal, const OpKernel& kernel,
+                     const OpKernelContext& context) {
+  if (context.call_frame() != nullptr || is_plumbing(kernel.type_string())) {
+    return absl::OkStatus();
+  }
+  const auto& attributes = kernel.def().attr();
+  const auto program = attributes.find("_ipufeed_program");
+  if (program != attributes.end()) {
+    if (run_mode() == RunMode::kZeros) {
+      return absl::UnimplementedError(
+          "Programs that TensorFlow's executor runs cannot be pre-compiled: those with "
+          "outside_compilation_scope, and those of set_executor('tensorflow'). Take "
+          "the scope out, or use another connection type than PRE_COMPILE.");
+    }
+    const std::string& name = program->second.s();
+    note_single_op(ordinal, tensorflow::Fingerprint64(name), name.c_str());
+    return absl::OkStatus();
+  }
+  if (is_scalar(context)) return absl::OkStatus();
+  const std::string& name =
+      kernel.name().empty() ? kernel.type_string() : kernel.name();
+  note_single_op(ordinal, tensorflow::Fingerprint64(kernel.type_string() + name),
+                 name.c_str());
+  return absl::OkStatus();
 }
 
 // What a device says of its size. Nothing is bounded by it.
@@ -190,7 +255,8 @@ class IpuDevice : public ThreadPoolDevice {
   const Eigen::ThreadPoolDevice* eigen_cpu_device() override { return &pools_.eigen; }
 
   void Compute(OpKernel* kernel, OpKernelContext* context) override {
-    const absl::Status usable = use(parsed_name().id);
+    absl::Status usable = prepare(*kernel);
+    if (usable.ok()) usable = note_op(parsed_name().id, *kernel, *context);
     if (!usable.ok()) {
       context->SetStatus(usable);
       return;
@@ -207,7 +273,7 @@ class IpuDevice : public ThreadPoolDevice {
   // Asynchronous kernels, such as a call of a function, go on after this returns.
   void ComputeAsync(AsyncOpKernel* kernel, OpKernelContext* context,
                     AsyncOpKernel::DoneCallback done) override {
-    const absl::Status usable = use(parsed_name().id);
+    const absl::Status usable = prepare(*kernel);
     if (!usable.ok()) {
       context->SetStatus(usable);
       done();
@@ -226,7 +292,23 @@ class IpuDevice : public ThreadPoolDevice {
   }
 
  private:
+  absl::Status prepare(const OpKernel& kernel) {
+    const int ordinal = parsed_name().id;
+    // Acquire pairs with the release: who sees the flag sees the compiler.
+    const bool compiles = has_compiler_.load(std::memory_order_acquire);
+    if (compiles && used[ordinal].load(std::memory_order_acquire)) {
+      return absl::OkStatus();
+    }
+    if (!calls(kernel)) return use_device(ordinal);
+    if (!compiles) {
+      install_compiler(this);
+      has_compiler_.store(true, std::memory_order_release);
+    }
+    return absl::OkStatus();
+  }
+
   Pools pools_;
+  std::atomic<bool> has_compiler_{false};
 };
 
 class IpuFactory : public tensorflow::DeviceFactory {
@@ -262,6 +344,19 @@ const bool registered = [] {
 }();
 
 }  // namespace
+
+// The first use of an IPU waits for the answer. Later ones read one flag.
+absl::Status use_device(int ordinal) {
+  if (ordinal < 0 || ordinal >= kIpus) return absl::OkStatus();
+  if (used[ordinal].load(std::memory_order_acquire)) return absl::OkStatus();
+  const auto ask = on_first_use.load(std::memory_order_acquire);
+  if (ask == nullptr) return absl::OkStatus();
+  char message[1024] = "";
+  const int code = ask(ordinal, message, sizeof(message));
+  if (code != 0) return absl::Status(static_cast<absl::StatusCode>(code), message);
+  used[ordinal].store(true, std::memory_order_release);
+  return absl::OkStatus();
+}
 
 void set_on_first_use(OnFirstUse ask) {
   on_first_use.store(ask, std::memory_order_release);

@@ -13,6 +13,10 @@ inline constexpr int kIpus = 16;
 // status code.
 using OnFirstUse = int (*)(int ordinal, char* message, int size);
 
+// Asks if that has not been done. Programs do so when they start: their compilation
+// needs no device. Any thread.
+absl::Status use_device(int ordinal);
+
 // null: nobody is asked, the default. Any thread.
 void set_on_first_use(OnFirstUse on_first_use);
 

@@ -51,6 +51,7 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
             outside.building(traced=True),
         ):
             return compile_eagerly(wrapped, inputs, jit=True)
+    outside.refuse_precompile()
     with outside.building(traced=True):
         return compile_eagerly(wrapped, inputs, jit=False)
 
@@ -170,6 +171,8 @@ def without_xla(computation: Callable[..., Any], inputs: list[Any]) -> Any:
     first_op = len(graph.get_operations())
     results = computation(*tensors)
     effects = side_effects(graph, first_op)
+    if not graph.building_function:
+        outside.mark_program(graph, first_op)
     if is_structured(results):
         with tf.control_dependencies(effects):
             return tf.nest.map_structure(tf.identity, results)

@@ -11,14 +11,39 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 OUTSIDE_ATTR = "_ipufeed_outside"
+# What the executor runs as one program, for the device: ipufeed/cc/ipu_device.cc.
+PROGRAM_ATTR = "_ipufeed_program"
 COMPILE_ATTR = (
     "_xla_compile_id"  # what TensorFlow's xla.compile marks a program's ops with
 )
+
+
+# The device says the same.
+CANNOT_PRECOMPILE = (
+    "Programs that TensorFlow's executor runs cannot be pre-compiled: those with "
+    "outside_compilation_scope, and those of set_executor('tensorflow'). Take the scope "
+    "out, or use another connection type than PRE_COMPILE."
+)
+# Set by the executable package: whether programs are only compiled.
+precompiles: Callable[[], bool] = lambda: False
+
+
+def refuse_precompile() -> None:
+    """A program that the executor runs is about to be, and cannot be pre-compiled.
+
+    Raises:
+        tf.errors.UnimplementedError: The connection type is PRE_COMPILE.
+    """
+    if not precompiles():
+        return
+    from tensorflow.python.framework import errors
+
+    raise errors.UnimplementedError(None, None, CANNOT_PRECOMPILE)
 
 
 class NeedsExecutor(BaseException):
@@ -111,6 +136,20 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
         _outside.reset(token)
 
 
+def mark_program(graph: Any, first_op: int) -> None:
+    """Tells the device that the executor's ops are one program, and not one each.
+
+    Args:
+        graph: The graph.
+        first_op: How many operations it had before the program.
+    """
+    from tensorflow.core.framework import attr_value_pb2
+
+    note = attr_value_pb2.AttrValue(s=f"program_{first_op}".encode())
+    for op in graph.get_operations()[first_op:]:
+        op._set_attr(PROGRAM_ATTR, note)
+
+
 def take_back_compilation(graph: Any, first_op: int) -> None:
     """Makes TensorFlow's executor run what xla.compile has built in a version 1 graph.
 
@@ -121,3 +160,4 @@ def take_back_compilation(graph: Any, first_op: int) -> None:
     for op in graph.get_operations()[first_op:]:
         if COMPILE_ATTR in op.node_def.attr:
             op._clear_attr(COMPILE_ATTR)
+    mark_program(graph, first_op)

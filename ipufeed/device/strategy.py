@@ -103,6 +103,7 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
         """Strategy.run, with a function that is not compiled if it must not be."""
         compiles = getattr(fn, "_jit_compile", False)
         if compiles and (params.executor() == "tensorflow" or fn in self._on_host_too):
+            outside.refuse_precompile()
             if fn not in self._twins:
                 self._twins[fn] = executor_twin(fn)
             with outside.building(traced=True):

@@ -147,6 +147,8 @@ def configure_ipu_system(
             _replace(wanted, devices, reset_configuration)
         _system.flags = flags
         flags_module.use_flags(flags)
+        for listener in _system.listeners:
+            listener()
         if _connection_type(wanted, flags) is DeviceConnectionType.ALWAYS:
             for each in _system.devices:
                 attach(each.ordinal)
@@ -197,7 +199,7 @@ def reset_ipu_configuration() -> None:
 
 
 def on_change(listener: Callable[[], None]) -> None:
-    """Calls `listener` whenever the configuration is replaced or forgotten.
+    """Calls `listener` whenever the system is configured, or that is forgotten.
 
     It is called on the thread that does so, and must not raise.
     """
@@ -301,6 +303,7 @@ def attach(ordinal: int) -> VirtualDevice:
     with _system.lock:
         device = require_usable(ordinal)
         connection = connection_type()
+        # A program is compiled all the same (ipufeed/cc/executable.cc says this, too).
         if connection is DeviceConnectionType.NEVER:
             from tensorflow.python.framework import errors
 

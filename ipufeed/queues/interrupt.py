@@ -27,12 +27,22 @@ def watch() -> threading.Thread:
     return thread
 
 
+_interrupts = 0
+
+
+def interrupts() -> int:
+    """How many signals have ended programs: what waits looks whether it grows."""
+    return _interrupts
+
+
 def listen() -> None:
     """The thread's work."""
+    global _interrupts
     entry = _native.entry()
     while True:
         number = entry.ipufeed_wait_for_interrupt()
         if ends_programs(signal.getsignal(number)):
+            _interrupts += 1
             name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
             entry.ipufeed_stop_programs(f"interrupted ({name})".encode())
 

@@ -22,6 +22,7 @@ class Surroundings:
         synthetic_infeed: None, or what makes the tensor of a dtype and shape that a
             program computes with in place of data.
         synthetic_outfeed: Whether outfeeds drop what is enqueued.
+        runs_programs: Whether programs run. If not, feeds read and give nothing but zeros.
     """
 
     default_ordinal: Callable[[], int] = lambda: 0
@@ -30,6 +31,7 @@ class Surroundings:
     null_data_feed: Callable[[], bool] = lambda: False
     synthetic_infeed: Callable[[], Callable[[Any, Any], Any] | None] = lambda: None
     synthetic_outfeed: Callable[[], bool] = lambda: False
+    runs_programs: Callable[[], bool] = lambda: True
 
 
 surroundings = Surroundings()

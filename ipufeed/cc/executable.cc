@@ -1,0 +1,383 @@
+// See executable.h. Beside queue_xla_ops.cc the only file with XLA's headers in it.
+
+#include "executable.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ipu_device.h"
+#include "program.h"
+#include "tensorflow/compiler/jit/device_compiler.h"
+#include "tensorflow/compiler/jit/xla_device_compiler_client.h"
+#include "tensorflow/compiler/tf2xla/xla_op_registry.h"
+#include "tensorflow/core/framework/device.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "wait.h"
+#include "xla/client/client_library.h"
+#include "xla/service/transfer_manager.h"
+#include "xla/stream_executor/platform_manager.h"
+
+namespace ipufeed {
+namespace {
+
+using tensorflow::XlaCompiler;
+using tensorflow::XlaDeviceCompilerClient;
+using StockCompiler =
+    tensorflow::DeviceCompiler<xla::LocalExecutable, xla::LocalClient>;
+using Persistor =
+    tensorflow::DeviceExecutablePersistor<xla::LocalExecutable, xla::LocalClient>;
+
+std::atomic<OnProgram> on_program{nullptr};
+std::atomic<RunMode> mode{RunMode::kRun};
+std::atomic<std::int64_t> next_id{1};
+
+// What each device holds; 0 for nothing.
+std::atomic<std::uint64_t> loaded[kIpus];
+
+// Where give_executable puts it.
+thread_local std::string* taken = nullptr;
+
+std::int64_t resident_bytes() {
+  long pages = 0;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(file, "%*s %ld", &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  return std::int64_t{pages} * sysconf(_SC_PAGESIZE);
+}
+
+// Time and memory of one phase.
+class Phase {
+ public:
+  Phase() : start_ns_(now_ns()), start_bytes_(resident_bytes()) {}
+  void write(ProgramExchange* exchange) const {
+    exchange->duration_ns = now_ns() - start_ns_;
+    exchange->rss_bytes = resident_bytes() - start_bytes_;
+  }
+
+ private:
+  const std::int64_t start_ns_;
+  const std::int64_t start_bytes_;
+};
+
+constexpr std::size_t kMessageSize = 16384;
+
+absl::Status tell(int event, ProgramExchange* exchange, std::string* message) {
+  const auto ask = on_program.load(std::memory_order_acquire);
+  if (ask == nullptr) return absl::OkStatus();
+  message->resize(kMessageSize);
+  exchange->message = message->data();
+  exchange->message_size = static_cast<std::int64_t>(message->size());
+  const int code = ask(event, exchange);
+  if (code == 0) return absl::OkStatus();
+  return absl::Status(static_cast<absl::StatusCode>(code), message->c_str());
+}
+
+// For events whose answer is not asked for.
+void report(int event, ProgramExchange* exchange, std::string text = "") {
+  const auto ask = on_program.load(std::memory_order_acquire);
+  if (ask == nullptr) return;
+  exchange->message = text.data();
+  exchange->message_size = static_cast<std::int64_t>(text.size());
+  ask(event, exchange);
+}
+
+// A program, whoever runs it.
+struct Compiled {
+  std::uint64_t key = 0;
+  std::string name;
+  std::unique_ptr<xla::LocalExecutable> executable;
+};
+
+// The device gets the program that is about to run on it.
+void load_onto(int ordinal, std::uint64_t key, const char* name) {
+  if (ordinal < 0 || ordinal >= kIpus || key == 0) return;
+  // Relaxed: the value is all that is exchanged.
+  if (loaded[ordinal].load(std::memory_order_relaxed) == key) return;
+  Phase phase;
+  const std::uint64_t previous =
+      loaded[ordinal].exchange(key, std::memory_order_relaxed);
+  if (previous == key) return;
+  ProgramExchange exchange{};
+  exchange.ordinal = ordinal;
+  exchange.name = name;
+  exchange.key = key;
+  exchange.previous = previous;
+  phase.write(&exchange);
+  report(kOntoDevice, &exchange);
+}
+
+// How the results of a program that does not run are made.
+struct Unchanged {
+  int result;     // of the program: the new value of a variable
+  int parameter;  // that has the old one
+};
+
+class IpuExecutable : public xla::Executable {
+ public:
+  IpuExecutable(std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged)
+      : Executable(compiled->executable->executable()->shared_module()),
+        compiled_(std::move(compiled)),
+        unchanged_(std::move(unchanged)) {}
+
+  absl::StatusOr<xla::ExecutionOutput> ExecuteAsyncOnStream(
+      const xla::ServiceExecutableRunOptions* options,
+      std::vector<xla::ExecutionInput> arguments) override {
+    const Program* program = current_program();
+    const int ordinal = program == nullptr ? 0 : program->ordinal();
+    TF_RETURN_IF_ERROR(use_device(ordinal));
+    switch (run_mode()) {
+      case RunMode::kRefuse:
+        return absl::InvalidArgumentError(
+            "Trying to run an executable on a device that was configured for "
+            "compilation only.");
+      case RunMode::kZeros:
+        return zeros(options, arguments);
+      case RunMode::kRun:
+        break;
+    }
+    load_onto(ordinal, compiled_->key, compiled_->name.c_str());
+    return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
+  }
+
+  std::int64_t SizeOfGeneratedCodeInBytes() const override {
+    return inner()->SizeOfGeneratedCodeInBytes();
+  }
+
+  absl::Span<const xla::BufferAllocation* absl_nonnull const> GetAllocations()
+      const override {
+    return inner()->GetAllocations();
+  }
+
+ private:
+  xla::Executable* inner() const { return compiled_->executable->executable(); }
+
+  absl::StatusOr<xla::ExecutionOutput> zeros(
+      const xla::ServiceExecutableRunOptions* options,
+      const std::vector<xla::ExecutionInput>& arguments) const {
+    TF_ASSIGN_OR_RETURN(xla::TransferManager * manager,
+                        xla::TransferManager::GetForPlatform(
+                            options->run_options().stream()->parent()->GetPlatform()));
+    TF_ASSIGN_OR_RETURN(
+        xla::ScopedShapedBuffer result,
+        manager->AllocateScopedShapedBuffer(
+            result_shape(), options->run_options().allocator(),
+            options->run_options().stream()->parent()->device_ordinal()));
+    const int count = static_cast<int>(result.on_device_shape().tuple_shapes().size());
+    for (int i = 0; i < count; ++i) {
+      const auto buffer = result.buffer({i});
+      if (buffer.size() > 0) std::memset(buffer.opaque(), 0, buffer.size());
+    }
+    for (const Unchanged& each : unchanged_) {
+      const auto to = result.buffer({each.result});
+      const auto from = arguments[each.parameter].Buffer({}).AsDeviceAddress();
+      std::memcpy(to.opaque(), from.opaque(), std::min(to.size(), from.size()));
+    }
+    return xla::ExecutionOutput(std::move(result));
+  }
+
+  const std::shared_ptr<Compiled> compiled_;
+  const std::vector<Unchanged> unchanged_;
+};
+
+// The programs of this process. An entry's lock is held while its program is found or
+// compiled: who comes second waits, and shares it.
+struct Entry {
+  std::mutex mutex;
+  std::weak_ptr<Compiled> compiled;
+};
+
+std::shared_ptr<Entry> entry_of(std::uint64_t key) {
+  static std::mutex* const mutex = new std::mutex;
+  static auto* const entries = new std::map<std::uint64_t, std::shared_ptr<Entry>>;
+  std::lock_guard lock(*mutex);
+  std::shared_ptr<Entry>& entry = (*entries)[key];
+  if (entry == nullptr) entry = std::make_shared<Entry>();
+  return entry;
+}
+
+// The variables that the program assigns to: results and the parameters they come from.
+std::vector<Unchanged> updates(const XlaCompiler::CompilationResult& result) {
+  std::vector<Unchanged> found;
+  const int first = static_cast<int>(result.xla_output_shape.tuple_shapes().size()) -
+                    static_cast<int>(result.resource_updates.size());
+  for (std::size_t i = 0; i < result.resource_updates.size(); ++i) {
+    const int input = result.resource_updates[i].input_index;
+    const auto at =
+        std::find(result.input_mapping.begin(), result.input_mapping.end(), input);
+    if (at == result.input_mapping.end()) continue;  // not initialised before
+    found.push_back({first + static_cast<int>(i),
+                     static_cast<int>(at - result.input_mapping.begin())});
+  }
+  return found;
+}
+
+// The function that was lowered: what XLA calls the module begins with its name.
+std::string function_of(const XlaCompiler::Options& options, const std::string& name) {
+  if (options.flib_def == nullptr) return "";
+  std::string best;
+  for (const std::string& each : options.flib_def->ListFunctionNames()) {
+    // XLA replaces what it does not allow in names; functions' names have none of it.
+    if (each.size() > best.size() && name.compare(0, each.size(), each) == 0) {
+      best = each;
+    }
+  }
+  const auto* function = best.empty() ? nullptr : options.flib_def->Find(best);
+  return function == nullptr ? "" : function->SerializeAsString();
+}
+
+class Compiler : public XlaDeviceCompilerClient {
+ public:
+  using XlaDeviceCompilerClient::XlaDeviceCompilerClient;
+
+  absl::StatusOr<std::unique_ptr<xla::LocalExecutable>> BuildExecutable(
+      const XlaCompiler::Options& options,
+      const XlaCompiler::CompilationResult& result) override {
+    if (on_program.load(std::memory_order_acquire) == nullptr) {
+      return XlaDeviceCompilerClient::BuildExecutable(options, result);
+    }
+    const std::string hlo = result.computation->proto().SerializeAsString();
+    const std::string name = result.computation->proto().name();
+    const std::string function = function_of(options, name);
+    const std::vector<std::int32_t> arguments(result.input_mapping.begin(),
+                                              result.input_mapping.end());
+    const Program* program = current_program();
+    std::string message;
+    ProgramExchange exchange{};
+    exchange.id = next_id.fetch_add(1, std::memory_order_relaxed);
+    exchange.ordinal = program == nullptr ? 0 : program->ordinal();
+    exchange.name = name.c_str();
+    exchange.function = function.data();
+    exchange.function_size = static_cast<std::int64_t>(function.size());
+    exchange.hlo = hlo.data();
+    exchange.hlo_size = static_cast<std::int64_t>(hlo.size());
+    exchange.arguments = arguments.data();
+    exchange.parameters = static_cast<std::int64_t>(arguments.size());
+    TF_RETURN_IF_ERROR(tell(kKey, &exchange, &message));
+    const auto entry = entry_of(exchange.key);
+    std::shared_ptr<Compiled> compiled;
+    {
+      std::lock_guard lock(entry->mutex);
+      compiled = entry->compiled.lock();
+      if (compiled != nullptr) {
+        report(kShared, &exchange);
+      } else {
+        TF_ASSIGN_OR_RETURN(auto executable, find_or_build(options, result, &exchange));
+        compiled = std::make_shared<Compiled>();
+        compiled->key = exchange.key;
+        compiled->name = name;
+        compiled->executable = std::move(executable);
+        entry->compiled = compiled;
+      }
+    }
+    const auto build_options = compiled->executable->build_options();
+    return std::make_unique<xla::LocalExecutable>(
+        std::make_unique<IpuExecutable>(std::move(compiled), updates(result)),
+        client()->mutable_backend(), build_options);
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<xla::LocalExecutable>> find_or_build(
+      const XlaCompiler::Options& options, const XlaCompiler::CompilationResult& result,
+      ProgramExchange* exchange) {
+    std::string file;
+    std::string message;
+    taken = &file;
+    const absl::Status found = tell(kFind, exchange, &message);
+    taken = nullptr;
+    TF_RETURN_IF_ERROR(found);
+    if (!file.empty()) {
+      Phase phase;
+      auto executable = LoadExecutable(options, result, file);
+      if (executable.ok()) {
+        phase.write(exchange);
+        report(kLoaded, exchange);
+        return executable;
+      }
+      report(kUnusable, exchange, std::string(executable.status().message()));
+    }
+    Phase phase;
+    auto executable = XlaDeviceCompilerClient::BuildExecutable(options, result);
+    if (!executable.ok()) {
+      report(kFailed, exchange, std::string(executable.status().message()));
+      return executable;
+    }
+    phase.write(exchange);
+    // What cannot be serialised is used all the same.
+    const auto bytes = SerializeExecutable(**executable);
+    if (bytes.ok()) {
+      exchange->executable = bytes->data();
+      exchange->executable_size = static_cast<std::int64_t>(bytes->size());
+    }
+    TF_RETURN_IF_ERROR(tell(kCompiled, exchange, &message));
+    return executable;
+  }
+};
+
+absl::StatusOr<StockCompiler*> make_compiler(const tensorflow::Device& device) {
+  TF_ASSIGN_OR_RETURN(auto* platform,
+                      stream_executor::PlatformManager::PlatformWithName("Host"));
+  xla::LocalClientOptions options;
+  options.set_platform(platform);
+  options.set_intra_op_parallelism_threads(
+      device.tensorflow_cpu_worker_threads()->num_threads);
+  TF_ASSIGN_OR_RETURN(auto* client,
+                      xla::ClientLibrary::GetOrCreateLocalClient(options));
+  // No directory: files are ours to keep.
+  return new StockCompiler(
+      std::make_unique<Persistor>(
+          Persistor::Config(), tensorflow::DeviceType(tensorflow::DEVICE_CPU_XLA_JIT)),
+      std::make_unique<Compiler>(client));
+}
+
+}  // namespace
+
+void set_on_program(OnProgram ask) { on_program.store(ask, std::memory_order_release); }
+
+void give_executable(const char* bytes, std::int64_t size) {
+  if (taken != nullptr) taken->assign(bytes, static_cast<std::size_t>(size));
+}
+
+void set_run_mode(RunMode wanted) { mode.store(wanted, std::memory_order_relaxed); }
+
+RunMode run_mode() { return mode.load(std::memory_order_relaxed); }
+
+void forget_loaded() {
+  for (auto& key : loaded) key.store(0, std::memory_order_relaxed);
+}
+
+void note_single_op(int ordinal, std::uint64_t key, const char* name) {
+  load_onto(ordinal, key, name);
+}
+
+void install_compiler(tensorflow::Device* device) {
+  // TensorFlow's launching op looks here for its compiler, and makes one if there is
+  // none.
+  tensorflow::ResourceMgr* resources = device->resource_manager();
+  StockCompiler* compiler = nullptr;
+  const absl::Status made = resources->LookupOrCreate<StockCompiler>(
+      resources->default_container(), "xla_device_compiler", &compiler,
+      [device](StockCompiler** result) -> absl::Status {
+        TF_ASSIGN_OR_RETURN(*result, make_compiler(*device));
+        return absl::OkStatus();
+      });
+  if (made.ok()) {
+    compiler->Unref();
+  } else {
+    LOG(WARNING) << "Programs of " << device->name()
+                 << " are compiled without the executable cache: " << made.message();
+  }
+}
+
+}  // namespace ipufeed

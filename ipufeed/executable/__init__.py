@@ -1,0 +1,35 @@
+"""Compiled programs: their cache, why one was compiled again, what it is made of.
+
+    program -> key -> in memory? -> on disk? -> compile -> <key>.poplar_exec
+                                                  |
+                              stats() explain() no_recompile() reports
+
+`python -m ipufeed.executable` does on files what `explain` and others do on programs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_NAMES = {
+    "ExecutableStats": "stats",
+    "explain": "explain",
+    "no_recompile": "guard",
+    "reset_stats": "stats",
+    "stats": "stats",
+}
+__all__ = sorted(_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'ipufeed.executable' has no attribute {name!r}")
+    module = importlib.import_module(f"ipufeed.executable.{_NAMES[name]}")
+    # The module of the same name is in its place after the import.
+    value = globals()[name] = getattr(module, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,155 @@
+"""How the native core and Python talk of a program (ipufeed/cc/executable.h).
+
+The core calls `on_program` while it compiles and loads, on whatever thread does that.
+What is raised here becomes the error of the program that was asked for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+INTERNAL = 13  # of absl's status codes
+
+
+class Event(IntEnum):
+    """What has happened to a program, or is asked of it."""
+
+    KEY = 0
+    SHARED = 1
+    FIND = 2
+    LOADED = 3
+    UNUSABLE = 4
+    COMPILED = 5
+    FAILED = 6
+    ONTO_DEVICE = 7
+
+
+class RunMode(IntEnum):
+    """What becomes of programs that are started."""
+
+    RUN = 0
+    ZEROS = 1
+    REFUSE = 2
+
+
+class Exchange(ctypes.Structure):
+    """ProgramExchange of executable.h."""
+
+    _fields_ = [
+        ("id", ctypes.c_int64),
+        ("ordinal", ctypes.c_int32),
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("function_size", ctypes.c_int64),
+        ("hlo", ctypes.c_void_p),
+        ("hlo_size", ctypes.c_int64),
+        ("arguments", ctypes.POINTER(ctypes.c_int32)),
+        ("parameters", ctypes.c_int64),
+        ("key", ctypes.c_uint64),
+        ("previous", ctypes.c_uint64),
+        ("executable", ctypes.c_void_p),
+        ("executable_size", ctypes.c_int64),
+        ("duration_ns", ctypes.c_int64),
+        ("rss_bytes", ctypes.c_int64),
+        ("message", ctypes.POINTER(ctypes.c_char)),
+        ("message_size", ctypes.c_int64),
+    ]
+
+
+ON_PROGRAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.POINTER(Exchange))
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A program that TensorFlow has lowered, and that is to be compiled.
+
+    Attributes:
+        id: The same in all events of it.
+        ordinal: The IPU that wants it.
+        name: What XLA calls it: the function's name, and more.
+        function: Its FunctionDef, serialised; empty if it is not known.
+        hlo: Its HloModuleProto, serialised.
+        arguments: Of each parameter, the number of the function's argument.
+    """
+
+    id: int
+    ordinal: int
+    name: str
+    function: bytes = field(repr=False)
+    hlo: bytes = field(repr=False)
+    arguments: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a phase took.
+
+    Attributes:
+        duration_s: Seconds.
+        rss_bytes: By how much the process grew meanwhile; may be negative.
+    """
+
+    duration_s: float
+    rss_bytes: int
+
+
+def text(pointer: bytes | None) -> str:
+    """A C string."""
+    return (pointer or b"").decode("utf-8", "replace")
+
+
+def lowered(exchange: Any) -> Lowered:
+    """What an exchange says of a program, copied."""
+    return Lowered(
+        id=exchange.id,
+        ordinal=exchange.ordinal,
+        name=text(exchange.name),
+        function=ctypes.string_at(exchange.function or 0, exchange.function_size)
+        if exchange.function_size
+        else b"",
+        hlo=ctypes.string_at(exchange.hlo, exchange.hlo_size),
+        arguments=tuple(exchange.arguments[: exchange.parameters]),
+    )
+
+
+def figures(exchange: Any) -> Figures:
+    """What an exchange says of a phase."""
+    return Figures(exchange.duration_ns / 1e9, exchange.rss_bytes)
+
+
+def said(exchange: Any) -> str:
+    """The message of an exchange that reports an error."""
+    if not exchange.message_size:
+        return ""
+    whole: bytes = ctypes.string_at(exchange.message, exchange.message_size)
+    return whole.decode("utf-8", "replace")
+
+
+def refuse(exchange: Any, error: BaseException) -> int:
+    """Makes an error the program's; returns its status code."""
+    what = str(getattr(error, "message", error)) or type(error).__name__
+    data = what.encode()[: exchange.message_size - 1] + b"\0"
+    ctypes.memmove(exchange.message, data, len(data))
+    return int(getattr(error, "error_code", INTERNAL))
+
+
+def callback(handle: Callable[[Event, Any], None]) -> Any:
+    """The function that the core calls, around one that may raise."""
+
+    @ON_PROGRAM  # type: ignore[untyped-decorator]
+    def on_program(event: int, pointer: Any) -> int:
+        exchange = pointer.contents
+        try:
+            handle(Event(event), exchange)
+        except BaseException as error:
+            # An event that only reports has no room for a message.
+            if event in (Event.KEY, Event.FIND, Event.COMPILED):
+                return refuse(exchange, error)
+            raise
+        return 0
+
+    return on_program
