@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from ipufeed.device import system
 
 OUTSIDE_ATTR = "_ipufeed_outside"
 # What the executor runs as one program, for the device: ipufeed/cc/ipu_device.cc.
@@ -29,8 +31,6 @@ CANNOT_PRECOMPILE = (
     "outside_compilation_scope, and those of set_executor('tensorflow'). Take the scope "
     "out, or use another connection type than PRE_COMPILE."
 )
-# Set by the executable package: whether programs are only compiled.
-precompiles: Callable[[], bool] = lambda: False
 
 
 def refuse_precompile() -> None:
@@ -39,7 +39,7 @@ def refuse_precompile() -> None:
     Raises:
         tf.errors.UnimplementedError: The connection type is PRE_COMPILE.
     """
-    if not precompiles():
+    if not system.precompiles():
         return
     from tensorflow.python.framework import errors
 

@@ -240,6 +240,11 @@ def connection_type() -> DeviceConnectionType:
         return _connection_type(_system.config, _system.flags)
 
 
+def precompiles() -> bool:
+    """Whether programs are only compiled, for another machine."""
+    return connection_type() is DeviceConnectionType.PRE_COMPILE
+
+
 def get_ipu_config(session: Any = None) -> list[DeviceOptions]:
     """The options of each configured device.
 

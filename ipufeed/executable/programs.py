@@ -10,6 +10,7 @@ Threads: events come on any thread; those of one program one after another.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import threading
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.device import flags, outside, system
+from ipufeed.device import flags, system
 from ipufeed.device.config_enums import DeviceConnectionType
 from ipufeed.device.log import LOGGER
 from ipufeed.executable import guard, log, native
@@ -91,7 +92,7 @@ def handle(event: Event, exchange: Any) -> None:
         case Event.COMPILED:
             executable = b""
             if exchange.executable_size:
-                executable = native.ctypes.string_at(
+                executable = ctypes.string_at(
                     exchange.executable, exchange.executable_size
                 )
             compiled(take(exchange.id), native.figures(exchange), executable)
@@ -110,7 +111,7 @@ def take(number: int) -> _Work:
 def begin(lowered: Lowered) -> Key:
     """A program is to be compiled: its key."""
     start = time.perf_counter()
-    if precompiles():
+    if system.precompiles():
         require_cache_path()
     compiled_for = surroundings_of(lowered.ordinal)
     key = program_key(lowered.hlo, compiled_for)
@@ -123,11 +124,6 @@ def begin(lowered: Lowered) -> Key:
     with _programs.lock:
         _programs.works[lowered.id] = _Work(program)
     return key
-
-
-def precompiles() -> bool:
-    """Whether programs are compiled for another machine."""
-    return system.connection_type() is DeviceConnectionType.PRE_COMPILE
 
 
 def require_cache_path() -> None:
@@ -175,7 +171,7 @@ def find(work: _Work) -> Entry | None:
         return found
     work.slot = found
     try:
-        if place is not None and found is None and precompiles():
+        if place is not None and found is None and system.precompiles():
             refuse_lost_program(place)
         guard.check(program, _programs.history)
     except BaseException:
@@ -221,7 +217,7 @@ def read(work: _Work, figures: Figures, key: int) -> None:
         _programs.read[key] = figures
     COUNTERS.add(disk_hits=1, read_seconds=figures.duration_s)
     _programs.history.add(work.program, compiled=False)
-    if precompiles():
+    if system.precompiles():
         place = cache()
         where = place.path(work.program.key.hex) if place else ""
         LOGGER.info("The pre-compiled Poplar program %s is up to date", where)
@@ -278,14 +274,14 @@ def save(work: _Work, entry: Entry) -> None:
         path = work.slot.store(entry)
     except OSError as error:
         text = f"{work.slot.path} cannot be written: {error.strerror or error}."
-        if precompiles():
+        if system.precompiles():
             from tensorflow.python.framework import errors
 
             raise errors.ResourceExhaustedError(None, None, text) from error
         LOGGER.warning("%s The program runs all the same.", text)
         return
     COUNTERS.add(saved=1)
-    if precompiles():
+    if system.precompiles():
         LOGGER.info("A pre-compiled Poplar program has been saved to %s", path)
     else:
         log.vlog(1, f"{work.program} has been saved to {path}")
@@ -353,5 +349,4 @@ def install() -> None:
     entry = _native.entry()
     entry.ipufeed_set_on_program(_callback)
     system.on_change(follow_configuration)
-    outside.precompiles = precompiles
-    surroundings.runs_programs = lambda: not precompiles()
+    surroundings.runs_programs = lambda: not system.precompiles()
