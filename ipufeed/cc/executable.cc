@@ -118,6 +118,15 @@ void load_onto(int ordinal, std::uint64_t key, const char* name) {
   report(kOntoDevice, &exchange);
 }
 
+// A program with one result gives it alone, not in a tuple.
+int results_of(const xla::Shape& shape) {
+  return shape.IsTuple() ? static_cast<int>(shape.tuple_shapes().size()) : 1;
+}
+
+xla::ShapeIndex index_of(const xla::Shape& shape, int result) {
+  return shape.IsTuple() ? xla::ShapeIndex({result}) : xla::ShapeIndex();
+}
+
 // How the results of a program that does not run are made.
 struct Unchanged {
   int result;     // of the program: the new value of a variable
@@ -174,13 +183,13 @@ class IpuExecutable : public xla::Executable {
         manager->AllocateScopedShapedBuffer(
             result_shape(), options->run_options().allocator(),
             options->run_options().stream()->parent()->device_ordinal()));
-    const int count = static_cast<int>(result.on_device_shape().tuple_shapes().size());
+    const int count = results_of(result.on_device_shape());
     for (int i = 0; i < count; ++i) {
-      const auto buffer = result.buffer({i});
+      const auto buffer = result.buffer(index_of(result.on_device_shape(), i));
       if (buffer.size() > 0) std::memset(buffer.opaque(), 0, buffer.size());
     }
     for (const Unchanged& each : unchanged_) {
-      const auto to = result.buffer({each.result});
+      const auto to = result.buffer(index_of(result.on_device_shape(), each.result));
       const auto from = arguments[each.parameter].Buffer({}).AsDeviceAddress();
       std::memcpy(to.opaque(), from.opaque(), std::min(to.size(), from.size()));
     }
@@ -210,7 +219,7 @@ std::shared_ptr<Entry> entry_of(std::uint64_t key) {
 // The variables that the program assigns to: results and the parameters they come from.
 std::vector<Unchanged> updates(const XlaCompiler::CompilationResult& result) {
   std::vector<Unchanged> found;
-  const int first = static_cast<int>(result.xla_output_shape.tuple_shapes().size()) -
+  const int first = results_of(result.xla_output_shape) -
                     static_cast<int>(result.resource_updates.size());
   for (std::size_t i = 0; i < result.resource_updates.size(); ++i) {
     const int input = result.resource_updates[i].input_index;
