@@ -127,6 +127,16 @@ xla::ShapeIndex index_of(const xla::Shape& shape, int result) {
   return shape.IsTuple() ? xla::ShapeIndex({result}) : xla::ShapeIndex();
 }
 
+// Of a program that is not started: variables lend their memory with the arguments, and
+// keep it.
+void give_back(std::vector<xla::ExecutionInput>& arguments) {
+  for (xla::ExecutionInput& argument : arguments) {
+    auto lent = argument.MutableBuffer({})->Release();
+    if (lent.has_value()) lent->Release();
+    argument.ClearUnownedIndex({});
+  }
+}
+
 // How the results of a program that does not run are made.
 struct Unchanged {
   int result;     // of the program: the new value of a variable
@@ -145,17 +155,17 @@ class IpuExecutable : public xla::Executable {
       std::vector<xla::ExecutionInput> arguments) override {
     const Program* program = current_program();
     const int ordinal = program == nullptr ? 0 : program->ordinal();
-    TF_RETURN_IF_ERROR(use_device(ordinal));
-    switch (run_mode()) {
-      case RunMode::kRefuse:
-        return absl::InvalidArgumentError(
-            "Trying to run an executable on a device that was configured for "
-            "compilation only.");
-      case RunMode::kZeros:
-        return zeros(options, arguments);
-      case RunMode::kRun:
-        break;
+    absl::Status usable = use_device(ordinal);
+    if (usable.ok() && run_mode() == RunMode::kRefuse) {
+      usable = absl::InvalidArgumentError(
+          "Trying to run an executable on a device that was configured for "
+          "compilation only.");
     }
+    if (!usable.ok()) {
+      give_back(arguments);
+      return usable;
+    }
+    if (run_mode() == RunMode::kZeros) return zeros(options, arguments);
     load_onto(ordinal, compiled_->key, compiled_->name.c_str());
     return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
   }
@@ -174,7 +184,7 @@ class IpuExecutable : public xla::Executable {
 
   absl::StatusOr<xla::ExecutionOutput> zeros(
       const xla::ServiceExecutableRunOptions* options,
-      const std::vector<xla::ExecutionInput>& arguments) const {
+      std::vector<xla::ExecutionInput>& arguments) const {
     TF_ASSIGN_OR_RETURN(xla::TransferManager * manager,
                         xla::TransferManager::GetForPlatform(
                             options->run_options().stream()->parent()->GetPlatform()));
@@ -189,8 +199,21 @@ class IpuExecutable : public xla::Executable {
       if (buffer.size() > 0) std::memset(buffer.opaque(), 0, buffer.size());
     }
     for (const Unchanged& each : unchanged_) {
-      const auto to = result.buffer(index_of(result.on_device_shape(), each.result));
-      const auto from = arguments[each.parameter].Buffer({}).AsDeviceAddress();
+      const xla::ShapeIndex index = index_of(result.on_device_shape(), each.result);
+      xla::ExecutionInput& argument = arguments[each.parameter];
+      // A variable that nobody else reads lends its own memory, and looks for it among
+      // the results.
+      auto lent = argument.MutableBuffer({})->Release();
+      if (lent.has_value()) {
+        argument.ClearUnownedIndex({});
+        // Frees what was allocated in its place.
+        const stream_executor::ScopedDeviceAddress<std::uint8_t> spare(
+            result.buffer(index), result.device_ordinal(), result.memory_allocator());
+        result.set_buffer(*std::move(lent), index);
+        continue;
+      }
+      const auto to = result.buffer(index);
+      const auto from = argument.Buffer({}).AsDeviceAddress();
       std::memcpy(to.opaque(), from.opaque(), std::min(to.size(), from.size()));
     }
     return xla::ExecutionOutput(std::move(result));
