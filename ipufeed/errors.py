@@ -26,6 +26,10 @@ from typing import Any
 class IpufeedError(Exception):
     """The base of them all."""
 
+    # Of all bases of a subclass this one: autograph keeps the type of an error that is
+    # raised in a tf.function only then.
+    __init__ = Exception.__init__
+
 
 class NativeLibraryError(IpufeedError, ImportError):
     """The native library cannot be used; the message says what to do."""
