@@ -20,7 +20,7 @@ What a dataset itself raises keeps TensorFlow's type (`tf.errors`).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 class IpufeedError(Exception):
@@ -28,7 +28,8 @@ class IpufeedError(Exception):
 
     # Of all bases of a subclass this one: autograph keeps the type of an error that is
     # raised in a tf.function only then.
-    __init__ = Exception.__init__
+    if not TYPE_CHECKING:
+        __init__ = Exception.__init__
 
 
 class NativeLibraryError(IpufeedError, ImportError):
