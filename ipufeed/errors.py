@@ -21,11 +21,16 @@ What a dataset itself raises keeps TensorFlow's type (`tf.errors`).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 class IpufeedError(Exception):
     """The base of them all."""
+
+    # Of all bases of a subclass this one: autograph keeps the type of an error that is
+    # raised in a tf.function only then.
+    if not TYPE_CHECKING:
+        __init__ = Exception.__init__
 
 
 class NativeLibraryError(IpufeedError, ImportError):

@@ -22,8 +22,8 @@ absl::Status check_not_forked() {
   if (!forked.load(std::memory_order_relaxed)) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "This process was forked from one that uses ipufeed's queues, and has none of "
-      "their "
-      "threads. Start processes with the `spawn` method and make the queues there.");
+      "their threads. Start processes with the `spawn` method and make the queues "
+      "there.");
 }
 
 template <class F>

@@ -183,6 +183,11 @@ IPUFEED_API int ipufeed_stop_programs(const char* why) {
   return ipufeed::stop_all_programs(absl::CancelledError(why));
 }
 
+// The main thread of Python is about to call TensorFlow (1), or is back (0).
+IPUFEED_API void ipufeed_main_thread_calls(int begins) {
+  ipufeed::main_thread_calls(begins != 0);
+}
+
 // See ipu_device.h.
 IPUFEED_API void ipufeed_set_on_first_use(ipufeed::OnFirstUse ask) {
   ipufeed::set_on_first_use(ask);

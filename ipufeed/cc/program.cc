@@ -24,6 +24,11 @@ struct Running {
   std::mutex mutex;
   std::condition_variable ended;
   std::unordered_set<Program*> programs;
+  // What stop_all_programs has been called for so far, and the last reason.
+  std::int64_t stops = 0;
+  absl::Status why;
+  // How many there were when the main thread went into TensorFlow; -1 while it is out.
+  std::int64_t stops_at_call = -1;
   int ending = 0;  // programs that have left the set, and not yet their feeds
 
   static Running& get() {
@@ -31,6 +36,13 @@ struct Running {
     return *running;
   }
 };
+
+// What a program that begins now has seen of the stops.
+std::int64_t stops_seen() {
+  auto& running = Running::get();
+  std::lock_guard<std::mutex> lock(running.mutex);
+  return running.stops_at_call < 0 ? running.stops : running.stops_at_call;
+}
 
 template <class F>
 F* find(const std::vector<std::shared_ptr<F>>& feeds, std::int64_t number) {
@@ -44,7 +56,7 @@ F* find(const std::vector<std::shared_ptr<F>>& feeds, std::int64_t number) {
 
 Program::Program(tensorflow::CancellationManager* manager, int ordinal,
                  std::int64_t step)
-    : manager_(manager), ordinal_(ordinal), step_(step) {}
+    : stops_seen_(stops_seen()), manager_(manager), ordinal_(ordinal), step_(step) {}
 
 Program::~Program() { end(/*failed=*/false); }
 
@@ -146,6 +158,10 @@ void Program::watch() {
     auto& running = Running::get();
     std::lock_guard<std::mutex> lock(running.mutex);
     running.programs.insert(this);
+    if (running.stops != stops_seen_) {
+      why_ = running.why;
+      stopped_.store(true, std::memory_order_relaxed);
+    }
   }
   if (manager_ == nullptr) return;
   const auto token = manager_->get_cancellation_token();
@@ -155,7 +171,7 @@ void Program::watch() {
     token_ = token;
     return;
   }
-  why_ = absl::CancelledError("the step was cancelled");
+  if (!stopped()) why_ = absl::CancelledError("the step was cancelled");
   stopped_.store(true, std::memory_order_relaxed);
 }
 
@@ -187,8 +203,17 @@ int stop_all_programs(const absl::Status& why) {
   auto& running = Running::get();
   // Under the lock: a program leaves the set before it dies.
   std::lock_guard<std::mutex> lock(running.mutex);
+  ++running.stops;
+  running.why = why;
   for (Program* program : running.programs) program->stop(why);
   return static_cast<int>(running.programs.size());
+}
+
+void main_thread_calls(bool begins) {
+  if (begins) hook_interrupt();
+  auto& running = Running::get();
+  std::lock_guard<std::mutex> lock(running.mutex);
+  running.stops_at_call = begins ? running.stops : -1;
 }
 
 }  // namespace ipufeed

@@ -68,6 +68,7 @@ class Program {
  private:
   void watch();
 
+  const std::int64_t stops_seen_;
   tensorflow::CancellationManager* const manager_;
   const int ordinal_;
   const std::int64_t step_;
@@ -95,8 +96,14 @@ class ProgramScope {
   Program* const outer_;
 };
 
-// Stops every program that has a feed in use, as Ctrl-C does. Returns how many.
+// Stops every program that has a feed in use, as Ctrl-C does, and those that have begun
+// and will want one: a program may still be compiled when the signal comes. Returns how
+// many have one in use.
 int stop_all_programs(const absl::Status& why);
+
+// The main thread calls TensorFlow, or is back. Between the two Python hears of no
+// signal, so that what stops all programs also stops those that begin after it.
+void main_thread_calls(bool begins);
 
 // Waits until no program with a feed in use runs on the IPU `ordinal`, but for one that
 // lasts as long as the step `own_step`; false at the

@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -96,8 +98,8 @@ REGISTER_KERNEL_BUILDER(Name("IpufeedHostNumber").Device(tensorflow::DEVICE_CPU)
 
 REGISTER_OP("IpufeedInfeedCreate")
     .Input("dataset: variant")
-    .Attr("number: int")
-    .Attr("feed_id: string")
+    .Input("number: int64")
+    .Input("feed_id: string")
     .Attr("dtypes: list(type) >= 1")
     .Attr("shapes: list(shape) >= 1")
     .Attr("capacity: int >= 1 = 32")
@@ -107,37 +109,21 @@ REGISTER_OP("IpufeedInfeedCreate")
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc("Makes an infeed and starts to read its dataset; threads: 0 for the default.");
 
+// Which queue it is comes in as tensors: TensorFlow keeps a kernel for each set of
+// attributes, for ever.
 class InfeedCreateOp : public AsyncOpKernel {
  public:
   explicit InfeedCreateOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
-    std::vector<PartialTensorShape> shapes;
     std::int64_t capacity = 0;
     std::int64_t threads = 0;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("feed_id", &name_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtypes", &signature_.dtypes));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &shapes));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtypes", &dtypes_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &shapes_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("capacity", &capacity));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("threads", &threads));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("null_data", &null_data_));
     options_.capacity = static_cast<std::size_t>(capacity);
     options_.small_capacity = 0;  // the depth is a promise
     options_.threads = static_cast<int>(threads);
-    for (const auto& partial : shapes) {
-      TensorShape shape;
-      OP_REQUIRES(ctx, partial.AsTensorShape(&shape),
-                  absl::InvalidArgumentError(
-                      absl::StrCat("Infeed with id='", name_, "': the shape ",
-                                   partial.DebugString(), " is not fully defined.")));
-      OP_REQUIRES(ctx, shape.num_elements() > 0,
-                  absl::InvalidArgumentError(
-                      "Detected an input tensor to an infeed queue with a dimension of "
-                      "size 0. Please remove it from the inputs."));
-      signature_.shapes.push_back(shape);
-    }
-    for (std::size_t i = 0; i < signature_.dtypes.size(); ++i) {
-      OP_REQUIRES_OK(ctx, check_type(signature_.dtypes[i], i));
-    }
   }
 
   void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
@@ -150,7 +136,30 @@ class InfeedCreateOp : public AsyncOpKernel {
   }
 
  private:
-  absl::Status check_type(DataType dtype, std::size_t index) const {
+  absl::Status signature(const std::string& feed, Signature* result) const {
+    for (const auto& partial : shapes_) {
+      TensorShape shape;
+      if (!partial.AsTensorShape(&shape)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("Infeed with id='", feed, "': the shape ",
+                         partial.DebugString(), " is not fully defined."));
+      }
+      if (shape.num_elements() == 0) {
+        return absl::InvalidArgumentError(
+            "Detected an input tensor to an infeed queue with a dimension of size 0. "
+            "Please remove it from the inputs.");
+      }
+      result->shapes.push_back(shape);
+    }
+    for (std::size_t i = 0; i < dtypes_.size(); ++i) {
+      TF_RETURN_IF_ERROR(check_type(dtypes_[i], i, feed));
+    }
+    result->dtypes = dtypes_;
+    return absl::OkStatus();
+  }
+
+  absl::Status check_type(DataType dtype, std::size_t index,
+                          const std::string& feed) const {
     for (const DataType allowed : kFeedTypes) {
       if (dtype == allowed) return absl::OkStatus();
     }
@@ -160,7 +169,7 @@ class InfeedCreateOp : public AsyncOpKernel {
     }
     return absl::FailedPreconditionError(absl::StrCat(
         "Unsupported datatype ", tensorflow::DataTypeString(dtype), " on index ", index,
-        " of feed operation ", name(), " with feed id '", name_,
+        " of feed operation ", name(), " with feed id '", feed,
         "'. You should use a tf.DataSet.map() operation to cast the element into one "
         "of "
         "(",
@@ -171,14 +180,18 @@ class InfeedCreateOp : public AsyncOpKernel {
     tensorflow::data::DatasetBase* dataset = nullptr;
     TF_RETURN_IF_ERROR(
         tensorflow::data::GetDatasetFromVariantTensor(ctx->input(0), &dataset));
+    const std::int64_t number = number_of(ctx, 1);
+    const std::string feed = ctx->input(2).scalar<tensorflow::tstring>()();
+    Signature elements;
+    TF_RETURN_IF_ERROR(signature(feed, &elements));
     // Before a feeder starts, though another thread may still be the first to add.
-    TF_RETURN_IF_ERROR(check_no_infeed(number_));
+    TF_RETURN_IF_ERROR(check_no_infeed(number));
     std::shared_ptr<Feeder> feeder;
     // While programs are only compiled, nothing is read.
     if (!null_data_ && run_mode() == RunMode::kRun) {
       TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, options_, &feeder));
     }
-    auto infeed = std::make_shared<Infeed>(number_, name_, signature_, feeder);
+    auto infeed = std::make_shared<Infeed>(number, feed, std::move(elements), feeder);
     const absl::Status status = add_infeed(std::move(infeed));
     if (!status.ok() && feeder != nullptr) feeder->finish(ctx, kGraceNs);
     return status;
@@ -186,9 +199,8 @@ class InfeedCreateOp : public AsyncOpKernel {
 
   static constexpr std::int64_t kGraceNs = 100'000'000;
 
-  std::int64_t number_ = 0;
-  std::string name_;
-  Signature signature_;
+  std::vector<DataType> dtypes_;
+  std::vector<PartialTensorShape> shapes_;
   FeederOptions options_;
   bool null_data_ = false;
 };
@@ -197,20 +209,19 @@ REGISTER_KERNEL_BUILDER(Name("IpufeedInfeedCreate").Device(tensorflow::DEVICE_CP
                         InfeedCreateOp);
 
 REGISTER_OP("IpufeedInfeedDelete")
-    .Attr("number: int")
+    .Input("number: int64")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc("Stops an infeed's feeder and forgets what it has read ahead.");
 
 class InfeedDeleteOp : public AsyncOpKernel {
  public:
-  explicit InfeedDeleteOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
-  }
+  using AsyncOpKernel::AsyncOpKernel;
+
   void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
     ctx->env()->SchedClosure([this, ctx, done = std::move(done)] {
       std::shared_ptr<Infeed> feed;
-      const absl::Status status = remove_infeed(number_, &feed);
+      const absl::Status status = remove_infeed(number_of(ctx, 0), &feed);
       if (!status.ok()) {
         ctx->SetStatus(status);
       } else if (feed->feeder() != nullptr) {
@@ -224,7 +235,6 @@ class InfeedDeleteOp : public AsyncOpKernel {
 
  private:
   static constexpr std::int64_t kGraceNs = 2'000'000'000;
-  std::int64_t number_ = 0;
 };
 
 REGISTER_KERNEL_BUILDER(Name("IpufeedInfeedDelete").Device(tensorflow::DEVICE_CPU),
@@ -334,7 +344,7 @@ class StepCancelled {
 };
 
 REGISTER_OP("IpufeedOutfeedDequeue")
-    .Attr("number: int")
+    .Input("number: int64")
     .Attr("dtypes: list(type) >= 1")
     .Attr("shapes: list(shape) >= 1")
     .Attr("wait_ordinal: int = -1")
@@ -363,42 +373,43 @@ absl::Status write_zeros(OpKernelContext* ctx, const std::vector<TensorShape>& s
   return absl::OkStatus();
 }
 
+// The outfeeds that somebody has been warned about. Once each: a thread that polls
+// until the program begins is no reason for a flood.
+bool warns_first(std::int64_t number) {
+  static std::mutex* const mutex = new std::mutex;
+  static auto* const warned = new std::set<std::int64_t>;
+  std::lock_guard lock(*mutex);
+  return warned->insert(number).second;
+}
+
 class OutfeedDequeueOp : public AsyncOpKernel {
  public:
   explicit OutfeedDequeueOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
-    std::vector<PartialTensorShape> shapes;
     std::int64_t ordinal = -1;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &shapes));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &partial_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("wait_ordinal", &ordinal));
     wait_ordinal_ = static_cast<int>(ordinal);
-    for (const auto& partial : shapes) {
-      TensorShape shape;
-      OP_REQUIRES(ctx, partial.AsTensorShape(&shape),
-                  absl::InvalidArgumentError(absl::StrCat(
-                      "Outfeed with id='", outfeed_name(number_), "': the shape ",
-                      partial.DebugString(), " is not fully defined.")));
-      shapes_.push_back(shape);
-    }
   }
 
   void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+    const std::int64_t number = number_of(ctx, 0);
     if (wait_ordinal_ < 0) {
-      finish(ctx, read(ctx), done);
+      finish(ctx, read(ctx, number), done);
       return;
     }
     // On a thread of its own: the host's pool is not for waiting.
-    ctx->env()->SchedClosure([this, ctx, done = std::move(done)] {
+    ctx->env()->SchedClosure([this, ctx, number, done = std::move(done)] {
       bool idle = false;
       {
         StepCancelled cancelled(ctx);
         std::shared_ptr<Outfeed> feed;
-        idle = find_outfeed(number_, &feed).ok()
+        idle = find_outfeed(number, &feed).ok()
                    ? feed->wait_for_all(ctx->step_id(), kNoDeadline, cancelled.flag())
                    : wait_until_idle(wait_ordinal_, ctx->step_id(), kNoDeadline,
                                      cancelled.flag());
       }
-      finish(ctx, idle ? read(ctx) : absl::CancelledError("the step was cancelled"),
+      finish(ctx,
+             idle ? read(ctx, number) : absl::CancelledError("the step was cancelled"),
              done);
     });
   }
@@ -410,34 +421,46 @@ class OutfeedDequeueOp : public AsyncOpKernel {
     done();
   }
 
-  absl::Status read(OpKernelContext* ctx) const {
-    if (run_mode() == RunMode::kZeros) return write_zeros(ctx, shapes_, true);
+  absl::Status shapes(std::int64_t number, std::vector<TensorShape>* result) const {
+    for (const auto& partial : partial_) {
+      TensorShape shape;
+      if (!partial.AsTensorShape(&shape)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("Outfeed with id='", outfeed_name(number), "': the shape ",
+                         partial.DebugString(), " is not fully defined."));
+      }
+      result->push_back(shape);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status read(OpKernelContext* ctx, std::int64_t number) const {
+    std::vector<TensorShape> result_shapes;
+    TF_RETURN_IF_ERROR(shapes(number, &result_shapes));
+    if (run_mode() == RunMode::kZeros) return write_zeros(ctx, result_shapes, true);
     std::shared_ptr<Outfeed> feed;
-    const absl::Status status = find_outfeed(number_, &feed);
+    const absl::Status status = find_outfeed(number, &feed);
     if (!status.ok() && !absl::IsNotFound(status)) return status;
     const bool executed = feed != nullptr && (feed->runs() != 0 || feed->taken());
-    // Once: a thread that polls until the program begins is no reason for a flood.
-    if (!executed && !warned_.exchange(true, std::memory_order_relaxed)) {
+    if (!executed && warns_first(number)) {
       LOG(WARNING) << "Trying to dequeue elements from the outfeed queue with id="
-                   << outfeed_name(number_)
+                   << outfeed_name(number)
                    << " which has not executed yet. Make sure to execute the program "
                       "with the outfeed before trying to dequeue an outfeed.";
     }
-    if (feed == nullptr) return ResultStore().write_outputs(ctx, shapes_);
-    return feed->dequeue().write_outputs(ctx, shapes_);
+    if (feed == nullptr) return ResultStore().write_outputs(ctx, result_shapes);
+    return feed->dequeue().write_outputs(ctx, result_shapes);
   }
 
-  std::int64_t number_ = 0;
   int wait_ordinal_ = -1;
-  std::vector<TensorShape> shapes_;
-  mutable std::atomic<bool> warned_{false};
+  std::vector<PartialTensorShape> partial_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("IpufeedOutfeedDequeue").Device(tensorflow::DEVICE_CPU),
                         OutfeedDequeueOp);
 
 REGISTER_OP("IpufeedOutfeedLast")
-    .Attr("number: int")
+    .Input("number: int64")
     .Attr("dtypes: list(type) >= 1")
     .Attr("shapes: list(shape) >= 1")
     .Attr("synthetic: bool = false")
@@ -455,7 +478,6 @@ synthetic: the program transfers no results, so there is none.
 class OutfeedLastOp : public AsyncOpKernel {
  public:
   explicit OutfeedLastOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("synthetic", &synthetic_));
     std::vector<PartialTensorShape> shapes;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &shapes));
@@ -482,12 +504,13 @@ class OutfeedLastOp : public AsyncOpKernel {
           "data. This is not supported.");
     }
     if (run_mode() == RunMode::kZeros) return write_zeros(ctx, shapes_, false);
+    const std::int64_t number = number_of(ctx, 0);
     std::shared_ptr<Outfeed> feed;
-    const absl::Status found = find_outfeed(number_, &feed);
+    const absl::Status found = find_outfeed(number, &feed);
     if (absl::IsNotFound(found)) {
       // An outfeed that nothing has been enqueued to answers as one should.
-      feed = std::make_shared<Outfeed>(number_, outfeed_name(number_),
-                                       OutfeedMode::kLast, 1, 0);
+      feed = std::make_shared<Outfeed>(number, outfeed_name(number), OutfeedMode::kLast,
+                                       1, 0);
     } else {
       TF_RETURN_IF_ERROR(found);
     }
@@ -502,7 +525,6 @@ class OutfeedLastOp : public AsyncOpKernel {
     return absl::OkStatus();
   }
 
-  std::int64_t number_ = 0;
   bool synthetic_ = false;
   std::vector<TensorShape> shapes_;
 };
@@ -511,22 +533,18 @@ REGISTER_KERNEL_BUILDER(Name("IpufeedOutfeedLast").Device(tensorflow::DEVICE_CPU
                         OutfeedLastOp);
 
 REGISTER_OP("IpufeedOutfeedDelete")
-    .Attr("number: int")
+    .Input("number: int64")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc("Forgets an outfeed and what has not been dequeued of it.");
 
 class OutfeedDeleteOp : public OpKernel {
  public:
-  explicit OutfeedDeleteOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
-  }
-  void Compute(OpKernelContext* ctx) override {
-    OP_REQUIRES_OK(ctx, remove_outfeed(number_));
-  }
+  using OpKernel::OpKernel;
 
- private:
-  std::int64_t number_ = 0;
+  void Compute(OpKernelContext* ctx) override {
+    OP_REQUIRES_OK(ctx, remove_outfeed(number_of(ctx, 0)));
+  }
 };
 
 REGISTER_KERNEL_BUILDER(Name("IpufeedOutfeedDelete").Device(tensorflow::DEVICE_CPU),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +13,8 @@ from ipufeed import _native
 from ipufeed.device import flags
 from ipufeed.device.synthetic import InitializerKind, SyntheticDataCategory
 from ipufeed.device.system import attach, on_change, require_usable
+from ipufeed.device.topology import NUM_IPUS
+from ipufeed.errors import DeviceOrdinalError
 from ipufeed.queues.surroundings import surroundings
 
 FAILED_PRECONDITION = 9  # of absl's status codes
@@ -95,11 +99,44 @@ def attach_at_first_use(ordinal: int, message: Any, size: int) -> int:
     return 0
 
 
+def refuse_wrong_ordinals(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A `device` method of TensorFlow's that raises for an IPU that does not exist.
+
+    With soft placement, the default of TensorFlow 2, such a name means the CPU.
+    """
+
+    @functools.wraps(method)
+    def device(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        for name in (*arguments, *keywords.values()):
+            if isinstance(name, str) and "IPU:" in name.upper():
+                check_exists(name)
+        return method(self, *arguments, **keywords)
+
+    return device
+
+
+def check_exists(name: str) -> None:
+    """Raises DeviceOrdinalError, a ValueError, for `/device:IPU:16` and above."""
+    number = IPU_NUMBER.search(name)
+    if number is not None and int(number[1]) >= NUM_IPUS:
+        raise DeviceOrdinalError(
+            f"There is no {name}: the ordinal of an IPU must be in [0, {NUM_IPUS})."
+        )
+
+
+IPU_NUMBER = re.compile(r"IPU:(\d+)$", re.IGNORECASE)
+
+
 def install() -> None:
     """Puts the answers in, when this module is imported."""
     entry = _native.entry()
     entry.ipufeed_set_on_first_use(attach_at_first_use)
     on_change(entry.ipufeed_forget_first_uses)
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import ops
+
+    context.Context.device = refuse_wrong_ordinals(context.Context.device)
+    ops.Graph.device = refuse_wrong_ordinals(ops.Graph.device)
     surroundings.default_ordinal = default_ordinal
     surroundings.check_ordinal = check_ordinal
     surroundings.infeed_threads = infeed_threads

@@ -9,6 +9,7 @@ then comes back to Python, which raises KeyboardInterrupt.
 from __future__ import annotations
 
 import functools
+import os
 import re
 import signal
 import threading
@@ -80,11 +81,69 @@ def mend_calls() -> None:
     )
 
 
+class MainCalls:
+    """The calls of TensorFlow that the main thread is in; they nest."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._tell: Callable[[int], None] | None = None
+
+    def __enter__(self) -> None:
+        if self._tell is None:
+            self._tell = _native.entry().ipufeed_main_thread_calls
+        if self._depth == 0:
+            self._tell(1)
+        self._depth += 1
+
+    def __exit__(self, *error: object) -> None:
+        self._depth -= 1
+        if self._depth == 0 and self._tell is not None:
+            self._tell(0)
+
+
+_main_calls = MainCalls()
+# The process that has called TensorFlow first; its forks have none of its threads.
+_calling_process: int | None = None
+
+
+def check_not_forked() -> None:
+    """Raises FailedPreconditionError in a fork of a process that has run programs.
+
+    TensorFlow would wait for ever for threads that are not there.
+    """
+    global _calling_process
+    process = os.getpid()
+    if _calling_process is None:
+        _calling_process = process
+    if process == _calling_process:
+        return
+    from tensorflow.python.framework import errors
+
+    raise errors.FailedPreconditionError(
+        None,
+        None,
+        "This process was forked from one that uses ipufeed's queues, and has none of "
+        "their threads. Start processes with the `spawn` method and make the queues "
+        "there.",
+    )
+
+
 def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, with that RuntimeError turned into what it was."""
+    """`function`, with that RuntimeError turned into what it was.
+
+    The native core knows while it runs on the main thread: a signal then stops the
+    programs that are yet to begin, too, such as one that is being compiled.
+    """
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        check_not_forked()
+        if threading.get_ident() != threading.main_thread().ident:
+            return call_mended(*args, **kwargs)
+        with _main_calls:
+            return call_mended(*args, **kwargs)
+
+    def call_mended(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except RuntimeError as error:

@@ -175,6 +175,15 @@ class IPUIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
         return self._queue._feed_tensor()
 
     def __iter__(self) -> IPUIterator:
+        import tensorflow as tf
+
+        if not tf.executing_eagerly():
+            # Python would trace the body for ever: an iterator has no end here.
+            raise NotImplementedError(
+                "`for x in iterator` is not supported inside a tf.function: a program "
+                "cannot ask whether the dataset has ended. Write `for _ in tf.range(n):` "
+                "and `x = next(iterator)`, with a number of steps."
+            )
         return self
 
     def __next__(self) -> Any:

@@ -282,6 +282,7 @@ class IPUOutfeedQueue:
         Threads: any, one at a time; the results go to whoever asks first.
         """
         self._check_iterable("streamed")
+        interrupt.check_not_forked()
         if timeout_s is not None and (
             isinstance(timeout_s, bool)
             or not isinstance(timeout_s, (int, float))

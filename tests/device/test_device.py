@@ -11,6 +11,7 @@ import tensorflow as tf
 from helpers import DEADLOCK_S, run_python
 
 from ipufeed.device.topology import NUM_IPUS
+from ipufeed.errors import DeviceOrdinalError
 from ipufeed.queues import IPUOutfeedQueue
 
 v1 = tf.compat.v1
@@ -195,14 +196,19 @@ def test_a_session_lists_the_ipus():
     assert sum("IPU" in name for name in names) == 2
 
 
-@pytest.mark.parametrize("ordinal", [16, 99])
-def test_an_ordinal_that_is_not_there_is_refused_by_a_graph(ordinal):
-    """Without soft placement, as version 1 has it by default: with what there is."""
-    with tf.Graph().as_default(), v1.Session() as session:
-        with tf.device(f"/device:IPU:{ordinal}"):
-            x = tf.constant(1.0) + 1.0
-        with pytest.raises(tf.errors.InvalidArgumentError, match=f"IPU:{ordinal}"):
-            session.run(x)
+@pytest.mark.parametrize("name", ["/device:IPU:16", "/ipu:99"])
+def test_an_ordinal_that_is_not_there_is_refused(name):
+    """In eager mode, in a function and in a graph: soft placement would take the CPU."""
+
+    def compute():
+        with tf.device(name):
+            return tf.constant(1.0) + 1.0
+
+    for call in (compute, tf.function(compute)):
+        with pytest.raises(DeviceOrdinalError, match=name):
+            call()
+    with tf.Graph().as_default(), pytest.raises(DeviceOrdinalError, match=name):
+        compute()
 
 
 def test_several_ipus_run_programs_at_a_time():

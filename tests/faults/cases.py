@@ -91,6 +91,28 @@ def in_an_enqueue():
     run_by_strategy(feeds, 1000)
 
 
+def while_it_is_compiled():
+    """The signal comes before the loop has begun; it would run for hours."""
+
+    def body(x, element):
+        for weight in weights:
+            x = tf.nn.relu(tf.linalg.matmul(x, weight) + element)
+        return x
+
+    with tf.Graph().as_default():
+        weights = [tf.zeros([32, 32]) for _ in range(12)]
+        infeed = IPUInfeedQueue(numbers())
+        with ipu_scope(IPU):
+            run = compiler.compile(
+                lambda x: loops.repeat(2**31 - 1, body, [x], infeed),
+                [tf.zeros([32, 32])],
+            )
+        session = tf.compat.v1.Session()
+        session.run(infeed.initializer)
+        threading.Timer(0.05, press()).start()
+        session.run(run)
+
+
 def terminated():
     feeds = Feeding(silent(never))
     when_parked(feeds.infeed, press(signal.SIGTERM))
@@ -131,15 +153,20 @@ def exit_in_a_stream():
     entered.wait()
 
 
-def fork(use):
+def fork(use=None):
     feeds = Feeding(numbers(5))
     feeds.run(1)
+    uses = {
+        "dequeue": lambda: np.asarray(feeds.outfeed.dequeue()),
+        "stream": lambda: next(feeds.outfeed.stream()),
+        "session": in_a_session,
+    }
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        if use:
+        if use is not None:
             try:
-                np.asarray(feeds.outfeed.dequeue())
+                uses[use]()
             except tf.errors.FailedPreconditionError as error:
                 print(error.message, flush=True)
         os._exit(0)
@@ -153,13 +180,16 @@ CASES = {
     "interrupted in a dequeue, by a strategy": lambda: interrupted(by_a_strategy),
     "interrupted in a dequeue, in executor mode": lambda: interrupted(in_executor_mode),
     "interrupted in an enqueue, by a strategy": lambda: interrupted(in_an_enqueue),
+    "interrupted while it is compiled": lambda: interrupted(while_it_is_compiled),
     "interrupted twice": lambda: interrupted(lambda: by_a_strategy(times=2)),
     "terminated": terminated,
     "terminated with a handler": terminated_with_a_handler,
     "exit while a thread is blocked in a program": exit_in_a_program,
     "exit while a stream is waited for": exit_in_a_stream,
-    "fork that uses a queue": lambda: fork(use=True),
-    "fork that ignores the queues": lambda: fork(use=False),
+    "fork that uses a queue: dequeue": lambda: fork("dequeue"),
+    "fork that uses a queue: stream": lambda: fork("stream"),
+    "fork that uses a queue: session": lambda: fork("session"),
+    "fork that ignores the queues": fork,
 }
 
 if __name__ == "__main__":

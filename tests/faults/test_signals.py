@@ -20,12 +20,15 @@ CASES = {
     "interrupted in a dequeue, by a strategy": 0,
     "interrupted in a dequeue, in executor mode": 0,
     "interrupted in an enqueue, by a strategy": 0,
+    "interrupted while it is compiled": 0,
     "interrupted twice": 0,
     "terminated": -signal.SIGTERM,
     "terminated with a handler": 143,
     "exit while a thread is blocked in a program": 0,
     "exit while a stream is waited for": 0,
-    "fork that uses a queue": 0,
+    "fork that uses a queue: dequeue": 0,
+    "fork that uses a queue: stream": 0,
+    "fork that uses a queue: session": 0,
     "fork that ignores the queues": 0,
 }
 
@@ -65,9 +68,10 @@ def test_ctrl_c_is_a_keyboard_interrupt_and_the_device_lives_on(played, case):
 
 def test_a_forked_child_is_told(played):
     """Row 28: an error at once, that says what to do; the parent goes on."""
-    lines = played["fork that uses a queue"].stdout.splitlines()
-    assert "spawn" in lines[0]
-    assert lines[1:] == ["child: 0", "after: [0.0, 1.0, 2.0]"]
+    for use in ("dequeue", "stream", "session"):
+        lines = played[f"fork that uses a queue: {use}"].stdout.splitlines()
+        assert "spawn" in lines[0]
+        assert lines[1:] == ["child: 0", "after: [0.0, 1.0, 2.0]"]
     lines = played["fork that ignores the queues"].stdout.splitlines()
     assert lines == ["child: 0", "after: [0.0, 1.0, 2.0]"]
 

@@ -126,8 +126,18 @@ def test_next_in_eager_mode_is_refused(strategy, ask):
 
 
 def test_what_an_ipu_cannot_do_is_refused(strategy):
-    """An optional next element, and checkpoints."""
+    """An optional next element, a loop to the dataset's end, and checkpoints."""
     iterator = iter(numbers())
+
+    @tf.function(jit_compile=True)
+    def total(elements):
+        result = 0.0
+        for element in elements:
+            result += element
+        return result
+
+    with pytest.raises(NotImplementedError, match=r"for _ in tf.range\(n\)"):
+        strategy.run(total, [iterator])
 
     with pytest.raises(NotImplementedError, match="get_next_as_optional"):
         iterator.get_next_as_optional()
