@@ -63,7 +63,7 @@ def explain_programs(before: Program, after: Program) -> list[Cause]:
     if before.hlo != after.hlo:
         modules = Module.parse(before.hlo), Module.parse(after.hlo)
         found, changed = explain_interface((before, modules[0]), (after, modules[1]))
-        body = Body(modules, pair(*modules), changed).explain()
+        body = Body(after, modules, pair(*modules), changed).explain()
         causes += found + body
         if not any(each.kind != "consequences" for each in causes):
             causes += first_difference(*modules)

@@ -16,9 +16,11 @@ import numpy as np
 
 from ipufeed.executable.cause import Cause, counted, enumeration, named
 from ipufeed.executable.explain_interface import brackets, dtype_name
+from ipufeed.executable.explain_structure import explain_structure
 from ipufeed.executable.explain_values import Values
 from ipufeed.executable.hlo import Instruction, Module, Shape
 from ipufeed.executable.pairing import Pairing
+from ipufeed.executable.program import Program
 
 # Fields of an instruction that say nothing of what it computes, or are compared apart.
 NOT_COMPARED = (
@@ -52,8 +54,8 @@ class Known:
     def add(self, before: Shape, after: Shape) -> None:
         """A shape has changed."""
         if before.parts or after.parts:
-            for one, other in zip(before.parts, after.parts, strict=False):
-                self.add(one, other)
+            for part, part_after in zip(before.parts, after.parts, strict=False):
+                self.add(part, part_after)
             return
         if before.dtype != after.dtype:
             self.dtypes.add((before.dtype, after.dtype))
@@ -85,17 +87,20 @@ class Body:
     """The comparison of two programs' instructions.
 
     Args:
-        modules: The two programs.
+        program: The second program.
+        modules: The two of them.
         pairing: Which of their instructions belong together.
         changed: Shapes of the interface that have changed, which are told apart.
     """
 
     def __init__(
         self,
+        program: Program,
         modules: tuple[Module, Module],
         pairing: Pairing,
         changed: list[tuple[Shape, Shape]],
     ) -> None:
+        self.program = program
         self.modules = modules
         self.pairing = pairing
         self.known = Known()
@@ -110,6 +115,7 @@ class Body:
         # Instructions after, whose shape is another.
         self._changed: set[Instruction] = set()
         self._entry = set(modules[1].entry.instructions)
+        self._partners = set(pairing.partner.values())
 
     def explain(self) -> list[Cause]:
         """All that changed, the most important first."""
@@ -175,12 +181,6 @@ class Body:
         else:
             self.consequences += 1
         self.known.add(was, now)
-
-    @property
-    def _partners(self) -> set[Instruction]:
-        if not hasattr(self, "_partner_set"):
-            self._partner_set = set(self.pairing.partner.values())
-        return self._partner_set
 
     def tell_dtype(self, instruction: Instruction, was: str, now: str) -> None:
         """An element type that nothing before has."""
@@ -275,7 +275,7 @@ class Body:
                 break
             seen = seen.operands[0]
         if seen.parameter >= 0 and seen in self._entry:
-            return f"argument {seen.parameter}"
+            return self.program.describe(seen.parameter)
         if seen.opcode == "get-tuple-element":
             return f"value {seen.proto.tuple_index} of the loop"
         return named(op_of(seen) or seen.opcode)
@@ -290,17 +290,18 @@ class Body:
             return
         name = op_of(other) or other.opcode
         parts = [f"{field.replace('_', ' ')}{values}" for field, values in fields]
-        text = f"{named(name)} has another {enumeration(parts)}"
+        text = f"{named(name)} changed its {enumeration(parts)}"
         self.attributes.append(
             Cause("attribute", text, "", name, None, None, other.source)
         )
 
     def explain_structure(self) -> list[Cause]:
         """Ops that came and went; instructions of ops that stayed follow from shapes."""
-        from ipufeed.executable.explain_structure import explain_structure
-
         causes, consequences = explain_structure(
-            self.modules, self.pairing, bool(self.known.dims or self.known.dtypes)
+            self.modules,
+            self.pairing,
+            explained=bool(self.known.dims or self.known.dtypes)
+            or len(self.modules[0].parameters) != len(self.modules[1].parameters),
         )
         self.consequences += consequences
         return causes

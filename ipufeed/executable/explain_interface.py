@@ -131,7 +131,8 @@ def pair_feeds(
     before: list[list[Port]], after: list[list[Port]]
 ) -> tuple[list[tuple[Port, Port]], list[Cause]]:
     """Dequeue by dequeue."""
-    pairs, causes = [], []
+    pairs: list[tuple[Port, Port]] = []
+    causes = []
     if len(before) != len(after):
         text = f"the program dequeues in {len(after)} places, before in {len(before)}"
         causes.append(Cause("feed", text, "", "", len(before), len(after)))

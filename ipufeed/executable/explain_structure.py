@@ -29,15 +29,15 @@ class Op:
 
 
 def explain_structure(
-    modules: tuple[Module, Module], pairing: Pairing, explained: bool
+    modules: tuple[Module, Module], pairing: Pairing, *, explained: bool
 ) -> tuple[list[Cause], int]:
     """What came and went.
 
     Args:
         modules: The two programs.
         pairing: Of their instructions.
-        explained: Whether shapes or types have changed: then ops that are in both become
-            other instructions because of that.
+        explained: Whether arguments, shapes or types have changed: then ops that are in
+            both become other instructions because of that.
 
     Returns:
         The causes, and how many instructions follow from others.
@@ -101,7 +101,8 @@ def op_causes(removed: list[Op], added: list[Op]) -> list[Cause]:
         if len(found) == 1:
             text = f"op {first} is {verb}"
         else:
-            text = f"{counted(len(found), 'op')} are {verb}: {enumeration([*map(str, found)])}"
+            names = enumeration([str(each) for each in found])
+            text = f"{counted(len(found), 'op')} are {verb}: {names}"
         before, after = (None, len(found)) if verb == "new" else (len(found), None)
         causes.append(Cause("structure", text, "", first.name, before, after))
     return causes

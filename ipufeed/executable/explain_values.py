@@ -198,7 +198,8 @@ class Values:
         op = self.user_of(constant)
         if was.size == 1:
             one, other = was.ravel()[0], now.ravel()[0]
-            text = f"constant {one} -> {other} baked into {named(op)}"
+            # str(), as a format would write a float32 as a double.
+            text = f"constant {one!s} -> {other!s} baked into {named(op)}"
             values = plain(one), plain(other)
         else:
             text = f"constant baked into {named(op)}: {difference(was, now)}"
@@ -255,7 +256,7 @@ def difference(was: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> str:
     dims = ",".join(map(str, was.shape))
     return (
         f"{int(differs.sum()):,} of {was.size:,} values of [{dims}] differ, first "
-        f"[{place}]: {was[first]} -> {now[first]}"
+        f"[{place}]: {was[first]!s} -> {now[first]!s}"
     )
 
 

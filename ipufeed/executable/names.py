@@ -97,7 +97,8 @@ def users(nodes: Iterable[Any]) -> dict[str, str]:
     one read without a user's name says nothing.
     """
     found: dict[str, str] = {}
-    for node in nodes:
+    # What assigns to a variable says less of it than what computes with it.
+    for node in sorted(nodes, key=lambda node: node.op.startswith("Assign")):
         name = node.name.removesuffix("/ReadVariableOp")
         if name.startswith(("ReadVariableOp", "Identity", "NoOp")):
             continue
