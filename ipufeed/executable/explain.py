@@ -98,7 +98,7 @@ def find_program(reference: Reference) -> Program:
     """
     if isinstance(reference, Program):
         return reference
-    from ipufeed.executable.cache import SUFFIX, read_trusted
+    from ipufeed.executable.cache import SUFFIX, cache_folder, read_trusted
 
     text = os.fspath(reference)
     path = Path(text).expanduser()
@@ -133,11 +133,3 @@ def this_process() -> list[Program]:
 
     programs = sys.modules.get("ipufeed.executable.programs")
     return programs.history().programs() if programs is not None else []
-
-
-def cache_folder() -> Path | None:
-    """The folder that --executable_cache_path names, or None."""
-    from ipufeed.device import flags
-
-    folder = flags.get_flags().executable_cache_path
-    return Path(folder).expanduser() if folder else None

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from ipufeed.executable import safety
 from ipufeed.executable.cache import read_trusted
-from ipufeed.executable.cause import printable
+from ipufeed.executable.cause import counted, printable
 from ipufeed.executable.commands.common import (
     FOUND_BAD,
     OK,
@@ -41,11 +41,11 @@ def run(options: Namespace) -> int:
         print(wrapped(problem, "    ", first=""))
     if problems:
         print(
-            f"{len(problems)} of {number} files and the folder cannot be used: their "
-            "programs are\ncompiled again, and the files replaced."
+            f"{counted(len(problems), 'problem')}, {counted(number, 'file')}. What cannot "
+            "be used is compiled again and replaced."
         )
         return FOUND_BAD
-    print(f"{number} files, all whole and safe")
+    print(f"{counted(number, 'file')}, all whole and safe")
     return OK
 
 

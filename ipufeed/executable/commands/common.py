@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ipufeed.executable import safety
-from ipufeed.executable.cache import MAX_FILE, SUFFIX
+from ipufeed.executable.cache import MAX_FILE, SUFFIX, cache_folder
 from ipufeed.executable.cause import printable
 from ipufeed.executable.file_format import (
     MAGIC,
@@ -119,8 +119,6 @@ def folder_of(options: Any) -> Path:
     Raises:
         CommandError: There is none.
     """
-    from ipufeed.executable.explain import cache_folder
-
     folder = Path(options.dir).expanduser() if options.dir else cache_folder()
     if folder is None:
         raise CommandError(NO_FOLDER)

@@ -1,6 +1,8 @@
-"""Prints all that differs between two programs, instruction by instruction, as `diff -u`
-does; names and source lines that make no difference are left out. Exit code 1 if there is
-a difference."""
+"""Prints all that differs between two programs, as `diff -u` does.
+
+First what they were compiled for, then instruction by instruction. Exit code 1 if
+there is a difference.
+"""
 
 from __future__ import annotations
 

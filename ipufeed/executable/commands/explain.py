@@ -1,5 +1,7 @@
-"""Says why program B is not program A: the causes, the most important first. Without
-arguments: the last two of the same program in the cache folder."""
+"""Says why program B is not program A: the causes, the most important first.
+
+Without arguments: the last two of the same program in the cache folder.
+"""
 
 from __future__ import annotations
 

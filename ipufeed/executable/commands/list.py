@@ -6,6 +6,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from ipufeed.executable.cause import counted, printable
 from ipufeed.executable.commands.common import (
     OK,
     File,
@@ -45,8 +46,7 @@ def run(options: Namespace) -> int:
         if why:
             print(wrapped(f"not used here: {why}", "  "))
     total = size_text(sum(file.nbytes for file in files))
-    noun = "program" if len(files) == 1 else "programs"
-    print(f"{len(files)} {noun}, {total}")
+    print(f"{counted(len(files), 'program')}, {total}")
     return OK
 
 
@@ -64,8 +64,6 @@ def row(file: File) -> str:
 
 def describe_arguments(file: File) -> list[str]:
     """The names of what it takes."""
-    from ipufeed.executable.cause import printable
-
     names = file.header.get("arguments")
     return [printable(str(name)) for name in names] if isinstance(names, list) else []
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ipufeed import _hush
+from ipufeed.executable.cache import cache_folder
 from ipufeed.executable.commands.common import CommandError, File, created, files_in
-from ipufeed.executable.explain import cache_folder, find_program
 
 if TYPE_CHECKING:
     from ipufeed.executable.program import Program
@@ -19,8 +19,10 @@ def load(reference: str) -> Program:
     Raises:
         LookupError, CommandError: There is none, or it is damaged.
     """
-    program = find_program(reference)
     import_protos()
+    from ipufeed.executable.explain import find_program
+
+    program = find_program(reference)
     return program
 
 

@@ -1,6 +1,8 @@
-"""Deletes programs from a folder: those that any option names. Their next use compiles
-them again; what runs already goes on. What is no executable of ipufeed's is never
-deleted."""
+"""Deletes programs from a folder: those that any of the options names.
+
+Their next use compiles them again; what runs already goes on. What is no executable
+of ipufeed's is never deleted.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from typing import Any
 
-from ipufeed.executable.cause import printable
+from ipufeed.executable.cause import counted, printable
 from ipufeed.executable.commands.common import (
     FOUND_BAD,
     OK,
@@ -99,7 +101,7 @@ def run(options: Namespace) -> int:
         print(f"{printable(file.key):16}  {verb}: {reason}")
     done = "would be freed" if options.dry_run else "freed"
     kept = len(files) - len(chosen) + failed
-    print(f"{size_text(freed)} {done}, {kept} programs kept")
+    print(f"{size_text(freed)} {done}, {counted(kept, 'program')} kept")
     return FOUND_BAD if failed else OK
 
 

@@ -1,5 +1,7 @@
-"""Shows a program: what it takes and gives, what it was compiled for, its ops by type, and
-the constants that are baked in."""
+"""Shows a program: what it takes and gives, and what it is made of.
+
+And what it was compiled for; its ops by type; the constants that are baked in.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ipufeed.executable.cause import printable
+from ipufeed.executable.cause import counted, printable
 from ipufeed.executable.commands.common import (
     OK,
     as_json,
@@ -56,7 +58,9 @@ def run(options: Namespace) -> int:
     names = [f"{name} {number:,}" for name, number in shown["ops"].items()]
     print(wrapped(", ".join(map(printable, names)) or "(none)", "  "))
     total = sum(each["bytes"] for each in shown["constants"])
-    print(f"{len(shown['constants'])} constants baked in, {size_text(total)}")
+    print(
+        f"{counted(len(shown['constants']), 'constant')} baked in, {size_text(total)}"
+    )
     for each in shown["constants"][:MOST]:
         value = "" if each["value"] is None else f" = {each['value']}"
         text = f"{each['shape']}{value} in {each['op']}"
