@@ -19,6 +19,7 @@ from pathlib import Path
 from ipufeed.executable.cause import Cause, named
 from ipufeed.executable.explain_body import Body, op_of
 from ipufeed.executable.explain_interface import explain_interface
+from ipufeed.executable.explain_structure import strangers
 from ipufeed.executable.explain_surroundings import explain_surroundings
 from ipufeed.executable.hlo import Module
 from ipufeed.executable.pairing import pair
@@ -62,9 +63,12 @@ def explain_programs(before: Program, after: Program) -> list[Cause]:
     causes = explain_surroundings(before.surroundings, after.surroundings)
     if before.hlo != after.hlo:
         modules = Module.parse(before.hlo), Module.parse(after.hlo)
+        pairing = pair(*modules)
+        apart = strangers(modules, pairing)
+        if apart:
+            return causes + apart
         found, changed = explain_interface((before, modules[0]), (after, modules[1]))
-        body = Body(after, modules, pair(*modules), changed).explain()
-        causes += found + body
+        causes += found + Body(after, modules, pairing, changed).explain()
         if not any(each.kind != "consequences" for each in causes):
             causes += first_difference(*modules)
     return causes or [

@@ -140,16 +140,17 @@ class Body:
 
     def compare_shape(self, one: Instruction, other: Instruction) -> None:
         """Is it a cause, or does it follow from one?"""
+        # Of the program, told apart; or of what is called, where it comes from.
+        is_port = other.parameter >= 0 or other.target == "ipufeed_dequeue"
         follows = (
-            other.parameter >= 0  # of the program, told apart; or of what is called
-            or other.target == "ipufeed_dequeue"
+            is_port
             or other.shape.dtype == "tuple"
             or any(each in self._changed for each in other.operands)
             or any(each not in self._partners for each in other.operands)
         )
         self._changed.add(other)
         was, now = one.shape, other.shape
-        if was.dtype != now.dtype and "tuple" not in (was.dtype, now.dtype):
+        if not is_port and was.dtype != now.dtype != "tuple" != was.dtype:
             inherited = any(
                 (each.shape.dtype == now.dtype) and each in self._changed
                 for each in other.operands
@@ -298,7 +299,6 @@ class Body:
     def explain_structure(self) -> list[Cause]:
         """Ops that came and went; instructions of ops that stayed follow from shapes."""
         causes, consequences = explain_structure(
-            self.modules,
             self.pairing,
             explained=bool(self.known.dims or self.known.dtypes)
             or len(self.modules[0].parameters) != len(self.modules[1].parameters),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ipufeed.executable.cause import Cause, enumeration
+from ipufeed.executable.cause import Cause, counted, enumeration
 from ipufeed.executable.hlo import Instruction, Module, Shape
 from ipufeed.executable.program import Program
 
@@ -99,7 +99,9 @@ def explain_interface(
     causes = [*shape_causes(changed), *causes]
     results = len(before[1].results), len(after[1].results)
     if results[0] != results[1]:
-        text = f"the program gives {results[1]} results, before {results[0]}"
+        text = (
+            f"the program gives {counted(results[1], 'result')}, before {results[0]:,}"
+        )
         causes.append(Cause("results", text, "", "", *results))
     return causes, [(one.shape, other.shape) for one, other in changed]
 
@@ -122,7 +124,9 @@ def pair_arguments(
             pairs.append((same, port))
     for port in left:
         text = f"{port.name} is gone ({text_of(port.shape)})"
-        advice = "its value may be baked in now: pass it as an input"
+        advice = ""
+        if port.name.startswith("argument"):
+            advice = "if its value is baked in now, pass it as an input again"
         causes.append(Cause("argument", text, advice, port.name, str(port.shape), None))
     return pairs, causes
 
@@ -134,7 +138,10 @@ def pair_feeds(
     pairs: list[tuple[Port, Port]] = []
     causes = []
     if len(before) != len(after):
-        text = f"the program dequeues in {len(after)} places, before in {len(before)}"
+        text = (
+            f"the program dequeues in {counted(len(after), 'place')}, before in "
+            f"{len(before):,}"
+        )
         causes.append(Cause("feed", text, "", "", len(before), len(after)))
     for one, other in zip(before, after, strict=False):
         if len(one) != len(other):

@@ -28,14 +28,11 @@ class Op:
         return f"{named(self.name)} ({printable(self.type)}{where})"
 
 
-def explain_structure(
-    modules: tuple[Module, Module], pairing: Pairing, *, explained: bool
-) -> tuple[list[Cause], int]:
+def explain_structure(pairing: Pairing, *, explained: bool) -> tuple[list[Cause], int]:
     """What came and went.
 
     Args:
-        modules: The two programs.
-        pairing: Of their instructions.
+        pairing: Of the two programs' instructions.
         explained: Whether arguments, shapes or types have changed: then ops that are in
             both become other instructions because of that.
 
@@ -54,16 +51,7 @@ def explain_structure(
         )
         if each.op_type not in GLUE and each.op_name in names
     ]
-    sizes = [sum(1 for _ in module.instructions()) for module in modules]
-    share = len(pairing.pairs) / max(*sizes, 1)
-    causes: list[Cause] = []
-    if share < LITTLE and removed and added:
-        text = (
-            f"the two have little in common: {len(pairing.pairs):,} of {max(sizes):,} "
-            "instructions"
-        )
-        causes.append(Cause("structure", text, "", "", sizes[0], sizes[1]))
-    causes += op_causes(removed, added)
+    causes = op_causes(removed, added)
     if not rest or explained or causes:
         return causes, len(rest) if explained else 0
     names = Counter(each.op_name for each in rest)
@@ -74,6 +62,21 @@ def explain_structure(
     name = next(iter(names))
     causes.append(Cause("structure", text, "", name, source=rest[0].source))
     return causes, 0
+
+
+def strangers(modules: tuple[Module, Module], pairing: Pairing) -> list[Cause]:
+    """What to say of two programs that have next to nothing in common; else nothing."""
+    sizes = [sum(1 for _ in module.instructions()) for module in modules]
+    if len(pairing.pairs) >= LITTLE * max(sizes):
+        return []
+    text = (
+        f"these are two programs, not one that changed: {len(pairing.pairs):,} of "
+        f"{max(sizes):,} instructions are alike"
+    )
+    return [
+        Cause("structure", text, "", "", sizes[0], sizes[1]),
+        *explain_structure(pairing, explained=True)[0],
+    ]
 
 
 def ops(instructions: list[Instruction], kept: set[str]) -> list[Op]:

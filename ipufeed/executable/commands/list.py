@@ -64,8 +64,15 @@ def row(file: File) -> str:
 
 def describe_arguments(file: File) -> list[str]:
     """The names of what it takes."""
-    names = file.header.get("arguments")
-    return [printable(str(name)) for name in names] if isinstance(names, list) else []
+    names, kinds = file.header.get("arguments"), file.header.get("argument_kinds")
+    if not isinstance(names, list):
+        return []
+    if not isinstance(kinds, list) or len(kinds) != len(names):
+        kinds = ["argument"] * len(names)
+    return [
+        printable(str(name) if kind == "argument" else f"{kind} {name}")
+        for name, kind in zip(names, kinds, strict=True)
+    ]
 
 
 def described(file: File) -> dict[str, Any]:
