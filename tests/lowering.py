@@ -1,7 +1,7 @@
 """Programs for tests: traced and lowered as for a device, and not compiled.
 
-    with lowering() as lower:
-        before = lower(function, tf.ones([4]))    # an ipufeed.executable.program.Program
+with lowering() as lower:
+    before = lower(function, tf.ones([4]))    # an ipufeed.executable.program.Program
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def lowering() -> Iterator[Callable[..., Program]]:
         caught.append(program)
         raise RecompileError("this is far enough")
 
-    def lower(function: Callable[..., Any], *arguments: Any, ordinal: int = 0) -> Program:
+    def lower(
+        function: Callable[..., Any], *arguments: Any, ordinal: int = 0
+    ) -> Program:
         caught.clear()
         program = tf.function(function, jit_compile=True, autograph=False)
         strategy = IPUStrategy(f"/device:IPU:{ordinal}")
