@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from ipufeed.device.strategy import IPUStrategy
 from ipufeed.errors import RecompileError
-from ipufeed.executable import guard
+from ipufeed.executable import programs
 from ipufeed.executable.program import Program
 
 
@@ -24,8 +24,11 @@ def lowering() -> Iterator[Callable[..., Program]]:
     """Gives what lowers a function for arguments; its keyword `ordinal` is an IPU."""
     caught: list[Program] = []
 
-    def stop(program: Program, history: Any) -> None:
-        caught.append(program)
+    begin = programs.begin
+
+    def stop(lowered: Any) -> None:
+        begin(lowered)
+        caught.append(programs.take(lowered.id).program)
         raise RecompileError("this is far enough")
 
     def lower(
@@ -42,5 +45,5 @@ def lowering() -> Iterator[Callable[..., Program]]:
         (only,) = caught
         return only
 
-    with mock.patch.object(guard, "check", stop):
+    with mock.patch.object(programs, "begin", stop):
         yield lower

@@ -19,7 +19,7 @@ BEFORE = re.compile(r"^_*(?:a_)?(?:inference|forward|backward)_")
 AFTER = re.compile(r"(?:\[.*|_+XlaMustCompile.*|_+\d+|\.\d+)$", re.DOTALL)
 # ... and of what xla.compile builds; ipufeed.device.compiler puts the author's name first.
 CLUSTER = re.compile(
-    r"^(?:(?P<author>.+?)__)?cluster(?:_\d+)*_f15n(?:_.*|\[.*|)$", re.DOTALL
+    r"^(?:(?P<author>.+?)__)?cluster(?:_\d+)*(?:_f15n.*|\[.*|\.\d+|)$", re.DOTALL
 )
 ANONYMOUS = frozenset({"cluster", "program"})
 

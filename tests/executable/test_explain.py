@@ -309,6 +309,8 @@ def test_a_variable_is_named_after_its_op(lower):
     [
         ("__inference_train_95[_XlaMustCompile=true,config_proto=1].7", "train"),
         ("cluster_18224372354352691046_f15n_0[].7", "cluster"),
+        ("my_net__cluster_1_4821[].3", "my_net"),
+        ("cluster_4821.3", "cluster"),
         ("my_net__cluster_1_18224372354352691046_f15n_0[].7", "my_net"),
         ("", "program"),
     ],

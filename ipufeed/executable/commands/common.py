@@ -20,7 +20,6 @@ from ipufeed.executable.file_format import (
     DamagedFileError,
     unpack_header,
 )
-from ipufeed.executable.surroundings import cpu
 
 OK, FOUND_BAD, BAD_INPUT = 0, 1, 2
 WIDTH = 80
@@ -72,6 +71,8 @@ class File:
         """Why this machine and version would not use it, or ""."""
         if self.problem:
             return self.problem
+        from ipufeed.executable.surroundings import cpu
+
         surroundings = self.header.get("surroundings")
         host = surroundings.get("host") if isinstance(surroundings, dict) else None
         if not isinstance(host, dict):
