@@ -19,7 +19,7 @@ ALLOWED = {
     "_native": {"errors"},
     "queues": {"queues", "errors", "_native"},
     "device": {"device", "queues", "errors", "_native"},
-    "executable": {"executable", "device", "errors", "_native"},
+    "executable": {"executable", "device", "queues", "errors", "_hush", "_native"},
     "parallel": {"parallel", "executable", "device", "queues", "errors", "_native"},
     "benchmark": {
         "benchmark",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -159,7 +161,26 @@ def with_xla(computation: Callable[..., Any], inputs: list[Any]) -> Any:
         results = xla.compile.__wrapped__(computation, inputs)
     if program.has_outside:
         outside.take_back_compilation(graph, first_op)
+    else:
+        name_program(graph, first_op, computation)
     return results
+
+
+def name_program(graph: Any, first_op: int, computation: Callable[..., Any]) -> None:
+    """Puts the computation's name into that of the program, which TensorFlow numbers.
+
+    TensorFlow calls the function that it makes of ops after their mark.
+    """
+    import tensorflow as tf
+
+    name = getattr(inspect.unwrap(computation), "__name__", "")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):  # such as <lambda>
+        return
+    for op in graph.get_operations()[first_op:]:
+        mark = op.node_def.attr.get(outside.COMPILE_ATTR)
+        if mark is not None:
+            named = tf.compat.v1.AttrValue(s=f"{name}__".encode() + mark.s)
+            op._set_attr(outside.COMPILE_ATTR, named)
 
 
 def without_xla(computation: Callable[..., Any], inputs: list[Any]) -> Any:

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ipufeed.device import flags
 from ipufeed.device.log import LOGGER
 from ipufeed.executable import safety
 from ipufeed.executable.file_format import DamagedFileError, Entry, pack, unpack
@@ -194,6 +195,12 @@ class Cache:
                 return
             self._warned.add(what)
         LOGGER.warning("%s", text)
+
+
+def cache_folder() -> Path | None:
+    """The folder that --executable_cache_path names, or None."""
+    folder = flags.get_flags().executable_cache_path
+    return Path(folder).expanduser() if folder else None
 
 
 def lock_path(path: Path) -> Path:

@@ -1,7 +1,13 @@
-"""Recompilations are noticed: a warning, an error in `no_recompile`, both with the cause.
+"""no_recompile(): a block in which no program is compiled.
 
-Threads: `no_recompile` holds for the whole process while its block runs: programs are
-compiled on TensorFlow's threads.
+    program --in memory, on disk?--> runs
+       |  not
+    check() --a block is open--> RecompileError, with the cause
+       |  none
+    compile
+
+Threads: it holds for the whole process while its block runs, as programs are compiled on
+TensorFlow's threads.
 """
 
 from __future__ import annotations
@@ -10,82 +16,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ipufeed.device.log import LOGGER
 from ipufeed.errors import RecompileError
+from ipufeed.executable.history import History, cause
 from ipufeed.executable.program import Program
 
-# The first compilation of a program is none; with the third the pattern is clear.
-WARN_AT = 3
+NEW = "this process has not compiled it before: run it once before the block"
 
-
-class History:
-    """The programs that this process has compiled, or read from the cache. Any thread.
-
-    The text of programs is kept up to `MAX_BYTES`; of older ones only the number remains.
-    """
-
-    MAX_BYTES = 256 << 20
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._programs: list[Program] = []
-        self._compiles: dict[str, int] = {}
-
-    def add(self, program: Program, *, compiled: bool) -> None:
-        """Remembers a program, and warns when it has been compiled too often."""
-        with self._lock:
-            last = self._last(program.name)
-            self._programs.append(program)
-            total = sum(len(each.hlo) for each in self._programs)
-            while total > self.MAX_BYTES and len(self._programs) > 1:
-                total -= len(self._programs.pop(0).hlo)
-            if not compiled:
-                return
-            count = self._compiles.get(program.name, 0)
-            self._compiles[program.name] = count + 1
-        if (
-            count >= WARN_AT
-            and last is not None
-            and is_power_of_two(count - WARN_AT + 1)
-        ):
-            LOGGER.warning(
-                "Program %s has been compiled %d times by this process. The last time: "
-                "%s. See `python -m ipufeed.executable explain`, and the page "
-                '"Compile once" of the documentation.',
-                program.name,
-                count + 1,
-                cause(last, program),
-            )
-
-    def last(self, name: str) -> Program | None:
-        """The program of that name that came last, or None."""
-        with self._lock:
-            return self._last(name)
-
-    def _last(self, name: str) -> Program | None:
-        return next((p for p in reversed(self._programs) if p.name == name), None)
-
-    def programs(self) -> list[Program]:
-        """All that are remembered, the oldest first."""
-        with self._lock:
-            return list(self._programs)
-
-
-def is_power_of_two(number: int) -> bool:
-    """1, 2, 4, ...: warnings become rarer."""
-    return number > 0 and number & (number - 1) == 0
-
-
-def cause(before: Program, after: Program) -> str:
-    """Why `after` is not `before`, in a sentence."""
-    from ipufeed.executable.explain import explain_programs
-
-    return "; ".join(map(str, explain_programs(before, after)[:3]))
-
-
-_guards = 0
-_refused: RecompileError | None = None
 _lock = threading.Lock()
+# What the blocks that are open have refused, the outermost first; the lock guards it.
+_blocks: list[list[RecompileError]] = []
 
 
 def check(program: Program, history: History) -> None:
@@ -94,21 +33,24 @@ def check(program: Program, history: History) -> None:
     Raises:
         RecompileError: It is.
     """
-    global _refused
     with _lock:
-        if not _guards:
+        if not _blocks:
             return
-    last = history.last(program.name)
-    if last is None:
-        why = "this process has not compiled it before: run it once before the block"
-    else:
-        why = cause(last, program)
-    error = RecompileError(
-        f"Program {program.name} would have to be compiled within no_recompile(): {why}."
-    )
+    last = history.last(program)
+    why = NEW if last is None else cause(last, program)
+    error = RecompileError(f"{refusal(program)}: {why}.")
     with _lock:
-        _refused = error
+        for refused in _blocks:
+            refused.append(error)
     raise error
+
+
+def refusal(program: Program) -> str:
+    """What an error begins with; the key tells it from other programs' errors."""
+    return (
+        f"Program {program.name} ({program.key.hex}) would have to be compiled within "
+        "no_recompile()"
+    )
 
 
 @contextmanager
@@ -119,24 +61,54 @@ def no_recompile() -> Iterator[None]:
         with ipufeed.no_recompile():
             train(steps=1000)               # is measured
 
-    A program that this process or the executable cache has is none.
+    What this process has compiled, or the executable cache has, runs. So do ops that
+    belong to no program. Blocks may be in each other.
 
     Raises:
-        RecompileError: From the block, in place of TensorFlow's error.
+        RecompileError: In place of TensorFlow's error, which is its `__cause__`. At the
+            end of the block also for a program whose error did not come out of it: of
+            another thread, or caught on the way.
+
+    Threads: it holds for all of the process, from wherever it is opened.
     """
-    global _guards, _refused
+    refused: list[RecompileError] = []
     with _lock:
-        _guards += 1
+        _blocks.append(refused)
     try:
         yield
-    except Exception as error:
-        with _lock:
-            refused = _refused
-        if refused is not None and str(refused) in str(error):
-            raise refused from error
+    except RecompileError:
         raise
+    except Exception as error:
+        mine = _of(error, refused)
+        if mine is None:
+            raise
+        raise _delivered(mine) from error
+    else:
+        with _lock:
+            lost = refused[0] if refused else None
+        if lost is not None:
+            raise _delivered(lost)
     finally:
         with _lock:
-            _guards -= 1
-            if not _guards:
-                _refused = None
+            # By identity: two blocks that have refused nothing are equal.
+            _blocks[:] = [each for each in _blocks if each is not refused]
+
+
+def _of(error: Exception, refused: list[RecompileError]) -> RecompileError | None:
+    """The refusal that TensorFlow's error passes on, with text of its own around it."""
+    text = str(error)
+    with _lock:
+        return next((each for each in refused if _head(each) in text), None)
+
+
+def _head(error: RecompileError) -> str:
+    """What TensorFlow keeps of a text in any case: it cuts long ones off."""
+    return str(error).partition(": ")[0]
+
+
+def _delivered(error: RecompileError) -> RecompileError:
+    """A refusal that is raised; the blocks around need not raise it again."""
+    with _lock:
+        for refused in _blocks:
+            refused[:] = [each for each in refused if each is not error]
+    return error

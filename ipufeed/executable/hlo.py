@@ -206,9 +206,16 @@ def shape_of(proto: Any, types: dict[int, str]) -> Shape:
     return Shape(types.get(proto.element_type, "?"), tuple(proto.dimensions))
 
 
+OWN_SOURCE = "/tensorflow/python/"
+
+
 def source_of(metadata: Any) -> str:
-    """Where the program's text has the op, if TensorFlow has said so."""
-    if not metadata.source_file:
+    """Where the program's text has the op, if TensorFlow has said so.
+
+    It often names a line of its own instead, which helps nobody.
+    """
+    file = metadata.source_file
+    if not file or file == "dummy_file_name" or OWN_SOURCE in file:
         return ""
     return f"{metadata.source_file}:{metadata.source_line}"
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import datetime
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from ipufeed.executable.cause import named, printable
 from ipufeed.executable.file_format import Entry
 from ipufeed.executable.key import Key
+from ipufeed.executable.names import ARGUMENT, CAPTURED, OF, argument_names, author_name
 from ipufeed.executable.native import Lowered
-
-# What TensorFlow puts around the name of a function that it traces.
-BEFORE = re.compile(r"^_*(?:a_)?(?:inference|forward|backward)_")
-AFTER = re.compile(r"(?:\[.*|_+XlaMustCompile.*|_+\d+|\.\d+)$")
 
 
 @dataclass(frozen=True)
@@ -26,6 +23,7 @@ class Program:
         arguments: The names of its parameters, in order.
         surroundings: What it is compiled for.
         hlo: A serialised HloModuleProto, with names and source lines.
+        kinds: Of each parameter: "argument", "variable" or "captured value".
     """
 
     name: str
@@ -33,6 +31,7 @@ class Program:
     arguments: tuple[str, ...]
     surroundings: dict[str, Any] = field(repr=False)
     hlo: bytes = field(repr=False)
+    kinds: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"program {self.name} ({self.key.hex})"
@@ -40,12 +39,14 @@ class Program:
     @classmethod
     def of(cls, lowered: Lowered, key: Key, surroundings: dict[str, Any]) -> Program:
         """What has been lowered, with its author's names."""
+        parameters = argument_names(lowered)
         return cls(
             name=author_name(lowered.name),
             key=key,
-            arguments=argument_names(lowered),
+            arguments=tuple(name for name, _ in parameters),
             surroundings=surroundings,
             hlo=lowered.hlo,
+            kinds=tuple(kind for _, kind in parameters),
         )
 
     @classmethod
@@ -63,6 +64,7 @@ class Program:
             arguments=tuple(map(str, header["arguments"])),
             surroundings=dict(header["surroundings"]),
             hlo=entry.program,
+            kinds=tuple(map(str, header.get("argument_kinds", ()))),
         )
 
     def entry(self, executable: bytes, compile_seconds: float) -> Entry:
@@ -73,11 +75,24 @@ class Program:
             "digest": self.key.digest,
             "name": self.name,
             "arguments": list(self.arguments),
+            "argument_kinds": list(self.kinds),
             "surroundings": self.surroundings,
             "created": now.isoformat(timespec="seconds"),
             "compile_seconds": round(compile_seconds, 4),
         }
         return Entry(header, self.hlo, executable)
+
+    def kind(self, parameter: int) -> str:
+        """What a parameter is: "argument", "variable" or "captured value"."""
+        return self.kinds[parameter] if parameter < len(self.kinds) else ARGUMENT
+
+    def describe(self, parameter: int) -> str:
+        """A parameter in a sentence: argument `x`."""
+        if parameter >= len(self.arguments):
+            return f"argument {parameter}"
+        name, kind = self.arguments[parameter], self.kind(parameter)
+        ours = kind == CAPTURED or name.startswith(OF)
+        return f"{kind} {printable(name) if ours else named(name)}"
 
     def interface(self) -> dict[str, Any]:
         """What it takes, gives and exchanges with queues; ready for JSON."""
@@ -98,28 +113,3 @@ class Program:
                 for call in module.calls("ipufeed_enqueue")
             ],
         }
-
-
-def author_name(name: str) -> str:
-    """The name of a function without what TensorFlow and XLA add to it."""
-    name = BEFORE.sub("", name)
-    before = None
-    while name != before:
-        before, name = name, AFTER.sub("", name)
-    return name or "program"
-
-
-def argument_names(lowered: Lowered) -> tuple[str, ...]:
-    """The names of a program's parameters, as the author called them if that is known."""
-    from tensorflow.core.framework import function_pb2
-
-    function = function_pb2.FunctionDef.FromString(lowered.function)
-    names = [argument.name for argument in function.signature.input_arg]
-    for index, attributes in function.arg_attr.items():
-        given = attributes.attr.get("_user_specified_name")
-        if given is not None and given.s and index < len(names):
-            names[index] = given.s.decode("utf-8", "replace")
-    return tuple(
-        names[index] if 0 <= index < len(names) else f"argument {index}"
-        for index in lowered.arguments
-    )

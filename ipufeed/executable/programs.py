@@ -25,6 +25,7 @@ from ipufeed.device.log import LOGGER
 from ipufeed.executable import guard, log, native
 from ipufeed.executable.cache import Cache, Slot, write_whole
 from ipufeed.executable.file_format import Entry
+from ipufeed.executable.history import History
 from ipufeed.executable.key import Key, program_key
 from ipufeed.executable.native import Event, Figures, Lowered, RunMode
 from ipufeed.executable.program import Program
@@ -59,13 +60,13 @@ class _Programs:
     caches: dict[str, Cache] = field(default_factory=dict)
     # What reading a program's file took: part of its first load onto a device.
     read: dict[int, Figures] = field(default_factory=dict)
-    history: guard.History = field(default_factory=guard.History)
+    history: History = field(default_factory=History)
 
 
 _programs = _Programs()
 
 
-def history() -> guard.History:
+def history() -> History:
     """The programs that this process has compiled or read."""
     return _programs.history
 

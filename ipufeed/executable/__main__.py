@@ -1,0 +1,86 @@
+"""python -m ipufeed.executable: see `--help`.
+
+Exit codes: 0 done, 1 a file is not whole or safe, or two programs differ (`diff`), 2 bad
+input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from types import ModuleType
+
+from ipufeed.errors import IpufeedError
+from ipufeed.executable.cause import printable
+from ipufeed.executable.commands.common import BAD_INPUT, CommandError
+
+NAME = "python -m ipufeed.executable"
+# Subcommand -> what it does; its module has the same name in ipufeed.executable.commands.
+COMMANDS = {
+    "list": "the programs of a cache folder",
+    "show": "what a program takes, is made of and was compiled for",
+    "diff": "all that differs between two programs",
+    "explain": "why a program was compiled again",
+    "check": "whether each file is whole and safe; exit code 1 if one is not",
+    "prune": "deletes old programs",
+}
+
+EPILOG = """\
+DIR is a folder of .poplar_exec files; without it, that of --executable_cache_path in
+TF_POPLAR_FLAGS. A program is named by its file, or by its key in that folder.
+Exit codes: 0 done; 1 a file is not whole or safe, two programs differ; 2 bad input.
+`COMMAND --help` says more."""
+
+
+def module_of(command: str) -> ModuleType:
+    """Where a subcommand is."""
+    return importlib.import_module(f"ipufeed.executable.commands.{command}")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog=NAME,
+        description="Compiled programs: what is in the executable cache, and why a "
+        "program was compiled again.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command, text in COMMANDS.items():
+        module = module_of(command)
+        one = parsers.add_parser(
+            command,
+            help=text,
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(one)
+        one.set_defaults(run=module.run)
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a subcommand and returns its exit code."""
+    os.environ.setdefault("COLUMNS", "80")
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    try:
+        code = int(options.run(options))
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except (CommandError, IpufeedError, LookupError, ValueError, OSError) as error:
+        text = str(error.args[0]) if isinstance(error, LookupError) else str(error)
+        print(f"ipufeed.executable: {printable(text)}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

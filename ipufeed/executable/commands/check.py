@@ -1,0 +1,65 @@
+"""Reads each file of a folder whole: checksums, names, and who may write to it."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from ipufeed.executable import safety
+from ipufeed.executable.cache import read_trusted
+from ipufeed.executable.cause import counted, printable
+from ipufeed.executable.commands.common import (
+    FOUND_BAD,
+    OK,
+    File,
+    files_in,
+    folder_of,
+    wrapped,
+)
+from ipufeed.executable.file_format import DamagedFileError
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """DIR."""
+    parser.add_argument("dir", nargs="?", metavar="DIR", help="the folder")
+
+
+def run(options: Namespace) -> int:
+    """Says what is wrong, file by file."""
+    folder = folder_of(options)
+    problems = []
+    try:
+        safety.check_folder(folder)
+    except safety.UnsafeError as error:
+        problems.append(printable(str(error)))
+    number = 0
+    for file in files_in(folder):
+        number += 1
+        why = problem_of(file)
+        if why:
+            problems.append(f"{printable(file.path.name)}: {why}")
+    for problem in problems:
+        print(wrapped(problem, "    ", first=""))
+    if problems:
+        print(
+            f"{counted(len(problems), 'problem')}, {counted(number, 'file')}. What cannot "
+            "be used is compiled again and replaced."
+        )
+        return FOUND_BAD
+    print(f"{counted(number, 'file')}, all whole and safe")
+    return OK
+
+
+def problem_of(file: File) -> str:
+    """What is wrong with a file, or ""."""
+    if file.problem:
+        return file.problem
+    try:
+        entry = read_trusted(file.path)
+    except FileNotFoundError:
+        return ""  # it is gone meanwhile
+    except (DamagedFileError, OSError, ValueError) as error:
+        return printable(str(error))
+    missing = [
+        name for name in ("digest", "name", "surroundings") if name not in entry.header
+    ]
+    return f"its header lacks {', '.join(missing)}" if missing else ""

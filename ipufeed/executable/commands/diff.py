@@ -1,0 +1,87 @@
+"""Prints all that differs between two programs, as `diff -u` does.
+
+First what they were compiled for, then instruction by instruction. Exit code 1 if
+there is a difference.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ipufeed.executable.commands.common import FOUND_BAD, OK
+from ipufeed.executable.commands.explain import two_programs
+
+if TYPE_CHECKING:
+    from ipufeed.executable.hlo import Instruction
+    from ipufeed.executable.program import Program
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """A, B."""
+    parser.add_argument("a", nargs="?", metavar="A", help="the earlier, a file or key")
+    parser.add_argument("b", nargs="?", metavar="B", help="the later, a file or key")
+
+
+def run(options: Namespace) -> int:
+    """Prints the differences."""
+    before, after = two_programs(options)
+    if before.key.digest == after.key.digest:
+        print("the programs are the same")
+        return OK
+    lines = difflib.unified_diff(
+        list(described(before)),
+        list(described(after)),
+        f"{before.name} {before.key.hex}",
+        f"{after.name} {after.key.hex}",
+        lineterm="",
+    )
+    from ipufeed.executable.cause import printable
+
+    for line in lines:
+        print(printable(line))
+    return FOUND_BAD
+
+
+def described(program: Program) -> Iterator[str]:
+    """A program as text: what it is for, then each instruction in a line."""
+    from ipufeed.executable.hlo import Module
+
+    text = json.dumps(program.surroundings, indent=1, sort_keys=True)
+    yield from text.splitlines()
+    module = Module.parse(program.hlo)
+    for n, computation in enumerate(module.computations):
+        yield f"computation {n}" + (" (entry)" if computation is module.entry else "")
+        places = {each: m for m, each in enumerate(computation.instructions)}
+        for each in computation.instructions:
+            yield line_of(program, each, places, computation is module.entry)
+
+
+def line_of(
+    program: Program, each: Instruction, places: dict[Instruction, int], entry: bool
+) -> str:
+    """An instruction: its number, shape, name, operands, value and op."""
+    operands = ", ".join(str(places[operand]) for operand in each.operands)
+    text = f"  {places[each]} = {each.shape} {each.target or each.opcode}({operands})"
+    if each.parameter >= 0 and entry:
+        text += f" {program.describe(each.parameter)}"
+    value = each.constant
+    if value is not None:
+        text += f" {value_text(value)}"
+    return text + (f"  # {each.op_name}" if each.op_name else "")
+
+
+def value_text(value: object) -> str:
+    """A constant, whole if it is short; of others a checksum, so that they differ."""
+    import hashlib
+
+    import numpy as np
+
+    array = np.asarray(value)
+    if array.size <= 8:
+        return str(array.tolist())
+    digest = hashlib.blake2b(array.tobytes(), digest_size=4).hexdigest()
+    return f"{array.size} values, checksum {digest}"

@@ -1,0 +1,64 @@
+"""Says why program B is not program A: the causes, the most important first.
+
+Without arguments: the last two of the same program in the cache folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from ipufeed.executable.commands.common import OK, CommandError, as_json, wrapped
+from ipufeed.executable.commands.programs import last_two, load
+
+if TYPE_CHECKING:
+    from ipufeed.executable.program import Program
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """A, B, --json."""
+    parser.add_argument("a", nargs="?", metavar="A", help="the earlier, a file or key")
+    parser.add_argument("b", nargs="?", metavar="B", help="the later, a file or key")
+    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+
+
+def two_programs(options: Namespace) -> tuple[Program, Program]:
+    """What A and B name.
+
+    Raises:
+        CommandError: Only one is named.
+    """
+    if options.a is None:
+        one, other = last_two()
+        return load(str(one.path)), load(str(other.path))
+    if options.b is None:
+        raise CommandError("One program is named: name the other, too, or none.")
+    return load(options.a), load(options.b)
+
+
+def run(options: Namespace) -> int:
+    """Prints the causes."""
+    from ipufeed.executable.cause import printable
+    from ipufeed.executable.explain import explain_programs
+
+    before, after = two_programs(options)
+    causes = explain_programs(before, after)
+    if options.json:
+        print(
+            as_json(
+                {
+                    "before": {"program": before.name, "key": before.key.hex},
+                    "after": {"program": after.name, "key": after.key.hex},
+                    "causes": [
+                        dataclasses.asdict(cause) | {"sentence": str(cause)}
+                        for cause in causes
+                    ],
+                }
+            )
+        )
+        return OK
+    print(f"before  {printable(str(before))}\nafter   {printable(str(after))}")
+    for cause in causes:
+        print(wrapped(str(cause), "  ", first="- "))
+    return OK

@@ -1,0 +1,91 @@
+"""Lists the programs of a folder: the newest first, with whether they are used here."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from ipufeed.executable.cause import counted, printable
+from ipufeed.executable.commands.common import (
+    OK,
+    File,
+    age_text,
+    as_json,
+    created,
+    files_in,
+    folder_of,
+    shortened,
+    size_text,
+    wrapped,
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """DIR, --json."""
+    parser.add_argument("dir", nargs="?", metavar="DIR", help="the folder")
+    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+
+
+def run(options: Namespace) -> int:
+    """Prints the list."""
+    folder = folder_of(options)
+    files = sorted(files_in(folder), key=created, reverse=True)
+    if options.json:
+        print(as_json([described(file) for file in files]))
+        return OK
+    print(
+        f"{'KEY':16}  {'PROGRAM':24}  {'SIZE':>7}  {'AGE':>6}  {'COMPILED':>8}  {'HERE':4}"
+    )
+    for file in files:
+        print(row(file))
+        arguments = ", ".join(describe_arguments(file))
+        if arguments:
+            print("  " + shortened(f"takes {arguments}", 78))
+        why = file.why_not_here()
+        if why:
+            print(wrapped(f"not used here: {why}", "  "))
+    total = size_text(sum(file.nbytes for file in files))
+    print(f"{counted(len(files), 'program')}, {total}")
+    return OK
+
+
+def row(file: File) -> str:
+    """A line of the table."""
+    seconds = file.header.get("compile_seconds")
+    took = f"{seconds:.2f} s" if isinstance(seconds, (int, float)) else "?"
+    return (
+        f"{shortened(file.text('key', file.key), 16):16}  "
+        f"{shortened(file.text('name'), 24):24}  {size_text(file.nbytes):>7}  "
+        f"{age_text(time.time() - created(file)):>6}  {took:>8}  "
+        f"{'no' if file.why_not_here() else 'yes'}"
+    )
+
+
+def describe_arguments(file: File) -> list[str]:
+    """The names of what it takes."""
+    names, kinds = file.header.get("arguments"), file.header.get("argument_kinds")
+    if not isinstance(names, list):
+        return []
+    if not isinstance(kinds, list) or len(kinds) != len(names):
+        kinds = ["argument"] * len(names)
+    return [
+        printable(str(name) if kind == "argument" else f"{kind} {name}")
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+
+
+def described(file: File) -> dict[str, Any]:
+    """For JSON."""
+    why = file.why_not_here()
+    return {
+        "key": file.key,
+        "path": str(file.path),
+        "program": file.header.get("name"),
+        "arguments": file.header.get("arguments"),
+        "bytes": file.nbytes,
+        "created": file.header.get("created"),
+        "compile_seconds": file.header.get("compile_seconds"),
+        "usable_here": not why,
+        "why_not": why,
+    }

@@ -1,0 +1,128 @@
+"""Deletes programs from a folder: those that any of the options names.
+
+Their next use compiles them again; what runs already goes on. What is no executable
+of ipufeed's is never deleted.
+"""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
+from typing import Any
+
+from ipufeed.executable.cause import counted, printable
+from ipufeed.executable.commands.common import (
+    FOUND_BAD,
+    OK,
+    CommandError,
+    File,
+    duration,
+    files_in,
+    folder_of,
+    size,
+    size_text,
+)
+
+
+def checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A parser whose errors argparse shows."""
+
+    def convert(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise ArgumentTypeError(str(error)) from None
+
+    return convert
+
+
+def count(text: str) -> int:
+    """A number of files."""
+    if not text.isascii() or not text.isdecimal():
+        raise ValueError(f"must be a whole number, 0 or more, got {text!r}")
+    return int(text)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """DIR, and what to delete."""
+    parser.add_argument("dir", nargs="?", metavar="DIR", help="the folder")
+    parser.add_argument(
+        "--older-than",
+        metavar="TIME",
+        type=checked(duration),
+        help="not written for so long: 90min, 12h, 30d, 8w",
+    )
+    parser.add_argument(
+        "--keep", metavar="N", type=checked(count), help="all but the newest N"
+    )
+    parser.add_argument(
+        "--max-size",
+        metavar="SIZE",
+        type=checked(size),
+        help="the oldest, until the rest is no larger: 500M, 1G",
+    )
+    parser.add_argument(
+        "--other-versions",
+        action="store_true",
+        help="those that this version of TensorFlow and ipufeed, on this CPU, cannot use",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only say what would be deleted"
+    )
+
+
+def run(options: Namespace) -> int:
+    """Deletes, and says what."""
+    wanted = (options.older_than, options.keep, options.max_size)
+    if all(each is None for each in wanted) and not options.other_versions:
+        raise CommandError(
+            "Say what to delete: --older-than, --keep, --max-size or --other-versions; "
+            "--keep 0 for all."
+        )
+    folder = folder_of(options)
+    files = sorted(
+        (file for file in files_in(folder) if file.is_executable),
+        key=lambda file: file.modified,
+        reverse=True,
+    )
+    chosen = choose(files, options, time.time())
+    freed, failed = 0, 0
+    for file, reason in chosen:
+        if not options.dry_run:
+            try:
+                file.path.unlink(missing_ok=True)
+            except OSError as error:
+                failed += 1
+                print(f"{file.key}  cannot be deleted: {error.strerror}")
+                continue
+        freed += file.nbytes
+        verb = "would be deleted" if options.dry_run else "deleted"
+        print(f"{printable(file.key):16}  {verb}: {reason}")
+    done = "would be freed" if options.dry_run else "freed"
+    kept = len(files) - len(chosen) + failed
+    print(f"{size_text(freed)} {done}, {counted(kept, 'program')} kept")
+    return FOUND_BAD if failed else OK
+
+
+def choose(files: list[File], options: Namespace, now: float) -> list[tuple[File, str]]:
+    """What to delete and why, of files of which the newest is first."""
+    chosen: list[tuple[File, str]] = []
+    total = 0
+    kept = 0
+    for file in files:
+        why = ""
+        if options.older_than is not None and now - file.modified > options.older_than:
+            why = "older"
+        elif options.other_versions and file.why_not_here():
+            why = file.why_not_here()
+        elif options.keep is not None and kept >= options.keep:
+            why = f"not among the newest {options.keep}"
+        elif options.max_size is not None and total + file.nbytes > options.max_size:
+            why = f"beyond {size_text(options.max_size)}"
+        if why:
+            chosen.append((file, why))
+        else:
+            total += file.nbytes
+            kept += 1
+    return chosen

@@ -1,0 +1,122 @@
+"""Shows a program: what it takes and gives, and what it is made of.
+
+And what it was compiled for; its ops by type; the constants that are baked in.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ipufeed.executable.cause import counted, printable
+from ipufeed.executable.commands.common import (
+    OK,
+    as_json,
+    shortened,
+    size_text,
+    wrapped,
+)
+from ipufeed.executable.commands.programs import load
+
+if TYPE_CHECKING:
+    from ipufeed.executable.hlo import Module
+    from ipufeed.executable.program import Program
+
+MOST = 12  # constants, kinds of ops
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """FILE|KEY, --json."""
+    parser.add_argument("program", metavar="FILE|KEY", help="the program")
+    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+
+
+def run(options: Namespace) -> int:
+    """Prints what it is."""
+    from ipufeed.executable.hlo import Module
+
+    program = load(options.program)
+    module = Module.parse(program.hlo)
+    shown = described(program, module)
+    if options.json:
+        print(as_json(shown))
+        return OK
+    print(f"{printable(program.name)}  {program.key.hex}")
+    for title, items in (
+        ("takes", shown["takes"]),
+        ("gives", shown["gives"]),
+        ("dequeues", shown["dequeues"]),
+        ("enqueues", shown["enqueues"]),
+    ):
+        for item in items:
+            print("  " + shortened(f"{title:9} {printable(item)}", 78))
+    print("compiled for")
+    for name, value in flat(shown["surroundings"]):
+        print("  " + shortened(f"{printable(name)} = {printable(str(value))}", 78))
+    print(f"{shown['instructions']:,} instructions, of the ops")
+    names = [f"{name} {number:,}" for name, number in shown["ops"].items()]
+    print(wrapped(", ".join(map(printable, names)) or "(none)", "  "))
+    total = sum(each["bytes"] for each in shown["constants"])
+    print(
+        f"{counted(len(shown['constants']), 'constant')} baked in, {size_text(total)}"
+    )
+    for each in shown["constants"][:MOST]:
+        value = "" if each["value"] is None else f" = {each['value']}"
+        text = f"{each['shape']}{value} in {each['op']}"
+        print("  " + shortened(printable(text), 78))
+    if len(shown["constants"]) > MOST:
+        print(f"  and {len(shown['constants']) - MOST} more; --json has all")
+    return OK
+
+
+def flat(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Names with dots and values; what is empty, false or 0 is left out of options."""
+    found = []
+    for name, each in value.items():
+        if isinstance(each, dict):
+            found += flat(each, f"{prefix}{name}.")
+        elif each or not prefix.startswith(("config.", "flags.", "environment.")):
+            found.append((prefix + name, each))
+    return found
+
+
+def described(program: Program, module: Module) -> dict[str, Any]:
+    """All that is shown, ready for JSON."""
+    from ipufeed.executable.explain_values import Values
+
+    values = Values(module)
+    constants = []
+    for each in module.instructions():
+        if each.opcode == "constant":
+            value = each.constant
+            scalar = value is not None and value.size == 1
+            constants.append(
+                {
+                    "shape": str(each.shape),
+                    "bytes": each.shape.nbytes,
+                    "value": str(value.ravel()[0])
+                    if value is not None and scalar
+                    else None,
+                    "op": values.user_of(each),
+                }
+            )
+    constants.sort(key=lambda each: -int(str(each["bytes"])))
+    ops = Counter(each.op_type for each in module.instructions() if each.op_type)
+    interface = program.interface()
+    return {
+        "program": program.name,
+        "key": program.key.hex,
+        "digest": program.key.digest,
+        "takes": [
+            f"{program.describe(n)} {shape}"
+            for n, shape in enumerate(module.parameters)
+        ],
+        "gives": interface["outputs"],
+        "dequeues": interface["infeeds"],
+        "enqueues": [", ".join(each) for each in interface["outfeeds"]],
+        "surroundings": program.surroundings,
+        "instructions": sum(1 for _ in module.instructions()),
+        "ops": dict(ops.most_common()),
+        "constants": constants,
+    }

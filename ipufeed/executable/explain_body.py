@@ -1,0 +1,339 @@
+"""What changed inside of a program: shapes, constants, types, operands, ops.
+
+A change of a shape goes through the program with the data. So instructions are looked at
+in the order in which they run, and a change that the operands had already, or that has
+the sizes of one that is known, is a consequence: it is counted, not told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ipufeed.executable.cause import Cause, counted, enumeration, named
+from ipufeed.executable.explain_interface import brackets, dtype_name
+from ipufeed.executable.explain_structure import explain_structure
+from ipufeed.executable.explain_values import Values
+from ipufeed.executable.hlo import Instruction, Module, Shape
+from ipufeed.executable.pairing import Pairing
+from ipufeed.executable.program import Program
+
+# Fields of an instruction that say nothing of what it computes, or are compared apart.
+NOT_COMPARED = (
+    "called_computation_ids",
+    "control_predecessor_ids",
+    "id",
+    "literal",
+    "metadata",
+    "name",
+    "operand_ids",
+    "shape",
+)
+
+
+@dataclass
+class Known:
+    """Changes that have been told, so that others can be seen to follow from them.
+
+    Attributes:
+        dims: (before, after) of dimensions and numbers of elements.
+        dtypes: (before, after) of element types.
+        ratios: By how much dimensions grew.
+        ranks: (before, after) of numbers of dimensions.
+    """
+
+    dims: set[tuple[int, int]] = field(default_factory=set)
+    dtypes: set[tuple[str, str]] = field(default_factory=set)
+    ratios: set[Fraction] = field(default_factory=set)
+    ranks: set[tuple[int, int]] = field(default_factory=set)
+
+    def add(self, before: Shape, after: Shape) -> None:
+        """A shape has changed."""
+        if before.parts or after.parts:
+            for part, part_after in zip(before.parts, after.parts, strict=False):
+                self.add(part, part_after)
+            return
+        if before.dtype != after.dtype:
+            self.dtypes.add((before.dtype, after.dtype))
+        if before.dims == after.dims:
+            return
+        self.dims.add((before.elements, after.elements))
+        if len(before.dims) != len(after.dims):
+            self.ranks.add((len(before.dims), len(after.dims)))
+            return
+        for one, other in zip(before.dims, after.dims, strict=True):
+            if one != other:
+                self.dims.add((one, other))
+                if one and other:
+                    self.ratios.add(Fraction(other, one))
+
+    def has_dims(self, before: Shape, after: Shape) -> bool:
+        """Whether a change of dimensions follows from those that are known."""
+        if len(before.dims) != len(after.dims):
+            return bool(self.dims)
+        return all(
+            one == other
+            or (one, other) in self.dims
+            or (one != 0 and Fraction(other, one) in self.ratios)
+            for one, other in zip(before.dims, after.dims, strict=True)
+        )
+
+
+class Body:
+    """The comparison of two programs' instructions.
+
+    Args:
+        program: The second program.
+        modules: The two of them.
+        pairing: Which of their instructions belong together.
+        changed: Shapes of the interface that have changed, which are told apart.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        modules: tuple[Module, Module],
+        pairing: Pairing,
+        changed: list[tuple[Shape, Shape]],
+    ) -> None:
+        self.program = program
+        self.modules = modules
+        self.pairing = pairing
+        self.known = Known()
+        for one, other in changed:
+            self.known.add(one, other)
+        self.values = Values(modules[1])
+        self.consequences = 0
+        self.shapes: list[Cause] = []
+        self.dtypes: list[Cause] = []
+        self.operands: list[Cause] = []
+        self.attributes: list[Cause] = []
+        # Instructions after, whose shape is another.
+        self._changed: set[Instruction] = set()
+        self._entry = set(modules[1].entry.instructions)
+        self._partners = set(pairing.partner.values())
+
+    def explain(self) -> list[Cause]:
+        """All that changed, the most important first."""
+        for one, other in self.pairing.pairs:
+            if one.shape != other.shape:
+                self.compare_shape(one, other)
+            elif one.opcode == "constant":
+                self.compare_constant(one, other)
+            else:
+                self.compare_operands(one, other)
+                self.compare_attributes(one, other)
+        constants, loops = self.values.causes()
+        causes = [*self.shapes, *constants, *self.dtypes, *self.operands]
+        causes += self.explain_structure()
+        causes += [*loops, *self.attributes]
+        if self.consequences:
+            number = counted(self.consequences, "instruction")
+            verb = "follows" if self.consequences == 1 else "follow"
+            text = f"{number} {verb} from that"
+            causes.append(Cause("consequences", text, after=self.consequences))
+        return causes
+
+    def compare_shape(self, one: Instruction, other: Instruction) -> None:
+        """Is it a cause, or does it follow from one?"""
+        # Of the program, told apart; or of what is called, where it comes from.
+        is_port = other.parameter >= 0 or other.target == "ipufeed_dequeue"
+        follows = (
+            is_port
+            or other.shape.dtype == "tuple"
+            or any(each in self._changed for each in other.operands)
+            or any(each not in self._partners for each in other.operands)
+        )
+        self._changed.add(other)
+        was, now = one.shape, other.shape
+        if not is_port and was.dtype != now.dtype != "tuple" != was.dtype:
+            inherited = any(
+                (each.shape.dtype == now.dtype) and each in self._changed
+                for each in other.operands
+            )
+            if not inherited and (was.dtype, now.dtype) not in self.known.dtypes:
+                self.tell_dtype(other, was.dtype, now.dtype)
+                follows = True
+        if was.dims != now.dims and not follows and not self.known.has_dims(was, now):
+            name = named(op_of(other))
+            text = f"{name} changed shape {brackets(was)} -> {brackets(now)}"
+            advice = ""
+            if other.opcode == "constant":
+                text = (
+                    f"a constant of shape {brackets(was)} -> {brackets(now)} is baked "
+                    f"into {named(self.values.user_of(other))}"
+                )
+                advice = "pass it as an input of one shape"
+            self.shapes.append(
+                Cause(
+                    "shape",
+                    text,
+                    advice,
+                    op_of(other),
+                    list(was.dims),
+                    list(now.dims),
+                    other.source,
+                )
+            )
+        else:
+            self.consequences += 1
+        self.known.add(was, now)
+
+    def tell_dtype(self, instruction: Instruction, was: str, now: str) -> None:
+        """An element type that nothing before has."""
+        op = op_of(instruction)
+        if instruction.opcode == "constant":
+            op = self.values.user_of(instruction)
+        text = f"{named(op)} changed dtype {dtype_name(was)} -> {dtype_name(now)}"
+        self.dtypes.append(
+            Cause(
+                "dtype",
+                text,
+                "",
+                op,
+                dtype_name(was),
+                dtype_name(now),
+                instruction.source,
+            )
+        )
+
+    def compare_constant(self, one: Instruction, other: Instruction) -> None:
+        """Another value; sizes of what has changed its shape follow from that."""
+        if one.proto.literal == other.proto.literal:
+            return
+        was, now = one.constant, other.constant
+        if was is None or now is None:
+            self.values.add_unknown(other)
+        elif self.is_size(was, now):
+            self.consequences += 1
+        else:
+            self.values.add(other, was, now)
+
+    def is_size(self, was: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> bool:
+        """Whether a constant is a dimension or size that has changed, or 1 / of one."""
+        if not self.known.dims or was.dtype.kind not in "iuf" or was.size > 16:
+            return False
+        for one, other in zip(was.ravel(), now.ravel(), strict=True):
+            if one == other or (one, other) in self.known.dims:
+                continue
+            with np.errstate(all="ignore"):
+                inverse = 1.0 / float(one or np.nan), 1.0 / float(other or np.nan)
+            if not all(np.isfinite(inverse)):
+                return False
+            whole = round(inverse[0]), round(inverse[1])
+            close = np.allclose(inverse, whole, rtol=1e-5, atol=0)
+            if was.dtype.kind != "f" or not close or whole not in self.known.dims:
+                return False
+        return True
+
+    def compare_operands(self, one: Instruction, other: Instruction) -> None:
+        """The same inputs in another order, or others."""
+        if one.opcode == "tuple" and not one.op_type:
+            return
+        expected = [self.pairing.partner.get(each) for each in one.operands]
+        if None in expected or expected == other.operands:
+            return
+        if any(each not in self._partners for each in other.operands):
+            return  # a new op is in between: the structure says so
+        name = op_of(other) or other.opcode
+        if Counter(expected) == Counter(other.operands):
+            pair = "swapped" if len(expected) == 2 else "in another order"
+            text = f"operands of {named(name)} are {pair}"
+        elif self.has_moved(other):
+            return
+        else:
+            text = f"{named(name)} takes other operands: " + self.which(expected, other)
+        if other.opcode in ("tuple", "get-tuple-element", "reshape", "copy"):
+            return self.attributes.append(
+                Cause("operands", text, "", name, source=other.source)
+            )
+        if not any(each.name == name for each in self.operands):
+            self.operands.append(Cause("operands", text, "", name, source=other.source))
+
+    def has_moved(self, instruction: Instruction) -> bool:
+        """Whether that it takes others is told of its op already."""
+        return any(each.name == op_of(instruction) for each in self.operands)
+
+    def which(self, expected: list[Instruction | None], other: Instruction) -> str:
+        """What it takes instead of what."""
+        parts = []
+        for was, now in zip(expected, other.operands, strict=False):
+            if was is not now and was is not None:
+                parts.append(
+                    f"{self.value_name(now)} in place of {self.value_name(was)}"
+                )
+        return enumeration(parts)
+
+    def value_name(self, instruction: Instruction) -> str:
+        """What an operand is, in words."""
+        seen = instruction
+        while seen.opcode in ("reshape", "copy", "transpose", "broadcast", "convert"):
+            if seen.op_type and seen.op_type not in ("XLA_Args", "XLA_Retvals"):
+                break
+            seen = seen.operands[0]
+        if seen.parameter >= 0 and seen in self._entry:
+            return self.program.describe(seen.parameter)
+        if seen.opcode == "get-tuple-element":
+            return f"value {seen.proto.tuple_index} of the loop"
+        return named(op_of(seen) or seen.opcode)
+
+    def compare_attributes(self, one: Instruction, other: Instruction) -> None:
+        """What else an instruction is told: strides, directions, dimensions."""
+        fields = changed_fields(one, other)
+        if not fields:
+            return
+        if any(each in self._changed for each in other.operands):
+            self.consequences += 1
+            return
+        name = op_of(other) or other.opcode
+        parts = [f"{field.replace('_', ' ')}{values}" for field, values in fields]
+        text = f"{named(name)} changed its {enumeration(parts)}"
+        self.attributes.append(
+            Cause("attribute", text, "", name, None, None, other.source)
+        )
+
+    def explain_structure(self) -> list[Cause]:
+        """Ops that came and went; instructions of ops that stayed follow from shapes."""
+        causes, consequences = explain_structure(
+            self.pairing,
+            explained=bool(self.known.dims or self.known.dtypes)
+            or len(self.modules[0].parameters) != len(self.modules[1].parameters),
+        )
+        self.consequences += consequences
+        return causes
+
+
+def op_of(instruction: Instruction) -> str:
+    """The TensorFlow op that an instruction comes from, or what XLA calls it."""
+    return instruction.op_name or str(instruction.proto.name).split(".")[0]
+
+
+def changed_fields(one: Instruction, other: Instruction) -> list[tuple[str, str]]:
+    """Names of the fields that differ, and " before -> after" where that is short."""
+    if strip(one.proto) == strip(other.proto):
+        return []
+    fields = {each.name for each, _ in one.proto.ListFields()}
+    fields |= {each.name for each, _ in other.proto.ListFields()}
+    changed = []
+    for name in sorted(fields - set(NOT_COMPARED)):
+        was, now = getattr(one.proto, name), getattr(other.proto, name)
+        if was == now:
+            continue
+        texts = " ".join(str(was).split()), " ".join(str(now).split())
+        short = max(map(len, texts)) <= 40
+        changed.append((name, f" {texts[0]} -> {texts[1]}" if short else ""))
+    return changed
+
+
+def strip(proto: Any) -> bytes:
+    """An instruction without what is compared apart."""
+    copy = type(proto)()
+    copy.CopyFrom(proto)
+    for name in NOT_COMPARED:
+        copy.ClearField(name)
+    data: bytes = copy.SerializeToString(deterministic=True)
+    return data
