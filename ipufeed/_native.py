@@ -112,6 +112,8 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_give_executable", [text, int64], None),
         ("ipufeed_set_run_mode", [whole], None),
         ("ipufeed_forget_loaded", [], None),
+        ("ipufeed_set_log_ops", [whole], None),
+        ("ipufeed_take_op_loads", [numbers], None),
     ):
         function = getattr(library, name)
         function.argtypes = arguments

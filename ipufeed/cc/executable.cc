@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -100,8 +101,14 @@ struct Compiled {
   std::unique_ptr<xla::LocalExecutable> executable;
 };
 
-// The device gets the program that is about to run on it.
-void load_onto(int ordinal, std::uint64_t key, const char* name) {
+// Loads and switches that Python has not been told of, and whether it wants to be.
+std::atomic<std::int64_t> op_loads{0};
+std::atomic<std::int64_t> op_switches{0};
+std::atomic<bool> log_ops{false};
+
+// The device gets the program that is about to run on it. Single ops are only counted
+// unless somebody reads the log: to tell Python takes longer than many of them.
+void load_onto(int ordinal, std::uint64_t key, const char* name, bool is_op = false) {
   if (ordinal < 0 || ordinal >= kIpus || key == 0) return;
   // Relaxed: the value is all that is exchanged.
   if (loaded[ordinal].load(std::memory_order_relaxed) == key) return;
@@ -109,6 +116,11 @@ void load_onto(int ordinal, std::uint64_t key, const char* name) {
   const std::uint64_t previous =
       loaded[ordinal].exchange(key, std::memory_order_relaxed);
   if (previous == key) return;
+  if (is_op && !log_ops.load(std::memory_order_relaxed)) {
+    op_loads.fetch_add(1, std::memory_order_relaxed);
+    if (previous != 0) op_switches.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
   ProgramExchange exchange{};
   exchange.ordinal = ordinal;
   exchange.name = name;
@@ -230,6 +242,20 @@ struct Entry {
   std::weak_ptr<Compiled> compiled;
 };
 
+// The programs that were compiled last stay, though their session has closed: the next
+// one will want them.
+void keep(std::shared_ptr<Compiled> compiled) {
+  constexpr std::size_t kKept = 32;
+  static std::mutex* const mutex = new std::mutex;
+  static auto* const kept = new std::deque<std::shared_ptr<Compiled>>;
+  std::shared_ptr<Compiled> oldest;  // freed without the lock
+  std::lock_guard lock(*mutex);
+  kept->push_back(std::move(compiled));
+  if (kept->size() <= kKept) return;
+  oldest = std::move(kept->front());
+  kept->pop_front();
+}
+
 std::shared_ptr<Entry> entry_of(std::uint64_t key) {
   static std::mutex* const mutex = new std::mutex;
   static auto* const entries = new std::map<std::uint64_t, std::shared_ptr<Entry>>;
@@ -311,6 +337,7 @@ class Compiler : public XlaDeviceCompilerClient {
         compiled->name = name;
         compiled->executable = std::move(executable);
         entry->compiled = compiled;
+        keep(compiled);
       }
     }
     const auto build_options = compiled->executable->build_options();
@@ -390,7 +417,14 @@ void forget_loaded() {
 }
 
 void note_single_op(int ordinal, std::uint64_t key, const char* name) {
-  load_onto(ordinal, key, name);
+  load_onto(ordinal, key, name, /*is_op=*/true);
+}
+
+void set_log_ops(bool log) { log_ops.store(log, std::memory_order_relaxed); }
+
+void take_op_loads(std::int64_t* loads, std::int64_t* switches) {
+  *loads = op_loads.exchange(0, std::memory_order_relaxed);
+  *switches = op_switches.exchange(0, std::memory_order_relaxed);
 }
 
 void install_compiler(tensorflow::Device* device) {

@@ -77,6 +77,13 @@ void forget_loaded();
 // An op runs on the device by itself, and so is a program: the hash of what it is.
 void note_single_op(int ordinal, std::uint64_t key, const char* name);
 
+// Whether Python is told of them, too, one by one; off by default.
+void set_log_ops(bool log);
+
+// How many such programs were loaded since the last call, and how many in place of
+// another: those that Python has not been told of.
+void take_op_loads(std::int64_t* loads, std::int64_t* switches);
+
 // Puts our compiler into a device, for all that is compiled on it from now on.
 void install_compiler(tensorflow::Device* device);
 

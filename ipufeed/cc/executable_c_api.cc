@@ -22,3 +22,10 @@ IPUFEED_API void ipufeed_set_run_mode(int mode) {
 }
 
 IPUFEED_API void ipufeed_forget_loaded() { ipufeed::forget_loaded(); }
+
+IPUFEED_API void ipufeed_set_log_ops(int log) { ipufeed::set_log_ops(log != 0); }
+
+// counts: loads, switches.
+IPUFEED_API void ipufeed_take_op_loads(std::int64_t* counts) {
+  ipufeed::take_op_loads(&counts[0], &counts[1]);
+}

@@ -113,14 +113,12 @@ bool is_scalar(const OpKernelContext& context) {
   return true;
 }
 
-// An op that TensorFlow's executor runs outside of a function is a program by itself,
-// unless it is one of those that are one program together. What computes with scalars
-// only would run on the host.
+// An op that TensorFlow's executor runs is a program by itself, unless it is one of
+// those that are one program together. What computes with scalars only would run on the
+// host.
 absl::Status note_op(int ordinal, const OpKernel& kernel,
                      const OpKernelContext& context) {
-  if (context.call_frame() != nullptr || is_plumbing(kernel.type_string())) {
-    return absl::OkStatus();
-  }
+  if (is_plumbing(kernel.type_string())) return absl::OkStatus();
   const auto& attributes = kernel.def().attr();
   const auto program = attributes.find("_ipufeed_program");
   if (program != attributes.end()) {

@@ -341,6 +341,7 @@ def follow_configuration() -> None:
     """The configuration has changed: devices are empty, and programs may not run."""
     entry = _native.entry()
     entry.ipufeed_forget_loaded()
+    entry.ipufeed_set_log_ops(log.logs_phases())
     mode = RUN_MODES.get(system.connection_type(), RunMode.RUN)
     entry.ipufeed_set_run_mode(mode)
 
@@ -350,4 +351,5 @@ def install() -> None:
     entry = _native.entry()
     entry.ipufeed_set_on_program(_callback)
     system.on_change(follow_configuration)
+    entry.ipufeed_set_log_ops(log.logs_phases())
     surroundings.runs_programs = lambda: not system.precompiles()

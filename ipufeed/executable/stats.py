@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import threading
 from dataclasses import dataclass
+
+from ipufeed import _native
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,23 @@ class Counters:
                 values[name] += amount
             self._values = ExecutableStats(**values)
 
+    def _take_op_loads(self) -> None:
+        """The native core counts by itself what ops do that run one by one."""
+        if not _native.is_loaded():
+            return
+        counts = (ctypes.c_int64 * 2)()
+        _native.entry().ipufeed_take_op_loads(counts)
+        self.add(loads=counts[0], switches=counts[1])
+
     def read(self) -> ExecutableStats:
         """All of them, as of one moment."""
+        self._take_op_loads()
         with self._lock:
             return self._values
 
     def reset(self) -> None:
         """Starts again from 0."""
+        self._take_op_loads()
         with self._lock:
             self._values = ExecutableStats()
 
