@@ -19,7 +19,7 @@ ALLOWED = {
     "_native": {"errors"},
     "queues": {"queues", "errors", "_native"},
     "device": {"device", "queues", "errors", "_native"},
-    "executable": {"executable", "device", "errors", "_native"},
+    "executable": {"executable", "device", "errors", "_native", "_version"},
     "parallel": {"parallel", "executable", "device", "queues", "errors", "_native"},
     "benchmark": {
         "benchmark",

@@ -23,6 +23,7 @@
 #include "tensorflow/compiler/tf2xla/xla_op_registry.h"
 #include "tensorflow/core/framework/device.h"
 #include "tensorflow/core/framework/resource_mgr.h"
+#include "trace.h"
 #include "wait.h"
 #include "xla/client/client_library.h"
 #include "xla/service/transfer_manager.h"
@@ -57,6 +58,15 @@ std::int64_t resident_bytes() {
   return std::int64_t{pages} * sysconf(_SC_PAGESIZE);
 }
 
+// What a program does from start_ns on, until now.
+void record_program(TraceKind kind, int ordinal, std::uint64_t key,
+                    const std::string& name, std::int64_t start_ns) {
+  const std::int64_t end_ns = now_ns();
+  record({kind, ordinal, static_cast<std::int64_t>(key), start_ns, end_ns,
+          end_ns - start_ns, 0, 0, 1},
+         name);
+}
+
 // Time and memory of one phase.
 class Phase {
  public:
@@ -65,6 +75,7 @@ class Phase {
     exchange->duration_ns = now_ns() - start_ns_;
     exchange->rss_bytes = resident_bytes() - start_bytes_;
   }
+  std::int64_t start_ns() const { return start_ns_; }
 
  private:
   const std::int64_t start_ns_;
@@ -115,6 +126,9 @@ void load_onto(int ordinal, std::uint64_t key, const char* name) {
   exchange.key = key;
   exchange.previous = previous;
   phase.write(&exchange);
+  if (traces()) {
+    record_program(TraceKind::kLoad, ordinal, key, name, phase.start_ns());
+  }
   report(kOntoDevice, &exchange);
 }
 
@@ -123,6 +137,15 @@ struct Unchanged {
   int result;     // of the program: the new value of a variable
   int parameter;  // that has the old one
 };
+
+// A program gives its results as a tuple, but a single one may come as it is.
+int results_in(const xla::Shape& shape) {
+  return shape.IsTuple() ? static_cast<int>(shape.tuple_shapes().size()) : 1;
+}
+
+xla::ShapeIndex result_at(const xla::Shape& shape, int number) {
+  return shape.IsTuple() ? xla::ShapeIndex{number} : xla::ShapeIndex{};
+}
 
 class IpuExecutable : public xla::Executable {
  public:
@@ -148,7 +171,12 @@ class IpuExecutable : public xla::Executable {
         break;
     }
     load_onto(ordinal, compiled_->key, compiled_->name.c_str());
-    return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
+    if (!traces()) return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
+    const std::int64_t start_ns = now_ns();
+    auto result = inner()->ExecuteAsyncOnStream(options, std::move(arguments));
+    record_program(TraceKind::kExecute, ordinal, compiled_->key, compiled_->name,
+                   start_ns);
+    return result;
   }
 
   std::int64_t SizeOfGeneratedCodeInBytes() const override {
@@ -174,13 +202,13 @@ class IpuExecutable : public xla::Executable {
         manager->AllocateScopedShapedBuffer(
             result_shape(), options->run_options().allocator(),
             options->run_options().stream()->parent()->device_ordinal()));
-    const int count = static_cast<int>(result.on_device_shape().tuple_shapes().size());
-    for (int i = 0; i < count; ++i) {
-      const auto buffer = result.buffer({i});
+    const xla::Shape& shape = result.on_device_shape();
+    for (int i = 0; i < results_in(shape); ++i) {
+      const auto buffer = result.buffer(result_at(shape, i));
       if (buffer.size() > 0) std::memset(buffer.opaque(), 0, buffer.size());
     }
     for (const Unchanged& each : unchanged_) {
-      const auto to = result.buffer({each.result});
+      const auto to = result.buffer(result_at(shape, each.result));
       const auto from = arguments[each.parameter].Buffer({}).AsDeviceAddress();
       std::memcpy(to.opaque(), from.opaque(), std::min(to.size(), from.size()));
     }
@@ -210,7 +238,7 @@ std::shared_ptr<Entry> entry_of(std::uint64_t key) {
 // The variables that the program assigns to: results and the parameters they come from.
 std::vector<Unchanged> updates(const XlaCompiler::CompilationResult& result) {
   std::vector<Unchanged> found;
-  const int first = static_cast<int>(result.xla_output_shape.tuple_shapes().size()) -
+  const int first = results_in(result.xla_output_shape) -
                     static_cast<int>(result.resource_updates.size());
   for (std::size_t i = 0; i < result.resource_updates.size(); ++i) {
     const int input = result.resource_updates[i].input_index;
@@ -288,6 +316,13 @@ class Compiler : public XlaDeviceCompilerClient {
   }
 
  private:
+  static void trace(TraceKind kind, const ProgramExchange& exchange,
+                    const Phase& phase) {
+    if (!traces()) return;
+    record_program(kind, exchange.ordinal, exchange.key, exchange.name,
+                   phase.start_ns());
+  }
+
   absl::StatusOr<std::unique_ptr<xla::LocalExecutable>> find_or_build(
       const XlaCompiler::Options& options, const XlaCompiler::CompilationResult& result,
       ProgramExchange* exchange) {
@@ -302,6 +337,7 @@ class Compiler : public XlaDeviceCompilerClient {
       auto executable = LoadExecutable(options, result, file);
       if (executable.ok()) {
         phase.write(exchange);
+        trace(TraceKind::kReadFile, *exchange, phase);
         report(kLoaded, exchange);
         return executable;
       }
@@ -314,6 +350,7 @@ class Compiler : public XlaDeviceCompilerClient {
       return executable;
     }
     phase.write(exchange);
+    trace(TraceKind::kCompile, *exchange, phase);
     // What cannot be serialised is used all the same.
     const auto bytes = SerializeExecutable(**executable);
     if (bytes.ok()) {

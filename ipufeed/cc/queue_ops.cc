@@ -123,6 +123,8 @@ class InfeedCreateOp : public AsyncOpKernel {
     options_.capacity = static_cast<std::size_t>(capacity);
     options_.small_capacity = 0;  // the depth is a promise
     options_.threads = static_cast<int>(threads);
+    options_.number = number_;
+    options_.name = name_;
     for (const auto& partial : shapes) {
       TensorShape shape;
       OP_REQUIRES(ctx, partial.AsTensorShape(&shape),
