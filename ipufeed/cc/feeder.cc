@@ -214,7 +214,7 @@ absl::Status Feeder::feed_all() {
   Element element;
   for (std::int64_t pass = 0; pass < options_.passes;) {
     bool end_of_dataset = false;
-    const bool traced = options_.number != 0 && traces();
+    const bool traced = options_.number >= 0 && traces();
     const std::int64_t start_ns = traced ? now_ns() : 0;
     TF_RETURN_IF_ERROR(iterator_->get_next(&element.components, &end_of_dataset));
     if (end_of_dataset) {

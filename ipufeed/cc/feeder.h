@@ -53,7 +53,7 @@ struct FeederOptions {
   std::int64_t passes = 1;         // how often to go through the dataset
   bool finalize = true;            // see DatasetIterator
   int threads = 0;                 // likewise
-  std::int64_t number = 0;         // of the infeed, for traces; 0 if it is none's
+  std::int64_t number = -1;        // of the infeed, for traces; -1 for none
   std::string name;                // likewise
 };
 

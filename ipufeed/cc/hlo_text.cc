@@ -37,8 +37,8 @@ absl::StatusOr<std::string> written(const std::string& bytes, bool as_dot) {
 // Any thread; `take` is called once, on this one.
 IPUFEED_API void ipufeed_hlo_text(const char* bytes, std::int64_t size, int as_dot,
                                   ipufeed::TakeText take) {
-  const auto text = ipufeed::written(
-      std::string(bytes, static_cast<std::size_t>(size)), as_dot != 0);
+  const auto text =
+      ipufeed::written(std::string(bytes, static_cast<std::size_t>(size)), as_dot != 0);
   const std::string said = text.ok() ? *text : std::string(text.status().message());
   take(text.ok() ? 1 : 0, said.data(), static_cast<std::int64_t>(said.size()));
 }

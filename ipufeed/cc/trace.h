@@ -22,7 +22,7 @@
 
 namespace ipufeed {
 
-// ipufeed/executable/trace.py has the same numbers.
+// ipufeed/executable/tracing.py has the same numbers.
 enum class TraceKind : std::int32_t {
   kCompile = 0,       // number: the program's key
   kReadFile = 1,      // a compiled program, from its file; likewise

@@ -1,4 +1,4 @@
-// The C entry points of traces; ipufeed/executable/trace.py calls them.
+// The C entry points of traces; ipufeed/executable/tracing.py calls them.
 
 #include <algorithm>
 #include <cstdint>

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from ipufeed.executable import cost
 from ipufeed.executable.hlo import Computation, Instruction
+from ipufeed.executable.memory import own_source
 from ipufeed.executable.profile import kind_of
 
 MOST_NODES = 48
@@ -159,7 +160,7 @@ def node_of(one: Instruction) -> Node:
     title = name or kind_of(one)
     tip = "\n".join(
         part
-        for part in (kind_of(one), one.op_name, str(one.shape), one.source)
+        for part in (kind_of(one), one.op_name, str(one.shape), own_source(one))
         if part
     )
     node = Node(short(title), short(str(one.shape)), kind(one), tip)

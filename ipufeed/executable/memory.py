@@ -114,7 +114,7 @@ def buffers_of(
     makers = [made_by.get(each.logical_buffer_id) for each in assigned]
     largest = next((one for one in makers if one is not None), None)
     shape = str(largest.shape) if largest is not None else ""
-    source = largest.source if largest is not None else ""
+    source = own_source(largest) if largest is not None else ""
     name = name_of(largest)
     values = len(assigned)
     if allocation.is_entry_computation_parameter:
@@ -137,7 +137,7 @@ def buffers_of(
         feed = feeds[0][1]
         found.append(
             Buffer(
-                name_of(feed), "feeds", taken, str(feed.shape), feed.source, len(feeds)
+                name_of(feed), "feeds", taken, str(feed.shape), own_source(feed), len(feeds)
             )
         )
     rest = allocation.size - taken
@@ -145,6 +145,11 @@ def buffers_of(
         others = values - len(feeds)
         found.append(Buffer(name, "temporaries", rest, shape, source, others))
     return found
+
+
+def own_source(one: Instruction) -> str:
+    """Where the program's text has it; "" if all that is known is a line of TensorFlow's."""
+    return "" if "/tensorflow/python/" in one.source else one.source
 
 
 def name_of(one: Instruction | None) -> str:

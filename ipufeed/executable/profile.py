@@ -103,7 +103,7 @@ def step_of(step: cost.Step, model: IpuModel) -> dict[str, Any]:
         "name": one.proto.name,
         "opcode": kind_of(one),
         "op_name": one.op_name,
-        "source": one.source,
+        "source": memory.own_source(one),
         "shape": str(one.shape),
         "executions": step.executions,
         "loop": step.loop,

@@ -21,7 +21,7 @@ from ipufeed import _native
 from ipufeed.device import flags, outside, system
 from ipufeed.device.config_enums import DeviceConnectionType
 from ipufeed.device.log import LOGGER
-from ipufeed.executable import guard, log, native, report
+from ipufeed.executable import guard, log, native, report, tracing
 from ipufeed.executable.cache import Cache, Slot, write_whole
 from ipufeed.executable.file_format import Entry
 from ipufeed.executable.key import Key, program_key
@@ -358,3 +358,4 @@ def install() -> None:
     system.on_change(follow_configuration)
     outside.precompiles = precompiles
     surroundings.runs_programs = lambda: not precompiles()
+    tracing.follow_environment()
