@@ -114,6 +114,12 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_forget_loaded", [], None),
         ("ipufeed_set_log_ops", [whole], None),
         ("ipufeed_take_op_loads", [numbers], None),
+        # trace_c_api.cc; hlo_text.cc: the type of its last is in executable/hlo_text.py
+        ("ipufeed_trace_start", [int64], whole),
+        ("ipufeed_trace_stop", [numbers], int64),
+        ("ipufeed_trace_take", [ctypes.c_void_p, int64], int64),
+        ("ipufeed_trace_name", [whole, int64, text, int64], None),
+        ("ipufeed_hlo_text", [text, int64, whole, ctypes.c_void_p], None),
     ):
         function = getattr(library, name)
         function.argtypes = arguments

@@ -19,7 +19,15 @@ ALLOWED = {
     "_native": {"errors"},
     "queues": {"queues", "errors", "_native"},
     "device": {"device", "queues", "errors", "_native"},
-    "executable": {"executable", "device", "queues", "errors", "_hush", "_native"},
+    "executable": {
+        "executable",
+        "device",
+        "queues",
+        "errors",
+        "_hush",
+        "_native",
+        "_version",
+    },
     "parallel": {"parallel", "executable", "device", "queues", "errors", "_native"},
     "benchmark": {
         "benchmark",

@@ -24,6 +24,7 @@
 #include "tensorflow/compiler/tf2xla/xla_op_registry.h"
 #include "tensorflow/core/framework/device.h"
 #include "tensorflow/core/framework/resource_mgr.h"
+#include "trace.h"
 #include "wait.h"
 #include "xla/client/client_library.h"
 #include "xla/service/transfer_manager.h"
@@ -58,6 +59,15 @@ std::int64_t resident_bytes() {
   return std::int64_t{pages} * sysconf(_SC_PAGESIZE);
 }
 
+// What a program does from start_ns on, until now.
+void record_program(TraceKind kind, int ordinal, std::uint64_t key,
+                    const std::string& name, std::int64_t start_ns) {
+  const std::int64_t end_ns = now_ns();
+  record({kind, ordinal, static_cast<std::int64_t>(key), start_ns, end_ns,
+          end_ns - start_ns, 0, 0, 1},
+         name);
+}
+
 // Time and memory of one phase.
 class Phase {
  public:
@@ -66,6 +76,7 @@ class Phase {
     exchange->duration_ns = now_ns() - start_ns_;
     exchange->rss_bytes = resident_bytes() - start_bytes_;
   }
+  std::int64_t start_ns() const { return start_ns_; }
 
  private:
   const std::int64_t start_ns_;
@@ -127,6 +138,9 @@ void load_onto(int ordinal, std::uint64_t key, const char* name, bool is_op = fa
   exchange.key = key;
   exchange.previous = previous;
   phase.write(&exchange);
+  if (traces()) {
+    record_program(TraceKind::kLoad, ordinal, key, name, phase.start_ns());
+  }
   report(kOntoDevice, &exchange);
 }
 
@@ -179,7 +193,12 @@ class IpuExecutable : public xla::Executable {
     }
     if (run_mode() == RunMode::kZeros) return zeros(options, arguments);
     load_onto(ordinal, compiled_->key, compiled_->name.c_str());
-    return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
+    if (!traces()) return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
+    const std::int64_t start_ns = now_ns();
+    auto result = inner()->ExecuteAsyncOnStream(options, std::move(arguments));
+    record_program(TraceKind::kExecute, ordinal, compiled_->key, compiled_->name,
+                   start_ns);
+    return result;
   }
 
   std::int64_t SizeOfGeneratedCodeInBytes() const override {
@@ -347,6 +366,13 @@ class Compiler : public XlaDeviceCompilerClient {
   }
 
  private:
+  static void trace(TraceKind kind, const ProgramExchange& exchange,
+                    const Phase& phase) {
+    if (!traces()) return;
+    record_program(kind, exchange.ordinal, exchange.key, exchange.name,
+                   phase.start_ns());
+  }
+
   absl::StatusOr<std::unique_ptr<xla::LocalExecutable>> find_or_build(
       const XlaCompiler::Options& options, const XlaCompiler::CompilationResult& result,
       ProgramExchange* exchange) {
@@ -361,6 +387,7 @@ class Compiler : public XlaDeviceCompilerClient {
       auto executable = LoadExecutable(options, result, file);
       if (executable.ok()) {
         phase.write(exchange);
+        trace(TraceKind::kReadFile, *exchange, phase);
         report(kLoaded, exchange);
         return executable;
       }
@@ -373,6 +400,7 @@ class Compiler : public XlaDeviceCompilerClient {
       return executable;
     }
     phase.write(exchange);
+    trace(TraceKind::kCompile, *exchange, phase);
     // What cannot be serialised is used all the same.
     const auto bytes = SerializeExecutable(**executable);
     if (bytes.ok()) {

@@ -10,6 +10,7 @@
 
 #include "payload.h"
 #include "tensorflow/core/framework/resource_mgr.h"
+#include "trace.h"
 
 namespace ipufeed {
 namespace {
@@ -213,6 +214,8 @@ absl::Status Feeder::feed_all() {
   Element element;
   for (std::int64_t pass = 0; pass < options_.passes;) {
     bool end_of_dataset = false;
+    const bool traced = options_.number >= 0 && traces();
+    const std::int64_t start_ns = traced ? now_ns() : 0;
     TF_RETURN_IF_ERROR(iterator_->get_next(&element.components, &end_of_dataset));
     if (end_of_dataset) {
       if (++pass < options_.passes) TF_RETURN_IF_ERROR(iterator_->restart());
@@ -221,7 +224,16 @@ absl::Status Feeder::feed_all() {
     element.pass = pass;
     element.ready_ns = now_ns();
     bound_feed(element);
-    if (feed_.push(std::move(element)) != FeedOutcome::kDone) break;
+    const std::int64_t ready_ns = element.ready_ns;
+    const std::int64_t bytes = traced ? held_bytes(element) : 0;
+    const bool pushed = feed_.push(std::move(element)) == FeedOutcome::kDone;
+    if (traced) {
+      const std::int64_t end_ns = now_ns();
+      record({TraceKind::kFeeder, -1, options_.number, start_ns, end_ns,
+              ready_ns - start_ns, end_ns - ready_ns, bytes, 1},
+             options_.name);
+    }
+    if (!pushed) break;
   }
   return absl::OkStatus();
 }

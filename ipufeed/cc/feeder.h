@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -52,6 +53,8 @@ struct FeederOptions {
   std::int64_t passes = 1;         // how often to go through the dataset
   bool finalize = true;            // see DatasetIterator
   int threads = 0;                 // likewise
+  std::int64_t number = -1;        // of the infeed, for traces; -1 for none
+  std::string name;                // likewise
 };
 
 // Runs from start() until the dataset's end or failure, or until stop().

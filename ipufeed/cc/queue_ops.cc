@@ -189,7 +189,10 @@ class InfeedCreateOp : public AsyncOpKernel {
     std::shared_ptr<Feeder> feeder;
     // While programs are only compiled, nothing is read.
     if (!null_data_ && run_mode() == RunMode::kRun) {
-      TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, options_, &feeder));
+      FeederOptions options = options_;
+      options.number = number;
+      options.name = feed;
+      TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, options, &feeder));
     }
     auto infeed = std::make_shared<Infeed>(number, feed, std::move(elements), feeder);
     const absl::Status status = add_infeed(std::move(infeed));

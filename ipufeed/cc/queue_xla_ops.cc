@@ -19,6 +19,7 @@
 #include "tensorflow/compiler/tf2xla/type_util.h"
 #include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
 #include "tensorflow/compiler/tf2xla/xla_op_registry.h"
+#include "trace.h"
 #include "wait.h"
 #include "xla/ffi/api/ffi.h"
 #include "xla/hlo/builder/xla_builder.h"
@@ -111,6 +112,14 @@ absl::Status read_number(const ffi::RemainingArgs& args, std::size_t index,
   return absl::OkStatus();
 }
 
+std::int64_t total_bytes(const std::vector<Tensor>& components) {
+  std::int64_t bytes = 0;
+  for (const Tensor& each : components) {
+    bytes += static_cast<std::int64_t>(each.TotalBytes());
+  }
+  return bytes;
+}
+
 // The token's value means nothing; its place in the chain does.
 void write_token(ffi::RemainingRets& results, std::size_t index) {
   auto token = results.get<ffi::AnyBuffer>(index);
@@ -126,7 +135,10 @@ absl::Status dequeue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
   Infeed* feed = nullptr;
   TF_RETURN_IF_ERROR(program->infeed(number, &feed));
   std::vector<Tensor> components;
+  const bool traced = traces();
+  const std::int64_t start_ns = traced ? now_ns() : 0;
   TF_RETURN_IF_ERROR(feed->dequeue(*program, &components));
+  const std::int64_t got_ns = traced ? now_ns() : 0;
   if (components.size() + 1 != results.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("The program was compiled for an infeed of ", results.size() - 1,
@@ -144,6 +156,12 @@ absl::Status dequeue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
     std::memcpy((*result)->untyped_data(), components[i].data(),
                 components[i].TotalBytes());
   }
+  if (traced) {
+    const std::int64_t end_ns = now_ns();
+    record({TraceKind::kHostToDevice, program->ordinal(), number, start_ns, end_ns,
+            end_ns - got_ns, got_ns - start_ns, total_bytes(components), 1},
+           feed->name());
+  }
   write_token(results, components.size());
   return absl::OkStatus();
 }
@@ -158,6 +176,8 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
   TF_RETURN_IF_ERROR(
       program->outfeed(number, last != 0 ? OutfeedMode::kLast : OutfeedMode::kAll,
                        static_cast<std::size_t>(capacity), &feed));
+  const bool traced = traces();
+  const std::int64_t start_ns = traced ? now_ns() : 0;
   ResultElement element;
   element.reserve(components);
   for (std::size_t i = 0; i < components; ++i) {
@@ -180,7 +200,15 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
     }
     std::memcpy(tensor.data(), operand->untyped_data(), operand->size_bytes());
   }
+  const std::int64_t bytes = traced ? total_bytes(element) : 0;
+  const std::int64_t copied_ns = traced ? now_ns() : 0;
   TF_RETURN_IF_ERROR(feed->enqueue(*program, std::move(element)));
+  if (traced) {
+    const std::int64_t end_ns = now_ns();
+    record({TraceKind::kDeviceToHost, program->ordinal(), number, start_ns, end_ns,
+            copied_ns - start_ns, end_ns - copied_ns, bytes, 1},
+           feed->name());
+  }
   write_token(results, 0);
   return absl::OkStatus();
 }

@@ -18,6 +18,7 @@ _NAMES = {
     "no_recompile": "guard",
     "reset_stats": "stats",
     "stats": "stats",
+    "trace": "tracing",
 }
 __all__ = sorted(_NAMES)
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "explain": "why a program was compiled again",
     "check": "whether each file is whole and safe; exit code 1 if one is not",
     "prune": "deletes old programs",
+    "report": "a page of the reports that autoReport has written",
 }
 
 EPILOG = """\

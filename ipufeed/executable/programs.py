@@ -22,7 +22,7 @@ from ipufeed import _native
 from ipufeed.device import flags, system
 from ipufeed.device.config_enums import DeviceConnectionType
 from ipufeed.device.log import LOGGER
-from ipufeed.executable import guard, log, native
+from ipufeed.executable import guard, log, native, report, tracing
 from ipufeed.executable.cache import Cache, Slot, write_whole
 from ipufeed.executable.file_format import Entry
 from ipufeed.executable.history import History
@@ -47,6 +47,7 @@ class _Work:
     """A program on its way from KEY to COMPILED or LOADED."""
 
     program: Program
+    wanted: report.Request
     slot: Slot | None = None
     bar: log.ProgressBar | None = None
 
@@ -111,6 +112,7 @@ def take(number: int) -> _Work:
 
 def begin(lowered: Lowered) -> Key:
     """A program is to be compiled: its key."""
+    wanted = report.request(lowered)  # an invalid option refuses the program
     start = time.perf_counter()
     if system.precompiles():
         require_cache_path()
@@ -123,7 +125,7 @@ def begin(lowered: Lowered) -> Key:
         1, f"{program} on IPU {lowered.ordinal}, key worked out in {seconds:.4f} s"
     )
     with _programs.lock:
-        _programs.works[lowered.id] = _Work(program)
+        _programs.works[lowered.id] = _Work(program, wanted)
     return key
 
 
@@ -251,6 +253,7 @@ def compiled(work: _Work, figures: Figures, executable: bytes) -> None:
         save(work, entry)
         serialize(entry, program)
         _programs.history.add(program, compiled=True)
+        report.write(work.wanted, program, figures, executable)
     finally:
         if work.slot is not None:
             work.slot.release()
@@ -353,3 +356,4 @@ def install() -> None:
     system.on_change(follow_configuration)
     entry.ipufeed_set_log_ops(log.logs_phases())
     surroundings.runs_programs = lambda: not system.precompiles()
+    tracing.follow_environment()

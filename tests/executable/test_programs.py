@@ -14,8 +14,8 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
-
 from helpers import ROOT
+
 from ipufeed.device import compiler, loops, params
 from ipufeed.device.config import IPUConfig
 from ipufeed.device.config_enums import DeviceConnectionType
@@ -183,7 +183,9 @@ def graph_with_step(step_device):
     return x, [result, count]
 
 
-@pytest.mark.parametrize(("device", "switches"), [("/device:IPU:0", True), ("cpu", False)])
+@pytest.mark.parametrize(
+    ("device", "switches"), [("/device:IPU:0", True), ("cpu", False)]
+)
 def test_a_global_step_on_the_ipu_switches_programs(device, switches):
     """In each step; on the CPU it does not."""
     with tf.Graph().as_default(), v1.Session() as session:
