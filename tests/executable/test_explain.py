@@ -8,7 +8,7 @@ from lowering import lowering
 import ipufeed
 from ipufeed.device import loops
 from ipufeed.executable.cause import named
-from ipufeed.executable.explain import SAME, explain, explain_programs
+from ipufeed.executable.explaining import SAME, explain, explain_programs
 from ipufeed.executable.names import author_name
 from ipufeed.queues import IPUInfeedQueue
 
@@ -406,3 +406,11 @@ def test_results_in_another_order_are_a_cause(lower):
     assert sentences(before, lower(turned, ones(4))) == [
         "the program gives other values, or the same in another order"
     ]
+
+
+def test_explain_is_a_function_whatever_was_imported_before():
+    """No module of that name takes its place in the package."""
+    import ipufeed.executable.explaining
+    import ipufeed.executable.history
+
+    assert ipufeed.executable.explain is explain

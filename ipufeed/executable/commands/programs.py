@@ -20,7 +20,7 @@ def load(reference: str) -> Program:
         LookupError, CommandError: There is none, or it is damaged.
     """
     import_protos()
-    from ipufeed.executable.explain import find_program
+    from ipufeed.executable.explaining import find_program
 
     program = find_program(reference)
     return program
