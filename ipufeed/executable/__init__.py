@@ -14,7 +14,7 @@ from typing import Any
 
 _NAMES = {
     "ExecutableStats": "stats",
-    "explain": "explain",
+    "explain": "explaining",
     "no_recompile": "guard",
     "reset_stats": "stats",
     "stats": "stats",

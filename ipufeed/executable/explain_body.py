@@ -16,7 +16,7 @@ import numpy as np
 
 from ipufeed.executable.cause import Cause, counted, enumeration, named
 from ipufeed.executable.explain_interface import brackets, dtype_name
-from ipufeed.executable.explain_structure import explain_structure
+from ipufeed.executable.explain_structure import GLUE, explain_structure
 from ipufeed.executable.explain_values import Values
 from ipufeed.executable.hlo import Instruction, Module, Shape
 from ipufeed.executable.pairing import Pairing
@@ -71,6 +71,24 @@ class Known:
                 if one and other:
                     self.ratios.add(Fraction(other, one))
 
+    def has_size(self, before: float, after: float) -> bool:
+        """Whether a number is a dimension that has changed, or a product with one.
+
+        A mean over rows and columns divides by a part of an array's elements.
+        """
+        if not (
+            before.is_integer() and after.is_integer() and before > 1 and after > 1
+        ):
+            return False
+        one, other = int(before), int(after)
+        least = min((each for each, _ in self.dims), default=0)
+        return any(
+            (one, other) == (size, now)
+            or is_multiple(one, other, size, now)
+            or (one >= least and is_multiple(size, now, one, other))
+            for size, now in self.dims
+        )
+
     def has_dims(self, before: Shape, after: Shape) -> bool:
         """Whether a change of dimensions follows from those that are known."""
         if len(before.dims) != len(after.dims):
@@ -111,7 +129,9 @@ class Body:
         self.shapes: list[Cause] = []
         self.dtypes: list[Cause] = []
         self.operands: list[Cause] = []
+        self.rewired: list[Cause] = []
         self.attributes: list[Cause] = []
+        self.results_moved = False
         # Instructions after, whose shape is another.
         self._changed: set[Instruction] = set()
         self._entry = set(modules[1].entry.instructions)
@@ -127,10 +147,17 @@ class Body:
             else:
                 self.compare_operands(one, other)
                 self.compare_attributes(one, other)
+        structure = self.explain_structure()
+        if structure:
+            # Ops in between give others other operands, and other gradients.
+            self.consequences += self.values.drop_gradients() + len(self.rewired)
+            self.rewired.clear()
         constants, loops = self.values.causes()
-        causes = [*self.shapes, *constants, *self.dtypes, *self.operands]
-        causes += self.explain_structure()
-        causes += [*loops, *self.attributes]
+        causes = [*self.shapes, *constants, *self.dtypes, *self.operands, *self.rewired]
+        causes += [*structure, *loops, *self.attributes]
+        if self.results_moved and not causes:
+            text = "the program gives other values, or the same in another order"
+            causes.append(Cause("results", text))
         if self.consequences:
             number = counted(self.consequences, "instruction")
             verb = "follows" if self.consequences == 1 else "follow"
@@ -144,6 +171,7 @@ class Body:
         is_port = other.parameter >= 0 or other.target == "ipufeed_dequeue"
         follows = (
             is_port
+            or other.op_name in ("XLA_Args", "XLA_Retvals")
             or other.shape.dtype == "tuple"
             or any(each in self._changed for each in other.operands)
             or any(each not in self._partners for each in other.operands)
@@ -218,22 +246,20 @@ class Body:
         if not self.known.dims or was.dtype.kind not in "iuf" or was.size > 16:
             return False
         for one, other in zip(was.ravel(), now.ravel(), strict=True):
-            if one == other or (one, other) in self.known.dims:
+            values = float(one), float(other)
+            if one == other or self.known.has_size(*values):
                 continue
-            with np.errstate(all="ignore"):
-                inverse = 1.0 / float(one or np.nan), 1.0 / float(other or np.nan)
-            if not all(np.isfinite(inverse)):
+            if 0.0 in values or not np.isfinite(values).all():
                 return False
-            whole = round(inverse[0]), round(inverse[1])
+            inverse = 1.0 / values[0], 1.0 / values[1]
+            whole = float(round(inverse[0])), float(round(inverse[1]))
             close = np.allclose(inverse, whole, rtol=1e-5, atol=0)
-            if was.dtype.kind != "f" or not close or whole not in self.known.dims:
+            if was.dtype.kind != "f" or not close or not self.known.has_size(*whole):
                 return False
         return True
 
     def compare_operands(self, one: Instruction, other: Instruction) -> None:
         """The same inputs in another order, or others."""
-        if one.opcode == "tuple" and not one.op_type:
-            return
         expected = [self.pairing.partner.get(each) for each in one.operands]
         if None in expected or expected == other.operands:
             return
@@ -243,20 +269,14 @@ class Body:
         if Counter(expected) == Counter(other.operands):
             pair = "swapped" if len(expected) == 2 else "in another order"
             text = f"operands of {named(name)} are {pair}"
-        elif self.has_moved(other):
-            return
+            found = self.operands
         else:
             text = f"{named(name)} takes other operands: " + self.which(expected, other)
-        if other.opcode in ("tuple", "get-tuple-element", "reshape", "copy"):
-            return self.attributes.append(
-                Cause("operands", text, "", name, source=other.source)
-            )
-        if not any(each.name == name for each in self.operands):
-            self.operands.append(Cause("operands", text, "", name, source=other.source))
-
-    def has_moved(self, instruction: Instruction) -> bool:
-        """Whether that it takes others is told of its op already."""
-        return any(each.name == op_of(instruction) for each in self.operands)
+            found = self.rewired
+        if other.op_type in GLUE:
+            self.results_moved = True
+        elif not any(each.name == name for each in (*self.operands, *self.rewired)):
+            found.append(Cause("operands", text, "", name, source=other.source))
 
     def which(self, expected: list[Instruction | None], other: Instruction) -> str:
         """What it takes instead of what."""
@@ -305,6 +325,13 @@ class Body:
         )
         self.consequences += consequences
         return causes
+
+
+def is_multiple(one: int, other: int, size: int, now: int) -> bool:
+    """Whether two numbers are the same multiple of two sizes."""
+    if not size or not now or one % size or other % now:
+        return False
+    return one // size == other // now
 
 
 def op_of(instruction: Instruction) -> str:

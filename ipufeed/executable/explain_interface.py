@@ -115,7 +115,9 @@ def pair_arguments(
     left = list(before)
     pairs, causes = [], []
     for port in after:
-        same = next((each for each in left if each.name == port.name), None)
+        equal = [each for each in left if each.name == port.name]
+        alike = [each for each in equal if each.shape == port.shape]
+        same = next(iter(alike or equal), None)
         if same is None:
             text = f"{port.name} is new ({text_of(port.shape)})"
             causes.append(Cause("argument", text, "", port.name, None, str(port.shape)))

@@ -6,13 +6,18 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ipufeed.executable.cause import Cause, counted, enumeration, named, printable
+from ipufeed.executable.explain_values import is_of_gradient
 from ipufeed.executable.hlo import Instruction, Module
-from ipufeed.executable.pairing import Pairing
+from ipufeed.executable.pairing import NUMBER, Pairing
 
 # What TensorFlow puts around a program's own ops.
 GLUE = ("", "XLA_Args", "XLA_Retvals")
 # Two programs of which less than that is the same are two programs.
 LITTLE = 0.3
+UNROLLED = (
+    "they repeat ops that it has; if a Python loop repeats them, `loops.repeat` makes its "
+    "count an input"
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,8 @@ def explain_structure(pairing: Pairing, *, explained: bool) -> tuple[list[Cause]
         )
         if each.op_type not in GLUE and each.op_name in names
     ]
-    causes = op_causes(removed, added)
+    before = {NUMBER.sub("", one.op_name) for one, _ in pairing.pairs}
+    causes = op_causes(removed, added, before)
     if not rest or explained or causes:
         return causes, len(rest) if explained else 0
     names = Counter(each.op_name for each in rest)
@@ -88,8 +94,14 @@ def ops(instructions: list[Instruction], kept: set[str]) -> list[Op]:
     return list(found.values())
 
 
-def op_causes(removed: list[Op], added: list[Op]) -> list[Cause]:
-    """A sentence for an op in place of another; one for all new, one for all gone."""
+def op_causes(removed: list[Op], added: list[Op], kept: set[str]) -> list[Cause]:
+    """A sentence for an op in place of another; one for all new, one for all gone.
+
+    Args:
+        removed: Ops that went.
+        added: Ops that came.
+        kept: Names of those that stayed, without their numbers.
+    """
     if len(removed) == 1 and len(added) == 1:
         one, other = removed[0], added[0]
         text = f"{other} is in place of {one}"
@@ -100,12 +112,17 @@ def op_causes(removed: list[Op], added: list[Op]) -> list[Cause]:
     for found, verb in ((added, "new"), (removed, "gone")):
         if not found:
             continue
+        found = sorted(found, key=lambda op: is_of_gradient(op.name))
         first = found[0]
+        repeated = bool(added) != bool(removed) and all(
+            NUMBER.sub("", op.name) in kept for op in found
+        )
+        advice = UNROLLED if repeated and len(found) > 1 else ""
         if len(found) == 1:
             text = f"op {first} is {verb}"
         else:
             names = enumeration([str(each) for each in found])
             text = f"{counted(len(found), 'op')} are {verb}: {names}"
         before, after = (None, len(found)) if verb == "new" else (len(found), None)
-        causes.append(Cause("structure", text, "", first.name, before, after))
+        causes.append(Cause("structure", text, advice, first.name, before, after))
     return causes

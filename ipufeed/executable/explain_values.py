@@ -7,13 +7,14 @@ the limit of a loop         give it as a tensor
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from ipufeed.executable.cause import Cause, counted, named
+from ipufeed.executable.cause import Cause, counted, enumeration, named
 from ipufeed.executable.hlo import Computation, Instruction, Module
 
 PASS_IT = "pass it as an input"
@@ -22,6 +23,8 @@ COUNT_AS_TENSOR = "give the count as a tensor argument"
 # What a value goes through on its way to the op that wants it.
 THROUGH = ("broadcast", "convert", "copy", "reshape", "transpose")
 MULTIPLIES = ("convolution", "dot")
+# Scopes of the ops that differentiation makes.
+GRADIENTS = ("gradient_tape/", "gradients/")
 # Fewer values than that are parameters of the program rather than weights, unless they
 # are multiplied as a matrix.
 MANY = 64
@@ -67,6 +70,19 @@ class Values:
     def add_unknown(self, constant: Instruction) -> None:
         """A constant has another value, of a type that NumPy does not have."""
         self._unknown.append(constant)
+
+    def drop_gradients(self) -> int:
+        """Forgets constants of gradients, if ops changed: they follow from these.
+
+        Returns:
+            How many.
+        """
+        kept = [
+            each for each in self._changed if not is_of_gradient(self.user_of(each[0]))
+        ]
+        dropped = len(self._changed) - len(kept)
+        self._changed = kept
+        return dropped
 
     def causes(self) -> tuple[list[Cause], list[Cause]]:
         """Sentences on constants; and on limits of loops."""
@@ -271,9 +287,28 @@ def plain(value: Any) -> Any:
     return number
 
 
+def is_of_gradient(op: str) -> bool:
+    """Whether an op was made by differentiation, of ops that the author wrote."""
+    return op.startswith(GRADIENTS) or "/gradients/" in op
+
+
 def merged(causes: list[Cause]) -> list[Cause]:
-    """The same value baked into an op in several instructions is told once."""
-    found: dict[str, Cause] = {}
+    """The same change of a scalar that is baked into several ops is told once."""
+    groups: dict[Any, list[Cause]] = {}
     for cause in causes:
-        found.setdefault(str(cause), cause)
-    return list(found.values())
+        alone = cause.before is None
+        change = str(cause) if alone else (repr(cause.before), repr(cause.after))
+        groups.setdefault(change, []).append(cause)
+    found = []
+    for group in groups.values():
+        # What was written comes before what was derived from it.
+        names = list(dict.fromkeys(each.name for each in group))
+        names.sort(key=lambda name: (is_of_gradient(name), len(name), name))
+        first = next(each for each in group if each.name == names[0])
+        if len(names) > 1:
+            text = first.text.replace(
+                named(first.name), enumeration([named(name) for name in names])
+            )
+            first = dataclasses.replace(first, text=text)
+        found.append(first)
+    return found

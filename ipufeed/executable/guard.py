@@ -111,4 +111,5 @@ def _delivered(error: RecompileError) -> RecompileError:
     with _lock:
         for refused in _blocks:
             refused[:] = [each for each in refused if each is not error]
-    return error
+    # Where it was raised first is within this package, and tells a reader nothing.
+    return error.with_traceback(None)

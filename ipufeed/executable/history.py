@@ -137,7 +137,7 @@ def cause(before: Program, after: Program) -> str:
 
     It never raises: a program must not fail for want of an explanation.
     """
-    from ipufeed.executable.explain import explain_programs
+    from ipufeed.executable.explaining import explain_programs
 
     if before.key.digest == after.key.digest:
         return AGAIN

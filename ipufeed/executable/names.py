@@ -21,7 +21,7 @@ AFTER = re.compile(r"(?:\[.*|_+XlaMustCompile.*|_+\d+|\.\d+)$", re.DOTALL)
 CLUSTER = re.compile(
     r"^(?:(?P<author>.+?)__)?cluster(?:_\d+)*(?:_f15n.*|\[.*|\.\d+|)$", re.DOTALL
 )
-ANONYMOUS = frozenset({"cluster", "program"})
+ANONYMOUS = frozenset({"<lambda>", "cluster", "program"})
 
 ARGUMENT, VARIABLE, CAPTURED = "argument", "variable", "captured value"
 OF = "of `"  # begins the name of what is called after its user

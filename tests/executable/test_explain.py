@@ -8,7 +8,7 @@ from lowering import lowering
 import ipufeed
 from ipufeed.device import loops
 from ipufeed.executable.cause import named
-from ipufeed.executable.explain import SAME, explain, explain_programs
+from ipufeed.executable.explaining import SAME, explain, explain_programs
 from ipufeed.executable.names import author_name
 from ipufeed.queues import IPUInfeedQueue
 
@@ -337,3 +337,80 @@ def test_a_hostile_name_does_not_steer_the_terminal():
     hostile = "a\x1b[2Jb\u202e"
 
     assert str(named(hostile)) == "`a\\x1b[2Jb\\u202e`"
+
+
+def training(batch, rate, layers=2, repeats=1):
+    """A training loop with convolutions, moments and gradients."""
+    rows = tf.data.Dataset.from_tensors(
+        (ones(batch, 8, 8, 3), np.zeros(batch, np.int32))
+    )
+    queue = IPUInfeedQueue(rows.repeat())
+    _ = queue.initializer
+    with tf.device("/device:IPU:0"):
+        kernels = [tf.Variable(ones(3, 3, 3, 3)) for _ in range(layers)]
+
+    def loss_of(images, labels):
+        for kernel in kernels:
+            images = tf.nn.relu(tf.nn.conv2d(images, kernel, 1, "SAME"))
+            mean, variance = tf.nn.moments(images, [0, 1, 2])
+            images = (images - mean) * tf.math.rsqrt(variance + 1e-3)
+        logits = tf.reduce_mean(images, [1, 2])
+        return tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        )
+
+    def body(total, images, labels):
+        for _ in range(repeats):
+            with tf.GradientTape() as tape:
+                loss = loss_of(images, labels)
+            for kernel, gradient in zip(
+                kernels, tape.gradient(loss, kernels), strict=True
+            ):
+                kernel.assign_sub(rate * gradient)
+        return total + loss
+
+    return lambda steps: loops.repeat(steps, body, [0.0], queue)
+
+
+def test_a_training_loop_is_explained_without_its_gradients(lower):
+    """Batch size and learning rate: two causes, of some hundred instructions."""
+    before = lower(training(32, 0.01), np.int32(3))
+    after = lower(training(64, 0.02), np.int32(3))
+
+    infeed, rate, consequences = explain_programs(before, after)
+
+    assert "[32,8,8,3] -> [64,8,8,3] (batch size), and so did" in str(infeed)
+    assert str(rate).startswith("constant 0.01 -> 0.02 baked into ")
+    assert consequences.after > 100
+
+
+def test_an_unrolled_loop_is_recognised(lower):
+    """The same ops once more: the count of a Python loop is part of the program."""
+    before = lower(training(4, 0.01), np.int32(3))
+    after = lower(training(4, 0.01, repeats=2), np.int32(3))
+
+    cause = explain_programs(before, after)[0]
+
+    assert "ops are new" in str(cause)
+    assert "`loops.repeat` makes its count an input" in cause.advice
+
+
+def test_results_in_another_order_are_a_cause(lower):
+    """The same values, given the other way round: the last that is looked at."""
+    before = lower(lambda x: (tf.sin(x), tf.exp(x)), ones(4))
+
+    def turned(x):
+        first = tf.sin(x)
+        return tf.exp(x), first
+
+    assert sentences(before, lower(turned, ones(4))) == [
+        "the program gives other values, or the same in another order"
+    ]
+
+
+def test_explain_is_a_function_whatever_was_imported_before():
+    """No module of that name takes its place in the package."""
+    import ipufeed.executable.explaining
+    import ipufeed.executable.history
+
+    assert ipufeed.executable.explain is explain

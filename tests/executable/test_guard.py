@@ -202,12 +202,12 @@ def test_programs_without_a_name_are_compared_only_if_they_are_alike(caplog):
 
 def test_a_program_must_not_fail_for_want_of_an_explanation(caplog, monkeypatch):
     """An error in the explanation is said, and the program is compiled."""
-    from ipufeed.executable import explain
+    from ipufeed.executable import explaining
 
     def broken(before, after):
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr(explain, "explain_programs", broken)
+    monkeypatch.setattr(explaining, "explain_programs", broken)
     caplog.set_level(logging.WARNING)
     for n in range(4):
         run(function("unexplained", 200.5 + n))

@@ -12,7 +12,7 @@ from lowering import lowering
 from random_programs import OTHER, arguments, build, configure, recipe
 
 from ipufeed.device import loops
-from ipufeed.executable.explain import explain_programs
+from ipufeed.executable.explaining import explain_programs
 from ipufeed.queues import IPUInfeedQueue
 
 PAIRS = 100

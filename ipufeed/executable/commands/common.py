@@ -203,12 +203,13 @@ def age_text(seconds: float) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
-def created(file: File) -> float:
-    """When a program was compiled, in seconds since 1970."""
+def recency(file: File) -> tuple[float, float]:
+    """When a program was compiled and its file written, in seconds since 1970."""
     try:
-        return datetime.datetime.fromisoformat(str(file.header["created"])).timestamp()
+        created = datetime.datetime.fromisoformat(str(file.header["created"]))
     except (KeyError, ValueError):
-        return file.modified
+        return file.modified, file.modified
+    return created.timestamp(), file.modified  # the first is in whole seconds
 
 
 UNITS_S = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 604800}

@@ -40,7 +40,7 @@ def two_programs(options: Namespace) -> tuple[Program, Program]:
 def run(options: Namespace) -> int:
     """Prints the causes."""
     from ipufeed.executable.cause import printable
-    from ipufeed.executable.explain import explain_programs
+    from ipufeed.executable.explaining import explain_programs
 
     before, after = two_programs(options)
     causes = explain_programs(before, after)

@@ -12,9 +12,9 @@ from ipufeed.executable.commands.common import (
     File,
     age_text,
     as_json,
-    created,
     files_in,
     folder_of,
+    recency,
     shortened,
     size_text,
     wrapped,
@@ -30,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Prints the list."""
     folder = folder_of(options)
-    files = sorted(files_in(folder), key=created, reverse=True)
+    files = sorted(files_in(folder), key=recency, reverse=True)
     if options.json:
         print(as_json([described(file) for file in files]))
         return OK
@@ -57,7 +57,7 @@ def row(file: File) -> str:
     return (
         f"{shortened(file.text('key', file.key), 16):16}  "
         f"{shortened(file.text('name'), 24):24}  {size_text(file.nbytes):>7}  "
-        f"{age_text(time.time() - created(file)):>6}  {took:>8}  "
+        f"{age_text(time.time() - recency(file)[0]):>6}  {took:>8}  "
         f"{'no' if file.why_not_here() else 'yes'}"
     )
 

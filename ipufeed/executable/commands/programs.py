@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ipufeed import _hush
 from ipufeed.executable.cache import cache_folder
-from ipufeed.executable.commands.common import CommandError, File, created, files_in
+from ipufeed.executable.commands.common import CommandError, File, files_in, recency
 
 if TYPE_CHECKING:
     from ipufeed.executable.program import Program
@@ -20,7 +20,7 @@ def load(reference: str) -> Program:
         LookupError, CommandError: There is none, or it is damaged.
     """
     import_protos()
-    from ipufeed.executable.explain import find_program
+    from ipufeed.executable.explaining import find_program
 
     program = find_program(reference)
     return program
@@ -47,7 +47,7 @@ def last_two(folder: Path | None = None) -> tuple[File, File]:
     files = [
         file for file in files_in(folder) if file.is_executable and not file.problem
     ]
-    files.sort(key=lambda file: (created(file), file.modified))
+    files.sort(key=recency)
     found: dict[str, File] = {}
     for file in reversed(files):
         name = str(file.header.get("name"))
