@@ -59,6 +59,7 @@ constexpr double kCyclesPerNs = 1.33;
 // One line for each program: what TensorFlow has compiled as a whole. Single ops, also
 // those of the queues, are none.
 void log_cycle_count(const OpKernel& kernel, std::int64_t start_ns) {
+  if (!log_cycles.load(std::memory_order_relaxed)) return;
   const std::string& type = kernel.type_string();
   if (!absl::StrContains(type, "Xla") && !absl::StartsWith(type, "__inference_"))
     return;
@@ -82,29 +83,19 @@ bool calls(const OpKernel& kernel) {
 
 // Ops that hand values on, or do nothing that a device would compute.
 bool is_plumbing(const std::string& type) {
-  static const auto* const kTypes =
-      new absl::flat_hash_set<std::string>{"Assert",
-                                           "Cast",
-                                           "Const",
-                                           "ExpandDims",
-                                           "HostConst",
-                                           "Identity",
-                                           "IdentityN",
-                                           "NoOp",
-                                           "Pack",
-                                           "Placeholder",
-                                           "ReadVariableOp",
-                                           "Reshape",
-                                           "ResourceHandle",
-                                           "Shape",
-                                           "Squeeze",
-                                           "VarHandleOp",
-                                           "VarIsInitializedOp"};
+  static const auto* const kTypes = new absl::flat_hash_set<std::string>{
+      "Assert",         "Cast",      "Const",          "ControlTrigger",
+      "Enter",          "Exit",      "ExpandDims",     "HostConst",
+      "Identity",       "IdentityN", "LoopCond",       "Merge",
+      "NextIteration",  "NoOp",      "Pack",           "Placeholder",
+      "ReadVariableOp", "Reshape",   "ResourceHandle", "Shape",
+      "Squeeze",        "Switch",    "VarHandleOp",    "VarIsInitializedOp"};
   return type[0] == '_' || absl::StartsWith(type, "Ipufeed") || kTypes->contains(type);
 }
 
 bool is_scalar(const OpKernelContext& context) {
   for (int i = 0; i < context.num_inputs(); ++i) {
+    if (!context.has_input(i)) continue;
     if (context.input_dtype(i) == tensorflow::DT_RESOURCE || context.input_is_ref(i)) {
       return false;
     }
@@ -132,7 +123,7 @@ absl::Status note_op(int ordinal, const OpKernel& kernel,
     note_single_op(ordinal, tensorflow::Fingerprint64(name), name.c_str());
     return absl::OkStatus();
   }
-  if (is_scalar(context)) return absl::OkStatus();
+  if (run_mode() == RunMode::kZeros || is_scalar(context)) return absl::OkStatus();
   const std::string& name =
       kernel.name().empty() ? kernel.type_string() : kernel.name();
   note_single_op(ordinal, tensorflow::Fingerprint64(kernel.type_string() + name),
@@ -259,12 +250,11 @@ class IpuDevice : public ThreadPoolDevice {
       context->SetStatus(usable);
       return;
     }
-    const bool log = log_cycles.load(std::memory_order_relaxed);
-    const std::int64_t start_ns = log ? now_ns() : 0;
+    const std::int64_t start_ns = now_ns();
     Program program(context->cancellation_manager(), parsed_name().id);
     ProgramScope scope(&program);
     ThreadPoolDevice::Compute(kernel, context);
-    if (log) log_cycle_count(*kernel, start_ns);
+    log_cycle_count(*kernel, start_ns);
     program.end(/*failed=*/!context->status().ok());
   }
 
@@ -279,11 +269,10 @@ class IpuDevice : public ThreadPoolDevice {
     }
     auto program =
         std::make_shared<Program>(context->cancellation_manager(), parsed_name().id);
-    const bool log = log_cycles.load(std::memory_order_relaxed);
-    const std::int64_t start_ns = log ? now_ns() : 0;
+    const std::int64_t start_ns = now_ns();
     ProgramScope scope(program.get());
     ThreadPoolDevice::ComputeAsync(kernel, context, [=, done = std::move(done)] {
-      if (log) log_cycle_count(*kernel, start_ns);
+      log_cycle_count(*kernel, start_ns);
       program->end(!context->status().ok());
       done();
     });

@@ -12,7 +12,7 @@ from typing import Any
 from ipufeed import _native
 from ipufeed.device import flags
 from ipufeed.device.synthetic import InitializerKind, SyntheticDataCategory
-from ipufeed.device.system import attach, on_change, require_usable
+from ipufeed.device.system import attach, on_change, precompiles, require_usable
 from ipufeed.device.topology import NUM_IPUS
 from ipufeed.errors import DeviceOrdinalError
 from ipufeed.queues.surroundings import surroundings
@@ -40,6 +40,11 @@ def infeed_threads() -> int:
 def null_data_feed() -> bool:
     """--null_data_feed."""
     return flags.get_flags().null_data_feed
+
+
+def runs_programs() -> bool:
+    """Whether programs run, and not only are compiled (PRE_COMPILE)."""
+    return not precompiles()
 
 
 def synthetic_outfeed() -> bool:
@@ -143,6 +148,7 @@ def install() -> None:
     surroundings.null_data_feed = null_data_feed
     surroundings.synthetic_outfeed = synthetic_outfeed
     surroundings.synthetic_infeed = synthetic_infeed
+    surroundings.runs_programs = runs_programs
 
 
 install()

@@ -13,11 +13,11 @@ import importlib
 from typing import Any
 
 _NAMES = {
-    "ExecutableStats": "stats",
+    "ExecutableStats": "counters",
     "explain": "explaining",
     "no_recompile": "guard",
-    "reset_stats": "stats",
-    "stats": "stats",
+    "reset_stats": "counters",
+    "stats": "counters",
     "trace": "tracing",
 }
 __all__ = sorted(_NAMES)
@@ -27,7 +27,6 @@ def __getattr__(name: str) -> Any:
     if name not in _NAMES:
         raise AttributeError(f"module 'ipufeed.executable' has no attribute {name!r}")
     module = importlib.import_module(f"ipufeed.executable.{_NAMES[name]}")
-    # The module of the same name is in its place after the import.
     value = globals()[name] = getattr(module, name)
     return value
 

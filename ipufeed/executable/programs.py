@@ -24,15 +24,14 @@ from ipufeed.device.config_enums import DeviceConnectionType
 from ipufeed.device.log import LOGGER
 from ipufeed.executable import guard, log, native, report, tracing
 from ipufeed.executable.cache import Cache, Slot, write_whole
+from ipufeed.executable.counters import COUNTERS
 from ipufeed.executable.file_format import Entry
 from ipufeed.executable.history import History
 from ipufeed.executable.key import Key, program_key
 from ipufeed.executable.native import Event, Figures, Lowered, RunMode
 from ipufeed.executable.program import Program
-from ipufeed.executable.stats import COUNTERS
 from ipufeed.executable.surroundings import surroundings_of
 from ipufeed.queues import interrupt
-from ipufeed.queues.surroundings import surroundings
 
 NO_CACHE_PATH = (
     "IPU devices have been configured for pre-compilation, however "
@@ -355,5 +354,4 @@ def install() -> None:
     entry.ipufeed_set_on_program(_callback)
     system.on_change(follow_configuration)
     entry.ipufeed_set_log_ops(log.logs_phases())
-    surroundings.runs_programs = lambda: not system.precompiles()
     tracing.follow_environment()
