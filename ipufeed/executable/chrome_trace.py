@@ -70,8 +70,7 @@ class _Rows:
         # By name: the rows of a feed stand together.
         ordered = sorted(self._rows.items())
         threads = [
-            meta("thread_name", process, row, name)
-            for (process, name), row in ordered
+            meta("thread_name", process, row, name) for (process, name), row in ordered
         ]
         order = [
             {

@@ -242,7 +242,9 @@ def compute(one: Instruction) -> Work:
     elements = one.shape.elements if one.shape.dtype != "tuple" else 0
     match one.opcode:
         case "fusion":
-            inner = (compute(each) for called in one.called for each in called.instructions)
+            inner = (
+                compute(each) for called in one.called for each in called.instructions
+            )
             return sum(inner, Work())
         case "dot":
             return Work(matrix_flops=2.0 * elements * contracted(one))

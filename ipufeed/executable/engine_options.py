@@ -130,7 +130,9 @@ def is_on(name: str, value: Any) -> bool:
     """The value of a switch: true or false, in either case, as text or as a bool."""
     word = str(value).lower()
     if word not in WORDS:
-        raise invalid(f'Engine option {name!r} must be "true" or "false", got {value!r}.')
+        raise invalid(
+            f'Engine option {name!r} must be "true" or "false", got {value!r}.'
+        )
     return WORDS[word]
 
 

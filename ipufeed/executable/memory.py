@@ -76,7 +76,8 @@ def memory_of(
         variables: The numbers of those that are variables.
     """
     made_by = {
-        logical.id: definition(code, logical) for logical in code.buffers.logical_buffers
+        logical.id: definition(code, logical)
+        for logical in code.buffers.logical_buffers
     }
     found: list[Buffer] = []
     for allocation in code.buffers.buffer_allocations:
@@ -137,7 +138,12 @@ def buffers_of(
         feed = feeds[0][1]
         found.append(
             Buffer(
-                name_of(feed), "feeds", taken, str(feed.shape), own_source(feed), len(feeds)
+                name_of(feed),
+                "feeds",
+                taken,
+                str(feed.shape),
+                own_source(feed),
+                len(feeds),
             )
         )
     rest = allocation.size - taken

@@ -63,9 +63,7 @@ def memory_of(
 def cost_of(module: Module, model: IpuModel) -> dict[str, Any]:
     """The cost, ready for JSON; the steps with the most estimated cycles first."""
     found = cost.cost_of(module, model)
-    steps = sorted(
-        found.steps, key=lambda each: -each.work.cycles * each.executions
-    )
+    steps = sorted(found.steps, key=lambda each: -each.work.cycles * each.executions)
     return {
         "counted": COUNTED,
         "estimated": ESTIMATED,

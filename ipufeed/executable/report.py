@@ -83,8 +83,7 @@ def variables_of(lowered: Lowered) -> frozenset[int]:
     return frozenset(
         number
         for number, argument in enumerate(lowered.arguments)
-        if 0 <= argument < len(given)
-        and given[argument].type == types_pb2.DT_RESOURCE
+        if 0 <= argument < len(given) and given[argument].type == types_pb2.DT_RESOURCE
     )
 
 

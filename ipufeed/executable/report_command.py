@@ -36,7 +36,10 @@ def run(options: argparse.Namespace) -> int:
         print(f"report: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"report: {options.html} cannot be written: {error.strerror}.", file=sys.stderr)
+        print(
+            f"report: {options.html} cannot be written: {error.strerror}.",
+            file=sys.stderr,
+        )
         return 2
     programs = f"{len(reports)} program{'s' if len(reports) > 1 else ''}"
     print(f"{options.html}: {programs}", file=sys.stderr)

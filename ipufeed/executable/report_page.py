@@ -61,7 +61,14 @@ def overview(reports: list[Report]) -> str:
                 count(run.get("estimated_cycles")),
             ]
         )
-    heads = ["program", "created", "compiled in", "memory", "flops", "cycles (estimate)"]
+    heads = [
+        "program",
+        "created",
+        "compiled in",
+        "memory",
+        "flops",
+        "cycles (estimate)",
+    ]
     return f"<nav>{table(heads, rows, left=2)}</nav>"
 
 
@@ -164,15 +171,15 @@ def loops(cost: dict[str, Any]) -> str:
             ]
         )
     heads = ["loop", "iterations", "flops", "bytes", "host", "cycles (estimate)"]
-    return (
-        '<p class="quiet">Figures of one iteration.</p>' + table(heads, rows, left=1)
-    )
+    return '<p class="quiet">Figures of one iteration.</p>' + table(heads, rows, left=1)
 
 
 def steps(cost: dict[str, Any]) -> str:
     """Those that take longest."""
     found = rows_of(cost, "steps")
-    cycles = [number(s.get("estimated_cycles")) * number(s.get("executions")) for s in found]
+    cycles = [
+        number(s.get("estimated_cycles")) * number(s.get("executions")) for s in found
+    ]
     whole = number(part(cost, "run").get("estimated_cycles")) or 1.0
     rows = []
     for each, taken in list(zip(found, cycles, strict=True))[:MOST_ROWS]:
