@@ -26,20 +26,79 @@ from ipufeed.executable.hlo import Computation, Instruction, Module
 from ipufeed.executable.ipu_model import IpuModel
 
 TRANSCENDENTAL = frozenset(
-    "acos acosh asin asinh atan2 atanh cbrt cosine cosh erf exponential "
-    "exponential-minus-one log log-plus-one logistic power rsqrt sine sinh sqrt tan "
-    "tanh".split()
+    {
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan2",
+        "atanh",
+        "cbrt",
+        "cosine",
+        "cosh",
+        "erf",
+        "exponential",
+        "exponential-minus-one",
+        "log",
+        "log-plus-one",
+        "logistic",
+        "power",
+        "rsqrt",
+        "sine",
+        "sinh",
+        "sqrt",
+        "tan",
+        "tanh",
+    }
 )
 ELEMENTWISE = frozenset(
-    "abs add and ceil clamp compare convert divide floor is-finite maximum minimum "
-    "multiply negate not or popcnt remainder round-nearest-afz round-nearest-even "
-    "select shift-left shift-right-arithmetic shift-right-logical sign subtract xor "
-    "stochastic-convert map".split()
+    {
+        "abs",
+        "add",
+        "and",
+        "ceil",
+        "clamp",
+        "compare",
+        "convert",
+        "divide",
+        "floor",
+        "is-finite",
+        "maximum",
+        "minimum",
+        "multiply",
+        "negate",
+        "not",
+        "or",
+        "popcnt",
+        "remainder",
+        "round-nearest-afz",
+        "round-nearest-even",
+        "select",
+        "shift-left",
+        "shift-right-arithmetic",
+        "shift-right-logical",
+        "sign",
+        "subtract",
+        "xor",
+        "stochastic-convert",
+        "map",
+    }
 )
 # Names for values, or memory that is there anyway.
 FREE = frozenset(
-    "after-all add-dependency bitcast constant domain get-tuple-element opt-barrier "
-    "parameter partition-id replica-id tuple".split()
+    {
+        "after-all",
+        "add-dependency",
+        "bitcast",
+        "constant",
+        "domain",
+        "get-tuple-element",
+        "opt-barrier",
+        "parameter",
+        "partition-id",
+        "replica-id",
+        "tuple",
+    }
 )
 CALLS = ("call", "conditional", "while", "fusion", "async-start")
 
@@ -296,7 +355,7 @@ def convolution_flops(one: Instruction) -> float:
     features = kernel[numbers.kernel_input_feature_dimension]
     batch = one.shape.dims[numbers.output_batch_dimension]
     outputs = one.shape.dims[numbers.output_feature_dimension]
-    return 2.0 * positions * features * batch * outputs
+    return float(2 * positions * features * batch * outputs)
 
 
 def valid_positions(window: Any, inputs: int, outputs: int) -> int:

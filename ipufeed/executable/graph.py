@@ -32,8 +32,18 @@ PRODUCT, FEED, LOOP, REDUCTION, MEMORY, OTHER, GROUP = KINDS = (
 )
 REDUCING = ("reduce", "reduce-window", "scatter", "select-and-scatter", "sort")
 MOVING = (
-    "broadcast concatenate copy dynamic-slice dynamic-update-slice gather iota pad "
-    "reshape reverse slice transpose".split()
+    "broadcast",
+    "concatenate",
+    "copy",
+    "dynamic-slice",
+    "dynamic-update-slice",
+    "gather",
+    "iota",
+    "pad",
+    "reshape",
+    "reverse",
+    "slice",
+    "transpose",
 )
 
 
