@@ -2,9 +2,12 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
+from helpers import DEADLOCK_S, ROOT
 from report_programs import on_ipu
 
 from ipufeed.device.config import IPUConfig
@@ -177,3 +180,19 @@ def test_one_output_can_be_left_out_of_all():
     assert engine_options.wanted_by({"autoReport.all": "true"})
     assert not engine_options.wanted_by({"autoReport.all": "true"} | everything_off)
     assert not engine_options.wanted_by({"debug.instrument": "true"})
+
+
+def test_programs_of_the_original_get_reports_too(tmp_path):
+    """`python -m ipufeed.run` is a way to run programs like any other."""
+    options = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
+    program = ROOT / "examples" / "ipu" / "training_loop_v2.py"
+
+    subprocess.run(
+        [sys.executable, "-m", "ipufeed.run", str(program)],
+        check=True,
+        cwd=ROOT,
+        timeout=DEADLOCK_S,
+        env={**os.environ, "POPLAR_ENGINE_OPTIONS": json.dumps(options)},
+    )
+
+    assert len(list(tmp_path.glob("tf_report__*/profile.json"))) >= 1
