@@ -150,6 +150,7 @@ class AliasModule(types.ModuleType):
 def resolve(module: str, name: str) -> Any:
     """The object; the queues' view of the device is in place from then on."""
     importlib.import_module("ipufeed.device.placement")
+    importlib.import_module("ipufeed.executable.programs").install()
     return getattr(importlib.import_module(module), name)
 
 

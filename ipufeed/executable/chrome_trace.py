@@ -108,6 +108,7 @@ def slices_of(event: Event, begun_ns: int) -> list[dict[str, Any]]:
     """The slices of an event; times in microseconds."""
     start = event.start_ns - begun_ns
     end = event.end_ns - begun_ns
+    figures: dict[str, Any]
     if event.kind is Kind.COMPILE:
         figures = {"program": author_name(event.name), "hash": key(event)}
         return [

@@ -26,7 +26,7 @@ from ipufeed.executable.hlo import Computation, Instruction, Module
 from ipufeed.executable.ipu_model import IpuModel
 
 TRANSCENDENTAL = frozenset(
-    [
+    {
         "acos",
         "acosh",
         "asin",
@@ -49,10 +49,10 @@ TRANSCENDENTAL = frozenset(
         "sqrt",
         "tan",
         "tanh",
-    ]
+    }
 )
 ELEMENTWISE = frozenset(
-    [
+    {
         "abs",
         "add",
         "and",
@@ -82,11 +82,11 @@ ELEMENTWISE = frozenset(
         "xor",
         "stochastic-convert",
         "map",
-    ]
+    }
 )
 # Names for values, or memory that is there anyway.
 FREE = frozenset(
-    [
+    {
         "after-all",
         "add-dependency",
         "bitcast",
@@ -98,7 +98,7 @@ FREE = frozenset(
         "partition-id",
         "replica-id",
         "tuple",
-    ]
+    }
 )
 CALLS = ("call", "conditional", "while", "fusion", "async-start")
 
@@ -355,7 +355,7 @@ def convolution_flops(one: Instruction) -> float:
     features = kernel[numbers.kernel_input_feature_dimension]
     batch = one.shape.dims[numbers.output_batch_dimension]
     outputs = one.shape.dims[numbers.output_feature_dimension]
-    return 2.0 * positions * features * batch * outputs
+    return float(2 * positions * features * batch * outputs)
 
 
 def valid_positions(window: Any, inputs: int, outputs: int) -> int:

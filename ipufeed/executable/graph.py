@@ -31,7 +31,7 @@ PRODUCT, FEED, LOOP, REDUCTION, MEMORY, OTHER, GROUP = KINDS = (
     "group",
 )
 REDUCING = ("reduce", "reduce-window", "scatter", "select-and-scatter", "sort")
-MOVING = [
+MOVING = (
     "broadcast",
     "concatenate",
     "copy",
@@ -44,7 +44,7 @@ MOVING = [
     "reverse",
     "slice",
     "transpose",
-]
+)
 
 
 @dataclass(eq=False)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from ipufeed.executable.graph import KINDS, Graph, Node, graph_of
 from ipufeed.executable.hlo import Module
 
-CHARACTER, LINE, PAD, GAP_X, GAP_Y = 6.6, 16, 8, 18, 30
+CHARACTER, BOLD, LINE, PAD, GAP_X, GAP_Y = 6.6, 7.7, 16, 8, 18, 30
 MOST_ROW = 6  # nodes beside each other; more go on in the next line of the row
 COLOURS = {
     "product": ("#dbe7ff", "#2457b3"),
@@ -102,7 +102,7 @@ def centre_lines(drawing: Drawing) -> None:
 
 def measured(node: Node) -> Placed:
     """A node with its size, and the places of what is inside."""
-    text = max(len(node.title), len(node.detail)) * CHARACTER + 2 * PAD
+    text = max(len(node.title) * BOLD, len(node.detail) * CHARACTER) + 2 * PAD
     inside = [place(graph) for graph in node.inside]
     if not inside:
         return Placed(node, max(text, 90), 2 * LINE + 2 * PAD)
@@ -142,7 +142,7 @@ def draw_legend() -> list[str]:
             f'stroke="{stroke}"/>'
             f'<text x="{x + 20:.0f}" y="21" fill="#333">{kind}</text>'
         )
-        x += 32 + len(kind) * CHARACTER
+        x += 34 + len(kind) * BOLD
     return parts
 
 

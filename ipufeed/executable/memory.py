@@ -154,7 +154,7 @@ def buffers_of(
 
 
 def own_source(one: Instruction) -> str:
-    """Where the program's text has it; "" if all that is known is a line of TensorFlow's."""
+    """Where the program's text has it; "" if TensorFlow named a line of its own."""
     return "" if "/tensorflow/python/" in one.source else one.source
 
 

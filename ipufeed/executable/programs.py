@@ -11,6 +11,7 @@ Threads: events come on any thread; those of one program one after another.
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import threading
 import time
@@ -348,8 +349,9 @@ def follow_configuration() -> None:
     entry.ipufeed_set_run_mode(mode)
 
 
+@functools.cache
 def install() -> None:
-    """Puts this between TensorFlow and XLA, for programs of simulated IPUs."""
+    """Puts this between TensorFlow and XLA, for programs of simulated IPUs; once."""
     entry = _native.entry()
     entry.ipufeed_set_on_program(_callback)
     system.on_change(follow_configuration)

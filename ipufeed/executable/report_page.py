@@ -302,14 +302,12 @@ def seconds(value: Any) -> str:
 
 def scaled(value: float, base: int, units: tuple[str, ...]) -> str:
     """Three digits and the unit that fits."""
-    for unit in units[:-1]:
-        if abs(value) < base:
-            break
+    power = 0
+    while abs(value) >= base and power < len(units) - 1:
         value /= base
-    else:
-        unit = units[-1]
+        power += 1
     text = f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
-    return f"{text} {unit}".rstrip()
+    return f"{text} {units[power]}".rstrip()
 
 
 def short(text: str, most: int) -> str:

@@ -141,13 +141,27 @@ def stop() -> tuple[list[Event], int]:
     names: dict[tuple[int, int], str] = {}
     found = []
     for row in rows[:count].tolist():
-        kind, ordinal, number, *times, thread = row
+        kind, ordinal, number, start_ns, end_ns, busy, waited, size, many, thread = row
         key = (kind, number)
         if key not in names:
             buffer = ctypes.create_string_buffer(MOST_NAME)
             entry.ipufeed_trace_name(kind, number, buffer, MOST_NAME)
             names[key] = buffer.value.decode("utf-8", "replace")
-        found.append(Event(Kind(kind), ordinal, number, names[key], *times, thread))
+        found.append(
+            Event(
+                kind=Kind(kind),
+                ordinal=ordinal,
+                number=number,
+                name=names[key],
+                start_ns=start_ns,
+                end_ns=end_ns,
+                busy_ns=busy,
+                waited_ns=waited,
+                nbytes=size,
+                count=many,
+                thread=thread,
+            )
+        )
     found.sort(key=lambda event: event.start_ns)
     return found, dropped.value
 

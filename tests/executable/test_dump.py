@@ -1,0 +1,74 @@
+"""What XLA_FLAGS=--xla_dump_to promises: files with the documented names."""
+
+import re
+
+import pytest
+import tensorflow as tf
+from report_programs import on_ipu
+
+from ipufeed.executable.dump import dump_options
+
+pytestmark = pytest.mark.usefixtures("clean_system")
+
+
+def test_each_program_has_a_number_and_two_stages(tmp_path, monkeypatch):
+    """As text that XLA can read, and as a graph for Graphviz."""
+    folder = tmp_path / "made"
+    monkeypatch.setenv(
+        "XLA_FLAGS",
+        f"--xla_dump_to={folder} --xla_dump_hlo_as_text --xla_dump_hlo_as_dot",
+    )
+
+    on_ipu(lambda x: tf.tanh(x) * 0.8125, tf.ones([3]))
+    on_ipu(lambda x: tf.tanh(x) * 0.6875, tf.ones([3]))
+
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == [
+        f"module_{number:04d}.{stage}.IPU.{what}.{form}"
+        for number in (0, 1)
+        for stage, what in (
+            ("0000", "before_optimizations"),
+            ("0001", "after_optimizations"),
+        )
+        for form in ("dot", "txt")
+    ]
+    for path in folder.glob("*.txt"):
+        text = path.read_text()
+        assert text.startswith("HloModule")
+        assert "tanh" in text
+    for path in folder.glob("*.dot"):
+        assert re.match(r"digraph", path.read_text())
+
+
+def test_numbers_grow_over_processes(tmp_path, monkeypatch):
+    """What another process has left there is not written over."""
+    (tmp_path / "module_0041.0000.IPU.before_optimizations.txt").write_text("old")
+    (tmp_path / "module_9000.jit_x.before_optimizations.txt").write_text("XLA's own")
+    monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to={tmp_path}")
+
+    on_ipu(lambda x: tf.tanh(x) * 0.5625, tf.ones([3]))
+
+    assert (tmp_path / "module_0042.0001.IPU.after_optimizations.txt").is_file()
+    old = tmp_path / "module_0041.0000.IPU.before_optimizations.txt"
+    assert old.read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    "flags", ["", "--xla_dump_to=-", "--xla_dump_hlo_as_text", "'"]
+)
+def test_without_a_folder_nothing_is_dumped(monkeypatch, flags):
+    """A "-" is stdout, which XLA serves itself."""
+    monkeypatch.setenv("XLA_FLAGS", flags)
+
+    assert dump_options() is None
+
+
+def test_a_folder_that_cannot_be_made_is_a_warning(tmp_path, monkeypatch, caplog):
+    """The program runs all the same."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to={tmp_path}/file/x")
+
+    result = on_ipu(lambda x: x * 0.4375, tf.ones([2]))
+
+    assert result.numpy().tolist() == [0.4375] * 2
+    assert "cannot be dumped" in caplog.text
