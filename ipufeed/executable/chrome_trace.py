@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipufeed.executable.program import author_name
+from ipufeed.executable.names import author_name
 from ipufeed.executable.tracing import Event, Kind
 
 # Perfetto orders processes by their number.
