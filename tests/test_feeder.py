@@ -267,6 +267,46 @@ def test_the_copy_of_the_first_element_is_told_apart():
     assert many["copy_ns"] - many["first_copy_ns"] <= run_ns
 
 
+def test_waits_and_cpu_time_are_of_one_window():
+    """It begins behind the first element, with room made for the copies."""
+    counters, _ = run_op(
+        tf.data.Dataset.range(9).map(lambda n: tf.zeros([(n + 2) * 2**20])), **ALL
+    )
+
+    assert counters["first_ns"] <= counters["steady_ns"] <= counters["finished_ns"]
+    window = counters["finished_ns"] - counters["steady_ns"]
+    assert counters["cpu_wall_ns"] == window
+    assert 0 <= counters["starved_ns"] <= window
+
+
+@pytest.mark.parametrize("shape", [[300 << 20], None], ids=["known", "unknown"])
+def test_a_huge_element_is_copied_with_little_memory(shape):
+    """Room for all of it would take seconds to find, and hold the dataset up meanwhile."""
+    element = tf.zeros([300 << 20], tf.uint8)
+    dataset = tf.data.Dataset.from_generator(
+        lambda: iter([element] * 3),
+        output_signature=tf.TensorSpec(shape, tf.uint8),
+    )
+    before, most = rss_bytes(), 0
+    done = threading.Event()
+
+    def watch():
+        nonlocal most
+        while not done.wait(0.005):
+            most = max(most, rss_bytes())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    with_copy, _ = run_op(dataset, **ALL)
+    done.set()
+    watcher.join()
+
+    assert with_copy["bytes"] == 3 * (300 << 20)
+    assert with_copy["copy_ns"] > 0
+    # The room for the copies, and what else there is; the elements are one tensor.
+    assert most - before < 200 << 20
+
+
 def test_cpu_time_is_counted_beside_the_clock():
     """Over the same interval, so that their quotient is a number of CPUs."""
     counters, _ = run_op(sleeping(0.01), seconds_ns=5 * 10**8)

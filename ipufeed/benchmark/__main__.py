@@ -17,6 +17,7 @@ from ipufeed.benchmark.interrupts import Interrupts
 from ipufeed.benchmark.output import is_stdout, why_not_writable
 from ipufeed.benchmark.settings import Settings
 from ipufeed.benchmark.streams import open_missing_streams, take_stdout
+from ipufeed.benchmark.text import wrap
 from ipufeed.errors import DatasetFileError, MeasurementInterrupted, NativeLibraryError
 
 OK, BAD_INPUT, NOTHING_MEASURED = 0, 2, 4
@@ -110,7 +111,7 @@ def through_device() -> Callable[..., Any]:
 
 def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int:
     """The JSON to stdout, and into a file; the summary to stderr."""
-    from ipufeed.benchmark.summary import printable_lines, summarize
+    from ipufeed.benchmark.summary import summarize
 
     if options.json is not None:
         try:
@@ -131,8 +132,7 @@ def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int
             print(summarize(result), file=sys.stderr, flush=True)
         elif result.error is not None:
             kind, message = result.error["type"], result.error["message"]
-            lines = "\n".join(printable_lines(message))
-            complain(f"the dataset failed: {kind}: {lines}")
+            complain(f"the dataset failed: {kind}: {message}")
     except OSError:  # stderr is full; the result is out
         pass
     return code
@@ -154,7 +154,9 @@ def load_dataset(options: Namespace) -> tuple[Any, str]:
     load_native()
     try:
         module = script.run_file(path)
-        dataset, found = script.find_dataset(module, name, texts, str(path))
+        dataset, found = script.find_dataset(
+            module, name, texts, str(path), say_nothing if options.quiet else complain
+        )
     except (DatasetFileError, KeyboardInterrupt):
         raise
     except BaseException as error:
@@ -227,8 +229,14 @@ def own_frames(frames: TracebackType | None, path: str) -> TracebackType | None:
 
 
 def complain(message: str) -> None:
-    """One line on stderr."""
-    print(f"ipufeed.benchmark: {message}", file=sys.stderr, flush=True)
+    """A paragraph on stderr for each line of the message."""
+    for line in f"ipufeed.benchmark: {message}".splitlines():
+        print("\n".join(wrap(line)), file=sys.stderr, flush=True)
+
+
+def say_nothing(message: str) -> None:
+    """What --quiet makes of a note."""
+    del message
 
 
 def leave(code: int) -> NoReturn:

@@ -17,6 +17,8 @@ exit codes:
   4    nothing was measured: the dataset is empty
   130  Ctrl-C; what was measured until then is on stdout
   143  SIGTERM; likewise
+  A dataset that ends the process itself (os._exit, a crash) ends the command with
+  a code of its own, which may be 0: an empty stdout is no result.
 
 examples:
   python -m ipufeed.benchmark                          the built-in JPEG pipeline
@@ -56,7 +58,8 @@ def build_parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME=VALUE",
         dest="assignments",
-        help="an argument for the function, as a Python literal or text; may be repeated",
+        help="an argument for the function: what the parameter is annotated as, or a "
+        "Python literal or text; may be repeated",
     )
     amount = parser.add_argument_group(
         "how much (default: 10 s after the first element)"

@@ -1,7 +1,7 @@
 """The classic benchmark functions: a JSON string tensor with one entry per epoch.
 
     dataset_benchmark(dataset, number_of_epochs, elements_per_epochs) -> string [1]
-    json.loads(result[0])["epochs"][0]["elements_per_second"]
+    json.loads(result.numpy()[0])["epochs"][0]["elements_per_second"]
 
 In eager mode they run at once and return a tensor; in a graph they return an op to give
 to Session.run. Epoch 0 contains the start-up; epochs are contiguous and the iterator is

@@ -53,6 +53,32 @@ def find_batch(dataset: Any) -> str | None:
     return found[0] if found and all(found) else None
 
 
+def has_autotune(dataset: Any) -> bool:
+    """Whether a step of the pipeline leaves its parallelism or its buffer to AUTOTUNE."""
+    import tensorflow as tf
+
+    try:
+        # Not options(), which warns in a graph.
+        if dataset._options_attr.autotune.enabled is False:
+            return False
+        steps = [dataset]
+        while steps:
+            step = steps.pop()
+            if type(step).__name__ == "DatasetV1Adapter":
+                steps.append(step._dataset)
+                continue
+            for name in ("_num_parallel_calls", "_buffer_size"):
+                value = getattr(step, name, None)
+                if value is None:
+                    continue
+                if tf.get_static_value(tf.convert_to_tensor(value)) == tf.data.AUTOTUNE:
+                    return True
+            steps += step._inputs()
+    except (TypeError, ValueError, AttributeError):  # a dataset class of somebody else
+        return False
+    return False
+
+
 def element_spec(spec: Any) -> Any:
     """The structure of an element with a short text for each tensor, ready for JSON."""
     if isinstance(spec, dict):

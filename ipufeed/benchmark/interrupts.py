@@ -10,8 +10,17 @@ from types import FrameType
 PATIENCE_S = 3.0
 
 
+class Interruption(KeyboardInterrupt):
+    """A KeyboardInterrupt that CPython does not take for one that nobody has caught.
+
+    One of exactly that class which has left the exec() of a text, as in the body of
+    namedtuple() or dataclass(), makes the interpreter end by SIGINT, whatever became of
+    it: TensorFlow's import is full of these.
+    """
+
+
 class Interrupts:
-    """Turns the first signal into a KeyboardInterrupt on the main thread.
+    """Turns the first signal into an Interruption on the main thread.
 
     Who presses Ctrl-C twice wants out, not to lose what was measured: that takes a
     moment, and a second signal changes nothing. After PATIENCE_S another one ends the
@@ -49,6 +58,6 @@ class Interrupts:
         if self._since is None:
             self._since = now
             self.code = 128 + number
-            raise KeyboardInterrupt
+            raise Interruption
         if now - self._since > PATIENCE_S:
             os._exit(self.code)

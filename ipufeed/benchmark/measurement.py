@@ -10,11 +10,13 @@ import numpy as np
 
 from ipufeed.benchmark import machine, warn
 from ipufeed.benchmark.calibration import Calibration, calibrate
+from ipufeed.benchmark.causes import why_left_out
 from ipufeed.benchmark.describe import (
     SampleRule,
     cardinality,
     components,
     element_spec,
+    has_autotune,
     sample_rule,
 )
 from ipufeed.benchmark.result import Result
@@ -84,6 +86,7 @@ def measure(
         "name": name or type(dataset).__name__.strip("_"),
         "element_spec": element_spec(dataset.element_spec),
         "cardinality": count,
+        "autotune": has_autotune(dataset),
     }
     rule = sample_rule(dataset, settings.items_per_element)
     result = assemble(
@@ -194,9 +197,9 @@ def assemble(
     passes = pass_rates(raw) if settings.passes else None
     epochs = [classic_epoch(*row) for row in raw.epochs.tolist()]
     samples = samples_per_element(raw, rule)
-    mean_bytes = counters["bytes"] / elements if elements else None
-    # Both sides' waits are counted until the consumer gives up waiting.
-    waiting = (counters["finished_ns"] - counters["first_ns"]) / 1e9
+    mean_bytes = bytes_per_element(counters)
+    # Both sides' waits are counted from then on, until the consumer gives up waiting.
+    waiting = (counters["finished_ns"] - counters["steady_ns"]) / 1e9
     facts = warn.Facts(
         raw=raw,
         settings=settings,
@@ -229,7 +232,14 @@ def assemble(
             "cpus_used_by_others": others,
         },
         startup=startup(counters) if elements else None,
-        steady=steady_section(steady, samples, mean_bytes, passes),
+        steady=steady_section(
+            steady,
+            samples,
+            mean_bytes,
+            passes,
+            bool(described["autotune"]),
+            warn.busy_machine(facts) is not None,
+        ),
         latency=latency(raw.stamps),
         memcpy=memcpy_section(counters) if settings.memcpy and elements else None,
         resources={
@@ -286,6 +296,13 @@ def samples_per_element(raw: RawMeasurement, rule: SampleRule) -> float | None:
     return float(raw.epochs[:, 2].sum()) / elements
 
 
+def bytes_per_element(counters: dict[str, int]) -> float | None:
+    """The mean; None if nobody can tell, since the elements hold opaque values alone."""
+    if not counters["elements"] or (counters["opaque"] and not counters["bytes"]):
+        return None
+    return counters["bytes"] / counters["elements"]
+
+
 def startup(counters: dict[str, int]) -> dict[str, float]:
     """Until the first element, and until the iterator stood."""
     return {
@@ -300,19 +317,24 @@ def steady_section(
     samples: float | None,
     mean_bytes: float | None,
     passes: list[float] | None,
+    autotune: bool,
+    busy: bool,
 ) -> dict[str, Any] | None:
     """The rate to quote."""
-    if steady is None or mean_bytes is None:
+    if steady is None:
         return None
     return {
         "elements": steady.elements,
         "seconds": steady.seconds,
         "elements_per_second": steady.rate,
         "samples_per_second": None if samples is None else steady.rate * samples,
-        "bandwidth": steady.rate * mean_bytes / 1e9,
+        "bandwidth": None if mean_bytes is None else steady.rate * mean_bytes / 1e9,
         "interval": steady.interval,
         "pass_rates": passes,
-        "left_out": [asdict(part) for part in steady.left_out],
+        "left_out": [
+            {**asdict(part), "why": why_left_out(part, autotune, busy)}
+            for part in steady.left_out
+        ],
     }
 
 
@@ -373,7 +395,9 @@ def memcpy_section(counters: dict[str, int]) -> dict[str, Any]:
         "seconds": seconds,
         "seconds_per_element": seconds / counters["elements"],
         "share": copied / run if (run := elapsed(counters)) > 0 else None,
-        "bandwidth": counters["bytes"] / max(seconds, 1e-9) / 1e9,
+        "bandwidth": None
+        if bytes_per_element(counters) is None
+        else counters["bytes"] / max(seconds, 1e-9) / 1e9,
     }
 
 

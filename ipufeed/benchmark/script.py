@@ -10,7 +10,6 @@ named is run, with its own folder first on sys.path, as `python dataset.py` woul
 
 from __future__ import annotations
 
-import ast
 import inspect
 import sys
 import types
@@ -18,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ipufeed.benchmark.values import value_for
 from ipufeed.errors import DatasetFileError
 
 FACTORY_NAMES = (
@@ -45,7 +45,7 @@ def split_target(target: str) -> tuple[Path, str | None]:
 def parse_assignments(assignments: list[str]) -> dict[str, str]:
     """`["batch_size=64", "path=data"]` -> the texts by name.
 
-    What they mean is up to the parameter that they are for: see `value_for`.
+    What they mean is up to the parameter that they are for: see values.py.
 
     Raises:
         DatasetFileError: One is not of the form NAME=VALUE, or a name comes twice.
@@ -62,22 +62,6 @@ def parse_assignments(assignments: list[str]) -> dict[str, str]:
             raise DatasetFileError(f"--set {name} is given twice.")
         texts[name] = text
     return texts
-
-
-def value_for(text: str, parameter: inspect.Parameter | None) -> Any:
-    """The value of a text: a Python literal, else the text itself.
-
-    For a parameter that is annotated as text, or defaults to one, it stays as it was
-    typed: a file called 007 is not looked for under 7.
-    """
-    if parameter is not None and (
-        parameter.annotation in (str, "str") or isinstance(parameter.default, str)
-    ):
-        return text
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return text
 
 
 def run_file(path: Path) -> types.ModuleType:
@@ -108,7 +92,11 @@ def run_file(path: Path) -> types.ModuleType:
 
 
 def find_dataset(
-    module: types.ModuleType, name: str | None, texts: dict[str, str], file: str
+    module: types.ModuleType,
+    name: str | None,
+    texts: dict[str, str],
+    file: str,
+    on_note: Callable[[str], None] = lambda note: None,
 ) -> tuple[Any, str]:
     """The dataset of a module that has run, and what to call it.
 
@@ -117,6 +105,7 @@ def find_dataset(
         name: The dataset or factory that was asked for, or None.
         texts: Arguments for a factory, from parse_assignments.
         file: How to call the file in messages.
+        on_note: Is told that a factory was passed over for a dataset.
 
     Raises:
         DatasetFileError: There is none, there are several, or `texts` do not fit.
@@ -132,6 +121,7 @@ def find_dataset(
     factories = {
         key: value for key, value in found.items() if is_factory(key, value, module)
     }
+    usual = [key for key in FACTORY_NAMES if key in factories]
     if not factories:  # a file may do nothing but import one
         factories = {
             key: found[key]
@@ -142,6 +132,11 @@ def find_dataset(
         name = "dataset"  # of another kind, and refused as such
     if name is None:
         name = choose(datasets, factories, bool(texts), file)
+        if name in datasets and usual:
+            on_note(
+                f"{file} has {usual[0]}() as well: measuring `{name}`. For the other "
+                f"name it: {file}:{usual[0]}."
+            )
     elif name not in found:
         known = ", ".join([*datasets, *(f"{key}()" for key in factories)]) or "nothing"
         raise DatasetFileError(f"{file} defines no `{name}`. Found: {known}.")
@@ -221,7 +216,7 @@ def call_factory(
     import tensorflow as tf
 
     try:
-        signature = inspect.signature(factory)
+        signature = signature_of(factory)
     except (TypeError, ValueError):  # written in C
         signature = inspect.Signature(
             [inspect.Parameter("values", inspect.Parameter.VAR_KEYWORD)]
@@ -253,7 +248,7 @@ def call_factory(
             f"{name}() in {file} needs {', '.join(f'`{key}`' for key in missing)}. "
             f"Give {sets}."
         )
-    given = {key: value_for(text, named.get(key)) for key, text in texts.items()}
+    given = {key: value_for(key, text, named.get(key)) for key, text in texts.items()}
     positional = [
         given.pop(key, parameter.default)
         for key, parameter in named.items()
@@ -266,6 +261,14 @@ def call_factory(
             f"{type(dataset).__name__}.{advice_for(dataset)}"
         )
     return dataset
+
+
+def signature_of(factory: Callable[..., Any]) -> inspect.Signature:
+    """Its signature, with annotations that are text evaluated where that is possible."""
+    try:
+        return inspect.signature(factory, eval_str=True)
+    except Exception:  # whatever the text raises, such as a name for type checkers only
+        return inspect.signature(factory)
 
 
 def advice_for(value: Any) -> str:

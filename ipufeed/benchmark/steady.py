@@ -3,14 +3,13 @@
     request   first element                                        last element
     |  start-up  |  fill  |            steady state           |  drain  |
 
-Start-up ends with the first element. A fill (a burst or a lull while buffers fill) and,
-where the dataset ended, a drain (buffers that empty faster than they were filled) are
-found with the marginal standard error rule on the rates of up to 100 windows of equal
-time: leave out the d windows for which var(rest) / count(rest) is least. They are left
-out only if the windows' rate differs from the rest's by more than 5 %, so that a steady
-run keeps all it has. Of several passes only the last one can end in a drain: that one
-alone is searched for it, since a pass that is faster than the others, from a cache, is
-none.
+Start-up ends with the first element. A fill (a burst or a lull at the beginning) and,
+where the dataset ended, a drain (likewise at the end) are found with the marginal
+standard error rule on the rates of up to 100 windows of equal time: leave out the d
+windows for which var(rest) / count(rest) is least. They are left out only if the windows'
+rate differs from the rest's by more than 5 %, so that a steady run keeps all it has. Of
+several passes only the last one can end in a drain: that one alone is searched for it,
+since a pass that is faster than the others, from a cache, is none.
 
 A run that is too short to tell keeps all it has, too: where the steady state would be
 shorter than 50 ms, or its rate not known to 20 %, nothing is said to be fill or drain.
@@ -44,12 +43,19 @@ Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A part of the run that is not steady state."""
+    """A part of the run that is not steady state.
+
+    Attributes:
+        what: `fill`, at the beginning, or `drain`, at the end.
+        seconds: How long it lasted.
+        elements: How many there were meanwhile.
+        ratio: Its rate, divided by that of the steady state.
+    """
 
     what: str
     seconds: float
     elements: int
-    why: str
+    ratio: float
 
 
 @dataclass(frozen=True)
@@ -136,18 +142,14 @@ def between(
     first, last = int(edges[head]), int(edges[stop])
     left_out = []
     if head:
-        why = "probably buffers that filled: the rate was " + compare(
-            counts, seconds, slice(0, head), slice(head, stop)
-        )
+        ratio = compare(counts, seconds, slice(0, head), slice(head, stop))
         left_out.append(
-            LeftOut("fill", float(seconds[:head].sum()), first - int(edges[0]), why)
+            LeftOut("fill", float(seconds[:head].sum()), first - int(edges[0]), ratio)
         )
     if tail:
-        why = "probably buffers that emptied: the rate was " + compare(
-            counts, seconds, slice(stop, None), slice(head, stop)
-        )
+        ratio = compare(counts, seconds, slice(stop, None), slice(head, stop))
         left_out.append(
-            LeftOut("drain", float(seconds[stop:].sum()), int(edges[-1]) - last, why)
+            LeftOut("drain", float(seconds[stop:].sum()), int(edges[-1]) - last, ratio)
         )
     return Steady(
         first=first,
@@ -197,12 +199,12 @@ def cut(counts: Numbers, seconds: Numbers) -> tuple[int, bool]:
     return best, best < most
 
 
-def compare(counts: Numbers, seconds: Numbers, part: slice, rest: slice) -> str:
-    """The rate of one part against that of another, in words."""
-    ratio = (counts[part].sum() / seconds[part].sum()) / (
-        counts[rest].sum() / seconds[rest].sum()
+def compare(counts: Numbers, seconds: Numbers, part: slice, rest: slice) -> float:
+    """The rate of one part, divided by that of another."""
+    return float(
+        (counts[part].sum() / seconds[part].sum())
+        / (counts[rest].sum() / seconds[rest].sum())
     )
-    return f"{ratio:.3g} times that of the steady state"
 
 
 def interval(counts: Numbers, seconds: Numbers) -> tuple[float, float] | None:

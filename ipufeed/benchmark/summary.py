@@ -7,9 +7,8 @@ from typing import Any
 
 from ipufeed.benchmark.link_rows import link_rows
 from ipufeed.benchmark.result import Result
+from ipufeed.benchmark.text import WIDTH, printable, wrap
 from ipufeed.benchmark.warn import counted
-
-WIDTH = 79
 
 
 def summarize(result: Result) -> str:
@@ -34,11 +33,12 @@ def summarize(result: Result) -> str:
     for warning in result.warnings:
         lines += wrap("warning: " + warning["message"])
     if result.error is not None:
-        lines += [
+        lines += wrap(
             f"error: the dataset failed at element {result.error['element']} (from 0) "
-            f"with {result.error['type']}:",
-            *("  " + line for line in printable_lines(result.error["message"])),
-        ]
+            f"with {result.error['type']}:"
+        )
+        for line in result.error["message"].splitlines():
+            lines += wrap(line, indent="  ")
     return "\n".join(lines)
 
 
@@ -52,11 +52,6 @@ def rows(pairs: list[tuple[str, str | None]]) -> list[str]:
         lines.append(f"  {label:<17} {first}")
         lines += [" " * 20 + line for line in rest]
     return lines
-
-
-def wrap(text: str) -> list[str]:
-    """A paragraph, with what follows the first line indented."""
-    return textwrap.wrap(printable(text), WIDTH, subsequent_indent="  ")
 
 
 def rate(result: Result) -> str:
@@ -90,10 +85,10 @@ def bandwidth(result: Result) -> str | None:
     """Bytes per second, and of what."""
     if result.steady is None:
         return None
-    return (
-        f"{size(result.steady['bandwidth'] * 1e9)}/s, "
-        f"{size(result.dataset['bytes_per_element'])} per element"
-    )
+    bandwidth, each = result.steady["bandwidth"], result.dataset["bytes_per_element"]
+    if bandwidth is None or each is None:
+        return "unknown: nobody can tell the bytes of these elements"
+    return f"{size(bandwidth * 1e9)}/s, {size(each)} per element"
 
 
 def startup(result: Result) -> str | None:
@@ -194,16 +189,3 @@ def size(count: float) -> str:
         if count >= scale:
             return f"{count / scale:.3g} {unit}"
     return f"{count:.0f} bytes"
-
-
-def printable_lines(text: str) -> list[str]:
-    """The lines of a message, likewise."""
-    return [printable(line) for line in text.splitlines()]
-
-
-def printable(text: str) -> str:
-    """Without control characters: names and messages come from outside."""
-    return "".join(
-        c if c.isprintable() else "\N{REPLACEMENT CHARACTER}"
-        for c in text.expandtabs(2)
-    )

@@ -20,7 +20,12 @@ from typing import Any
 
 from ipufeed.benchmark import machine
 from ipufeed.benchmark.calibration import CALIBRATION_S, Calibration, null_pipeline
-from ipufeed.benchmark.describe import cardinality, element_spec, sample_rule
+from ipufeed.benchmark.describe import (
+    cardinality,
+    element_spec,
+    has_autotune,
+    sample_rule,
+)
 from ipufeed.benchmark.device_run import DeviceRun, run_on_device
 from ipufeed.benchmark.feedable import check_feedable
 from ipufeed.benchmark.links import links_section, waits
@@ -111,6 +116,7 @@ def measure_through(
             "name": name or type(dataset).__name__.strip("_"),
             "element_spec": element_spec(dataset.element_spec),
             "cardinality": count,
+            "autotune": has_autotune(dataset),
         },
         sample_rule(dataset, settings.items_per_element),
         calibration,
@@ -179,6 +185,7 @@ def as_raw(run: DeviceRun, specs: list[Any]) -> RawMeasurement:
         "requested_ns": run.requested_ns,
         "created_ns": run.created_ns,
         "first_ns": table.first_ns,
+        "steady_ns": table.first_ns,
         "last_ns": table.last_ns,
         "finished_ns": run.finished_ns or table.last_ns,
         "elements": table.elements,

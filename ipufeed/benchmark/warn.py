@@ -73,6 +73,9 @@ def rate_text(rate: float) -> str:
 
 def more(facts: Facts) -> str:
     """How to get a rate that is better founded."""
+    passes = facts.settings.passes
+    if facts.raw.counters["ended"] and passes is not None:
+        return f"ask for more passes than {passes:,} (--passes)"
     if facts.raw.counters["ended"]:
         return "repeat() the dataset, or go through it more often (--passes)"
     return "ask for more (--seconds, --elements)"

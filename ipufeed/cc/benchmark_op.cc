@@ -65,6 +65,7 @@ std::vector<std::pair<const char*, std::int64_t>> counters(const Measurement& m)
   return {{"requested_ns", m.requested_ns},
           {"created_ns", m.created_ns},
           {"first_ns", m.first_ns},
+          {"steady_ns", m.steady_ns},
           {"last_ns", m.last_ns},
           {"finished_ns", m.finished_ns},
           {"elements", m.elements},

@@ -55,6 +55,22 @@ class CancellationGuard {
   bool registered_ = false;
 };
 
+// Bytes of the largest component whose size the dataset says beforehand, or 0. Room for
+// it can be made before the dataset is asked for anything.
+std::size_t known_bytes(const tensorflow::data::DatasetBase& dataset) {
+  std::size_t largest = 0;
+  const auto& shapes = dataset.output_shapes();
+  const auto& dtypes = dataset.output_dtypes();
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    tensorflow::TensorShape shape;
+    if (!shapes[i].AsTensorShape(&shape)) continue;
+    if (!tensorflow::DataTypeCanUseMemcpy(dtypes[i])) continue;
+    largest = std::max(largest, static_cast<std::size_t>(shape.num_elements()) *
+                                    static_cast<std::size_t>(DataTypeSize(dtypes[i])));
+  }
+  return largest;
+}
+
 // The consuming half: counts, copies and stamps what comes out of the feed.
 //
 // The stamp of an element is when a consumer that does nothing but copy would have it:
@@ -66,8 +82,12 @@ class CancellationGuard {
 class Consumer {
  public:
   Consumer(const MeasurementOptions& options, MeasurementRun* run,
-           const OnEpoch& on_epoch, Measurement* out)
-      : options_(options), run_(run), on_epoch_(on_epoch), out_(out) {
+           const OnEpoch& on_epoch, TransferBuffer buffer, Measurement* out)
+      : options_(options),
+        run_(run),
+        on_epoch_(on_epoch),
+        out_(out),
+        buffer_(std::move(buffer)) {
     out_->stamps.reserve(static_cast<std::size_t>(expected_stamps(options)));
     epoch_.start_ns = out->requested_ns;
   }
@@ -154,7 +174,9 @@ class Consumer {
   // Nanoseconds.
   std::int64_t copy(const Element& element) {
     const std::int64_t start_ns = now_ns();
-    for (const Tensor& component : element.components) buffer_.copy(component);
+    for (const Tensor& component : element.components) {
+      copy_payload(component, &buffer_);
+    }
     return now_ns() - start_ns;
   }
 
@@ -177,8 +199,10 @@ class Consumer {
     run_->first_ns.store(out_->first_ns, std::memory_order_relaxed);
     if (options_.seconds_ns > 0) *deadline = out_->first_ns + options_.seconds_ns;
     next_epoch_ns_ = out_->first_ns + options_.epoch_ns;
+    // Behind the stamp by what it took to wake up and to make room for the copies, and
+    // one moment for all that is divided by the time since then.
+    out_->steady_ns = now_ns();
     process_cpu_ns_ = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
-    process_cpu_from_ns_ = now_ns();
     starved_before_ns_ = feed.reader_stats().waited_ns;
     blocked_before_ns_ = feed.writer_stats().waited_ns;
   }
@@ -239,7 +263,7 @@ class Consumer {
     out_->starved_ns = reader.waited_ns - starved_before_ns_;
     out_->blocked_ns = writer.waited_ns - blocked_before_ns_;
     out_->cpu_ns = cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - process_cpu_ns_;
-    out_->cpu_wall_ns = out_->finished_ns - process_cpu_from_ns_;
+    out_->cpu_wall_ns = out_->finished_ns - out_->steady_ns;
   }
 
   const MeasurementOptions& options_;
@@ -253,7 +277,6 @@ class Consumer {
   bool large_ = false;  // an element was not small
   std::int64_t next_epoch_ns_ = kNoDeadline;
   std::int64_t process_cpu_ns_ = 0;
-  std::int64_t process_cpu_from_ns_ = 0;
   std::int64_t starved_before_ns_ = 0;
   std::int64_t blocked_before_ns_ = 0;
   const std::int64_t consumer_cpu_before_ns_ = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -266,6 +289,8 @@ absl::Status measure(OpKernelContext* ctx, tensorflow::data::DatasetBase* datase
                      const MeasurementOptions& options,
                      const std::shared_ptr<MeasurementRun>& run,
                      const OnEpoch& on_epoch, Measurement* out) {
+  TransferBuffer buffer;
+  if (options.copy) buffer.reserve(known_bytes(*dataset));
   out->requested_ns = now_ns();
   std::shared_ptr<Feeder> feeder;
   TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, feeder_options, &feeder));
@@ -281,7 +306,8 @@ absl::Status measure(OpKernelContext* ctx, tensorflow::data::DatasetBase* datase
     CancellationGuard guard(ctx, on_cancel);
     if (guard.cancelled()) on_cancel();
     run->set_on_stop([feeder] { feeder->stop(); });
-    status = Consumer(options, run.get(), on_epoch, out).consume(&feeder->feed());
+    status = Consumer(options, run.get(), on_epoch, std::move(buffer), out)
+                 .consume(&feeder->feed());
     run->set_on_stop(nullptr);
   }
   if (feeder->finish(ctx, kFeederGraceNs)) out->feeder_cpu_ns = feeder->cpu_ns();

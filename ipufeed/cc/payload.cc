@@ -1,7 +1,5 @@
 #include "payload.h"
 
-#include <cstring>
-
 #include "tensorflow/core/framework/variant.h"
 #include "tensorflow/core/kernels/ragged_tensor_variant.h"
 
@@ -53,28 +51,12 @@ void add_payload(const Tensor& tensor, Payload* payload) {
       [payload] { ++payload->opaque; });
 }
 
-void TransferBuffer::copy(const Tensor& tensor) {
-  char* to = memory_.get();
+void copy_payload(const Tensor& tensor, TransferBuffer* buffer) {
+  buffer->rewind();
   visit(
       tensor,
-      [&to](const char* from, std::size_t size) {
-        if (size == 0) return;
-        std::memcpy(to, from, size);
-        to += size;
-      },
+      [buffer](const char* from, std::size_t size) { buffer->write(from, size); },
       [] {});
-}
-
-void TransferBuffer::reserve(std::size_t bytes) {
-  if (bytes <= size_) return;
-  // An eighth more at each growth, so that sizes which creep up do not grow it each
-  // time.
-  const std::size_t grown = size_ == 0 ? bytes : bytes + bytes / 8;
-  memory_.reset();  // first, so that the two never stand side by side
-  size_ = 0;
-  memory_.reset(static_cast<char*>(::operator new(grown, kPage)));
-  size_ = grown;
-  for (std::size_t i = 0; i < grown; i += kPageBytes) memory_.get()[i] = 0;
 }
 
 }  // namespace ipufeed

@@ -54,6 +54,11 @@ class Done:
         return json.loads(self.stdout, parse_constant=refuse)
 
     @property
+    def words(self):
+        """stderr, however its lines were wrapped."""
+        return " ".join(self.stderr.split())
+
+    @property
     def elements(self):
         return sum(epoch["elements_processed"] for epoch in self.result["epochs"])
 
@@ -289,7 +294,7 @@ def test_passes_of_a_dataset_that_never_ends_are_refused(runs):
     assert (done.code, done.stdout) == (2, "")
     assert (
         "ipufeed.benchmark: --passes needs a dataset that ends, and this one repeats for "
-        "ever. Use --seconds, or --epochs and --elements." in done.stderr
+        "ever. Use --seconds, or --epochs and --elements." in done.words
     )
 
 
@@ -322,7 +327,7 @@ def test_a_dataset_that_fails_in_the_middle_gives_a_partial_result(runs):
 
 def test_the_cause_of_a_failure_stands_on_stderr(runs):
     """With the element that it came at."""
-    stderr = runs["fails"].stderr
+    stderr = runs["fails"].words
 
     assert "failed at element 5 (from 0) with InvalidArgumentError" in stderr
     assert "ValueError: row 5 is bad" in stderr
@@ -478,6 +483,16 @@ def test_a_dataset_of_datasets_is_measured(runs):
     assert "DatasetSpec" in done.result["dataset"]["element_spec"]
 
 
+def test_a_bandwidth_that_nobody_knows_is_no_number(runs):
+    """Null in the JSON and `unknown` in the summary, never 0 bytes."""
+    done = runs["window"]
+
+    assert done.result["dataset"]["bytes_per_element"] is None
+    assert done.result["steady"]["bandwidth"] is None
+    assert done.result["memcpy"]["bandwidth"] is None
+    assert re.search(r"\n  bandwidth +unknown: ", done.stderr)
+
+
 case(
     "no_bytes",
     """
@@ -503,7 +518,7 @@ def test_epochs_of_a_dataset_that_is_shorter_than_asked_are_exact(runs):
 
     assert counts == [4, 4, 2]
     assert "ended after 10 elements" in done.stderr
-    assert "asked for were 12 elements" in " ".join(done.stderr.split())
+    assert "asked for were 12 elements" in done.words
 
 
 case(
@@ -729,6 +744,52 @@ def test_a_file_that_raises_shows_its_own_traceback(runs):
     assert "ipufeed" not in done.stderr
 
 
+case(
+    "fails_at_length",
+    """
+    def check(i):
+        raise ValueError("the row is bad: " + "/a/long/path" * 8 + " " + "word " * 40)
+    dataset = tf.data.Dataset.range(9).map(lambda i: tf.py_function(check, [i], tf.int64))
+    """,
+)
+
+
+def test_lines_of_an_error_are_wrapped_as_those_of_a_warning_are(runs):
+    """None is wider than a terminal but for a word that is: a path can be copied."""
+    lines = runs["fails_at_length"].stderr.splitlines()
+    wide = [line.split() for line in lines if len(line) > 80]
+
+    assert [words for words in wide if len(words) > 1] == []
+    assert ["/a/long/path" * 8] in wide
+
+
+case(
+    "passed_over",
+    """
+    def make_dataset():
+        return tf.data.Dataset.range(7)
+    dataset = tf.data.Dataset.range(3)
+    """,
+)
+case(
+    "passed_over_quietly",
+    CASES["passed_over"].files["dataset.py"].partition("\n")[2],
+    "dataset.py --quiet",
+)
+
+
+def test_a_factory_that_was_passed_over_is_mentioned(runs):
+    """Who has both may have meant the other one; the note says how to name it."""
+    done = runs["passed_over"]
+
+    assert (done.code, done.elements) == (0, 3)
+    assert (
+        "ipufeed.benchmark: dataset.py has make_dataset() as well: measuring `dataset`. "
+        "For the other name it: dataset.py:make_dataset." in done.words
+    )
+    assert "make_dataset" not in runs["passed_over_quietly"].stderr
+
+
 case("exits", "import sys\nsys.exit('no GPU here')")
 
 
@@ -737,8 +798,8 @@ def test_a_file_that_exits_is_bad_input(runs):
     done = runs["exits"]
 
     assert (done.code, done.stdout) == (2, "")
-    assert "dataset.py called sys.exit('no GPU here')" in done.stderr
-    assert "before it gave a dataset." in done.stderr
+    assert "dataset.py called sys.exit('no GPU here')" in done.words
+    assert "before it gave a dataset." in done.words
 
 
 case(
@@ -754,8 +815,31 @@ def test_several_datasets_are_refused_with_all_their_names(runs):
     assert (done.code, done.stdout) == (2, "")
     assert (
         "ipufeed.benchmark: dataset.py has several to choose from: test, train, valid. "
-        "Call one `dataset`, or name it: dataset.py:test." in done.stderr
+        "Call one `dataset`, or name it: dataset.py:test." in done.words
     )
+
+
+case(
+    "wrong_type",
+    """
+    def make_dataset(shuffle: bool = True):
+        print("it was called")
+        return tf.data.Dataset.range(3)
+    """,
+    "dataset.py --set shuffle=maybe",
+)
+
+
+def test_a_value_of_another_type_is_refused_before_the_function_runs(runs):
+    """The message has the parameter, what it takes, and what it was given."""
+    done = runs["wrong_type"]
+
+    assert (done.code, done.stdout) == (2, "")
+    assert (
+        "`shuffle` must be a bool (true or false, yes or no, on or off, 1 or 0), got str "
+        "'maybe'." in done.words
+    )
+    assert "it was called" not in done.stderr
 
 
 case("missing", "def make_dataset(path, size): ...", "dataset.py --set size=3")
@@ -768,7 +852,7 @@ def test_a_missing_argument_is_refused_with_the_option_to_give(runs):
     assert (done.code, done.stdout) == (2, "")
     assert (
         "make_dataset() in dataset.py needs `path`. Give --set path=VALUE."
-        in done.stderr
+        in done.words
     )
 
 
@@ -778,12 +862,11 @@ case("relative", "from .helpers import something")
 def test_a_relative_import_is_answered_with_what_to_write(runs):
     """A file that was taken out of a package shows its traceback, and a way out."""
     done = runs["relative"]
-    words = " ".join(done.stderr.split())
 
     assert (done.code, done.stdout) == (2, "")
-    assert "ImportError: attempted relative import" in words
-    assert "Write `from package.module import name`" in words
-    assert "PYTHONPATH" in words
+    assert "ImportError: attempted relative import" in done.words
+    assert "Write `from package.module import name`" in done.words
+    assert "PYTHONPATH" in done.words
 
 
 # ---- Options ----
@@ -831,6 +914,7 @@ REFUSED = {
     "--set= --json=": "--json must be the name of a file, got an empty one",
     "--json /proc/result.json": "--json cannot be written: /proc/result.json: ",
     "--json tmp": "--json must be a file in a folder that exists: tmp",
+    "--set batch_size=true": "`batch_size` must be an int, got str 'true'.",
     "--set batch_size=abc": "`batch_size` must be an int, got str 'abc'.",
     "--set images=1.5": "`images` must be an int, got float 1.5.",
     "--set files=600": "`files` must be in [1, 512], got 600.",
@@ -848,7 +932,7 @@ def test_wrong_options_are_refused(runs, options):
     done = runs[options]
 
     assert (done.code, done.stdout) == (2, "")
-    assert REFUSED[options] in done.stderr
+    assert REFUSED[options] in done.words
     assert "Traceback" not in done.stderr
 
 
@@ -943,6 +1027,63 @@ def test_ctrl_c_while_the_file_runs_is_exit_130(runs):
     assert (done.code, done.stdout) == (130, "")
     assert done.seconds_after_interrupt < INTERRUPT_LIMIT_S
     assert "ipufeed.benchmark: interrupted before anything was measured." in done.stderr
+
+
+# ---- Ctrl-C in code that was made from text ----
+
+# As the class that namedtuple() makes is: an import of TensorFlow makes hundreds.
+MADE_OF_TEXT = f"""
+    import time
+    exec("print('{READY}', flush=True); time.sleep(30)")
+    """
+case("interrupted_in_exec", MADE_OF_TEXT, interrupt=signal.SIGINT)
+case("terminated_in_exec", MADE_OF_TEXT, interrupt=signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("interrupted_in_exec", 130), ("terminated_in_exec", 143)]
+)
+def test_a_signal_in_code_that_was_made_from_text_is_one_like_any_other(
+    runs, name, code
+):
+    """CPython would end by SIGINT for a KeyboardInterrupt that has left such code."""
+    done = runs[name]
+
+    assert (done.code, done.stdout) == (code, "")
+    assert "ipufeed.benchmark: interrupted before anything was measured." in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+def test_a_signal_while_tensorflow_is_imported_is_one_like_any_other(
+    tmp_path, number, code
+):
+    """The import, here of a stand-in, runs such code and gets the signal there."""
+    (tmp_path / "tensorflow").mkdir()
+    (tmp_path / "tensorflow" / "__init__.py").write_text(
+        "import os\n"
+        f"exec('os.kill(os.getpid(), {int(number)})')\n"
+        "raise SystemExit('the signal got lost')\n"
+    )
+    (tmp_path / "dataset.py").write_text("dataset = None\n")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "ipufeed.benchmark", str(tmp_path / "dataset.py")],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(
+                [str(tmp_path), os.environ.get("PYTHONPATH", "")]
+            ),
+        },
+    )
+
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert "interrupted before anything was measured." in done.stderr
 
 
 case(
@@ -1067,6 +1208,8 @@ def test_help_does_not_import_tensorflow():
     assert "tensorflow" not in done.stderr
     assert "numpy" not in done.stderr
     for text in ("--passes N", "exit codes:", "examples:", "--set batch_size=64"):
+        assert text in done.stdout
+    for text in ("an empty stdout", "is no result"):
         assert text in done.stdout
 
 

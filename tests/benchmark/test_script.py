@@ -6,6 +6,7 @@ test_command.py.
 
 import sys
 from pathlib import Path
+from typing import Optional
 
 import pytest
 import tensorflow as tf
@@ -114,7 +115,7 @@ def test_a_target_is_refused_when_what_follows_the_colon_is_no_name(name):
 def test_a_value_is_a_python_literal_or_else_text(text, expected):
     """Nothing is run to read a value, and no text is refused."""
     texts = script.parse_assignments([f"name={text}"])
-    value = script.value_for(texts["name"], None)
+    value = script.value_for("name", texts["name"], None)
 
     assert expected == value
     assert type(expected) is type(value)
@@ -124,7 +125,7 @@ def test_a_value_that_nests_too_deeply_is_text():
     """Python's own limits do not come through as errors."""
     text = "(" * 100_000
 
-    assert text == script.value_for(text, None)
+    assert text == script.value_for("name", text, None)
 
 
 @pytest.mark.parametrize("assignment", ["batch_size", "=3", "batch-size=3", "1=2", ""])
@@ -581,6 +582,113 @@ def test_text_for_a_parameter_of_text_stays_as_it_was_typed(call, text):
     call(make_dataset, **script.parse_assignments([f"path={text}"]))
 
     assert [text] == seen
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "value"),
+    [
+        (bool, "false", False),
+        (bool, "No", False),
+        (bool, "OFF", False),
+        (bool, "0", False),
+        (bool, "True", True),
+        (bool, "yes", True),
+        (bool, "on", True),
+        (bool, "1", True),
+        (int, "64", 64),
+        (int, "007", 7),
+        (int, "0x10", 16),
+        (int, "-1", -1),
+        (float, "3", 3.0),
+        (float, "1e-3", 0.001),
+        (float, "inf", float("inf")),
+        (int | None, "none", None),
+        (Optional[bool], "false", False),  # noqa: UP045, as older files write it
+        ("bool", "off", False),
+        ("bool | None", "None", None),
+        (bool | int, "1", 1),
+        (int | float, "2", 2),
+        (int | float, "2.5", 2.5),
+    ],
+)
+def test_an_annotation_says_what_a_text_means(call, annotation, text, value):
+    """`--set shuffle=false` must not become a text, which is true."""
+    seen = []
+
+    def make_dataset(parameter):
+        seen.append(parameter)
+        return tf.data.Dataset.range(1)
+
+    make_dataset.__annotations__["parameter"] = annotation
+    call(make_dataset, parameter=text)
+
+    assert [(type(value), value)] == [(type(each), each) for each in seen]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "message"),
+    [
+        (bool, "maybe", r"`p` must be a bool \(true or false, .* got str 'maybe'\."),
+        (bool, "2", r"`p` must be a bool .* got int 2\."),
+        (int, "1.5", r"`p` must be an int, got float 1\.5\."),
+        (int, "true", r"`p` must be an int, got str 'true'\."),
+        (float, "fast", r"`p` must be a float, got str 'fast'\."),
+        (int | None, "many", r"`p` must be an int or none, got str 'many'\."),
+    ],
+)
+def test_a_text_that_an_annotation_does_not_allow_is_refused(
+    call, annotation, text, message
+):
+    """By the parameter's name, with its type and the value, before anything is called."""
+
+    def make_dataset(p):
+        raise AssertionError("it was called")
+
+    make_dataset.__annotations__["p"] = annotation
+
+    with pytest.raises(DatasetFileError, match=message):
+        call(make_dataset, p=text)
+
+
+def test_a_bool_for_a_default_says_what_a_text_means_as_well(call):
+    """Most files have no annotations; what is no such word keeps its own meaning."""
+    seen = []
+
+    def make_dataset(shuffle=True, cache=False, repeat=True):
+        seen.append((shuffle, cache, repeat))
+        return tf.data.Dataset.range(1)
+
+    call(make_dataset, shuffle="false", cache="Yes", repeat="1000")
+
+    assert seen == [(False, True, 1000)]
+
+
+def test_annotations_that_cannot_be_evaluated_are_read_as_they_stand(find):
+    """A name that is there for type checkers only does not spoil the others."""
+    text = (
+        "def make_dataset(n: 'int', path: 'Path', flag: 'bool' = True):\n"
+        "    return range_(n if flag is False else 0)"
+    )
+
+    assert elements(find(text, n="2", path="x", flag="off")[0]) == [0, 1]
+
+
+def test_a_factory_beside_a_dataset_is_passed_over_with_a_note(tmp_path):
+    """Only under a usual name: other functions that return datasets are helpers."""
+    path = tmp_path / "pipeline.py"
+    path.write_text(HEAD + "def make_dataset(): ...\ntrain = range_(2)")
+    other = tmp_path / "other.py"
+    other.write_text(HEAD + "def f() -> 'Dataset': ...\ntrain = range_(2)")
+    notes = []
+
+    script.find_dataset(script.run_file(path), None, {}, "p.py", notes.append)
+    script.find_dataset(script.run_file(path), "train", {}, "p.py", notes.append)
+    script.find_dataset(script.run_file(other), None, {}, "o.py", notes.append)
+
+    assert notes == [
+        "p.py has make_dataset() as well: measuring `train`. For the other name it: "
+        "p.py:make_dataset."
+    ]
 
 
 def test_what_a_factory_returns_must_be_a_dataset(call):

@@ -78,6 +78,16 @@ def test_a_wide_interval_is_said_to_be_one():
     assert warn.uncertain(facts()) is None
 
 
+def test_who_has_asked_for_passes_is_told_to_ask_for_more_of_them():
+    """Not for what was done already, nor for a repeat() that would make it endless."""
+    few = {**COUNTERS, "elements": 4}
+    asked = facts(counters=few, settings=Settings(passes=2))
+
+    assert "ask for more passes than 2 (--passes)" in warn.too_few(asked)[1]
+    assert "repeat" not in warn.too_few(asked)[1]
+    assert "repeat() the dataset, or go" in warn.too_few(facts(counters=few))[1]
+
+
 def test_epochs_that_were_merged_are_said_to_be():
     """How many stand in an entry."""
     merged = {**COUNTERS, "epochs_per_entry": 512}
