@@ -8,7 +8,7 @@ import sys
 import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S, ROOT
-from ipufeed.executable.stats import reset_stats, stats
+from ipufeed.executable.counters import reset_stats, stats
 from report_programs import on_ipu
 
 from ipufeed.device.config import IPUConfig
