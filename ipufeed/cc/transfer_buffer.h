@@ -2,8 +2,8 @@
 // and of a bounded size, as the memory is that a driver has pinned.
 //
 // A component that is larger goes through it in rounds. Room has to be found once: with
-// a bound that takes at most some 30 ms, where as much room as an element of 1.2 GB has
-// takes seconds, in which the dataset would be held up.
+// a bound that takes about 0.1 s at most, where as much room as an element of 1.2 GB
+// has takes seconds, in which the dataset would be held up.
 #pragma once
 
 #include <algorithm>

@@ -336,6 +336,23 @@ def test_shares_are_of_the_time_that_they_belong_to():
     assert 0 <= result.queue["starved_share"] + result.queue["blocked_share"] <= 2
 
 
+def test_the_shares_of_the_queue_are_of_the_window_in_which_waits_count(monkeypatch):
+    """What the room for the copies took, before it, is in neither."""
+    from ipufeed.benchmark import measurement, run
+
+    def late(dataset, attributes, on_progress):
+        raw, interruption = run.run_measurement(dataset, attributes, on_progress)
+        counters = raw.counters
+        counters["first_ns"] = counters["steady_ns"] - 10**10
+        counters["starved_ns"] = (counters["finished_ns"] - counters["steady_ns"]) // 2
+        return raw, interruption
+
+    monkeypatch.setattr(measurement, "run_measurement", late)
+    result = measure(sleeping(0.01), Settings(seconds=0.2))
+
+    assert result.queue["starved_share"] == pytest.approx(0.5, abs=0.001)
+
+
 def test_a_short_run_is_no_more_than_a_magnitude():
     """A millisecond gives a rate with a warning, and nobody is blamed for it."""
     result = measure(tf.data.Dataset.range(1000))
