@@ -171,9 +171,7 @@ def test_importing_after_importing_tensorflow_is_fine():
 
 def test_the_entry_points_agree_with_the_c_source():
     """Each C function of the library is declared in _native.py, and the other way round."""
-    sources = [
-        ROOT / "ipufeed" / "cc" / name for name in ("c_api.cc", "feeds_c_api.cc")
-    ]
+    sources = (ROOT / "ipufeed" / "cc").glob("*.cc")
     python = (ROOT / "ipufeed" / "_native.py").read_text()
 
     defined = {
