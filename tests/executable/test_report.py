@@ -8,11 +8,11 @@ import sys
 import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S, ROOT
-from ipufeed.executable.counters import reset_stats, stats
 from report_programs import on_ipu
 
 from ipufeed.device.config import IPUConfig
 from ipufeed.executable import engine_options
+from ipufeed.executable.counters import reset_stats, stats
 
 pytestmark = pytest.mark.usefixtures("clean_system")
 
