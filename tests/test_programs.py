@@ -2,7 +2,8 @@
 
 examples/ipu/*.py --python -m ipufeed.run--> stdout: numbers, orders, counts
 
-They are written as users of the original system write them, and know nothing of ipufeed.
+They are written as users of the original system write them, and know nothing of ipufeed,
+but for its counters of compilations (see test_recompilation_programs.py).
 All of them run before the first test, two at a time, since each starts TensorFlow.
 """
 
