@@ -2,7 +2,8 @@
 
 examples/ipu/*.py --python -m ipufeed.run--> stdout: numbers, orders, counts
 
-They are written as users of the original system write them, and know nothing of ipufeed.
+They are written as users of the original system write them, and know nothing of ipufeed,
+but for its counters of compilations (see test_compilation_programs.py).
 All of them run before the first test, two at a time, since each starts TensorFlow.
 """
 
@@ -77,7 +78,9 @@ def test_sums_are_exact(lines, name, result):
     assert lines(name) == [result]
 
 
-@pytest.mark.parametrize("name", set(NAMES) - {"sharded_graph", "dataset_benchmark"})
+@pytest.mark.parametrize(
+    "name", set(NAMES) - {"sharded_graph", "dataset_benchmark", "precompile"}
+)
 def test_a_program_is_told_its_ipu(runs, name):
     """A program that configures one IPU logs that it was attached to one."""
     assert re.search(
@@ -142,15 +145,38 @@ def test_the_mean_of_each_chunk_is_below_the_last(lines):
     assert falls([float(loss) for _, loss in chunks])
 
 
-def test_the_global_step_is_counted_on_the_cpu(lines):
-    """Ten for each call, on the CPU, while the loss falls on the IPU."""
-    first, *calls = lines("global_step")
-    form = re.compile(r"global step (\d+) on CPU, loss (\S+)")
-    steps, losses = zip(*(form.fullmatch(line).groups() for line in calls), strict=True)
+def test_a_global_step_on_the_cpu_costs_no_switch(lines):
+    """None for each call; on the IPU the counter goes in, and the training in again."""
+    form = re.compile(
+        r"counted on (CPU|IPU): global step (\d+), loss (\S+), (\d+) switches"
+    )
+    calls = [form.fullmatch(line).groups() for line in lines("global_step")]
 
-    assert first == "global step 0 on CPU"
-    assert [int(step) for step in steps] == [10, 20, 30, 40, 50]
-    assert falls([float(loss) for loss in losses])
+    assert [device for device, *_ in calls] == ["CPU"] * 5 + ["IPU"] * 5
+    assert [int(step) for _, step, _, _ in calls] == [20, 30, 40, 50, 60] * 2
+    assert [int(switches) for *_, switches in calls] == [0] * 5 + [2] * 5
+    for part in (calls[:5], calls[5:]):
+        assert falls([float(loss) for _, _, loss, _ in part])
+
+
+def test_each_baked_in_value_and_each_batch_size_is_compiled(lines):
+    """Equal values are compiled once; three changed ones three times."""
+    assert lines("recompilation") == [
+        "equal values: 1 compiled, 0 read, 1 loaded",
+        "changed constants: 3 compiled, 0 read, 3 loaded",
+        "changed weights: 3 compiled, 0 read, 3 loaded",
+        "changed batch sizes: 3 compiled, 0 read, 3 loaded",
+    ]
+
+
+def test_a_function_is_compiled_for_each_number_and_once_for_tensors(lines):
+    """Three Python numbers are three programs, three tf.constant one."""
+    assert lines("recompilation_v2") == [
+        "Python numbers: 3 compiled",
+        "tf.constant: 1 compiled",
+        "three batch sizes: 3 compiled",
+        "padded batches: 1 compiled",
+    ]
 
 
 def test_a_dataset_is_measured_in_a_session_and_eagerly(lines):
