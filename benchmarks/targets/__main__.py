@@ -31,13 +31,20 @@ def main() -> int:
         "whose machines are busy",
     )
     parser.add_argument(
-        "--only", help="rows of one module: command, ring, iterate or feeds"
+        "--only",
+        help="rows of one module: command, ring, iterate, feeds or executables",
     )
     options = parser.parse_args()
 
-    from benchmarks.targets import command, feeds, iterate, ring
+    from benchmarks.targets import command, executables, feeds, iterate, ring
 
-    modules = {"command": command, "ring": ring, "iterate": iterate, "feeds": feeds}
+    modules = {
+        "command": command,
+        "ring": ring,
+        "iterate": iterate,
+        "feeds": feeds,
+        "executables": executables,
+    }
     if options.only is not None and options.only not in modules:
         parser.error(f"--only must be one of {', '.join(modules)}, got {options.only}")
     rows: list[Row] = []

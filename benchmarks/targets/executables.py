@@ -1,0 +1,64 @@
+"""What the executable cache saves, and what its key costs."""
+
+import json
+import operator
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from benchmarks.targets import Row, comparison, row
+
+MODELS = {"mlp": "MLP 784-256-256-10", "resnet": "small ResNet of 13 convolutions"}
+
+
+def rows(quick: bool) -> list[Row]:
+    """Each start is a process: quickly one pair of the MLP, else three of each model."""
+    found = []
+    for model in ["mlp"] if quick else MODELS:
+        found += starts(model, 1 if quick else 3)
+    return found
+
+
+def start(model: str, folder: str) -> dict[str, Any]:
+    """A process that starts a training loop."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.warm_start", model, folder],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def starts(model: str, repeats: int) -> list[Row]:
+    """Cold and warm in turn."""
+    cold, warm = [], []
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as folder:
+            cold.append(start(model, folder))
+            warm.append(start(model, folder))
+    assert all(each["compiles"] == 1 for each in cold)
+    assert all(each["compiles"] == 0 and each["disk_hits"] == 1 for each in warm)
+    name = MODELS[model]
+    return [
+        comparison(
+            f"{name}: start from the cache, less than compiling",
+            "at least",
+            4,
+            "x",
+            operator.truediv,
+            [each["seconds"] for each in cold],
+            [each["seconds"] for each in warm],
+        ),
+        row("    compiling", "", 0, "s", [each["seconds"] for each in cold]),
+        row("    from the cache", "", 0, "s", [each["seconds"] for each in warm]),
+        row(
+            "    its key",
+            "at most",
+            5,
+            "ms",
+            [each["key_seconds"] * 1e3 for each in cold + warm],
+        ),
+    ]
