@@ -114,11 +114,13 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_forget_loaded", [], None),
         ("ipufeed_set_log_ops", [whole], None),
         ("ipufeed_take_op_loads", [numbers], None),
-        # trace_c_api.cc; hlo_text.cc: the type of its last is in executable/hlo_text.py
+        # trace_c_api.cc; canonical.cc and hlo_text.cc: the types of their last are in
+        # executable/key.py and executable/hlo_text.py
         ("ipufeed_trace_start", [int64], whole),
         ("ipufeed_trace_stop", [numbers], int64),
         ("ipufeed_trace_take", [ctypes.c_void_p, int64], int64),
         ("ipufeed_trace_name", [whole, int64, text, int64], None),
+        ("ipufeed_canonical", [text, int64, ctypes.c_void_p], None),
         ("ipufeed_hlo_text", [text, int64, whole, ctypes.c_void_p], None),
     ):
         function = getattr(library, name)

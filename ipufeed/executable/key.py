@@ -12,10 +12,13 @@ Source: what is hashed follows graphcore/tensorflow's executable cache.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any
+
+from ipufeed import _native
 
 
 @dataclass(frozen=True)
@@ -46,42 +49,33 @@ def program_key(hlo: bytes, surroundings: dict[str, Any]) -> Key:
     return Key(int(text[:16], 16) or 1, text)
 
 
+TAKE_BYTES = ctypes.CFUNCTYPE(
+    None, ctypes.c_int, ctypes.POINTER(ctypes.c_char), ctypes.c_int64
+)
+
+
 def canonical(hlo: bytes) -> bytes:
     """What a program computes, in bytes that are the same wherever it was traced.
 
     Computations and instructions are numbered in their order, which is that of the
     computation; names and what only people read is dropped. The order of map fields,
-    which differs between processes, is fixed by the serialisation.
-    """
-    from tensorflow.compiler.xla.service import hlo_pb2
+    which differs between processes, is fixed by the serialisation. In C++: for a small
+    ResNet it takes 2 ms there, and 15 in Python.
 
-    module = hlo_pb2.HloModuleProto.FromString(hlo)
-    module.name = "m"
-    module.id = 0
-    module.entry_computation_name = ""
-    module.ClearField("stack_frame_index")
-    del module.host_program_shape.parameter_names[:]
-    computations = {each.id: n for n, each in enumerate(module.computations)}
-    module.entry_computation_id = computations[module.entry_computation_id]
-    for computation in module.computations:
-        instructions = {
-            local_id(each.id): n for n, each in enumerate(computation.instructions)
-        }
-        computation.id = computations[computation.id]
-        computation.name = ""
-        computation.root_id = instructions[local_id(computation.root_id)]
-        computation.ClearField("execution_thread")
-        del computation.program_shape.parameter_names[:]
-        for n, instruction in enumerate(computation.instructions):
-            instruction.ClearField("metadata")
-            instruction.name = ""
-            instruction.id = n
-            for ids in (instruction.operand_ids, instruction.control_predecessor_ids):
-                ids[:] = [instructions[local_id(each)] for each in ids]
-            called = instruction.called_computation_ids
-            called[:] = [computations[each] for each in called]
-    result: bytes = module.SerializeToString(deterministic=True)
-    return result
+    Raises:
+        ValueError: It is no serialised HloModuleProto.
+    """
+    given: list[tuple[int, bytes]] = []
+
+    @TAKE_BYTES  # type: ignore[untyped-decorator]
+    def take(ok: int, data: Any, size: int) -> None:
+        given.append((ok, ctypes.string_at(data, size)))
+
+    _native.entry().ipufeed_canonical(hlo, len(hlo), take)
+    ((ok, data),) = given
+    if not ok:
+        raise ValueError(data.decode())
+    return data
 
 
 def local_id(number: int) -> int:
