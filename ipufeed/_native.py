@@ -109,7 +109,6 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_forget_first_uses", [], None),
         # executable_c_api.cc; the types of the first are in executable/native.py
         ("ipufeed_set_on_program", [ctypes.c_void_p], None),
-        ("ipufeed_give_executable", [text, int64], None),
         ("ipufeed_set_run_mode", [whole], None),
         ("ipufeed_forget_loaded", [], None),
         ("ipufeed_set_log_ops", [whole], None),

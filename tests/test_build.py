@@ -1,6 +1,7 @@
 """What building promises: it builds, or says in one sentence what is missing."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -75,3 +76,65 @@ def test_an_unknown_sanitizer_is_refused(tmp_path, name):
 
     assert "IPUFEED_SANITIZE must be one of thread, address or empty" in text
     assert repr(name) in text
+
+
+# Writes what g++ would write, and notes what it was asked for.
+FAKE_COMPILER = """#!{python}
+import pathlib, sys
+arguments = sys.argv[1:]
+if "--version" in arguments:
+    print("fake 1.0")
+    raise SystemExit
+output = pathlib.Path(arguments[arguments.index("-o") + 1])
+output.write_text("built")
+if "-c" in arguments:
+    source = arguments[arguments.index("-c") + 1]
+    with open({log!r}, "a") as log:
+        print(pathlib.Path(source).name, file=log)
+    header = " ipufeed/cc/wait.h" if "feeder" in source else ""
+    output.with_suffix(".d").write_text(f"{{output}}: {{source}}{{header}}")
+"""
+
+
+def test_only_what_changed_is_compiled_again(tmp_path):
+    """A second build of the same tree compiles nothing; a header, those that include it."""
+    tree, log = tmp_path / "tree", tmp_path / "compiled"
+    tree.mkdir()
+    for name in ("setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
+    shutil.copytree(
+        ROOT / "ipufeed", tree / "ipufeed", ignore=lambda *_: ["libipufeed.so"]
+    )
+    compiler = tmp_path / "g++"
+    compiler.write_text(FAKE_COMPILER.format(python=sys.executable, log=str(log)))
+    compiler.chmod(0o755)
+    environment = {**os.environ, "CXX": str(compiler)}
+
+    def compiled(include):
+        fake = tmp_path / include
+        header = fake / "include/tensorflow/core/framework/op_kernel.h"
+        header.parent.mkdir(parents=True)
+        header.touch()
+        environment.update(fake_tensorflow(fake, "2.21.0"))
+        with open(fake / "tensorflow/__init__.py", "a") as package:
+            package.write("    get_lib = staticmethod(lambda: '/nowhere')\n")
+            package.write("    get_compile_flags = staticmethod(lambda: [])\n")
+        log.write_text("")
+        command = [sys.executable, "setup.py", "--quiet", "build_ext"]
+        subprocess.run(
+            command, cwd=tree, env=environment, check=True, timeout=DEADLOCK_S
+        )
+        return sorted(log.read_text().split())
+
+    sources = sorted(each.name for each in (tree / "ipufeed/cc").glob("*.cc"))
+    assert compiled("one") == sources
+    assert compiled("another") == []  # the folder of the headers is another
+    with open(tree / "ipufeed/cc/wait.h", "a") as header:
+        header.write("// changed\n")
+    assert compiled("third") == [
+        "c_api.cc",
+        "feeder.cc",
+    ]  # one says what it was built from
+    with open(tree / "ipufeed/cc/trace.cc", "a") as source:
+        source.write("// changed\n")
+    assert compiled("fourth") == ["c_api.cc", "trace.cc"]

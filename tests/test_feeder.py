@@ -530,3 +530,23 @@ print("leaving", flush=True)
     )
 
     assert (done.returncode, done.stdout) == (0, "leaving\n"), done.stderr
+
+
+def test_a_function_may_be_called_on_a_device_by_name():
+    """As tf.data's own multi-device iterators, which Keras uses, do."""
+    from tensorflow.python.ops import functional_ops
+
+    @tf.function
+    def double(x):
+        return x * 2
+
+    concrete = double.get_concrete_function(tf.TensorSpec([], tf.int64))
+
+    def call(x):
+        (y,) = functional_ops.remote_call(
+            target="/device:CPU:0", args=[x], Tout=[tf.int64], f=concrete
+        )
+        return y
+
+    counters, _ = run_op(tf.data.Dataset.range(20).map(call), **ALL)
+    assert counters["elements"] == 20

@@ -38,13 +38,6 @@ absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
   self->devices_ = std::make_unique<StaticDeviceMgr>(std::move(host));
   self->functions_ = std::make_unique<FunctionLibraryDefinition>(
       *runtime->GetFunctionLibraryDefinition());
-  self->runtime_ = std::make_unique<ProcessFunctionLibraryRuntime>(
-      self->devices_.get(), Env::Default(), /*config=*/nullptr,
-      runtime->graph_def_version(), self->functions_.get(), OptimizerOptions{});
-  auto* own_runtime = self->runtime_->GetFLR(device->name());
-  self->handles_ = std::make_unique<FunctionHandleCache>(own_runtime);
-  self->threads_ = std::make_unique<tensorflow::data::UnboundedThreadPool>(
-      Env::Default(), "ipufeed_dataset");
   // As many threads as the pool that training would iterate in, so that AUTOTUNE has
   // the same budget; but our own, since the op's may be the one that waits for us.
   const int runner_threads =
@@ -52,6 +45,14 @@ absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
                   : tensorflow::data::GetRunnerThreadpoolSizeFromOpKernelContext(ctx);
   self->runner_ = std::make_unique<tensorflow::thread::ThreadPool>(
       Env::Default(), tensorflow::ThreadOptions(), "ipufeed_runner", runner_threads);
+  self->runtime_ = std::make_unique<ProcessFunctionLibraryRuntime>(
+      self->devices_.get(), Env::Default(), /*config=*/nullptr,
+      runtime->graph_def_version(), self->functions_.get(), OptimizerOptions{},
+      self->runner_.get());  // for functions that are called without a runner
+  auto* own_runtime = self->runtime_->GetFLR(device->name());
+  self->handles_ = std::make_unique<FunctionHandleCache>(own_runtime);
+  self->threads_ = std::make_unique<tensorflow::data::UnboundedThreadPool>(
+      Env::Default(), "ipufeed_dataset");
 
   IteratorContext::Params params(ctx);
   params.collective_executor = nullptr;  // belongs to the step, which ends before we do

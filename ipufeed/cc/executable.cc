@@ -18,6 +18,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "ipu_device.h"
+#include "machine_features.h"
+#include "off_main.h"
 #include "program.h"
 #include "tensorflow/compiler/jit/device_compiler.h"
 #include "tensorflow/compiler/jit/xla_device_compiler_client.h"
@@ -46,9 +48,6 @@ std::atomic<std::int64_t> next_id{1};
 
 // What each device holds; 0 for nothing.
 std::atomic<std::uint64_t> loaded[kIpus];
-
-// Where give_executable puts it.
-thread_local std::string* taken = nullptr;
 
 std::int64_t resident_bytes() {
   long pages = 0;
@@ -91,7 +90,8 @@ absl::Status tell(int event, ProgramExchange* exchange, std::string* message) {
   message->resize(kMessageSize);
   exchange->message = message->data();
   exchange->message_size = static_cast<std::int64_t>(message->size());
-  const int code = ask(event, exchange);
+  int code = 0;
+  off_main([&] { code = ask(event, exchange); });
   if (code == 0) return absl::OkStatus();
   return absl::Status(static_cast<absl::StatusCode>(code), message->c_str());
 }
@@ -102,7 +102,7 @@ void report(int event, ProgramExchange* exchange, std::string text = "") {
   if (ask == nullptr) return;
   exchange->message = text.data();
   exchange->message_size = static_cast<std::int64_t>(text.size());
-  ask(event, exchange);
+  off_main([&] { ask(event, exchange); });
 }
 
 // A program, whoever runs it.
@@ -376,13 +376,14 @@ class Compiler : public XlaDeviceCompilerClient {
   absl::StatusOr<std::unique_ptr<xla::LocalExecutable>> find_or_build(
       const XlaCompiler::Options& options, const XlaCompiler::CompilationResult& result,
       ProgramExchange* exchange) {
-    std::string file;
     std::string message;
-    taken = &file;
-    const absl::Status found = tell(kFind, exchange, &message);
-    taken = nullptr;
-    TF_RETURN_IF_ERROR(found);
-    if (!file.empty()) {
+    TF_RETURN_IF_ERROR(tell(kFind, exchange, &message));
+    if (exchange->executable_size > 0) {
+      // Copied: the bytes are Python's until the next event.
+      const std::string file(exchange->executable,
+                             static_cast<std::size_t>(exchange->executable_size));
+      exchange->executable = nullptr;
+      exchange->executable_size = 0;
       Phase phase;
       auto executable = LoadExecutable(options, result, file);
       if (executable.ok()) {
@@ -402,10 +403,12 @@ class Compiler : public XlaDeviceCompilerClient {
     phase.write(exchange);
     trace(TraceKind::kCompile, *exchange, phase);
     // What cannot be serialised is used all the same.
-    const auto bytes = SerializeExecutable(**executable);
-    if (bytes.ok()) {
-      exchange->executable = bytes->data();
-      exchange->executable_size = static_cast<std::int64_t>(bytes->size());
+    auto serialised = SerializeExecutable(**executable);
+    std::string bytes;
+    if (serialised.ok()) {
+      bytes = without_preferences(*std::move(serialised));
+      exchange->executable = bytes.data();
+      exchange->executable_size = static_cast<std::int64_t>(bytes.size());
     }
     TF_RETURN_IF_ERROR(tell(kCompiled, exchange, &message));
     return executable;
@@ -431,10 +434,6 @@ absl::StatusOr<StockCompiler*> make_compiler(const tensorflow::Device& device) {
 }  // namespace
 
 void set_on_program(OnProgram ask) { on_program.store(ask, std::memory_order_release); }
-
-void give_executable(const char* bytes, std::int64_t size) {
-  if (taken != nullptr) taken->assign(bytes, static_cast<std::size_t>(size));
-}
 
 void set_run_mode(RunMode wanted) { mode.store(wanted, std::memory_order_relaxed); }
 

@@ -46,7 +46,8 @@ struct ProgramExchange {
   std::int64_t parameters;
   std::uint64_t key;       // set by kKey
   std::uint64_t previous;  // kOntoDevice: of what the device held; 0 for nothing
-  const char* executable;  // kCompiled: what XLA can load again
+  // What XLA can load again: of kCompiled; set by kFind, where it stays Python's.
+  const char* executable;
   std::int64_t executable_size;
   std::int64_t duration_ns;  // of what the event reports
   std::int64_t rss_bytes;    // by how much the process grew meanwhile
@@ -58,9 +59,6 @@ struct ProgramExchange {
 // Returns 0 or the code of a status whose text it has put into `message`.
 using OnProgram = int (*)(int event, ProgramExchange* exchange);
 void set_on_program(OnProgram ask);
-
-// Hands the bytes of a file to the call of kFind that this thread is in.
-void give_executable(const char* bytes, std::int64_t size);
 
 // What becomes of programs that are started.
 enum class RunMode : int {

@@ -11,11 +11,6 @@ IPUFEED_API void ipufeed_set_on_program(ipufeed::OnProgram ask) {
   ipufeed::set_on_program(ask);
 }
 
-// Within a call of it that asks for a file.
-IPUFEED_API void ipufeed_give_executable(const char* bytes, std::int64_t size) {
-  ipufeed::give_executable(bytes, size);
-}
-
 // 0: programs run; 1: they give zeros; 2: they are refused.
 IPUFEED_API void ipufeed_set_run_mode(int mode) {
   ipufeed::set_run_mode(static_cast<ipufeed::RunMode>(mode));

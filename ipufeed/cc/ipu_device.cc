@@ -22,6 +22,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "executable.h"
+#include "off_main.h"
 #include "program.h"
 #include "tensorflow/core/common_runtime/device_factory.h"
 #include "tensorflow/core/common_runtime/threadpool_device.h"
@@ -339,7 +340,8 @@ absl::Status use_device(int ordinal) {
   const auto ask = on_first_use.load(std::memory_order_acquire);
   if (ask == nullptr) return absl::OkStatus();
   char message[1024] = "";
-  const int code = ask(ordinal, message, sizeof(message));
+  int code = 0;
+  off_main([&] { code = ask(ordinal, message, sizeof(message)); });
   if (code != 0) return absl::Status(static_cast<absl::StatusCode>(code), message);
   used[ordinal].store(true, std::memory_order_release);
   return absl::OkStatus();

@@ -108,6 +108,8 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
                 self._twins[fn] = executor_twin(fn)
             with outside.building(traced=True):
                 return super().run(self._twins[fn], args, kwargs, options)
+        if not compiles:
+            outside.warn_of_running(fn)
         with (
             contextlib.suppress(outside.NeedsExecutor),
             outside.building(traced=True),

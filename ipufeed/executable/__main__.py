@@ -14,7 +14,7 @@ from types import ModuleType
 
 from ipufeed.errors import IpufeedError
 from ipufeed.executable.cause import printable
-from ipufeed.executable.commands.common import BAD_INPUT, CommandError
+from ipufeed.executable.commands.common import BAD_INPUT, CommandError, wrapped
 
 NAME = "python -m ipufeed.executable"
 # Subcommand -> what it does; its module has the same name in ipufeed.executable.commands.
@@ -44,7 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
         prog=NAME,
-        description="Compiled programs: what is in the executable cache, and why a "
+        description="Compiled programs: what is in the executable cache, and why a\n"
         "program was compiled again.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -76,7 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     except (CommandError, IpufeedError, LookupError, ValueError, OSError) as error:
         text = str(error.args[0]) if isinstance(error, LookupError) else str(error)
-        print(f"ipufeed.executable: {printable(text)}", file=sys.stderr)
+        print(wrapped(f"ipufeed.executable: {printable(text)}"), file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         return 130

@@ -27,6 +27,7 @@ from pathlib import Path
 from ipufeed.device import flags
 from ipufeed.device.log import LOGGER
 from ipufeed.executable import safety
+from ipufeed.executable.counters import COUNTERS
 from ipufeed.executable.file_format import DamagedFileError, Entry, pack, unpack
 
 SUFFIX = ".poplar_exec"
@@ -116,11 +117,12 @@ class Cache:
         return entry
 
     def reject(self, path: Path, why: str) -> None:
-        """Warns, once per file, that it is not used."""
+        """Counts that a file is not used, and warns of it, once per file."""
+        COUNTERS.add(refused=1)
+        replaced = "" if path.is_dir() else ", and the file replaced"
         self._warn(
             str(path),
-            f"The executable {path} is not used: {why}. It is compiled again, and the "
-            "file replaced.",
+            f"The executable {path} is not used: {why}. It is compiled again{replaced}.",
         )
 
     def is_usable(self) -> bool:

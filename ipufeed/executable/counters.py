@@ -25,7 +25,8 @@ class ExecutableStats:
         disk_hits: Programs read from --executable_cache_path.
         read_seconds: Time of that.
         saved: Files written.
-        refused: Files that could not be used, and were replaced.
+        refused: Files that could not be used: damaged, or written by others. The programs
+            were compiled again.
         loads: Times that a device got a program that it did not hold.
         switches: How many of these replaced another program.
         load_seconds: Time of the loads, that of reading files included.

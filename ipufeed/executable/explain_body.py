@@ -7,8 +7,10 @@ the sizes of one that is known, is a consequence: it is counted, not told.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -35,6 +37,16 @@ NOT_COMPARED = (
 )
 
 
+# Longer values are not shown.
+SHORT = 40
+# What another value of an argument that XLA must know may show as.
+FROM_VALUES = ("shape", "constant", "loop count", "attribute", "structure")
+KNOWN_VALUE = (
+    "XLA must know it to compile (the limit of tf.range, a bound of a slice, a shape, an "
+    "axis). loops.repeat and tf.while_loop take a count as an input"
+)
+
+
 @dataclass
 class Known:
     """Changes that have been told, so that others can be seen to follow from them.
@@ -46,10 +58,10 @@ class Known:
         ranks: (before, after) of numbers of dimensions.
     """
 
-    dims: set[tuple[int, int]] = field(default_factory=set)
-    dtypes: set[tuple[str, str]] = field(default_factory=set)
-    ratios: set[Fraction] = field(default_factory=set)
-    ranks: set[tuple[int, int]] = field(default_factory=set)
+    dims: set[tuple[int, int]] = dataclasses.field(default_factory=set)
+    dtypes: set[tuple[str, str]] = dataclasses.field(default_factory=set)
+    ratios: set[Fraction] = dataclasses.field(default_factory=set)
+    ranks: set[tuple[int, int]] = dataclasses.field(default_factory=set)
 
     def add(self, before: Shape, after: Shape) -> None:
         """A shape has changed."""
@@ -140,7 +152,12 @@ class Body:
     def explain(self) -> list[Cause]:
         """All that changed, the most important first."""
         for one, other in self.pairing.pairs:
-            if one.shape != other.shape:
+            if one.shape != other.shape and self.is_told_otherwise(one, other):
+                # The shape follows from that; others follow from the shape.
+                self.compare_attributes(one, other)
+                self._changed.add(other)
+                self.known.add(one.shape, other.shape)
+            elif one.shape != other.shape:
                 self.compare_shape(one, other)
             elif one.opcode == "constant":
                 self.compare_constant(one, other)
@@ -163,7 +180,36 @@ class Body:
             verb = "follows" if self.consequences == 1 else "follow"
             text = f"{number} {verb} from that"
             causes.append(Cause("consequences", text, after=self.consequences))
-        return causes
+        return self.with_baked(causes)
+
+    def with_baked(self, causes: list[Cause]) -> list[Cause]:
+        """Names the arguments that a changed value may come from, and be no argument of.
+
+        They are inputs of the function already: to make them inputs is no advice.
+        """
+        if not self.program.baked:
+            return causes
+        names = enumeration([named(name) for name in self.program.baked])
+        advice = f"it may come from the value of {names}: {KNOWN_VALUE}"
+        told = []
+        for cause in causes:
+            if cause.kind in FROM_VALUES:
+                cause = dataclasses.replace(cause, advice=advice)
+                advice = ""
+            told.append(cause)
+        return told
+
+    def is_told_otherwise(self, one: Instruction, other: Instruction) -> bool:
+        """Whether an instruction of the same operands does something else with them."""
+        return (
+            other.parameter < 0
+            and other.opcode not in ("constant", "custom-call")
+            and bool(other.operands)
+            and not any(each in self._changed for each in other.operands)
+            and [self.pairing.partner.get(each) for each in one.operands]
+            == other.operands
+            and bool(changed_fields(one, other))
+        )
 
     def compare_shape(self, one: Instruction, other: Instruction) -> None:
         """Is it a cause, or does it follow from one?"""
@@ -310,8 +356,7 @@ class Body:
             self.consequences += 1
             return
         name = op_of(other) or other.opcode
-        parts = [f"{field.replace('_', ' ')}{values}" for field, values in fields]
-        text = f"{named(name)} changed its {enumeration(parts)}"
+        text = f"{named(name)} changed its {enumeration(fields)}"
         self.attributes.append(
             Cause("attribute", text, "", name, None, None, other.source)
         )
@@ -339,21 +384,45 @@ def op_of(instruction: Instruction) -> str:
     return instruction.op_name or str(instruction.proto.name).split(".")[0]
 
 
-def changed_fields(one: Instruction, other: Instruction) -> list[tuple[str, str]]:
-    """Names of the fields that differ, and " before -> after" where that is short."""
+def changed_fields(one: Instruction, other: Instruction) -> list[str]:
+    """What an instruction is told that differs, in words: "dimensions 0 -> 1"."""
     if strip(one.proto) == strip(other.proto):
         return []
-    fields = {each.name for each, _ in one.proto.ListFields()}
-    fields |= {each.name for each, _ in other.proto.ListFields()}
-    changed = []
-    for name in sorted(fields - set(NOT_COMPARED)):
-        was, now = getattr(one.proto, name), getattr(other.proto, name)
-        if was == now:
-            continue
-        texts = " ".join(str(was).split()), " ".join(str(now).split())
-        short = max(map(len, texts)) <= 40
-        changed.append((name, f" {texts[0]} -> {texts[1]}" if short else ""))
-    return changed
+    found: list[str] = []
+    for field in one.proto.DESCRIPTOR.fields:
+        if field.name not in NOT_COMPARED:
+            found += changes(field, one.proto, other.proto, "")
+    return found
+
+
+def changes(field: Any, was: Any, now: Any, where: str) -> Iterator[str]:
+    """What differs in a field of two messages, down to single values."""
+    one, other = getattr(was, field.name), getattr(now, field.name)
+    if one == other:
+        return
+    where += field.name.replace("_", " ")
+    if not field.is_repeated:
+        yield from value_changes(field, one, other, where)
+    elif field.message_type is None or len(one) != len(other):
+        texts = [", ".join(str(each) for each in value) for value in (one, other)]
+        short = field.message_type is None and max(map(len, texts)) <= SHORT
+        yield f"{where} [{texts[0]}] -> [{texts[1]}]" if short else where
+    else:
+        for n, (each, now_each) in enumerate(zip(one, other, strict=True)):
+            if each != now_each:
+                yield from value_changes(field, each, now_each, f"{where}[{n}]")
+
+
+def value_changes(field: Any, was: Any, now: Any, where: str) -> Iterator[str]:
+    """The same of single values, which may be messages."""
+    if field.message_type is not None:
+        for inner in field.message_type.fields:
+            yield from changes(inner, was, now, f"{where} ")
+        return
+    texts = str(was), str(now)
+    yield (
+        f"{where} {texts[0]} -> {texts[1]}" if max(map(len, texts)) <= SHORT else where
+    )
 
 
 def strip(proto: Any) -> bytes:

@@ -21,9 +21,11 @@ from ipufeed.executable.explain_body import Body, op_of
 from ipufeed.executable.explain_interface import explain_interface
 from ipufeed.executable.explain_structure import strangers
 from ipufeed.executable.explain_surroundings import explain_surroundings
+from ipufeed.executable.file_format import DamagedFileError
 from ipufeed.executable.hlo import Module
 from ipufeed.executable.pairing import pair
 from ipufeed.executable.program import Program
+from ipufeed.executable.safety import UnsafeError
 
 SAME = "the programs are the same"
 KEY = re.compile(r"(?:0x)?[0-9a-f]{1,16}", re.IGNORECASE)
@@ -48,6 +50,7 @@ def explain(a: Reference, b: Reference) -> list[Cause]:
         The causes, the most important first, and at least one.
 
     Raises:
+        TypeError: It is neither of these.
         LookupError: There is no such program; the message says where was looked.
         DamagedFileError, UnsafeError: The file is not whole, or others may have written it.
 
@@ -70,7 +73,7 @@ def explain_programs(before: Program, after: Program) -> list[Cause]:
         found, changed = explain_interface((before, modules[0]), (after, modules[1]))
         causes += found + Body(after, modules, pairing, changed).explain()
         if not any(each.kind != "consequences" for each in causes):
-            causes += first_difference(*modules)
+            causes = first_difference(*modules) + causes
     return causes or [
         Cause("unknown", "the programs differ, but in nothing that is stored of them")
     ]
@@ -97,11 +100,17 @@ def find_program(reference: Reference) -> Program:
     """The program that is meant.
 
     Raises:
+        TypeError: It is no reference.
         LookupError: There is none.
         DamagedFileError, UnsafeError: Its file cannot be used.
     """
     if isinstance(reference, Program):
         return reference
+    if not isinstance(reference, (str, os.PathLike)):
+        raise TypeError(
+            "a program must be given as a Program, as the path of a .poplar_exec file or "
+            f"as a key in hex, got {type(reference).__name__} {reference!r}."
+        )
     from ipufeed.executable.cache import SUFFIX, cache_folder, read_trusted
 
     text = os.fspath(reference)
@@ -123,11 +132,18 @@ def find_program(reference: Reference) -> Program:
                 "TF_POPLAR_FLAGS=--executable_cache_path=..."
             )
         path = folder / (key + SUFFIX)
+    if path.is_dir():
+        raise LookupError(
+            f"{path} is a folder: name a {SUFFIX} file in it, or set "
+            f"TF_POPLAR_FLAGS=--executable_cache_path={path} and name a key."
+        )
     try:
         return Program.from_entry(read_trusted(path))
+    except (DamagedFileError, UnsafeError) as error:
+        raise type(error)(f"{path}: {error}") from error
     except FileNotFoundError:
         raise LookupError(f"There is no executable {path}.") from None
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise LookupError(f"{path} does not say what it is: {error}.") from error
 
 

@@ -19,6 +19,8 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from ipufeed.executable.cause import counted
+
 MAGIC = b"ipufeed executable 1\n"
 _FIXED = struct.Struct("<Q32s")
 MAX_HEADER = 16 << 20
@@ -99,7 +101,9 @@ def unpack(data: bytes) -> Entry:
             raise DamagedFileError(f"the checksum of the {name} does not match")
         parts.append(part)
     if at != len(data):
-        raise DamagedFileError(f"{len(data) - at} bytes follow its end")
+        raise DamagedFileError(
+            f"{counted(len(data) - at, 'byte')} of something else behind its end"
+        )
     return Entry(header, inflate(parts[0]), parts[1])
 
 

@@ -162,8 +162,8 @@ class Module:
                     parameter=one.parameter_number if one.opcode == "parameter" else -1,
                     proto=one,
                 )
+            computation.instructions = list(known.values())
             computation.root = known.get(local_id(each.root_id))
-            computation.instructions = in_order(list(known.values()), computation.root)
         entry = computations[proto.entry_computation_id]
         return cls(proto.name, list(computations.values()), entry)
 
@@ -189,30 +189,6 @@ class Module:
         if root is None:
             return []
         return list(root.shape.parts) if root.shape.dtype == "tuple" else [root.shape]
-
-
-def in_order(
-    instructions: list[Instruction], root: Instruction | None
-) -> list[Instruction]:
-    """Instructions in the order in which the result needs them, operands first.
-
-    XLA's own order depends on what arguments and scopes are called, see canonical.cc; it
-    stays for what no result needs.
-    """
-    ordered: dict[Instruction, None] = {}
-    parameters = [each for each in instructions if each.parameter >= 0]
-    parameters.sort(key=lambda each: each.parameter)
-    waiting = [*reversed(instructions), *([root] if root is not None else [])]
-    waiting += reversed(parameters)
-    while waiting:
-        each = waiting[-1]
-        missing = [one for one in each.operands if one not in ordered]
-        if each in ordered or not missing:
-            ordered.setdefault(each)
-            waiting.pop()
-        else:
-            waiting += reversed(missing)
-    return list(ordered)
 
 
 def dtype_names() -> dict[int, str]:

@@ -90,6 +90,24 @@ def argument_names(lowered: Lowered) -> list[tuple[str, str]]:
     return parameters
 
 
+def baked_names(lowered: Lowered) -> list[str]:
+    """The function's arguments that are no parameters of the program.
+
+    XLA had to know their values: limits of tf.range, bounds of slices, shapes, axes.
+    """
+    from tensorflow.core.framework import function_pb2
+
+    function = function_pb2.FunctionDef.FromString(lowered.function)
+    names = []
+    for index, argument in enumerate(function.signature.input_arg):
+        if index in lowered.arguments or argument.type == RESOURCE:
+            continue
+        given = function.arg_attr[index].attr.get("_user_specified_name")
+        name = given.s.decode("utf-8", "replace") if given is not None else ""
+        names.append(name or V1_ARGUMENT.sub("", argument.name))
+    return [name for name in names if not NAMELESS.match(name)]
+
+
 def users(nodes: Iterable[Any]) -> dict[str, str]:
     """For each argument of a function the op that uses it, as far as a name says so.
 

@@ -86,7 +86,7 @@ def _visit(
     if (before.id, after.id) in seen:
         return
     seen.add((before.id, after.id))
-    pairs = match(before.instructions, after.instructions)
+    pairs = match(before, after)
     partners = dict(pairs)
     result.partner.update(partners)
     met = set(partners.values())
@@ -100,13 +100,20 @@ def _visit(
 
 
 def match(
-    before: list[Instruction], after: list[Instruction]
+    first: Computation, second: Computation
 ) -> list[tuple[Instruction, Instruction]]:
-    """Pairs of two lists; each instruction is in one at most."""
-    if list(map(kind, before)) == list(map(kind, after)):
-        return list(zip(before, after, strict=True))
-    if list(map(nameless, before)) == list(map(nameless, after)):
-        return list(zip(before, after, strict=True))
+    """Pairs of two computations; each instruction is in one at most."""
+    before, after = first.instructions, second.instructions
+    lowered, needed = (before, after), (as_needed(first), as_needed(second))
+    # Where names are others, so is the order in which they were lowered.
+    for (one, other), signature in (
+        (lowered, kind),
+        (needed, kind),
+        (needed, nameless),
+        (lowered, nameless),
+    ):
+        if list(map(signature, one)) == list(map(signature, other)):
+            return list(zip(one, other, strict=True))
     pairs: list[tuple[Instruction, Instruction]] = []
     gaps = [(before, after)]
     for signature in (exact, kind, nameless):
@@ -125,6 +132,29 @@ def match(
         removed = [each for each in removed if each not in gone]
         added = [each for each in added if each not in come]
     return pairs
+
+
+def as_needed(computation: Computation) -> list[Instruction]:
+    """Instructions in the order in which the result needs them, operands first.
+
+    XLA's own order depends on what arguments and scopes are called, see canonical.cc; it
+    stays for what no result needs.
+    """
+    instructions, root = computation.instructions, computation.root
+    ordered: dict[Instruction, None] = {}
+    parameters = [each for each in instructions if each.parameter >= 0]
+    parameters.sort(key=lambda each: each.parameter)
+    waiting = [*reversed(instructions), *([root] if root is not None else [])]
+    waiting += reversed(parameters)
+    while waiting:
+        each = waiting[-1]
+        missing = [one for one in each.operands if one not in ordered]
+        if each in ordered or not missing:
+            ordered.setdefault(each)
+            waiting.pop()
+        else:
+            waiting += reversed(missing)
+    return list(ordered)
 
 
 Gap = tuple[list[Instruction], list[Instruction]]

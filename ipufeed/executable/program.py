@@ -9,7 +9,14 @@ from typing import Any
 from ipufeed.executable.cause import named, printable
 from ipufeed.executable.file_format import Entry
 from ipufeed.executable.key import Key
-from ipufeed.executable.names import ARGUMENT, CAPTURED, OF, argument_names, author_name
+from ipufeed.executable.names import (
+    ARGUMENT,
+    CAPTURED,
+    OF,
+    argument_names,
+    author_name,
+    baked_names,
+)
 from ipufeed.executable.native import Lowered
 
 
@@ -24,6 +31,8 @@ class Program:
         surroundings: What it is compiled for.
         hlo: A serialised HloModuleProto, with names and source lines.
         kinds: Of each parameter: "argument", "variable" or "captured value".
+        baked: The function's arguments that are no parameters, since XLA had to know
+            their values.
     """
 
     name: str
@@ -32,6 +41,7 @@ class Program:
     surroundings: dict[str, Any] = field(repr=False)
     hlo: bytes = field(repr=False)
     kinds: tuple[str, ...] = ()
+    baked: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"program {self.name} ({self.key.hex})"
@@ -47,6 +57,7 @@ class Program:
             surroundings=surroundings,
             hlo=lowered.hlo,
             kinds=tuple(kind for _, kind in parameters),
+            baked=tuple(baked_names(lowered)),
         )
 
     @classmethod
@@ -65,6 +76,7 @@ class Program:
             surroundings=dict(header["surroundings"]),
             hlo=entry.program,
             kinds=tuple(map(str, header.get("argument_kinds", ()))),
+            baked=tuple(map(str, header.get("baked_arguments", ()))),
         )
 
     def entry(self, executable: bytes, compile_seconds: float) -> Entry:
@@ -76,6 +88,7 @@ class Program:
             "name": self.name,
             "arguments": list(self.arguments),
             "argument_kinds": list(self.kinds),
+            "baked_arguments": list(self.baked),
             "surroundings": self.surroundings,
             "created": now.isoformat(timespec="seconds"),
             "compile_seconds": round(compile_seconds, 4),

@@ -50,6 +50,7 @@ class _Work:
     wanted: report.Request
     slot: Slot | None = None
     bar: log.ProgressBar | None = None
+    found: Any = None  # the bytes of its file, while the core reads them
 
 
 @dataclass
@@ -82,11 +83,12 @@ def handle(event: Event, exchange: Any) -> None:
             work = take(exchange.id)
             log.vlog(1, f"{work.program} is in memory")
         case Event.FIND:
-            entry = find(_programs.works[exchange.id])
+            work = _programs.works[exchange.id]
+            entry = find(work)
             if entry is not None:
-                _native.entry().ipufeed_give_executable(
-                    entry.executable, len(entry.executable)
-                )
+                work.found = ctypes.create_string_buffer(entry.executable)
+                exchange.executable = ctypes.addressof(work.found)
+                exchange.executable_size = len(entry.executable)
         case Event.LOADED:
             read(take(exchange.id), native.figures(exchange), exchange.key)
         case Event.UNUSABLE:
@@ -228,7 +230,7 @@ def read(work: _Work, figures: Figures, key: int) -> None:
 
 def unusable(work: _Work, why: str) -> None:
     """Its file is whole, but XLA cannot load it: it will be compiled."""
-    COUNTERS.add(refused=1)
+    work.found = None
     place = cache()
     if place is not None:
         place.reject(place.path(work.program.key.hex), why)

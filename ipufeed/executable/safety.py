@@ -60,7 +60,7 @@ def open_trusted(path: Path) -> int:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise UnsafeError("is no regular file: remove it")
+            raise UnsafeError("is no regular file: put one there, or remove it")
         reason = unsafe(status, is_cache=True)
         if reason:
             raise UnsafeError(reason)

@@ -265,7 +265,9 @@ def test_prune_never_deletes_what_is_no_executable(capsys, folder):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["list", "/nowhere/at/all"], "is no folder"),
+        (["list", "/nowhere/at/all"], "There is no folder /nowhere/at/all"),
+        (["list", __file__], "is a file: name the folder"),
+        (["show", "tests"], "tests is a folder: name a .poplar_exec file"),
         (["show", "zz"], "neither a file nor a key in hex"),
         (["explain", "1234"], "name the other, too"),
         (["prune", "."], "Say what to delete"),
@@ -274,14 +276,14 @@ def test_prune_never_deletes_what_is_no_executable(capsys, folder):
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_bad_input_is_refused_with_the_way_out(capsys, flags, arguments, text):
-    """Exit code 2, one line on stderr, nothing on stdout."""
+    """Exit code 2, a sentence on stderr, nothing on stdout."""
     flags("")
 
     code, out, error = run(capsys, *arguments)
 
     assert (code, out) == (2, "")
-    assert text in error
-    assert error.count("\n") == 1
+    assert text in " ".join(error.split())
+    assert fits(error)
 
 
 def test_a_wrong_unit_is_refused_by_name(capsys):
@@ -305,6 +307,59 @@ def test_names_from_a_file_do_not_steer_the_terminal(capsys, folder, programs):
         assert "\x1b" not in out
         assert "\x07" not in out
         assert "evil\\x1b[2J\\n" in out
+
+
+def test_names_of_files_do_not_steer_the_terminal(capsys, folder, programs):
+    """Also not those of files that are no executables; they are no programs."""
+    (folder / f"evil\x1b[31m\nred{SUFFIX}").write_bytes(b"nonsense")
+
+    _, out, _ = run(capsys, "list", folder)
+
+    assert "\x1b" not in out
+    assert "evil\\x1b[31m" in out
+    assert out.rstrip().splitlines()[-1].startswith("3 programs, ")
+    assert out.rstrip().endswith("; 1 other file")
+
+
+def test_a_copy_of_another_name_shows_its_name(capsys, folder, programs):
+    """Two rows of one key are told apart."""
+    path = folder / (programs[0].key.hex + SUFFIX)
+    (folder / f"copy{SUFFIX}").write_bytes(path.read_bytes())
+
+    _, out, _ = run(capsys, "list", folder)
+
+    assert f"  in the file copy{SUFFIX}" in out.splitlines()
+
+
+def test_show_names_the_file_that_is_damaged(capsys, folder, programs):
+    """The message alone says which one it is about."""
+    path = folder / (programs[0].key.hex + SUFFIX)
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+
+    code, _, error = run(capsys, "show", path)
+
+    assert code == 2
+    assert path.name in "".join(error.split())
+
+
+def test_explain_takes_the_last_two_of_a_folder(capsys, folder, programs, flags):
+    """Named instead of set in TF_POPLAR_FLAGS."""
+    flags("")
+
+    code, out, _ = run(capsys, "explain", folder)
+
+    assert code == 0
+    assert "constant 0.5 -> 0.75" in out
+
+
+def test_prune_says_what_it_leaves(capsys, folder, programs):
+    """What cannot be read is not deleted, and is not called a program that is kept."""
+    (folder / f"abc{SUFFIX}").write_bytes(b"nonsense")
+
+    _, out, _ = run(capsys, "prune", folder, "--keep", "0")
+
+    assert "0 programs kept" in out
+    assert "1 file not touched that cannot be read or trusted: see `check`" in out
 
 
 def test_a_subcommand_needs_a_line_in_the_table():

@@ -232,6 +232,47 @@ def test_an_attribute_is_named(lower):
     assert sentences(before, after) == ["`Sum` changed its dimensions [0] -> [1]"]
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "text"),
+    [
+        (
+            lambda x: x[:, 1:4] * 2.0,
+            lambda x: x[:, 2:7] * 2.0,
+            "`strided_slice` changed its slice dimensions[1] start 1 -> 2",
+        ),
+        (
+            lambda x: tf.reduce_sum(x, axis=0) * 2.0,
+            lambda x: tf.reduce_sum(x, axis=1) * 2.0,
+            "`Sum` changed its dimensions [0] -> [1]",
+        ),
+    ],
+    ids=["slice", "axis"],
+)
+def test_an_attribute_comes_before_the_shape_that_follows(lower, one, other, text):
+    """What was written is told with its values, and not what became of it."""
+    told = sentences(lower(one, ones(8, 12)), lower(other, ones(8, 12)))
+
+    assert told[0].startswith(text), told
+
+
+def test_an_argument_that_xla_must_know_is_named(lower):
+    """Its value is compiled in; the advice is not to make it an input, which it is."""
+
+    def net(x, steps):
+        return tf.while_loop(
+            lambda n, _: n < tf.size(tf.range(steps)),
+            lambda n, x: (n + 1, tf.sin(x)),
+            [0, x],
+        )[1]
+
+    one, other = (lower(net, ones(4), np.int32(n)) for n in (3, 5))
+
+    assert one.baked == ("steps",)
+    told = sentences(one, other)
+    assert any("value of `steps`: XLA must know it" in each for each in told), told
+    assert not any("pass it as an input" in each for each in told), told
+
+
 def test_a_shape_without_an_argument_is_found_where_it_begins(lower):
     """tf.zeros of another size."""
 

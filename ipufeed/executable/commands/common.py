@@ -65,7 +65,7 @@ class File:
     def text(self, name: str, default: str = "?") -> str:
         """A field of the header, fit for a terminal."""
         value = self.header.get(name)
-        return default if value is None else printable(str(value))
+        return printable(default if value is None else str(value))
 
     def why_not_here(self) -> str:
         """Why this machine and version would not use it, or ""."""
@@ -123,10 +123,12 @@ def folder_of(options: Any) -> Path:
     folder = Path(options.dir).expanduser() if options.dir else cache_folder()
     if folder is None:
         raise CommandError(NO_FOLDER)
+    if folder.exists() and not folder.is_dir():
+        raise CommandError(f"{folder} is a file: name the folder that it is in.")
     if not folder.is_dir():
         raise CommandError(
-            f"{folder} is no folder. It is made when the first program is compiled with "
-            f"TF_POPLAR_FLAGS=--executable_cache_path={folder}"
+            f"There is no folder {folder}. It is made when the first program is compiled "
+            f"with TF_POPLAR_FLAGS=--executable_cache_path={folder}"
         )
     return folder
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     """A, B."""
-    parser.add_argument("a", nargs="?", metavar="A", help="the earlier, a file or key")
+    parser.add_argument(
+        "a", nargs="?", metavar="A", help="the earlier, a file or key; or a folder"
+    )
     parser.add_argument("b", nargs="?", metavar="B", help="the later, a file or key")
 
 

@@ -1,12 +1,14 @@
 """Says why program B is not program A: the causes, the most important first.
 
-Without arguments: the last two of the same program in the cache folder.
+Without arguments: the last two of the same program in the cache folder; with a folder,
+those in it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ipufeed.executable.commands.common import OK, CommandError, as_json, wrapped
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     """A, B, --json."""
-    parser.add_argument("a", nargs="?", metavar="A", help="the earlier, a file or key")
+    parser.add_argument(
+        "a", nargs="?", metavar="A", help="the earlier, a file or key; or a folder"
+    )
     parser.add_argument("b", nargs="?", metavar="B", help="the later, a file or key")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
 
@@ -29,8 +33,9 @@ def two_programs(options: Namespace) -> tuple[Program, Program]:
     Raises:
         CommandError: Only one is named.
     """
-    if options.a is None:
-        one, other = last_two()
+    folder = Path(options.a).expanduser() if options.a else None
+    if folder is None or (options.b is None and folder.is_dir()):
+        one, other = last_two(folder)
         return load(str(one.path)), load(str(other.path))
     if options.b is None:
         raise CommandError("One program is named: name the other, too, or none.")

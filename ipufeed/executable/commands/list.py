@@ -39,14 +39,19 @@ def run(options: Namespace) -> int:
     )
     for file in files:
         print(row(file))
+        if file.text("key", file.key) != printable(file.key):
+            print(wrapped(f"in the file {printable(file.path.name)}", "  "))
         arguments = ", ".join(describe_arguments(file))
         if arguments:
             print("  " + shortened(f"takes {arguments}", 78))
         why = file.why_not_here()
         if why:
             print(wrapped(f"not used here: {why}", "  "))
-    total = size_text(sum(file.nbytes for file in files))
-    print(f"{counted(len(files), 'program')}, {total}")
+    programs = [file for file in files if file.is_executable]
+    total = size_text(sum(file.nbytes for file in programs))
+    others = len(files) - len(programs)
+    rest = f"; {counted(others, 'other file')}" if others else ""
+    print(f"{counted(len(programs), 'program')}, {total}{rest}")
     return OK
 
 

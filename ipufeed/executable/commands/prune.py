@@ -81,11 +81,9 @@ def run(options: Namespace) -> int:
             "--keep 0 for all."
         )
     folder = folder_of(options)
-    files = sorted(
-        (file for file in files_in(folder) if file.is_executable),
-        key=lambda file: file.modified,
-        reverse=True,
-    )
+    found = list(files_in(folder))
+    files = [file for file in found if file.is_executable]
+    files.sort(key=lambda file: file.modified, reverse=True)
     chosen = choose(files, options, time.time())
     freed, failed = 0, 0
     for file, reason in chosen:
@@ -102,6 +100,9 @@ def run(options: Namespace) -> int:
     done = "would be freed" if options.dry_run else "freed"
     kept = len(files) - len(chosen) + failed
     print(f"{size_text(freed)} {done}, {counted(kept, 'program')} kept")
+    if len(found) > len(files):
+        others = counted(len(found) - len(files), "file")
+        print(f"{others} not touched that cannot be read or trusted: see `check`")
     return FOUND_BAD if failed else OK
 
 
