@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import traceback
@@ -126,7 +127,8 @@ def run(
     found = base.compared_with(result)
     code = print_result(found.result, options, stdout, code)
     if not options.quiet or found.failure:
-        complain("\n".join(found.lines))
+        with contextlib.suppress(OSError):  # stderr is full; the result is out
+            print("\n".join(found.lines), file=sys.stderr, flush=True)
     return code or found.code
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ipufeed.benchmark.gate import BAD_INPUT, CODES, HELD, NOTHING_MEASURED
+from ipufeed.benchmark.text import wrap
 from ipufeed.errors import ComparisonError, NothingToCompareError
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class Base:
                 new_names=["this run"],
             )
         except ComparisonError as error:
-            return Found(result, [f"not compared: {error}"], code_of(error), True)
+            lines = wrap(f"ipufeed.benchmark: not compared: {error}")
+            return Found(result, lines, code_of(error), True)
         gate = comparison.gate
         return Found(
             dataclasses.replace(result, comparison=comparison.to_dict()),

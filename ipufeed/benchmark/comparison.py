@@ -49,9 +49,9 @@ WANTED = 0.05
 # Standard deviation from run to run of the same thing, and how many degrees of freedom
 # that knowledge is worth.
 RUN_TO_RUN = 0.006
-PRIOR_FREEDOM = 8.0
+PRIOR_FREEDOM = 9.0
 # The contention of runs beside the same load varies by about so much of itself; and what
-# that is worth, which is less.
+# that is worth, which is less. Several runs show by themselves how it varies.
 CONTENTION_VARIES = 0.2
 CONTENTION_FREEDOM = 2.0
 MOST_RUNS = 100
@@ -178,6 +178,23 @@ def name_in(result: Any, side: str) -> str:
     return f"{side} ({name})" if isinstance(name, str) else side
 
 
+@dataclass(frozen=True)
+class Noise:
+    """The variance of a log rate from run to run, and what that knowledge is worth.
+
+    Attributes:
+        variance: Its root is a share: 0.01 is 1 %.
+        freedom: Degrees of freedom of the t that belongs to it.
+    """
+
+    variance: float
+    freedom: float
+
+    def error(self, base: int, new: int) -> float:
+        """The standard error of the log ratio, with so many runs of each."""
+        return math.sqrt(self.variance * (1 / base + 1 / new))
+
+
 class Sides:
     """The runs of both sides, and what they add up to."""
 
@@ -207,7 +224,9 @@ class Sides:
         if all(run.spread is not None for run in self.runs):
             wanted = -math.log1p(-(allowed_loss or WANTED))
             shown, sure = self.interval(SHOWN), self.interval(CONFIDENCE)
-            smallest = math.expm1(self.detectable())
+            smallest = math.expm1(
+                self.detectable(self.noise(), len(self.base), len(self.new))
+            )
             if not forbidden:
                 seconds, runs = self.seconds_for(wanted), self.runs_for(wanted)
         return Comparison(
@@ -242,8 +261,9 @@ class Sides:
 
     def interval(self, level: float) -> tuple[float, float]:
         """The ratio's interval."""
-        half = self.quantile(level, self.freedom) * self.error(
-            self.variance(), len(self.base), len(self.new)
+        noise = self.noise()
+        half = student_quantile(level, noise.freedom) * noise.error(
+            len(self.base), len(self.new)
         )
         low, high = self.contended()
         return (
@@ -251,20 +271,12 @@ class Sides:
             math.exp(self.log_ratio + half + high),
         )
 
-    def quantile(self, level: float, freedom: float) -> float:
-        """Standard errors to either side."""
-        return student_quantile(level, PRIOR_FREEDOM + freedom)
-
-    def error(self, variance: float, base: float, new: float) -> float:
-        """The standard error of the log ratio, with so many runs of each."""
-        return math.sqrt(variance * (1 / base + 1 / new))
-
     def within(self) -> float:
         """The mean variance that the runs' own windows show."""
         return float(np.mean([run.spread.variance for run in self.runs if run.spread]))
 
-    def variance(self, within: float | None = None) -> float:
-        """The variance of a log rate from run to run.
+    def noise(self, within: float | None = None) -> Noise:
+        """What is known of the variance of a log rate from run to run.
 
         Args:
             within: Instead of what the windows show: for runs of another length.
@@ -272,16 +284,23 @@ class Sides:
         seen = self.within()
         if within is None:
             within = seen
-        quiet = RUN_TO_RUN**2
+        quiet = within + RUN_TO_RUN**2
         contention = [(CONTENTION_VARIES * run.contention) ** 2 for run in self.runs]
         beside = float(np.mean(contention))
-        prior = within + quiet + beside
+        prior = quiet + beside
         weight = (
-            PRIOR_FREEDOM * (within + quiet) + CONTENTION_FREEDOM * beside
+            PRIOR_FREEDOM * quiet + CONTENTION_FREEDOM / (1 + self.freedom) * beside
         ) / prior
+        if self.freedom == 0:
+            return Noise(prior, PRIOR_FREEDOM)
         # What the runs differ by beyond their windows stays, however long they are.
         squares = max(0.0, self.squares + self.freedom * (within - seen))
-        return (weight * prior + squares) / (weight + self.freedom)
+        # Runs that differ by far more than was expected know better.
+        trust = min(1.0, prior * self.freedom / squares) ** 2 if squares > 0 else 1.0
+        return Noise(
+            (weight * trust * prior + squares) / (weight * trust + self.freedom),
+            PRIOR_FREEDOM * trust + self.freedom,
+        )
 
     def contended(self) -> tuple[float, float]:
         """What others can have taken from one side more than from the other.
@@ -295,19 +314,10 @@ class Sides:
         )
         return max(0.0, base - new), max(0.0, new - base)
 
-    def detectable(
-        self,
-        variance: float | None = None,
-        runs: tuple[float, float] | None = None,
-        freedom: float | None = None,
-    ) -> float:
-        """The smallest difference of logarithms that is seen in 95 of 100 cases."""
-        variance = self.variance() if variance is None else variance
-        error = self.error(variance, *(runs or (len(self.base), len(self.new))))
-        freedom = self.freedom if freedom is None else freedom
-        return (self.quantile(CONFIDENCE, freedom) + POWER) * error + max(
-            self.contended()
-        )
+    def detectable(self, noise: Noise, base: int, new: int) -> float:
+        """The smallest difference of logarithms that 95 of 100 such comparisons see."""
+        quantile = student_quantile(CONFIDENCE, noise.freedom)
+        return (quantile + POWER) * noise.error(base, new) + max(self.contended())
 
     def seconds_for(self, wanted: float) -> float | None:
         """Steady seconds of each run that show a difference of `wanted`; None for never."""
@@ -320,7 +330,8 @@ class Sides:
                     if run.spread
                 ]
             )
-            return self.detectable(self.variance(float(within))) <= wanted
+            noise = self.noise(float(within))
+            return self.detectable(noise, len(self.base), len(self.new)) <= wanted
 
         low, high = LEAST_SECONDS, MOST_SECONDS
         if seen_after(low):
@@ -334,9 +345,11 @@ class Sides:
 
     def runs_for(self, wanted: float) -> int | None:
         """Runs of each side, as long as these, that show it; None for more than 100."""
-        variance = self.variance()
+        now = self.noise()
         for runs in range(1, MOST_RUNS + 1):
-            if self.detectable(variance, (runs, runs), 2 * runs - 2) <= wanted:
+            more = max(0, 2 * runs - 2 - self.freedom)
+            noise = Noise(now.variance, now.freedom + more)
+            if self.detectable(noise, runs, runs) <= wanted:
                 return runs
         return None
 

@@ -13,8 +13,9 @@ at which it falls:
       |                  .  the whole run
       +------------------------- log b
 
-The slope is never taken for steeper than -1, and of all scales the one that gives the most
-counts, so that what is wrong is wrong in the direction of *cannot tell*.
+The slope is never taken for steeper than -1, of all scales the one that gives the most
+counts, and the flatter the slope the more is added for what is longer than the run: so what
+is wrong is wrong in the direction of *cannot tell*.
 
 Source: the aggregated variance method of Taqqu, Teverovsky and Willinger, "Estimators for
 long-range dependence: an empirical study", Fractals 3(4), 1995, on the overlapping batch
@@ -32,6 +33,9 @@ import numpy as np
 
 # Batches that the largest scale must still have, for their variance to mean something.
 FEWEST_BATCHES = 5
+# Noise that does not average out within a run goes on beyond it: with a slope of 0 there
+# is as much in each octave of time, and the next run lies some octaves away.
+UNSEEN = 2.0
 # Fewer windows give no slope.
 FEWEST_WINDOWS = 8
 
@@ -68,9 +72,9 @@ def spread_of(elements: Numbers, seconds: Numbers) -> Spread | None:
     variances = np.array([batch_variance(excess, scale) for scale in scales])
     if not variances.max() > 0:
         return Spread(0.0, -1.0)
-    slope = slope_of(scales, np.maximum(variances, 1e-3 * variances.max()), windows)
+    slope = slope_of(scales, np.maximum(variances, 1e-3 * variances.max()))
     carried = variances * (windows / scales) ** slope
-    return Spread(float(carried.max()), slope)
+    return Spread(float(carried.max()) * (1 + UNSEEN * (1 + slope)), slope)
 
 
 def scales_of(windows: int) -> Numbers:
@@ -89,13 +93,15 @@ def batch_variance(excess: Numbers, scale: float) -> float:
     return float(np.mean(means**2) * batches / (batches - 1))
 
 
-def slope_of(scales: Numbers, variances: Numbers, windows: int) -> float:
-    """The slope of log variance on log scale, each scale by its number of batches."""
-    x, y, weight = np.log(scales), np.log(variances), windows / scales - 1
-    x, y = x - np.average(x, weights=weight), y - np.average(y, weights=weight)
+def slope_of(scales: Numbers, variances: Numbers) -> float:
+    """The slope of log variance on log scale, in [-1, 0].
+
+    All scales count alike: the short ones are known better, and say less of the long ones.
+    """
     if len(scales) < 2:
         return -1.0
-    return float(np.clip((weight * x * y).sum() / (weight * x * x).sum(), -1.0, 0.0))
+    slope = np.polyfit(np.log(scales), np.log(variances), 1)[0]
+    return float(np.clip(slope, -1.0, 0.0))
 
 
 @functools.cache

@@ -70,7 +70,8 @@ def way_out(comparison: Comparison) -> str:
         return ""
     wanted = comparison.gate["allowed_loss"] if comparison.gate else 0.0
     wanted = wanted or WANTED
-    seen = f"A difference of {percent(smallest)} would have been seen"
+    only = "A difference" if smallest < 1 else "Only a difference"
+    seen = f"{only} of {percent(smallest)} would have been seen"
     if smallest <= -math.log1p(-wanted):
         return f"{seen}, so that there is none of much more than that."
     ways = []
@@ -84,8 +85,10 @@ def way_out(comparison: Comparison) -> str:
 
 
 def percent(share: float) -> str:
-    """`4.2 %`, or `3.4-fold` where it is more than the whole."""
-    return f"{share * 100:.2g} %" if share < 1 else f"{1 + share:.2g} times"
+    """`4.2 %`, or `a factor of 3.4` where it is more than the whole."""
+    if share < 1:
+        return f"{share * 100:.2g} %"
+    return f"a factor of {1 + share:.2g}" if share < 9 else "more than a factor of ten"
 
 
 def rate(value: float) -> str:
