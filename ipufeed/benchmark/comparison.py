@@ -49,7 +49,7 @@ WANTED = 0.05
 # Standard deviation from run to run of the same thing, and how many degrees of freedom
 # that knowledge is worth.
 RUN_TO_RUN = 0.006
-PRIOR_FREEDOM = 9.0
+PRIOR_FREEDOM = 10.0
 # The contention of runs beside the same load varies by about so much of itself; and what
 # that is worth, which is less. Several runs show by themselves how it varies.
 CONTENTION_VARIES = 0.2

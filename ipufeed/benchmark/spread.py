@@ -35,7 +35,7 @@ import numpy as np
 FEWEST_BATCHES = 5
 # Noise that does not average out within a run goes on beyond it: with a slope of 0 there
 # is as much in each octave of time, and the next run lies some octaves away.
-UNSEEN = 2.0
+UNSEEN = 1.5
 # Fewer windows give no slope.
 FEWEST_WINDOWS = 8
 

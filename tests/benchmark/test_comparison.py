@@ -27,8 +27,8 @@ def autoregressive(random, correlation):
 
 
 def flicker(random):
-    """Noise with as much in each octave: it does not average out."""
-    length = 16 * WINDOWS
+    """Noise with as much in each octave of time, up to the length of four runs."""
+    length = 4 * WINDOWS
     frequency = np.fft.rfftfreq(length)
     frequency[0] = np.inf
     parts = random.normal(size=(2, len(frequency)))
