@@ -102,6 +102,7 @@ def split(
     border = arguments.index("--")
     options = parser.parse_intermixed_args(arguments[:border])
     base = options.results
+    del options.results  # argparse would warn about a list that is there already
     options = parser.parse_intermixed_args(arguments[border + 1 :], options)
     if not base or not options.results:
         parser.error("there must be at least one result on either side of `--`.")
