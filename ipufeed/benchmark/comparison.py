@@ -377,3 +377,17 @@ def gate_of(interval: tuple[float, float] | None, allowed_loss: float) -> str:
     if interval[0] >= 1 - allowed_loss:
         return "held"
     return "slower" if interval[1] < 1 - allowed_loss else CANNOT_TELL
+
+
+def rate_interval(run: Run, level: float) -> tuple[float, float] | None:
+    """Elements per second that the next runs of the same thing would give.
+
+    Without the others on the machine they may give more: the upper bound has that in it.
+    None where the run is too short to say.
+    """
+    if run.spread is None:
+        return None
+    varies = (CONTENTION_VARIES * run.contention) ** 2
+    error = math.sqrt(run.spread.variance + RUN_TO_RUN**2 + varies)
+    half = student_quantile(level, PRIOR_FREEDOM) * error
+    return run.rate * math.exp(-half), run.rate * math.exp(half + run.contention)
