@@ -7,6 +7,8 @@
     │   ├── LibraryLoadedTwiceError           another copy is in this process
     │   └── TensorFlowStartedError            TensorFlow ran before it was loaded
     ├── DatasetFileError                      a dataset file gives no dataset
+    ├── ComparisonError (ValueError)          these results cannot be compared
+    │   └── NothingToCompareError             one of them has no rate
     ├── UnsupportedElementError (ValueError)  a feed does not carry such elements
     ├── ConfigError                           settings that cannot be together
     │   └── ConfigAttributeError (ValueError, AttributeError)   no such attribute
@@ -55,6 +57,14 @@ class TensorFlowStartedError(NativeLibraryError):
 
 class DatasetFileError(IpufeedError):
     """A dataset file, or what it was asked for, gives no dataset."""
+
+
+class ComparisonError(IpufeedError, ValueError):
+    """What was given to compare is no result, or not one that can be compared."""
+
+
+class NothingToCompareError(ComparisonError):
+    """A result without a rate: too few elements, or none."""
 
 
 class UnsupportedElementError(IpufeedError, ValueError):

@@ -15,6 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 WHEEL_HAS = (
+    "pytest_ipufeed.py",
+    "ipufeed-*.dist-info/entry_points.txt",
     "ipufeed/__init__.py",
     "ipufeed/libipufeed.so",
     "ipufeed/py.typed",
@@ -24,6 +26,7 @@ WHEEL_HAS = (
     "ipufeed-*.dist-info/licenses/LICENSE",
 )
 WHEEL_ONLY = (
+    "pytest_ipufeed.py",
     "ipufeed/*.py",
     "ipufeed/libipufeed.so",
     "ipufeed/py.typed",
@@ -31,6 +34,7 @@ WHEEL_ONLY = (
     "*.dist-info/*",
 )
 SDIST_HAS = (
+    "pytest_ipufeed.py",
     "setup.py",
     "setup.cfg",
     "pyproject.toml",

@@ -2,9 +2,12 @@
 
     measure(dataset)   the pipeline as training iterates it -> Result
     Result.to_json()   the JSON that `python -m ipufeed.benchmark` prints
+    compare(base, new) better, worse or cannot tell -> Comparison
 
     arguments --> script --> measurement --> steady, calibration --> result --> summary
     the command   the file   natively        what counts             JSON       for people
+                                                                       |
+                            other results --> side, spread --> comparison --> verdict
 
 The names below are loaded at their first use: the command reads its options, and answers
 `--help`, without TensorFlow.
@@ -17,14 +20,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ipufeed.benchmark import dataset_benchmark
+    from ipufeed.benchmark.comparison import Comparison, compare
     from ipufeed.benchmark.measurement import measure
     from ipufeed.benchmark.result import Result
     from ipufeed.benchmark.settings import Settings
 
-__all__ = ["Result", "Settings", "dataset_benchmark", "measure"]
+__all__ = [
+    "Comparison",
+    "Result",
+    "Settings",
+    "compare",
+    "dataset_benchmark",
+    "measure",
+]
 
 # No module may have the name of a function here: importing it would hide the function.
-_HOMES = {"Result": "result", "Settings": "settings", "measure": "measurement"}
+_HOMES = {
+    "Comparison": "comparison",
+    "Result": "result",
+    "Settings": "settings",
+    "compare": "comparison",
+    "measure": "measurement",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,11 +7,13 @@ import dataclasses
 import re
 import textwrap
 
+from ipufeed.benchmark import gate
 from ipufeed.benchmark.settings import Settings
 
-EPILOG = """\
+EPILOG = f"""\
 exit codes:
   0    measured (a dataset shorter than asked is measured, with a warning)
+{gate.EXIT_CODES}
   2    bad input: options, a file without a dataset, a dataset that fails; what
        was measured before it failed is on stdout, with the error in it
   4    nothing was measured: the dataset is empty
@@ -26,6 +28,8 @@ examples:
   python -m ipufeed.benchmark dataset.py:train --seconds 30
   python -m ipufeed.benchmark dataset.py --set batch_size=64 --json result.json
   python -m ipufeed.benchmark dataset.py --through device
+  python -m ipufeed.benchmark dataset.py --compare base.json --fail-if-slower 5%
+  python -m ipufeed.benchmark compare base.json new.json   (compare --help says more)
 """
 
 
@@ -100,6 +104,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="samples in an element, where the pipeline does not tell",
     )
+    gate.add_compare_options(parser)
     output = parser.add_argument_group("output")
     output.add_argument(
         "--json", metavar="FILE", help="write the JSON into FILE as well"

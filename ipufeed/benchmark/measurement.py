@@ -335,6 +335,10 @@ def steady_section(
             {**asdict(part), "why": why_left_out(part, autotune, busy)}
             for part in steady.left_out
         ],
+        "windows": {
+            "elements": [elements for elements, _ in steady.windows],
+            "seconds": [seconds for _, seconds in steady.windows],
+        },
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,7 @@ class Result:
         links: Through the device: what each link of the way did; else None.
         warnings: What to know before quoting a number: a code and a sentence each.
         error: What the dataset failed with: type, message, element (from 0); or None.
+        comparison: With --compare: what Comparison.to_dict() says; else None.
     """
 
     epochs: list[dict[str, float]]
@@ -57,6 +59,7 @@ class Result:
     links: dict[str, Any] | None = None
     warnings: list[dict[str, str]] = field(default_factory=list)
     error: dict[str, Any] | None = None
+    comparison: dict[str, Any] | None = None
 
     @property
     def elements(self) -> int:
@@ -69,7 +72,9 @@ class Result:
 
     def to_json(self) -> str:
         """Strict JSON: a number that is not finite becomes null."""
-        return json.dumps(finite(self.to_dict()), indent=2, allow_nan=False)
+        return one_line_lists(
+            json.dumps(finite(self.to_dict()), indent=2, allow_nan=False)
+        )
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the JSON to `path`, whole or not at all.
@@ -95,6 +100,19 @@ class Result:
         except BaseException:
             os.unlink(name)
             raise
+
+
+def one_line_lists(text: str) -> str:
+    """Indented JSON with each list of plain numbers on one line, however long.
+
+    A line break in JSON's text is never a part of a string, so that what is found here
+    is a list.
+    """
+    return re.sub(
+        r"\[\n([-+.0-9eE,\s]+)\]",
+        lambda found: "[" + " ".join(found[1].split()) + "]",
+        text,
+    )
 
 
 def finite(value: Any) -> Any:

@@ -72,6 +72,8 @@ class Steady:
         left_out: What of the run is not in it, but for the start-up.
         settled: False if the rate still changed when half of the run was left out, or
             if the run is too short to tell.
+        windows: The windows that it consists of, each with its elements and seconds: what
+            a comparison with another run needs (see spread.py).
     """
 
     first: int
@@ -81,6 +83,7 @@ class Steady:
     interval: tuple[float, float] | None
     left_out: tuple[LeftOut, ...]
     settled: bool
+    windows: tuple[tuple[int, float], ...] = ()
 
     @property
     def rate(self) -> float:
@@ -159,6 +162,10 @@ def between(
         interval=interval(counts[head:stop], seconds[head:stop]),
         left_out=tuple(left_out),
         settled=settled,
+        windows=tuple(
+            (int(count), float(length))
+            for count, length in zip(counts[head:stop], seconds[head:stop], strict=True)
+        ),
     )
 
 

@@ -177,6 +177,7 @@ def test_the_result_has_all_its_sections(runs):
         "links",
         "warnings",
         "error",
+        "comparison",
     } == keys
 
 

@@ -90,6 +90,7 @@ def test_the_json_is_strict_and_complete(known_rate):
         "links",
         "warnings",
         "error",
+        "comparison",
     ]
     assert parsed["dataset"]["element_spec"] == "float32 (?, 8)"
     assert parsed["dataset"]["name"] == "known"

@@ -1,0 +1,53 @@
+"""The options `--compare` and `--fail-if-slower`, and their exit codes; light to import."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+HELD, SLOWER, BAD_INPUT, UNDECIDED, NOTHING_MEASURED = 0, 1, 2, 3, 4
+CODES = {"held": HELD, "slower": SLOWER, "cannot tell": UNDECIDED}
+
+EXIT_CODES = """\
+  1    --fail-if-slower: surely slower than allowed; 3: cannot tell"""
+
+
+def add_compare_options(parser: argparse.ArgumentParser) -> None:
+    """Those of a measurement."""
+    group = parser.add_argument_group("compare with an earlier result")
+    group.add_argument(
+        "--compare",
+        action="append",
+        default=[],
+        metavar="BASE.json",
+        help="say whether this is better or worse than a result that --json has written; "
+        "may be repeated for several runs of the base",
+    )
+    add_gate(group)
+
+
+def add_gate(group: argparse._ActionsContainer) -> None:
+    """The option that a measurement and a comparison have."""
+    group.add_argument(
+        "--fail-if-slower",
+        type=share,
+        metavar="LOSS",
+        dest="allowed_loss",
+        help="a gate, as 5%%: exit code 0 if surely less of the base's rate is lost, 1 if "
+        "surely more is, 3 if that cannot be told",
+    )
+
+
+def share(text: str) -> float:
+    """`5%` or `0.05` as 0.05.
+
+    Raises:
+        argparse.ArgumentTypeError: It is no share from 0 to below 1; a bare 5 is none.
+    """
+    found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(%?)\s*", text)
+    value = float(found[1]) / (100 if found[2] else 1) if found else -1.0
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(
+            f"must be a share from 0% to below 100%, as 5% or 0.05, got {text!r}"
+        )
+    return value

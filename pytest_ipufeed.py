@@ -1,0 +1,188 @@
+"""The pytest plugin: rates of tf.data pipelines as tests that do not flake.
+
+    def test_the_feed_keeps_up(feed_benchmark):
+        feed_benchmark(make_dataset(), seconds=5)
+
+    @pytest.mark.feed_budget(samples_per_second=2000, within="5%")
+    ...
+    pytest --ipufeed-json results            one result for each test
+    pytest --ipufeed-compare earlier         against those of an earlier run
+
+A test fails only where a rate is surely too low, with the confidence of `compare`. What
+cannot be told is a FeedWarning and a line in the summary; who wants a failure says
+`-W error::pytest_ipufeed.FeedWarning`.
+
+A module of its own beside the package: pytest imports its plugins in every run of every
+project in an environment, and `import ipufeed` brings TensorFlow. That, and everything
+else, is in ipufeed/benchmark/guard.py, which is imported when a test asks for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROPERTY = "feed_benchmark"
+MARKER = (
+    'feed_budget(samples_per_second=None, elements_per_second=None, within="0%"): what '
+    "feed_benchmark() measures in this test must not surely be below that rate, less "
+    "`within`."
+)
+
+
+class FeedWarning(pytest.PytestWarning):
+    """Whether a pipeline is too slow could not be told."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options; nothing is imported for them."""
+    group = parser.getgroup("ipufeed", "benchmarks of tf.data pipelines")
+    group.addoption(
+        "--ipufeed-json",
+        type=Path,
+        metavar="DIR",
+        help="write the result of each feed_benchmark() into DIR",
+    )
+    group.addoption(
+        "--ipufeed-compare",
+        type=Path,
+        metavar="DIR",
+        help="compare each result with that of the same test which --ipufeed-json has "
+        "written into DIR",
+    )
+    group.addoption(
+        "--ipufeed-fail-if-slower",
+        metavar="LOSS",
+        default=0.05,
+        type=_share,
+        help="with --ipufeed-compare: the share of the earlier rate that may be lost "
+        "(default: 5%%)",
+    )
+
+
+def _share(text: str) -> float:
+    from ipufeed.benchmark.gate import share
+
+    return share(text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Knows the marker, and refuses folders that cannot be."""
+    config.addinivalue_line("markers", MARKER)
+    earlier = config.getoption("--ipufeed-compare")
+    if earlier is not None and not earlier.is_dir():
+        raise pytest.UsageError(
+            f"--ipufeed-compare must be a folder that --ipufeed-json has filled, got "
+            f"{earlier}."
+        )
+    folder = config.getoption("--ipufeed-json")
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise pytest.UsageError(
+                f"--ipufeed-json must be a folder: {folder}: {error.strerror}."
+            ) from error
+    if (earlier, folder) != (None, None):
+        import ipufeed  # noqa: F401  # before a test module runs TensorFlow's first op
+
+
+@pytest.fixture
+def feed_benchmark(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """`feed_benchmark(dataset, **settings)` measures and returns the Result.
+
+    The settings are those of ipufeed.benchmark.Settings: seconds=5, elements=..., and so
+    on. The test fails, there and then, if the dataset fails or gives no rate, if its rate
+    is surely below the marker's budget, or surely lower than that of --ipufeed-compare.
+    """
+    try:
+        from ipufeed.benchmark.guard import Budget, Guard, GuardError
+        from ipufeed.errors import ComparisonError
+    except ImportError as error:  # the native library says what to do
+        pytest.fail(str(error), pytrace=False)
+    item = request.node
+    budget = _budget(item, Budget)
+    option = request.config.getoption
+    guard = Guard(
+        item.nodeid,
+        budget,
+        option("--ipufeed-json"),
+        option("--ipufeed-compare"),
+        option("--ipufeed-fail-if-slower"),
+    )
+
+    def benchmark(dataset: Any, **settings: Any) -> Any:
+        __tracebackhide__ = True
+        try:
+            outcome = guard.measure(dataset, settings)
+        except (GuardError, ComparisonError) as error:
+            pytest.fail(str(error), pytrace=False)
+        item.user_properties.append((PROPERTY, outcome.line))
+        if outcome.failure is not None:
+            pytest.fail(outcome.failure, pytrace=False)
+        if outcome.doubt is not None:
+            item.warn(FeedWarning(outcome.doubt))
+        return outcome.result
+
+    yield benchmark
+    call = getattr(item, "_feed_benchmark_passed", True)
+    if budget is not None and call and guard.measured == 0:
+        pytest.fail(
+            "@pytest.mark.feed_budget: the test has not called feed_benchmark(), so that "
+            "nothing was held to the budget.",
+            pytrace=False,
+        )
+
+
+def _budget(item: pytest.Item, kind: Any) -> Any:
+    """The marker's budget, or None; refuses what makes no sense as a failure."""
+    marker = item.get_closest_marker("feed_budget")
+    if marker is None:
+        return None
+    try:
+        return kind.of(*marker.args, **marker.kwargs)
+    except (TypeError, ValueError, argparse.ArgumentTypeError) as error:
+        pytest.fail(f"@pytest.mark.feed_budget: {error}", pytrace=False)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A budget on a test that measures nothing would be held for ever."""
+    if item.get_closest_marker("feed_budget") is None:
+        return
+    if "feed_benchmark" not in getattr(item, "fixturenames", ()):
+        pytest.fail(
+            "@pytest.mark.feed_budget is for tests that take the fixture "
+            "`feed_benchmark`, and this one does not.",
+            pytrace=False,
+        )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Iterator[Any]:
+    """Remembers whether the test itself failed or was skipped: then nothing is missing."""
+    if call.when == "call":
+        item._feed_benchmark_passed = call.excinfo is None  # type: ignore[attr-defined]
+    return (yield)  # type: ignore[return-value]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """A line for each measurement; also those of pytest-xdist's other processes."""
+    lines = [
+        value
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "call"
+        for name, value in report.user_properties
+        if name == PROPERTY
+    ]
+    if not lines:
+        return
+    terminalreporter.section("feed benchmarks")
+    for line in lines:
+        terminalreporter.line(line)
