@@ -8,6 +8,7 @@ import re
 import textwrap
 
 from ipufeed.benchmark.settings import Settings
+from ipufeed.benchmark.stage_options import add_stage_options
 
 EPILOG = """\
 exit codes:
@@ -25,6 +26,7 @@ examples:
   python -m ipufeed.benchmark dataset.py               `dataset` or `make_dataset()`
   python -m ipufeed.benchmark dataset.py:train --seconds 30
   python -m ipufeed.benchmark dataset.py --set batch_size=64 --json result.json
+  python -m ipufeed.benchmark dataset.py --verify --what-if decode=2x
   python -m ipufeed.benchmark dataset.py --through device
 """
 
@@ -100,6 +102,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="samples in an element, where the pipeline does not tell",
     )
+    add_stage_options(parser)
     output = parser.add_argument_group("output")
     output.add_argument(
         "--json", metavar="FILE", help="write the JSON into FILE as well"
