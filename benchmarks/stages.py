@@ -2,6 +2,7 @@
 
     python -m benchmarks.stages --pipelines 30 --seed 1            sleeps
     python -m benchmarks.stages --pipelines 6 --cost burn          CPU
+    python -m benchmarks.stages --overhead                         of the probes
     python -m benchmarks.stages --pipelines 20 --gain              predicted and measured
 
 Each pipeline has three to five stages of 1 to 4 ms in random order: maps, serial and
@@ -11,6 +12,9 @@ stages in one thread add up, parallel ones divide by their workers, and the slow
 unit is the period. Printed are how often that stage came first, how far its share was
 off, and for --gain how far the predicted gain of making it twice as fast was from the
 gain measured with the stage planted at half its cost.
+
+The overhead is that of the probes on a pipeline of 1 ms per element; the run that is
+reported has none.
 
 Sleeps can be trusted on a busy machine; burning wants a quiet one.
 """
@@ -131,6 +135,25 @@ def measured_gain(
     return gain
 
 
+def overhead() -> None:
+    """Prints the rate with probes over the rate without, by turns."""
+    from ipufeed import _native
+    from ipufeed.benchmark.pipeline_graph import PipelineGraph
+    from ipufeed.benchmark.stage_run import insert_probes
+    from ipufeed.benchmark.verify import gain_of
+
+    stages = [Planted("slow", 1.0, 0, False)]
+    dataset = build(stages, time.sleep).map(lambda x: x + 1).shuffle(8)
+    graph = PipelineGraph.of(dataset)
+    group = _native.entry().ipufeed_probes_new(len(graph.steps))
+    probed = graph.as_it_is(*insert_probes(graph, group))
+    gains = [gain_of(dataset, probed, 2.0) for _ in range(3)]
+    print(
+        "rate with probes / without:",
+        ", ".join(f"{gain:.4f}" for gain in gains if gain),
+    )
+
+
 def main() -> None:
     """Runs the pipelines and prints a line for each, and what they add up to."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -139,7 +162,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--cost", choices=["sleep", "burn"], default="sleep")
     parser.add_argument("--gain", action="store_true")
+    parser.add_argument("--overhead", action="store_true")
     options = parser.parse_args()
+    if options.overhead:
+        overhead()
+        return
 
     from ipufeed.benchmark.stages import explain
     from ipufeed.benchmark.what_if import answer, parse_what_if

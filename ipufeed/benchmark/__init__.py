@@ -1,7 +1,8 @@
 """Measures tf.data pipelines, and says what the numbers leave out.
 
-    measure(dataset)   the pipeline as training iterates it -> Result
-    Result.to_json()   the JSON that `python -m ipufeed.benchmark` prints
+    measure(dataset)               the pipeline as training iterates it -> Result
+    with_stages(result, dataset)   the same with what holds the pipeline back
+    Result.to_json()               the JSON that `python -m ipufeed.benchmark` prints
 
     arguments --> script --> measurement --> steady, calibration --> result --> summary
     the command   the file   natively        what counts             JSON       for people
@@ -17,14 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ipufeed.benchmark import dataset_benchmark
+    from ipufeed.benchmark.attribution import with_stages
     from ipufeed.benchmark.measurement import measure
     from ipufeed.benchmark.result import Result
     from ipufeed.benchmark.settings import Settings
 
-__all__ = ["Result", "Settings", "dataset_benchmark", "measure"]
+__all__ = ["Result", "Settings", "dataset_benchmark", "measure", "with_stages"]
 
 # No module may have the name of a function here: importing it would hide the function.
-_HOMES = {"Result": "result", "Settings": "settings", "measure": "measurement"}
+_HOMES = {
+    "Result": "result",
+    "Settings": "settings",
+    "measure": "measurement",
+    "with_stages": "attribution",
+}
 
 
 def __getattr__(name: str) -> Any:
