@@ -84,6 +84,10 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_live_feeders", [], whole),
         ("ipufeed_stop_all", [int64], whole),
         ("ipufeed_usable_cpus", [], whole),
+        # stage_probe.cc
+        ("ipufeed_probes_new", [int64], int64),
+        ("ipufeed_probes_free", [int64], None),
+        ("ipufeed_probe_read", [int64, int64, numbers], whole),
         # feeds_c_api.cc
         ("ipufeed_name_infeed", [int64, text], None),
         ("ipufeed_outfeed_new", [int64, text, whole, int64, whole], None),

@@ -1,8 +1,9 @@
 """Measures tf.data pipelines, and says what the numbers leave out.
 
-    measure(dataset)   the pipeline as training iterates it -> Result
-    Result.to_json()   the JSON that `python -m ipufeed.benchmark` prints
-    compare(base, new) better, worse or cannot tell -> Comparison
+    measure(dataset)               the pipeline as training iterates it -> Result
+    with_stages(result, dataset)   the same with what holds the pipeline back
+    Result.to_json()               the JSON that `python -m ipufeed.benchmark` prints
+    compare(base, new)             better, worse or cannot tell -> Comparison
 
     arguments --> script --> measurement --> steady, calibration --> result --> summary
     the command   the file   natively        what counts             JSON       for people
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ipufeed.benchmark import dataset_benchmark
+    from ipufeed.benchmark.attribution import with_stages
     from ipufeed.benchmark.comparison import Comparison, compare
     from ipufeed.benchmark.measurement import measure
     from ipufeed.benchmark.result import Result
@@ -32,6 +34,7 @@ __all__ = [
     "compare",
     "dataset_benchmark",
     "measure",
+    "with_stages",
 ]
 
 # No module may have the name of a function here: importing it would hide the function.
@@ -41,6 +44,7 @@ _HOMES = {
     "Settings": "settings",
     "compare": "comparison",
     "measure": "measurement",
+    "with_stages": "attribution",
 }
 
 

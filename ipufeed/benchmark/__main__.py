@@ -18,6 +18,7 @@ from ipufeed.benchmark.arguments import as_options, build_parser, settings_of
 from ipufeed.benchmark.interrupts import Interrupts
 from ipufeed.benchmark.output import is_stdout, why_not_writable
 from ipufeed.benchmark.settings import Settings
+from ipufeed.benchmark.stage_options import check_stage_options
 from ipufeed.benchmark.streams import open_missing_streams, take_stdout
 from ipufeed.benchmark.text import wrap
 from ipufeed.errors import (
@@ -45,6 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         settings = settings_of(options)
+        check_stage_options(options)
     except ValueError as error:
         parser.error(str(error))
     check_output(parser, options)
@@ -105,6 +107,8 @@ def run(
         with ProgressBar(settings, options.quiet) as progress:
             run_it = through_device() if options.through else measure
             result = run_it(dataset, settings, name=name, on_progress=progress)
+        if not (options.no_stages or options.through):
+            result, code = attribute(result, dataset, options, interrupts)
     except MeasurementInterrupted as interruption:
         if interruption.result is None:
             complain("interrupted before anything was measured.")
@@ -130,6 +134,23 @@ def run(
         with contextlib.suppress(OSError):  # stderr is full; the result is out
             print("\n".join(found.lines), file=sys.stderr, flush=True)
     return code or found.code
+
+
+def attribute(
+    result: Any, dataset: Any, options: Namespace, interrupts: Interrupts
+) -> tuple[Any, int]:
+    """The result with its stages, and the exit code; Ctrl-C keeps what was measured."""
+    from ipufeed.benchmark.attribution import with_stages
+
+    try:
+        return with_stages(
+            result, dataset, verified=options.verify, what_if=options.what_if
+        ), OK
+    except KeyboardInterrupt:
+        return result, interrupts.code
+    except ValueError as error:
+        complain(as_options(str(error)).replace("`what_if`", "--what-if"))
+        return result, BAD_INPUT
 
 
 def through_device() -> Callable[..., Any]:

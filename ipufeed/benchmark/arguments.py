@@ -9,6 +9,7 @@ import textwrap
 
 from ipufeed.benchmark import gate
 from ipufeed.benchmark.settings import Settings
+from ipufeed.benchmark.stage_options import add_stage_options
 
 EPILOG = f"""\
 exit codes:
@@ -27,6 +28,7 @@ examples:
   python -m ipufeed.benchmark dataset.py               `dataset` or `make_dataset()`
   python -m ipufeed.benchmark dataset.py:train --seconds 30
   python -m ipufeed.benchmark dataset.py --set batch_size=64 --json result.json
+  python -m ipufeed.benchmark dataset.py --verify --what-if decode=2x
   python -m ipufeed.benchmark dataset.py --through device
   python -m ipufeed.benchmark dataset.py --compare base.json --fail-if-slower 5%
   python -m ipufeed.benchmark compare base.json new.json   (compare --help says more)
@@ -105,6 +107,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="samples in an element, where the pipeline does not tell",
     )
     gate.add_compare_options(parser)
+    add_stage_options(parser)
     output = parser.add_argument_group("output")
     output.add_argument(
         "--json", metavar="FILE", help="write the JSON into FILE as well"

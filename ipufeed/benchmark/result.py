@@ -40,6 +40,9 @@ class Result:
         calibration: The cost of the harness; None if it was not measured.
         queue: Which side of the ring waited for the other.
         links: Through the device: what each link of the way did; else None.
+        stages: Where the time goes, the most important first; None if it is not known.
+        advice: What to change, and what that would give; None where `stages` is.
+        what_if: Answers to `--what-if`; None if nothing was asked.
         warnings: What to know before quoting a number: a code and a sentence each.
         error: What the dataset failed with: type, message, element (from 0); or None.
         comparison: With --compare: what Comparison.to_dict() says; else None.
@@ -57,6 +60,9 @@ class Result:
     calibration: dict[str, float] | None
     queue: dict[str, float]
     links: dict[str, Any] | None = None
+    stages: list[dict[str, Any]] | None = None
+    advice: list[dict[str, Any]] | None = None
+    what_if: list[dict[str, Any]] | None = None
     warnings: list[dict[str, str]] = field(default_factory=list)
     error: dict[str, Any] | None = None
     comparison: dict[str, Any] | None = None

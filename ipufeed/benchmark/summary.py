@@ -7,6 +7,7 @@ from typing import Any
 
 from ipufeed.benchmark.link_rows import link_rows
 from ipufeed.benchmark.result import Result
+from ipufeed.benchmark.stage_rows import stage_lines
 from ipufeed.benchmark.text import WIDTH, printable, wrap
 from ipufeed.benchmark.warn import counted
 
@@ -30,6 +31,7 @@ def summarize(result: Result) -> str:
             ("measured", amount(result)),
         ]
     )
+    lines += stage_lines(result)
     for warning in result.warnings:
         lines += wrap("warning: " + warning["message"])
     if result.error is not None:

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "dataset_op.h"
 #include "measure.h"
 #include "measurement_runs.h"
 #include "tensorflow/core/framework/dataset.h"
@@ -21,27 +22,6 @@ using tensorflow::Tensor;
 using tensorflow::TensorShape;
 using tensorflow::tstring;
 using tensorflow::data::DatasetBase;
-
-// An op that measures on a thread of its own: it may take minutes, and a kernel that
-// blocked the executor's thread could block the very thread that its dataset needs.
-class MeasuringOp : public tensorflow::AsyncOpKernel {
- public:
-  using AsyncOpKernel::AsyncOpKernel;
-
-  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
-    ctx->env()->SchedClosure([this, ctx, done = std::move(done)] {
-      DatasetBase* dataset = nullptr;
-      absl::Status status =
-          tensorflow::data::GetDatasetFromVariantTensor(ctx->input(0), &dataset);
-      if (status.ok()) status = run(ctx, dataset);
-      if (!status.ok()) ctx->SetStatus(status);
-      done();  // may destroy this
-    });
-  }
-
- private:
-  virtual absl::Status run(OpKernelContext* ctx, DatasetBase* dataset) = 0;
-};
 
 absl::Status set_numbers(OpKernelContext* ctx, int index,
                          const std::vector<std::int64_t>& values,
@@ -101,6 +81,7 @@ REGISTER_OP("IpufeedMeasureDataset")
     .Attr("most_entries: int >= 2 = 8192")
     .Attr("capacity: int >= 1 = 32")
     .Attr("finalize: bool = true")
+    .Attr("modelled: bool = false")
     .Attr("bare: bool = false")
     .Attr("warm_up: int >= 0 = 0")
     .Output("names: string")
@@ -120,9 +101,9 @@ most most_entries. stamps: when each element was there. failure_code is 0, or th
 code of what the dataset failed with.
 )doc");
 
-class MeasureDatasetOp : public MeasuringOp {
+class MeasureDatasetOp : public LongDatasetOp {
  public:
-  explicit MeasureDatasetOp(OpKernelConstruction* ctx) : MeasuringOp(ctx) {
+  explicit MeasureDatasetOp(OpKernelConstruction* ctx) : LongDatasetOp(ctx) {
     std::int64_t capacity = 0;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("epochs", &options_.epochs));
     OP_REQUIRES_OK(ctx,
@@ -135,6 +116,7 @@ class MeasureDatasetOp : public MeasuringOp {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("most_entries", &options_.most_entries));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("capacity", &capacity));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("finalize", &feeder_.finalize));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("modelled", &feeder_.modelled));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("bare", &bare_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("warm_up", &warm_up_));
     OP_REQUIRES(ctx, capacity <= 65536,
@@ -208,9 +190,9 @@ A dataset that ends or fails early is an error, whose message ends with the epoc
 there were, behind "Epochs so far: ".
 )doc");
 
-class DatasetBenchmarkOp : public MeasuringOp {
+class DatasetBenchmarkOp : public LongDatasetOp {
  public:
-  explicit DatasetBenchmarkOp(OpKernelConstruction* ctx) : MeasuringOp(ctx) {
+  explicit DatasetBenchmarkOp(OpKernelConstruction* ctx) : LongDatasetOp(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("number_of_epochs", &options_.epochs));
     OP_REQUIRES_OK(ctx,
                    ctx->GetAttr("elements_per_epochs", &options_.elements_per_epoch));

@@ -21,8 +21,8 @@ using tensorflow::data::IteratorContext;
 
 absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
                                      bool finalize,
-                                     std::unique_ptr<DatasetIterator>* out,
-                                     int threads) {
+                                     std::unique_ptr<DatasetIterator>* out, int threads,
+                                     bool modelled) {
   auto* runtime = ctx->function_library();
   if (runtime == nullptr) {
     return absl::InternalError("the op has no function library, so it cannot iterate.");
@@ -79,6 +79,7 @@ absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
     self->finalized_.reset(finalized);
   }
   self->params_ = std::make_unique<IteratorContext::Params>(std::move(params));
+  self->modelled_ = modelled;
   TF_RETURN_IF_ERROR(self->restart());
   *out = std::move(self);
   return absl::OkStatus();
@@ -108,6 +109,7 @@ absl::Status DatasetIterator::restart() {
   // A context of its own for each pass: the iterator leaves AUTOTUNE's model in it, and
   // a model of an earlier pass sleeps longer and longer, up to a minute, before it
   // ends.
+  if (modelled_) params_->model = std::make_shared<tensorflow::data::model::Model>();
   context_ = std::make_unique<IteratorContext>(*params_);
   DatasetBase* source = finalized_ ? finalized_.get() : dataset_.get();
   return source->MakeIterator(context_.get(), /*parent=*/nullptr, "Iterator",

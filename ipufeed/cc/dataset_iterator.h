@@ -29,10 +29,13 @@ class DatasetIterator {
  public:
   // finalize=false leaves out rewrites, options and AUTOTUNE, as the original system
   // did: a diagnostic, since its rates are not those of training. threads: for the
-  // dataset's own parallel work; 0 for as many as training would have.
+  // dataset's own parallel work; 0 for as many as training would have. modelled=true
+  // keeps the books of AUTOTUNE's model (time, bytes and elements of each step) where
+  // AUTOTUNE itself is off, too; that costs some time per step and element.
   static absl::Status create(tensorflow::OpKernelContext* ctx,
                              tensorflow::data::DatasetBase* dataset, bool finalize,
-                             std::unique_ptr<DatasetIterator>* out, int threads = 0);
+                             std::unique_ptr<DatasetIterator>* out, int threads = 0,
+                             bool modelled = false);
   ~DatasetIterator();
   DatasetIterator(const DatasetIterator&) = delete;
   DatasetIterator& operator=(const DatasetIterator&) = delete;
@@ -74,6 +77,7 @@ class DatasetIterator {
   tensorflow::core::RefCountPtr<tensorflow::data::DatasetBase> dataset_;
   tensorflow::core::RefCountPtr<tensorflow::data::DatasetBase> finalized_;
   std::unique_ptr<tensorflow::data::IteratorContext::Params> params_;
+  bool modelled_ = false;
   std::unique_ptr<tensorflow::data::IteratorContext> context_;
   std::unique_ptr<tensorflow::data::IteratorBase> iterator_;
 };

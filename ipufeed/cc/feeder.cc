@@ -125,7 +125,7 @@ absl::Status Feeder::start(tensorflow::OpKernelContext* ctx,
                            const FeederOptions& options, std::shared_ptr<Feeder>* out) {
   std::unique_ptr<DatasetIterator> iterator;
   TF_RETURN_IF_ERROR(DatasetIterator::create(ctx, dataset, options.finalize, &iterator,
-                                             options.threads));
+                                             options.threads, options.modelled));
   std::shared_ptr<Feeder> feeder(new Feeder(std::move(iterator), options));
   DeviceFeeders* keeper = nullptr;
   TF_RETURN_IF_ERROR(find_keeper(ctx, &keeper));

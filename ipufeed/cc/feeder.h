@@ -52,6 +52,7 @@ struct FeederOptions {
   std::int64_t bytes = 256 << 20;  // and no more bytes than this, but for one element
   std::int64_t passes = 1;         // how often to go through the dataset
   bool finalize = true;            // see DatasetIterator
+  bool modelled = false;           // likewise
   int threads = 0;                 // likewise
   std::int64_t number = -1;        // of the infeed, for traces; -1 for none
   std::string name;                // likewise

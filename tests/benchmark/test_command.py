@@ -175,6 +175,9 @@ def test_the_result_has_all_its_sections(runs):
         "calibration",
         "queue",
         "links",
+        "stages",
+        "advice",
+        "what_if",
         "warnings",
         "error",
         "comparison",
@@ -908,6 +911,10 @@ REFUSED = {
     "--passes 0": "--passes must be in [1, 2147483648], got 0.",
     "--items-per-element 0": "--items-per-element must be in (0, 1e9], got 0.0.",
     "--passes 2 --epochs 2": "--passes excludes --epochs and --elements",
+    "--what-if decode": "--what-if must be STAGE=SPEED with a speed such as 2x",
+    "--what-if decode=2": "or free, got 'decode=2': for example decode=2x.",
+    "--verify --no-stages": "--verify excludes --no-stages: it needs the stages.",
+    "--what-if a=2x --through device": "--what-if excludes --through",
     "--epochs many": "argument --epochs: invalid int value: 'many'",
     "--epoch 3": "unrecognized arguments: --epoch",
     "--set batch_size": "--set must be NAME=VALUE, got 'batch_size'",
@@ -1190,6 +1197,82 @@ def test_a_consumer_that_waits_is_starved(runs):
 
     assert queue["starved_share"] > 0.9
     assert queue["blocked_share"] < 0.05
+
+
+# ---- What holds it back ----
+
+case(
+    "held_back",
+    """
+    import time
+
+    def decode(number):
+        time.sleep(0.004)
+        return number
+
+    def wrapped(number):
+        return tf.numpy_function(decode, [number], tf.int64)
+
+    dataset = tf.data.Dataset.range(10**9).map(wrapped, name="decode").batch(2)
+    """,
+    "dataset.py --seconds 2 --verify --what-if decode=2x --what-if decode=free",
+)
+
+
+def test_the_stage_that_holds_a_pipeline_back_is_named(runs):
+    """In the JSON and in the summary, with the edit that was tried."""
+    result, stderr = runs["held_back"].result, runs["held_back"].stderr
+
+    assert result["stages"][0]["name"] == "decode"
+    assert result["stages"][0]["share"] > 0.8
+    assert result["advice"][0]["held"] is True
+    assert [each["question"] for each in result["what_if"]] == [
+        "decode=2x",
+        "decode=free",
+    ]
+    assert "\n  decode  " in stderr
+    assert "\nadvice: parallelise map `decode`" in stderr
+    assert "\nwhat if decode=2x: " in stderr
+
+
+case(
+    "no_such_stage",
+    "dataset = tf.data.Dataset.range(10**9).map(lambda x: x + 1, name='decode')",
+    "dataset.py --seconds 1.5 --what-if dekode=2x",
+)
+
+
+def test_a_stage_that_is_not_there_is_bad_input_and_loses_no_result(runs):
+    """Exit code 2, the names that there are, and what was measured."""
+    done = runs["no_such_stage"]
+
+    assert done.code == 2
+    assert "--what-if must name a stage of the pipeline, and `dekode` is" in done.words
+    assert "`decode`" in done.words
+    assert done.elements > 0
+
+
+case(
+    "no_stages",
+    """
+    def numbers():
+        print("iterated")
+        yield from range(10**9)
+
+    dataset = tf.data.Dataset.from_generator(
+        numbers, output_signature=tf.TensorSpec([], tf.int64)
+    )
+    """,
+    "dataset.py --seconds 1.5 --no-stages",
+)
+
+
+def test_without_stages_the_dataset_is_iterated_once(runs):
+    """For what cannot be read twice."""
+    done = runs["no_stages"]
+
+    assert done.result["stages"] is None
+    assert done.stderr.count("iterated") == 1
 
 
 # ---- Help ----

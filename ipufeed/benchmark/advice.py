@@ -1,0 +1,128 @@
+"""What to change about a pipeline: an edit as its author would write it, and a rate.
+
+Rules (advice_rules.py) propose; here is what a proposal is, and which of them are worth
+saying. A pipeline with nothing wrong gets no advice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ipufeed.benchmark.pipeline_graph import Step
+
+if TYPE_CHECKING:
+    from ipufeed.benchmark.stages import Explanation, Stage
+
+# A gain below this is not worth an edit, and hard to tell from the noise.
+LEAST_GAIN = 1.1
+MOST_ADVICE = 3
+
+Edit = Callable[[Any, str], None]
+
+
+@dataclass
+class Advice:
+    """One edit.
+
+    Attributes:
+        code: The rule's.
+        stage: Name of the stage that it is about.
+        node: That stage in the rewritten graph.
+        text: The edit in words.
+        gain: Predicted rate over the measured one; None where none can be predicted.
+        edit: Makes it, in the graph as written; None where that takes a human.
+        predicted: Elements per second.
+        measured: Elements per second with the edit, from --verify; else None.
+        measured_gain: Its ratio to the rate without, measured beside it.
+        held: Whether the gain was there; None if it was not tried.
+    """
+
+    code: str
+    stage: str
+    node: str
+    text: str
+    gain: float | None = None
+    edit: Edit | None = None
+    predicted: float | None = None
+    measured: float | None = None
+    measured_gain: float | None = None
+    held: bool | None = None
+    note: str | None = None
+
+    def row(self) -> dict[str, Any]:
+        """For the JSON."""
+        return {
+            "code": self.code,
+            "stage": self.stage,
+            "text": self.text,
+            "predicted_elements_per_second": self.predicted,
+            "predicted_gain": self.gain,
+            "measured_elements_per_second": self.measured,
+            "measured_gain": self.measured_gain,
+            "held": self.held,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the rules look at.
+
+    Attributes:
+        explanation: The stages and the model.
+        usable_cpus: For this process.
+        memory_available: Bytes.
+        startup_seconds: Until the first element; None if unknown.
+        memcpy_share: Of the time that the copies took; None if unknown.
+    """
+
+    explanation: Explanation
+    usable_cpus: int
+    memory_available: int | None = None
+    startup_seconds: float | None = None
+    memcpy_share: float | None = None
+
+    def step(self, stage: Stage) -> Step:
+        """The step of a stage."""
+        return next(s for s in self.explanation.graph.steps if s.node == stage.node)
+
+    def readers(self, node: str) -> list[Step]:
+        """The steps that read a step's elements."""
+        return [s for s in self.explanation.graph.steps if node in s.inputs]
+
+    def gain(self, code_gain: float) -> float | None:
+        """A gain that is worth it, or None."""
+        return code_gain if code_gain >= LEAST_GAIN else None
+
+    def workers(self) -> float:
+        """As many as AUTOTUNE would use at most."""
+        return float(max(1, self.usable_cpus))
+
+
+def find_advice(case: Case) -> list[Advice]:
+    """All that is worth saying, the largest gain first."""
+    from ipufeed.benchmark.advice_rules import RULES
+
+    found: list[Advice] = []
+    for rule in RULES:
+        found += rule(case)
+    for advice in found:
+        if advice.gain is not None:
+            advice.predicted = case.explanation.rate * advice.gain
+    # One edit for a stage: the others would be of a pipeline that has it already.
+    best: dict[tuple[str, bool], Advice] = {}
+    for advice in sorted(found, key=lambda each: -(each.gain or 0.0)):
+        best.setdefault((advice.stage, advice.gain is None), advice)
+    return list(best.values())[:MOST_ADVICE]
+
+
+def usable_memory() -> int | None:
+    """Bytes that may still be had, or None."""
+    from ipufeed.benchmark.machine import memory
+
+    return memory("MemAvailable") or os.sysconf("SC_PAGE_SIZE") * os.sysconf(
+        "SC_AVPHYS_PAGES"
+    )

@@ -1,0 +1,128 @@
+"""Adds to a result what holds the pipeline back: stages, advice, predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ipufeed.benchmark.advice import Case, find_advice, usable_memory
+from ipufeed.benchmark.measurement import usable_cpus
+from ipufeed.benchmark.result import Result
+from ipufeed.benchmark.stages import Explanation, budget, explain
+from ipufeed.benchmark.verify import verify
+from ipufeed.benchmark.what_if import answer, parse_what_if
+
+# With less time than this for attribution there is nothing to be seen.
+LEAST_SECONDS = 0.4
+# Seconds of each run of --verify, and bounds for runs of slow elements.
+VERIFY_ELEMENTS = 100
+VERIFY_SECONDS = (1.0, 10.0)
+
+
+def with_stages(
+    result: Result,
+    dataset: Any,
+    *,
+    verified: bool = False,
+    what_if: Sequence[str] = (),
+) -> Result:
+    """The result with `stages`, `advice` and `what_if`.
+
+    It iterates the dataset again, for half of the time that was measured and at most five
+    seconds. A dataset that starts slower than that, ends without an element the second
+    time, or was measured for less than 0.8 s, has no stages.
+
+    Args:
+        result: Of a measurement of `dataset`.
+        dataset: The same.
+        verified: Whether to try the advice.
+        what_if: Questions such as `decode=2x`.
+
+    Returns:
+        A new result.
+
+    Raises:
+        ValueError: A question is not of that form, or names a stage that is not there.
+        KeyboardInterrupt: Ctrl-C; `result` is as good as before.
+    """
+    questions = [parse_what_if(text) for text in what_if]
+    explanation = explained(result, dataset)
+    if explanation is None:
+        if not (questions or verified):
+            return result
+        return replace(result, warnings=[*result.warnings, no_stages()])
+    answers = [answer(question, explanation) for question in questions]
+    startup = result.startup["seconds"] if result.startup else None
+    memcpy = result.memcpy["share"] if result.memcpy else None
+    advice = find_advice(
+        Case(explanation, usable_cpus(), usable_memory(), startup, memcpy)
+    )
+    samples = result.dataset["samples_per_element"]
+    for each in advice:
+        each.text = with_rates(each.text, explanation.rate, each.predicted, samples)
+    if verified:
+        verify(
+            advice,
+            dataset,
+            explanation.graph,
+            verify_seconds(explanation.rate),
+            explanation.rate,
+        )
+    for stage in explanation.stages:
+        own = [each.text for each in advice if each.node == stage.node]
+        stage.advice = own[0] if own else None
+    return replace(
+        result,
+        stages=explanation.rows(),
+        advice=[each.row() for each in advice],
+        what_if=answers or None,
+    )
+
+
+def explained(result: Result, dataset: Any) -> Explanation | None:
+    """The explanation, where there is time and something to explain."""
+    if result.steady is None or result.error is not None or result.startup is None:
+        return None
+    seconds = budget(result.steady["seconds"])
+    if seconds < LEAST_SECONDS or result.startup["seconds"] > seconds / 2:
+        return None
+    return explain(
+        dataset,
+        seconds,
+        result.steady["elements_per_second"],
+        copy_elements=bool(result.settings["memcpy"]),
+    )
+
+
+def verify_seconds(rate: float) -> float:
+    """How long each run must be for its rate to mean something."""
+    low, high = VERIFY_SECONDS
+    return min(high, max(low, VERIFY_ELEMENTS / max(rate, 1e-9)))
+
+
+def with_rates(
+    text: str, rate: float, predicted: float | None, samples: float | None
+) -> str:
+    """`...: 412 -> about 790 samples/s`."""
+    if predicted is None:
+        return text
+    from ipufeed.benchmark.summary import number
+
+    unit = "elements/s" if not samples or samples == 1 else "samples/s"
+    scale = samples or 1.0
+    return f"{text}: {number(rate * scale)} -> about {about(predicted * scale)} {unit}"
+
+
+def about(value: float) -> str:
+    """Two significant digits: it is a prediction."""
+    return f"{float(f'{value:.2g}'):,.10g}"
+
+
+def no_stages() -> dict[str, str]:
+    """Why there is no answer."""
+    return {
+        "code": "stages_unknown",
+        "message": "The stages of this pipeline could not be told: measure for longer "
+        "(--seconds 10), and give a dataset that can be iterated twice.",
+    }

@@ -1,0 +1,348 @@
+"""What a pipeline's rate follows from: a model with a unit for each thing that can wait.
+
+    source -> map -> [ prefetch ] -> batch -> [ parallel map ] -> feeder
+    |____ unit: a thread ____|        |_ unit: thread _| |_ unit: p workers
+
+A step without threads of its own runs in the thread that asks for its elements; all such
+steps up to the next buffer make one unit, and their times add up. The functions of a
+parallel step are a unit of their own, p at a time. Units overlap, so that a pipeline's
+period (the time from one element to the next) is that of its slowest unit, and no less
+than all their CPU time divided by the CPUs there are.
+
+Who is to blame is read from who waits, not from the model's times: from the last thread
+down, a unit that waits for another passes the blame to it. A step hidden behind a slower
+one gets none.
+
+Source: the bottleneck law of operational analysis (Denning and Buzen, "The Operational
+Analysis of Queueing Network Models", ACM Computing Surveys 10 (3), 1978).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ipufeed.benchmark.pipeline_graph import Step
+from ipufeed.benchmark.stage_run import Reading, StageRun
+
+# At this share of the CPUs a pipeline is bound by them: all threads are never busy to the
+# last percent.
+CPU_BOUND_SHARE = 0.9
+# A thread that waits for less of its time than the first is handed its elements; for more
+# than the second, it is not what holds the pipeline up. In between the two are even.
+HAND_OVER_SHARE = 0.02
+WAITING_SHARE = 0.15
+
+
+@dataclass
+class Unit:
+    """What runs one after another: a thread's steps, or a step's functions.
+
+    Attributes:
+        steps: Seconds per element of the pipeline, by node.
+        workers: That share the work.
+        functions: Whether it is the functions of a parallel step.
+    """
+
+    steps: dict[str, float]
+    workers: float = 1.0
+    functions: bool = False
+
+    def period(self, factors: Mapping[str, float]) -> float:
+        """Seconds that an element of the pipeline takes it, with changed costs."""
+        return (
+            sum(cost * factors.get(node, 1.0) for node, cost in self.steps.items())
+            / self.workers
+        )
+
+
+@dataclass
+class StageCost:
+    """A step's part of a pipeline, in seconds per element of the whole pipeline.
+
+    Attributes:
+        share: Of the wall time that matters, 0..1.
+        seconds: Of the step itself, in all of its threads together.
+        cpu_seconds: Likewise.
+        period: Of the unit that the step is in, were the step alone in it.
+    """
+
+    share: float = 0.0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    period: float = 0.0
+
+
+@dataclass
+class PipelineModel:
+    """The units of a pipeline, and what each step costs.
+
+    Attributes:
+        period: Seconds from one element to the next, as the run with probes had it.
+        cpus: That the pipeline can have.
+        cpu_bound: Whether it uses them up.
+        critical: The unit that gets the most blame; None if the consumer holds it up.
+        costs: By node.
+        units: All of them.
+    """
+
+    period: float
+    cpus: float
+    cpu_bound: bool
+    units: list[Unit] = field(default_factory=list)
+    costs: dict[str, StageCost] = field(default_factory=dict)
+    critical: Unit | None = None
+
+    def predict(
+        self, factors: Mapping[str, float], workers: Mapping[str, float] | None = None
+    ) -> float:
+        """How many times as fast the pipeline would be with changed steps.
+
+        Args:
+            factors: What to multiply a step's cost with, by node: 0.5 for twice as
+                fast, 0 for free.
+            workers: Workers for a step that becomes parallel, or gets more, by node.
+        """
+        before = self.model_period({}, {})
+        after = self.model_period(factors, workers or {})
+        # What the model does not explain (hand-overs, jitter, the harness) stays.
+        rest = max(0.0, self.period - before)
+        return (before + rest) / max(after + rest, 1e-9)
+
+    def model_period(
+        self, factors: Mapping[str, float], workers: Mapping[str, float]
+    ) -> float:
+        """The slowest unit's period, or that of the CPUs."""
+        return max(
+            (period for _, period in self.unit_periods(factors, workers)), default=0.0
+        )
+
+    def unit_periods(
+        self, factors: Mapping[str, float], workers: Mapping[str, float]
+    ) -> list[tuple[Unit | None, float]]:
+        """Each unit with its period; None stands for the CPUs."""
+        periods: list[tuple[Unit | None, float]] = []
+        for unit in self.units:
+            staying = {n: c for n, c in unit.steps.items() if n not in workers}
+            for node in unit.steps.keys() - staying.keys():
+                moved = Unit({node: unit.steps[node]}, workers[node], functions=True)
+                periods.append((moved, moved.period(factors)))
+            if staying:
+                left = Unit(staying, unit.workers, unit.functions)
+                periods.append((left, left.period(factors)))
+        cpu = sum(
+            cost.cpu_seconds * factors.get(node, 1.0)
+            for node, cost in self.costs.items()
+        )
+        periods.append((None, cpu / self.cpus))
+        return periods
+
+    def next_limit(
+        self, factors: Mapping[str, float], workers: Mapping[str, float] | None = None
+    ) -> str | None:
+        """The step that would hold the changed pipeline up: its node; None: the CPUs."""
+        unit = max(self.unit_periods(factors, workers or {}), key=lambda pair: pair[1])[
+            0
+        ]
+        if unit is None:
+            return None
+        return max(unit.steps, key=lambda n: unit.steps[n] * factors.get(n, 1.0))
+
+
+def build_model(steps: list[Step], run: StageRun, usable_cpus: int) -> PipelineModel:
+    """The model of a pipeline whose steps (from the sources on) were probed."""
+    elements = run.elements
+    busy = run.cpu_ns / run.wall_ns
+    others = run.others or 0.0
+    # What others use now they would use then; but never call less ours than we had.
+    cpus = min(float(usable_cpus), max(busy, usable_cpus - others, 0.1))
+    model = PipelineModel(
+        period=run.wall_ns / 1e9 / elements,
+        cpus=cpus,
+        cpu_bound=busy + others >= CPU_BOUND_SHARE * usable_cpus
+        and busy >= CPU_BOUND_SHARE * cpus,
+    )
+    by_node = {step.node: step for step in steps}
+    model.costs = {step.node: StageCost() for step in steps}
+    find_costs(model, by_node, run)
+    blame(model, by_node, run)
+    return model
+
+
+def find_costs(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> None:
+    """Fills in units, seconds and CPU seconds."""
+    readings, per = run.readings, 1e9 * run.elements
+    functions: dict[str, float] = {}
+    for node, step in steps.items():
+        reading, cost = readings[node], model.costs[node]
+        if reading.is_async == 1:
+            functions[node] = function_ns(reading) / per
+            workers = float(max(1, reading.parallelism))
+            cost.seconds = functions[node]
+            cost.period = functions[node] / workers
+            if reading.parallelism > 0:
+                model.units.append(Unit({node: functions[node]}, workers, True))
+            continue
+        cost.seconds = (
+            own(reading.wall_ns, [readings[i].wall_ns for i in step.inputs]) / per
+        )
+        cost.cpu_seconds = (
+            own(reading.cpu_ns, [readings[i].cpu_ns for i in step.inputs]) / per
+        )
+        cost.period = cost.seconds
+    for top in thread_tops(steps, readings):
+        nodes = thread_steps(top, steps, readings)
+        if nodes:
+            model.units.append(Unit({n: model.costs[n].seconds for n in nodes}))
+    # The pools' CPU time is what no thread between the probes has used.
+    pooled = run.cpu_ns / per - sum(c.cpu_seconds for c in model.costs.values())
+    weight = sum(functions.values())
+    for node, seconds in functions.items():
+        if weight > 0 and pooled > 0:
+            model.costs[node].cpu_seconds = min(seconds, pooled * seconds / weight)
+
+
+def own(total: int, inputs: list[int]) -> int:
+    """A step's part of what it and its inputs took."""
+    return max(0, total - sum(inputs))
+
+
+def function_ns(reading: Reading) -> float:
+    """What a parallel step's functions took, those of the datasets they made included."""
+    inner = 0.0
+    if reading.inner_elements > 0:  # a sample of them: each gives elements of the step
+        inner = reading.inner_ns / reading.inner_elements * reading.elements
+    return reading.model_ns + inner
+
+
+def thread_tops(steps: dict[str, Step], readings: dict[str, Reading]) -> list[str]:
+    """The last step of each thread's part of the pipeline."""
+    last = list(steps)[-1]
+    tops = [last]
+    for node, step in steps.items():
+        if readings[node].is_async == 1:
+            tops += step.inputs
+    return [top for top in tops if readings[top].is_async != 1]
+
+
+def thread_steps(
+    top: str, steps: dict[str, Step], readings: dict[str, Reading]
+) -> list[str]:
+    """The steps that run in the thread that asks `top` for elements."""
+    found, stack = [], [top]
+    while stack:
+        node = stack.pop()
+        if readings[node].is_async == 1 or node in found:
+            continue
+        found.append(node)
+        stack += steps[node].inputs
+    return found
+
+
+def blame(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> None:
+    """Fills in the shares: from the last thread down, who waits passes it on."""
+    last = list(steps)[-1]
+    in_pipeline = min(1.0, run.readings[last].wall_ns / run.wall_ns)
+    heaviest: dict[str, float] = {}
+    stack = [(last, in_pipeline)]
+    while stack:
+        top, weight = stack.pop()
+        if weight <= 1e-3:
+            continue
+        nodes = thread_steps(top, steps, run.readings)
+        waits = {
+            each: run.readings[each].wall_ns
+            for node in nodes
+            for each in steps[node].inputs
+            if run.readings[each].is_async == 1
+        }
+        if run.readings[top].is_async == 1:
+            waits[top] = run.readings[top].wall_ns
+        busy = {node: model.costs[node].seconds * 1e9 * run.elements for node in nodes}
+        total, waited = sum(busy.values()), sum(waits.values())
+        if total + waited <= 0:
+            continue
+        passed = passed_on(waited / (total + waited))
+        for node, ns in busy.items():
+            if total > 0:
+                model.costs[node].share += weight * (1 - passed) * ns / total
+        for node, ns in waits.items():
+            part = weight * passed * ns / waited if waited > 0 else 0.0
+            if held_by_functions(node, steps, run):
+                model.costs[node].share += part
+                heaviest[node] = heaviest.get(node, 0.0) + part
+            else:
+                stack += split(steps[node].inputs, part, run)
+    fill_unseen(model, heaviest, run)
+    if model.cpu_bound and heaviest and max(heaviest.values()) > 0.5:
+        blame_by_cpu(model, in_pipeline)
+    if any(cost.share > 0 for cost in model.costs.values()):
+        worst = max(model.costs, key=lambda node: model.costs[node].share)
+        model.critical = next(
+            (unit for unit in model.units if worst in unit.steps), None
+        )
+
+
+def passed_on(waiting: float) -> float:
+    """The part of a thread's blame that goes to those that it waits for.
+
+    All of it, however short the waits, once they are more than hand-overs: who has time
+    to wait would not make the pipeline faster by being faster.
+    """
+    low, high = HAND_OVER_SHARE, WAITING_SHARE
+    return min(1.0, max(0.0, (waiting - low) / (high - low)))
+
+
+def split(
+    inputs: tuple[str, ...], weight: float, run: StageRun
+) -> list[tuple[str, float]]:
+    """The blame of a step's inputs, by how long each was waited for."""
+    total = sum(run.readings[each].wall_ns for each in inputs)
+    if total <= 0:
+        return []
+    return [(each, weight * run.readings[each].wall_ns / total) for each in inputs]
+
+
+def held_by_functions(node: str, steps: dict[str, Step], run: StageRun) -> bool:
+    """Whether a step's workers, and not its inputs, keep those above waiting.
+
+    The thread that asks its inputs is inside them nearly always when they are slow; when
+    the workers are, it waits for one of them.
+    """
+    reading = run.readings[node]
+    inputs = sum(run.readings[each].wall_ns for each in steps[node].inputs)
+    inside = min(1.0, inputs / run.wall_ns)
+    if not steps[node].inputs:
+        return True
+    if reading.parallelism <= 0:  # a prefetch: it has no work of its own
+        return False
+    working = min(1.0, function_ns(reading) / reading.parallelism / run.wall_ns)
+    return max(working, 1.0 - inside) >= inside
+
+
+def fill_unseen(
+    model: PipelineModel, heaviest: dict[str, float], run: StageRun
+) -> None:
+    """Gives a pool that holds the pipeline up the time that it must have taken.
+
+    The model books the time of TensorFlow's kernels; a function that waits elsewhere
+    (another service, another iterator) takes longer than its kernels.
+    """
+    for node, share in heaviest.items():
+        if share < 0.5:
+            continue
+        cost = model.costs[node]
+        for unit in model.units:
+            if unit.functions and node in unit.steps:
+                seconds = max(unit.steps[node], 0.9 * model.period * unit.workers)
+                unit.steps[node] = cost.seconds = seconds
+                cost.period = seconds / unit.workers
+
+
+def blame_by_cpu(model: PipelineModel, weight: float) -> None:
+    """Where the CPUs are what everything waits for, CPU time is what matters."""
+    total = sum(cost.cpu_seconds for cost in model.costs.values())
+    if total <= 0:
+        return
+    for cost in model.costs.values():
+        cost.share = weight * cost.cpu_seconds / total

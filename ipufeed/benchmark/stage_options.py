@@ -1,0 +1,55 @@
+"""The command's options for stages, advice and what-if; imports nothing that is slow."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_stage_options(parser: argparse.ArgumentParser) -> None:
+    """`--no-stages`, `--verify`, `--what-if`."""
+    group = parser.add_argument_group("what holds it back")
+    group.add_argument(
+        "--no-stages",
+        action="store_true",
+        help="do not iterate the dataset again, for half of the measuring time and at "
+        "most 5 s, to find out which stage takes the time",
+    )
+    group.add_argument(
+        "--verify",
+        action="store_true",
+        help="try the advice: edit the pipeline, measure both in turns, and report the "
+        "gain beside the predicted one",
+    )
+    group.add_argument(
+        "--what-if",
+        action="append",
+        default=[],
+        metavar="STAGE=SPEED",
+        dest="what_if",
+        help="predict the rate with a stage twice as fast (decode=2x), half as fast "
+        "(0.5x) or free (decode=free); may be repeated",
+    )
+
+
+def check_stage_options(options: argparse.Namespace) -> None:
+    """Refuses options that exclude each other, or that say nothing.
+
+    Raises:
+        ValueError: In terms of the options.
+    """
+    from ipufeed.benchmark.what_if import parse_what_if
+
+    wanted = [name for name in ("verify", "what_if") if getattr(options, name)]
+    for name in wanted:
+        option = "--" + name.replace("_", "-")
+        if options.no_stages:
+            raise ValueError(f"{option} excludes --no-stages: it needs the stages.")
+        if options.through:
+            raise ValueError(
+                f"{option} excludes --through: stages are those of the dataset alone."
+            )
+    for text in options.what_if:
+        try:
+            parse_what_if(text)
+        except ValueError as error:
+            raise ValueError(str(error).replace("`what_if`", "--what-if")) from error

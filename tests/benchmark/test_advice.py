@@ -1,0 +1,214 @@
+"""What advice promises: an edit that helps, or silence.
+
+Sources and functions sleep; a rule for CPU time burns some.
+"""
+
+import time
+
+import pytest
+import tensorflow as tf
+from tensorflow.python.data.experimental.ops import testing
+
+from ipufeed.benchmark import Settings, measure
+from ipufeed.benchmark.advice import Case, find_advice
+from ipufeed.benchmark.attribution import with_stages
+from ipufeed.benchmark.stages import explain
+from ipufeed.benchmark.summary import summarize
+from ipufeed.benchmark.text import WIDTH
+
+SECONDS = 0.8
+
+
+def python(work, name):
+    def function(x):
+        def run(value):
+            work()
+            return value
+
+        y = tf.numpy_function(run, [x], x.dtype)
+        y.set_shape(x.shape)
+        return y
+
+    function.__name__ = name
+    return function
+
+
+def sleeps(seconds, name="decode"):
+    return python(lambda: time.sleep(seconds), name)
+
+
+def burns(seconds, name="decode"):
+    def burn():
+        end = time.thread_time() + seconds
+        while time.thread_time() < end:
+            pass
+
+    return python(burn, name)
+
+
+def endless():
+    return tf.data.Dataset.range(10**9)
+
+
+def files(folder, count):
+    paths = []
+    for number in range(count):
+        paths.append(str(folder / f"{number}.tfrecord"))
+        with tf.io.TFRecordWriter(paths[-1]) as writer:
+            for _ in range(50):
+                writer.write(b"record")
+    return paths
+
+
+def advice_for(dataset, usable_cpus=4, **facts):
+    explanation = explain(dataset, SECONDS, cut=False)
+    return find_advice(Case(explanation, usable_cpus, **facts))
+
+
+def codes(advice):
+    return [each.code for each in advice]
+
+
+def test_a_serial_map_that_waits_is_to_be_made_parallel():
+    """The edit is named as one would write it, with the stage's name."""
+    first = advice_for(endless().map(sleeps(0.004)))[0]
+
+    assert first.code == "serial_map"
+    assert "map `decode` with num_parallel_calls=tf.data.AUTOTUNE" in first.text
+    assert first.gain > 2
+
+
+def test_a_python_function_that_computes_is_not():
+    """A second one would wait for the interpreter."""
+    found = advice_for(endless().map(burns(0.004)))
+
+    assert "serial_map" not in codes(found)
+    assert "python_function" in codes(found)
+
+
+def test_a_serial_interleave_is_to_be_made_parallel():
+    """The datasets in it can be read side by side."""
+    dataset = endless().interleave(
+        lambda x: endless().map(sleeps(0.004)), cycle_length=4, name="read"
+    )
+
+    assert codes(advice_for(dataset))[0] == "serial_interleave"
+
+
+def test_two_stages_of_one_thread_are_to_be_set_apart():
+    """A source of 4 ms and a filter of 4 ms: neither can be parallel."""
+    slow = sleeps(0.004, "keep")
+    source = endless().apply(testing.sleep(4_000))
+    found = advice_for(source.filter(lambda x: slow(x) >= 0, name="keep"))
+
+    assert codes(found) == ["missing_prefetch"]
+    assert found[0].gain == pytest.approx(2, rel=0.25)
+
+
+def test_a_cache_is_proposed_for_files_that_fit_and_not_after_random_steps(tmp_path):
+    """It has to fit into half of the memory, and to hold what is the same each time."""
+
+    def parse(record):
+        for _ in range(40):
+            record = tf.strings.join([tf.repeat(record, 400)])[:1]
+            record = tf.strings.reduce_join(record)
+        return tf.strings.length(record)
+
+    def dataset():
+        records = tf.data.TFRecordDataset(files(tmp_path, 1))
+        counted = tf.data.experimental.assert_cardinality(50)
+        return records.map(parse).apply(counted)
+
+    fits = advice_for(dataset(), memory_available=1 << 30)
+    too_large = advice_for(dataset(), memory_available=1)
+    shuffled = advice_for(dataset().shuffle(5), memory_available=1)
+
+    assert "missing_cache" in codes(fits)
+    assert "missing_cache" not in codes(too_large) + codes(shuffled)
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        pytest.param(
+            lambda: endless().map(sleeps(0.004), 4).batch(4).prefetch(2), id="parallel"
+        ),
+        pytest.param(lambda: endless().apply(testing.sleep(4_000)), id="source"),
+        pytest.param(lambda: endless().batch(4).prefetch(2), id="free"),
+        pytest.param(
+            lambda: (
+                endless()
+                .interleave(
+                    lambda x: endless().map(sleeps(0.004)),
+                    cycle_length=4,
+                    num_parallel_calls=4,
+                )
+                .prefetch(2)
+            ),
+            id="parallel interleave",
+        ),
+    ],
+)
+def test_a_pipeline_with_nothing_wrong_gets_no_advice(dataset):
+    """Whatever takes the time in it."""
+    assert codes(advice_for(dataset(), memory_available=1 << 34)) == []
+
+
+@pytest.fixture(scope="module")
+def verified():
+    """A serial map, measured, explained, and its advice tried."""
+    dataset = endless().map(sleeps(0.004, "decode")).batch(2)
+    result = measure(dataset, Settings(seconds=3), name="serial")
+    return with_stages(result, dataset, verified=True, what_if=["decode=2x"])
+
+
+def test_the_result_has_stages_advice_and_predictions(verified):
+    """All of the schema's keys, ready for JSON."""
+    first = verified.stages[0]
+
+    assert first["name"] == "decode"
+    assert {
+        "name",
+        "kind",
+        "share",
+        "seconds_per_element",
+        "cpu_seconds_per_element",
+        "parallelism",
+        "buffered_bytes",
+        "ceiling_elements_per_second",
+        "advice",
+    } <= set(first)
+    assert "samples/s" in first["advice"]
+    assert verified.what_if[0]["predicted_elements_per_second"] == pytest.approx(
+        2 * verified.steady["elements_per_second"], rel=0.25
+    )
+    assert '"stages"' in verified.to_json()
+
+
+def test_advice_that_was_tried_says_what_it_gave(verified):
+    """A map that sleeps is as much faster as it has workers."""
+    first = verified.advice[0]
+
+    assert first["code"] == "serial_map"
+    assert first["held"] is True
+    assert first["measured_gain"] > 1.3
+
+
+def test_the_summary_fits_the_terminal(verified):
+    """The table, the advice and the prediction, in 79 columns."""
+    lines = summarize(verified).splitlines()
+
+    assert any(line.split()[:1] == ["decode"] for line in lines)
+    assert any(line.startswith("advice: parallelise map `decode`") for line in lines)
+    assert any(line.startswith("what if decode=2x:") for line in lines)
+    assert max(map(len, lines)) <= WIDTH
+
+
+def test_a_short_measurement_has_no_stages():
+    """There is no time to find them out in half of it."""
+    dataset = endless().map(sleeps(0.002))
+    result = measure(dataset, Settings(seconds=0.3))
+
+    assert with_stages(result, dataset).stages is None
+    asked = with_stages(result, dataset, what_if=["decode=2x"])
+    assert "stages_unknown" in [each["code"] for each in asked.warnings]
