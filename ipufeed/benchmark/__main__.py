@@ -15,6 +15,7 @@ from ipufeed import _hush
 from ipufeed.benchmark.arguments import as_options, build_parser, settings_of
 from ipufeed.benchmark.interrupts import Interrupts
 from ipufeed.benchmark.output import is_stdout, why_not_writable
+from ipufeed.benchmark.report.options import asked_for
 from ipufeed.benchmark.settings import Settings
 from ipufeed.benchmark.streams import open_missing_streams, take_stdout
 from ipufeed.benchmark.text import wrap
@@ -29,6 +30,11 @@ FEEDER_GRACE_NS = 2_000_000_000
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command and returns its exit code."""
     open_missing_streams()
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["report"]:
+        from ipufeed.benchmark.report import stored
+
+        return stored.main(arguments[1:])
     parser = build_parser()
     options = parser.parse_args(arguments)
     try:
@@ -50,6 +56,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 def check_output(parser: ArgumentParser, options: Namespace) -> None:
     """A result that cannot be written should not first take ten seconds."""
+    for kind, path in asked_for(options).items():
+        if is_stdout(path):
+            parser.error(f"--{kind} must be a file: stdout is the JSON's, got {path}")
+        reason = why_not_writable(path)
+        if reason is not None:
+            parser.error(f"--{kind} {reason}")
     if options.json is None:
         return
     if is_stdout(options.json):
@@ -77,11 +89,17 @@ def run(
     from ipufeed.benchmark.measurement import measure
     from ipufeed.benchmark.progress import ProgressBar
 
-    code = OK
+    code, recording = OK, recording_for(options)
     try:
         with ProgressBar(settings, options.quiet) as progress:
             run_it = through_device() if options.through else measure
-            result = run_it(dataset, settings, name=name, on_progress=progress)
+            result = run_it(
+                dataset,
+                settings,
+                name=name,
+                on_progress=progress,
+                recording=recording,
+            )
     except MeasurementInterrupted as interruption:
         if interruption.result is None:
             complain("interrupted before anything was measured.")
@@ -99,7 +117,31 @@ def run(
         code = BAD_INPUT
     elif code == OK and result.elements == 0:
         code = NOTHING_MEASURED
-    return print_result(result, options, stdout, code)
+    code = print_result(result, options, stdout, code)
+    failed = write_reports(result, options, recording)
+    return code or failed
+
+
+def recording_for(options: Namespace) -> Any:
+    """What a trace needs to know of the threads; None without --trace."""
+    if options.trace is None:
+        return None
+    from ipufeed.benchmark.report.recording import Recording
+
+    return Recording()
+
+
+def write_reports(result: Any, options: Namespace, recording: Any) -> int:
+    """Writes what is asked for beside the JSON, and returns what went wrong as a code."""
+    asked = asked_for(options)
+    if not asked:
+        return OK
+    from ipufeed.benchmark.report import files
+
+    failures = files.write_reports(files.as_stored(result), asked, recording)
+    for failure in failures:
+        complain(failure)
+    return BAD_INPUT if failures else OK
 
 
 def through_device() -> Callable[..., Any]:

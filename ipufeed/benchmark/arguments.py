@@ -7,6 +7,7 @@ import dataclasses
 import re
 import textwrap
 
+from ipufeed.benchmark.report.options import add_report_options
 from ipufeed.benchmark.settings import Settings
 
 EPILOG = """\
@@ -26,6 +27,8 @@ examples:
   python -m ipufeed.benchmark dataset.py:train --seconds 30
   python -m ipufeed.benchmark dataset.py --set batch_size=64 --json result.json
   python -m ipufeed.benchmark dataset.py --through device
+  python -m ipufeed.benchmark dataset.py --html page.html --trace trace.json.gz
+  python -m ipufeed.benchmark report result.json --html page.html
 """
 
 
@@ -107,6 +110,7 @@ def build_parser() -> argparse.ArgumentParser:
     output.add_argument(
         "--quiet", action="store_true", help="no progress and no summary on stderr"
     )
+    add_report_options(parser)
     return parser
 
 
