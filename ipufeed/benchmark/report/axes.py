@@ -22,8 +22,8 @@ BLUE, ORANGE, PURPLE, GREEN, GREY = (
     "#2a9a8c",
     "#8a8a92",
 )
-FONT = 12
-CHARACTER = 6.8  # of the widest usual fonts at that size, on average
+FONT = 13
+CHARACTER = 7.2  # of the widest usual fonts at that size, on average
 LEFT, RIGHT, FOOT = 62, 14, 42
 
 
