@@ -48,28 +48,20 @@ def trace_bytes(
     offset_ns = recording.requested_ns - recording.begun_ns if recording else 0
     events = run_events(course, offset_ns) if course else []
     other: dict[str, Any] = {"dataset": str(part(result, "dataset").get("name", ""))}
+    if recording is not None and part(result, "links"):
+        inner = chrome_trace.chrome_trace(
+            recording.events, recording.dropped, recording.begun_ns
+        )
+        events += inner["traceEvents"]
+    elif recording is not None:
+        events += thread_events(recording.events, recording.begun_ns)
     if recording is not None:
-        threads = [each for each in recording.events if is_measured(each)]
-        rest = [each for each in recording.events if not is_measured(each)]
-        events += thread_events(threads, recording.begun_ns)
-        if part(result, "links"):
-            inner = chrome_trace.chrome_trace(
-                rest, recording.dropped, recording.begun_ns
-            )
-            events += inner["traceEvents"]
         other["dropped events"] = recording.dropped
         other["merged events"] = sum(each.count - 1 for each in recording.events)
     whole = {"displayTimeUnit": "ms", "otherData": other, "traceEvents": events}
     text = json.dumps(whole).encode()
     # No time in the header: the same result gives the same file.
     return gzip.compress(text, 6, mtime=0) if zipped else text
-
-
-def is_measured(event: Event) -> bool:
-    """Whether it belongs to the feeder or the consumer of a measurement."""
-    return event.kind is Kind.CONSUMER or (
-        event.kind is Kind.FEEDER and event.name == ""
-    )
 
 
 def run_events(course: Course, offset_ns: int) -> list[dict[str, Any]]:
@@ -135,15 +127,15 @@ def waits(course: Course) -> list[tuple[str, float, float]]:
 
 def thread_events(events: list[Event], begun_ns: int) -> list[dict[str, Any]]:
     """What feeder and consumer did, in a row each."""
-    if not events:
-        return []
-    found = [meta("process_name", THREADS, 0, "Threads")]
     rows = {Kind.FEEDER: (1, "feeder"), Kind.CONSUMER: (2, "consumer")}
-    found += [meta("thread_name", THREADS, row, name) for row, name in rows.values()]
+    found = []
     for event in events:
-        row = rows[event.kind][0]
-        found += [
-            {"pid": THREADS, "tid": row, **each}
-            for each in chrome_trace.slices_of(event, begun_ns)
-        ]
-    return found
+        if event.kind in rows:
+            found += [
+                {"pid": THREADS, "tid": rows[event.kind][0], **each}
+                for each in chrome_trace.slices_of(event, begun_ns)
+            ]
+    names = [meta("thread_name", THREADS, row, name) for row, name in rows.values()]
+    return (
+        [meta("process_name", THREADS, 0, "Threads"), *names, *found] if found else []
+    )
