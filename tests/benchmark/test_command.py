@@ -175,6 +175,7 @@ def test_the_result_has_all_its_sections(runs):
         "calibration",
         "queue",
         "links",
+        "series",
         "warnings",
         "error",
     } == keys
