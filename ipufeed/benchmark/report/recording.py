@@ -8,6 +8,11 @@ from types import TracebackType
 from ipufeed.executable import tracing
 from ipufeed.executable.tracing import Event
 
+# Of each thread: 4096 elements in full, and hours at less detail (ipufeed/cc/trace.h). It
+# is a trace of some megabytes, which a browser opens at once; four times as many take
+# seconds to write.
+EVENTS = 1 << 14
+
 
 class Recording:
     """Records while its block runs.
@@ -34,7 +39,7 @@ class Recording:
 
     def __enter__(self) -> Recording:
         try:
-            tracing.start()
+            tracing.start(EVENTS)
         except RuntimeError as error:
             raise ValueError(f"`trace` cannot be recorded. {error}") from None
         self.begun_ns = self.requested_ns = time.monotonic_ns()
