@@ -21,7 +21,7 @@ WHEEL_HAS = (
     "ipufeed/libipufeed.so",
     "ipufeed/py.typed",
     "ipufeed/benchmark/__main__.py",
-    "ipufeed/executable/report_page.css",
+    "ipufeed/pages/page.css",
     "ipufeed-*.dist-info/METADATA",
     "ipufeed-*.dist-info/licenses/LICENSE",
 )
@@ -30,7 +30,7 @@ WHEEL_ONLY = (
     "ipufeed/*.py",
     "ipufeed/libipufeed.so",
     "ipufeed/py.typed",
-    "ipufeed/executable/report_page.css",
+    "ipufeed/pages/page.css",
     "*.dist-info/*",
 )
 SDIST_HAS = (

@@ -32,6 +32,7 @@ def run_op(dataset: Any, **attributes: Any) -> tuple[dict[str, int], dict[str, A
         "stamps": output.stamps.numpy(),
         "code": int(output.failure_code.numpy()),
         "message": output.failure_message.numpy().decode(),
+        "marks": output.marks.numpy(),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import os
 import sys
 import traceback
@@ -17,6 +18,7 @@ from ipufeed.benchmark.against import Base, code_of, read_bases
 from ipufeed.benchmark.arguments import as_options, build_parser, settings_of
 from ipufeed.benchmark.interrupts import Interrupts
 from ipufeed.benchmark.output import is_stdout, why_not_writable
+from ipufeed.benchmark.report.options import asked_for
 from ipufeed.benchmark.settings import Settings
 from ipufeed.benchmark.stage_options import check_stage_options
 from ipufeed.benchmark.streams import open_missing_streams, take_stdout
@@ -28,6 +30,11 @@ from ipufeed.errors import (
     NativeLibraryError,
 )
 
+# The first word of a command line; a file of that name is ./compare.
+SUBCOMMANDS = {
+    "compare": "ipufeed.benchmark.compare_command",
+    "report": "ipufeed.benchmark.report.stored",
+}
 OK, BAD_INPUT, NOTHING_MEASURED = 0, 2, 4
 SIGNALLED = 128  # and the signal's number: see interrupts.py
 # For a feeder that is in the middle of an element when the measurement is over.
@@ -37,11 +44,10 @@ FEEDER_GRACE_NS = 2_000_000_000
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command and returns its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments[:1] == ["compare"]:  # a file of that name is ./compare
-        from ipufeed.benchmark import compare_command
-
-        return compare_command.main(arguments[1:])
     open_missing_streams()
+    if arguments[:1] and arguments[0] in SUBCOMMANDS:
+        module = importlib.import_module(SUBCOMMANDS[arguments[0]])
+        return int(module.main(arguments[1:]))
     parser = build_parser()
     options = parser.parse_args(arguments)
     try:
@@ -71,6 +77,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 def check_output(parser: ArgumentParser, options: Namespace) -> None:
     """A result that cannot be written should not first take ten seconds."""
+    for kind, path in asked_for(options).items():
+        if is_stdout(path):
+            parser.error(f"--{kind} must be a file: stdout is the JSON's, got {path}")
+        reason = why_not_writable(path)
+        if reason is not None:
+            parser.error(f"--{kind} {reason}")
     if options.json is None:
         return
     if is_stdout(options.json):
@@ -102,11 +114,17 @@ def run(
     from ipufeed.benchmark.measurement import measure
     from ipufeed.benchmark.progress import ProgressBar
 
-    code = OK
+    code, recording = OK, recording_for(options)
     try:
         with ProgressBar(settings, options.quiet) as progress:
             run_it = through_device() if options.through else measure
-            result = run_it(dataset, settings, name=name, on_progress=progress)
+            result = run_it(
+                dataset,
+                settings,
+                name=name,
+                on_progress=progress,
+                recording=recording,
+            )
         if not (options.no_stages or options.through):
             result, code = attribute(result, dataset, options, interrupts)
     except MeasurementInterrupted as interruption:
@@ -127,13 +145,16 @@ def run(
     elif code == OK and result.elements == 0:
         code = NOTHING_MEASURED
     if base is None:
-        return print_result(result, options, stdout, code)
-    found = base.compared_with(result)
-    code = print_result(found.result, options, stdout, code)
-    if not options.quiet or found.failure:
-        with contextlib.suppress(OSError):  # stderr is full; the result is out
-            print("\n".join(found.lines), file=sys.stderr, flush=True)
-    return code or found.code
+        code = print_result(result, options, stdout, code)
+    else:
+        found = base.compared_with(result)
+        result = found.result
+        code = print_result(result, options, stdout, code) or found.code
+        if not options.quiet or found.failure:
+            with contextlib.suppress(OSError):  # stderr is full; the result is out
+                print("\n".join(found.lines), file=sys.stderr, flush=True)
+    failed = write_reports(result, options, recording)
+    return code or failed
 
 
 def attribute(
@@ -151,6 +172,28 @@ def attribute(
     except ValueError as error:
         complain(as_options(str(error)).replace("`what_if`", "--what-if"))
         return result, BAD_INPUT
+
+
+def recording_for(options: Namespace) -> Any:
+    """What a trace needs to know of the threads; None without --trace."""
+    if options.trace is None:
+        return None
+    from ipufeed.benchmark.report.recording import Recording
+
+    return Recording()
+
+
+def write_reports(result: Any, options: Namespace, recording: Any) -> int:
+    """Writes what is asked for beside the JSON, and returns what went wrong as a code."""
+    asked = asked_for(options)
+    if not asked:
+        return OK
+    from ipufeed.benchmark.report import files
+
+    failures = files.write_reports(files.as_stored(result), asked, recording)
+    for failure in failures:
+        complain(failure)
+    return BAD_INPUT if failures else OK
 
 
 def through_device() -> Callable[..., Any]:

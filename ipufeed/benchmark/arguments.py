@@ -8,6 +8,7 @@ import re
 import textwrap
 
 from ipufeed.benchmark import gate
+from ipufeed.benchmark.report.options import add_report_options
 from ipufeed.benchmark.settings import Settings
 from ipufeed.benchmark.stage_options import add_stage_options
 
@@ -32,6 +33,8 @@ examples:
   python -m ipufeed.benchmark dataset.py --through device
   python -m ipufeed.benchmark dataset.py --compare base.json --fail-if-slower 5%
   python -m ipufeed.benchmark compare base.json new.json   (compare --help says more)
+  python -m ipufeed.benchmark dataset.py --html page.html --trace trace.json.gz
+  python -m ipufeed.benchmark report result.json --html page.html
 """
 
 
@@ -115,6 +118,7 @@ def build_parser() -> argparse.ArgumentParser:
     output.add_argument(
         "--quiet", action="store_true", help="no progress and no summary on stderr"
     )
+    add_report_options(parser)
     return parser
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from ipufeed import _native
 from ipufeed.benchmark.epochs import EpochTable
+from ipufeed.benchmark.marks import MarkTable
 from ipufeed.benchmark.run import POLL_S, STOP_GRACE_S, Progress
 from ipufeed.benchmark.settings import Settings
 from ipufeed.device import placement as placement  # the queues ask the device
@@ -47,6 +48,7 @@ class DeviceRun:
 
     Attributes:
         table: Epochs and stamps.
+        marks: The course of the run.
         requested_ns: When the first iterator was asked for; created_ns: it was there.
         finished_ns: When the last program had ended.
         running_ns: How long programs ran, from the first result on. Between two passes
@@ -64,6 +66,7 @@ class DeviceRun:
     """
 
     table: EpochTable
+    marks: MarkTable = field(default_factory=MarkTable)
     requested_ns: int = 0
     created_ns: int = 0
     finished_ns: int = 0
@@ -156,7 +159,12 @@ class Runner:
         except BaseException as error:
             self.error = error
         finally:
-            self.run.table.finish()
+            table = self.run.table
+            table.finish()
+            finished_ns = self.run.finished_ns or table.last_ns
+            self.run.marks.finish(
+                table.last_ns, finished_ns, table.elements, self.infeed.stats()
+            )
             self.done.set()
 
     def block(self) -> None:
@@ -184,7 +192,12 @@ class Runner:
         elif waited_from is not None and stamps[0] >= waited_from:
             run.latencies.append(visible - int(stamps[0]))
         run.stored_bytes = max(run.stored_bytes, stored)
-        run.table.add(stamps, run.requested_ns)
+        table, begun = run.table, run.table.elements > 0
+        table.add(stamps, run.requested_ns)
+        if begun:
+            run.marks.look(table.last_ns, table.elements, self.infeed.stats())
+        else:  # the first mark is that of the first element, whatever came with it
+            run.marks.look(table.first_ns, 1, self.infeed.stats())
 
     def close(self) -> None:
         """Any thread. The program ends soon; also one that is only about to begin."""

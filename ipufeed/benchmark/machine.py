@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import platform
 import resource
@@ -41,6 +42,12 @@ def cpu_model() -> str:
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return platform.machine()
+
+
+def at_time(monotonic_ns: int) -> str:
+    """A moment of the monotonic clock as date and time, ISO 8601 in UTC."""
+    seconds = time.time() - (time.monotonic_ns() - monotonic_ns) / 1e9
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()
 
 
 def read(path: str) -> str | None:

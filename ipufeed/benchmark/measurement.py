@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,11 +20,16 @@ from ipufeed.benchmark.describe import (
     has_autotune,
     sample_rule,
 )
+from ipufeed.benchmark.histogram import histogram
 from ipufeed.benchmark.result import Result
 from ipufeed.benchmark.run import Progress, RawMeasurement, run_measurement
+from ipufeed.benchmark.series import Parts, series_section
 from ipufeed.benchmark.settings import EPOCH_SECONDS, MOST, Settings
 from ipufeed.benchmark.steady import Steady, find_steady
 from ipufeed.errors import MeasurementInterrupted
+
+if TYPE_CHECKING:
+    from ipufeed.benchmark.report.recording import Recording
 
 
 def measure(
@@ -32,6 +38,7 @@ def measure(
     *,
     name: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    recording: Recording | None = None,
 ) -> Result:
     """Measures how fast `dataset` delivers, as training would iterate it.
 
@@ -44,6 +51,7 @@ def measure(
         settings: How much, and how. Default: about ten seconds.
         name: Stands in the result. Default: the dataset's class.
         on_progress: Called about twenty times a second, on the calling thread.
+        recording: Gets what feeder and consumer did, for a trace. Default: none.
 
     Returns:
         The result. Its `epochs` are empty if the dataset had no element.
@@ -68,11 +76,15 @@ def measure(
             "`seconds`, or `epochs` and `elements`."
         )
     before = machine.Activity.now()
-    raw, interruption = run_measurement(dataset, op_attributes(settings), on_progress)
+    attributes = {**op_attributes(settings), "traced": recording is not None}
+    with recording or nullcontext():
+        raw, interruption = run_measurement(dataset, attributes, on_progress)
     others = machine.Activity.now().others_since(before)
     if raw is None:
         raise_interruption(interruption, None)
         raise AssertionError("a measurement without a result was interrupted")
+    if recording is not None:
+        recording.requested_ns = raw.counters["requested_ns"]
     calibration, peak_rss = None, machine.peak_rss_bytes()
     if interruption is None and raw.counters["elements"] > 1:
         try:
@@ -259,8 +271,23 @@ def assemble(
             "starved_share": share(counters["starved_ns"], waiting),
             "blocked_share": share(counters["blocked_ns"], waiting),
         },
+        series=series_section(raw.marks, parts_of(raw, steady)),
         warnings=warn.warnings(facts),
         error=error_section(raw),
+    )
+
+
+def parts_of(raw: RawMeasurement, steady: Steady | None) -> Parts:
+    """Where start-up, fill, steady state and drain lie."""
+    counters = raw.counters
+    drained = steady is not None and any(p.what == "drain" for p in steady.left_out)
+    return Parts(
+        requested_ns=counters["requested_ns"],
+        first_ns=counters["first_ns"],
+        steady_ns=int(raw.stamps[steady.first]) if steady else counters["first_ns"],
+        drain_ns=int(raw.stamps[steady.last]) if steady and drained else None,
+        last_ns=counters["last_ns"],
+        ended=bool(counters["ended"]) or raw.failure is not None,
     )
 
 
@@ -303,9 +330,10 @@ def bytes_per_element(counters: dict[str, int]) -> float | None:
     return counters["bytes"] / counters["elements"]
 
 
-def startup(counters: dict[str, int]) -> dict[str, float]:
-    """Until the first element, and until the iterator stood."""
+def startup(counters: dict[str, int]) -> dict[str, Any]:
+    """Until the first element, and until the iterator stood; and when that began."""
     return {
+        "requested_at": machine.at_time(counters["requested_ns"]),
         "seconds": (counters["first_ns"] - counters["requested_ns"]) / 1e9,
         "create_iterator_seconds": (counters["created_ns"] - counters["requested_ns"])
         / 1e9,
@@ -358,8 +386,8 @@ def pass_rates(raw: RawMeasurement) -> list[float] | None:
     return [float(rate) for rate in counts / ((ends - starts) / 1e9)]
 
 
-def latency(stamps: np.ndarray[Any, np.dtype[np.int64]]) -> dict[str, float] | None:
-    """Percentiles of the time between elements, in ns, over all that were stamped."""
+def latency(stamps: np.ndarray[Any, np.dtype[np.int64]]) -> dict[str, Any] | None:
+    """The time between elements, in ns, over all that were stamped."""
     if len(stamps) < 2:
         return None
     gaps = np.diff(stamps)
@@ -371,6 +399,7 @@ def latency(stamps: np.ndarray[Any, np.dtype[np.int64]]) -> dict[str, float] | N
         "p90": float(p90),
         "p99": float(p99),
         "max": int(gaps.max()),
+        "histogram": histogram(gaps),
     }
 
 

@@ -1,4 +1,4 @@
-"""Where a result's JSON goes: checked before anything is measured."""
+"""Where a result goes: checked before anything is measured, and written whole."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import contextlib
 import os
 import re
 import tempfile
-from typing import TextIO
+from pathlib import Path
+from typing import BinaryIO
 
 
 def is_stdout(path: str) -> bool:
@@ -32,7 +33,7 @@ def is_stream(path: str) -> bool:
     return not os.path.isfile(there) or there.startswith(("/dev/", "/proc/"))
 
 
-def open_stream(path: str) -> TextIO:
+def open_stream(path: str) -> BinaryIO:
     """Opens what is_stream() is true of, for writing behind what is there.
 
     A descriptor of this process (/dev/stderr) is used as it is: opened anew, it would have
@@ -41,7 +42,33 @@ def open_stream(path: str) -> TextIO:
     named = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", path)
     number = 2 if path == "/dev/stderr" else int(named[1]) if named else None
     file = path if number is None else os.dup(number)
-    return open(file, "a", encoding="utf-8")
+    return open(file, "ab")
+
+
+def write_whole(path: str, content: bytes) -> None:
+    """Writes a file whole or not at all; a stream as it is.
+
+    Raises:
+        OSError: It cannot be written; what stood there before still does.
+    """
+    if is_stream(path):
+        with open_stream(path) as stream:
+            stream.write(content)
+        return
+    target = Path(path).resolve()  # a link stays one
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".ipufeed-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise
 
 
 def why_not_writable(path: str) -> str | None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
-import re
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from ipufeed.benchmark.output import is_stream, open_stream
+from ipufeed.benchmark.json_text import json_text
+from ipufeed.benchmark.output import write_whole
 
 # History: 1, the first one: epochs, dataset, settings, machine, startup, steady, latency,
 # memcpy, resources, calibration, queue, warnings, error. Adding a key does not change the
@@ -19,7 +15,7 @@ from ipufeed.benchmark.output import is_stream, open_stream
 SCHEMA_VERSION = 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Result:
     """What `ipufeed.benchmark.measure` found, as it stands in the JSON.
 
@@ -34,7 +30,8 @@ class Result:
         machine: What it ran on, and who else was using it.
         startup: From asking for the iterator to the first element; None if none came.
         steady: The steady state, the rate to quote; None where there is none.
-        latency: Percentiles of the time between elements; None for fewer than two.
+        latency: The time between elements: percentiles and a histogram; None for fewer
+            than two.
         memcpy: What the copies took; None if they were switched off.
         resources: CPU, memory, threads.
         calibration: The cost of the harness; None if it was not measured.
@@ -43,6 +40,8 @@ class Result:
         stages: Where the time goes, the most important first; None if it is not known.
         advice: What to change, and what that would give; None where `stages` is.
         what_if: Answers to `--what-if`; None if nothing was asked.
+        series: The course of the run: columns with a row for each of up to 500 windows of
+            time; None without an element.
         warnings: What to know before quoting a number: a code and a sentence each.
         error: What the dataset failed with: type, message, element (from 0); or None.
         comparison: With --compare: what Comparison.to_dict() says; else None.
@@ -52,9 +51,9 @@ class Result:
     dataset: dict[str, Any]
     settings: dict[str, Any]
     machine: dict[str, Any]
-    startup: dict[str, float] | None
+    startup: dict[str, Any] | None
     steady: dict[str, Any] | None
-    latency: dict[str, float] | None
+    latency: dict[str, Any] | None
     memcpy: dict[str, Any] | None
     resources: dict[str, Any]
     calibration: dict[str, float] | None
@@ -63,6 +62,7 @@ class Result:
     stages: list[dict[str, Any]] | None = None
     advice: list[dict[str, Any]] | None = None
     what_if: list[dict[str, Any]] | None = None
+    series: dict[str, list[Any]] | None = None
     warnings: list[dict[str, str]] = field(default_factory=list)
     error: dict[str, Any] | None = None
     comparison: dict[str, Any] | None = None
@@ -78,9 +78,7 @@ class Result:
 
     def to_json(self) -> str:
         """Strict JSON: a number that is not finite becomes null."""
-        return one_line_lists(
-            json.dumps(finite(self.to_dict()), indent=2, allow_nan=False)
-        )
+        return json_text(self.to_dict())
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the JSON to `path`, whole or not at all.
@@ -88,45 +86,16 @@ class Result:
         Raises:
             OSError: It cannot be written; what stood there before still does.
         """
-        if is_stream(os.fspath(path)):
-            with open_stream(os.fspath(path)) as file:
-                file.write(self.to_json() + "\n")
-            return
-        target = Path(path).resolve()  # a link stays one
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".ipufeed-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(self.to_json() + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(name, 0o666 & ~umask)
-            os.replace(name, target)
-        except BaseException:
-            os.unlink(name)
-            raise
+        write_whole(os.fspath(path), (self.to_json() + "\n").encode())
 
+    def __repr__(self) -> str:
+        """One line: name, rate, and what is the matter, if anything is."""
+        from ipufeed.benchmark.report.notebook import one_line
 
-def one_line_lists(text: str) -> str:
-    """Indented JSON with each list of plain numbers on one line, however long.
+        return one_line(self)
 
-    A line break in JSON's text is never a part of a string, so that what is found here
-    is a list.
-    """
-    return re.sub(
-        r"\[\n([-+.0-9eE,\s]+)\]",
-        lambda found: "[" + " ".join(found[1].split()) + "]",
-        text,
-    )
+    def _repr_html_(self) -> str:
+        """What Jupyter shows: the figures, and the rate over time."""
+        from ipufeed.benchmark.report.notebook import notebook_html
 
-
-def finite(value: Any) -> Any:
-    """`value` with None for each float that JSON cannot hold."""
-    if isinstance(value, dict):
-        return {key: finite(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+        return notebook_html(self)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,12 +32,17 @@ class RawMeasurement:
             counters["epochs_per_entry"] neighbouring epochs.
         stamps: int64 [n]: when each of the first n elements was there.
         failure: The tf.errors exception that the dataset ended with, or None.
+        marks: int64 [n, 7]: a time, and up to it elements, bytes, ns starved, ns blocked,
+            the sum of the queue's depths and how many depths that are.
     """
 
     counters: dict[str, int]
     epochs: np.ndarray[Any, np.dtype[np.int64]]
     stamps: np.ndarray[Any, np.dtype[np.int64]]
     failure: Exception | None
+    marks: np.ndarray[Any, np.dtype[np.int64]] = field(
+        default_factory=lambda: np.zeros([0, 7], np.int64)
+    )
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,7 @@ def call_op(dataset: Any, attributes: dict[str, Any], number: int) -> RawMeasure
                 ]
             )
             values = session.run(list(output))
-    names, numbers, epochs, stamps, code, message = values
+    names, numbers, epochs, stamps, code, message, marks = values
     failure = None
     if code != 0:
         from tensorflow.python.framework import errors_impl
@@ -160,4 +165,4 @@ def call_op(dataset: Any, attributes: dict[str, Any], number: int) -> RawMeasure
     counters = {
         name.decode(): int(value) for name, value in zip(names, numbers, strict=True)
     }
-    return RawMeasurement(counters, epochs, stamps, failure)
+    return RawMeasurement(counters, epochs, stamps, failure, marks)

@@ -16,7 +16,7 @@ import dataclasses
 import logging
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipufeed.benchmark import machine
 from ipufeed.benchmark.calibration import CALIBRATION_S, Calibration, null_pipeline
@@ -43,6 +43,9 @@ from ipufeed.benchmark.settings import Settings
 from ipufeed.benchmark.steady import Steady, find_steady
 from ipufeed.queues.surroundings import surroundings
 
+if TYPE_CHECKING:
+    from ipufeed.benchmark.report.recording import Recording
+
 # The dataset alone is for comparison: so long at most.
 ALONE_S = 3.0
 # What the device's queue says before the dataset's own words.
@@ -59,6 +62,7 @@ def measure_through(
     *,
     name: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    recording: Recording | None = None,
 ) -> Result:
     """Measures how fast `dataset` gets through infeed, device and outfeed.
 
@@ -69,6 +73,7 @@ def measure_through(
             alone.
         name: Stands in the result. Default: the dataset's class.
         on_progress: Called about twenty times a second, on the calling thread.
+        recording: Gets what feeder, program and host did, for a trace. Default: none.
 
     Returns:
         The result, with `links`. Its `memcpy` is None: the copy into the program is a
@@ -96,10 +101,12 @@ def measure_through(
             "`seconds`, or `epochs` and `elements`."
         )
     before = machine.Activity.now()
-    with attaching_quietly():
+    with attaching_quietly(), recording or contextlib.nullcontext():
         run, interruption = run_on_device(dataset, settings, on_progress)
     others = machine.Activity.now().others_since(before)
     memory = machine.peak_rss_bytes()
+    if recording is not None:
+        recording.requested_ns = run.requested_ns
     raw = as_raw(run, specs)
     alone, calibration = None, None
     if interruption is None and run.table.elements:
@@ -205,7 +212,13 @@ def as_raw(run: DeviceRun, specs: list[Any]) -> RawMeasurement:
         "same_leading_dimension": int(len(leading) == 1 and None not in leading),
         "epochs_per_entry": 1,
     }
-    return RawMeasurement(counters, epochs, table.stamps(), own_words(run.failure))
+    return RawMeasurement(
+        counters,
+        epochs,
+        table.stamps(),
+        own_words(run.failure),
+        run.marks.rows(each),
+    )
 
 
 def own_words(failure: Any) -> Any:

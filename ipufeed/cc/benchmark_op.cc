@@ -79,6 +79,9 @@ REGISTER_OP("IpufeedMeasureDataset")
     .Attr("epoch_per_pass: bool = false")
     .Attr("copy: bool = true")
     .Attr("most_entries: int >= 2 = 8192")
+    .Attr("mark_ns: int >= 1 = 10000000")
+    .Attr("most_marks: int >= 2 = 4096")
+    .Attr("traced: bool = false")
     .Attr("capacity: int >= 1 = 32")
     .Attr("finalize: bool = true")
     .Attr("modelled: bool = false")
@@ -90,6 +93,7 @@ REGISTER_OP("IpufeedMeasureDataset")
     .Output("stamps: int64")
     .Output("failure_code: int64")
     .Output("failure_message: string")
+    .Output("marks: int64")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::UnknownShape)
     .Doc(R"doc(
@@ -98,7 +102,9 @@ Measures a dataset through the feeder and its ring; see measurement.h for the at
 names, values: the counters. epoch_table: [n, 5] of elements, bytes, samples, start and
 end in monotonic ns; a row holds epochs_per_entry neighbouring epochs, so that n is at
 most most_entries. stamps: when each element was there. failure_code is 0, or the
-code of what the dataset failed with.
+code of what the dataset failed with. marks: [n, 7], n at most most_marks: a time, and
+up to it elements, bytes, ns starved, ns blocked, the sum of the feed's depths and how
+many depths that are.
 )doc");
 
 class MeasureDatasetOp : public LongDatasetOp {
@@ -114,6 +120,9 @@ class MeasureDatasetOp : public LongDatasetOp {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("epoch_per_pass", &options_.epoch_per_pass));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("copy", &options_.copy));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("most_entries", &options_.most_entries));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("mark_ns", &options_.mark_ns));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("most_marks", &options_.most_marks));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("traced", &options_.traced));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("capacity", &capacity));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("finalize", &feeder_.finalize));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("modelled", &feeder_.modelled));
@@ -125,7 +134,11 @@ class MeasureDatasetOp : public LongDatasetOp {
     OP_REQUIRES(ctx, options_.most_entries % 2 == 0,
                 absl::InvalidArgumentError(absl::StrCat(
                     "`most_entries` must be even, got ", options_.most_entries, ".")));
+    OP_REQUIRES(ctx, options_.most_marks % 2 == 0,
+                absl::InvalidArgumentError(absl::StrCat(
+                    "`most_marks` must be even, got ", options_.most_marks, ".")));
     feeder_.capacity = static_cast<std::size_t>(capacity);
+    if (options_.traced) feeder_.number = 0;
   }
 
  private:
@@ -159,7 +172,15 @@ class MeasureDatasetOp : public LongDatasetOp {
     const auto stamps = static_cast<std::int64_t>(m.stamps.size());
     TF_RETURN_IF_ERROR(set_numbers(ctx, 3, m.stamps, TensorShape({stamps})));
     TF_RETURN_IF_ERROR(set_numbers(ctx, 4, {m.failure.raw_code()}, TensorShape({})));
-    return set_text(ctx, 5, std::string(m.failure.message()), TensorShape({}));
+    TF_RETURN_IF_ERROR(
+        set_text(ctx, 5, std::string(m.failure.message()), TensorShape({})));
+    std::vector<std::int64_t> marks;
+    for (const Mark& mark : m.marks) {
+      marks.insert(marks.end(), {mark.at_ns, mark.elements, mark.bytes, mark.starved_ns,
+                                 mark.blocked_ns, mark.depth_sum, mark.looks});
+    }
+    const auto mark_rows = static_cast<std::int64_t>(m.marks.size());
+    return set_numbers(ctx, 6, marks, TensorShape({mark_rows, 7}));
   }
 
   FeederOptions feeder_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "payload.h"
+#include "trace.h"
 
 namespace ipufeed {
 namespace {
@@ -87,7 +88,8 @@ class Consumer {
         run_(run),
         on_epoch_(on_epoch),
         out_(out),
-        buffer_(std::move(buffer)) {
+        buffer_(std::move(buffer)),
+        marks_(options.mark_ns, options.most_marks) {
     out_->stamps.reserve(static_cast<std::size_t>(expected_stamps(options)));
     epoch_.start_ns = out->requested_ns;
   }
@@ -97,12 +99,18 @@ class Consumer {
     std::int64_t deadline = kNoDeadline;
     feed->set_reader_nap(kConsumerNapNs);
     for (;;) {
+      const bool traced = options_.traced && traces();
+      const std::int64_t asked_ns = traced ? now_ns() : 0;
       const FeedOutcome outcome = feed->pop(&element, deadline);
+      const std::int64_t got_ns = traced ? now_ns() : 0;
+      const std::int64_t bytes_before = out_->bytes;
       if (outcome == FeedOutcome::kDone) {
         if (options_.epoch_per_pass && element.pass != pass_) end_epoch();
         pass_ = element.pass;
         TF_RETURN_IF_ERROR(take(&element));
         if (out_->elements == 1) start_steady(*feed, &deadline);
+        if (traced) trace(asked_ns, got_ns, out_->bytes - bytes_before);
+        if (out_->last_ns >= next_look_ns_) look(*feed);
         if (large_) feed->set_reader_nap(0);
         if (epoch_is_over()) end_epoch();
         if (options_.epochs > 0 && epochs_ == options_.epochs) break;
@@ -205,6 +213,42 @@ class Consumer {
     process_cpu_ns_ = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
     starved_before_ns_ = feed.reader_stats().waited_ns;
     blocked_before_ns_ = feed.writer_stats().waited_ns;
+    look(feed);
+  }
+
+  void trace(std::int64_t asked_ns, std::int64_t got_ns, std::int64_t bytes) const {
+    const std::int64_t end_ns = now_ns();
+    record({TraceKind::kConsumer, -1, 0, asked_ns, end_ns, end_ns - got_ns,
+            got_ns - asked_ns, bytes, 1},
+           "");
+  }
+
+  // Every mark_ns, whatever the marks' distance has grown to. Not for each element: the
+  // writer's counter lies in the writer's cache.
+  void look(const ElementFeed& feed) {
+    next_look_ns_ = out_->last_ns + options_.mark_ns;
+    depth_sum_ += static_cast<std::int64_t>(feed.undelivered());
+    ++looks_;
+    if (!marks_.due(out_->last_ns)) return;
+    mark(out_->last_ns, feed.reader_stats().waited_ns - starved_before_ns_,
+         feed.writer_stats().waited_ns - blocked_before_ns_);
+  }
+
+  void mark(std::int64_t at_ns, std::int64_t starved_ns, std::int64_t blocked_ns) {
+    marks_.add({at_ns, out_->elements, out_->bytes, starved_ns, blocked_ns, depth_sum_,
+                looks_});
+  }
+
+  // The wait for an element that did not come any more is a time of its own.
+  void mark_end() {
+    const std::int64_t silence_ns =
+        std::max<std::int64_t>(0, out_->finished_ns - out_->last_ns);
+    const std::int64_t since_mark_ns =
+        out_->starved_ns - marks_.marks().back().starved_ns;
+    const std::int64_t vain_ns = std::min(silence_ns, since_mark_ns);
+    mark(out_->last_ns, out_->starved_ns - vain_ns, out_->blocked_ns);
+    if (silence_ns > 0) mark(out_->finished_ns, out_->starved_ns, out_->blocked_ns);
+    out_->marks = marks_.marks();
   }
 
   bool epoch_is_over() const {
@@ -264,6 +308,7 @@ class Consumer {
     out_->blocked_ns = writer.waited_ns - blocked_before_ns_;
     out_->cpu_ns = cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - process_cpu_ns_;
     out_->cpu_wall_ns = out_->finished_ns - out_->steady_ns;
+    mark_end();
   }
 
   const MeasurementOptions& options_;
@@ -275,6 +320,11 @@ class Consumer {
   std::int64_t epochs_ = 0;  // that have ended
   std::int64_t pass_ = 0;
   bool large_ = false;  // an element was not small
+  MarkTable marks_;
+  std::int64_t next_look_ns_ =
+      kNoDeadline;  // the first one is that of the steady state
+  std::int64_t depth_sum_ = 0;
+  std::int64_t looks_ = 0;
   std::int64_t next_epoch_ns_ = kNoDeadline;
   std::int64_t process_cpu_ns_ = 0;
   std::int64_t starved_before_ns_ = 0;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "marks.h"
 
 namespace ipufeed {
 
@@ -30,6 +31,9 @@ struct MeasurementOptions {
   // Entries in Measurement::epochs, even. Epochs of one element would otherwise take
   // more memory than the elements.
   std::int64_t most_entries = kNoBound;
+  std::int64_t mark_ns = 10'000'000;  // see MarkTable
+  std::int64_t most_marks = 4096;
+  bool traced = false;  // feeder and consumer record what they do: see trace.h
 
   static constexpr std::int64_t kNoBound = std::int64_t{1} << 62;
 };
@@ -69,6 +73,7 @@ struct Measurement {
   bool same_leading_dimension = true;  // of all components of each element
   std::int64_t epochs_per_entry = 1;   // a power of two; the last entry may have fewer
   std::vector<Epoch> epochs;           // each entry adds up as many neighbours
+  std::vector<Mark> marks;             // from first_ns to finished_ns
   std::vector<std::int64_t> stamps;    // when each element was there, the first ones
   absl::Status failure;                // what the dataset failed with, after `elements`
 };

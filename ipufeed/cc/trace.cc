@@ -73,7 +73,8 @@ void note_name(const Named& who, const std::string& name) {
 
 bool merges(TraceKind kind) {
   return kind == TraceKind::kHostToDevice || kind == TraceKind::kDeviceToHost ||
-         kind == TraceKind::kFeeder || kind == TraceKind::kExecute;
+         kind == TraceKind::kFeeder || kind == TraceKind::kConsumer ||
+         kind == TraceKind::kExecute;
 }
 
 }  // namespace

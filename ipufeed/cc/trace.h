@@ -31,6 +31,7 @@ enum class TraceKind : std::int32_t {
   kHostToDevice = 4,  // number: the infeed's; waited: for its element
   kDeviceToHost = 5,  // number: the outfeed's; waited: for room
   kFeeder = 6,        // number: the infeed's; waited: for room
+  kConsumer = 7,      // of a measurement; waited: for an element
 };
 
 struct TraceEvent {

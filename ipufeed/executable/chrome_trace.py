@@ -25,7 +25,17 @@ SLICES = {
     Kind.HOST_TO_DEVICE: "HOST_TO_DEVICE_TRANSFER",
     Kind.DEVICE_TO_HOST: "DEVICE_TO_HOST_TRANSFER",
     Kind.FEEDER: "busy",
+    Kind.CONSUMER: "takes an element",
 }
+# What a slice of waiting is called; {} is the queue's name.
+WAITS = {
+    Kind.HOST_TO_DEVICE: "waits for infeed {}",
+    Kind.CONSUMER: "starved: waits for the dataset",
+    Kind.DEVICE_TO_HOST: "blocked: outfeed is full",
+    Kind.FEEDER: "blocked: infeed is full",
+}
+# These wait before they work, the others behind it.
+WAIT_FIRST = {Kind.HOST_TO_DEVICE, Kind.CONSUMER}
 
 
 def chrome_trace(events: list[Event], dropped: int, begun_ns: int) -> dict[str, Any]:
@@ -128,15 +138,14 @@ def slices_of(event: Event, begun_ns: int) -> list[dict[str, Any]]:
             "waited [us]": event.waited_ns / 1e3,
         }
         return [span(title(event), start, end - start, figures)]
-    wait = f"waits for infeed {event.name}"
-    if event.kind is not Kind.HOST_TO_DEVICE:
-        wait = f"blocked: {'in' if event.kind is Kind.FEEDER else 'out'}feed is full"
-    waits_first = event.kind is Kind.HOST_TO_DEVICE
+    waits_first = event.kind in WAIT_FIRST
     works_at = start + (event.waited_ns if waits_first else 0)
     waits_at = start + (0 if waits_first else event.busy_ns)
     found = [span(SLICES[event.kind], works_at, event.busy_ns, figures)]
     if event.waited_ns >= SHORTEST_WAIT_NS:
-        found.append(span(wait, waits_at, event.waited_ns, {}))
+        found.append(
+            span(WAITS[event.kind].format(event.name), waits_at, event.waited_ns, {})
+        )
     return found
 
 

@@ -9,11 +9,11 @@ Hierarchical System Structures", 1981, with one pass of barycentres.
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass, field
 
 from ipufeed.executable.graph import KINDS, Graph, Node, graph_of
 from ipufeed.executable.hlo import Module
+from ipufeed.pages.text import escaped
 
 CHARACTER, BOLD, LINE, PAD, GAP_X, GAP_Y = 6.6, 7.7, 16, 8, 18, 30
 MOST_ROW = 6  # nodes beside each other; more go on in the next line of the row
@@ -198,9 +198,3 @@ def text(what: str, x: float, y: float, colour: str, bold: bool = False) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}"{weight}>{escaped(what)}</text>'
     )
-
-
-def escaped(what: str) -> str:
-    """Text for SVG and HTML; what XML does not allow is left out."""
-    printable = "".join(each for each in what if each >= " " or each in "\n\t")
-    return html.escape(printable, quote=True)

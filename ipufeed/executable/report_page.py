@@ -8,52 +8,45 @@ the browser whatever else there might be.
 from __future__ import annotations
 
 import base64
-import math
-from importlib import resources
 from typing import Any
 
-from ipufeed.executable.graph_svg import escaped
 from ipufeed.executable.memory import PURPOSES
 from ipufeed.executable.report_files import Report
-
-POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-    "form-action 'none'"
+from ipufeed.pages.document import document, table, tiles
+from ipufeed.pages.text import (
+    count,
+    escaped,
+    number,
+    part,
+    rows_of,
+    seconds,
+    short,
+    size,
 )
+
 MOST_ROWS = 20
 
 
 def page(reports: list[Report]) -> str:
     """The page; the reports come in the order given."""
-    style = resources.files("ipufeed.executable").joinpath("report_page.css")
     names = ", ".join(dict.fromkeys(each.name for each in reports))
-    parts = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta name="color-scheme" content="light dark">',
-        f"<title>{escaped(short(names, 80))} - compiled programs</title>",
-        f"<style>{style.read_text()}</style></head><body><main>",
-        "<h1>Compiled programs</h1>",
-    ]
+    parts = ["<h1>Compiled programs</h1>"]
     if len(reports) > 1:
         parts.append(overview(reports))
-    for number, report in enumerate(reports):
-        parts += section(report, number)
-    parts.append("</main></body></html>")
-    return "\n".join(parts)
+    for place, report in enumerate(reports):
+        parts += section(report, place)
+    return document(f"{short(names, 80)} - compiled programs", "\n".join(parts))
 
 
 def overview(reports: list[Report]) -> str:
     """A row for each program."""
     rows = []
-    for number, report in enumerate(reports):
+    for place, report in enumerate(reports):
         run = part(part(report.profile, "cost"), "run")
         program = part(report.profile, "program")
         rows.append(
             [
-                f'<a href="#program-{number}">{escaped(report.name)}</a>',
+                f'<a href="#program-{place}">{escaped(report.name)}</a>',
                 escaped(str(program.get("created", ""))),
                 seconds(program.get("compile_seconds")),
                 size(part(report.profile, "memory").get("total_bytes")),
@@ -105,15 +98,6 @@ def section(report: Report, number: int) -> list[str]:
         f"<h3>Framework</h3>{framework(report.framework)}",
         "</article>",
     ]
-
-
-def tiles(figures: list[tuple[str, str, str]]) -> str:
-    """The figures that one looks at first."""
-    cells = (
-        f"<div><dt>{name}</dt><dd>{value} <small>{note}</small></dd></div>"
-        for name, value, note in figures
-    )
-    return f'<dl class="tiles">{"".join(cells)}</dl>'
 
 
 def purposes(sizes: dict[str, Any]) -> str:
@@ -243,76 +227,3 @@ def named(name: Any, source: Any) -> str:
 def rest(more: float, what: str) -> str:
     """What the table does not show."""
     return f'<p class="quiet">and {more:.0f} {what}</p>' if more > 0 else ""
-
-
-def table(heads: list[str], rows: list[list[str]], left: int = 1) -> str:
-    """A table of ready HTML; `left` columns are text, the others figures."""
-
-    def cells(tag: str, values: list[str]) -> str:
-        return "".join(
-            f"<{tag}{'' if index < left else ' class=n'}>{value}</{tag}>"
-            for index, value in enumerate(values)
-        )
-
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return (
-        '<div class="wide" tabindex="0"><table><thead><tr>'
-        f"{cells('th', heads)}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
-
-
-def part(values: dict[str, Any], name: str) -> dict[str, Any]:
-    """An object within another; {} if it is none."""
-    found = values.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def rows_of(values: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """A list of objects within another; what is none is left out."""
-    found = values.get(name)
-    items = found if isinstance(found, list) else []
-    return [each for each in items if isinstance(each, dict)]
-
-
-def number(value: Any) -> float:
-    """A number that can be shown; 0 for what is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0.0
-    return float(value) if math.isfinite(value) else 0.0
-
-
-def count(value: Any) -> str:
-    """With a prefix: 26.6 M."""
-    return scaled(number(value), 1000, ("", "k", "M", "G", "T", "P"))
-
-
-def size(value: Any) -> str:
-    """Of bytes: 1.5 MiB."""
-    return scaled(number(value), 1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
-
-
-def seconds(value: Any) -> str:
-    """0.4 s, 12 ms, 3.5 µs."""
-    shown = number(value)
-    for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if shown >= factor:
-            return f"{shown / factor:.3g} {unit}"
-    return f"{shown / 1e-9:.3g} ns"
-
-
-def scaled(value: float, base: int, units: tuple[str, ...]) -> str:
-    """Three digits and the unit that fits."""
-    power = 0
-    while abs(value) >= base and power < len(units) - 1:
-        value /= base
-        power += 1
-    text = f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
-    return f"{text} {units[power]}".rstrip()
-
-
-def short(text: str, most: int) -> str:
-    """At most so many characters; the middle is what is left out."""
-    if len(text) <= most:
-        return text
-    half = (most - 1) // 2
-    return f"{text[:half]}…{text[-half:]}"

@@ -178,6 +178,7 @@ def test_the_result_has_all_its_sections(runs):
         "stages",
         "advice",
         "what_if",
+        "series",
         "warnings",
         "error",
         "comparison",

@@ -1,0 +1,25 @@
+"""The options for reports; imports nothing that is slow."""
+
+from __future__ import annotations
+
+import argparse
+
+# Option -> what it writes; each is a module of this package.
+REPORTS = {
+    "parquet": "the run's windows of time as a table, for pandas, DuckDB and the like",
+    "trace": "a timeline for https://ui.perfetto.dev; gzip if FILE ends in .gz",
+    "html": "one page with pictures, for a browser: no network, no scripts",
+}
+
+
+def add_report_options(parser: argparse.ArgumentParser) -> None:
+    """Adds --parquet, --trace and --html."""
+    group = parser.add_argument_group("reports of the same run")
+    for name, text in REPORTS.items():
+        group.add_argument(f"--{name}", metavar="FILE", help=text)
+
+
+def asked_for(options: argparse.Namespace) -> dict[str, str]:
+    """The reports that are asked for, and their files."""
+    asked = {name: getattr(options, name) for name in REPORTS}
+    return {name: path for name, path in asked.items() if path is not None}

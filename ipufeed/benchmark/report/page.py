@@ -1,0 +1,331 @@
+"""One self-contained page for a result: what came out, how sure, and why.
+
+It is made of the JSON alone, so that a result which was stored can be looked at later, and
+every picture has a sentence that says how to read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import resources
+from typing import Any
+
+from ipufeed.benchmark.report import pictures
+from ipufeed.pages.document import document, table, tiles
+from ipufeed.pages.text import escaped, number, part, rows_of, seconds, short
+
+# Pixels: on a telephone, and elsewhere. page.css of this folder shows one of them.
+NARROW, WIDE = 350, 1000
+MOST_ROWS = 60
+MOST_TEXT = 2000
+
+Picture = Callable[[dict[str, Any], int], str]
+
+
+def page(result: dict[str, Any]) -> str:
+    """The page of a result as the JSON holds it; of any age, complete or not."""
+    dataset = part(result, "dataset")
+    name = str(dataset.get("name", "a dataset"))
+    style = resources.files("ipufeed.benchmark.report").joinpath("page.css")
+    sections = [
+        f"<h1>{text_of(name, 200)}</h1>",
+        f'<p class="quiet">{text_of(where(result), 300)}</p>',
+        headline(result),
+        notices(result),
+        section(
+            "Rate over time",
+            "Elements per second in each moment. Level is good; the dashed line is the "
+            "steady rate, the one to quote, and the band around it is where it lies with "
+            "95 % certainty.",
+            result,
+            pictures.rate_picture,
+            left_out(result),
+        ),
+        section(
+            "Who waited",
+            waits_sentence(result),
+            result,
+            pictures.waits_picture,
+        ),
+        section(
+            "Elements in the queue",
+            "How many elements lay ready when one had just been taken. Near 0: the "
+            "dataset is the slower side. Near all that fit (a dashed line, where it is "
+            "in the picture): the other side is.",
+            result,
+            pictures.depth_picture,
+        ),
+        section(
+            "Time between elements",
+            "One narrow hill is a pipeline with an even beat. A second hill further right "
+            "is work that only some elements have, such as opening a file or filling a "
+            "shuffle buffer. 99 of 100 times are left of p99.",
+            result,
+            pictures.histogram_picture,
+        ),
+        section(
+            "Where the time goes",
+            "The stages of the pipeline, the one that costs most first: a faster first "
+            "stage makes the pipeline faster, a faster last one does not.",
+            result,
+            pictures.stage_picture,
+            stages(result),
+        ),
+        section(
+            "Does it keep an accelerator busy?",
+            "How much of its time an accelerator would compute, for steps of several "
+            "lengths. Where the curve leaves the top, the pipeline begins to hold it up.",
+            result,
+            pictures.au_picture,
+            device(result),
+        ),
+        '<div class="facts">',
+        facts("Machine", part(result, "machine")),
+        facts("Settings", part(result, "settings")),
+        facts("The dataset", part(result, "dataset")),
+        facts("CPU and memory", part(result, "resources")),
+        facts("The harness itself", part(result, "calibration")),
+        "</div>",
+        '<p class="quiet">Elements are what the dataset yields, usually batches. The '
+        "numbers of this page, and more, are in the JSON of the same run.</p>",
+    ]
+    title = f"{short(name, 80)} - input pipeline"
+    body = "\n".join(filter(None, sections))
+    return document(title, body, style.read_text(encoding="utf-8"))
+
+
+def headline(result: dict[str, Any]) -> str:
+    """The figures that one looks at first."""
+    steady, dataset = part(result, "steady"), part(result, "dataset")
+    latency, resources_ = part(result, "latency"), part(result, "resources")
+    figures = []
+    samples = number(dataset.get("samples_per_element"))
+    rate = number(steady.get("elements_per_second"))
+    if rate:
+        many = samples not in (0.0, 1.0)
+        figures.append(
+            (
+                "samples per second" if many else "elements per second",
+                amount(rate * samples if many else rate),
+                f"{amount(rate)} elements of {amount(samples)}" if many else "",
+            )
+        )
+    else:
+        figures.append(("elements per second", "none", "too few elements for a rate"))
+    interval = steady.get("interval")
+    if isinstance(interval, list) and len(interval) == 2 and rate:
+        low, high = map(number, interval)
+        figures.append(
+            (
+                "how sure",
+                f"± {(high - low) / 2 / rate:.1%}",
+                f"95 %: {amount(low)} to {amount(high)} elements/s",
+            )
+        )
+    if number(steady.get("bandwidth")):
+        each = number(dataset.get("bytes_per_element"))
+        figures.append(
+            (
+                "bandwidth",
+                f"{octets(number(steady.get('bandwidth')) * 1e9)}/s",
+                f"{octets(each)} per element",
+            )
+        )
+    start = part(result, "startup")
+    if start:
+        figures.append(
+            ("start-up", seconds(start.get("seconds")), "until the first element")
+        )
+    if latency:
+        figures.append(
+            (
+                "between elements",
+                seconds(number(latency.get("p50")) / 1e9),
+                f"p50; p99 {seconds(number(latency.get('p99')) / 1e9)}",
+            )
+        )
+    if number(resources_.get("cpus_busy")):
+        usable = number(part(result, "machine").get("usable_cpus"))
+        figures.append(
+            (
+                "CPUs busy",
+                f"{number(resources_.get('cpus_busy')):.2f}",
+                f"of {usable:.0f}",
+            )
+        )
+    au = part(result, "device").get("au")
+    if au is not None:
+        figures.append(("accelerator busy", f"{number(au):.0%}", "AU"))
+    return tiles(figures)
+
+
+def notices(result: dict[str, Any]) -> str:
+    """The error and the warnings: to be read before anything is quoted."""
+    found = []
+    error = part(result, "error")
+    if error:
+        found.append(
+            f'<p class="notice bad"><strong>The dataset failed at element '
+            f"{number(error.get('element')):.0f} (from 0)</strong> with "
+            f"{text_of(error.get('type', ''), 100)}: "
+            f"{text_of(error.get('message', ''))}</p>"
+        )
+    found += [
+        f'<p class="notice"><strong>{text_of(each.get("code", ""), 60)}</strong> '
+        f"{text_of(each.get('message', ''))}</p>"
+        for each in rows_of(result, "warnings")[:MOST_ROWS]
+    ]
+    return "".join(found)
+
+
+def section(
+    title: str, how: str, result: dict[str, Any], picture: Picture, more: str = ""
+) -> str:
+    """A picture for narrow and for wide screens, and how to read it; or nothing."""
+    wide = picture(result, WIDE)
+    if not wide:
+        return f"<section><h2>{title}</h2>{more}</section>" if more else ""
+    return (
+        f"<section><h2>{title}</h2><p>{how}</p>"
+        f'<figure><div class="at-wide">{wide}</div>'
+        f'<div class="at-narrow">{picture(result, NARROW)}</div></figure>{more}</section>'
+    )
+
+
+def waits_sentence(result: dict[str, Any]) -> str:
+    """How to read the waits; here the consumer does nothing, on a device it computes."""
+    if part(result, "links"):
+        return (
+            "Orange: the program on the device waited for an element, so the dataset is "
+            "too slow for it. Purple: the dataset waited because the queue was full, so "
+            "the program is the slower side."
+        )
+    return (
+        "Orange: whoever takes the elements waited for the next one. Here that side only "
+        "copies, so it should be orange nearly throughout: the measured rate is then the "
+        "dataset's own. Purple: the dataset waited because the queue was full."
+    )
+
+
+def left_out(result: dict[str, Any]) -> str:
+    """What is not in the steady rate, and why."""
+    found = "".join(
+        f"<li><strong>{text_of(each.get('what', ''), 40)}</strong>, "
+        f"{seconds(each.get('seconds'))}, {amount(number(each.get('elements')))} "
+        f"elements: {text_of(each.get('why', ''), 400)}</li>"
+        for each in rows_of(part(result, "steady"), "left_out")
+    )
+    return f"<p>Not in the steady rate:</p><ul>{found}</ul>" if found else ""
+
+
+def stages(result: dict[str, Any]) -> str:
+    """The stages' figures, and what can be done."""
+    found = rows_of(result, "stages")
+    rows = [
+        [
+            text_of(each.get("name", ""), 80),
+            text_of(each.get("kind", ""), 40),
+            optional(each.get("seconds_per_element"), seconds),
+            optional(each.get("cpu_seconds_per_element"), seconds),
+            optional(each.get("parallelism"), lambda n: f"{n:g}"),
+            optional(each.get("buffered_bytes"), octets),
+            optional(each.get("ceiling_elements_per_second"), amount),
+        ]
+        for each in found[:MOST_ROWS]
+    ]
+    if not rows:
+        return ""
+    heads = ["stage", "kind", "per element", "CPU", "parallel", "buffers", "at most/s"]
+    advice = "".join(
+        f"<li><bdi><strong>{text_of(each.get('name', ''), 80)}</strong></bdi>: "
+        f"{text_of(each['advice'])}</li>"
+        for each in found[:MOST_ROWS]
+        if each.get("advice")
+    )
+    listed = f"<h3>What to change</h3><ul>{advice}</ul>" if advice else ""
+    return table(heads, rows, left=2) + listed
+
+
+def device(result: dict[str, Any]) -> str:
+    """The lengths of step that were tried, as numbers."""
+    rows = [
+        [
+            seconds(each.get("step_seconds")),
+            f"{number(each.get('au')):.0%}",
+            optional(each.get("starved_share"), lambda share: f"{share:.0%}"),
+        ]
+        for each in rows_of(part(result, "device"), "knee")[:MOST_ROWS]
+    ]
+    if not rows:
+        return ""
+    return table(["step", "AU", "waited"], rows)
+
+
+def facts(title: str, values: dict[str, Any]) -> str:
+    """Names and values, folded up on a screen."""
+    rows = [
+        [text_of(str(name).replace("_", " "), 60), value_of(str(name), value)]
+        for name, value in list(values.items())[:MOST_ROWS]
+        if value is not None
+    ]
+    if not rows:
+        return ""
+    return (
+        f"<details open><summary>{title}</summary>{table([], rows, left=2)}</details>"
+    )
+
+
+def where(result: dict[str, Any]) -> str:
+    """What was measured where, in a line."""
+    elements = sum(
+        int(number(each.get("elements_processed")))
+        for each in rows_of(result, "epochs")
+    )
+    machine = part(result, "machine")
+    cpu = machine.get("cpu") or machine.get("cpu_model") or ""
+    course = pictures.course_of(result)
+    lasted = f" in {seconds(course.end)}" if course else ""
+    return f"{elements:,} elements{lasted}. {cpu}".strip()
+
+
+def value_of(name: str, value: Any) -> str:
+    """A value in words, in the unit that its name says."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        if name.endswith("_bytes") or name.startswith("bytes_"):
+            return octets(number(value))
+        if "per_second" not in name and "seconds" in name:
+            return seconds(value)
+    if isinstance(value, float):
+        return f"{number(value):,.6g}"
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) < 10**18 else f"{number(value):.6g}"
+    if isinstance(value, (dict, list)):
+        inner = value.items() if isinstance(value, dict) else enumerate(value)
+        listed = ", ".join(f"{name}: {each}" for name, each in list(inner)[:MOST_ROWS])
+        return text_of(listed, 400)
+    return text_of(value, 400)
+
+
+def optional(value: Any, show: Callable[[float], str]) -> str:
+    """A figure, or a dash for what was not measured."""
+    return "-" if value is None else show(number(value))
+
+
+def amount(value: float) -> str:
+    """Three to four digits, with thousands set apart."""
+    return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.4g}"
+
+
+def octets(value: float) -> str:
+    """Bytes with powers of ten, as bandwidths have them."""
+    for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value:.0f} bytes"
+
+
+def text_of(value: Any, most: int = MOST_TEXT) -> str:
+    """Text from outside: escaped, of bounded length, and in a direction of its own."""
+    return f"<bdi>{escaped(short(str(value), most))}</bdi>"

@@ -1,0 +1,314 @@
+"""The pictures of a report, each from the JSON of a result.
+
+A picture is made for a width in pixels. Where the result has nothing for it, it is "".
+What is in a JSON may come from anywhere: figures that are none count as 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ipufeed.benchmark.report.axes import (
+    BLUE,
+    CHARACTER,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    Axes,
+    legend,
+    log_ticks,
+    round_ticks,
+    svg,
+    words,
+)
+from ipufeed.pages.text import count, escaped, number, part, rows_of, seconds, short
+
+# The parts of a run: colour, opacity, and what a person calls them.
+PARTS = {
+    "startup": (GREY, 0.35, "start-up"),
+    "fill": (ORANGE, 0.25, "fill"),
+    "steady": (GREEN, 0.14, "steady state"),
+    "drain": (PURPLE, 0.25, "drain"),
+    "stalled": (GREY, 0.35, "nothing came"),
+}
+# A burst that is further above the steady rate than this is cut off: it would press all
+# else down to a line.
+HIGHEST = 3.0
+MOST_STAGES = 30
+UNITS = (
+    (3600.0, "hours"),
+    (60.0, "minutes"),
+    (1.0, "seconds"),
+    (1e-3, "ms"),
+    (1e-6, "µs"),
+)
+
+
+@dataclass(frozen=True)
+class Course:
+    """`series` of a result, as rows of numbers.
+
+    Attributes:
+        edges: Seconds since the request, one more than there are windows.
+        seconds: How long each window took.
+        rates: Elements per second in each.
+        parts: The part of the run that each belongs to.
+        starved: Share of the time in which the consumer waited.
+        blocked: Share in which the dataset waited.
+        depths: Elements in the queue.
+    """
+
+    edges: list[float]
+    seconds: list[float]
+    rates: list[float]
+    parts: list[str]
+    starved: list[float]
+    blocked: list[float]
+    depths: list[float]
+
+    @property
+    def end(self) -> float:
+        """The end of the run."""
+        return self.edges[-1]
+
+    def stretches(self) -> list[tuple[str, float, float]]:
+        """Neighbouring windows of one part: name, begin, end."""
+        found: list[tuple[str, float, float]] = []
+        for name, begin, end in zip(
+            self.parts, self.edges[:-1], self.edges[1:], strict=True
+        ):
+            if found and found[-1][0] == name:
+                found[-1] = (name, found[-1][1], end)
+            else:
+                found.append((name, begin, end))
+        return found
+
+
+def course_of(result: dict[str, Any]) -> Course | None:
+    """None if the result has no series, as one of an older version."""
+    series = part(result, "series")
+    columns = ("seconds", "elements", "starved_share", "blocked_share", "queue_depth")
+    lists = [series.get(name) for name in columns]
+    found = [each if isinstance(each, list) else [] for each in lists]
+    names = series.get("part")
+    names = names if isinstance(names, list) else []
+    rows = min(len(names), *map(len, found))
+    if rows == 0:
+        return None
+    widths, elements, starved, blocked, depths = (
+        [max(0.0, number(value)) for value in column[:rows]] for column in found
+    )
+    edges = [0.0]
+    for width in widths:
+        edges.append(edges[-1] + width)
+    rates = [
+        n / width if width else 0.0 for n, width in zip(elements, widths, strict=True)
+    ]
+    parts = [str(name) if str(name) in PARTS else "steady" for name in names[:rows]]
+    return Course(edges, widths, rates, parts, starved, blocked, depths)
+
+
+def rate_picture(result: dict[str, Any], width: int) -> str:
+    """Elements per second over time, with the parts of the run shaded."""
+    course = course_of(result)
+    if course is None or not course.end > 0:
+        return ""
+    steady = number(part(result, "steady").get("elements_per_second"))
+    fastest = max(course.rates)
+    highest = min(fastest, HIGHEST * steady) if steady else fastest
+    entries = [PARTS[name] for name in PARTS if name in course.parts]
+    key, top = legend(
+        [(colour, text, opacity) for colour, opacity, text in entries], width
+    )
+    axes = Axes(
+        "Elements per second over time",
+        width,
+        230 + top,
+        (0.0, course.end),
+        (0.0, highest * 1.12 or 1.0),
+        top=top,
+    )
+    axes.parts.append(key)
+    shade(axes, course)
+    interval = part(result, "steady").get("interval")
+    if isinstance(interval, list) and len(interval) == 2 and steady:
+        axes.band(number(interval[0]), number(interval[1]), BLUE)
+    axes.y_ticks([(y, figure(y)) for y in round_ticks(*axes.y, 5)])
+    axes.steps(course.edges, course.rates, BLUE)
+    if steady:
+        axes.level(steady)
+    if fastest > axes.y[1]:
+        axes.parts.append(
+            words(axes.right - 4, top + 14, f"up to {figure(fastest)}/s", "end")
+        )
+    time_axis(axes, course.end)
+    return axes.svg()
+
+
+def waits_picture(result: dict[str, Any], width: int) -> str:
+    """Who waited for whom, over time."""
+    course = course_of(result)
+    if course is None or not course.end > 0:
+        return ""
+    through = bool(part(result, "links"))
+    key, top = legend(
+        [
+            (ORANGE, "the program waited" if through else "the consumer waited", 1),
+            (PURPLE, "the dataset waited", 1),
+        ],
+        width,
+    )
+    axes = Axes(
+        "Share of the time in which each side waited for the other",
+        width,
+        150 + top,
+        (0.0, course.end),
+        (0.0, 1.0),
+        top=top,
+    )
+    axes.parts.append(key)
+    axes.y_ticks([(y / 100, f"{y} %") for y in (0, 50, 100)])
+    axes.steps(course.edges, course.starved, ORANGE, fill=True)
+    axes.steps(course.edges, course.blocked, PURPLE, fill=True)
+    time_axis(axes, course.end)
+    return axes.svg()
+
+
+def depth_picture(result: dict[str, Any], width: int) -> str:
+    """Elements that lay ready in the queue, over time."""
+    course = course_of(result)
+    if course is None or not course.end > 0:
+        return ""
+    capacity = number(part(result, "queue").get("capacity"))
+    deepest = max(course.depths)
+    # A queue that is hardly used shows more without the line of its capacity.
+    shown = max(1.0, capacity if deepest * 4 >= capacity else deepest)
+    axes = Axes(
+        "Elements in the queue over time",
+        width,
+        150,
+        (0.0, course.end),
+        (0.0, shown * 1.1),
+    )
+    axes.y_ticks([(y, figure(y)) for y in round_ticks(*axes.y, 4)])
+    axes.steps(course.edges, course.depths, GREEN, fill=True)
+    if shown == capacity:
+        axes.level(capacity)
+    time_axis(axes, course.end)
+    return axes.svg()
+
+
+def histogram_picture(result: dict[str, Any], width: int) -> str:
+    """How often each time between two elements came, on a logarithmic axis."""
+    latency = part(result, "latency")
+    held = part(latency, "histogram")
+    edges = [number(edge) for edge in held.get("edges") or [] if number(edge) > 0]
+    counts = [max(0.0, number(each)) for each in held.get("counts") or []]
+    if not counts or len(edges) != len(counts) + 1 or not edges[-1] > edges[0]:
+        return ""
+    if edges != sorted(edges):
+        return ""
+    axes = Axes(
+        "Times between elements: how often each came",
+        width,
+        250,
+        (edges[0], edges[-1]),
+        (0.0, max(counts) * 1.35 or 1.0),
+        log_x=True,
+        top=10,
+    )
+    axes.y_ticks([(y, figure(y)) for y in round_ticks(*axes.y, 5) if y == int(y)])
+    for begin, end, value in zip(edges[:-1], edges[1:], counts, strict=True):
+        if value:
+            axes.bar(begin, end, value, BLUE)
+    for row, name in enumerate(("p50", "p99", "max")):
+        value = number(latency.get(name))
+        if value > 0:
+            axes.upright(value, f"{name} {seconds(value / 1e9)}", row)
+    ticks = [(tick, seconds(tick / 1e9)) for tick in log_ticks(*axes.x)]
+    axes.x_ticks(ticks, "time between two elements")
+    return axes.svg()
+
+
+def stage_picture(result: dict[str, Any], width: int) -> str:
+    """A bar for each stage: its share of the time that matters."""
+    stages = rows_of(result, "stages")[:MOST_STAGES]
+    if not stages:
+        return ""
+    row, parts = 40, []
+    room = width - 8
+    for place, stage in enumerate(stages):
+        y = place * row + 14
+        share = min(1.0, max(0.0, number(stage.get("share"))))
+        cost = stage.get("seconds_per_element")
+        figures = f"{share:.0%}" + (f", {seconds(cost)}" if number(cost) else "")
+        name, kind = str(stage.get("name", "")), str(stage.get("kind", ""))
+        title = name if not kind or kind == name else f"{name} ({kind})"
+        most = max(8, int((room - len(figures) * CHARACTER) / CHARACTER) - 3)
+        parts.append(
+            f"<g><title>{escaped(short(title, 300))}</title>"
+            f"{words(4, y, short(title, most))}"
+            f"{words(width - 4, y, figures, 'end')}"
+            f'<rect x="4" y="{y + 6}" width="{room}" height="12" rx="2" '
+            'fill-opacity=".12"/>'
+            f'<rect x="4" y="{y + 6}" width="{max(1.0, share * room):.1f}" height="12" '
+            f'rx="2" fill="{BLUE if place else ORANGE}"/></g>'
+        )
+    return svg("Where the time goes, by stage", width, len(stages) * row + 4, parts)
+
+
+def au_picture(result: dict[str, Any], width: int) -> str:
+    """Accelerator utilisation for steps of several lengths."""
+    points = [
+        (number(each.get("step_seconds")), number(each.get("au")))
+        for each in rows_of(part(result, "device"), "knee")
+    ]
+    points = sorted((x, min(1.0, max(0.0, y))) for x, y in points if x > 0)
+    if len(points) < 2 or not points[-1][0] > points[0][0]:
+        return ""
+    low, high = points[0][0] / 1.15, points[-1][0] * 1.15
+    axes = Axes(
+        "Accelerator utilisation for steps of several lengths",
+        width,
+        250,
+        (low, high),
+        (0.0, 1.08),
+        log_x=True,
+    )
+    axes.y_ticks([(y / 100, f"{y} %") for y in range(0, 101, 25)])
+    axes.level(0.9)
+    axes.parts.append(words(axes.left + 6, axes.at_y(0.9) - 5, "90 %", quiet=True))
+    axes.line(points, BLUE)
+    rate = number(part(result, "steady").get("elements_per_second"))
+    if rate > 0 and low <= 1 / rate <= high:
+        axes.upright(1 / rate, f"an element every {seconds(1 / rate)}", 12)
+    ticks = [(tick, seconds(tick)) for tick in log_ticks(low, high)]
+    axes.x_ticks(ticks, "time that the accelerator takes for a step")
+    return axes.svg()
+
+
+def shade(axes: Axes, course: Course) -> None:
+    """The parts of the run, behind everything."""
+    for name, begin, end in course.stretches():
+        colour, opacity, _ = PARTS[name]
+        axes.shade(begin, end, colour, opacity)
+
+
+def time_axis(axes: Axes, end: float) -> None:
+    """Time since the iterator was asked for, in the unit that fits."""
+    scale, unit = next((each for each in UNITS if end >= 2 * each[0]), UNITS[-1])
+    ticks = round_ticks(0.0, end / scale, max(3, axes.width // 90))
+    axes.x_ticks(
+        [(tick * scale, f"{tick:.6g}") for tick in ticks],
+        f"{unit} since the iterator was asked for",
+    )
+
+
+def figure(value: float) -> str:
+    """A tick's number: 1200 is 1.2 k."""
+    if value and abs(value) < 1:
+        return f"{value:.2g}"
+    return count(value) if math.isfinite(value) else ""

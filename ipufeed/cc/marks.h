@@ -1,0 +1,64 @@
+// Where a run stood, every few milliseconds, in bounded memory.
+//
+//   |--10 ms--|--10 ms--|-- ...        first n marks
+//   |-------20 ms-------|-- ...        then every other one goes, and so on
+//
+// All of a mark but its time is a sum from the beginning: what happened between two
+// marks is their difference, whichever marks lie in between or have gone.
+//
+// Plain data of one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ipufeed {
+
+struct Mark {
+  std::int64_t at_ns = 0;  // monotonic
+  std::int64_t elements = 0;
+  std::int64_t bytes = 0;
+  std::int64_t starved_ns = 0;
+  std::int64_t blocked_ns = 0;
+  std::int64_t depth_sum = 0;  // elements in the feed, added up over all looks at it
+  std::int64_t looks = 0;
+};
+
+class MarkTable {
+ public:
+  // interval_ns: between two marks, until the table is full. most: even, at least 2.
+  MarkTable(std::int64_t interval_ns, std::int64_t most)
+      : interval_ns_(interval_ns), most_(static_cast<std::size_t>(most)) {}
+
+  // Whether it is time for a mark at that time.
+  bool due(std::int64_t at_ns) const noexcept {
+    return marks_.empty() || at_ns - marks_.back().at_ns >= interval_ns_;
+  }
+
+  // Whatever is due. A mark at the time of the last one takes its place.
+  void add(const Mark& mark) {
+    if (!marks_.empty() && marks_.back().at_ns == mark.at_ns) {
+      marks_.back() = mark;
+      return;
+    }
+    if (marks_.size() == most_) thin();
+    marks_.push_back(mark);
+  }
+
+  const std::vector<Mark>& marks() const noexcept { return marks_; }
+
+ private:
+  // The first one stays.
+  void thin() {
+    for (std::size_t i = 0; 2 * i < marks_.size(); ++i) marks_[i] = marks_[2 * i];
+    marks_.resize((marks_.size() + 1) / 2);
+    interval_ns_ *= 2;
+  }
+
+  std::int64_t interval_ns_;
+  const std::size_t most_;
+  std::vector<Mark> marks_;
+};
+
+}  // namespace ipufeed
