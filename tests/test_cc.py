@@ -24,6 +24,7 @@ RUN_LIMIT_S = 90.0  # beyond the programs' own watchdog: only a hang of it gets 
 PROGRAMS = (
     "allocation_test",
     "transfer_buffer_test",
+    "step_clock_test",
     "ring_test",
     "ring_property_test",
     "ring_stress_test",
@@ -32,7 +33,7 @@ PROGRAMS = (
     "feed_test",
     "result_queue_test",
 )
-THREADED = PROGRAMS[4:]
+THREADED = PROGRAMS[5:]
 COMMON = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{HEADERS}")
 PLAIN = ("-O2", "-D_GLIBCXX_ASSERTIONS")
 DELAYS = (*PLAIN, "-DIPUFEED_TEST_DELAYS", "-DIPUFEED_TEST_SCALE=2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
 import traceback
@@ -13,6 +14,8 @@ from typing import Any, NoReturn
 
 from ipufeed import _hush
 from ipufeed.benchmark.arguments import as_options, build_parser, settings_of
+from ipufeed.benchmark.device_options import device_settings_of
+from ipufeed.benchmark.device_settings import DeviceSettings
 from ipufeed.benchmark.interrupts import Interrupts
 from ipufeed.benchmark.output import is_stdout, why_not_writable
 from ipufeed.benchmark.settings import Settings
@@ -29,10 +32,16 @@ FEEDER_GRACE_NS = 2_000_000_000
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command and returns its exit code."""
     open_missing_streams()
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["selftest"]:  # a file of that name is ./selftest
+        from ipufeed.benchmark.selftest import main as selftest
+
+        return selftest(words[1:])
     parser = build_parser()
     options = parser.parse_args(arguments)
     try:
         settings = settings_of(options)
+        device = device_settings_of(options)
     except ValueError as error:
         parser.error(str(error))
     check_output(parser, options)
@@ -40,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     interrupts = Interrupts()
     interrupts.catch()
     try:
-        return run(options, settings, stdout, interrupts)
+        return run(options, settings, device, stdout, interrupts)
     except KeyboardInterrupt:
         complain("interrupted before anything was measured.")
         return interrupts.code
@@ -61,7 +70,11 @@ def check_output(parser: ArgumentParser, options: Namespace) -> None:
 
 
 def run(
-    options: Namespace, settings: Settings, stdout: int, interrupts: Interrupts
+    options: Namespace,
+    settings: Settings,
+    device: DeviceSettings | None,
+    stdout: int,
+    interrupts: Interrupts,
 ) -> int:
     """Loads, measures, prints."""
     try:
@@ -80,7 +93,9 @@ def run(
     code = OK
     try:
         with ProgressBar(settings, options.quiet) as progress:
-            run_it = through_device() if options.through else measure
+            run_it: Callable[..., Any] = measure
+            if options.through or device is not None:
+                run_it = through_device(device)
             result = run_it(dataset, settings, name=name, on_progress=progress)
     except MeasurementInterrupted as interruption:
         if interruption.result is None:
@@ -102,11 +117,11 @@ def run(
     return print_result(result, options, stdout, code)
 
 
-def through_device() -> Callable[..., Any]:
+def through_device(device: DeviceSettings | None) -> Callable[..., Any]:
     """What measures with --through; it registers the device, so it is not for all."""
     from ipufeed.benchmark.through import measure_through
 
-    return measure_through
+    return functools.partial(measure_through, device=device)
 
 
 def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int:

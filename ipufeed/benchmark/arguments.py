@@ -7,6 +7,7 @@ import dataclasses
 import re
 import textwrap
 
+from ipufeed.benchmark.device_options import add_device_options
 from ipufeed.benchmark.settings import Settings
 
 EPILOG = """\
@@ -26,6 +27,8 @@ examples:
   python -m ipufeed.benchmark dataset.py:train --seconds 30
   python -m ipufeed.benchmark dataset.py --set batch_size=64 --json result.json
   python -m ipufeed.benchmark dataset.py --through device
+  python -m ipufeed.benchmark dataset.py --step-time 12ms --knee
+  python -m ipufeed.benchmark selftest                 does it count right here?
 """
 
 
@@ -100,6 +103,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="samples in an element, where the pipeline does not tell",
     )
+    add_device_options(parser)
     output = parser.add_argument_group("output")
     output.add_argument(
         "--json", metavar="FILE", help="write the JSON into FILE as well"

@@ -39,6 +39,7 @@ class Result:
         calibration: The cost of the harness; None if it was not measured.
         queue: Which side of the ring waited for the other.
         links: Through the device: what each link of the way did; else None.
+        device: With a step time: how busy the device was kept; else None.
         warnings: What to know before quoting a number: a code and a sentence each.
         error: What the dataset failed with: type, message, element (from 0); or None.
     """
@@ -55,6 +56,7 @@ class Result:
     calibration: dict[str, float] | None
     queue: dict[str, float]
     links: dict[str, Any] | None = None
+    device: dict[str, Any] | None = None
     warnings: list[dict[str, str]] = field(default_factory=list)
     error: dict[str, Any] | None = None
 
