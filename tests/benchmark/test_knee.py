@@ -21,45 +21,42 @@ MS = 1_000_000
 class Pipeline:
     """Stands for a Sweep: elements in bursts of `burst`, `period_ns` apart on average.
 
-    The device runs by the rule of ipufeed/cc/step_clock.h. `buffer` elements are there
-    before anybody asks, and as many are made ahead at most.
+    The device runs by the rule of ipufeed/cc/step_clock.h. `ready` bursts are there before
+    anybody asks; then work on a burst begins once all but AHEAD of the last are taken.
     """
 
-    def __init__(self, period_ns, burst=1, buffer=0, elements=10**9, late_ns=0):
+    AHEAD = 4
+
+    def __init__(self, period_ns, burst=1, ready=0, elements=10**9, late_ns=0):
         self.period_ns = period_ns
         self.burst = burst
-        self.buffer = max(buffer, burst)
-        self.left = elements
+        self.made = [0] * ready  # when each burst was
+        self.taken = []  # when each element was
+        self.elements = elements
         self.late_ns = late_ns
         self.ended = False
         self.now = 0
-        self.stock = buffer
-        self.next_burst = 0
-        self.infeed = types.SimpleNamespace(
-            stats=lambda: types.SimpleNamespace(capacity=4)
-        )
+        stats = types.SimpleNamespace(capacity=self.AHEAD)
+        self.infeed = types.SimpleNamespace(stats=lambda: stats)
 
     def take(self, at):
         """When the next element is there, asked for at that time."""
-        while self.stock == 0 or (
-            self.next_burst <= at and self.stock + self.burst <= self.buffer
-        ):
-            self.stock += self.burst
-            made = self.next_burst
-            self.next_burst += self.period_ns * self.burst
-            at = max(at, made)
-        # Who had no room goes on when there is some.
-        self.next_burst = max(self.next_burst, at)
-        self.stock -= 1
+        number = len(self.taken) // self.burst
+        while len(self.made) <= number:
+            before = self.made[-1] if self.made else 0
+            last = len(self.made) * self.burst - 1 - self.AHEAD
+            begun = max(before, self.taken[last]) if last >= 0 else before
+            self.made.append(begun + self.period_ns * self.burst)
+        at = max(at, self.made[number])
+        self.taken.append(at)
         return at
 
     def steps(self, count, step_ns):
         rows = []
         for _ in range(count):
-            if self.left == 0:
+            if len(self.taken) == self.elements:
                 self.ended = True
                 break
-            self.left -= 1
             free = self.now
             start = self.take(free)
             self.now = start + step_ns + self.late_ns
@@ -82,16 +79,16 @@ def test_an_even_pipeline_follows_the_bend():
 
 
 def test_what_was_buffered_before_is_not_taken_for_speed():
-    """A thousand elements that lie there are used up before the first step time."""
-    knee = sweep_points(Pipeline(5 * MS, buffer=100), 0.005)
+    """A hundred elements that lie there are used up before the first step time."""
+    knee = sweep_points(Pipeline(5 * MS, ready=100), 0.005)
 
     assert knee.period == pytest.approx(0.005, rel=0.02)
     assert abs(knee.deviation()[1]) < TOLERANCE
 
 
 def test_a_pipeline_in_bursts_falls_short_and_is_told_of():
-    """Twenty at once, with room for no more: a step of one period cannot be kept."""
-    knee = sweep_points(Pipeline(5 * MS, burst=20, buffer=20), 0.005)
+    """Twenty at once, and room for four: a step of one period cannot be kept."""
+    knee = sweep_points(Pipeline(5 * MS, burst=20), 0.005)
     point, off = knee.deviation()
 
     assert off < -TOLERANCE

@@ -79,9 +79,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 def run(names: list[str], quick: bool) -> dict[str, Any]:
     """Runs the checks, prints their rows, and returns the outcome as the JSON has it."""
-    from ipufeed import _native
+    from ipufeed import _hush, _native
 
-    _native.load()
+    with _hush.hushed("3"):  # TensorFlow's own lines, about the GPUs that there are not
+        _native.load()
     from ipufeed.benchmark import machine
     from ipufeed.benchmark.selftest import stages, table
 

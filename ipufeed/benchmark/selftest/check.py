@@ -79,4 +79,5 @@ class Check:
         try:
             return self.rows(quick)
         except Exception as error:
-            return [exact(self.name, "no error", f"{type(error).__name__}: {error}")]
+            said = (str(error).strip().splitlines() or [""])[0]
+            return [exact(self.name, "no error", f"{type(error).__name__}: {said}")]

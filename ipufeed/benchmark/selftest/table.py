@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipufeed.benchmark.selftest.check import Row
-from ipufeed.benchmark.text import printable
+from ipufeed.benchmark.text import printable, wrap
 
 WIDTHS = (32, 12, 12, 15)  # and "pass" or "FAIL"
 
@@ -24,17 +24,23 @@ HEAD = line("", "expected", "measured", "allowed", "")
 
 
 def show(row: Row) -> str:
-    """A row; what does not fit its column gets a line of its own."""
-    measured = cell(row.measured, row.unit)
-    fits = len(measured) < WIDTHS[2]
+    """A row; a measured value that does not fit its column has a line of its own."""
+    measured = printable(cell(row.measured, row.unit))
     shown = line(
-        row.what,
-        cell(row.expected, row.unit),
-        measured if fits else "(below)",
+        clip(row.what, WIDTHS[0]),
+        clip(cell(row.expected, row.unit), WIDTHS[1]),
+        clip(measured, WIDTHS[2]),
         allowed(row),
         ("pass" if row.passed else "FAIL") + ("*" if row.repeated else ""),
     )
-    return shown if fits else f"{shown}\n    {printable(measured)[:74]}"
+    if row.passed or len(measured) < WIDTHS[2]:
+        return shown
+    return "\n".join([shown, *wrap(measured, indent="    ")])
+
+
+def clip(text: str, width: int) -> str:
+    """The beginning of what does not fit, with a blank left before the next column."""
+    return text if len(text) < width else text[: width - 4] + "..."
 
 
 def cell(value: Any, unit: str) -> str:
