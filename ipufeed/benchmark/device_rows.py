@@ -77,9 +77,8 @@ def results(section: dict[str, Any] | None) -> str | None:
 
     if section is None:
         return None
-    given = (
-        f"{number(section['produced_per_second'])} of {size(section['bytes'])} each s"
-    )
+    rate = number(section["produced_per_second"])
+    given = f"{rate} results of {size(section['bytes'])} a second"
     most = f"at most {number(section['unread_most'])} were unread"
     blocked = f"the device was blocked {section['blocked_time_share']:.1%} of the time"
     if section["keeps_up"]:

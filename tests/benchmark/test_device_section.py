@@ -231,4 +231,7 @@ def test_a_host_that_falls_behind_is_named_in_the_summary():
     made = facts(device, np.arange(1, 101) * 10 * MS, looks=looks(50))
     text = results(section.results_section(made, used()))
 
-    assert "of 1 kB each s: the host falls behind, at most 950 were unread" in text
+    assert (
+        "results of 1 kB a second: the host falls behind, at most 950 were unread"
+        in text
+    )
