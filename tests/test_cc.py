@@ -25,6 +25,7 @@ PROGRAMS = (
     "allocation_test",
     "marks_test",
     "transfer_buffer_test",
+    "step_clock_test",
     "ring_test",
     "ring_property_test",
     "ring_stress_test",

@@ -224,6 +224,19 @@ def test_a_stream_gives_each_result_once_and_ends(lines):
     assert last == "20 results"
 
 
+def test_a_dataset_of_twice_the_step_keeps_half_of_the_device_busy(lines):
+    """At most half, whatever the machine does: no sleep is shorter than asked for."""
+    first, second = lines("step_time")
+    au, starved = map(
+        int, re.fullmatch(r"utilisation (\d+)%, starved (\d+)%", second).groups()
+    )
+
+    assert first == "100 steps of 4 ms"
+    assert 0 < au <= 51  # the first element may have been there before
+    assert starved > 0
+    assert au + starved <= 101
+
+
 def test_training_and_validation_take_turns(lines):
     """Twenty losses for each call, at its own rate; the loss falls, the count is high."""
     form = re.compile(

@@ -32,17 +32,27 @@ def main() -> int:
     )
     parser.add_argument(
         "--only",
-        help="rows of one module: command, ring, iterate, feeds, executables or reports",
+        help="rows of one module: command, ring, iterate, feeds, device, executables or "
+        "reports",
     )
     options = parser.parse_args()
 
-    from benchmarks.targets import command, executables, feeds, iterate, reports, ring
+    from benchmarks.targets import (
+        command,
+        device,
+        executables,
+        feeds,
+        iterate,
+        reports,
+        ring,
+    )
 
     modules = {
         "command": command,
         "ring": ring,
         "iterate": iterate,
         "feeds": feeds,
+        "device": device,
         "executables": executables,
         "reports": reports,
     }

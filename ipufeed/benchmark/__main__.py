@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import importlib
 import os
 import sys
@@ -16,6 +17,8 @@ from typing import Any, NoReturn
 from ipufeed import _hush
 from ipufeed.benchmark.against import Base, code_of, read_bases
 from ipufeed.benchmark.arguments import as_options, build_parser, settings_of
+from ipufeed.benchmark.device_options import device_settings_of
+from ipufeed.benchmark.device_settings import DeviceSettings
 from ipufeed.benchmark.interrupts import Interrupts
 from ipufeed.benchmark.output import is_stdout, why_not_writable
 from ipufeed.benchmark.report.options import asked_for
@@ -34,6 +37,7 @@ from ipufeed.errors import (
 SUBCOMMANDS = {
     "compare": "ipufeed.benchmark.compare_command",
     "report": "ipufeed.benchmark.report.stored",
+    "selftest": "ipufeed.benchmark.selftest",
 }
 OK, BAD_INPUT, NOTHING_MEASURED = 0, 2, 4
 SIGNALLED = 128  # and the signal's number: see interrupts.py
@@ -53,6 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         settings = settings_of(options)
         check_stage_options(options)
+        device = device_settings_of(options)
     except ValueError as error:
         parser.error(str(error))
     check_output(parser, options)
@@ -67,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
     interrupts = Interrupts()
     interrupts.catch()
     try:
-        return run(options, settings, stdout, interrupts, base)
+        return run(options, settings, device, stdout, interrupts, base)
     except KeyboardInterrupt:
         complain("interrupted before anything was measured.")
         return interrupts.code
@@ -96,6 +101,7 @@ def check_output(parser: ArgumentParser, options: Namespace) -> None:
 def run(
     options: Namespace,
     settings: Settings,
+    device: DeviceSettings | None,
     stdout: int,
     interrupts: Interrupts,
     base: Base | None,
@@ -117,7 +123,10 @@ def run(
     code, recording = OK, recording_for(options)
     try:
         with ProgressBar(settings, options.quiet) as progress:
-            run_it = through_device() if options.through else measure
+            run_it: Callable[..., Any] = measure
+            on_device = options.through or device is not None
+            if on_device:
+                run_it = through_device(device)
             result = run_it(
                 dataset,
                 settings,
@@ -125,7 +134,7 @@ def run(
                 on_progress=progress,
                 recording=recording,
             )
-        if not (options.no_stages or options.through):
+        if not (options.no_stages or on_device):
             result, code = attribute(result, dataset, options, interrupts)
     except MeasurementInterrupted as interruption:
         if interruption.result is None:
@@ -196,11 +205,11 @@ def write_reports(result: Any, options: Namespace, recording: Any) -> int:
     return BAD_INPUT if failures else OK
 
 
-def through_device() -> Callable[..., Any]:
+def through_device(device: DeviceSettings | None) -> Callable[..., Any]:
     """What measures with --through; it registers the device, so it is not for all."""
     from ipufeed.benchmark.through import measure_through
 
-    return measure_through
+    return functools.partial(measure_through, device=device)
 
 
 def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int:

@@ -8,6 +8,7 @@ import re
 import textwrap
 
 from ipufeed.benchmark import gate
+from ipufeed.benchmark.device_options import add_device_options
 from ipufeed.benchmark.report.options import add_report_options
 from ipufeed.benchmark.settings import Settings
 from ipufeed.benchmark.stage_options import add_stage_options
@@ -35,6 +36,8 @@ examples:
   python -m ipufeed.benchmark compare base.json new.json   (compare --help says more)
   python -m ipufeed.benchmark dataset.py --html page.html --trace trace.json.gz
   python -m ipufeed.benchmark report result.json --html page.html
+  python -m ipufeed.benchmark dataset.py --step-time 12ms --knee
+  python -m ipufeed.benchmark selftest                 does it count right here?
 """
 
 
@@ -109,8 +112,9 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="samples in an element, where the pipeline does not tell",
     )
-    gate.add_compare_options(parser)
+    add_device_options(parser)
     add_stage_options(parser)
+    gate.add_compare_options(parser)
     output = parser.add_argument_group("output")
     output.add_argument(
         "--json", metavar="FILE", help="write the JSON into FILE as well"

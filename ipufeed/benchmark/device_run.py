@@ -5,6 +5,8 @@
 
 The loop takes an element and gives the time at which it did. The element itself goes no
 further: what is measured is that it has been put where the program can compute with it.
+With DeviceSettings each iteration is a step of a given length, which gives its times
+(ipufeed/device/steps.py), and the host may take its time for the results.
 
 Three threads: the program's, which is inside TensorFlow until its end; the collector's;
 and the caller's, which watches the clock, reports progress and sees Ctrl-C.
@@ -22,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from ipufeed import _native
+from ipufeed.benchmark.device_settings import TIMES_BYTES, DeviceSettings
 from ipufeed.benchmark.epochs import EpochTable
 from ipufeed.benchmark.marks import MarkTable
 from ipufeed.benchmark.run import POLL_S, STOP_GRACE_S, Progress
@@ -29,6 +32,7 @@ from ipufeed.benchmark.settings import Settings
 from ipufeed.device import placement as placement  # the queues ask the device
 from ipufeed.device.clock import read_clock, to_ns
 from ipufeed.device.loops import repeat
+from ipufeed.device.steps import StepTimes, step, to_times
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, QueueStats
 
 DEVICE = "/device:IPU:0"
@@ -63,6 +67,10 @@ class DeviceRun:
         latencies: From the enqueue of a result to when a thread that was blocked in the
             wait for it had it, in ns.
         stored_bytes: The most that the outfeed had stored when somebody looked.
+        begun: How many results there had been when each program began.
+        depths: Looks at the queues: when (ns), elements in the infeed, results that the
+            host has not read.
+        step_chunks: Times of the steps, int32 [n, 8] each; none without DeviceSettings.
     """
 
     table: EpochTable
@@ -80,16 +88,27 @@ class DeviceRun:
     after: list[tuple[QueueStats, QueueStats]] = field(default_factory=list)
     latencies: list[int] = field(default_factory=list)
     stored_bytes: int = 0
+    begun: list[int] = field(default_factory=list)
+    depths: list[tuple[int, int, int]] = field(default_factory=list)
+    step_chunks: list[Any] = field(default_factory=list)
+
+    def step_times(self) -> StepTimes:
+        """The times of the steps that the table counts and keeps a stamp of."""
+        rows = np.concatenate([np.empty([0, 8], np.int32), *self.step_chunks])
+        return to_times(rows[: len(self.table.stamps())])
 
 
 class Runner:
     """One measurement; see run_on_device."""
 
-    def __init__(self, dataset: Any, settings: Settings) -> None:
+    def __init__(
+        self, dataset: Any, settings: Settings, device: DeviceSettings | None = None
+    ) -> None:
         self.settings = settings
+        self.device = device
         self.infeed = IPUInfeedQueue(dataset, device_ordinal=0)
         self.outfeed = IPUOutfeedQueue(device_ordinal=0, buffer_depth=STAMPS_DEPTH)
-        self.program = build_program(self.infeed, self.outfeed)
+        self.program = build_program(self.infeed, self.outfeed, device)
         self.run = DeviceRun(EpochTable(settings))
         self.entry = _native.entry()
         self.closing = threading.Event()
@@ -97,6 +116,8 @@ class Runner:
         self.done = threading.Event()
         self.error: BaseException | None = None
         self._cpu_start: tuple[int, int] | None = None
+        # Results that had been read, when the host took more, and how many.
+        self._reading = (0, 0, 0)
 
     def execute(self) -> None:
         """The program's thread: each pass is one run of the program."""
@@ -104,6 +125,7 @@ class Runner:
 
         settings, run = self.settings, self.run
         bound = settings.asked_elements or ENDLESS
+        step_ns = 0 if self.device is None else self.device.step_ns
         try:
             for number in range(settings.passes or 1):
                 run.requested_ns = run.requested_ns or time.monotonic_ns()
@@ -112,10 +134,13 @@ class Runner:
                 if self.closing.is_set():
                     break
                 run.ended = False
+                run.begun.append(self.outfeed.stats().elements)
                 begun = time.monotonic_ns()
                 try:
                     with tf.device(DEVICE):
-                        self.program(tf.constant(bound, tf.int64))
+                        self.program(
+                            tf.constant(bound, tf.int64), tf.constant(step_ns, tf.int64)
+                        )
                 except tf.errors.OutOfRangeError as error:
                     run.ended = "Are you trying to dequeue more" in error.message
                     run.failure = None if run.ended else error
@@ -152,8 +177,8 @@ class Runner:
             # Between two looks it rests; then it takes what has come meanwhile, and
             # blocks for one more, as a thread that waits for each result would.
             while not self.program_done.is_set():
-                self.take(waited_from=None)
-                self.block()
+                self.read(self.take(waited_from=None))
+                self.read(self.block())
                 time.sleep(REST_S)
             self.take(waited_from=None)
         except BaseException as error:
@@ -167,25 +192,55 @@ class Runner:
             )
             self.done.set()
 
-    def block(self) -> None:
+    def read(self, results: int) -> None:
+        """Takes the time that the host takes for so many results, if it takes any."""
+        before = sum(self._reading[::2])
+        self._reading = (before, time.monotonic_ns(), results)
+        if self.device is None or self.device.read_seconds is None or not results:
+            return
+        end = time.monotonic() + results * self.device.read_seconds
+        # In slices: what it would be too much to wait for may be an hour.
+        while (left := end - time.monotonic()) > 0 and not self.program_done.wait(
+            min(left, SLICE_NS / 1e9)
+        ):
+            pass
+
+    def unread(self) -> int:
+        """Results that the host has not read yet. Any thread."""
+        before, start, taken = self._reading
+        each = None if self.device is None else self.device.read_seconds
+        if each is not None:
+            done = (time.monotonic_ns() - start) / 1e9 / each
+            taken = min(taken, int(done))
+        return max(0, self.outfeed.stats().elements - before - taken)
+
+    def look(self) -> None:
+        """Notes how full the queues are. The caller's thread."""
+        if self.run.table.first_ns == 0 or self.program_done.is_set():
+            return
+        self.run.depths.append(
+            (time.monotonic_ns(), self.infeed.stats().filled, self.unread())
+        )
+
+    def block(self) -> int:
         """Waits for the next result, and notes how long it was on its way."""
         while not self.program_done.is_set():
             number = self.outfeed._number
             seen = self.entry.ipufeed_outfeed_runs(number)
             start = time.monotonic_ns()
             if self.entry.ipufeed_outfeed_wait(number, seen, SLICE_NS) != 0:
-                self.take(waited_from=start)
-                return
+                return self.take(waited_from=start)
+        return 0
 
-    def take(self, waited_from: int | None) -> None:
+    def take(self, waited_from: int | None) -> int:
         """Takes all results; waited_from: when the thread began to wait for them."""
         run = self.run
         stored = self.outfeed.stats().stored_bytes
         results = self.outfeed.dequeue()
         visible = time.monotonic_ns()
-        stamps = to_ns(results) if len(results) else np.empty(0, np.int64)
+        stamps = self.stamps(results)
         if not len(stamps):
-            return
+            return 0
         if run.before is None:
             run.before = (self.infeed.stats(), self.outfeed.stats())
             self._cpu_start = (time.process_time_ns(), time.monotonic_ns())
@@ -198,6 +253,18 @@ class Runner:
             run.marks.look(table.last_ns, table.elements, self.infeed.stats())
         else:  # the first mark is that of the first element, whatever came with it
             run.marks.look(table.first_ns, 1, self.infeed.stats())
+        return len(stamps)
+
+    def stamps(self, results: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """When each result was given; of steps the times are kept."""
+        if isinstance(results, list):  # nothing has been enqueued yet
+            return np.empty(0, np.int64)
+        if self.device is None:
+            return to_ns(results)
+        rows = np.asarray(results["times"])
+        if len(rows):
+            self.run.step_chunks.append(rows)
+        return to_times(rows).end
 
     def close(self) -> None:
         """Any thread. The program ends soon; also one that is only about to begin."""
@@ -221,19 +288,33 @@ class Runner:
         self.entry.ipufeed_outfeed_delete(self.outfeed._number)
 
 
-def build_program(infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue) -> Any:
-    """The loop, compiled: n -> nothing. Compiling it takes nothing from the dataset."""
+def build_program(
+    infeed: IPUInfeedQueue,
+    outfeed: IPUOutfeedQueue,
+    device: DeviceSettings | None = None,
+) -> Any:
+    """The loop, compiled: n, nanoseconds of a step -> nothing.
+
+    Compiling it takes nothing from the dataset.
+    """
     import tensorflow as tf
 
-    def body(*components: Any, **named: Any) -> Any:
-        return outfeed.enqueue(read_clock())
+    def loop(n: Any, step_ns: Any) -> Any:
+        def body(*components: Any, **named: Any) -> Any:
+            if device is None:
+                return outfeed.enqueue(read_clock())
+            # The times are a part of the result's bytes, as far as these go.
+            results = {"times": step(tf.cast(step_ns, tf.float64) / 1e9)}
+            more = (device.result_bytes or TIMES_BYTES) - TIMES_BYTES
+            if more > 0:
+                results["more"] = tf.fill([more], tf.constant(1, tf.uint8))
+            return outfeed.enqueue(results)
 
-    def loop(n: Any) -> Any:
         return repeat(n, body, [], infeed)
 
     program = tf.function(loop, jit_compile=True, autograph=False)
     with tf.device(DEVICE):
-        program(tf.constant(0, tf.int64))
+        program(tf.constant(0, tf.int64), tf.constant(0, tf.int64))
     return program
 
 
@@ -241,6 +322,7 @@ def run_on_device(
     dataset: Any,
     settings: Settings,
     on_progress: Callable[[Progress], None] | None = None,
+    device: DeviceSettings | None = None,
 ) -> tuple[DeviceRun, BaseException | None]:
     """Runs `dataset` through the device until a bound of `settings` is met.
 
@@ -251,7 +333,7 @@ def run_on_device(
     Raises:
         tf.errors.OpError: The dataset could not be started.
     """
-    runner = Runner(dataset, settings)
+    runner = Runner(dataset, settings, device)
     run, table = runner.run, runner.run.table
     # Daemons: Python code inside the dataset may never return.
     threads = [
@@ -267,6 +349,7 @@ def run_on_device(
         for thread in threads:
             thread.start()
         while not runner.done.wait(poll_time(limit, table.first_ns)):
+            runner.look()
             if on_progress is not None:
                 on_progress(table.progress())
             if table.complete or is_over(limit, table.first_ns):

@@ -42,6 +42,7 @@ class Result:
         what_if: Answers to `--what-if`; None if nothing was asked.
         series: The course of the run: columns with a row for each of up to 500 windows of
             time; None without an element.
+        device: With a step time: how busy the device was kept; else None.
         warnings: What to know before quoting a number: a code and a sentence each.
         error: What the dataset failed with: type, message, element (from 0); or None.
         comparison: With --compare: what Comparison.to_dict() says; else None.
@@ -63,6 +64,7 @@ class Result:
     advice: list[dict[str, Any]] | None = None
     what_if: list[dict[str, Any]] | None = None
     series: dict[str, list[Any]] | None = None
+    device: dict[str, Any] | None = None
     warnings: list[dict[str, str]] = field(default_factory=list)
     error: dict[str, Any] | None = None
     comparison: dict[str, Any] | None = None

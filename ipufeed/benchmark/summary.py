@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+from ipufeed.benchmark.device_rows import device_rows
 from ipufeed.benchmark.link_rows import link_rows
 from ipufeed.benchmark.result import Result
 from ipufeed.benchmark.stage_rows import stage_lines
@@ -23,6 +24,7 @@ def summarize(result: Result) -> str:
             ("start-up", startup(result)),
             ("left out", left_out(result.steady)),
             ("between elements", latency(result.latency)),
+            *device_rows(result.device, result.steady),
             *link_rows(result.links),
             ("copy", memcpy(result)),
             ("CPU", cpu(result)),

@@ -26,8 +26,16 @@ from ipufeed.benchmark.describe import (
     has_autotune,
     sample_rule,
 )
-from ipufeed.benchmark.device_run import DeviceRun, run_on_device
+from ipufeed.benchmark.device_run import STAMPS_DEPTH, DeviceRun, run_on_device
+from ipufeed.benchmark.device_section import (
+    DeviceFacts,
+    device_section,
+    device_warnings,
+)
+from ipufeed.benchmark.device_settings import DeviceSettings
 from ipufeed.benchmark.feedable import check_feedable
+from ipufeed.benchmark.free_source import measure_free_source
+from ipufeed.benchmark.knee import sweep_knee
 from ipufeed.benchmark.links import links_section, waits
 from ipufeed.benchmark.measurement import (
     assemble,
@@ -63,6 +71,7 @@ def measure_through(
     name: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     recording: Recording | None = None,
+    device: DeviceSettings | None = None,
 ) -> Result:
     """Measures how fast `dataset` gets through infeed, device and outfeed.
 
@@ -74,10 +83,12 @@ def measure_through(
         name: Stands in the result. Default: the dataset's class.
         on_progress: Called about twenty times a second, on the calling thread.
         recording: Gets what feeder, program and host did, for a trace. Default: none.
+        device: How long a step takes, how large its results are, and so on. Default: a
+            step takes as long as the hand-over.
 
     Returns:
-        The result, with `links`. Its `memcpy` is None: the copy into the program is a
-        part of the device's time.
+        The result, with `links`, and with `device` if that was given. Its `memcpy` is
+        None: the copy into the program is a part of the device's time.
 
     Raises:
         TypeError: `dataset` is not a tf.data.Dataset.
@@ -102,18 +113,22 @@ def measure_through(
         )
     before = machine.Activity.now()
     with attaching_quietly(), recording or contextlib.nullcontext():
-        run, interruption = run_on_device(dataset, settings, on_progress)
+        run, interruption = run_on_device(dataset, settings, on_progress, device)
     others = machine.Activity.now().others_since(before)
     memory = machine.peak_rss_bytes()
     if recording is not None:
         recording.requested_ns = run.requested_ns
     raw = as_raw(run, specs)
-    alone, calibration = None, None
+    alone, calibration, facts = None, None, None
     if interruption is None and run.table.elements:
         try:
             if run.failure is None:
                 alone = measure_alone(dataset, settings)
-            calibration = calibrate_device(raw.counters["bytes"] // run.table.elements)
+            size = raw.counters["bytes"] // run.table.elements
+            calibration = calibrate_device(size)
+            if device is not None:
+                facts = device_facts(run, device, raw, alone)
+                facts = with_comparisons(facts, dataset, size)
         except KeyboardInterrupt as error:
             interruption = error
     result = assemble(
@@ -131,10 +146,21 @@ def measure_through(
         others,
         memory,
     )
+    if device is not None and run.table.elements:
+        facts = facts or device_facts(run, device, raw, alone)
+        facts = dataclasses.replace(
+            facts, samples=result.dataset["samples_per_element"]
+        )
     result = dataclasses.replace(
         result,
         memcpy=None,
-        settings={**result.settings, "through": "device"},
+        settings={
+            **result.settings,
+            "through": "device",
+            **({} if device is None else dataclasses.asdict(device)),
+        },
+        device=None if facts is None else device_section(facts),
+        warnings=result.warnings + ([] if facts is None else device_warnings(facts)),
         resources={
             key: value
             for key, value in result.resources.items()
@@ -144,6 +170,44 @@ def measure_through(
     )
     raise_interruption(interruption, result)
     return result
+
+
+def device_facts(
+    run: DeviceRun, device: DeviceSettings, raw: RawMeasurement, alone: Steady | None
+) -> DeviceFacts:
+    """What the run alone says of the device."""
+    passes = len(run.begun) > 1 and len(raw.epochs) > 0
+    return DeviceFacts(
+        run=run,
+        device=device,
+        last_pass=run.table.elements - int(raw.epochs[-1, 0]) if passes else 0,
+        capacity=STAMPS_DEPTH,
+        alone=alone,
+        free=None,
+        knee=None,
+        samples=None,
+    )
+
+
+def with_comparisons(facts: DeviceFacts, dataset: Any, size: int) -> DeviceFacts:
+    """A free source on the same device, and the knee where it was asked for."""
+    free = measure_free_source(size, facts.device)
+    facts = dataclasses.replace(facts, free=free)
+    if not facts.device.knee or facts.run.failure is not None or facts.alone is None:
+        return facts
+    try:
+        knee = sweep_knee(dataset, 1 / facts.alone.rate)
+    except tf_error() as error:
+        return dataclasses.replace(facts, failed=f"{type(error).__name__} in the sweep")
+    return dataclasses.replace(facts, knee=knee)
+
+
+def tf_error() -> type[Exception]:
+    """What a dataset fails with."""
+    import tensorflow as tf
+
+    kind: type[Exception] = tf.errors.OpError
+    return kind
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ void Infeed::wake() {
   if (feeder_ != nullptr) feeder_->feed().wake_reader();
 }
 
-absl::Status Infeed::dequeue(const Program& program, std::vector<Tensor>* components) {
+absl::Status Infeed::dequeue(Program& program, std::vector<Tensor>* components) {
   const std::int64_t number = dequeued_.load(std::memory_order_relaxed);
   if (feeder_ == nullptr) {
     if (program.stopped())
@@ -95,6 +95,7 @@ absl::Status Infeed::dequeue(const Program& program, std::vector<Tensor>* compon
             "' has been closed: the session that initialized it has gone. Run its "
             "initializer again."));
     }
+    program.step_clock().take(element.ready_ns);
     *components = std::move(element.components);
     TF_RETURN_IF_ERROR(check(*components));
   }

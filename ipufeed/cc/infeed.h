@@ -54,10 +54,9 @@ class Infeed {
   bool taken() const { return taken_.load(std::memory_order_acquire); }
   void wake();
 
-  // The program's thread. Waits for the next element; errors name the feed and the
-  // number of the element.
-  absl::Status dequeue(const Program& program,
-                       std::vector<tensorflow::Tensor>* components);
+  // The program's thread. Waits for the next element, and tells the program's clock of
+  // steps when it was there; errors name the feed and the number of the element.
+  absl::Status dequeue(Program& program, std::vector<tensorflow::Tensor>* components);
 
   FeedStats stats() const;
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "program.h"
 #include "stall.h"
+#include "wait.h"
 
 namespace ipufeed {
 namespace {
@@ -53,7 +54,7 @@ void Outfeed::note_failure_elsewhere() {
 
 void Outfeed::wake() { queue_.wake_writer(); }
 
-absl::Status Outfeed::enqueue(const Program& program, ResultElement&& element) {
+absl::Status Outfeed::enqueue(Program& program, ResultElement&& element) {
   if (program.stopped()) return stopped_while("enqueuing to outfeed", name_, program);
   TF_RETURN_IF_ERROR(check(element));
   if (mode_ == OutfeedMode::kLast) {
@@ -63,9 +64,13 @@ absl::Status Outfeed::enqueue(const Program& program, ResultElement&& element) {
   }
   const auto stopped = [&program] { return program.stopped(); };
   StallWatch stall;
+  const std::uint64_t waits = queue_.writer_stats().waits;
   for (;;) {
     switch (queue_.enqueue(std::move(element), stall.next_report_ns(), stopped)) {
       case FeedOutcome::kDone:
+        if (queue_.writer_stats().waits != waits) {
+          program.step_clock().held_until(now_ns());
+        }
         return absl::OkStatus();
       case FeedOutcome::kTimedOut:
         stall.report(program, "outfeed", name_, "full", "nobody takes its results");

@@ -41,8 +41,9 @@ class Outfeed {
   bool taken() const { return taken_.load(std::memory_order_acquire); }
   void wake();
 
-  // The program's thread. Waits while the ring is full and the store has no room.
-  absl::Status enqueue(const Program& program, ResultElement&& element);
+  // The program's thread. Waits while the ring is full and the store has no room, and
+  // then tells the program's clock of steps until when.
+  absl::Status enqueue(Program& program, ResultElement&& element);
 
   // ---- Any thread ----
 

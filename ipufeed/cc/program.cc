@@ -12,14 +12,15 @@
 #include "infeed.h"
 #include "interrupt.h"
 #include "outfeed.h"
+#include "wait.h"
 
 namespace ipufeed {
 namespace {
 
 thread_local Program* current = nullptr;
 
-// Every program that has a feed in use. Never destroyed: programs may end after the
-// static objects have gone.
+// Every program that has a feed in use or computes steps. Never destroyed: programs may
+// end after the static objects have gone.
 struct Running {
   std::mutex mutex;
   std::condition_variable ended;
@@ -102,6 +103,22 @@ void Program::stop(absl::Status why) {
   // The wake-ups order the flag before what the waiter reads next: wait.h, [7] and [8].
   for (const auto& feed : infeeds_) feed->wake();
   for (const auto& feed : outfeeds_) feed->wake();
+  stop_.notify_all();
+}
+
+bool Program::compute(std::int64_t step_ns, StepTimes* times) {
+  // stop() raises the flag under mutex_: it is either before the look or wakes the
+  // wait.
+  std::unique_lock<std::mutex> lock(mutex_);
+  watch();
+  *times = step_clock_.next(now_ns(), step_ns);
+  // The steady clock is the one of now_ns().
+  const std::chrono::steady_clock::time_point end{
+      std::chrono::nanoseconds(times->end_ns)};
+  if (times->end_ns > times->called_ns) {
+    stop_.wait_until(lock, end, [this] { return stopped(); });
+  }
+  return !stopped();
 }
 
 absl::Status Program::infeed(std::int64_t number, Infeed** out) {
@@ -149,7 +166,7 @@ std::string Program::describe_feeds() const {
   return absl::StrJoin(feeds, ", ");
 }
 
-// With mutex_ held. From the first feed on others can stop the program.
+// With mutex_ held. From the first feed or step on others can stop the program.
 void Program::watch() {
   if (watched_) return;
   watched_ = true;

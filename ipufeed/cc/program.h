@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "step_clock.h"
 #include "tensorflow/core/framework/cancellation.h"
 
 namespace ipufeed {
@@ -47,7 +49,7 @@ class Program {
   // Why it was stopped.
   absl::Status stop_status() const;
 
-  // Any thread. Wakes every queue call of the program that waits.
+  // Any thread. Wakes every queue call of the program that waits, and its step.
   void stop(absl::Status why);
 
   // The feed with this number, leased until the program ends: nobody deletes it
@@ -56,6 +58,13 @@ class Program {
   absl::Status infeed(std::int64_t number, Infeed** out);
   absl::Status outfeed(std::int64_t number, OutfeedMode mode, std::size_t capacity,
                        Outfeed** out);
+
+  // When its steps begin and end: the queue calls tell it what held the device up.
+  StepClock& step_clock() { return step_clock_; }
+
+  // The program's thread. Waits until a step of so many nanoseconds has ended; false if
+  // the program was stopped meanwhile.
+  bool compute(std::int64_t step_ns, StepTimes* times);
 
   // Name and fill of each feed that it uses, for a person. Any thread.
   std::string describe_feeds() const;
@@ -73,7 +82,9 @@ class Program {
   const int ordinal_;
   const std::int64_t step_;
   std::atomic<bool> stopped_{false};
-  mutable std::mutex mutex_;  // guards all below
+  StepClock step_clock_;
+  std::condition_variable stop_;  // with mutex_: stopped() has become true
+  mutable std::mutex mutex_;      // guards all below
   absl::Status why_;
   bool watched_ = false;
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
@@ -96,9 +107,9 @@ class ProgramScope {
   Program* const outer_;
 };
 
-// Stops every program that has a feed in use, as Ctrl-C does, and those that have begun
-// and will want one: a program may still be compiled when the signal comes. Returns how
-// many have one in use.
+// Stops every program that has a feed in use or computes steps, as Ctrl-C does, and
+// those that have begun and will want one: a program may still be compiled when the
+// signal comes. Returns how many have one in use.
 int stop_all_programs(const absl::Status& why);
 
 // The main thread calls TensorFlow, or is back. Between the two Python hears of no

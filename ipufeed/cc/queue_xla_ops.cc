@@ -15,6 +15,8 @@
 #include "infeed.h"
 #include "outfeed.h"
 #include "program.h"
+#include "step_clock.h"
+#include "step_op.h"
 #include "tensorflow/compiler/tf2xla/shape_util.h"
 #include "tensorflow/compiler/tf2xla/type_util.h"
 #include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
@@ -95,7 +97,7 @@ class CallProgram {
     program_ = own_.get();
   }
   Program* operator->() const { return program_; }
-  const Program& operator*() const { return *program_; }
+  Program& operator*() const { return *program_; }
 
  private:
   std::unique_ptr<Program> own_;
@@ -106,7 +108,7 @@ absl::Status read_number(const ffi::RemainingArgs& args, std::size_t index,
                          std::int64_t* number) {
   const auto buffer = args.get<ffi::AnyBuffer>(index);
   if (!buffer.has_value() || buffer->size_bytes() != sizeof(*number)) {
-    return absl::InternalError("a queue call without the number of its feed.");
+    return absl::InternalError("a call without its 64-bit number.");
   }
   std::memcpy(number, buffer->untyped_data(), sizeof(*number));
   return absl::OkStatus();
@@ -233,9 +235,29 @@ ffi::Error clock_call(ffi::RemainingArgs args, ffi::RemainingRets results) {
   return to_ffi(absl::OkStatus());
 }
 
+absl::Status step(const ffi::RemainingArgs& args, ffi::RemainingRets& results) {
+  std::int64_t step_ns = 0;
+  TF_RETURN_IF_ERROR(read_number(args, 0, &step_ns));
+  StepTimes times;
+  auto result = results.get<ffi::AnyBuffer>(0);
+  if (!result.has_value() || (*result)->size_bytes() != sizeof(times)) {
+    return absl::InternalError("a step call without its result.");
+  }
+  CallProgram program;
+  TF_RETURN_IF_ERROR(run_step(*program, step_ns, &times));
+  std::memcpy((*result)->untyped_data(), &times, sizeof(times));
+  write_token(results, 1);
+  return absl::OkStatus();
+}
+
+ffi::Error step_call(ffi::RemainingArgs args, ffi::RemainingRets results) {
+  return to_ffi(step(args, results));
+}
+
 constexpr char kDequeue[] = "ipufeed_dequeue";
 constexpr char kEnqueue[] = "ipufeed_enqueue";
 constexpr char kClock[] = "ipufeed_clock";
+constexpr char kStep[] = "ipufeed_step";
 
 XLA_FFI_DEFINE_HANDLER(kDequeueHandler, dequeue_call,
                        ffi::Ffi::Bind().RemainingArgs().RemainingRets());
@@ -247,6 +269,9 @@ XLA_FFI_DEFINE_HANDLER(kEnqueueHandler, enqueue_call,
                            .Attr<std::int64_t>("capacity"));
 XLA_FFI_DEFINE_HANDLER(kClockHandler, clock_call,
                        ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER(kStepHandler, step_call,
+                       ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kStep, "Host", kStepHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kClock, "Host", kClockHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kDequeue, "Host", kDequeueHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kEnqueue, "Host", kEnqueueHandler);
@@ -345,7 +370,25 @@ class ClockXlaOp : public XlaOpKernel {
   }
 };
 
+class StepXlaOp : public XlaOpKernel {
+ public:
+  using XlaOpKernel::XlaOpKernel;
+
+  void Compile(XlaOpKernelContext* ctx) override {
+    const xla::Shape times =
+        xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::S32, {8});
+    const xla::Shape nanoseconds =
+        xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::S64, {});
+    const xla::XlaOp done =
+        call(ctx->builder(), kStep, {ctx->Input(0), ctx->Input(1)},
+             {nanoseconds, token_shape()}, {times, token_shape()}, "");
+    ctx->SetOutput(0, xla::GetTupleElement(done, 0));
+    ctx->SetOutput(1, xla::GetTupleElement(done, 1));
+  }
+};
+
 REGISTER_XLA_OP(Name("IpufeedClock"), ClockXlaOp);
+REGISTER_XLA_OP(Name("IpufeedStep"), StepXlaOp);
 REGISTER_XLA_OP(Name("IpufeedDequeue"), DequeueXlaOp);
 REGISTER_XLA_OP(Name("IpufeedEnqueue"), EnqueueXlaOp);
 

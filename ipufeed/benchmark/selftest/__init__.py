@@ -1,0 +1,154 @@
+"""python -m ipufeed.benchmark selftest: does the benchmark count right on this machine?
+
+    planted.py    datasets whose answers are known
+    plain.py      checks without a device: rates, counts, ends, errors, records
+    through.py    checks with a device: utilisation
+    stages.py     checks of where the time goes
+    check.py      what a check is      table.py   the rows for people
+
+stdout is the JSON; the table goes to stderr, a row as soon as it is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any
+
+from ipufeed.benchmark.interrupts import Interrupts
+from ipufeed.benchmark.streams import take_stdout
+from ipufeed.benchmark.text import wrap
+
+PASSED, FAILED, BAD_INPUT = 0, 1, 2
+# History: 1, the first one.
+SCHEMA_VERSION = 1
+NAMES = ("rates", "counts", "errors", "records", "device", "stages")
+# More than this share of the CPUs in other hands is worth a word.
+BUSY_SHARE = 0.25
+
+DESCRIPTION = """\
+Measures datasets whose answers are known, and compares: sources that sleep a known
+time, datasets that end early or raise, records that must really be read, devices that
+a free source must keep busy. Takes half a minute; a check that fails is made again once.
+stdout is the outcome as JSON, and stderr a table.
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the checks and returns the exit code: 0 passed, 1 failed, 2 bad input."""
+    options = build_parser().parse_args(arguments)
+    stdout = take_stdout()
+    interrupts = Interrupts()
+    interrupts.catch()
+    try:
+        outcome = run(options.only or list(NAMES), options.quick)
+    except KeyboardInterrupt:
+        show(wrap("ipufeed.benchmark: interrupted: nothing is proved."))
+        return interrupts.code
+    finally:
+        interrupts.ignore()
+    from ipufeed.benchmark.result import finite
+
+    with os.fdopen(stdout, "w", encoding="utf-8") as file:
+        file.write(json.dumps(finite(outcome), indent=2, allow_nan=False) + "\n")
+    return PASSED if outcome["passed"] else FAILED
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser, with what `--help` shows."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ipufeed.benchmark selftest",
+        description=DESCRIPTION,
+        epilog="exit codes: 0 all passed, 1 one failed, 2 bad input, 130 Ctrl-C",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="shorter runs: a third of the time"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=NAMES,
+        help="only this check; may be repeated",
+    )
+    return parser
+
+
+def run(names: list[str], quick: bool) -> dict[str, Any]:
+    """Runs the checks, prints their rows, and returns the outcome as the JSON has it."""
+    from ipufeed import _hush, _native
+
+    with _hush.hushed("3"):  # TensorFlow's own lines, about the GPUs that there are not
+        _native.load()
+    from ipufeed.benchmark import machine
+    from ipufeed.benchmark.selftest import stages, table
+
+    notes = []
+    if "stages" in names and not stages.available():
+        names = [name for name in names if name != "stages"]
+        notes.append("Not checked: stages, which this version does not report.")
+    before = machine.Activity.now()
+    rows = []
+    show([table.HEAD])
+    for check in checks(names):
+        found = check.run(quick)
+        rows += found
+        show([table.show(row) for row in found])
+    if any(row.repeated for row in rows):
+        notes.append("* failed at first, and was measured a second time.")
+    others = machine.Activity.now().others_since(before)
+    notes += noise(others, int(_native.entry().ipufeed_usable_cpus()))
+    failed = [row.what.strip() for row in rows if not row.passed]
+    notes.append(verdict(len(rows), failed))
+    for note in notes:
+        show(wrap(note))
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "passed": bool(rows) and not failed,
+        "quick": quick,
+        "checks": [row.to_dict() for row in rows],
+        "notes": notes,
+        "machine": {**machine.fingerprint(), "cpus_used_by_others": others},
+    }
+
+
+def checks(names: list[str]) -> list[Any]:
+    """The checks of these names, in their own order."""
+    from ipufeed.benchmark.selftest import plain, stages, through
+    from ipufeed.benchmark.selftest.check import Check
+
+    functions = {
+        "rates": plain.rates,
+        "counts": plain.counts,
+        "errors": plain.errors,
+        "records": plain.records,
+        "device": through.device,
+        "stages": stages.stages,
+    }
+    return [Check(name, functions[name]) for name in NAMES if name in names]
+
+
+def verdict(rows: int, failed: list[str]) -> str:
+    """The last line."""
+    if not rows:
+        return "Nothing was checked."
+    return f"FAILED: {', '.join(failed)}." if failed else f"All {rows} passed."
+
+
+def noise(others: float | None, usable: int) -> list[str]:
+    """A word about a machine that is busy with something else."""
+    if others is None or others <= BUSY_SHARE * usable:
+        return []
+    return [
+        f"warning: other processes kept {others:.1f} of {usable} CPUs busy meanwhile. A "
+        "check that fails here may pass on a quiet machine."
+    ]
+
+
+def show(lines: list[str]) -> None:
+    """Lines for people."""
+    sys.stderr.write("\n".join(lines) + "\n")
+    sys.stderr.flush()

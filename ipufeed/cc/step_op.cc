@@ -1,0 +1,103 @@
+// The op that is a step of a simulated device, and its kernel for TensorFlow's
+// executor. What it becomes in a compiled program is in queue_xla_ops.cc.
+//
+// It takes and gives a token like a queue op (queue_ops.cc), so that it comes after the
+// dequeue and before the enqueue that it was written between.
+
+#include "step_op.h"
+
+#include <sys/prctl.h>
+
+#include <cstring>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "step_program.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace ipufeed {
+namespace {
+
+using tensorflow::OpKernel;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::shape_inference::InferenceContext;
+
+// The kernel ends sleeps some 50 us late, to wake several threads at once. Within this
+// it does not, so that steps of less than that are steps, too. prctl changes the thread
+// that calls it, and no other.
+class PreciseSleep {
+ public:
+  PreciseSleep() : before_(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0)) {
+    prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  }
+  ~PreciseSleep() {
+    if (before_ > 0) prctl(PR_SET_TIMERSLACK, before_, 0, 0, 0);
+  }
+  PreciseSleep(const PreciseSleep&) = delete;
+  PreciseSleep& operator=(const PreciseSleep&) = delete;
+
+ private:
+  const int before_;
+};
+
+REGISTER_OP("IpufeedStep")
+    .Input("nanoseconds: int64")
+    .Input("token: uint32")
+    .Output("times: int32")
+    .Output("next: uint32")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      tensorflow::shape_inference::ShapeHandle scalar;
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 0, &scalar));
+      c->set_output(0, c->Vector(8));
+      c->set_output(1, c->Scalar());
+      return absl::OkStatus();
+    })
+    .Doc(R"doc(
+Takes so long as a device that computes elsewhere.
+
+nanoseconds: from when the previous step has ended and the last element taken was there.
+times: four int64 as they lie in memory, see step_clock.h; feeds carry no int64.
+)doc");
+
+class StepOp : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    const std::int64_t step_ns = ctx->input(0).scalar<std::int64_t>()();
+    StepTimes times;
+    OP_REQUIRES_OK(ctx, with_step_program(ctx, [&](Program& program) -> absl::Status {
+                     return run_step(program, step_ns, &times);
+                   }));
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {8}, &output));
+    static_assert(sizeof(times) == 8 * sizeof(std::int32_t));
+    std::memcpy(output->data(), &times, sizeof(times));
+    ctx->set_output(1, ctx->input(1));
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedStep").Device(tensorflow::DEVICE_CPU), StepOp);
+
+}  // namespace
+
+absl::Status run_step(Program& program, std::int64_t step_ns, StepTimes* times) {
+  if (step_ns < 0 || step_ns > kLongestStepNs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("A step must take 0 to ", kLongestStepNs / 1'000'000'000,
+                     " seconds, got ", static_cast<double>(step_ns) / 1e9, "."));
+  }
+  std::optional<PreciseSleep> precise;
+  if (step_ns > 0) precise.emplace();
+  if (program.compute(step_ns, times)) return absl::OkStatus();
+  const absl::Status why = program.stop_status();
+  return absl::Status(why.code(), absl::StrCat("The program was stopped in a step of ",
+                                               static_cast<double>(step_ns) / 1e9,
+                                               " s: ", why.message()));
+}
+
+}  // namespace ipufeed

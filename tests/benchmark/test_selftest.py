@@ -1,0 +1,253 @@
+"""What the self-test promises: it passes where all is right, and no lie gets through."""
+
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from ipufeed.benchmark import selftest
+from ipufeed.benchmark.selftest import check, plain, planted, table, through
+from ipufeed.benchmark.selftest.check import Check, Row, about, exact
+
+LIMIT_S = 280.0
+
+
+def failed(rows):
+    return [row.what.strip() for row in rows if not row.passed]
+
+
+def test_a_number_passes_within_what_is_allowed():
+    """Both ends included; None and NaN are within nothing."""
+    for measured, passes in (
+        (93.0, True),
+        (107.0, True),
+        (92.9, False),
+        (107.1, False),
+    ):
+        assert about("rate", "/s", 100, measured, 0.93, 1.07).passed == passes
+    assert not about("rate", "/s", 100, None, 0.93, 1.07).passed
+    assert not about("rate", "/s", 100, float("nan"), 0.93, 1.07).passed
+
+
+def test_a_check_that_fails_once_is_made_again_and_says_so():
+    """And not a third time."""
+    attempts = []
+
+    def rows(quick):
+        attempts.append(quick)
+        return [exact("lucky", 2, len(attempts))]
+
+    (row,) = Check("moody", rows).run(True)
+    assert row.passed
+    assert row.repeated
+    assert attempts == [True, True]
+
+
+def test_a_check_that_raises_is_a_failure():
+    """With the error where the measured value would stand."""
+    (row,) = Check("broken", lambda quick: 1 / 0).run(False)
+
+    assert not row.passed
+    assert row.measured == "ZeroDivisionError: division by zero"
+    assert "division by zero" in table.show(row)
+
+
+def test_the_table_fits_80_columns():
+    """Whatever was measured, however long."""
+    rows = [
+        about("rate, 5 ms per element", "/s", 197.123456, 196.98765, 0.93, 1.07),
+        exact(
+            "of a name that goes on and on and on", "InvalidArgumentError", "It " * 99
+        ),
+        Row("records: what skip() says", "µs", 1.5, 1.5, (0.0, float("inf")), True),
+    ]
+    lines = [table.HEAD, *"\n".join(map(table.show, rows)).splitlines()]
+
+    assert max(map(len, lines)) < 80
+    assert lines[1].endswith("pass")
+    assert "FAIL" in lines[2]
+    assert lines[-1].endswith("pass*")
+
+
+def test_counts_and_errors_are_right_here():
+    """Exact answers: they hold on any machine."""
+    assert failed(plain.counts(True) + plain.errors(True)) == []
+
+
+def test_a_counter_that_loses_an_element_is_found(monkeypatch):
+    """One in a hundred is enough."""
+    from ipufeed.benchmark import measurement
+
+    honest = measurement.run_measurement
+
+    def lossy(*arguments, **named):
+        raw, interruption = honest(*arguments, **named)
+        raw.epochs[:, 0] -= raw.epochs[:, 0] // 100
+        return raw, interruption
+
+    monkeypatch.setattr(measurement, "run_measurement", lossy)
+
+    assert "ends early: elements" in failed(plain.counts(True))
+
+
+def test_a_tool_that_counts_one_batch_twice_is_found(monkeypatch):
+    """Of a single element it would make two."""
+    from ipufeed.benchmark import measurement
+
+    honest = measurement.run_measurement
+
+    def doubled(*arguments, **named):
+        raw, interruption = honest(*arguments, **named)
+        raw.epochs[:1, 0] += 1
+        return raw, interruption
+
+    monkeypatch.setattr(measurement, "run_measurement", doubled)
+
+    assert "one element: elements" in failed(plain.counts(True))
+
+
+def test_a_rate_that_is_a_fifth_too_high_is_found(monkeypatch):
+    """As of a clock that runs slow."""
+    from ipufeed.benchmark import measurement
+
+    honest = measurement.run_measurement
+
+    def hasty(*arguments, **named):
+        raw, interruption = honest(*arguments, **named)
+        stamps = raw.stamps
+        stamps[:] = stamps[:1] + ((stamps - stamps[:1]) / 1.2).astype(np.int64)
+        return raw, interruption
+
+    monkeypatch.setattr(measurement, "run_measurement", hasty)
+
+    assert len(failed(plain.rates(True))) == 3
+
+
+def test_a_tool_that_skips_records_is_found(monkeypatch):
+    """What skip() takes for a record is far below what it takes to read one."""
+
+    def skipping(files, settings=None, **named):
+        start = time.perf_counter()
+        next(iter(files.skip(199)))
+        seconds = time.perf_counter() - start
+        epoch = {"total_bytes_processed": 4 * 200 * planted.RECORD_BYTES}
+        steady = {"elements_per_second": 10 * 200 / seconds}
+        return type("Skipped", (), {"epochs": [epoch], "steady": steady})
+
+    monkeypatch.setattr(plain, "measure", skipping)
+
+    assert "records: time of each" in failed(plain.records(True))
+
+
+def test_a_harness_inside_the_sum_is_found(monkeypatch):
+    """An AU of 82 % with data that is always there."""
+    honest = through.run
+
+    def counting_itself(*arguments):
+        device = honest(*arguments)
+        return {**device, "au": device["au"] * 0.82}
+
+    monkeypatch.setattr(through, "run", counting_itself)
+
+    assert "AU, free source" in failed(through.device(True))
+
+
+def test_the_command_proves_it_in_json_and_a_table():
+    """Stdout is strict JSON of all rows; stderr has one line for each."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "ipufeed.benchmark", "selftest", "--quick"),
+            *("--only", "counts", "--only", "errors"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    outcome = json.loads(done.stdout)
+
+    assert done.returncode == 0, done.stderr
+    assert outcome["passed"] is True
+    assert len(outcome["checks"]) == 10
+    assert all(row["passed"] for row in outcome["checks"])
+    assert "All 10 passed." in done.stderr
+    assert max(map(len, done.stderr.splitlines())) < 80
+
+
+def test_a_failure_is_exit_code_1(monkeypatch, capfd):
+    """With the row's name at the end of the table."""
+    monkeypatch.setattr(plain, "errors", lambda quick: [exact("planted", 1, 2)])
+    import os
+
+    monkeypatch.setattr(selftest, "take_stdout", lambda: os.dup(1))
+    monkeypatch.setattr(selftest, "Interrupts", Quiet)
+
+    assert selftest.main(["--only", "errors"]) == 1
+    out, err = capfd.readouterr()
+    assert json.loads(out)["passed"] is False
+    assert "FAILED: planted." in err
+    assert "a second time" in err
+
+
+class Quiet:
+    """Leaves the test's own signals alone."""
+
+    code = 130
+
+    def catch(self):
+        pass
+
+    ignore = catch
+
+
+def test_a_busy_machine_is_worth_a_word():
+    """From a quarter of the CPUs on."""
+    assert selftest.noise(0.4, 2) == []
+    assert selftest.noise(None, 2) == []
+    assert "1.5 of 2 CPUs busy" in selftest.noise(1.5, 2)[0]
+
+
+def test_a_file_of_that_name_is_still_reached(tmp_path):
+    """As ./selftest; the word alone is the command."""
+    (tmp_path / "selftest").write_text("dataset = 3\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "ipufeed.benchmark", "./selftest"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+        cwd=tmp_path,
+    )
+
+    assert done.returncode == 2
+    assert "selftest" in done.stderr
+    assert "expected" not in done.stderr
+
+
+def test_help_is_there_without_tensorflow():
+    """And says what the exit codes are."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-X", "importtime", "-m", "ipufeed.benchmark"),
+            *("selftest", "--help"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=True,
+    )
+
+    assert "exit codes: 0 all passed" in done.stdout
+    assert "argparse" in done.stderr
+    assert "tensorflow" not in done.stderr
+    assert "numpy" not in done.stderr
+
+
+def test_checks_are_known_by_name():
+    """Each name of --only has a check."""
+    assert [each.name for each in selftest.checks(list(selftest.NAMES))] == list(
+        selftest.NAMES
+    )
+    assert all(isinstance(each, check.Check) for each in selftest.checks(["rates"]))
