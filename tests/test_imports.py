@@ -32,6 +32,7 @@ ALLOWED = {
     "parallel": {"parallel", "executable", "device", "queues", "errors", "_native"},
     "benchmark": {
         "benchmark",
+        "sources",
         "parallel",
         "executable",
         "device",

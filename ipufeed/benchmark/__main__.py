@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
 import traceback
@@ -13,6 +14,7 @@ from typing import Any, NoReturn
 
 from ipufeed import _hush
 from ipufeed.benchmark.arguments import as_options, build_parser, settings_of
+from ipufeed.benchmark.cold_options import check_cold_options
 from ipufeed.benchmark.interrupts import Interrupts
 from ipufeed.benchmark.output import is_stdout, why_not_writable
 from ipufeed.benchmark.settings import Settings
@@ -36,6 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         parser.error(str(error))
     check_output(parser, options)
+    check_cold_options(parser, options)
     stdout = take_stdout()
     interrupts = Interrupts()
     interrupts.catch()
@@ -81,6 +84,8 @@ def run(
     try:
         with ProgressBar(settings, options.quiet) as progress:
             run_it = through_device() if options.through else measure
+            if options.cold:
+                run_it = on_cold_files(options.cold_files)
             result = run_it(dataset, settings, name=name, on_progress=progress)
     except MeasurementInterrupted as interruption:
         if interruption.result is None:
@@ -107,6 +112,13 @@ def through_device() -> Callable[..., Any]:
     from ipufeed.benchmark.through import measure_through
 
     return measure_through
+
+
+def on_cold_files(patterns: list[str]) -> Callable[..., Any]:
+    """What measures with --cold."""
+    from ipufeed.benchmark.cold import measure_cold
+
+    return functools.partial(measure_cold, files=patterns)
 
 
 def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int:

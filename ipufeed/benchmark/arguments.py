@@ -7,6 +7,7 @@ import dataclasses
 import re
 import textwrap
 
+from ipufeed.benchmark.cold_options import add_cold_options
 from ipufeed.benchmark.settings import Settings
 
 EPILOG = """\
@@ -100,6 +101,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="samples in an element, where the pipeline does not tell",
     )
+    add_cold_options(parser)
     output = parser.add_argument_group("output")
     output.add_argument(
         "--json", metavar="FILE", help="write the JSON into FILE as well"

@@ -32,6 +32,8 @@ def measure(
     *,
     name: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    run: Callable[..., tuple[RawMeasurement | None, BaseException | None]]
+    | None = None,
 ) -> Result:
     """Measures how fast `dataset` delivers, as training would iterate it.
 
@@ -44,6 +46,7 @@ def measure(
         settings: How much, and how. Default: about ten seconds.
         name: Stands in the result. Default: the dataset's class.
         on_progress: Called about twenty times a second, on the calling thread.
+        run: Runs the dataset, as run_measurement does. Default: run_measurement.
 
     Returns:
         The result. Its `epochs` are empty if the dataset had no element.
@@ -68,7 +71,9 @@ def measure(
             "`seconds`, or `epochs` and `elements`."
         )
     before = machine.Activity.now()
-    raw, interruption = run_measurement(dataset, op_attributes(settings), on_progress)
+    raw, interruption = (run or run_measurement)(
+        dataset, op_attributes(settings), on_progress
+    )
     others = machine.Activity.now().others_since(before)
     if raw is None:
         raise_interruption(interruption, None)

@@ -38,6 +38,8 @@ class Result:
         resources: CPU, memory, threads.
         calibration: The cost of the harness; None if it was not measured.
         queue: Which side of the ring waited for the other.
+        cold: Files that were dropped from the page cache (--cold), and what of them was
+            still in it; else None.
         links: Through the device: what each link of the way did; else None.
         warnings: What to know before quoting a number: a code and a sentence each.
         error: What the dataset failed with: type, message, element (from 0); or None.
@@ -55,6 +57,7 @@ class Result:
     calibration: dict[str, float] | None
     queue: dict[str, float]
     links: dict[str, Any] | None = None
+    cold: dict[str, Any] | None = None
     warnings: list[dict[str, str]] = field(default_factory=list)
     error: dict[str, Any] | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+from ipufeed.benchmark.cold_rows import cold_rows
 from ipufeed.benchmark.link_rows import link_rows
 from ipufeed.benchmark.result import Result
 from ipufeed.benchmark.text import WIDTH, printable, wrap
@@ -23,6 +24,7 @@ def summarize(result: Result) -> str:
             ("left out", left_out(result.steady)),
             ("between elements", latency(result.latency)),
             *link_rows(result.links),
+            *cold_rows(result.cold),
             ("copy", memcpy(result)),
             ("CPU", cpu(result)),
             ("harness", calibration(result.calibration)),

@@ -213,7 +213,9 @@ def validity(array: Any) -> np.ndarray[Any, Any] | None:
             rows = inner.reshape(len(array), -1).all(axis=1)
             # What lies below a row that is null does not count twice, or at all.
             mask = rows if mask is None else mask & rows
-    return None if mask is None or mask.all() else mask
+    if mask is None or bool(mask.all()):
+        return None
+    return np.asarray(mask)
 
 
 def values_of(lists: Any) -> Any:
@@ -237,8 +239,7 @@ def numbers(array: Any, dtype: str) -> np.ndarray[Any, Any]:
         array = array.view(pa.int32() if dtype == "int32" else pa.int64())
     if array.null_count:
         array = pc.fill_null(array, pa.scalar(0).cast(array.type))
-    flat = array.to_numpy(zero_copy_only=False)
-    return flat.astype(dtype, copy=False)
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype)
 
 
 def text_arrays(array: Any) -> list[np.ndarray[Any, Any]]:

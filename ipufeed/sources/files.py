@@ -12,6 +12,9 @@ from ipufeed.errors import SourceError
 
 Piece = TypeVar("Piece")
 MAGIC = frozenset("*?[")
+# An attribute of datasets whose files Python reads, so that no graph shows them:
+# `python -m ipufeed.benchmark --cold` asks for them.
+FILES_OF = "_ipufeed_files"
 
 
 def list_files(files: Any, what: str) -> list[str]:

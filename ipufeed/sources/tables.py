@@ -16,6 +16,7 @@ from typing import Any
 
 from ipufeed.errors import SourceError
 from ipufeed.sources.columns import NULLS, Column, text_tensor, to_arrays
+from ipufeed.sources.files import FILES_OF
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,7 @@ def table_dataset(
         return out
 
     dataset = tf.data.Dataset.range(len(chunks), name="chunks")
+    setattr(dataset, FILES_OF, sorted({chunk.path for chunk in chunks}))
     dataset = dataset.map(
         load, num_parallel_calls=calls, deterministic=True, name="read"
     )
