@@ -32,7 +32,7 @@ EXPECTED = {
         1024,
     ),
     "text": ("int64 (64, ?)", 64),
-    "records": ([{"words": "int64 (64, ?)"}, "float32 (64,)"], 64),
+    "records": ([{"words": "int64 (?, ?)"}, "float32 (64,)"], 64),
     "columns": (
         [
             {
