@@ -47,6 +47,7 @@ _MODULES = {
     "errors": "ipufeed.errors",
     "executable": "ipufeed.executable",
     "queues": "ipufeed.queues",
+    "sources": "ipufeed.sources",
 }
 # Names of Graphcore's, so that `import ipufeed as ipu` is all that a program must change:
 # modules, and what their package has itself. ipufeed/compat.py says where each is.

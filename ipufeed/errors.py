@@ -9,6 +9,8 @@
     ├── DatasetFileError                      a dataset file gives no dataset
     ├── ComparisonError (ValueError)          these results cannot be compared
     │   └── NothingToCompareError             one of them has no rate
+    ├── SourceError (ValueError)              files that cannot be read as asked
+    │   └── DamagedFileError                  a file is damaged: path, offset, record
     ├── UnsupportedElementError (ValueError)  a feed does not carry such elements
     ├── ConfigError                           settings that cannot be together
     │   └── ConfigAttributeError (ValueError, AttributeError)   no such attribute
@@ -65,6 +67,27 @@ class ComparisonError(IpufeedError, ValueError):
 
 class NothingToCompareError(ComparisonError):
     """A result without a rate: too few elements, or none."""
+
+
+class SourceError(IpufeedError, ValueError):
+    """Files that a source of `ipufeed.sources` cannot read as it was asked to."""
+
+
+class DamagedFileError(SourceError):
+    """A file is damaged; the message says where, and the way out.
+
+    Attributes:
+        path: The file.
+        offset: In bytes, of the record that is damaged; in a compressed file, in what
+            comes out of it.
+        record: Its number, from 0: so many whole records stand before it.
+    """
+
+    def __init__(self, message: str, path: str = "", offset: int = 0, record: int = 0):
+        super().__init__(message)
+        self.path = path
+        self.offset = offset
+        self.record = record
 
 
 class UnsupportedElementError(IpufeedError, ValueError):

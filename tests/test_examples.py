@@ -32,6 +32,19 @@ EXPECTED = {
         1024,
     ),
     "text": ("int64 (64, ?)", 64),
+    "records": ([{"words": "int64 (?, ?)"}, "float32 (64,)"], 64),
+    "columns": (
+        [
+            {
+                "spectrum": "float32 (1024, 8)",
+                "pressure": "float64 (1024,)",
+                "station": "int64 (1024,)",
+            },
+            "bool (1024,)",
+        ],
+        1024,
+    ),
+    "folders": (["uint8 (32, 96, 96, 3)", "int32 (32,)"], 32),
 }
 
 

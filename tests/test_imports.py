@@ -19,6 +19,7 @@ ALLOWED = {
     "_native": {"errors"},
     "pages": {"pages"},
     "queues": {"queues", "errors", "_native"},
+    "sources": {"sources", "errors", "_native"},
     "device": {"device", "queues", "errors", "_native"},
     "executable": {
         "executable",
@@ -33,6 +34,7 @@ ALLOWED = {
     "parallel": {"parallel", "executable", "device", "queues", "errors", "_native"},
     "benchmark": {
         "benchmark",
+        "sources",
         "parallel",
         "executable",
         "pages",
@@ -155,8 +157,9 @@ def test_the_public_names_are_there():
     """Everything in __all__ can be had, and the version is the package's."""
     import ipufeed
     import ipufeed.benchmark
+    import ipufeed.sources
 
-    for module in (ipufeed, ipufeed.benchmark):
+    for module in (ipufeed, ipufeed.benchmark, ipufeed.sources):
         for name in module.__all__:
             assert getattr(module, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from ipufeed import _hush
 from ipufeed.benchmark.against import Base, code_of, read_bases
 from ipufeed.benchmark.arguments import as_options, build_parser, settings_of
+from ipufeed.benchmark.cold_options import check_cold_options
 from ipufeed.benchmark.device_options import device_settings_of
 from ipufeed.benchmark.device_settings import DeviceSettings
 from ipufeed.benchmark.interrupts import Interrupts
@@ -61,6 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         parser.error(str(error))
     check_output(parser, options)
+    check_cold_options(parser, options, device is not None)
     try:
         base = read_bases(options)
     except ComparisonError as error:
@@ -127,6 +129,8 @@ def run(
             on_device = options.through or device is not None
             if on_device:
                 run_it = through_device(device)
+            elif options.cold:
+                run_it = on_cold_files(options.cold_files)
             result = run_it(
                 dataset,
                 settings,
@@ -134,7 +138,8 @@ def run(
                 on_progress=progress,
                 recording=recording,
             )
-        if not (options.no_stages or on_device):
+        # What a stage costs is found with files that are in memory.
+        if not (options.no_stages or on_device or options.cold):
             result, code = attribute(result, dataset, options, interrupts)
     except MeasurementInterrupted as interruption:
         if interruption.result is None:
@@ -210,6 +215,13 @@ def through_device(device: DeviceSettings | None) -> Callable[..., Any]:
     from ipufeed.benchmark.through import measure_through
 
     return functools.partial(measure_through, device=device)
+
+
+def on_cold_files(patterns: list[str]) -> Callable[..., Any]:
+    """What measures with --cold."""
+    from ipufeed.benchmark.cold import measure_cold
+
+    return functools.partial(measure_cold, files=patterns)
 
 
 def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int:

@@ -8,6 +8,7 @@ import re
 import textwrap
 
 from ipufeed.benchmark import gate
+from ipufeed.benchmark.cold_options import add_cold_options
 from ipufeed.benchmark.device_options import add_device_options
 from ipufeed.benchmark.report.options import add_report_options
 from ipufeed.benchmark.settings import Settings
@@ -112,6 +113,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="samples in an element, where the pipeline does not tell",
     )
+    add_cold_options(parser)
     add_device_options(parser)
     add_stage_options(parser)
     gate.add_compare_options(parser)

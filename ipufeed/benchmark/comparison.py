@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 
 from ipufeed.benchmark.comparable import Note, notes_on
-from ipufeed.benchmark.result import Result, finite, one_line_lists
+from ipufeed.benchmark.json_text import json_text
+from ipufeed.benchmark.result import Result
 from ipufeed.benchmark.side import Run, run_of
 from ipufeed.benchmark.spread import student_quantile
 
@@ -108,8 +109,7 @@ class Comparison:
 
     def to_json(self) -> str:
         """Strict JSON."""
-        text = json.dumps(finite(self.to_dict()), indent=2, allow_nan=False)
-        return one_line_lists(text)
+        return json_text(self.to_dict())
 
 
 def compare(

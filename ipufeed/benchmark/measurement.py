@@ -39,6 +39,8 @@ def measure(
     name: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     recording: Recording | None = None,
+    run: Callable[..., tuple[RawMeasurement | None, BaseException | None]]
+    | None = None,
 ) -> Result:
     """Measures how fast `dataset` delivers, as training would iterate it.
 
@@ -52,6 +54,7 @@ def measure(
         name: Stands in the result. Default: the dataset's class.
         on_progress: Called about twenty times a second, on the calling thread.
         recording: Gets what feeder and consumer did, for a trace. Default: none.
+        run: Runs the dataset, as run_measurement does. Default: run_measurement.
 
     Returns:
         The result. Its `epochs` are empty if the dataset had no element.
@@ -78,7 +81,7 @@ def measure(
     before = machine.Activity.now()
     attributes = {**op_attributes(settings), "traced": recording is not None}
     with recording or nullcontext():
-        raw, interruption = run_measurement(dataset, attributes, on_progress)
+        raw, interruption = (run or run_measurement)(dataset, attributes, on_progress)
     others = machine.Activity.now().others_since(before)
     if raw is None:
         raise_interruption(interruption, None)

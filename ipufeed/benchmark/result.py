@@ -36,6 +36,8 @@ class Result:
         resources: CPU, memory, threads.
         calibration: The cost of the harness; None if it was not measured.
         queue: Which side of the ring waited for the other.
+        cold: Files that were dropped from the page cache (--cold), and what of them was
+            still in it; else None.
         links: Through the device: what each link of the way did; else None.
         stages: Where the time goes, the most important first; None if it is not known.
         advice: What to change, and what that would give; None where `stages` is.
@@ -65,6 +67,7 @@ class Result:
     what_if: list[dict[str, Any]] | None = None
     series: dict[str, list[Any]] | None = None
     device: dict[str, Any] | None = None
+    cold: dict[str, Any] | None = None
     warnings: list[dict[str, str]] = field(default_factory=list)
     error: dict[str, Any] | None = None
     comparison: dict[str, Any] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+from ipufeed.benchmark.cold_rows import cold_rows
 from ipufeed.benchmark.device_rows import device_rows
 from ipufeed.benchmark.link_rows import link_rows
 from ipufeed.benchmark.result import Result
@@ -26,6 +27,7 @@ def summarize(result: Result) -> str:
             ("between elements", latency(result.latency)),
             *device_rows(result.device, result.steady),
             *link_rows(result.links),
+            *cold_rows(result.cold),
             ("copy", memcpy(result)),
             ("CPU", cpu(result)),
             ("harness", calibration(result.calibration)),

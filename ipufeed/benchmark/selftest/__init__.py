@@ -49,10 +49,10 @@ def main(arguments: list[str]) -> int:
         return interrupts.code
     finally:
         interrupts.ignore()
-    from ipufeed.benchmark.result import finite
+    from ipufeed.benchmark.json_text import json_text
 
     with os.fdopen(stdout, "w", encoding="utf-8") as file:
-        file.write(json.dumps(finite(outcome), indent=2, allow_nan=False) + "\n")
+        file.write(json_text(outcome) + "\n")
     return PASSED if outcome["passed"] else FAILED
 
 

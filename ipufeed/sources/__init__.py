@@ -1,0 +1,60 @@
+"""Datasets from the files that people have, and from none.
+
+    tfrecord(files)          records, from files that were checked first
+    check_tfrecord(path)     whether a TFRecord file is whole, and where it is not
+    parquet(files)           batches of columns, row groups in parallel
+    arrow_ipc(files)         the same from Arrow's own files
+    images(folder)           class/name.jpg -> (uint8 image, label)
+    synthetic(shape, dtype)  elements that cost nothing, or a given time
+
+    files --> listed, sharded --> stages with names of their own --> tf.data.Dataset
+
+Each stage has a name (`name=`), so that a report shows `read` or `decode` and not the
+fifth ParallelMapV2. Where files are damaged the error says which, where, and the way out.
+docs/sources.md has what it costs and what TensorFlow does without it.
+
+The names below are loaded at their first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ipufeed.sources.image_folders import images
+    from ipufeed.sources.ipc_files import arrow_ipc
+    from ipufeed.sources.parquet_files import parquet
+    from ipufeed.sources.record_check import RecordFault, RecordReport, check_tfrecord
+    from ipufeed.sources.record_files import tfrecord
+    from ipufeed.sources.synthetic_elements import synthetic
+
+__all__ = [
+    "RecordFault",
+    "RecordReport",
+    "arrow_ipc",
+    "check_tfrecord",
+    "images",
+    "parquet",
+    "synthetic",
+    "tfrecord",
+]
+
+# No module may have the name of a function here: importing it would hide the function.
+_HOMES = {
+    "RecordFault": "record_check",
+    "RecordReport": "record_check",
+    "arrow_ipc": "ipc_files",
+    "check_tfrecord": "record_check",
+    "images": "image_folders",
+    "parquet": "parquet_files",
+    "synthetic": "synthetic_elements",
+    "tfrecord": "record_files",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        module = importlib.import_module(f"ipufeed.sources.{_HOMES[name]}")
+        return getattr(module, name)
+    raise AttributeError(f"module 'ipufeed.sources' has no attribute {name!r}")

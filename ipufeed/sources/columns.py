@@ -1,0 +1,272 @@
+"""What a column of Arrow's becomes: its tensor, and how to get there without a copy.
+
+    bool, int8..int64, uint8..uint64, float16, float32, float64   the same, [rows]
+    date, time, timestamp, duration    int32 or int64 in the column's own unit
+    string, binary (large, view, fixed size)    tf.string
+    dictionary    what it stands for
+    fixed_size_list, nested    [rows, n, ...] of what is in it
+
+Numbers without nulls are handed over as they lie in memory: NumPy looks at Arrow's
+buffer, and TensorFlow at NumPy's, as long as it begins on a 64-byte boundary. Text crosses
+as one string and its offsets and is cut up by TensorFlow (`text_tensor`), so that no
+Python object is made per row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ipufeed.errors import SourceError
+
+NULLS = ("error", "drop", "zero")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column and its tensor.
+
+    Attributes:
+        name: As in the file.
+        type: Arrow's type.
+        dtype: The tensor's, as TensorFlow calls it.
+        inner: The tensor's shape without the rows.
+    """
+
+    name: str
+    type: Any
+    dtype: str
+    inner: tuple[int, ...]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it crosses as one string with offsets."""
+        return self.dtype == "string"
+
+
+def column_of(field: Any, path: str) -> Column:
+    """The column for a field of a schema.
+
+    Raises:
+        SourceError: There is no dense tensor for its type.
+    """
+    inner: list[int] = []
+    kind = field.type
+    while pa.types.is_fixed_size_list(kind):
+        inner.append(kind.list_size)
+        kind = kind.value_type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    dtype = dtype_of(kind)
+    if dtype is None or (inner and dtype == "string"):
+        raise SourceError(
+            f"{path}: column `{field.name}` is of type {field.type}, for which there is "
+            f"no dense tensor. {advice_for(field.type)}"
+        )
+    return Column(field.name, field.type, dtype, tuple(inner))
+
+
+def dtype_of(kind: Any) -> str | None:
+    """The tensor's dtype for a type that is no list; None if there is none."""
+    types = pa.types
+    if (
+        types.is_boolean(kind)
+        or types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_null(kind)
+    ):
+        return None if types.is_null(kind) else np.dtype(kind.to_pandas_dtype()).name
+    if types.is_temporal(kind) and not types.is_interval(kind):
+        return f"int{kind.bit_width}"
+    if any(
+        check(kind)
+        for check in (
+            types.is_string,
+            types.is_large_string,
+            types.is_binary,
+            types.is_large_binary,
+            types.is_string_view,
+            types.is_binary_view,
+            types.is_fixed_size_binary,
+        )
+    ) and not types.is_decimal(kind):
+        return "string"
+    return None
+
+
+def advice_for(kind: Any) -> str:
+    """The way out for a type without a tensor."""
+    types = pa.types
+    if types.is_list(kind) or types.is_large_list(kind):
+        return (
+            "Write it as a fixed_size_list if all its lists are equally long, or leave it "
+            "out with `columns`."
+        )
+    if types.is_decimal(kind):
+        return "Write it as float64 or int64, or leave it out with `columns`."
+    if types.is_struct(kind):
+        return "Make columns of its fields (Table.flatten), or leave it out with `columns`."
+    return "Leave it out with `columns`."
+
+
+def choose_columns(schema: Any, names: Any, path: str) -> list[Column]:
+    """The columns that were asked for, in that order; all for None.
+
+    Raises:
+        TypeError: `names` is no sequence of texts.
+        SourceError: A column is not there, is there twice, or has no tensor.
+    """
+    if names is None:
+        names = schema.names
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            f"`columns` must be a list of names or None, got {names!r}: for one column "
+            "give a list of one."
+        )
+    names = list(names)
+    if not names:
+        raise SourceError(
+            f"`columns` must name at least one column of {path}, got none."
+        )
+    for name in names:
+        found = schema.names.count(name)
+        if found == 0:
+            raise SourceError(
+                f"{path} has no column `{name}`. It has: {', '.join(schema.names)}."
+            )
+        if found > 1 or names.count(name) > 1:
+            where = path if found > 1 else "`columns`"
+            raise SourceError(f"column `{name}` stands twice in {where}: rename one.")
+    return [column_of(schema.field(name), path) for name in names]
+
+
+def to_arrays(
+    columns: list[Column], data: list[Any], nulls: str, where: str
+) -> list[np.ndarray[Any, Any]]:
+    """The arrays that cross to TensorFlow: two for text (string, offsets), else one.
+
+    Args:
+        columns: What is wanted.
+        data: An Arrow array, or chunked array, for each.
+        nulls: `error`, `drop` (rows that hold one) or `zero` (0, False, empty).
+        where: File and row group, for messages.
+
+    Raises:
+        SourceError: There are nulls, and `nulls` is `error`.
+    """
+    arrays = [whole(array) for array in data]
+    valid = [validity(array) for array in arrays]
+    if nulls == "error":
+        for column, mask in zip(columns, valid, strict=True):
+            if mask is not None:
+                raise SourceError(null_message(column.name, int((~mask).sum()), where))
+    elif nulls == "drop" and any(mask is not None for mask in valid):
+        keep = pa.array(np.logical_and.reduce([m for m in valid if m is not None]))
+        arrays = [array.filter(keep) for array in arrays]
+    out: list[np.ndarray[Any, Any]] = []
+    for column, array in zip(columns, arrays, strict=True):
+        if column.is_text:
+            out += text_arrays(array)
+        else:
+            flat = numbers(array, column.dtype)
+            out.append(flat.reshape(len(array), *column.inner))
+    return out
+
+
+def null_message(column: str, count: int | str, where: str) -> str:
+    """What nulls are refused with."""
+    return (
+        f"{where}: column `{column}` has {count} rows with nulls, and a dense tensor has "
+        "none. Give nulls='drop' to leave out these rows, nulls='zero' to read 0, False "
+        "or an empty string, or leave the column out with `columns`."
+    )
+
+
+def whole(array: Any) -> Any:
+    """One array of a chunked one, which is a copy if it has several chunks.
+
+    Dictionaries become what they stand for.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        if pa.types.is_string(array.type):
+            array = array.cast(pa.large_string())  # chunks beyond 2 GiB together
+        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+        if isinstance(array, pa.ChunkedArray):
+            array = pa.concat_arrays(array.chunks)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return array
+
+
+def validity(array: Any) -> np.ndarray[Any, Any] | None:
+    """Bool [rows], False for rows with a null at any depth; None if there is none."""
+    mask = None
+    if array.null_count:
+        mask = array.is_valid().to_numpy(zero_copy_only=False)
+    if pa.types.is_fixed_size_list(array.type) and array.type.list_size:
+        inner = validity(values_of(array))
+        if inner is not None:
+            rows = inner.reshape(len(array), -1).all(axis=1)
+            # What lies below a row that is null does not count twice, or at all.
+            mask = rows if mask is None else mask & rows
+    if mask is None or bool(mask.all()):
+        return None
+    return np.asarray(mask)
+
+
+def values_of(lists: Any) -> Any:
+    """What the lists hold, rows that are null included, so that each has its place."""
+    size = lists.type.list_size
+    return lists.values.slice(lists.offset * size, len(lists) * size)
+
+
+def numbers(array: Any, dtype: str) -> np.ndarray[Any, Any]:
+    """A flat view of numbers, with 0 for nulls; a copy only if there are any, or bits."""
+    if pa.types.is_fixed_size_list(array.type):
+        flat = numbers(values_of(array), dtype)
+        if array.null_count:
+            flat = flat.copy()
+            missing = array.is_null().to_numpy(zero_copy_only=False)
+            flat.reshape(len(array), -1)[missing] = 0
+        return flat
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_temporal(array.type):
+        array = array.view(pa.int32() if dtype == "int32" else pa.int64())
+    if array.null_count:
+        array = pc.fill_null(array, pa.scalar(0).cast(array.type))
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype)
+
+
+def text_arrays(array: Any) -> list[np.ndarray[Any, Any]]:
+    """The text as one string, and where each row ends in it: int64 [rows + 1].
+
+    The string is an object, since NumPy cuts NULs off the end of its own kind of bytes.
+    """
+    if pa.types.is_fixed_size_binary(array.type):
+        array = array.cast(pa.binary())
+    if pa.types.is_string(array.type) or pa.types.is_string_view(array.type):
+        array = array.cast(pa.large_string())
+    array = array.cast(pa.large_binary())
+    if array.null_count:
+        array = pc.fill_null(array, b"")
+    _, offsets, data = array.buffers()
+    if not len(array):
+        return [np.array(b"", object), np.zeros(1, np.int64)]
+    ends = np.frombuffer(offsets, np.int64)[
+        array.offset : array.offset + len(array) + 1
+    ]
+    first, last = int(ends[0]), int(ends[-1])
+    text = b"" if data is None else data.slice(first, last - first).to_pybytes()
+    return [np.array(text, object), ends - first if first else ends]
+
+
+def text_tensor(text: Any, ends: Any) -> Any:
+    """tf.string [rows] of one string and its offsets; runs without Python."""
+    import tensorflow as tf
+
+    return tf.strings.substr(text, ends[:-1], ends[1:] - ends[:-1])

@@ -1,0 +1,139 @@
+"""Which files a source reads, in which order, and which of them in this shard."""
+
+from __future__ import annotations
+
+import glob
+import operator
+import os
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from ipufeed.errors import SourceError
+
+Piece = TypeVar("Piece")
+MAGIC = frozenset("*?[")
+# An attribute of datasets whose files Python reads, so that no graph shows them:
+# `python -m ipufeed.benchmark --cold` asks for them.
+FILES_OF = "_ipufeed_files"
+
+
+def list_files(files: Any, what: str) -> list[str]:
+    """The paths that `files` stands for.
+
+    Args:
+        files: A path, a pattern (`*`, `?`, `[...]`, `**`), or several of them. A pattern
+            gives its files sorted by name; a list keeps its order.
+        what: The kind of file, for messages: `TFRecord`.
+
+    Raises:
+        TypeError: It is neither a path nor a sequence of paths.
+        SourceError: A path is not there or is a folder, a pattern fits nothing, or a
+            file is named twice.
+    """
+    if isinstance(files, (str, os.PathLike)):
+        files = [files]
+    if not isinstance(files, Sequence) or isinstance(files, (bytes, bytearray)):
+        raise TypeError(
+            f"`files` must be a path, a pattern or a list of them, got "
+            f"{type(files).__name__}."
+        )
+    found: list[str] = []
+    for each in files:
+        if not isinstance(each, (str, os.PathLike)):
+            raise TypeError(
+                f"`files` must hold paths, and one is a {type(each).__name__}: {each!r}."
+            )
+        found += expand(os.fspath(each), what)
+    if not found:
+        raise SourceError(f"`files` must name at least one {what} file, got none.")
+    if len(set(found)) < len(found):
+        twice = next(path for path in found if found.count(path) > 1)
+        raise SourceError(
+            f"{twice} is named twice in `files`: its elements would come twice. Name it "
+            "once, and repeat() the dataset."
+        )
+    return found
+
+
+def expand(path: str, what: str) -> list[str]:
+    """The file itself, or the files that fit a pattern, sorted."""
+    if "://" in path:
+        raise SourceError(
+            f"{path} must be a local file: sources read no other. Copy it here, or mount "
+            "its file system."
+        )
+    if os.path.isdir(path):
+        raise SourceError(
+            f"{path} is a folder, and `files` takes files: give the pattern "
+            f"{os.path.join(path, '*')}."
+        )
+    if os.path.exists(path):  # also where its name looks like a pattern
+        return [path]
+    if not MAGIC & set(path):
+        raise SourceError(f"{path} is not there: `files` must name {what} files.")
+    paths = sorted(glob.glob(path, recursive=True))
+    paths = [each for each in paths if os.path.isfile(each)]
+    if not paths:
+        raise SourceError(f"no file fits the pattern {path}.")
+    return paths
+
+
+def shard_of(pieces: list[Piece], shard: Any, what: str, way_out: str) -> list[Piece]:
+    """Every `count`-th of the pieces, from `index` on; all of them without a shard.
+
+    Args:
+        pieces: In an order that is the same wherever this runs.
+        shard: (count, index) with 0 <= index < count, or None.
+        what: What a piece is, in the plural: `files`.
+        way_out: What to do if there are fewer pieces than shards.
+
+    Raises:
+        TypeError: `shard` is no pair of ints.
+        ValueError: It is out of range.
+        SourceError: There are fewer pieces than shards.
+    """
+    if shard is None:
+        return pieces
+    try:
+        count, index = (operator.index(number) for number in shard)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"`shard` must be a pair (count, index) of ints, got {shard!r}."
+        ) from error
+    if not 0 <= index < count:
+        raise ValueError(
+            f"`shard` must be (count, index) with 0 <= index < count, got "
+            f"({count}, {index})."
+        )
+    if count > len(pieces):
+        raise SourceError(
+            f"`shard` asks for {count} shards, and there are only {len(pieces)} {what}: "
+            f"some shards would be empty. {way_out}"
+        )
+    return pieces[index::count]
+
+
+def parallelism(parallel: Any) -> int:
+    """`num_parallel_calls`: what was asked for, or AUTOTUNE for None.
+
+    Raises:
+        TypeError: It is no int.
+        ValueError: It is below 1.
+    """
+    import tensorflow as tf
+
+    if parallel is None:
+        return int(tf.data.AUTOTUNE)
+    try:
+        count = operator.index(parallel)
+    except TypeError as error:
+        raise TypeError(
+            f"`parallel` must be an int or None, got {type(parallel).__name__}."
+        ) from error
+    if count == tf.data.AUTOTUNE:
+        return count
+    if isinstance(parallel, bool) or not 1 <= count <= 1024:
+        raise ValueError(
+            f"`parallel` must be in [1, 1024], or None for AUTOTUNE, got {parallel!r}."
+        )
+    return count

@@ -1,0 +1,150 @@
+"""Parquet files as a dataset: row groups in parallel, only the columns that are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ipufeed.errors import DamagedFileError, SourceError
+from ipufeed.sources.files import list_files, parallelism, shard_of
+
+
+def parquet(
+    files: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    batch_size: int | None = 1024,
+    drop_remainder: bool = False,
+    nulls: str = "error",
+    shard: tuple[int, int] | None = None,
+    parallel: int | None = None,
+) -> Any:
+    """Batches of rows of Parquet files, as {column: tensor}.
+
+    Args:
+        files: A path, a pattern, or a list of them, all of one schema.
+        columns: Names of the columns to read, of which only these are decompressed.
+            Default: all.
+        batch_size: Rows of an element, across row groups and files; None gives a row
+            group as it is. Default: 1024.
+        drop_remainder: Leave out a last batch that is shorter. Default: False.
+        nulls: `error` refuses them, now where the files' statistics tell, else when they
+            are read; `drop` leaves out rows that hold one; `zero` reads 0, False or an
+            empty string. Default: `error`.
+        shard: (count, index): only every count-th row group, from number index on.
+            Default: all.
+        parallel: Row groups that are decoded at a time; each is in memory as a whole.
+            Default: AUTOTUNE chooses.
+
+    Returns:
+        A tf.data.Dataset of dicts; `element_spec` is known from the schema (docs/sources.md
+        has the types). Stages: `chunks`, `read`, `columns` (TensorFlow has no
+        name for the batching). Its Python function
+        runs once per row group; tf.data service cannot send it to other processes.
+
+    Raises:
+        TypeError, ValueError: An argument is of another kind, or out of range.
+        SourceError: A file is not there or has another schema, a column is not there or
+            has no dense tensor, there are nulls, or fewer row groups than shards.
+        DamagedFileError: A file is no Parquet file, or its end is missing.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from ipufeed.sources import columns as arrow_columns
+    from ipufeed.sources.tables import Chunk, Format, check_options, table_dataset
+
+    batch_size = check_options(batch_size, nulls)
+    calls = parallelism(parallel)
+    paths = list_files(files, "Parquet")
+    footers, chunks, chosen = {}, [], None
+    for path in paths:
+        try:
+            footer = pq.read_metadata(path)
+            schema = footer.schema.to_arrow_schema()
+        except (pa.ArrowException, OSError) as error:
+            raise DamagedFileError(
+                f"{path} is no whole Parquet file: {error}. Copy or write it again.",
+                path,
+            ) from error
+        found = arrow_columns.choose_columns(schema, columns, path)
+        if chosen is None:
+            chosen = found
+        elif found != chosen:
+            raise SourceError(different(paths[0], chosen, path, found))
+        footers[path] = footer
+        chunks += [Chunk(path, number) for number in range(footer.num_row_groups)]
+    if chosen is None or not chunks:
+        raise SourceError(f"{paths[0]} has no rows: there is nothing to read.")
+    chunks = shard_of(
+        chunks,
+        shard,
+        "row groups",
+        "Write smaller row groups (row_group_size of pyarrow.parquet.write_table).",
+    )
+    names = [column.name for column in chosen]
+    if nulls == "error":
+        for chunk in chunks:
+            refuse_known_nulls(
+                footers[chunk.path].row_group(chunk.number), names, chunk
+            )
+
+    def read(chunk: Chunk, names: list[str]) -> list[Any]:
+        # A reader for each call: it is not made for several threads. The footer is the
+        # costly part of opening one, and is here already.
+        with pq.ParquetFile(chunk.path, metadata=footers[chunk.path]) as file:
+            # Row groups are read in parallel; threads within one would only compete.
+            table = file.read_row_group(chunk.number, columns=names, use_threads=False)
+        return [table.column(name) for name in names]
+
+    return table_dataset(
+        chunks,
+        chosen,
+        Format("row group", read),
+        batch_size=batch_size,
+        drop_remainder=drop_remainder,
+        nulls=nulls,
+        calls=calls,
+        rows=sum(
+            footers[chunk.path].row_group(chunk.number).num_rows for chunk in chunks
+        ),
+    )
+
+
+def different(first: str, chosen: list[Any], path: str, found: list[Any]) -> str:
+    """Which column differs between two files."""
+    for one, other in zip(chosen, found, strict=False):
+        if one != other:
+            return (
+                f"{path} has column `{other.name}` of type {other.type}, and {first} has "
+                f"`{one.name}` of type {one.type}: files of one dataset must agree. Name "
+                "the columns that they share with `columns`, or read them apart."
+            )
+    return (
+        f"{path} has {len(found)} columns, and {first} has {len(chosen)}: files of one "
+        "dataset must agree. Name the columns that they share with `columns`."
+    )
+
+
+def refuse_known_nulls(row_group: Any, names: list[str], chunk: Any) -> None:
+    """Raises for nulls that the statistics tell of.
+
+    Raises:
+        SourceError: A column of the row group has nulls.
+    """
+    from ipufeed.sources.columns import null_message
+
+    for number in range(row_group.num_columns):
+        column = row_group.column(number)
+        name = column.path_in_schema.split(".")[0]
+        statistics = column.statistics
+        if name in names and statistics is not None and statistics.has_null_count:
+            if not statistics.null_count or "." in column.path_in_schema:
+                continue  # what is null within a list only its data tell
+            raise SourceError(
+                null_message(
+                    name,
+                    statistics.null_count,
+                    f"{chunk.path}, row group {chunk.number}",
+                )
+            )

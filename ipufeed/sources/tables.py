@@ -1,0 +1,152 @@
+"""What Parquet and Arrow IPC have in common: chunks of rows, read in parallel.
+
+    chunks --read (Python, once per chunk)--> arrays --columns--> tensors --batch--> batches
+    0..n-1   in parallel, GIL released                 no copy     native    slices
+
+A chunk is a row group or a record batch. Python is called once for each, and not per row
+or batch: the batches are slices that TensorFlow makes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ipufeed.errors import SourceError
+from ipufeed.sources.columns import NULLS, Column, text_tensor, to_arrays
+from ipufeed.sources.files import FILES_OF
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows of a file.
+
+    Attributes:
+        path: The file.
+        number: Of the row group or record batch in it.
+    """
+
+    path: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Format:
+    """What differs between the formats.
+
+    Attributes:
+        chunk: What it calls a chunk: `row group`.
+        read: (chunk, column names) -> an Arrow array for each.
+    """
+
+    chunk: str
+    read: Callable[[Chunk, list[str]], list[Any]]
+
+
+def check_options(batch_size: Any, nulls: Any) -> int | None:
+    """The batch size as an int.
+
+    Raises:
+        TypeError: `batch_size` is no int.
+        ValueError: It is below 1, or `nulls` is no policy.
+    """
+    if nulls not in NULLS:
+        raise ValueError(f"`nulls` must be 'error', 'drop' or 'zero', got {nulls!r}.")
+    if batch_size is None:
+        return None
+    try:
+        size = operator.index(batch_size)
+    except TypeError as error:
+        raise TypeError(
+            f"`batch_size` must be an int or None, got {type(batch_size).__name__}."
+        ) from error
+    if isinstance(batch_size, bool) or not 1 <= size <= 2**31:
+        raise ValueError(f"`batch_size` must be in [1, 2**31], got {batch_size!r}.")
+    return size
+
+
+def table_dataset(
+    chunks: list[Chunk],
+    columns: list[Column],
+    kind: Format,
+    *,
+    batch_size: int | None,
+    drop_remainder: bool,
+    nulls: str,
+    calls: int,
+    rows: int | None,
+) -> Any:
+    """A dataset of {column: tensor [rows, ...]} over the chunks, in their order.
+
+    `rows` is how many the chunks have together, where that is known: then the dataset
+    has a cardinality, and holds to it.
+
+    Raises (while it is iterated):
+        tf.errors.InvalidArgumentError: With the words of a SourceError: nulls, a damaged
+            chunk.
+    """
+    import tensorflow as tf
+
+    names = [column.name for column in columns]
+
+    def read(number: Any) -> list[Any]:
+        chunk = chunks[int(number)]
+        where = f"{chunk.path}, {kind.chunk} {chunk.number}"
+        try:
+            data = kind.read(chunk, names)
+        except SourceError:
+            raise
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            # pyarrow's errors are of these; it names neither the file nor the place.
+            raise SourceError(
+                f"{where} cannot be read: {error}. Copy or write the file again."
+            ) from error
+        return to_arrays(columns, data, nulls, where)
+
+    types = []
+    for column in columns:
+        types += (
+            [tf.string, tf.int64] if column.is_text else [tf.as_dtype(column.dtype)]
+        )
+
+    def load(number: Any) -> Any:
+        # Stateful, by its default: a rewrite must not read once what is read per epoch.
+        return tuple(tf.numpy_function(read, [number], types))
+
+    def name_columns(*arrays: Any) -> Any:
+        left, out = list(arrays), {}
+        for column in columns:
+            if column.is_text:
+                text, ends = left.pop(0), left.pop(0)
+                tensor = text_tensor(
+                    tf.ensure_shape(text, []), tf.ensure_shape(ends, [None])
+                )
+            else:
+                tensor = left.pop(0)
+            out[column.name] = tf.ensure_shape(tensor, [None, *column.inner])
+        return out
+
+    dataset = tf.data.Dataset.range(len(chunks), name="chunks")
+    setattr(dataset, FILES_OF, sorted({chunk.path for chunk in chunks}))
+    dataset = dataset.map(
+        load, num_parallel_calls=calls, deterministic=True, name="read"
+    )
+    text = any(column.is_text for column in columns)
+    dataset = dataset.map(
+        name_columns,
+        num_parallel_calls=calls if text else None,
+        deterministic=True if text else None,
+        name="columns",
+    )
+    if batch_size is not None:
+        dataset = dataset.rebatch(batch_size, drop_remainder)
+        if rows is not None and nulls != "drop":
+            batches, rest = divmod(rows, batch_size)
+            dataset = dataset.apply(
+                tf.data.experimental.assert_cardinality(
+                    batches + (1 if rest and not drop_remainder else 0)
+                )
+            )
+    return dataset
