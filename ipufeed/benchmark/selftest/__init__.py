@@ -12,7 +12,6 @@ stdout is the JSON; the table goes to stderr, a row as soon as it is there.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from typing import Any
