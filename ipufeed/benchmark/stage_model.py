@@ -154,8 +154,8 @@ def build_model(steps: list[Step], run: StageRun, usable_cpus: int) -> PipelineM
     elements = run.elements
     busy = run.cpu_ns / run.wall_ns
     others = run.others or 0.0
-    # What others use now they would use then; but never call less ours than we had.
-    cpus = min(float(usable_cpus), max(busy, usable_cpus - others, 0.1))
+    # What others leave; with more threads of ours the scheduler would give us half.
+    cpus = min(usable_cpus, max(busy, usable_cpus - others, usable_cpus / 2))
     model = PipelineModel(
         period=run.wall_ns / 1e9 / elements,
         cpus=cpus,
