@@ -19,8 +19,8 @@ import numpy as np
 
 # What a picture can show, and a JSON can hold without being unreadable.
 MOST_WINDOWS = 500
-# A silence at the end is a window if it is longer than the marks' distance.
-SHORTEST_SILENCE_NS = 10_000_000
+# A silence at the end is a window of its own if it is so much longer than any before.
+STALLED = 2
 
 Marks = np.ndarray[Any, np.dtype[np.int64]]
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
@@ -36,6 +36,7 @@ class Parts:
         steady_ns: The end of the fill.
         drain_ns: The end of the steady state, or None where there is no drain.
         last_ns: The last element.
+        longest_ns: The longest time between two elements, the start-up included.
         ended: Whether the dataset came to its end, so that silence is no stall.
     """
 
@@ -44,6 +45,7 @@ class Parts:
     steady_ns: int
     drain_ns: int | None
     last_ns: int
+    longest_ns: int
     ended: bool
 
     def at(self, moment_ns: float) -> str:
@@ -115,7 +117,8 @@ def series_section(marks: Marks, parts: Parts) -> dict[str, list[Any]] | None:
 def without_silence(marks: Marks, parts: Parts) -> Marks:
     """The marks without a last one behind the last element that means nothing."""
     silence_ns = int(marks[-1, 0]) - parts.last_ns
-    if silence_ns > 0 and (parts.ended or silence_ns < SHORTEST_SILENCE_NS):
+    stalled = not parts.ended and silence_ns > STALLED * parts.longest_ns
+    if silence_ns > 0 and not stalled:
         return marks[:-1] if len(marks) > 1 else marks
     return marks
 

@@ -20,6 +20,7 @@ def parts_of(**changes):
         "steady_ns": 100,
         "drain_ns": None,
         "last_ns": 1000,
+        "longest_ns": 500,
         "ended": False,
     }
     return Parts(**{**whole, **changes})
@@ -81,6 +82,15 @@ def test_a_silence_at_the_end_is_a_window_without_elements():
     assert stalled["part"] == ["startup", "steady", "stalled"]
     assert stalled["elements"][-1] == 0
     assert ended["part"] == ["startup", "steady"]
+
+
+def test_a_pause_as_before_is_no_silence():
+    """The time that was asked for may be over in the middle of an element."""
+    marks = marks_of((100, 1), (1000, 9), (1900, 9))
+
+    series = series_section(marks, parts_of())
+
+    assert series["part"] == ["startup", "steady"]
 
 
 def test_no_element_is_no_series():
