@@ -27,7 +27,7 @@ PICTURES = {
     "bottleneck": [
         ("The pipeline is the bottleneck", "run", pictures.waits_picture),
         ("The pipeline is not the bottleneck", "memory", pictures.waits_picture),
-        ("Its queue is then always full", "memory", pictures.depth_picture),
+        ("Its queue is then nearly always full", "memory", pictures.depth_picture),
     ],
 }
 COMMANDS = {

@@ -127,14 +127,16 @@ def spread_back(waited: Marks, widths: Marks) -> Numbers:
     """Waits by the window that they were in.
 
     A wait is counted when it is over. What is more than its window holds was in the
-    windows before; what none of them holds is the rounding of two clocks, and goes.
+    windows before, as far back as one in which another wait had ended. What is left then
+    is the difference of two clocks: stamps are the dataset's, waits those of a thread
+    that may wake up late.
     """
     left = waited.astype(float)
     carried = 0.0
     for index in range(len(left) - 1, -1, -1):
-        whole = left[index] + carried
-        left[index] = min(whole, float(widths[index]))
-        carried = whole - left[index]
+        own, width = left[index], float(widths[index])
+        left[index] = min(own + carried, width)
+        carried = max(0.0, (own or carried) - width)
     return left
 
 

@@ -105,6 +105,13 @@ def test_a_wait_is_in_the_windows_in_which_it_was():
     assert waited.tolist() == [0, 50, 100, 100]
 
 
+def test_a_wait_does_not_reach_beyond_one_that_ended_before_it():
+    """A late wake-up would else fill up the whole run before it."""
+    waited = spread_back(np.array([90, 90, 0, 250]), np.array([100, 100, 100, 100]))
+
+    assert waited.tolist() == [90, 100, 100, 100]
+
+
 def test_a_full_table_of_marks_still_adds_up():
     """The native table drops every other mark and loses nothing but detail."""
     dataset = tf.data.Dataset.range(20_000)
