@@ -21,6 +21,7 @@ WHEEL_HAS = (
     "ipufeed/libipufeed.so",
     "ipufeed/py.typed",
     "ipufeed/benchmark/__main__.py",
+    "ipufeed/benchmark/report/page.css",
     "ipufeed/pages/page.css",
     "ipufeed-*.dist-info/METADATA",
     "ipufeed-*.dist-info/licenses/LICENSE",
@@ -30,6 +31,7 @@ WHEEL_ONLY = (
     "ipufeed/*.py",
     "ipufeed/libipufeed.so",
     "ipufeed/py.typed",
+    "ipufeed/benchmark/report/page.css",
     "ipufeed/pages/page.css",
     "*.dist-info/*",
 )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 # What a picture can show. Of a narrow distribution the bins are finer.
-MOST_BINS = 80
+MOST_BINS = 200
 BINS_PER_DECADE = (500, 200, 100, 50, 20, 10, 5)
 
 Gaps = np.ndarray[Any, np.dtype[np.int64]]

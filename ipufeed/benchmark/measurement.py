@@ -290,6 +290,10 @@ def parts_of(raw: RawMeasurement, steady: Steady | None) -> Parts:
         steady_ns=int(raw.stamps[steady.first]) if steady else counters["first_ns"],
         drain_ns=int(raw.stamps[steady.last]) if steady and drained else None,
         last_ns=counters["last_ns"],
+        longest_ns=max(
+            counters["first_ns"] - counters["requested_ns"],
+            int(np.diff(raw.stamps).max(initial=0)),
+        ),
         ended=bool(counters["ended"]) or raw.failure is not None,
     )
 

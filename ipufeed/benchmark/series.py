@@ -19,8 +19,8 @@ import numpy as np
 
 # What a picture can show, and a JSON can hold without being unreadable.
 MOST_WINDOWS = 500
-# A silence at the end is a window if it is longer than the marks' distance.
-SHORTEST_SILENCE_NS = 10_000_000
+# A silence at the end is a window of its own if it is so much longer than any before.
+STALLED = 2
 
 Marks = np.ndarray[Any, np.dtype[np.int64]]
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
@@ -36,6 +36,7 @@ class Parts:
         steady_ns: The end of the fill.
         drain_ns: The end of the steady state, or None where there is no drain.
         last_ns: The last element.
+        longest_ns: The longest time between two elements, the start-up included.
         ended: Whether the dataset came to its end, so that silence is no stall.
     """
 
@@ -44,6 +45,7 @@ class Parts:
     steady_ns: int
     drain_ns: int | None
     last_ns: int
+    longest_ns: int
     ended: bool
 
     def at(self, moment_ns: float) -> str:
@@ -115,7 +117,8 @@ def series_section(marks: Marks, parts: Parts) -> dict[str, list[Any]] | None:
 def without_silence(marks: Marks, parts: Parts) -> Marks:
     """The marks without a last one behind the last element that means nothing."""
     silence_ns = int(marks[-1, 0]) - parts.last_ns
-    if silence_ns > 0 and (parts.ended or silence_ns < SHORTEST_SILENCE_NS):
+    stalled = not parts.ended and silence_ns > STALLED * parts.longest_ns
+    if silence_ns > 0 and not stalled:
         return marks[:-1] if len(marks) > 1 else marks
     return marks
 
@@ -124,14 +127,16 @@ def spread_back(waited: Marks, widths: Marks) -> Numbers:
     """Waits by the window that they were in.
 
     A wait is counted when it is over. What is more than its window holds was in the
-    windows before; what none of them holds is the rounding of two clocks, and goes.
+    windows before, as far back as one in which another wait had ended. What is left then
+    is the difference of two clocks: stamps are the dataset's, waits those of a thread
+    that may wake up late.
     """
     left = waited.astype(float)
     carried = 0.0
     for index in range(len(left) - 1, -1, -1):
-        whole = left[index] + carried
-        left[index] = min(whole, float(widths[index]))
-        carried = whole - left[index]
+        own, width = left[index], float(widths[index])
+        left[index] = min(own + carried, width)
+        carried = max(0.0, (own or carried) - width)
     return left
 
 

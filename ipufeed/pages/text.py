@@ -56,8 +56,10 @@ def size(value: Any) -> str:
 
 
 def seconds(value: Any) -> str:
-    """0.4 s, 12 ms, 3.5 µs."""
+    """3,600 s, 0.4 s, 12 ms, 3.5 µs."""
     shown_value = number(value)
+    if shown_value >= 100:
+        return f"{shown_value:,.0f} s"
     for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if shown_value >= factor:
             return f"{shown_value / factor:.3g} {unit}"

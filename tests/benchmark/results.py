@@ -40,6 +40,7 @@ def run_of(seconds=4.0, rate=100.0, seed=0):
         steady_ns=int(stamps[elements // 10]),
         drain_ns=None,
         last_ns=int(stamps[-1]),
+        longest_ns=10**9,
         ended=False,
     )
     return marks, stamps, parts

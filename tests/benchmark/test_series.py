@@ -20,6 +20,7 @@ def parts_of(**changes):
         "steady_ns": 100,
         "drain_ns": None,
         "last_ns": 1000,
+        "longest_ns": 500,
         "ended": False,
     }
     return Parts(**{**whole, **changes})
@@ -83,6 +84,15 @@ def test_a_silence_at_the_end_is_a_window_without_elements():
     assert ended["part"] == ["startup", "steady"]
 
 
+def test_a_pause_as_before_is_no_silence():
+    """The time that was asked for may be over in the middle of an element."""
+    marks = marks_of((100, 1), (1000, 9), (1900, 9))
+
+    series = series_section(marks, parts_of())
+
+    assert series["part"] == ["startup", "steady"]
+
+
 def test_no_element_is_no_series():
     """An empty dataset has no course."""
     assert series_section(np.zeros([0, 7], np.int64), parts_of()) is None
@@ -93,6 +103,13 @@ def test_a_wait_is_in_the_windows_in_which_it_was():
     waited = spread_back(np.array([0, 0, 0, 250]), np.array([100, 100, 100, 100]))
 
     assert waited.tolist() == [0, 50, 100, 100]
+
+
+def test_a_wait_does_not_reach_beyond_one_that_ended_before_it():
+    """A late wake-up would else fill up the whole run before it."""
+    waited = spread_back(np.array([90, 90, 0, 250]), np.array([100, 100, 100, 100]))
+
+    assert waited.tolist() == [90, 100, 100, 100]
 
 
 def test_a_full_table_of_marks_still_adds_up():

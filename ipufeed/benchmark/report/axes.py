@@ -155,13 +155,17 @@ class Axes:
             f'stroke="{colour}" stroke-dasharray="5 4"/>'
         )
 
-    def upright(self, value: float, text: str, row: int = 0) -> None:
-        """A dashed line from the axis up, with a word at its head."""
-        x, y = self.at_x(value), self.top + 12 + 15 * row
-        width = len(text) * CHARACTER
-        anchor, shift = ("start", 4) if x + width + 8 < self.right else ("end", -4)
+    def upright(self, value: float, text: str, below: int = 0) -> None:
+        """A dashed line from the axis up to a word, which stands left of its head.
+
+        below: Pixels from the top. Where several lines stand side by side, the words of
+        those further right are higher, so that no line goes through a word.
+        """
+        x, y = self.at_x(value), self.top + 12 + below
+        fits = x - len(text) * CHARACTER - 4 > self.left
+        anchor, shift = ("end", -4) if fits else ("start", 4)
         self.parts.append(
-            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{self.top}" y2="{self.bottom}" '
+            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y - 11}" y2="{self.bottom}" '
             'stroke="currentColor" stroke-dasharray="3 3"/>'
         )
         self.parts.append(words(x + shift, y, text, anchor))

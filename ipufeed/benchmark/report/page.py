@@ -18,6 +18,18 @@ from ipufeed.pages.text import escaped, number, part, rows_of, seconds, short
 NARROW, WIDE = 350, 1000
 MOST_ROWS = 60
 MOST_TEXT = 2000
+DEVICE = {
+    "au": "the accelerator computed (AU)",
+    "starved_time_share": "it waited for an element",
+    "blocked_time_share": "it waited for somebody to take its results",
+    "overhead_time_share": "taken by the simulation itself",
+}
+VERDICTS = {
+    "host-bound": "The pipeline holds the accelerator up.",
+    "device-bound": "The pipeline is fast enough: the accelerator is the slower side.",
+    "reader-bound": "Results are taken too slowly: they hold the accelerator up.",
+    "harness-bound": "The step is too short for this simulation to say anything.",
+}
 
 Picture = Callable[[dict[str, Any], int], str]
 
@@ -247,18 +259,32 @@ def stages(result: dict[str, Any]) -> str:
 
 
 def device(result: dict[str, Any]) -> str:
-    """The lengths of step that were tried, as numbers."""
+    """What came out for the step that was asked for, and for those that were tried."""
+    found = part(result, "device")
+    shares = [
+        [name, f"{number(found[key]):.1%}"]
+        for key, name in DEVICE.items()
+        if found.get(key) is not None
+    ]
     rows = [
         [
             seconds(each.get("step_seconds")),
             f"{number(each.get('au')):.0%}",
             optional(each.get("starved_share"), lambda share: f"{share:.0%}"),
         ]
-        for each in rows_of(part(result, "device"), "knee")[:MOST_ROWS]
+        for each in rows_of(found, "knee")[:MOST_ROWS]
     ]
-    if not rows:
-        return ""
-    return table(["step", "AU", "waited"], rows)
+    parts = []
+    if found.get("verdict") is not None:
+        verdict = str(found["verdict"])
+        said = VERDICTS.get(verdict, verdict)
+        parts.append(f"<p><strong>{text_of(said, 200)}</strong></p>")
+    if shares:
+        step = optional(found.get("step_seconds"), seconds)
+        parts.append(table([f"of the time, with steps of {step}", "share"], shares))
+    if rows:
+        parts.append(table(["step", "AU", "waited"], rows))
+    return "".join(parts)
 
 
 def facts(title: str, values: dict[str, Any]) -> str:
