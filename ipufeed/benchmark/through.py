@@ -36,7 +36,7 @@ from ipufeed.benchmark.device_settings import DeviceSettings
 from ipufeed.benchmark.feedable import check_feedable
 from ipufeed.benchmark.free_source import measure_free_source
 from ipufeed.benchmark.knee import sweep_knee
-from ipufeed.benchmark.links import links_section, waits
+from ipufeed.benchmark.links import links_section, slowest_by_verdict, waits
 from ipufeed.benchmark.measurement import (
     assemble,
     check_dataset,
@@ -144,6 +144,11 @@ def measure_through(
         facts = dataclasses.replace(
             facts, samples=result.dataset["samples_per_element"]
         )
+    links = links_section(run, alone) if run.table.elements else None
+    section = None if facts is None else device_section(facts)
+    if links is not None and section is not None:
+        rate = section["steps"] / section["seconds"]
+        links["slowest"] = slowest_by_verdict(section["verdict"], rate, alone)
     result = dataclasses.replace(
         result,
         memcpy=None,
@@ -152,14 +157,14 @@ def measure_through(
             "through": "device",
             **({} if device is None else dataclasses.asdict(device)),
         },
-        device=None if facts is None else device_section(facts),
+        device=section,
         warnings=result.warnings + ([] if facts is None else device_warnings(facts)),
         resources={
             key: value
             for key, value in result.resources.items()
             if key not in ("feeder_cpu_seconds", "consumer_cpu_seconds")
         },
-        links=links_section(run, alone) if run.table.elements else None,
+        links=links,
     )
     raise_interruption(interruption, result)
     return result

@@ -49,9 +49,17 @@ def test_a_step_waits_for_its_element(executor):
     """It begins when the dataset has delivered: from end to end nothing is lost."""
     outfeed = IPUOutfeedQueue()
     infeed = IPUInfeedQueue(sleeping(5e-3).map(lambda i: tf.cast(i, tf.int32)))
-    _ = infeed.initializer
     length = 1_000_000
-    run(executor, 20, lambda number: outfeed.enqueue(step(1e-3)), infeed)
+    function = tf.function(
+        lambda n: loops.repeat(
+            n, lambda number: outfeed.enqueue(step(1e-3)), infeed_queue=infeed
+        ),
+        jit_compile=executor == "xla",
+    )
+    with params.executor_scope(executor), tf.device(IPU):
+        function(tf.constant(0))  # compiled before the dataset can run ahead of it
+        _ = infeed.initializer
+        function(tf.constant(40))
     times = to_times(outfeed.dequeue())
     _ = infeed.deleter
 
