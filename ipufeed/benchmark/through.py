@@ -26,7 +26,7 @@ from ipufeed.benchmark.describe import (
     has_autotune,
     sample_rule,
 )
-from ipufeed.benchmark.device_run import STAMPS_DEPTH, DeviceRun, run_on_device
+from ipufeed.benchmark.device_run import DeviceRun, results_depth, run_on_device
 from ipufeed.benchmark.device_section import (
     DeviceFacts,
     device_section,
@@ -179,7 +179,7 @@ def device_facts(
         run=run,
         device=device,
         last_pass=run.table.elements - int(raw.epochs[-1, 0]) if passes else 0,
-        capacity=STAMPS_DEPTH,
+        capacity=results_depth(device),
         alone=alone,
         free=None,
         knee=None,

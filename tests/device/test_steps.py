@@ -189,7 +189,7 @@ with tf.Graph().as_default():
     def body(i):
         times = step(tf.where(i < 1, 0.0, 1e5))
         return i + 1, outfeed.enqueue(times)
-    with ipu_scope(0):
+    with ipu_scope("/device:IPU:0"):
         if JIT:
             program = compiler.compile(lambda: loops.repeat(2, body, [0]))
         else:
