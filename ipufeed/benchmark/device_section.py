@@ -10,8 +10,10 @@ import numpy as np
 from ipufeed.benchmark.device_run import DeviceRun
 from ipufeed.benchmark.device_settings import TIMES_BYTES, DeviceSettings
 from ipufeed.benchmark.knee import TOLERANCE, Knee
+from ipufeed.benchmark.links import waits
 from ipufeed.benchmark.steady import Steady, find_steady
 from ipufeed.benchmark.utilisation import Utilisation, utilisation
+from ipufeed.benchmark.warn import STALLED_SHARE
 
 # Less than this share of the time is nobody's verdict.
 NEGLIGIBLE = 0.05
@@ -99,7 +101,7 @@ def device_section(facts: DeviceFacts) -> dict[str, Any] | None:
         "overhead_time_share": used.late if timed else None,
         "overhead_seconds_per_step": (free or used).harness_seconds,
         "free_source_au": free.au if free is not None and timed else None,
-        "verdict": verdict(used, timed, results),
+        "verdict": last_wait(facts) or verdict(used, timed, results),
         "period_seconds": period(facts, used),
         "steps": used.steps,
         "seconds": used.seconds,
@@ -122,6 +124,24 @@ def verdict(used: Utilisation, timed: bool, results: dict[str, Any] | None) -> s
     if results is not None and not results["keeps_up"]:
         return "reader-bound"
     return "device-bound"
+
+
+def last_wait(facts: DeviceFacts) -> str | None:
+    """Whose a wait is that lasted to the end of the run, so that no step tells of it.
+
+    None for one that is no longer than a stall is: see warn.stalled.
+    """
+    run = facts.run
+    stamps = run.table.stamps()
+    if run.ended or run.failure is not None or len(stamps) < 2:
+        return None
+    silence = run.finished_ns - int(stamps[-1]) - facts.device.step_ns
+    whole = run.finished_ns - int(stamps[0])
+    if silence <= STALLED_SHARE * whole or silence <= 2 * int(np.diff(stamps).max()):
+        return None
+    infeed, outfeed = waits(run)
+    held = outfeed.device_waited_s > infeed.device_waited_s
+    return "reader-bound" if held else "host-bound"
 
 
 def period(facts: DeviceFacts, used: Utilisation) -> float | None:

@@ -116,6 +116,17 @@ def slowest(
     return "dataset"
 
 
+def slowest_by_verdict(verdict: str, rate: float, alone: Steady | None) -> str:
+    """The same of a device with a step time, whose own clock knows better."""
+    if verdict == "reader-bound":
+        return "outfeed"
+    if verdict != "host-bound":
+        return "program"
+    return (
+        "infeed" if alone is not None and alone.rate > HAND_OVER * rate else "dataset"
+    )
+
+
 def percentiles(latencies: list[int]) -> dict[str, float] | None:
     """p50, p90, p99, max, and of how many; None of none."""
     if not latencies:

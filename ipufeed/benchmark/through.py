@@ -26,7 +26,7 @@ from ipufeed.benchmark.describe import (
     has_autotune,
     sample_rule,
 )
-from ipufeed.benchmark.device_run import STAMPS_DEPTH, DeviceRun, run_on_device
+from ipufeed.benchmark.device_run import DeviceRun, results_depth, run_on_device
 from ipufeed.benchmark.device_section import (
     DeviceFacts,
     device_section,
@@ -36,7 +36,7 @@ from ipufeed.benchmark.device_settings import DeviceSettings
 from ipufeed.benchmark.feedable import check_feedable
 from ipufeed.benchmark.free_source import measure_free_source
 from ipufeed.benchmark.knee import sweep_knee
-from ipufeed.benchmark.links import links_section, waits
+from ipufeed.benchmark.links import links_section, slowest_by_verdict, waits
 from ipufeed.benchmark.measurement import (
     assemble,
     check_dataset,
@@ -151,6 +151,11 @@ def measure_through(
         facts = dataclasses.replace(
             facts, samples=result.dataset["samples_per_element"]
         )
+    links = links_section(run, alone) if run.table.elements else None
+    section = None if facts is None else device_section(facts)
+    if links is not None and section is not None:
+        rate = section["steps"] / section["seconds"]
+        links["slowest"] = slowest_by_verdict(section["verdict"], rate, alone)
     result = dataclasses.replace(
         result,
         memcpy=None,
@@ -159,14 +164,14 @@ def measure_through(
             "through": "device",
             **({} if device is None else dataclasses.asdict(device)),
         },
-        device=None if facts is None else device_section(facts),
+        device=section,
         warnings=result.warnings + ([] if facts is None else device_warnings(facts)),
         resources={
             key: value
             for key, value in result.resources.items()
             if key not in ("feeder_cpu_seconds", "consumer_cpu_seconds")
         },
-        links=links_section(run, alone) if run.table.elements else None,
+        links=links,
     )
     raise_interruption(interruption, result)
     return result
@@ -181,7 +186,7 @@ def device_facts(
         run=run,
         device=device,
         last_pass=run.table.elements - int(raw.epochs[-1, 0]) if passes else 0,
-        capacity=STAMPS_DEPTH,
+        capacity=results_depth(device),
         alone=alone,
         free=None,
         knee=None,

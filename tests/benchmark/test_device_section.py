@@ -33,6 +33,8 @@ def facts(device, ends, free=None, looks=(), samples=None, starts=None, sweep=No
     run = types.SimpleNamespace(
         table=table,
         ended=False,
+        failure=None,
+        finished_ns=int(ends[-1]),
         begun=[0],
         depths=list(looks),
         stored_bytes=0,

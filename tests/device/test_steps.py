@@ -49,9 +49,17 @@ def test_a_step_waits_for_its_element(executor):
     """It begins when the dataset has delivered: from end to end nothing is lost."""
     outfeed = IPUOutfeedQueue()
     infeed = IPUInfeedQueue(sleeping(5e-3).map(lambda i: tf.cast(i, tf.int32)))
-    _ = infeed.initializer
     length = 1_000_000
-    run(executor, 20, lambda number: outfeed.enqueue(step(1e-3)), infeed)
+    function = tf.function(
+        lambda n: loops.repeat(
+            n, lambda number: outfeed.enqueue(step(1e-3)), infeed_queue=infeed
+        ),
+        jit_compile=executor == "xla",
+    )
+    with params.executor_scope(executor), tf.device(IPU):
+        function(tf.constant(0))  # compiled before the dataset can run ahead of it
+        _ = infeed.initializer
+        function(tf.constant(40))
     times = to_times(outfeed.dequeue())
     _ = infeed.deleter
 
@@ -181,7 +189,7 @@ with tf.Graph().as_default():
     def body(i):
         times = step(tf.where(i < 1, 0.0, 1e5))
         return i + 1, outfeed.enqueue(times)
-    with ipu_scope(0):
+    with ipu_scope("/device:IPU:0"):
         if JIT:
             program = compiler.compile(lambda: loops.repeat(2, body, [0]))
         else:

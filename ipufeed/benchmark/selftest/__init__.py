@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import partial
 from typing import Any
 
 from ipufeed.benchmark.interrupts import Interrupts
@@ -119,15 +120,17 @@ def checks(names: list[str]) -> list[Any]:
     from ipufeed.benchmark.selftest import plain, stages, through
     from ipufeed.benchmark.selftest.check import Check
 
-    functions = {
-        "rates": plain.rates,
-        "counts": plain.counts,
-        "errors": plain.errors,
-        "records": plain.records,
-        "device": through.device,
-        "stages": stages.stages,
+    functions: dict[str, list[Any]] = {
+        "rates": [partial(plain.planted_rate, ms) for ms in plain.RATES_MS],
+        "counts": [plain.counts],
+        "errors": [plain.errors],
+        "records": [plain.records],
+        "device": [through.free_source, through.slow_source, through.fast_source],
+        "stages": [stages.stages],
     }
-    return [Check(name, functions[name]) for name in NAMES if name in names]
+    return [
+        Check(name, each) for name in NAMES if name in names for each in functions[name]
+    ]
 
 
 def verdict(rows: int, failed: list[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from ipufeed.benchmark.selftest.check import Row
 from ipufeed.benchmark.text import printable, wrap
 
-WIDTHS = (32, 12, 12, 15)  # and "pass" or "FAIL"
+WIDTHS = (30, 13, 13, 15)  # and "pass" or "FAIL"
 
 
 def line(*cells: str) -> str:
