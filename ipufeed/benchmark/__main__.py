@@ -17,10 +17,16 @@ from ipufeed.benchmark.arguments import as_options, build_parser, settings_of
 from ipufeed.benchmark.cold_options import check_cold_options
 from ipufeed.benchmark.interrupts import Interrupts
 from ipufeed.benchmark.output import is_stdout, why_not_writable
+from ipufeed.benchmark.scale_options import check_scale_options
 from ipufeed.benchmark.settings import Settings
 from ipufeed.benchmark.streams import open_missing_streams, take_stdout
 from ipufeed.benchmark.text import wrap
-from ipufeed.errors import DatasetFileError, MeasurementInterrupted, NativeLibraryError
+from ipufeed.errors import (
+    DatasetFileError,
+    MeasurementInterrupted,
+    NativeLibraryError,
+    ScaleOutError,
+)
 
 OK, BAD_INPUT, NOTHING_MEASURED = 0, 2, 4
 SIGNALLED = 128  # and the signal's number: see interrupts.py
@@ -39,6 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(str(error))
     check_output(parser, options)
     check_cold_options(parser, options)
+    check_scale_options(parser, options)
     stdout = take_stdout()
     interrupts = Interrupts()
     interrupts.catch()
@@ -67,6 +74,8 @@ def run(
     options: Namespace, settings: Settings, stdout: int, interrupts: Interrupts
 ) -> int:
     """Loads, measures, prints."""
+    if options.processes:
+        return run_processes(options, settings, stdout)
     try:
         dataset, name = load_dataset(options)
     except (DatasetFileError, NativeLibraryError) as error:
@@ -86,13 +95,15 @@ def run(
             run_it = through_device() if options.through else measure
             if options.cold:
                 run_it = on_cold_files(options.cold_files)
+            if options.service:
+                run_it = through_service(options)
             result = run_it(dataset, settings, name=name, on_progress=progress)
     except MeasurementInterrupted as interruption:
         if interruption.result is None:
             complain("interrupted before anything was measured.")
             return interrupts.code
         result, code = interruption.result, interrupts.code
-    except ValueError as error:
+    except (ValueError, ScaleOutError) as error:
         complain(as_options(str(error)))
         return BAD_INPUT
     except tf.errors.OpError as error:
@@ -119,6 +130,39 @@ def on_cold_files(patterns: list[str]) -> Callable[..., Any]:
     from ipufeed.benchmark.cold import measure_cold
 
     return functools.partial(measure_cold, files=patterns)
+
+
+def run_processes(options: Namespace, settings: Settings, stdout: int) -> int:
+    """What --processes does: this process needs no dataset, and no TensorFlow."""
+    from ipufeed.benchmark.processes import measure_processes
+
+    if not options.quiet:
+        print(
+            f"measuring one process alone, then {options.processes} at a time",
+            file=sys.stderr,
+        )
+    try:
+        result = measure_processes(
+            options.target, options.assignments, settings, options.processes
+        )
+    except ScaleOutError as error:
+        complain(as_options(str(error)))
+        return BAD_INPUT
+    return print_result(result, options, stdout, OK)
+
+
+def through_service(options: Namespace) -> Callable[..., Any]:
+    """What measures with --service."""
+    from ipufeed.benchmark.service import ServiceSettings, measure_service
+
+    service = ServiceSettings(
+        service=options.service,
+        sharding=options.sharding,
+        compression=options.compression,
+        scale=tuple(options.scale),
+        kill_worker_after=options.kill_worker_after,
+    )
+    return functools.partial(measure_service, service=service)
 
 
 def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int:

@@ -8,6 +8,7 @@ import re
 import textwrap
 
 from ipufeed.benchmark.cold_options import add_cold_options
+from ipufeed.benchmark.scale_options import add_scale_options
 from ipufeed.benchmark.settings import Settings
 
 EPILOG = """\
@@ -102,6 +103,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="samples in an element, where the pipeline does not tell",
     )
     add_cold_options(parser)
+    add_scale_options(parser)
     output = parser.add_argument_group("output")
     output.add_argument(
         "--json", metavar="FILE", help="write the JSON into FILE as well"

@@ -40,6 +40,8 @@ class Result:
         queue: Which side of the ring waited for the other.
         cold: Files that were dropped from the page cache (--cold), and what of them was
             still in it; else None.
+        service: Through tf.data service: what each of its processes did; else None.
+        processes: Of several processes at a time: the rate of each; else None.
         links: Through the device: what each link of the way did; else None.
         warnings: What to know before quoting a number: a code and a sentence each.
         error: What the dataset failed with: type, message, element (from 0); or None.
@@ -58,6 +60,8 @@ class Result:
     queue: dict[str, float]
     links: dict[str, Any] | None = None
     cold: dict[str, Any] | None = None
+    service: dict[str, Any] | None = None
+    processes: dict[str, Any] | None = None
     warnings: list[dict[str, str]] = field(default_factory=list)
     error: dict[str, Any] | None = None
 

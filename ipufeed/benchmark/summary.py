@@ -8,6 +8,7 @@ from typing import Any
 from ipufeed.benchmark.cold_rows import cold_rows
 from ipufeed.benchmark.link_rows import link_rows
 from ipufeed.benchmark.result import Result
+from ipufeed.benchmark.scale_rows import process_rows, service_rows
 from ipufeed.benchmark.text import WIDTH, printable, wrap
 from ipufeed.benchmark.warn import counted
 
@@ -25,6 +26,8 @@ def summarize(result: Result) -> str:
             ("between elements", latency(result.latency)),
             *link_rows(result.links),
             *cold_rows(result.cold),
+            *service_rows(result.service),
+            *process_rows(result.processes),
             ("copy", memcpy(result)),
             ("CPU", cpu(result)),
             ("harness", calibration(result.calibration)),
