@@ -11,6 +11,7 @@
     │   └── NothingToCompareError             one of them has no rate
     ├── SourceError (ValueError)              files that cannot be read as asked
     │   └── DamagedFileError                  a file is damaged: path, offset, record
+    ├── ScaleOutError                         processes that cannot be started or used
     ├── UnsupportedElementError (ValueError)  a feed does not carry such elements
     ├── ConfigError                           settings that cannot be together
     │   └── ConfigAttributeError (ValueError, AttributeError)   no such attribute
@@ -88,6 +89,10 @@ class DamagedFileError(SourceError):
         self.path = path
         self.offset = offset
         self.record = record
+
+
+class ScaleOutError(IpufeedError):
+    """Processes that share the work cannot be started, reached or used."""
 
 
 class UnsupportedElementError(IpufeedError, ValueError):

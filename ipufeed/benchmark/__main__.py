@@ -23,6 +23,7 @@ from ipufeed.benchmark.device_settings import DeviceSettings
 from ipufeed.benchmark.interrupts import Interrupts
 from ipufeed.benchmark.output import is_stdout, why_not_writable
 from ipufeed.benchmark.report.options import asked_for
+from ipufeed.benchmark.scale_options import check_scale_options
 from ipufeed.benchmark.settings import Settings
 from ipufeed.benchmark.stage_options import check_stage_options
 from ipufeed.benchmark.streams import open_missing_streams, take_stdout
@@ -32,6 +33,7 @@ from ipufeed.errors import (
     DatasetFileError,
     MeasurementInterrupted,
     NativeLibraryError,
+    ScaleOutError,
 )
 
 # The first word of a command line; a file of that name is ./compare.
@@ -63,6 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(str(error))
     check_output(parser, options)
     check_cold_options(parser, options, device is not None)
+    check_scale_options(parser, options, device is not None)
     try:
         base = read_bases(options)
     except ComparisonError as error:
@@ -109,6 +112,8 @@ def run(
     base: Base | None,
 ) -> int:
     """Loads, measures, prints."""
+    if options.processes:
+        return run_processes(options, settings, stdout)
     try:
         dataset, name = load_dataset(options)
     except (DatasetFileError, NativeLibraryError) as error:
@@ -131,6 +136,8 @@ def run(
                 run_it = through_device(device)
             elif options.cold:
                 run_it = on_cold_files(options.cold_files)
+            if options.service:
+                run_it = through_service(options)
             result = run_it(
                 dataset,
                 settings,
@@ -138,15 +145,16 @@ def run(
                 on_progress=progress,
                 recording=recording,
             )
-        # What a stage costs is found with files that are in memory.
-        if not (options.no_stages or on_device or options.cold):
+        # What a stage costs is found here, and with files that are in memory.
+        alone = not (on_device or options.cold or options.service)
+        if alone and not options.no_stages:
             result, code = attribute(result, dataset, options, interrupts)
     except MeasurementInterrupted as interruption:
         if interruption.result is None:
             complain("interrupted before anything was measured.")
             return interrupts.code
         result, code = interruption.result, interrupts.code
-    except ValueError as error:
+    except (ValueError, ScaleOutError) as error:
         complain(as_options(str(error)))
         return BAD_INPUT
     except tf.errors.OpError as error:
@@ -222,6 +230,39 @@ def on_cold_files(patterns: list[str]) -> Callable[..., Any]:
     from ipufeed.benchmark.cold import measure_cold
 
     return functools.partial(measure_cold, files=patterns)
+
+
+def run_processes(options: Namespace, settings: Settings, stdout: int) -> int:
+    """What --processes does: this process needs no dataset, and no TensorFlow."""
+    from ipufeed.benchmark.processes import measure_processes
+
+    if not options.quiet:
+        print(
+            f"measuring one process alone, then {options.processes} at a time",
+            file=sys.stderr,
+        )
+    try:
+        result = measure_processes(
+            options.target, options.assignments, settings, options.processes
+        )
+    except ScaleOutError as error:
+        complain(as_options(str(error)))
+        return BAD_INPUT
+    return print_result(result, options, stdout, OK)
+
+
+def through_service(options: Namespace) -> Callable[..., Any]:
+    """What measures with --service."""
+    from ipufeed.benchmark.service import ServiceSettings, measure_service
+
+    service = ServiceSettings(
+        service=options.service,
+        sharding=options.sharding,
+        compression=options.compression,
+        scale=tuple(options.scale),
+        kill_worker_after=options.kill_worker_after,
+    )
+    return functools.partial(measure_service, service=service)
 
 
 def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int:

@@ -11,6 +11,7 @@ from ipufeed.benchmark import gate
 from ipufeed.benchmark.cold_options import add_cold_options
 from ipufeed.benchmark.device_options import add_device_options
 from ipufeed.benchmark.report.options import add_report_options
+from ipufeed.benchmark.scale_options import add_scale_options
 from ipufeed.benchmark.settings import Settings
 from ipufeed.benchmark.stage_options import add_stage_options
 
@@ -114,6 +115,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="samples in an element, where the pipeline does not tell",
     )
     add_cold_options(parser)
+    add_scale_options(parser)
     add_device_options(parser)
     add_stage_options(parser)
     gate.add_compare_options(parser)

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ipufeed.benchmark.dataset_graph import graph_nodes
 from ipufeed.sources.files import FILES_OF
 
 MAGIC = frozenset("*?[")
@@ -62,19 +63,8 @@ def files_of_sources(dataset: Any) -> set[str]:
 def graph_texts(dataset: Any) -> Iterator[str]:
     """The texts in the constants of a dataset's graph and its functions."""
     import tensorflow as tf
-    from tensorflow.python.data.ops import options
 
-    if tf.is_symbolic_tensor(dataset._variant_tensor):
-        graph_def = dataset._variant_tensor.graph.as_graph_def()
-    else:
-        serialized = dataset._as_serialized_graph(
-            external_state_policy=options.ExternalStatePolicy.IGNORE
-        )
-        graph_def = tf.compat.v1.GraphDef.FromString(serialized.numpy())
-    nodes = [*graph_def.node]
-    for function in graph_def.library.function:
-        nodes += function.node_def
-    for node in nodes:
+    for node in graph_nodes(dataset):
         if node.op != "Const" or node.attr["dtype"].type != tf.string.as_datatype_enum:
             continue
         tensor = node.attr["value"].tensor

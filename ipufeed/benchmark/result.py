@@ -38,6 +38,8 @@ class Result:
         queue: Which side of the ring waited for the other.
         cold: Files that were dropped from the page cache (--cold), and what of them was
             still in it; else None.
+        service: Through tf.data service: what each of its processes did; else None.
+        processes: Of several processes at a time: the rate of each; else None.
         links: Through the device: what each link of the way did; else None.
         stages: Where the time goes, the most important first; None if it is not known.
         advice: What to change, and what that would give; None where `stages` is.
@@ -68,6 +70,8 @@ class Result:
     series: dict[str, list[Any]] | None = None
     device: dict[str, Any] | None = None
     cold: dict[str, Any] | None = None
+    service: dict[str, Any] | None = None
+    processes: dict[str, Any] | None = None
     warnings: list[dict[str, str]] = field(default_factory=list)
     error: dict[str, Any] | None = None
     comparison: dict[str, Any] | None = None

@@ -9,6 +9,7 @@ from ipufeed.benchmark.cold_rows import cold_rows
 from ipufeed.benchmark.device_rows import device_rows
 from ipufeed.benchmark.link_rows import link_rows
 from ipufeed.benchmark.result import Result
+from ipufeed.benchmark.scale_rows import process_rows, service_rows
 from ipufeed.benchmark.stage_rows import stage_lines
 from ipufeed.benchmark.text import WIDTH, printable, wrap
 from ipufeed.benchmark.warn import counted
@@ -28,6 +29,8 @@ def summarize(result: Result) -> str:
             *device_rows(result.device, result.steady),
             *link_rows(result.links),
             *cold_rows(result.cold),
+            *service_rows(result.service),
+            *process_rows(result.processes),
             ("copy", memcpy(result)),
             ("CPU", cpu(result)),
             ("harness", calibration(result.calibration)),
