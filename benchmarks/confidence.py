@@ -129,7 +129,8 @@ def line(what: str, pairs: list[Pair], wanted: Callable[[Pair], bool]) -> str:
     count = sum(map(wanted, pairs))
     low, high = wilson(count, len(pairs))
     smallest = sorted(pair.smallest for pair in pairs)
-    seen = f"{smallest[len(smallest) // 2]:.1%}" if smallest else "-"
+    middle = smallest[len(smallest) // 2] if smallest else math.nan
+    seen = f"{middle:.1%}" if middle < 1 else "> 100 %" if smallest else "-"
     return (
         f"  {what:<34} {count:>4} of {len(pairs):<4} [{low:.3f}, {high:.3f}] {seen:>8}"
     )
