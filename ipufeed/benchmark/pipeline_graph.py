@@ -175,8 +175,16 @@ def step_of(node: Any, inputs: list[str]) -> Step:
         if value.WhichOneof("value") == "func"
     }
     label = label_of(node)
-    own = None if label is None or _AUTOMATIC.fullmatch(label) else label
-    return Step(node.name, node.op, tuple(inputs), own, label, functions)
+    return Step(node.name, node.op, tuple(inputs), own_name(label), label, functions)
+
+
+def own_name(label: str | None) -> str | None:
+    """What the user has called a step, or the steps that tf.data fused into it."""
+    if label is None or label.startswith("inject/"):
+        return None
+    fused = re.fullmatch(r"fused\((.*)\)", label)
+    parts = fused[1].split(",") if fused else [label]
+    return " + ".join(p for p in parts if not _AUTOMATIC.fullmatch(p)) or None
 
 
 def label_of(node: Any) -> str | None:

@@ -17,12 +17,12 @@ import copy
 import ctypes
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ipufeed import _native
 from ipufeed.benchmark import machine
-from ipufeed.benchmark.pipeline_graph import PipelineGraph, node_name
+from ipufeed.benchmark.pipeline_graph import PipelineGraph, Step, node_name
 from ipufeed.benchmark.run import Progress, run_measurement
 from ipufeed.benchmark.settings import MOST
 
@@ -41,6 +41,8 @@ PROBE_FIELDS = (
     "tuned",
 )
 _SUMS = ("elements", "wall_ns", "cpu_ns", "model_ns", "inner_ns", "inner_elements")
+# Steps that have threads of their own; asked for only where there is no model to tell.
+_THREADED = ("Parallel", "LegacyParallel", "MapAndBatch", "Prefetch")
 # The part of the run that is for AUTOTUNE and the buffers to settle.
 WARM_UP_SHARE = 0.4
 # Fewer root elements than this in the counted part are no basis for a share.
@@ -141,7 +143,7 @@ def run_with_probes(
                 "seconds_ns": round(2 * seconds * 1e9),
                 "passes": MOST,
                 "copy": copy_elements,
-                "modelled": True,
+                **books(dataset),
             },
             follow,
         )
@@ -154,6 +156,22 @@ def run_with_probes(
     if len(moments) < 2:
         return None
     return between(moments[0], moments[-1], graph)
+
+
+def books(dataset: Any) -> dict[str, bool]:
+    """The op's attributes for a run whose model keeps books.
+
+    Without AUTOTUNE, tf.data's last step takes the model away. The graph is rewritten
+    already; that step is then left out, unless it is what gives the pipeline threads of
+    its own.
+    """
+    options = dataset._options_attr
+    threads = (
+        options.threading.private_threadpool_size,
+        options.threading.max_intra_op_parallelism,
+    )
+    needed = options.autotune.enabled is not False or any(threads)
+    return {"modelled": True, "finalize": needed}
 
 
 def _follower(
@@ -205,6 +223,32 @@ def probe_name(slot: int) -> str:
     return f"ipufeed_probe_{slot}"
 
 
+def without_model(reading: Reading, step: Step, graph: PipelineGraph) -> Reading:
+    """A reading with what the op alone tells: threads of its own, and how many."""
+    threaded = step.kind.startswith(_THREADED)
+    calls = constant_input(graph.graph, step.node) if threaded else None
+    if calls is not None and calls <= 0:
+        calls = int(_native.entry().ipufeed_usable_cpus())
+    if step.kind == "Prefetch" or calls is None:
+        calls = -1
+    return replace(reading, is_async=int(threaded), parallelism=calls)
+
+
+def constant_input(graph: Any, node: str) -> int | None:
+    """The last of a node's inputs that is a constant number, or None."""
+    import tensorflow as tf
+
+    nodes = {each.name: each for each in graph.node}
+    for text in reversed(nodes[node].input):
+        source = nodes.get(node_name(text))
+        if source is None or source.op != "Const":
+            continue
+        value = tf.make_ndarray(source.attr["value"].tensor)
+        if value.dtype.kind == "i" and value.ndim == 0:
+            return int(value)
+    return None
+
+
 def take_moment(group: int, slots: int) -> _Moment:
     """Reads all probes."""
     entry = _native.entry()
@@ -230,6 +274,8 @@ def between(first: _Moment, last: _Moment, graph: PipelineGraph) -> StageRun | N
                 for name in PROBE_FIELDS
             }
         )
+        if readings[step.node].is_async < 0:
+            readings[step.node] = without_model(readings[step.node], step, graph)
     elements = readings[graph.steps[-1].node].elements
     if elements < FEWEST_ELEMENTS or last.time_ns <= first.time_ns:
         return None
