@@ -12,6 +12,7 @@ import pytest
 from results import EMPTY, FAILED, HOSTILE, OLD, ONE_ELEMENT, result_of
 
 from ipufeed.benchmark.report import pictures
+from ipufeed.benchmark.report.axes import Axes
 from ipufeed.benchmark.report.page import NARROW, WIDE, page
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
@@ -145,6 +146,26 @@ def test_no_part_of_a_picture_is_outside_of_it(width):
                 assert left + wide <= width + 1, (name, each.text)
 
 
+def test_a_long_word_at_the_end_of_an_axis_is_not_cut_off():
+    """It moves inwards; words that would touch are left out."""
+    axes = Axes("a picture", 200, 100, (0.0, 1.0), (0.0, 1.0))
+
+    axes.x_ticks([(0.9, "left out"), (0.0, "x" * 30), (1.0, "y" * 9)], "seconds")
+
+    texts = [
+        (float(each.get("x")), each.text)
+        for each in ElementTree.fromstring(axes.svg()).iter()
+        if each.tag.endswith("text")
+    ]
+    shown = {text: x for x, text in texts}
+    assert shown["left out"] + 4 * 6.5 < 200
+    assert "y" * 9 not in shown
+    axes.parts.clear()
+    axes.x_ticks([(1.0, "y" * 9)], "seconds")
+    (x,) = re.findall(r'<text x="([\d.]+)"[^>]*>y+<', axes.svg())
+    assert float(x) + 4.5 * 7.2 <= 200
+
+
 @pytest.mark.parametrize("name", PICTURES)
 @pytest.mark.parametrize(
     "result",
@@ -155,7 +176,7 @@ def test_no_part_of_a_picture_is_outside_of_it(width):
         {"series": 3, "latency": [], "stages": "none", "device": {"knee": [1, None]}},
         {
             "series": {
-                "seconds": [None, "x"],
+                "seconds": [1.5, "x"],
                 "elements": [float("inf"), -1],
                 "starved_share": [2, -3],
                 "blocked_share": [True, 1e999],
