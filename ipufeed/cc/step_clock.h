@@ -5,14 +5,17 @@
 //   previous end -------+
 //
 // start(n) = max(end(n - 1), held(n - 1), ready(n))
-// end(n)   = max(start(n) + step, when the program got there)
+// end(n)   = max(start(n) + step, when the program got there - slack)
 //
 // (Lindley's recursion for a queue with one server, as in measure.cc.) The times are
 // those of a device that shares no CPU with its host. ready(n) is when the dataset
 // delivered the element, held(n - 1) when an enqueue that had to wait went on. How late
 // our own thread wakes up, takes the element and copies it lies within the step, as a
-// transfer does on a device that computes meanwhile; only what is longer than a whole
-// step moves its end, and can be told from the rest:
+// transfer does on a device that computes meanwhile. A thread that others keep from its
+// CPU may fall behind by the slack, kSlackSteps steps and kSlackNs at most, and catches
+// up by the next steps: so much is waiting in the infeed's ring, and the dataset sees
+// no difference. Only what is more than that moves the end of a step, and can be told
+// from the rest:
 //
 //   end(n) - end(n - 1) = blocked + starved + step + late
 //   blocked = free - end(n - 1)    starved = start - free    late = end - start - step
@@ -31,11 +34,15 @@ struct StepTimes {
   std::int64_t free_ns = 0;    // the step before, and its results, were out of the way
   std::int64_t start_ns = 0;   // and the element was there
   std::int64_t called_ns = 0;  // the program got to the step: the harness, since start
-  std::int64_t end_ns = 0;
+  std::int64_t end_ns = 0;     // before called_ns, while it catches up
 };
 
 class StepClock {
  public:
+  // A quarter of a ring of 32; and a time slice or two of a busy machine.
+  static constexpr std::int64_t kSlackSteps = 8;
+  static constexpr std::int64_t kSlackNs = 20'000'000;
+
   // The program's thread: it has taken an element that was there at ready_ns, 0 for
   // always.
   //
@@ -67,7 +74,9 @@ class StepClock {
       times.free_ns = std::min(called_ns, std::max(end_ns_, held));
       times.start_ns = std::min(called_ns, std::max(times.free_ns, ready));
     }
-    times.end_ns = std::max(times.start_ns + step_ns, called_ns);
+    // In this order, so that the longest of steps does not overflow.
+    const std::int64_t slack = std::min(step_ns, kSlackNs / kSlackSteps) * kSlackSteps;
+    times.end_ns = std::max(times.start_ns + step_ns, called_ns - slack);
     end_ns_ = times.end_ns;
     return times;
   }
