@@ -18,8 +18,8 @@ import tensorflow as tf
 from helpers import DEADLOCK_S, ROOT
 from tensorflow.python.data.experimental.ops import testing
 
+from ipufeed.benchmark import Settings, service_watch
 from ipufeed.benchmark import service as service_module
-from ipufeed.benchmark import service_watch
 from ipufeed.benchmark.run import Progress
 from ipufeed.benchmark.scale_rows import service_rows
 from ipufeed.benchmark.service import (
@@ -35,13 +35,15 @@ from ipufeed.benchmark.service_cluster import Cluster
 from ipufeed.benchmark.service_watch import LostError, Watch
 from ipufeed.errors import ScaleOutError
 
-ELEMENTS = 600
+ELEMENTS, SPLIT = 600, 30
 WHOLE = {"epochs": 0, "seconds_ns": 0, "passes": 1, "epoch_per_pass": False}
 
 
 def numbered(seconds):
-    """0, 1, 2, ...: each takes so long to make."""
-    return tf.data.Dataset.range(ELEMENTS).apply(testing.sleep(round(seconds * 1e6)))
+    """0, 1, 2, ..., each made in so long; dynamic sharding deals out SPLIT of them."""
+    firsts = tf.data.Dataset.range(0, ELEMENTS, SPLIT)
+    numbers = firsts.flat_map(lambda k: tf.data.Dataset.range(k, k + SPLIT))
+    return numbers.apply(testing.sleep(round(seconds * 1e6)))
 
 
 def deliver(cluster, policy, kill_after, seconds):
@@ -68,8 +70,38 @@ def deliver(cluster, policy, kill_after, seconds):
 POLICIES = {"off": 2, "dynamic": 1, "data": 1}
 
 
+def check_files(cluster, folder):
+    """File sharding delivers each line once, and nothing is counted for it."""
+    paths = [folder / f"{number}.txt" for number in range(4)]
+    for number, path in enumerate(paths):
+        path.write_text("".join(f"{number}.{line}\n" for line in range(25)))
+    lines = tf.data.Dataset.from_tensor_slices(
+        [str(path) for path in paths]
+    ).interleave(tf.data.TextLineDataset)
+    settings = ServiceSettings(service="local:2", sharding="file")
+    before = cluster.counts()
+    remote = distribute(lines, cluster.target, settings, counted=False)
+    arrived = [line.decode() for line in remote.as_numpy_iterator()]
+
+    assert sorted(arrived) == sorted(f"{n}.{k}" for n in range(4) for k in range(25))
+    assert cluster.counts() == before
+
+
+def check_foreign(cluster):
+    """A service that is there is used as it is: its processes are not ours to look at."""
+    result = measure_service(
+        tf.data.Dataset.range(50),
+        Settings(passes=1),
+        service=ServiceSettings(service=cluster.target, sharding="dynamic"),
+    )
+
+    assert result.elements == 50
+    assert result.service["workers"] is None
+    assert result.service["service"] == cluster.target
+
+
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_policy_keeps_its_promise_and_a_dead_worker_breaks_no_more(policy):
+def test_a_policy_keeps_its_promise_and_a_dead_worker_breaks_no_more(policy, tmp_path):
     """Nothing is lost or repeated beyond what the policy says, with a death and without.
 
     Nobody waits for what a dead worker had: the run ends with an error that names it.
@@ -84,6 +116,11 @@ def test_a_policy_keeps_its_promise_and_a_dead_worker_breaks_no_more(policy):
         made = ELEMENTS if policy == "dynamic" else 2 * ELEMENTS
         assert sum(cluster.counts()) == made
 
+        if policy == "data":  # while there are two workers
+            check_files(cluster, tmp_path)
+        if policy == "dynamic":
+            check_foreign(cluster)
+
         arrived, raw, watch = deliver(cluster, policy, 0.3, 0.005)
         counts = cluster.counts()
 
@@ -94,15 +131,12 @@ def test_a_policy_keeps_its_promise_and_a_dead_worker_breaks_no_more(policy):
     if policy == "off":  # the other worker's copy is whole
         assert len(arrived) == ELEMENTS
         assert ELEMENTS < arrived.total() < 2 * ELEMENTS
-    else:
-        assert len(arrived) < ELEMENTS
+    lost = set(range(ELEMENTS)) - set(arrived)
     if policy == "data":  # the other worker's half is whole
-        assert {number % 2 for number in range(ELEMENTS) if number not in arrived} in (
-            {0},
-            {1},
-        )
-    if policy == "dynamic":  # what was made and did not come is what was lost
-        assert 0 < ELEMENTS - len(arrived) <= sum(counts) - made + 64
+        assert len({number % 2 for number in lost}) == 1
+    if policy == "dynamic":  # what worker 0 had been given
+        assert len({number // SPLIT for number in lost}) <= 3
+        assert len(lost) <= sum(counts) - made - arrived.total() + 3 * SPLIT
     (death,) = watch.deaths
     assert (death["process"], death["how"]) == ("worker 0", "signal 9")
     assert [row["died"] for row in watch.worker_rows(True)] == [True, False]
