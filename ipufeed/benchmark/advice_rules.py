@@ -24,9 +24,9 @@ from ipufeed.benchmark.stages import Stage
 
 # A stage with less of the time that matters is not what holds a pipeline back.
 LEAST_SHARE = 0.15
-# A Python function that computes for more than this share of its time holds the
+# A Python function that computes for more than this share of its time (others may want the CPU, too) holds the
 # interpreter's lock: a second one beside it would wait.
-PYTHON_COMPUTES_SHARE = 0.5
+PYTHON_COMPUTES_SHARE = 0.25
 # Files to read side by side, when there was one.
 FILES = 4
 # Of the memory that there is, for a cache; and for a shuffle buffer.
@@ -147,7 +147,11 @@ def missing_prefetch(case: Case) -> list[Advice]:
         # All up to here in a thread of their own.
         above = sum(unit.steps.values()) - sum(below.values())
         longest = max(sum(below.values()), above)
-        others = [p for u, p in model.unit_periods({}, {}) if u is not unit]
+        others = [
+            period
+            for each, period in model.unit_periods({}, {})
+            if each is None or each.steps.keys() != unit.steps.keys()
+        ]
         now = max(model.period, sum(unit.steps.values()))
         rest = now - sum(unit.steps.values())
         gain = now / max([longest + rest, *others, 1e-9])
