@@ -24,8 +24,8 @@ from ipufeed.benchmark.stages import Stage
 
 # A stage with less of the time that matters is not what holds a pipeline back.
 LEAST_SHARE = 0.15
-# A Python function that computes for more than this share of its time (others may want the CPU, too) holds the
-# interpreter's lock: a second one beside it would wait.
+# A Python function that computes for more than this share of its time (in the rest it may
+# wait for a CPU) holds the interpreter's lock: a second one beside it would wait.
 PYTHON_COMPUTES_SHARE = 0.25
 # Files to read side by side, when there was one.
 FILES = 4
@@ -52,7 +52,9 @@ def serial_map(case: Case) -> list[Advice]:
     found = []
     for stage in important(case):
         step = case.step(stage)
-        if step.op != "MapDataset":
+        # tf.data fuses a serial map with the batch behind it, and leaves it serial.
+        fused = step.op == "MapAndBatchDataset" and stage.parallelism == 1
+        if step.op != "MapDataset" and not fused:
             continue
         graph = case.explanation.graph.graph
         computes = stage.cpu_seconds_per_element > PYTHON_COMPUTES_SHARE * max(
