@@ -37,6 +37,8 @@ LONG_STARTUP_S = 10.0
 CALL_S = 30e-6
 BATCHED_GAIN = 4.0
 COPIES_MATTER_SHARE = 0.2
+# A buffer between two threads costs about this for an element, on a busy machine.
+HAND_OVER_S = 100e-6
 # Workers of a parallel stage that is waited for, and works less than this: its elements
 # wait for their turn.
 IDLE_WORKERS_SHARE = 0.6
@@ -146,6 +148,8 @@ def missing_prefetch(case: Case) -> list[Advice]:
     below: dict[str, float] = {}
     for node in order[:-1]:
         below[node] = unit.steps[node]
+        if min(sum(below.values()), sum(unit.steps.values())) < HAND_OVER_S:
+            continue
         # All up to here in a thread of their own.
         above = sum(unit.steps.values()) - sum(below.values())
         longest = max(sum(below.values()), above)

@@ -129,7 +129,8 @@ class PipelineModel:
         for unit in self.units:
             staying = {n: c for n, c in unit.steps.items() if n not in workers}
             for node in unit.steps.keys() - staying.keys():
-                moved = Unit({node: unit.steps[node]}, workers[node], functions=True)
+                most = max(self.pool, unit.workers)
+                moved = Unit({node: unit.steps[node]}, min(workers[node], most), True)
                 periods.append((moved, moved.period(factors)))
             if staying:
                 left = Unit(staying, unit.workers, unit.functions)
@@ -182,7 +183,9 @@ def find_costs(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> N
         reading, cost = readings[node], model.costs[node]
         if reading.is_async == 1:
             functions[node] = function_ns(reading) / per
-            workers = float(max(1, min(reading.parallelism, model.pool)))
+            # No more than the pool has, unless more were seen at work.
+            most = max(model.pool, functions[node] / model.period)
+            workers = float(max(1.0, min(reading.parallelism, most)))
             cost.seconds = functions[node]
             cost.period = functions[node] / workers
             if reading.parallelism > 0:
@@ -199,12 +202,17 @@ def find_costs(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> N
         nodes = thread_steps(top, steps, readings)
         if nodes:
             model.units.append(Unit({n: model.costs[n].seconds for n in nodes}))
-    # The pools' CPU time is what no thread between the probes has used.
+    # Functions run in the pool, those of serial steps, too: its CPU time is what no
+    # thread between the probes has used.
     pooled = run.cpu_ns / per - sum(c.cpu_seconds for c in model.costs.values())
+    for node, step in steps.items():
+        if step.functions and node not in functions:
+            functions[node] = model.costs[node].seconds
     weight = sum(functions.values())
     for node, seconds in functions.items():
         if weight > 0 and pooled > 0:
-            model.costs[node].cpu_seconds = min(seconds, pooled * seconds / weight)
+            cost = model.costs[node]
+            cost.cpu_seconds += min(seconds, pooled * seconds / weight)
 
 
 def own(total: int, inputs: list[int]) -> int:
