@@ -49,11 +49,15 @@ def plan(rng: random.Random, cpus: int | None) -> list[Planted]:
             Planted(
                 f"stage_{letter}",
                 rng.uniform(1.0, 4.0),
-                0 if cpus else rng.choice([0, 0, 2, 3]),
+                0,
                 rng.random() < 0.2,
             )
             for letter in rng.sample("abcdefgh", rng.randint(3, 5))
         ]
+        # One parallel stage at most: functions share a pool of one thread per CPU.
+        if cpus is None and rng.random() < 0.6:
+            chosen = rng.randrange(len(stages))
+            stages[chosen] = replace(stages[chosen], workers=2)
         first, share, clear = truth(stages)
         if first and share > 0.3 and clear:
             return stages

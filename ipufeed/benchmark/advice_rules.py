@@ -24,9 +24,9 @@ from ipufeed.benchmark.stages import Stage
 
 # A stage with less of the time that matters is not what holds a pipeline back.
 LEAST_SHARE = 0.15
-# A Python function that computes for more than this share of its time holds the
-# interpreter's lock: a second one beside it would wait.
-PYTHON_COMPUTES_SHARE = 0.5
+# A Python function that computes for more than this share of its time (in the rest it may
+# wait for a CPU) holds the interpreter's lock: a second one beside it would wait.
+PYTHON_COMPUTES_SHARE = 0.25
 # Files to read side by side, when there was one.
 FILES = 4
 # Of the memory that there is, for a cache; and for a shuffle buffer.
@@ -37,6 +37,8 @@ LONG_STARTUP_S = 10.0
 CALL_S = 30e-6
 BATCHED_GAIN = 4.0
 COPIES_MATTER_SHARE = 0.2
+# A buffer between two threads costs about this for an element, on a busy machine.
+HAND_OVER_S = 100e-6
 # Workers of a parallel stage that is waited for, and works less than this: its elements
 # wait for their turn.
 IDLE_WORKERS_SHARE = 0.6
@@ -52,7 +54,9 @@ def serial_map(case: Case) -> list[Advice]:
     found = []
     for stage in important(case):
         step = case.step(stage)
-        if step.op != "MapDataset":
+        # tf.data fuses a serial map with the batch behind it, and leaves it serial.
+        fused = step.op == "MapAndBatchDataset" and stage.parallelism == 1
+        if step.op != "MapDataset" and not fused:
             continue
         graph = case.explanation.graph.graph
         computes = stage.cpu_seconds_per_element > PYTHON_COMPUTES_SHARE * max(
@@ -144,10 +148,16 @@ def missing_prefetch(case: Case) -> list[Advice]:
     below: dict[str, float] = {}
     for node in order[:-1]:
         below[node] = unit.steps[node]
+        if min(sum(below.values()), sum(unit.steps.values())) < HAND_OVER_S:
+            continue
         # All up to here in a thread of their own.
         above = sum(unit.steps.values()) - sum(below.values())
         longest = max(sum(below.values()), above)
-        others = [p for u, p in model.unit_periods({}, {}) if u is not unit]
+        others = [
+            period
+            for each, period in model.unit_periods({}, {})
+            if each is None or each.steps.keys() != unit.steps.keys()
+        ]
         now = max(model.period, sum(unit.steps.values()))
         rest = now - sum(unit.steps.values())
         gain = now / max([longest + rest, *others, 1e-9])

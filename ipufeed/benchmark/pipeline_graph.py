@@ -233,8 +233,10 @@ def frozen_options(dataset: Any) -> Any:
     import tensorflow as tf
 
     options = tf.data.Options().merge(dataset._options_attr)
-    rewrites = options.experimental_optimization
+    # A new one: what merge() took over belongs to the dataset, and may not be changed.
+    rewrites = tf.data.experimental.OptimizationOptions()
     for name in type(rewrites).__dict__:
         if isinstance(getattr(type(rewrites), name), property):
             setattr(rewrites, name, False)
+    options.experimental_optimization = rewrites
     return options

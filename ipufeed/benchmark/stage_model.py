@@ -32,6 +32,8 @@ CPU_BOUND_SHARE = 0.9
 # than the second, it is not what holds the pipeline up. In between the two are even.
 HAND_OVER_SHARE = 0.02
 WAITING_SHARE = 0.15
+# A pool whose threads one step's functions keep busy for this share of the time is full.
+FULL_POOL_SHARE = 0.6
 
 
 @dataclass
@@ -81,6 +83,7 @@ class PipelineModel:
         period: Seconds from one element to the next, as the run with probes had it.
         cpus: That the pipeline can have.
         cpu_bound: Whether it uses them up.
+        pool: Threads that functions run in, of all steps together.
         critical: The unit that gets the most blame; None if the consumer holds it up.
         costs: By node.
         units: All of them.
@@ -89,6 +92,7 @@ class PipelineModel:
     period: float
     cpus: float
     cpu_bound: bool
+    pool: int = 1 << 30
     units: list[Unit] = field(default_factory=list)
     costs: dict[str, StageCost] = field(default_factory=dict)
     critical: Unit | None = None
@@ -125,7 +129,8 @@ class PipelineModel:
         for unit in self.units:
             staying = {n: c for n, c in unit.steps.items() if n not in workers}
             for node in unit.steps.keys() - staying.keys():
-                moved = Unit({node: unit.steps[node]}, workers[node], functions=True)
+                most = max(self.pool, unit.workers)
+                moved = Unit({node: unit.steps[node]}, min(workers[node], most), True)
                 periods.append((moved, moved.period(factors)))
             if staying:
                 left = Unit(staying, unit.workers, unit.functions)
@@ -162,6 +167,7 @@ def build_model(steps: list[Step], run: StageRun, usable_cpus: int) -> PipelineM
         cpu_bound=busy + others >= CPU_BOUND_SHARE * usable_cpus
         and busy >= CPU_BOUND_SHARE * cpus,
     )
+    model.pool = usable_cpus
     by_node = {step.node: step for step in steps}
     model.costs = {step.node: StageCost() for step in steps}
     find_costs(model, by_node, run)
@@ -177,7 +183,9 @@ def find_costs(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> N
         reading, cost = readings[node], model.costs[node]
         if reading.is_async == 1:
             functions[node] = function_ns(reading) / per
-            workers = float(max(1, reading.parallelism))
+            # No more than the pool has, unless more were seen at work.
+            most = max(model.pool, functions[node] / model.period)
+            workers = float(max(1.0, min(reading.parallelism, most)))
             cost.seconds = functions[node]
             cost.period = functions[node] / workers
             if reading.parallelism > 0:
@@ -194,12 +202,17 @@ def find_costs(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> N
         nodes = thread_steps(top, steps, readings)
         if nodes:
             model.units.append(Unit({n: model.costs[n].seconds for n in nodes}))
-    # The pools' CPU time is what no thread between the probes has used.
+    # Functions run in the pool, those of serial steps, too: its CPU time is what no
+    # thread between the probes has used.
     pooled = run.cpu_ns / per - sum(c.cpu_seconds for c in model.costs.values())
+    for node, step in steps.items():
+        if step.functions and node not in functions:
+            functions[node] = model.costs[node].seconds
     weight = sum(functions.values())
     for node, seconds in functions.items():
         if weight > 0 and pooled > 0:
-            model.costs[node].cpu_seconds = min(seconds, pooled * seconds / weight)
+            cost = model.costs[node]
+            cost.cpu_seconds += min(seconds, pooled * seconds / weight)
 
 
 def own(total: int, inputs: list[int]) -> int:
@@ -268,14 +281,16 @@ def blame(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> None:
                 model.costs[node].share += weight * (1 - passed) * ns / total
         for node, ns in waits.items():
             part = weight * passed * ns / waited if waited > 0 else 0.0
-            if held_by_functions(node, steps, run):
+            if held_by_functions(node, steps, run, model.pool):
                 model.costs[node].share += part
                 heaviest[node] = heaviest.get(node, 0.0) + part
             else:
                 stack += split(steps[node].inputs, part, run)
     fill_unseen(model, heaviest, run)
     if model.cpu_bound and heaviest and max(heaviest.values()) > 0.5:
-        blame_by_cpu(model, in_pipeline)
+        blame_by(model, in_pipeline, "cpu_seconds")
+    elif pool_is_full(model):
+        blame_by(model, in_pipeline, "seconds")
     if any(cost.share > 0 for cost in model.costs.values()):
         worst = max(model.costs, key=lambda node: model.costs[node].share)
         model.critical = next(
@@ -303,7 +318,9 @@ def split(
     return [(each, weight * run.readings[each].wall_ns / total) for each in inputs]
 
 
-def held_by_functions(node: str, steps: dict[str, Step], run: StageRun) -> bool:
+def held_by_functions(
+    node: str, steps: dict[str, Step], run: StageRun, pool: int
+) -> bool:
     """Whether a step's workers, and not its inputs, keep those above waiting.
 
     The thread that asks its inputs is inside them nearly always when they are slow; when
@@ -316,7 +333,8 @@ def held_by_functions(node: str, steps: dict[str, Step], run: StageRun) -> bool:
         return True
     if reading.parallelism <= 0:  # a prefetch: it has no work of its own
         return False
-    working = min(1.0, function_ns(reading) / reading.parallelism / run.wall_ns)
+    workers = min(reading.parallelism, pool)
+    working = min(1.0, function_ns(reading) / workers / run.wall_ns)
     return max(working, 1.0 - inside) >= inside
 
 
@@ -339,10 +357,28 @@ def fill_unseen(
                 cost.period = seconds / unit.workers
 
 
-def blame_by_cpu(model: PipelineModel, weight: float) -> None:
-    """Where the CPUs are what everything waits for, CPU time is what matters."""
-    total = sum(cost.cpu_seconds for cost in model.costs.values())
+def pool_is_full(model: PipelineModel) -> bool:
+    """Whether functions that sleep or wait have taken all threads of the pool.
+
+    All steps' functions run in one pool, of as many threads as there are CPUs. A parallel
+    step that fills it makes serial ones elsewhere wait for a thread; that wait looks like
+    their own time.
+    """
+    filled = max(
+        (
+            sum(unit.steps.values()) / model.period
+            for unit in model.units
+            if unit.functions and unit.workers >= model.pool
+        ),
+        default=0.0,
+    )
+    return filled >= FULL_POOL_SHARE * model.pool
+
+
+def blame_by(model: PipelineModel, weight: float, what: str) -> None:
+    """Where all wait for CPUs, or for threads, the shares are those of what is used."""
+    total = sum(getattr(cost, what) for cost in model.costs.values())
     if total <= 0:
         return
     for cost in model.costs.values():
-        cost.share = weight * cost.cpu_seconds / total
+        cost.share = weight * getattr(cost, what) / total

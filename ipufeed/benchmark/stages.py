@@ -177,7 +177,8 @@ def describe(
         parallelism=reading.parallelism if reading.parallelism > 0 else None,
         autotuned=reading.tuned == 1,
         buffered_bytes=reading.buffered_bytes
-        if reading.is_async == 1 or reading.buffered_bytes > 0
+        if reading.buffered_bytes > 0
+        or (reading.is_async == 1 and reading.buffered_bytes == 0)
         else None,
         ceiling_elements_per_second=ceiling(cost, model),
     )

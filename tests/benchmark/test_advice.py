@@ -75,7 +75,7 @@ def test_a_serial_map_that_waits_is_to_be_made_parallel():
 
     assert first.code == "serial_map"
     assert "map `decode` with num_parallel_calls=tf.data.AUTOTUNE" in first.text
-    assert first.gain > 2
+    assert first.gain > 1.5  # AUTOTUNE uses as many workers as there are CPUs
 
 
 def test_a_python_function_that_computes_is_not():
