@@ -60,7 +60,8 @@ def notebook_html(result: Result) -> str:
     rows += "".join(notes(stored))
     name = escaped(short(str(result.dataset.get("name")), 120))
     return (
-        f"<div><strong><bdi>{name}</bdi></strong><table><tbody>{rows}</tbody></table>"
+        f'<div style="overflow-x:auto"><strong><bdi>{name}</bdi></strong>'
+        f'<table style="color:inherit"><tbody>{rows}</tbody></table>'
         f"{rate_picture(stored, WIDTH)}</div>"
     )
 
@@ -80,5 +81,5 @@ def notes(stored: dict[str, Any]) -> list[str]:
 
 def row(name: str, text: str) -> str:
     """A row of the table; the notebook's own style would put text to the right."""
-    look = ' style="text-align:left"'
+    look = ' style="text-align:left;color:inherit"'
     return f"<tr><td{look}>{escaped(name)}</td><td{look}>{escaped(text)}</td></tr>"
