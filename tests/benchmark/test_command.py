@@ -175,6 +175,7 @@ def test_the_result_has_all_its_sections(runs):
         "calibration",
         "queue",
         "links",
+        "device",
         "warnings",
         "error",
     } == keys
@@ -918,6 +919,8 @@ REFUSED = {
     "--set batch_size=abc": "`batch_size` must be an int, got str 'abc'.",
     "--set images=1.5": "`images` must be an int, got float 1.5.",
     "--set files=600": "`files` must be in [1, 512], got 600.",
+    "--step-time 12": "--step-time must be a time with its unit (ns, us, ms, s), as 12ms",
+    "--result-bytes 16": "--result-bytes must be in [32, 1073741824], got 16.",
     "gone.py": "gone.py is not there: give a Python file that defines a dataset",
     "tmp": "tmp is no file: give a Python file that defines a dataset",
     "gone.py:a-b": "`gone.py:a-b` must be FILE.py or FILE.py:NAME",

@@ -88,6 +88,7 @@ def test_the_json_is_strict_and_complete(known_rate):
         "calibration",
         "queue",
         "links",
+        "device",
         "warnings",
         "error",
     ]
