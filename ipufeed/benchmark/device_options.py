@@ -65,17 +65,19 @@ def device_settings_of(options: argparse.Namespace) -> DeviceSettings | None:
             preset = options.step_time.lower()
         else:
             step = parse_seconds("--step-time", options.step_time)
-    return DeviceSettings(
-        step_seconds=step,
-        preset=preset,
-        knee=options.knee,
-        result_bytes=None
-        if options.result_bytes is None
-        else parse_bytes("--result-bytes", options.result_bytes),
-        read_seconds=None
-        if options.read_time is None
-        else parse_seconds("--read-time", options.read_time),
-    )
+    size, read = options.result_bytes, options.read_time
+    try:
+        return DeviceSettings(
+            step_seconds=step,
+            preset=preset,
+            knee=options.knee,
+            result_bytes=None if size is None else parse_bytes("--result-bytes", size),
+            read_seconds=None if read is None else parse_seconds("--read-time", read),
+        )
+    except ValueError as error:
+        raise ValueError(
+            str(error).replace("`result_bytes`", "--result-bytes")
+        ) from error
 
 
 def parse_seconds(option: str, text: str) -> float:

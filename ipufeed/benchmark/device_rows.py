@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+# As in knee.py, which imports TensorFlow: a point beyond it says nothing.
+MOST_LATE = 0.05
 VERDICTS = {
     "host-bound": "host-bound: the device waits for the pipeline",
     "device-bound": "device-bound: the pipeline keeps it busy",
@@ -94,8 +96,12 @@ def knee(device: dict[str, Any]) -> str | None:
     if not points:
         return None
     shown = ", ".join(
-        f"{duration(point['step_seconds'])} {point['au']:.0%}" for point in points
+        f"{duration(point['step_seconds'])} {point['au']:.0%}"
+        + ("*" if point["overhead_share"] > MOST_LATE else "")
+        for point in points
     )
+    if "*" in shown:
+        shown += " (* the simulation was late, which is not the pipeline's)"
     off = device["knee_deviation"]
     if off is None:
         return shown

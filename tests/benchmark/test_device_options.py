@@ -75,6 +75,14 @@ def test_what_is_no_number_of_bytes_is_refused(text):
         parse_bytes("--result-bytes", text)
 
 
+def test_a_size_out_of_range_is_refused_in_terms_of_the_option():
+    """A result holds at least the times of its step."""
+    with pytest.raises(
+        ValueError, match=r"^--result-bytes must be in \[32, 1073741824\]"
+    ):
+        settings("--result-bytes", "16")
+
+
 def test_without_its_options_there_is_no_device():
     """The run is then as it always was."""
     assert settings() is None

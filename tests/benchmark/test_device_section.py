@@ -227,6 +227,18 @@ def test_the_knee_is_one_line_of_points():
     assert "-10.0 points" in text
 
 
+def test_a_point_at_which_the_simulation_was_late_is_marked():
+    """Its AU is no figure of the pipeline's."""
+    made = facts(
+        DeviceSettings(step_seconds=0.01, knee=True),
+        np.arange(1, 101) * 10 * MS,
+        sweep=sweep(0.7, late=0.2),
+    )
+
+    assert "10 ms 70%*" in knee(section.device_section(made))
+    assert "the simulation was late" in knee(section.device_section(made))
+
+
 def test_a_host_that_falls_behind_is_named_in_the_summary():
     """With rate, size, and how much was unread."""
     device = DeviceSettings(step_seconds=0.01, result_bytes=1000)

@@ -46,11 +46,14 @@ def codes(result):
 
 
 def test_a_source_slower_than_the_device_starves_it(starved):
-    """At most half of the time is computed in, since no sleep is shorter than it should."""
+    """Half of the time is computed in: no sleep is shorter than it should be.
+
+    A little more is possible, by elements that were read before the first step.
+    """
     device = starved.device
 
     assert device["verdict"] == "host-bound"
-    assert 0 < device["au"] <= 0.5
+    assert 0 < device["au"] < 0.6
     assert device["starved_steps_share"] > 0.9
     assert device["period_seconds"] >= 8e-3
     assert starved.links["slowest"] == "dataset"
