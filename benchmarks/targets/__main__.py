@@ -32,11 +32,11 @@ def main() -> int:
     )
     parser.add_argument(
         "--only",
-        help="rows of one module: command, ring, iterate, feeds or executables",
+        help="rows of one module: command, ring, iterate, feeds, executables or sources",
     )
     options = parser.parse_args()
 
-    from benchmarks.targets import command, executables, feeds, iterate, ring
+    from benchmarks.targets import command, executables, feeds, iterate, ring, sources
 
     modules = {
         "command": command,
@@ -44,6 +44,7 @@ def main() -> int:
         "iterate": iterate,
         "feeds": feeds,
         "executables": executables,
+        "sources": sources,
     }
     if options.only is not None and options.only not in modules:
         parser.error(f"--only must be one of {', '.join(modules)}, got {options.only}")

@@ -175,6 +175,9 @@ def test_the_result_has_all_its_sections(runs):
         "calibration",
         "queue",
         "links",
+        "cold",
+        "service",
+        "processes",
         "warnings",
         "error",
     } == keys

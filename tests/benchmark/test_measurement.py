@@ -88,6 +88,9 @@ def test_the_json_is_strict_and_complete(known_rate):
         "calibration",
         "queue",
         "links",
+        "cold",
+        "service",
+        "processes",
         "warnings",
         "error",
     ]
