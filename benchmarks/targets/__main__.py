@@ -32,8 +32,8 @@ def main() -> int:
     )
     parser.add_argument(
         "--only",
-        help="rows of one module: command, ring, iterate, feeds, device, executables or "
-        "reports",
+        help="rows of one module: command, ring, iterate, feeds, device, executables, "
+        "reports or sources",
     )
     options = parser.parse_args()
 
@@ -45,6 +45,7 @@ def main() -> int:
         iterate,
         reports,
         ring,
+        sources,
     )
 
     modules = {
@@ -55,6 +56,7 @@ def main() -> int:
         "device": device,
         "executables": executables,
         "reports": reports,
+        "sources": sources,
     }
     if options.only is not None and options.only not in modules:
         parser.error(f"--only must be one of {', '.join(modules)}, got {options.only}")

@@ -103,6 +103,10 @@ def test_numbers_without_nulls_are_not_copied():
 
 
 LIST2 = pa.list_(pa.int32(), 2)
+# A null list with numbers below it, which are nobody's.
+MASKED = pa.FixedSizeListArray.from_arrays(
+    pa.array([1, 2, 3, 4]), 2, mask=pa.array([False, True])
+)
 WITH_NULLS = [
     (pa.array([1, None, 3]), [1, 3], [1, 0, 3]),
     (pa.array([True, None]), [True], [True, False]),
@@ -113,6 +117,7 @@ WITH_NULLS = [
         [[1, 2], [3, 4]],
         [[1, 2], [0, 0], [3, 4]],
     ),
+    (MASKED, [[1, 2]], [[1, 2], [0, 0]]),
     (pa.array([[1, None], [3, 4]], LIST2), [[3, 4]], [[1, 0], [3, 4]]),
     (pa.array([1, None, 1]).dictionary_encode(), [1, 1], [1, 0, 1]),
 ]
