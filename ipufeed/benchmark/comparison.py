@@ -7,9 +7,9 @@
 Compared are logarithms of rates. Each has the variance of its own windows, and what one
 run cannot show: that the next one of the same thing comes out a little different, from
 where threads and memory lie, the CPU's frequency, the path of AUTOTUNE. With one run of
-each that part is RUN_TO_RUN, as `python -m benchmarks.confidence` found it on quiet
-machines; with several it is more and more what they show themselves, weighed as Smyth
-does, with Student's t for the little that is known of it.
+each that part is assumed, RUN_TO_RUN; with several it is more and more what they show
+themselves, weighed as Smyth does, with Student's t for the little that is known of it.
+Where they differ by far more than was assumed, the assumption counts for next to nothing.
 
 Others on the machine add to that. Where one side had more of them to endure than the
 other, the interval is widened by all that they can have taken, in the direction in which
@@ -47,8 +47,10 @@ SHOWN = 0.95
 POWER = 1.645  # standard errors
 # The difference for which seconds_needed and runs_needed are given.
 WANTED = 0.05
-# Standard deviation from run to run of the same thing, and how many degrees of freedom
-# that knowledge is worth.
+# Standard deviation from run to run of the same thing on a quiet machine, and how many
+# degrees of freedom that is worth. Chosen for what both promises leave room for: much less,
+# and the same thing is called different; twice as much, and 5 % are missed.
+# `python -m benchmarks.confidence` shows whether it fits a machine.
 RUN_TO_RUN = 0.006
 PRIOR_FREEDOM = 10.0
 # The contention of runs beside the same load varies by about so much of itself; and what
