@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 CONNECT_S = 5.0
 REGISTER_S = 30.0
-# What a policy promises when a worker dies; each is a test in tests/benchmark.
+# What a policy promises when a worker dies; all but those of files have tests.
 PROMISES = {
     "off": "Without sharding each worker delivers the whole dataset: the rest of its copy "
     "is missing, those of the others are whole.",
