@@ -30,7 +30,5 @@ def check_cold_options(
     """Refuses what does not go together with it."""
     options.cold = options.cold or bool(options.cold_files)
     if options.cold and (options.through or on_device):
-        parser.error(
-            "--cold measures a dataset alone: leave out --cold, or --through, --step-time "
-            "and what else asks for a device."
-        )
+        device = "--through" if options.through else "what asks for a device"
+        parser.error(f"--cold measures a dataset alone: leave out {device}, or --cold.")

@@ -8,6 +8,7 @@ them, and know nothing of ipufeed.
 """
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import json
 import os
@@ -1328,6 +1329,18 @@ def test_a_stream_that_was_closed_is_no_failure(tmp_path, closed):
 # ---- Ctrl-C, twice ----
 
 
+def wait_for_thread(process, name):
+    """Waits until a process has a thread with that in its name."""
+    deadline = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline:
+        for thread in pathlib.Path(f"/proc/{process}/task").iterdir():
+            with contextlib.suppress(OSError):  # it has ended
+                if name in (thread / "comm").read_text():
+                    return
+        time.sleep(0.05)
+    raise TimeoutError(f"no thread {name}")
+
+
 @pytest.mark.parametrize("apart_s", [0.0, 0.01, 0.05, 0.2])
 def test_a_second_ctrl_c_does_not_lose_the_result(tmp_path, apart_s):
     """However soon it comes: exit 130, the partial JSON, and no traceback."""
@@ -1346,7 +1359,8 @@ def test_a_second_ctrl_c_does_not_lose_the_result(tmp_path, apart_s):
             stderr=stderr,
         ) as process,
     ):
-        time.sleep(7)  # TensorFlow's import, and some of the measurement
+        wait_for_thread(process.pid, "ipufeed")
+        time.sleep(2)  # some of the measurement
         process.send_signal(signal.SIGINT)
         time.sleep(apart_s)
         process.send_signal(signal.SIGINT)
