@@ -29,6 +29,9 @@ READY = "ready for ctrl-c"
 
 CASES = {}
 
+# The first test waits for all cases.
+pytestmark = pytest.mark.timeout(900)
+
 
 @dataclasses.dataclass
 class Case:
