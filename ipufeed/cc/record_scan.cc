@@ -5,6 +5,8 @@
 
 #include "xla/tsl/lib/hash/crc32c.h"
 
+#define IPUFEED_API extern "C" __attribute__((visibility("default")))
+
 namespace ipufeed {
 namespace {
 
@@ -101,8 +103,8 @@ std::int64_t scan_records(RecordScan* scan, const unsigned char* bytes,
 }  // namespace ipufeed
 
 // Python's way to scan_records, for ctypes.
-extern "C" __attribute__((visibility("default"))) std::int64_t ipufeed_scan_records(
-    void* scan, const void* bytes, std::int64_t size) {
+IPUFEED_API std::int64_t ipufeed_scan_records(void* scan, const void* bytes,
+                                              std::int64_t size) {
   return ipufeed::scan_records(static_cast<ipufeed::RecordScan*>(scan),
                                static_cast<const unsigned char*>(bytes), size);
 }
