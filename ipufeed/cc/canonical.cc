@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "google/protobuf/arena.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "xla/service/hlo.pb.h"
@@ -30,6 +31,8 @@ using TakeBytes = void (*)(int ok, const char* bytes, std::int64_t size);
 // the upper half, but not everywhere.
 std::int64_t local_id(std::int64_t number) { return number & 0xFFFFFFFF; }
 
+using google::protobuf::Arena;
+using google::protobuf::RepeatedPtrField;
 using xla::HloComputationProto;
 using xla::HloInstructionProto;
 using xla::HloModuleProto;
@@ -83,7 +86,8 @@ class Canonical {
     if (!order(module_->entry_computation_id())) return false;
     module_->set_entry_computation_id(
         computations_[module_->entry_computation_id()].number);
-    google::protobuf::RepeatedPtrField<HloComputationProto> kept;
+    auto& kept =
+        *Arena::Create<RepeatedPtrField<HloComputationProto>>(module_->GetArena());
     for (Computation* each : kept_) {
       write(*each);
       kept.Add()->Swap(each->proto);
@@ -228,7 +232,8 @@ class Canonical {
       return numbers.at(computation.places.at(local_id(id)));
     };
     proto->set_root_id(number_of(proto->root_id()));
-    google::protobuf::RepeatedPtrField<HloInstructionProto> kept;
+    auto& kept =
+        *Arena::Create<RepeatedPtrField<HloInstructionProto>>(module_->GetArena());
     for (const int place : computation.order) {
       HloInstructionProto* each = kept.Add();
       each->Swap(proto->mutable_instructions(place));
@@ -256,13 +261,15 @@ class Canonical {
 // returns.
 IPUFEED_API void ipufeed_canonical(const char* hlo, std::int64_t size,
                                    ipufeed::TakeBytes take) {
-  xla::HloModuleProto module;
-  if (!module.ParseFromArray(hlo, static_cast<int>(size)) ||
-      !ipufeed::Canonical(&module).rewrite()) {
+  // In one piece of memory, which is freed at once.
+  google::protobuf::Arena arena;
+  auto* module = google::protobuf::Arena::Create<xla::HloModuleProto>(&arena);
+  if (!module->ParseFromArray(hlo, static_cast<int>(size)) ||
+      !ipufeed::Canonical(module).rewrite()) {
     const std::string why = "it is no whole HloModuleProto";
     take(0, why.data(), static_cast<std::int64_t>(why.size()));
     return;
   }
-  const std::string bytes = ipufeed::bytes_of(module);
+  const std::string bytes = ipufeed::bytes_of(*module);
   take(1, bytes.data(), static_cast<std::int64_t>(bytes.size()));
 }
