@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "ipu_device.h"
 #include "machine_features.h"
 #include "off_main.h"
@@ -314,6 +316,18 @@ std::string function_of(const XlaCompiler::Options& options, const std::string& 
   return function == nullptr ? "" : function->SerializeAsString();
 }
 
+// In bytes that are the same for the same message: maps in the order of their keys, as
+// canonical.cc wants them.
+std::string serialised(const google::protobuf::Message& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return bytes;
+}
+
 class Compiler : public XlaDeviceCompilerClient {
  public:
   using XlaDeviceCompilerClient::XlaDeviceCompilerClient;
@@ -324,7 +338,7 @@ class Compiler : public XlaDeviceCompilerClient {
     if (on_program.load(std::memory_order_acquire) == nullptr) {
       return XlaDeviceCompilerClient::BuildExecutable(options, result);
     }
-    const std::string hlo = result.computation->proto().SerializeAsString();
+    const std::string hlo = serialised(result.computation->proto());
     const std::string name = result.computation->proto().name();
     const std::string function = function_of(options, name);
     const std::vector<std::int32_t> arguments(result.input_mapping.begin(),
@@ -403,10 +417,10 @@ class Compiler : public XlaDeviceCompilerClient {
     phase.write(exchange);
     trace(TraceKind::kCompile, *exchange, phase);
     // What cannot be serialised is used all the same.
-    auto serialised = SerializeExecutable(**executable);
+    auto file = SerializeExecutable(**executable);
     std::string bytes;
-    if (serialised.ok()) {
-      bytes = without_preferences(*std::move(serialised));
+    if (file.ok()) {
+      bytes = without_preferences(*std::move(file));
       exchange->executable = bytes.data();
       exchange->executable_size = static_cast<std::int64_t>(bytes.size());
     }
