@@ -91,8 +91,9 @@ def outcome(advice: dict[str, Any]) -> str:
 def what_if_text(answer: dict[str, Any]) -> str:
     """A prediction in words."""
     predicted = answer["predicted_elements_per_second"]
+    still = " still" if answer["next"] == answer["stage"] else ""
     return (
         f"what if {answer['question']}: {rate(answer['elements_per_second'])} -> about "
-        f"{rate(predicted) or 'no bound'} elements/s; then `{answer['next']}` would be "
-        "what holds it back"
+        f"{rate(predicted) or 'no bound'} elements/s; then `{answer['next']}` would"
+        f"{still} be what holds it back"
     )

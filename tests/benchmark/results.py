@@ -99,6 +99,36 @@ def result_of(seconds=4.0, rate=100.0, name="train.py:dataset", **changes):
             },
             {"name": "batch", "kind": "Batch", "share": 0.25, "parallelism": None},
         ],
+        "advice": [
+            {
+                "code": "cache",
+                "stage": name,
+                "text": f"cache {name}",
+                "predicted_gain": 2.5,
+                "measured_gain": 2.25,
+                "held": True,
+                "note": None,
+            },
+            {
+                "code": "prefetch",
+                "stage": "batch",
+                "text": "prefetch",
+                "predicted_gain": 1.5,
+                "measured_gain": 1.0,
+                "held": False,
+                "note": None,
+            },
+            {"code": "order", "text": "batch first", "note": f"not tried: {name}"},
+        ],
+        "what_if": [
+            {
+                "question": f"{name}=2x",
+                "stage": name,
+                "elements_per_second": rate,
+                "predicted_elements_per_second": None,
+                "next": name,
+            }
+        ],
         "device": {
             "au": 0.9,
             "knee": [

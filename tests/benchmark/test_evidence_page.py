@@ -230,7 +230,7 @@ def test_what_a_person_wants_to_know_is_on_the_page():
         "± 3.0%",
         "busy_machine",
         "steady state",
-        "cache it",
+        "cache train.py:dataset",
         "the one to quote",
         "Does it keep an accelerator busy?",
         "a CPU",
@@ -261,3 +261,24 @@ def test_a_result_that_was_stored_gives_the_same_page():
     result = result_of()
 
     assert page(json.loads(json.dumps(result))) == page(result)
+
+
+def test_what_to_change_is_told_with_what_came_of_it():
+    """Tried and held, tried and not, not tried, and what else was asked."""
+    text = " ".join(check(page(result_of(name="decode"))).text)
+
+    assert "cache decode" in text
+    assert "Tried: 2.25x, predicted 2.50x." in text
+    assert "Tried, and it did not hold: 1.00x, predicted 1.50x." in " ".join(
+        text.split()
+    )
+    assert "not tried: decode" in text
+    assert "decode=2x" in text
+
+
+def test_a_result_without_a_section_of_advice_shows_that_of_its_stages():
+    """Results from before there was one."""
+    old = result_of(name="decode")
+    del old["advice"], old["what_if"]
+
+    assert "decode: cache it" in " ".join(check(page(old)).text)

@@ -11,13 +11,13 @@ from importlib import resources
 from typing import Any
 
 from ipufeed.benchmark.report import pictures
+from ipufeed.benchmark.report.page_stages import stages
+from ipufeed.benchmark.report.words import MOST_ROWS, amount, octets, optional, text_of
 from ipufeed.pages.document import document, table, tiles
-from ipufeed.pages.text import escaped, number, part, rows_of, seconds, short
+from ipufeed.pages.text import number, part, rows_of, seconds, short
 
 # Pixels: on a telephone, and elsewhere. page.css of this folder shows one of them.
 NARROW, WIDE = 350, 1000
-MOST_ROWS = 60
-MOST_TEXT = 2000
 DEVICE = {
     "au": "the accelerator computed (AU)",
     "starved_time_share": "it waited for an element",
@@ -230,34 +230,6 @@ def left_out(result: dict[str, Any]) -> str:
     return f"<p>Not in the steady rate:</p><ul>{found}</ul>" if found else ""
 
 
-def stages(result: dict[str, Any]) -> str:
-    """The stages' figures, and what can be done."""
-    found = rows_of(result, "stages")
-    rows = [
-        [
-            text_of(each.get("name", ""), 80),
-            text_of(each.get("kind", ""), 40),
-            optional(each.get("seconds_per_element"), seconds),
-            optional(each.get("cpu_seconds_per_element"), seconds),
-            optional(each.get("parallelism"), lambda n: f"{n:g}"),
-            optional(each.get("buffered_bytes"), octets),
-            optional(each.get("ceiling_elements_per_second"), amount),
-        ]
-        for each in found[:MOST_ROWS]
-    ]
-    if not rows:
-        return ""
-    heads = ["stage", "kind", "per element", "CPU", "parallel", "buffers", "at most/s"]
-    advice = "".join(
-        f"<li><bdi><strong>{text_of(each.get('name', ''), 80)}</strong></bdi>: "
-        f"{text_of(each['advice'])}</li>"
-        for each in found[:MOST_ROWS]
-        if each.get("advice")
-    )
-    listed = f"<h3>What to change</h3><ul>{advice}</ul>" if advice else ""
-    return table(heads, rows, left=2) + listed
-
-
 def device(result: dict[str, Any]) -> str:
     """What came out for the step that was asked for, and for those that were tried."""
     found = part(result, "device")
@@ -332,26 +304,3 @@ def value_of(name: str, value: Any) -> str:
         listed = ", ".join(f"{name}: {each}" for name, each in list(inner)[:MOST_ROWS])
         return text_of(listed, 400)
     return text_of(value, 400)
-
-
-def optional(value: Any, show: Callable[[float], str]) -> str:
-    """A figure, or a dash for what was not measured."""
-    return "-" if value is None else show(number(value))
-
-
-def amount(value: float) -> str:
-    """Three to four digits, with thousands set apart."""
-    return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.4g}"
-
-
-def octets(value: float) -> str:
-    """Bytes with powers of ten, as bandwidths have them."""
-    for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value:.0f} bytes"
-
-
-def text_of(value: Any, most: int = MOST_TEXT) -> str:
-    """Text from outside: escaped, of bounded length, and in a direction of its own."""
-    return f"<bdi>{escaped(short(str(value), most))}</bdi>"

@@ -1,0 +1,89 @@
+"""The stages on the page: what they take, what to change, and what that would give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipufeed.benchmark.report.words import MOST_ROWS, amount, octets, optional, text_of
+from ipufeed.pages.document import table
+from ipufeed.pages.text import number, rows_of, seconds
+
+
+def stages(result: dict[str, Any]) -> str:
+    """The stages' figures, and below them what can be done; or nothing."""
+    found = rows_of(result, "stages")
+    rows = [
+        [
+            text_of(each.get("name", ""), 80),
+            text_of(each.get("kind", ""), 40),
+            optional(each.get("share"), lambda share: f"{share:.0%}"),
+            optional(each.get("seconds_per_element"), seconds),
+            optional(each.get("cpu_seconds_per_element"), seconds),
+            optional(each.get("parallelism"), lambda n: f"{n:g}"),
+            optional(each.get("buffered_bytes"), octets),
+            optional(each.get("ceiling_elements_per_second"), amount),
+        ]
+        for each in found[:MOST_ROWS]
+    ]
+    if not rows:
+        return ""
+    heads = [
+        "stage",
+        "kind",
+        "share",
+        "per element",
+        "CPU",
+        "parallel",
+        "buffers",
+        "at most/s",
+    ]
+    return table(heads, rows, left=2) + advice(result) + what_if(result)
+
+
+def advice(result: dict[str, Any]) -> str:
+    """Each edit, what it should give, and what it gave if it was tried."""
+    found = rows_of(result, "advice")
+    if not found and not isinstance(result.get("advice"), list):
+        # Of a result from before there was a section of its own.
+        found = [
+            {"text": f"{each.get('name', '')}: {each['advice']}"}
+            for each in rows_of(result, "stages")
+            if each.get("advice")
+        ]
+    items = "".join(
+        f"<li>{text_of(each.get('text', ''))}{outcome(each)}</li>"
+        for each in found[:MOST_ROWS]
+    )
+    return f"<h3>What to change</h3><ul>{items}</ul>" if items else ""
+
+
+def outcome(each: dict[str, Any]) -> str:
+    """What --verify found of a piece of advice."""
+    if each.get("measured_gain") is None:
+        note = each.get("note")
+        return f" <em>{text_of(note, 400)}</em>" if note else ""
+    gain = f"{number(each['measured_gain']):.2f}x"
+    if each.get("predicted_gain") is None:
+        return f" <em>Tried: {gain}.</em>"
+    predicted = f"{number(each['predicted_gain']):.2f}x"
+    if each.get("held"):
+        return f" <em>Tried: {gain}, predicted {predicted}.</em>"
+    return (
+        f" <em>Tried, and it did <strong>not</strong> hold: {gain}, predicted "
+        f"{predicted}.</em>"
+    )
+
+
+def what_if(result: dict[str, Any]) -> str:
+    """The answers to --what-if, in elements per second."""
+    rows = [
+        [
+            text_of(each.get("question", ""), 80),
+            text_of(each.get("next", ""), 80),
+            optional(each.get("elements_per_second"), amount),
+            optional(each.get("predicted_elements_per_second"), amount),
+        ]
+        for each in rows_of(result, "what_if")[:MOST_ROWS]
+    ]
+    heads = ["what if", "then held back by", "now/s", "about/s"]
+    return f"<h3>What if</h3>{table(heads, rows, left=2)}" if rows else ""
