@@ -4,11 +4,12 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 
-from ipufeed.benchmark import selftest
-from ipufeed.benchmark.selftest import check, plain, planted, table, through
+from ipufeed.benchmark import selftest, with_stages
+from ipufeed.benchmark.selftest import check, plain, planted, stages, table, through
 from ipufeed.benchmark.selftest.check import Check, Row, about, exact
 
 LIMIT_S = 280.0
@@ -152,6 +153,26 @@ def test_a_harness_inside_the_sum_is_found(monkeypatch):
     monkeypatch.setattr(through, "run", counting_itself)
 
     assert "AU, free source" in failed(through.free_source(True))
+
+
+def test_a_slow_stage_is_found_wherever_it_stands():
+    """By name and share: the answer of the benchmark itself."""
+    assert failed(Check("stages", stages.stages).run(True)) == []
+
+
+def test_a_tool_that_names_the_wrong_stage_is_found(monkeypatch):
+    """As one that looks at a stage's place, not at its time."""
+
+    def last_first(result, dataset):
+        honest = with_stages(result, dataset)
+        return replace(honest, stages=honest.stages[::-1])
+
+    monkeypatch.setattr(stages, "with_stages", last_first)
+
+    assert failed(stages.slowest({"decode": 4.0, "augment": 1.0}, "decode", True)) == [
+        "slowest of 2, at place 1",
+        "its share",
+    ]
 
 
 def test_the_command_proves_it_in_json_and_a_table():

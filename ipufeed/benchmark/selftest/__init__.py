@@ -84,12 +84,9 @@ def run(names: list[str], quick: bool) -> dict[str, Any]:
     with _hush.hushed("3"):  # TensorFlow's own lines, about the GPUs that there are not
         _native.load()
     from ipufeed.benchmark import machine
-    from ipufeed.benchmark.selftest import stages, table
+    from ipufeed.benchmark.selftest import table
 
     notes = []
-    if "stages" in names and not stages.available():
-        names = [name for name in names if name != "stages"]
-        notes.append("Not checked: stages, which this version does not report.")
     before = machine.Activity.now()
     rows = []
     show([table.HEAD])

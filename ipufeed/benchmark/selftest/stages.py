@@ -2,45 +2,44 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 
-from ipufeed.benchmark import Settings, measure
+from ipufeed.benchmark import Settings, measure, with_stages
 from ipufeed.benchmark.selftest import planted
 from ipufeed.benchmark.selftest.check import Row, exact
 from ipufeed.benchmark.selftest.through import share
 
 # Milliseconds of each stage.
-COSTS = {"read": 0.3, "decode": 4.0, "augment": 1.0}
-
-
-def available() -> bool:
-    """Whether results attribute their time to stages."""
-    return importlib.util.find_spec("ipufeed.benchmark.stages") is not None
+COSTS = {"read": 0.5, "decode": 4.0, "augment": 1.0}
 
 
 def stages(quick: bool) -> list[Row]:
     """The slowest of three stages comes first, under its name, wherever it stands."""
     random = np.random.default_rng(0)
     rows = []
-    for _ in range(2 if quick else 4):
-        names = list(random.permutation(list(COSTS)))
-        costs = dict(zip(names, COSTS.values(), strict=True))
-        order = {name: costs[name] for name in random.permutation(names)}
-        slow = max(costs, key=lambda name: costs[name])
-        result = measure(
-            planted.stage_pipeline(order), Settings(seconds=1.0 if quick else 2.0)
-        )
-        found = getattr(result, "stages", None) or [{"name": None, "share": None}]
-        place = list(order).index(slow) + 1
-        rows += [
-            exact(f"slowest of 3, at place {place}", slow, found[0]["name"]),
-            share(
-                "    its share",
-                costs[slow] / sum(costs.values()),
-                found[0]["share"],
-                0.1,
-            ),
-        ]
+    for place in range(2 if quick else 3):
+        names = [str(name) for name in random.permutation(list(COSTS))]
+        costs = dict(zip(names, sorted(COSTS.values()), strict=True))
+        slow = names[-1]
+        order = names[:-1]
+        order.insert(place, slow)
+        rows += slowest({name: costs[name] for name in order}, slow, quick)
     return rows
+
+
+def slowest(costs: dict[str, float], slow: str, quick: bool) -> list[Row]:
+    """A serial pipeline of stages of so many milliseconds, and which holds it back."""
+    dataset = planted.stage_pipeline(costs)
+    result = measure(dataset, Settings(seconds=1.5 if quick else 2.5))
+    result = with_stages(result, dataset)
+    found = (result.stages or [{"name": None, "share": None}])[0]
+    # As long as this machine really sleeps.
+    taken = {name: planted.true_period(ms / 1e3, 20) for name, ms in costs.items()}
+    return [
+        exact(
+            f"slowest of {len(costs)}, at place {list(costs).index(slow) + 1}",
+            slow,
+            found["name"],
+        ),
+        share("    its share", taken[slow] / sum(taken.values()), found["share"], 0.1),
+    ]
