@@ -20,6 +20,7 @@ from ipufeed.benchmark.functions import (
     reads_files,
     runs_python,
 )
+from ipufeed.benchmark.pipeline_graph import Step
 from ipufeed.benchmark.stages import Stage
 
 # A stage with less of the time that matters is not what holds a pipeline back.
@@ -33,9 +34,11 @@ FILES = 4
 CACHE_MEMORY_SHARE = 0.5
 SHUFFLE_MEMORY_SHARE = 0.25
 LONG_STARTUP_S = 10.0
-# What tf.data spends on calling a function, about: shorter functions gain from batches.
-CALL_S = 30e-6
-BATCHED_GAIN = 4.0
+# What tf.data spends at most on calling a function, of CPU: what takes longer works.
+CALL_S = 60e-6
+# What an element takes that is in a batch already: to be computed, and to be copied.
+BATCHED_S_PER_BYTE = 1e-9
+BATCHED_S = 0.5e-6
 COPIES_MATTER_SHARE = 0.2
 # A buffer between two threads costs about this for an element, on a busy machine.
 HAND_OVER_S = 100e-6
@@ -146,9 +149,12 @@ def missing_prefetch(case: Case) -> list[Advice]:
     order = [s.node for s in case.explanation.graph.steps if s.node in unit.steps]
     best: tuple[float, str] | None = None
     below: dict[str, float] = {}
+    run = case.explanation.run
     for node in order[:-1]:
         below[node] = unit.steps[node]
-        if min(sum(below.values()), sum(unit.steps.values())) < HAND_OVER_S:
+        # Before a batch, many elements are handed over for one of the pipeline.
+        handed = max(1.0, run.readings[node].elements / run.elements)
+        if min(sum(below.values()), sum(unit.steps.values())) < HAND_OVER_S * handed:
             continue
         # All up to here in a thread of their own.
         above = sum(unit.steps.values()) - sum(below.values())
@@ -289,9 +295,10 @@ def map_before_batch(case: Case) -> list[Advice]:
             batch = batch_of(case, readers[0].node)
         if batch is None or batch < 2:
             continue
-        if stage.seconds_per_element / batch > CALL_S:
+        if stage.cpu_seconds_per_element / batch > CALL_S:
             continue  # the work itself, which a batch does not make less
-        factor = 1 / min(BATCHED_GAIN, batch)
+        staying = batch * (BATCHED_S + BATCHED_S_PER_BYTE * element_bytes(case, step))
+        factor = min(1.0, 1 / batch + staying / max(stage.seconds_per_element, 1e-9))
         gain = case.gain(explanation.model.predict({stage.node: factor}))
         if gain is not None:
             found.append(
@@ -300,12 +307,19 @@ def map_before_batch(case: Case) -> list[Advice]:
                     stage.name,
                     stage.node,
                     f"batch before map `{stage.name}`: its function works on a batch as "
-                    "on an element, and is called once instead of "
-                    f"{batch:.0f} times",
+                    "on an element, and need not be called for each one",
                     gain,
                 )
             )
     return found
+
+
+def element_bytes(case: Case, step: Step) -> int:
+    """Of an element that a map gets, as far as its shape is known."""
+    spec = case.explanation.graph.spec_of(step.inputs[0])
+    if spec is None:
+        return 0
+    return sum(int(each.dtype.size * (each.shape.num_elements() or 0)) for each in spec)
 
 
 def batch_of(case: Case, node: str) -> float | None:

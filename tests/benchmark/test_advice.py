@@ -4,6 +4,7 @@ Sources and functions sleep; a rule for CPU time burns some.
 """
 
 import time
+from dataclasses import replace
 
 import pytest
 import tensorflow as tf
@@ -15,6 +16,7 @@ from ipufeed.benchmark.attribution import with_stages
 from ipufeed.benchmark.stages import explain
 from ipufeed.benchmark.summary import summarize
 from ipufeed.benchmark.text import WIDTH
+from ipufeed.benchmark.verify import verify
 
 SECONDS = 0.8
 
@@ -126,6 +128,94 @@ def test_a_cache_is_proposed_for_files_that_fit_and_not_after_random_steps(tmp_p
     assert "missing_cache" not in codes(too_large) + codes(shuffled)
 
 
+def test_a_shuffle_that_holds_the_memory_is_too_large():
+    """Or one that takes most of a long start; else it is left alone."""
+
+    def dataset():
+        return endless().map(lambda x: tf.zeros([1000])).shuffle(2000, name="mix")
+
+    holds = advice_for(dataset(), memory_available=10_000_000)
+    starts = advice_for(dataset(), memory_available=1 << 34, startup_seconds=42.0)
+    fine = advice_for(dataset(), memory_available=1 << 34, startup_seconds=1.0)
+
+    (found,) = [each for each in holds if each.code == "large_shuffle"]
+    assert "shuffle `mix`" in found.text
+    assert "it holds 8 MB" in found.text
+    (found,) = [each for each in starts if each.code == "large_shuffle"]
+    assert "the first element took 42 s" in found.text
+    assert "large_shuffle" not in codes(fine)
+
+
+def test_floats_made_of_bytes_are_cast_on_the_device_if_copies_matter():
+    """Four times the bytes are copied; without copies that matter it is no advice."""
+    pixels = tf.data.Dataset.from_tensors(tf.zeros([1000], tf.uint8)).repeat()
+    dataset = pixels.map(lambda x: tf.cast(x, tf.float32) / 255.0, name="scale")
+    floats = (
+        tf.data.Dataset.from_tensors(tf.zeros([1000])).repeat().map(lambda x: x + 1)
+    )
+
+    assert "floats_from_bytes" in codes(advice_for(dataset, memcpy_share=0.5))
+    assert "floats_from_bytes" not in codes(advice_for(dataset, memcpy_share=0.05))
+    assert "floats_from_bytes" not in codes(advice_for(floats, memcpy_share=0.5))
+
+
+def test_a_small_function_is_called_for_batches_and_not_for_elements():
+    """What it is called for costs more than what it does; a large one is left alone."""
+    small = endless().map(lambda x: x * 2 + 1, name="scale").batch(1000)
+    large = endless().map(sleeps(0.004)).batch(2)
+    unlike = endless().map(lambda x: tf.reduce_sum(tf.fill([3], x))).batch(1000)
+
+    (found,) = [each for each in advice_for(small) if each.code == "map_before_batch"]
+    assert "batch before map `scale`" in found.text
+    assert "not be called for each" in found.text
+    assert found.gain > 3
+    assert "map_before_batch" not in codes(advice_for(large))
+    assert "map_before_batch" not in codes(advice_for(unlike))
+
+
+def uneven(x):
+    """Waits long for each eighth element."""
+
+    def run(value):
+        time.sleep(0.024 if value % 8 == 0 else 0.001)
+        return value
+
+    return tf.numpy_function(run, [x], x.dtype)
+
+
+def test_workers_that_wait_for_their_turn_may_give_up_the_order():
+    """Elements that are ready stand behind a slow one; --verify sees what that gives."""
+    dataset = endless().map(uneven, 4, name="fetch")
+    explanation = explain(dataset, 2.0)
+    found = find_advice(Case(explanation, 4))
+
+    assert codes(found) == ["strict_order"]
+    assert "deterministic=False" in found[0].text
+    verify(found, dataset, explanation.graph, 0.4, explanation.rate)
+    assert found[0].measured_gain > 1.2
+    loose = explain(endless().map(uneven, 4, deterministic=False), 2.0)
+    assert "strict_order" not in codes(find_advice(Case(loose, 4)))
+
+
+def test_where_all_cpus_are_busy_nothing_parallel_is_proposed():
+    """Only less work helps, and the stage with most of it is named."""
+
+    def crunch(x):
+        square = tf.fill([300, 300], tf.cast(x, tf.float32))
+        return tf.reduce_sum(square @ square)
+
+    explanation = explain(endless().map(crunch).prefetch(2), SECONDS, cut=False)
+    # As on a machine that has no more CPUs than this pipeline has kept busy.
+    model = replace(explanation.model, cpus=1.0, cpu_bound=True)
+    full = Case(replace(explanation, model=model), 1)
+
+    assert "no_cpu_left" in codes(find_advice(full))
+    (found,) = [each for each in find_advice(full) if each.code == "no_cpu_left"]
+    assert "all 1 CPUs are busy, most with `crunch`" in found.text
+    # Where others have them, that is a warning of its own.
+    assert "no_cpu_left" not in codes(find_advice(replace(full, usable_cpus=4)))
+
+
 @pytest.mark.parametrize(
     "dataset",
     [
@@ -134,6 +224,9 @@ def test_a_cache_is_proposed_for_files_that_fit_and_not_after_random_steps(tmp_p
         ),
         pytest.param(lambda: endless().apply(testing.sleep(4_000)), id="source"),
         pytest.param(lambda: endless().batch(4).prefetch(2), id="free"),
+        pytest.param(
+            lambda: endless().batch(1000).map(lambda x: x * 2 + 1), id="many small"
+        ),
         pytest.param(
             lambda: (
                 endless()
