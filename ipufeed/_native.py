@@ -125,6 +125,8 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_trace_name", [whole, int64, text, int64], None),
         ("ipufeed_canonical", [text, int64, ctypes.c_void_p], None),
         ("ipufeed_hlo_text", [text, int64, whole, ctypes.c_void_p], None),
+        # count_elements_op.cc
+        ("ipufeed_count_elements_at", [ctypes.c_void_p], None),
         # record_scan.cc; the struct is in sources/record_scan.py
         ("ipufeed_scan_records", [ctypes.c_void_p, ctypes.c_void_p, int64], int64),
     ):

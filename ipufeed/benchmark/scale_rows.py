@@ -9,6 +9,7 @@ def service_rows(service: dict[str, Any] | None) -> list[tuple[str, str | None]]
     """Rows for the summary; none for a result of another kind."""
     if service is None:
         return []
+    from ipufeed.benchmark.summary import number  # which imports this module
 
     rows: list[tuple[str, str | None]] = [
         (
@@ -18,14 +19,16 @@ def service_rows(service: dict[str, Any] | None) -> list[tuple[str, str | None]]
         )
     ]
     for worker in service["workers"] or []:
-        busy = worker["cpus_busy"]
+        rate, busy = worker["elements_per_second"], worker["cpus_busy"]
         parts = [
+            "not counted with this sharding"
+            if worker["elements"] is None
+            else f"{worker['elements']:,} elements produced",
+            None if rate is None else f"{number(rate)} elements/s",
             None if busy is None else f"{busy:.2f} CPUs busy",
             "died" if worker["died"] else None,
         ]
-        rows.append(
-            (f"worker {worker['worker']}", ", ".join(filter(None, parts)) or None)
-        )
+        rows.append((f"worker {worker['worker']}", ", ".join(filter(None, parts))))
     if len(service["scale"]) > 1:
         for point in service["scale"]:
             rows.append((curve_label(point), curve_text(point)))

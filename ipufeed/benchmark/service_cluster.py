@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import shutil
+import struct
 import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
 
 from ipufeed.benchmark.children import Child
+from ipufeed.benchmark.service_process import COUNTER_BYTES
 
 MODULE = "ipufeed.benchmark.service_process"
 # Each imports TensorFlow: seconds, on a busy machine many.
@@ -64,15 +67,23 @@ class Cluster:
     def start(self) -> None:
         """Starts the dispatcher, then all workers at a time, and waits for them."""
         deadline = time.monotonic() + START_S
+        counters = self._folder / "counters"
+        counters.write_bytes(bytes(self._count * COUNTER_BYTES))
+        with counters.open("r+b") as file:
+            self._counters = mmap.mmap(file.fileno(), 0)
         # Static policies need to know how many workers will come, and all may.
-        options: dict[str, object] = {
+        options = {
             "worker_addresses": ["localhost:%port%"] * self._count,
             "worker_timeout_ms": WORKER_TIMEOUT_MS,
         }
         self.dispatcher = self._start("dispatcher", "dispatcher", options)
         address = self.dispatcher.hear(deadline)["address"]
         for number in range(self._count):
-            options = {"dispatcher": address}
+            options = {
+                "dispatcher": address,
+                "counters": str(counters),
+                "number": number,
+            }
             self.workers.append(self._start("worker", f"worker {number}", options))
         for worker in self.workers:
             worker.hear(deadline)
@@ -82,6 +93,10 @@ class Cluster:
         options = {"parent": os.getpid(), **options}
         log = self._folder / f"{what.replace(' ', '-')}.log"
         return Child(what, MODULE, [kind, json.dumps(options)], log)
+
+    def counts(self) -> list[int]:
+        """Elements that each worker has produced so far; also of those that are dead."""
+        return list(struct.unpack(f"{self._count}q", self._counters[:]))
 
     def stop(self) -> None:
         """Ends all processes."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import json
+import mmap
 import os
 import signal
 import sys
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
+COUNTER_BYTES = 8
 
 
 def die_with(parent: int) -> None:
@@ -21,6 +23,18 @@ def die_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it went before we asked
         os._exit(1)
+
+
+def count_into(path: str, number: int) -> None:
+    """Counts the elements of this worker in a file that who started it has mapped."""
+    from ipufeed import _native
+
+    with open(path, "r+b") as file:
+        whole = mmap.mmap(file.fileno(), 0)
+    counter = ctypes.c_int64.from_buffer(whole, number * COUNTER_BYTES)
+    _native.entry().ipufeed_count_elements_at(ctypes.addressof(counter))
+    # For the life of the process: native code writes there.
+    count_into.__dict__["mapped"] = (whole, counter)
 
 
 def serve(kind: str, options: dict[str, Any]) -> Any:
@@ -41,6 +55,7 @@ def serve(kind: str, options: dict[str, Any]) -> Any:
             )
         )
         return dispatcher, dispatcher._address
+    count_into(options["counters"], options["number"])
     worker = service.WorkerServer(
         service.WorkerConfig(
             dispatcher_address=options["dispatcher"],

@@ -44,8 +44,8 @@ class Watch:
         self._asked_s = self._moved_s
         self._elements = 0
         self._dead: set[str] = set()
-        self._begin: tuple[float, list[float]] | None = None
-        self._end: tuple[float, list[float]] | None = None
+        self._begin: tuple[float, list[int], list[float], float] | None = None
+        self._end: tuple[float, list[int], list[float], float] | None = None
         self.deaths: list[dict[str, Any]] = []
 
     def pass_on_to(self, on_progress: Callable[[Progress], None] | None) -> None:
@@ -98,7 +98,7 @@ class Watch:
         if self._first_s is None:
             return
         cpu = [worker.cpu_seconds for worker in cluster.workers]
-        self._end = (now, cpu)
+        self._end = (now, cluster.counts(), cpu, cluster.dispatcher.cpu_seconds)
         if self._begin is None:
             self._begin = self._end
 
@@ -138,21 +138,28 @@ class Watch:
                     f"nobody listens at {self._target} any more ({error})."
                 ) from error
 
-    def worker_rows(self) -> list[dict[str, Any]]:
-        """What each worker took between the first element and the last look."""
+    def worker_rows(self, counted: bool) -> list[dict[str, Any]]:
+        """What each worker did between the first element and the last look."""
         assert self._cluster is not None
         rows = []
         for number, worker in enumerate(self._cluster.workers):
-            busy = None
+            seconds = elements = cpu = None
             if self._begin is not None and self._end is not None:
                 seconds = self._end[0] - self._begin[0]
-                cpu = self._end[1][number] - self._begin[1][number]
-                busy = cpu / seconds if seconds > 0 else None
+                elements = self._end[1][number] - self._begin[1][number]
+                cpu = self._end[2][number] - self._begin[2][number]
+            known = bool(seconds) and seconds is not None
             rows.append(
                 {
                     "worker": number,
+                    "elements": self._cluster.counts()[number] if counted else None,
+                    "elements_per_second": elements / seconds
+                    if counted and known and elements is not None and seconds
+                    else None,
                     "cpu_seconds": worker.cpu_seconds,
-                    "cpus_busy": busy,
+                    "cpus_busy": cpu / seconds
+                    if known and cpu is not None and seconds
+                    else None,
                     "peak_rss_bytes": worker.peak_rss_bytes,
                     "died": worker.what in self._dead,
                 }

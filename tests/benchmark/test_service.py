@@ -58,6 +58,7 @@ def deliver(cluster, policy, kill_after, seconds):
         numbered(seconds),
         cluster.target,
         ServiceSettings(service="local:2", sharding=policy),
+        True,
     ).map(lambda number: tf.numpy_function(note, [number], tf.int64))
     watch = Watch(cluster, cluster.target, kill_after)
     raw, interruption = run_watched(remote, dict(WHOLE), None, watch)
@@ -70,7 +71,7 @@ POLICIES = {"off": 2, "dynamic": 1, "data": 1}
 
 
 def check_files(cluster, folder):
-    """File sharding delivers each line once."""
+    """File sharding delivers each line once, and nothing is counted for it."""
     paths = [folder / f"{number}.txt" for number in range(4)]
     for number, path in enumerate(paths):
         path.write_text("".join(f"{number}.{line}\n" for line in range(25)))
@@ -78,10 +79,12 @@ def check_files(cluster, folder):
         [str(path) for path in paths]
     ).interleave(tf.data.TextLineDataset)
     settings = ServiceSettings(service="local:2", sharding="file")
-    remote = distribute(lines, cluster.target, settings)
+    before = cluster.counts()
+    remote = distribute(lines, cluster.target, settings, counted=False)
     arrived = [line.decode() for line in remote.as_numpy_iterator()]
 
     assert sorted(arrived) == sorted(f"{n}.{k}" for n in range(4) for k in range(25))
+    assert cluster.counts() == before
 
 
 def check_foreign(cluster):
@@ -109,12 +112,17 @@ def test_a_policy_keeps_its_promise_and_a_dead_worker_breaks_no_more(policy, tmp
         assert raw.failure is None
         assert dict(arrived) == dict.fromkeys(range(ELEMENTS), times)
         assert watch.deaths == []
+        # With data sharding each worker makes all, and sends its part.
+        made = ELEMENTS if policy == "dynamic" else 2 * ELEMENTS
+        assert sum(cluster.counts()) == made
+
         if policy == "data":  # while there are two workers
             check_files(cluster, tmp_path)
         if policy == "dynamic":
             check_foreign(cluster)
 
         arrived, raw, watch = deliver(cluster, policy, 0.3, 0.005)
+        counts = cluster.counts()
 
     assert isinstance(raw.failure, tf.errors.UnavailableError)
     assert "worker 0 has ended, and no element came for 5 s" in raw.failure.message
@@ -128,9 +136,10 @@ def test_a_policy_keeps_its_promise_and_a_dead_worker_breaks_no_more(policy, tmp
         assert len({number % 2 for number in lost}) == 1
     if policy == "dynamic":  # what worker 0 had been given
         assert len({number // SPLIT for number in lost}) <= 3
+        assert len(lost) <= sum(counts) - made - arrived.total() + 3 * SPLIT
     (death,) = watch.deaths
     assert (death["process"], death["how"]) == ("worker 0", "signal 9")
-    assert [row["died"] for row in watch.worker_rows()] == [True, False]
+    assert [row["died"] for row in watch.worker_rows(True)] == [True, False]
     section = {"deaths": watch.deaths, "sharding": policy}
     (warning,) = death_warnings(section)
     assert service_module.PROMISES[policy] in warning["message"]
@@ -172,13 +181,15 @@ def test_the_command_gives_each_worker_and_the_curve(folder):
     done, words = command(
         folder, "--service", "local:1", "--scale", "0,1", "--seconds", "1.5"
     )
-    assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
+
+    assert done.returncode == 0, done.stderr
     service = result["service"]
     (worker,) = service["workers"]
     assert service["deaths"] == []
-    assert service["delivered_elements"] > 0
-    assert worker["cpus_busy"] > 0
+    assert worker["elements"] == service["produced_elements"]
+    assert worker["elements"] >= service["delivered_elements"] > 0
+    assert worker["elements_per_second"] > 0
     assert worker["cpu_seconds"] > 0
     assert [point["workers"] for point in service["scale"]] == [0, 1]
     assert [point["efficiency"] for point in service["scale"]] == [None, 1.0]
@@ -280,6 +291,7 @@ def made_up(dispatcher=True, workers=(True, True)):
     return SimpleNamespace(
         dispatcher=child("dispatcher", dispatcher, 1),
         workers=processes,
+        counts=lambda: [7] * len(processes),
     )
 
 
@@ -347,9 +359,15 @@ def test_efficiency_is_against_as_many_single_workers():
     assert [row["efficiency"] for row in with_efficiency(rows[2:])] == [None, None]
 
 
-def test_a_worker_that_died_says_so_in_the_summary():
-    """Beside what it took until then."""
-    worker = {"worker": 0, "cpus_busy": 0.5, "died": True}
+def test_workers_that_are_not_counted_say_so():
+    """File sharding looks for the reader behind steps that TensorFlow knows."""
+    worker = {
+        "worker": 0,
+        "elements": None,
+        "elements_per_second": None,
+        "cpus_busy": 0.5,
+        "died": True,
+    }
     section = {
         "service": "local:1",
         "sharding": "file",
@@ -358,4 +376,7 @@ def test_a_worker_that_died_says_so_in_the_summary():
         "scale": [],
     }
 
-    assert service_rows(section)[1] == ("worker 0", "0.50 CPUs busy, died")
+    assert service_rows(section)[1] == (
+        "worker 0",
+        "not counted with this sharding, 0.50 CPUs busy, died",
+    )
