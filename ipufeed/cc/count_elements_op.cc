@@ -8,13 +8,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "passing_dataset.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/dataset.h"
-#include "tensorflow/core/framework/model.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -37,8 +35,6 @@ Passes on the elements of a dataset and adds their number to the counter that
 ipufeed_count_elements_at named in the process that iterates.
 )doc");
 
-constexpr char kNode[] = "IpufeedCountElements";
-
 using Counter = std::atomic<std::int64_t>;
 static_assert(sizeof(Counter) == sizeof(std::int64_t) && Counter::is_always_lock_free,
               "another process reads it as a plain number");
@@ -53,83 +49,36 @@ void add_one() {
   if (where != nullptr) where->fetch_add(1, std::memory_order_relaxed);
 }
 
-class CountElementsDataset : public DatasetBase {
+class CountElementsDataset : public PassingDataset {
  public:
   CountElementsDataset(OpKernelContext* ctx, const DatasetBase* input)
-      : DatasetBase(DatasetContext(ctx)), input_(input) {
-    input_->Ref();
-  }
-  ~CountElementsDataset() override { input_->Unref(); }
-
-  const tensorflow::DataTypeVector& output_dtypes() const override {
-    return input_->output_dtypes();
-  }
-  const std::vector<tensorflow::PartialTensorShape>& output_shapes() const override {
-    return input_->output_shapes();
-  }
-  std::string DebugString() const override { return "IpufeedCountElementsDataset"; }
-  std::int64_t CardinalityInternal(CardinalityOptions options) const override {
-    return input_->Cardinality(options);
-  }
-  absl::Status InputDatasets(std::vector<const DatasetBase*>* inputs) const override {
-    inputs->push_back(input_);
-    return absl::OkStatus();
-  }
-  absl::Status CheckExternalState() const override {
-    return input_->CheckExternalState();
-  }
+      : PassingDataset(ctx, input) {}
 
   std::unique_ptr<IteratorBase> MakeIteratorInternal(
       const std::string& prefix) const override {
-    return std::make_unique<Iterator>(
-        Iterator::Params{this, absl::StrCat(prefix, "::", kNode)});
+    return make_iterator<Iterator>(this, prefix);
   }
 
  protected:
   absl::Status AsGraphDefInternal(SerializationContext* ctx, DatasetGraphDefBuilder* b,
                                   tensorflow::Node** output) const override {
-    tensorflow::Node* input = nullptr;
-    TF_RETURN_IF_ERROR(b->AddInputDataset(ctx, input_, &input));
-    return b->AddDataset(this, {input}, output);
+    tensorflow::Node* node = nullptr;
+    TF_RETURN_IF_ERROR(b->AddInputDataset(ctx, input(), &node));
+    return b->AddDataset(this, {node}, output);
   }
 
  private:
-  class Iterator : public DatasetIterator<CountElementsDataset> {
+  class Iterator : public PassingIterator<CountElementsDataset> {
    public:
-    using DatasetIterator<CountElementsDataset>::DatasetIterator;
-
-    bool SymbolicCheckpointCompatible() const override { return true; }
-
-    absl::Status Initialize(IteratorContext* ctx) override {
-      return dataset()->input_->MakeIterator(ctx, this, prefix(), &input_);
-    }
+    using PassingIterator<CountElementsDataset>::PassingIterator;
 
     absl::Status GetNextInternal(IteratorContext* ctx, std::vector<Tensor>* out,
                                  bool* end) override {
-      TF_RETURN_IF_ERROR(input_->GetNext(ctx, out, end));
+      TF_RETURN_IF_ERROR(input()->GetNext(ctx, out, end));
       if (!*end) add_one();
       return absl::OkStatus();
     }
-
-   protected:
-    std::shared_ptr<model::Node> CreateNode(IteratorContext* ctx,
-                                            model::Node::Args args) const override {
-      return model::MakeKnownRatioNode(std::move(args), /*ratio=*/1);
-    }
-    absl::Status SaveInternal(SerializationContext* ctx,
-                              IteratorStateWriter* writer) override {
-      return SaveInput(ctx, writer, input_);
-    }
-    absl::Status RestoreInternal(IteratorContext* ctx,
-                                 IteratorStateReader* reader) override {
-      return RestoreInput(ctx, reader, input_);
-    }
-
-   private:
-    std::unique_ptr<IteratorBase> input_;
   };
-
-  const DatasetBase* const input_;
 };
 
 class CountElementsDatasetOp : public UnaryDatasetOpKernel {

@@ -1,13 +1,12 @@
 #include "feeder.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <string>
 #include <system_error>
 #include <utility>
 
+#include "cpu_time.h"
 #include "payload.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "trace.h"
@@ -95,12 +94,6 @@ absl::Status find_keeper(tensorflow::OpKernelContext* ctx, DeviceFeeders** keepe
                                                     *created = new DeviceFeeders;
                                                     return absl::OkStatus();
                                                   });
-}
-
-std::int64_t thread_cpu_ns() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
 // What an element holds in memory. A variant's own size says nothing of the tensors in

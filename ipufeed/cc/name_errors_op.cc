@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "passing_dataset.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/dataset.h"
-#include "tensorflow/core/framework/model.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -22,7 +22,6 @@ namespace ipufeed {
 namespace {
 
 using tensorflow::OpKernelContext;
-using tensorflow::PartialTensorShape;
 using tensorflow::Tensor;
 using tensorflow::tstring;
 using namespace tensorflow::data;  // NOLINT: the base classes' types, a dozen of them
@@ -40,60 +39,30 @@ Passes on the elements of a dataset; puts the k-th of `names` in front of the er
 k-th element. Errors count as elements, as they do for ignore_errors.
 )doc");
 
-constexpr char kNode[] = "IpufeedNameErrors";
-
-class NameErrorsDataset : public DatasetBase {
+class NameErrorsDataset : public PassingDataset {
  public:
   NameErrorsDataset(OpKernelContext* ctx, const DatasetBase* input, Tensor names)
-      : DatasetBase(DatasetContext(ctx)), input_(input), names_(std::move(names)) {
-    input_->Ref();
-  }
-  ~NameErrorsDataset() override { input_->Unref(); }
-
-  const tensorflow::DataTypeVector& output_dtypes() const override {
-    return input_->output_dtypes();
-  }
-  const std::vector<PartialTensorShape>& output_shapes() const override {
-    return input_->output_shapes();
-  }
-  std::string DebugString() const override { return "IpufeedNameErrorsDataset"; }
-  std::int64_t CardinalityInternal(CardinalityOptions options) const override {
-    return input_->Cardinality(options);
-  }
-  absl::Status InputDatasets(std::vector<const DatasetBase*>* inputs) const override {
-    inputs->push_back(input_);
-    return absl::OkStatus();
-  }
-  absl::Status CheckExternalState() const override {
-    return input_->CheckExternalState();
-  }
+      : PassingDataset(ctx, input), names_(std::move(names)) {}
 
   std::unique_ptr<IteratorBase> MakeIteratorInternal(
       const std::string& prefix) const override {
-    return std::make_unique<Iterator>(
-        Iterator::Params{this, absl::StrCat(prefix, "::", kNode)});
+    return make_iterator<Iterator>(this, prefix);
   }
 
  protected:
   absl::Status AsGraphDefInternal(SerializationContext* ctx, DatasetGraphDefBuilder* b,
                                   tensorflow::Node** output) const override {
-    tensorflow::Node* input = nullptr;
+    tensorflow::Node* node = nullptr;
     tensorflow::Node* names = nullptr;
-    TF_RETURN_IF_ERROR(b->AddInputDataset(ctx, input_, &input));
+    TF_RETURN_IF_ERROR(b->AddInputDataset(ctx, input(), &node));
     TF_RETURN_IF_ERROR(b->AddTensor(names_, &names));
-    return b->AddDataset(this, {input, names}, output);
+    return b->AddDataset(this, {node, names}, output);
   }
 
  private:
-  class Iterator : public DatasetIterator<NameErrorsDataset> {
+  class Iterator : public PassingIterator<NameErrorsDataset> {
    public:
-    using DatasetIterator<NameErrorsDataset>::DatasetIterator;
-
-    bool SymbolicCheckpointCompatible() const override { return true; }
-
-    absl::Status Initialize(IteratorContext* ctx) override {
-      return dataset()->input_->MakeIterator(ctx, this, prefix(), &input_);
-    }
+    using PassingIterator<NameErrorsDataset>::PassingIterator;
 
     absl::Status GetNextInternal(IteratorContext* ctx, std::vector<Tensor>* out,
                                  bool* end) override {
@@ -102,7 +71,7 @@ class NameErrorsDataset : public DatasetBase {
         std::lock_guard<std::mutex> lock(mutex_);
         number = next_++;
       }
-      absl::Status status = input_->GetNext(ctx, out, end);
+      absl::Status status = input()->GetNext(ctx, out, end);
       const Tensor& names = dataset()->names_;
       // The end and a stop are nobody's fault.
       if (status.ok() || absl::IsCancelled(status) || number >= names.NumElements()) {
@@ -113,16 +82,11 @@ class NameErrorsDataset : public DatasetBase {
     }
 
    protected:
-    std::shared_ptr<model::Node> CreateNode(IteratorContext* ctx,
-                                            model::Node::Args args) const override {
-      return model::MakeKnownRatioNode(std::move(args), /*ratio=*/1);
-    }
-
     absl::Status SaveInternal(SerializationContext* ctx,
                               IteratorStateWriter* writer) override {
       std::lock_guard<std::mutex> lock(mutex_);
       TF_RETURN_IF_ERROR(writer->WriteScalar(prefix(), "next", next_));
-      return SaveInput(ctx, writer, input_);
+      return PassingIterator::SaveInternal(ctx, writer);
     }
 
     absl::Status RestoreInternal(IteratorContext* ctx,
@@ -131,16 +95,14 @@ class NameErrorsDataset : public DatasetBase {
       std::int64_t next = 0;
       TF_RETURN_IF_ERROR(reader->ReadScalar(prefix(), "next", &next));
       next_ = next;
-      return RestoreInput(ctx, reader, input_);
+      return PassingIterator::RestoreInternal(ctx, reader);
     }
 
    private:
     std::mutex mutex_;
     std::int64_t next_ = 0;  // guarded by mutex_
-    std::unique_ptr<IteratorBase> input_;
   };
 
-  const DatasetBase* const input_;
   const Tensor names_;
 };
 
