@@ -59,7 +59,8 @@ def command(name, *options):
 
 def environment(folder):
     folder.mkdir()
-    return {**os.environ, "TMPDIR": str(folder)}
+    # Python would keep there what it compiles of the files that AutoGraph writes.
+    return {**os.environ, "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @pytest.fixture(scope="module")

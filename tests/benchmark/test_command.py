@@ -96,6 +96,8 @@ def execute(case, folder):
         env={
             **{k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"},
             "TMPDIR": str(folder / "tmp"),
+            # Python would keep there what it compiles of AutoGraph's files.
+            "PYTHONDONTWRITEBYTECODE": "1",
         },
     )
     watchdog = threading.Timer(LIMIT_S, process.kill)
