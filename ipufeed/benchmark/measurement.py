@@ -26,6 +26,7 @@ from ipufeed.benchmark.run import Progress, RawMeasurement, run_measurement
 from ipufeed.benchmark.series import Parts, series_section
 from ipufeed.benchmark.settings import EPOCH_SECONDS, MOST, Settings
 from ipufeed.benchmark.steady import Steady, find_steady
+from ipufeed.benchmark.waiting import Waiting
 from ipufeed.errors import MeasurementInterrupted
 
 if TYPE_CHECKING:
@@ -80,8 +81,9 @@ def measure(
         )
     before = machine.Activity.now()
     attributes = {**op_attributes(settings), "traced": recording is not None}
+    waiting = Waiting(on_progress)
     with recording or nullcontext():
-        raw, interruption = (run or run_measurement)(dataset, attributes, on_progress)
+        raw, interruption = (run or run_measurement)(dataset, attributes, waiting)
     others = machine.Activity.now().others_since(before)
     if raw is None:
         raise_interruption(interruption, None)
@@ -112,6 +114,7 @@ def measure(
         calibration,
         before.load_average,
         others,
+        waiting.threads,
         peak_rss,
     )
     raise_interruption(interruption, result)
@@ -201,6 +204,7 @@ def assemble(
     calibration: Calibration | None,
     load_average: float | None,
     others: float | None,
+    threads_waiting: float | None,
     peak_rss_bytes: int,
 ) -> Result:
     """Turns counters into the result."""
@@ -263,6 +267,7 @@ def assemble(
             if elements > 1
             else None,
             "cpus_busy": cpus_busy(counters, usable_cpus()),
+            "threads_waiting": threads_waiting,
             "feeder_cpu_seconds": counters["feeder_cpu_ns"] / 1e9,
             "consumer_cpu_seconds": counters["consumer_cpu_ns"] / 1e9,
             "peak_rss_bytes": peak_rss_bytes,

@@ -208,6 +208,9 @@ def windows_of(steady: Any, name: str) -> tuple[Numbers, Numbers]:
 QUIET_CPUS = 0.02
 # A pipeline that only sleeps must still be woken, and waits for a CPU then.
 WAKING = 0.1
+# What a CPU computes less while the others are busy, at most: they share caches, memory
+# and often the core itself.
+SLOWED = 0.5
 # From this share of the CPUs on, who wants one has to queue for it.
 SATURATED = 0.9
 
@@ -218,7 +221,9 @@ def contention_of(value: Mapping[str, Any], name: str) -> float:
     0 on a quiet machine. As long as there are CPUs left, it is the share that others used
     times the share that the pipeline needed. Once they are all in use, nobody knows what
     the pipeline would have done with those of the others: up to as much as with its own.
-    Who was not seen (a hypervisor's other guests, mostly) is not in it.
+    Never more than what its threads have waited for CPUs, as the kernel counted it, and
+    what a CPU computes less beside a busy one. Who was not seen (a hypervisor's other
+    guests, mostly) is not in it.
     """
     machine = section(value, "machine", name)
     others, usable = machine.get("cpus_used_by_others"), machine.get("usable_cpus")
@@ -228,7 +233,13 @@ def contention_of(value: Mapping[str, Any], name: str) -> float:
     resources = value.get("resources")
     used = resources.get("cpus_busy") if isinstance(resources, dict) else None
     busy = float(used) if is_positive(used) else usable  # type: ignore[arg-type]
-    if others > QUIET_CPUS and others + busy >= SATURATED * usable:
-        return math.log1p(others / busy)
     taken = min(SATURATED, others / usable)
-    return -math.log1p(-taken * min(1.0, busy + WAKING))
+    if others > QUIET_CPUS and others + busy >= SATURATED * usable:
+        most = math.log1p(others / busy)
+    else:
+        most = -math.log1p(-taken * min(1.0, busy + WAKING))
+    waiting = resources.get("threads_waiting") if isinstance(resources, dict) else None
+    if not isinstance(waiting, float) or not 0 <= waiting < math.inf:
+        return most
+    lost = waiting + SLOWED * taken * min(1.0, busy)
+    return most if lost >= SATURATED else min(most, -math.log1p(-lost))

@@ -49,6 +49,7 @@ from ipufeed.benchmark.result import Result
 from ipufeed.benchmark.run import Progress, RawMeasurement, run_measurement
 from ipufeed.benchmark.settings import Settings
 from ipufeed.benchmark.steady import Steady, find_steady
+from ipufeed.benchmark.waiting import Waiting
 from ipufeed.queues.surroundings import surroundings
 
 if TYPE_CHECKING:
@@ -113,7 +114,8 @@ def measure_through(
         )
     before = machine.Activity.now()
     with attaching_quietly(), recording or contextlib.nullcontext():
-        run, interruption = run_on_device(dataset, settings, on_progress, device)
+        waiting = Waiting(on_progress)
+        run, interruption = run_on_device(dataset, settings, waiting, device)
     others = machine.Activity.now().others_since(before)
     memory = machine.peak_rss_bytes()
     if recording is not None:
@@ -144,6 +146,7 @@ def measure_through(
         calibration,
         before.load_average,
         others,
+        waiting.threads,
         memory,
     )
     if device is not None and run.table.elements:

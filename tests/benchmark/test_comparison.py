@@ -237,6 +237,24 @@ def test_a_run_beside_others_is_not_called_worse():
     assert slower.verdict == "worse"
 
 
+def test_who_waited_for_no_cpu_lost_little_to_others():
+    """The kernel has counted: a pipeline that sleeps is compared on a busy machine, too."""
+    busy = {"cpus_used_by_others": 1.9, "usable_cpus": 2}
+    beside = {
+        "machine": busy,
+        "resources": {"cpus_busy": 0.05, "threads_waiting": 0.01},
+    }
+    unseen = {"machine": busy, "resources": {"cpus_busy": 0.05}}
+    much = {
+        "machine": busy,
+        "resources": {"cpus_busy": 0.05, "threads_waiting": 0.8},
+    }
+
+    assert compare(synthetic(), synthetic(factor=0.85, **beside)).verdict == "worse"
+    assert compare(synthetic(), synthetic(factor=0.85, **unseen)).verdict == CANNOT_TELL
+    assert compare(synthetic(), synthetic(factor=0.85, **much)).verdict == CANNOT_TELL
+
+
 def test_too_short_a_run_gives_a_ratio_and_no_interval():
     """Seven windows."""
     comparison = compare(synthetic(), synthetic(np.zeros(7), factor=0.1))
