@@ -142,31 +142,25 @@ def elements_of_source(case: Case, inputs: tuple[str, ...]) -> int | None:
 
 def missing_prefetch(case: Case) -> list[Advice]:
     """Two costly stages one after the other in a thread, which could overlap."""
-    model = case.explanation.model
+    model, run = case.explanation.model, case.explanation.run
     unit = model.critical
-    if unit is None or unit.functions or len(unit.steps) < 2:
+    if unit is None:
         return []
-    order = [s.node for s in case.explanation.graph.steps if s.node in unit.steps]
     best: tuple[float, str] | None = None
-    below: dict[str, float] = {}
-    run = case.explanation.run
-    for node in order[:-1]:
-        below[node] = unit.steps[node]
+    for node in [s.node for s in case.explanation.graph.steps]:
+        # In the thread that holds the pipeline up, or that its only call fetches from:
+        # several calls overlap.
+        fetched = node in unit.fetched and unit.calls <= 1
+        if not fetched and (unit.functions or node not in unit.steps):
+            continue
+        below = model.costs[node].seconds + sum(
+            model.costs[each].seconds for each in model.below[node]
+        )
         # Before a batch, many elements are handed over for one of the pipeline.
         handed = max(1.0, run.readings[node].elements / run.elements)
-        if min(sum(below.values()), sum(unit.steps.values())) < HAND_OVER_S * handed:
+        if below < HAND_OVER_S * handed:
             continue
-        # All up to here in a thread of their own.
-        above = sum(unit.steps.values()) - sum(below.values())
-        longest = max(sum(below.values()), above)
-        others = [
-            period
-            for each, period in model.unit_periods({}, {})
-            if each is None or each.steps.keys() != unit.steps.keys()
-        ]
-        now = max(model.period, sum(unit.steps.values()))
-        rest = now - sum(unit.steps.values())
-        gain = now / max([longest + rest, *others, 1e-9])
+        gain = model.predict_prefetch(node)
         if best is None or gain > best[0]:
             best = (gain, node)
     if best is None or case.gain(best[0]) is None:

@@ -84,7 +84,8 @@ def explained(result: Result, dataset: Any) -> Explanation | None:
     """The explanation, where there is time and something to explain."""
     if result.steady is None or result.error is not None or result.startup is None:
         return None
-    seconds = budget(result.steady["seconds"])
+    measured = sum(epoch["time_elapsed"] for epoch in result.epochs)
+    seconds = budget(measured - result.startup["seconds"])
     if seconds < LEAST_SECONDS or result.startup["seconds"] > seconds / 2:
         return None
     return explain(

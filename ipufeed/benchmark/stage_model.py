@@ -6,8 +6,13 @@
 A step without threads of its own runs in the thread that asks for its elements; all such
 steps up to the next buffer make one unit, and their times add up. The functions of a
 parallel step are a unit of their own, p at a time. Units overlap, so that a pipeline's
-period (the time from one element to the next) is that of its slowest unit, and no less
-than all their CPU time divided by the CPUs there are.
+period (the time from one element to the next) is that of its slowest unit, no less than
+all their CPU time divided by the CPUs there are, and no less than all functions' time
+divided by the threads of the pool that they run in.
+
+A parallel map overlaps less than its name says: a call begins by fetching its element, so
+that p calls take turns in fetching and computing. One call at a time (as in a serial map
+that tf.data has fused with the batch behind it) overlaps with nothing before it.
 
 Who is to blame is read from who waits, not from the model's times: from the last thread
 down, a unit that waits for another passes the blame to it. A step hidden behind a slower
@@ -20,7 +25,7 @@ Analysis of Queueing Network Models", ACM Computing Surveys 10 (3), 1978).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ipufeed.benchmark.pipeline_graph import Step
 from ipufeed.benchmark.stage_run import Reading, StageRun
@@ -32,8 +37,17 @@ CPU_BOUND_SHARE = 0.9
 # than the second, it is not what holds the pipeline up. In between the two are even.
 HAND_OVER_SHARE = 0.02
 WAITING_SHARE = 0.15
-# A pool whose threads one step's functions keep busy for this share of the time is full.
+# A pool whose threads functions keep busy for this share of the time is full: those of
+# one step, or all together.
 FULL_POOL_SHARE = 0.6
+ALL_IN_POOL_SHARE = 0.85
+# Steps whose calls fetch their elements themselves.
+FETCHING = frozenset(
+    {"ParallelMapDatasetV2", "MapAndBatchDataset", "ParallelBatchDataset"}
+)
+# From the first share of the time inside its inputs on, several calls begin to queue for
+# them; from the second on, the inputs alone hold a step up.
+QUEUE_SHARE, FETCH_BOUND_SHARE = 0.85, 0.95
 
 
 @dataclass
@@ -44,18 +58,47 @@ class Unit:
         steps: Seconds per element of the pipeline, by node.
         workers: That share the work.
         functions: Whether it is the functions of a parallel step.
+        fetched: What each call fetches before it computes, likewise.
+        calls: At a time, fetching or computing; workers compute.
     """
 
     steps: dict[str, float]
     workers: float = 1.0
     functions: bool = False
+    fetched: dict[str, float] = field(default_factory=dict)
+    calls: float = 1.0
 
     def period(self, factors: Mapping[str, float]) -> float:
         """Seconds that an element of the pipeline takes it, with changed costs."""
-        return (
-            sum(cost * factors.get(node, 1.0) for node, cost in self.steps.items())
-            / self.workers
-        )
+        work = changed(self.steps, factors)
+        if not self.fetched:
+            return work / self.workers
+        turn = work + changed(self.fetched, factors)
+        return max(work / self.workers, turn / max(self.calls, self.workers))
+
+    def heaviest(self, factors: Mapping[str, float]) -> str:
+        """The step that takes most of it."""
+        all_steps = {**self.fetched, **self.steps}
+        return max(all_steps, key=lambda node: all_steps[node] * factors.get(node, 1.0))
+
+
+def parts(unit: Unit, made: set[str], moved: set[str]) -> list[Unit]:
+    """What is left of a unit when some steps get a thread, and others workers."""
+    gone = made | moved
+    if unit.functions:
+        fetched = {n: c for n, c in unit.fetched.items() if n not in gone}
+        return [replace(unit, fetched=fetched)]
+    groups = (made & unit.steps.keys(), unit.steps.keys() - gone)
+    return [
+        replace(unit, steps={n: c for n, c in unit.steps.items() if n in group})
+        for group in groups
+        if group
+    ]
+
+
+def changed(costs: Mapping[str, float], factors: Mapping[str, float]) -> float:
+    """The sum of costs, some of them multiplied."""
+    return sum(cost * factors.get(node, 1.0) for node, cost in costs.items())
 
 
 @dataclass
@@ -87,6 +130,11 @@ class PipelineModel:
         critical: The unit that gets the most blame; None if the consumer holds it up.
         costs: By node.
         units: All of them.
+        below: The steps that a step's thread runs before it, by node.
+        fetching: Steps whose calls fetch their elements, or would if they were parallel.
+        pooled: Seconds of functions in the pool, by node; empty if they take more than it
+            has, and so run elsewhere.
+        pool_full: Whether they fill it.
     """
 
     period: float
@@ -94,6 +142,10 @@ class PipelineModel:
     cpu_bound: bool
     pool: int = 1 << 30
     units: list[Unit] = field(default_factory=list)
+    below: dict[str, list[str]] = field(default_factory=dict)
+    fetching: set[str] = field(default_factory=set)
+    pooled: dict[str, float] = field(default_factory=dict)
+    pool_full: bool = False
     costs: dict[str, StageCost] = field(default_factory=dict)
     critical: Unit | None = None
 
@@ -107,8 +159,19 @@ class PipelineModel:
                 fast, 0 for free.
             workers: Workers for a step that becomes parallel, or gets more, by node.
         """
+        return self.gain_to(self.model_period(factors, workers or {}))
+
+    def predict_prefetch(self, node: str) -> float:
+        """Likewise, with a buffer behind a step: what it is made of gets a thread."""
+        made = {*self.below.get(node, []), node}
+        units = []
+        for unit in self.units:
+            units += parts(unit, made, set())
+        return self.gain_to(replace(self, units=units).model_period({}, {}))
+
+    def gain_to(self, after: float) -> float:
+        """How many times as fast the pipeline is with another period of the model."""
         before = self.model_period({}, {})
-        after = self.model_period(factors, workers or {})
         # What the model does not explain (hand-overs, jitter, the harness) stays.
         rest = max(0.0, self.period - before)
         return (before + rest) / max(after + rest, 1e-9)
@@ -125,22 +188,41 @@ class PipelineModel:
         self, factors: Mapping[str, float], workers: Mapping[str, float]
     ) -> list[tuple[Unit | None, float]]:
         """Each unit with its period; None stands for the CPUs."""
-        periods: list[tuple[Unit | None, float]] = []
-        for unit in self.units:
-            staying = {n: c for n, c in unit.steps.items() if n not in workers}
-            for node in unit.steps.keys() - staying.keys():
-                most = max(self.pool, unit.workers)
-                moved = Unit({node: unit.steps[node]}, min(workers[node], most), True)
-                periods.append((moved, moved.period(factors)))
-            if staying:
-                left = Unit(staying, unit.workers, unit.functions)
-                periods.append((left, left.period(factors)))
+        units = self.units
+        for node, count in workers.items():
+            units = [
+                new for unit in units for new in self.with_workers(unit, node, count)
+            ]
+        periods: list[tuple[Unit | None, float]] = [
+            (unit, unit.period(factors)) for unit in units
+        ]
+        if self.pooled:
+            pool = Unit(self.pooled, float(self.pool), True)
+            periods.append((pool, pool.period(factors)))
         cpu = sum(
             cost.cpu_seconds * factors.get(node, 1.0)
             for node, cost in self.costs.items()
         )
         periods.append((None, cpu / self.cpus))
         return periods
+
+    def with_workers(self, unit: Unit, node: str, count: float) -> list[Unit]:
+        """What becomes of a unit when a step gets workers of its own."""
+        below = set(self.below.get(node, []))
+        if node not in unit.steps:
+            return parts(unit, below, {node}) if unit.functions else [unit]
+        most = min(count, max(self.pool, unit.workers))
+        if unit.functions:
+            return [replace(unit, workers=most, calls=count)]
+        own = {node: unit.steps[node]}
+        moved = Unit(own, most, True, self.fetched_by(node), count)
+        return [moved, *parts(unit, below, {node})]
+
+    def fetched_by(self, node: str) -> dict[str, float]:
+        """What a call of a step fetches, with its costs; nothing for other steps."""
+        if node not in self.fetching:
+            return {}
+        return {each: self.costs[each].seconds for each in self.below[node]}
 
     def next_limit(
         self, factors: Mapping[str, float], workers: Mapping[str, float] | None = None
@@ -149,9 +231,7 @@ class PipelineModel:
         unit = max(self.unit_periods(factors, workers or {}), key=lambda pair: pair[1])[
             0
         ]
-        if unit is None:
-            return None
-        return max(unit.steps, key=lambda n: unit.steps[n] * factors.get(n, 1.0))
+        return None if unit is None else unit.heaviest(factors)
 
 
 def build_model(steps: list[Step], run: StageRun, usable_cpus: int) -> PipelineModel:
@@ -189,7 +269,10 @@ def find_costs(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> N
             cost.seconds = functions[node]
             cost.period = functions[node] / workers
             if reading.parallelism > 0:
-                model.units.append(Unit({node: functions[node]}, workers, True))
+                calls = float(reading.parallelism)
+                model.units.append(
+                    Unit({node: functions[node]}, workers, True, calls=calls)
+                )
             continue
         cost.seconds = (
             own(reading.wall_ns, [readings[i].wall_ns for i in step.inputs]) / per
@@ -198,6 +281,16 @@ def find_costs(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> N
             own(reading.cpu_ns, [readings[i].cpu_ns for i in step.inputs]) / per
         )
         cost.period = cost.seconds
+    for node, step in steps.items():
+        model.below[node] = [
+            each for made in step.inputs for each in thread_steps(made, steps, readings)
+        ]
+        if step.op in FETCHING or step.op == "MapDataset":
+            model.fetching.add(node)
+    for unit in model.units:
+        (node,) = unit.steps
+        if steps[node].op in FETCHING:
+            unit.fetched = model.fetched_by(node)
     for top in thread_tops(steps, readings):
         nodes = thread_steps(top, steps, readings)
         if nodes:
@@ -209,6 +302,10 @@ def find_costs(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> N
         if step.functions and node not in functions:
             functions[node] = model.costs[node].seconds
     weight = sum(functions.values())
+    filled = weight / model.pool / model.period
+    if filled <= 1 / ALL_IN_POOL_SHARE:
+        model.pooled = functions
+        model.pool_full = len(functions) > 1 and filled >= ALL_IN_POOL_SHARE
     for node, seconds in functions.items():
         if weight > 0 and pooled > 0:
             cost = model.costs[node]
@@ -281,12 +378,12 @@ def blame(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> None:
                 model.costs[node].share += weight * (1 - passed) * ns / total
         for node, ns in waits.items():
             part = weight * passed * ns / waited if waited > 0 else 0.0
-            if held_by_functions(node, steps, run, model.pool):
-                model.costs[node].share += part
-                heaviest[node] = heaviest.get(node, 0.0) + part
-            else:
-                stack += split(steps[node].inputs, part, run)
-    fill_unseen(model, heaviest, run)
+            own_part = part * functions_share(node, steps, run, model.pool)
+            model.costs[node].share += own_part
+            heaviest[node] = heaviest.get(node, 0.0) + own_part
+            stack += split(steps[node].inputs, part - own_part, run)
+    if not model.pool_full:
+        fill_unseen(model, heaviest, run)
     if model.cpu_bound and heaviest and max(heaviest.values()) > 0.5:
         blame_by(model, in_pipeline, "cpu_seconds")
     elif pool_is_full(model):
@@ -318,10 +415,10 @@ def split(
     return [(each, weight * run.readings[each].wall_ns / total) for each in inputs]
 
 
-def held_by_functions(
+def functions_share(
     node: str, steps: dict[str, Step], run: StageRun, pool: int
-) -> bool:
-    """Whether a step's workers, and not its inputs, keep those above waiting.
+) -> float:
+    """Which part of what is waited for at a step its functions are, and not its inputs.
 
     The thread that asks its inputs is inside them nearly always when they are slow; when
     the workers are, it waits for one of them.
@@ -330,12 +427,20 @@ def held_by_functions(
     inputs = sum(run.readings[each].wall_ns for each in steps[node].inputs)
     inside = min(1.0, inputs / run.wall_ns)
     if not steps[node].inputs:
-        return True
+        return 1.0
     if reading.parallelism <= 0:  # a prefetch: it has no work of its own
-        return False
+        return 0.0
     workers = min(reading.parallelism, pool)
-    working = min(1.0, function_ns(reading) / workers / run.wall_ns)
-    return max(working, 1.0 - inside) >= inside
+    working = function_ns(reading) / workers / run.wall_ns
+    if steps[node].op not in FETCHING or reading.parallelism > pool:
+        return float(max(min(1.0, working), 1.0 - inside) >= inside)
+    # Calls take turns: in one turn an element is fetched, and computed.
+    computing = max(function_ns(reading) / run.wall_ns, workers - inside)
+    share = computing / max(computing + inside, 1e-9)
+    if workers == 1:
+        return share
+    queueing = (inside - QUEUE_SHARE) / (FETCH_BOUND_SHARE - QUEUE_SHARE)
+    return share * (1.0 - min(1.0, max(0.0, queueing)))
 
 
 def fill_unseen(
@@ -352,7 +457,8 @@ def fill_unseen(
         cost = model.costs[node]
         for unit in model.units:
             if unit.functions and node in unit.steps:
-                seconds = max(unit.steps[node], 0.9 * model.period * unit.workers)
+                turn = 0.9 * model.period * unit.workers - sum(unit.fetched.values())
+                seconds = max(unit.steps[node], turn)
                 unit.steps[node] = cost.seconds = seconds
                 cost.period = seconds / unit.workers
 
@@ -364,6 +470,8 @@ def pool_is_full(model: PipelineModel) -> bool:
     step that fills it makes serial ones elsewhere wait for a thread; that wait looks like
     their own time.
     """
+    if model.pool_full:
+        return True
     filled = max(
         (
             sum(unit.steps.values()) / model.period

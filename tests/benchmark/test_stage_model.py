@@ -1,5 +1,7 @@
 """What the model promises: who waits passes the blame on, and predictions follow."""
 
+from dataclasses import replace
+
 import pytest
 
 from ipufeed.benchmark.pipeline_graph import Step
@@ -10,8 +12,8 @@ MS = 1_000_000
 ELEMENTS = 1000
 
 
-def step(node, *inputs):
-    return Step(node, f"{node}Dataset", inputs, None, None)
+def step(node, *inputs, op=None):
+    return Step(node, op or f"{node}Dataset", inputs, None, None)
 
 
 def reading(wall_ms, cpu_ms=0.0, *, pool_ms=None, workers=-1):
@@ -149,3 +151,101 @@ def test_a_free_pipeline_is_held_up_by_its_consumer():
     model = model_of([step("source")], {"source": reading(0.1)}, period_ms=4.0)
 
     assert model.costs["source"].share == pytest.approx(0.025)
+
+
+def calls(fetch_ms, function_ms, workers, period_ms, cpus=4):
+    """A source, and a parallel map whose calls fetch from it."""
+    return model_of(
+        [step("source"), step("decode", "source", op="ParallelMapDatasetV2")],
+        {
+            "source": reading(fetch_ms),
+            "decode": reading(period_ms, pool_ms=function_ms, workers=workers),
+        },
+        period_ms,
+        cpus=cpus,
+    )
+
+
+def test_one_call_at_a_time_overlaps_with_nothing():
+    """It fetches, then computes: 4 ms and 4 ms are 8, and each of them is half."""
+    model = calls(4.0, 4.0, workers=1, period_ms=8.0)
+
+    assert model.costs["source"].share == pytest.approx(0.5)
+    assert model.costs["decode"].share == pytest.approx(0.5)
+    assert model.predict({"source": 0.0}) == pytest.approx(2)
+    assert model.predict({"decode": 0.0}) == pytest.approx(2)
+    assert model.predict({}, {"decode": 2.0}) == pytest.approx(2)
+    assert model.predict_prefetch("source") == pytest.approx(2)
+    assert model.next_limit({"decode": 0.0}) == "source"
+
+
+def test_two_calls_take_turns_in_fetching_and_computing():
+    """1 ms and 9 ms in two calls are 5 ms, of which the fetching is a tenth."""
+    model = calls(1.0, 9.0, workers=2, period_ms=5.0)
+
+    assert model.costs["decode"].share == pytest.approx(0.9)
+    assert model.costs["source"].share == pytest.approx(0.1)
+    assert model.predict({"source": 0.0}) == pytest.approx(5 / 4.5)
+
+
+def test_calls_that_queue_for_their_elements_are_not_to_blame():
+    """5 ms for each element, whatever is done with it."""
+    model = calls(5.0, 4.0, workers=2, period_ms=5.0)
+
+    assert model.costs["source"].share == pytest.approx(1.0)
+    assert model.predict({"decode": 0.0}) == pytest.approx(1.0)
+
+
+def test_a_pool_that_all_functions_fill_is_shared_by_their_time():
+    """22 ms and 5.6 ms in two threads are 13.8: what little else waits, waits for them."""
+    model = model_of(
+        [
+            step("files", op="ParallelInterleaveDatasetV4"),
+            step("augment", "files", op="MapAndBatchDataset"),
+        ],
+        {
+            "files": reading(5.8, pool_ms=22.0, workers=2),
+            "augment": reading(13.8, pool_ms=5.6, workers=2),
+        },
+        13.8,
+        cpus=2,
+    )
+
+    assert model.costs["files"].share == pytest.approx(22 / 27.6, abs=0.01)
+    assert model.costs["augment"].share == pytest.approx(5.6 / 27.6, abs=0.01)
+    assert model.predict({"files": 0.0}) == pytest.approx(13.8 / 2.8)
+    assert model.predict({"augment": 0.0}) == pytest.approx(13.8 / 11)
+
+
+def test_workers_of_one_step_are_threads_that_others_want_too():
+    """6, 19 and 10 ms in two threads are 17.5 ms, however many workers the second gets."""
+    steps = [
+        step("first", op="MapDataset"),
+        step("second", "first", op="MapDataset"),
+        step("third", "second", op="MapAndBatchDataset"),
+    ]
+    steps = [replace(each, functions={"f": each.node}) for each in steps]
+    model = model_of(
+        steps,
+        {
+            "first": reading(6.0),
+            "second": reading(25.0),
+            "third": reading(35.0, pool_ms=10.0, workers=1),
+        },
+        35.0,
+        cpus=2,
+    )
+
+    assert model.predict({}, {"second": 2.0}) == pytest.approx(2)
+
+
+def test_a_buffer_takes_along_what_a_step_is_made_of_and_no_more():
+    """Behind the one source of two: the other one stays in its thread."""
+    model = model_of(
+        [step("left"), step("right"), step("zip", "left", "right")],
+        {"left": reading(1.0), "right": reading(5.0), "zip": reading(6.0)},
+        6.0,
+    )
+
+    assert model.predict_prefetch("right") == pytest.approx(6 / 5)
+    assert model.predict_prefetch("left") == pytest.approx(6 / 5)
