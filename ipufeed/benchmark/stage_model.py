@@ -305,7 +305,8 @@ def find_costs(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> N
     filled = weight / model.pool / model.period
     if filled <= 1 / ALL_IN_POOL_SHARE:
         model.pooled = functions
-        model.pool_full = len(functions) > 1 and filled >= ALL_IN_POOL_SHARE
+        longest = max((unit.period({}) for unit in model.units), default=0.0)
+        model.pool_full = filled >= ALL_IN_POOL_SHARE and weight / model.pool > longest
     for node, seconds in functions.items():
         if weight > 0 and pooled > 0:
             cost = model.costs[node]
