@@ -311,7 +311,8 @@ def test_cpu_time_is_counted_beside_the_clock():
     """Over the same interval, so that their quotient is a number of CPUs."""
     counters, _ = run_op(sleeping(0.01), seconds_ns=5 * 10**8)
 
-    assert 5 * 10**8 < counters["cpu_wall_ns"] < 10**10
+    # A thread that has lost its CPU between two clocks may be a little short of it.
+    assert 4 * 10**8 < counters["cpu_wall_ns"] < 10**10
     assert 0 < counters["cpu_ns"] < counters["cpu_wall_ns"]
     assert counters["cpu_wall_ns"] <= counters["finished_ns"] - counters["first_ns"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ipufeed.benchmark.pipeline_graph import Step
@@ -23,8 +24,12 @@ ELEMENTWISE_OPS = {
 
 def ops_of(graph: Any, step: Step) -> set[str]:
     """The ops in a step's functions and in all that these call."""
+    return {node.op for node in nodes_of(graph, step)}
+
+
+def nodes_of(graph: Any, step: Step) -> Iterator[Any]:
+    """The nodes in a step's functions and in all that these call."""
     library = {each.signature.name: each for each in graph.library.function}
-    found: set[str] = set()
     seen: set[str] = set()
     stack = list(step.functions.values())
     while stack:
@@ -33,12 +38,11 @@ def ops_of(graph: Any, step: Step) -> set[str]:
             continue
         seen.add(name)
         for node in library[name].node_def:
-            found.add(node.op)
+            yield node
             for value in node.attr.values():
                 if value.WhichOneof("value") == "func":
                     stack.append(value.func.name)
                 stack += [each.name for each in value.list.func]
-    return found
 
 
 def runs_python(graph: Any, step: Step) -> bool:

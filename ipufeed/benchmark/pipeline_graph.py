@@ -160,11 +160,16 @@ def dataset_inputs(nodes: dict[str, Any], name: str) -> list[str]:
     found = []
     for text in nodes[name].input:
         each = node_name(text)
-        if each in nodes and _DATASET_OP.search(nodes[each].op):
+        if each in nodes and is_dataset(nodes[each].op):
             while nodes[each].op == OPTIONS_OP:
                 each = node_name(nodes[each].input[0])
             found.append(each)
     return found
+
+
+def is_dataset(op: str) -> bool:
+    """Whether an op makes a dataset."""
+    return bool(_DATASET_OP.search(op))
 
 
 def step_of(node: Any, inputs: list[str]) -> Step:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ipufeed.benchmark.functions import file_reader
-from ipufeed.benchmark.pipeline_graph import PipelineGraph, Step
+from ipufeed.benchmark.functions import file_reader, nodes_of
+from ipufeed.benchmark.pipeline_graph import PipelineGraph, Step, is_dataset, step_of
 from ipufeed.benchmark.text import printable
 
 # Names come from outside; a longer one would only be in the way.
@@ -19,6 +19,7 @@ MOST_CHARACTERS = 100
 # Functions of tf.data's own that make a source out of flat_map and interleave.
 _GENERATOR = "flat_map_fn"
 _READER = "read_one_file"
+_SOURCES = (_GENERATOR, _READER)
 _NAMELESS = ("lambda", "None", "")
 _TRACED = re.compile(r"^__inference_(?:Dataset_)?(?P<rest>.*)_\d+$")
 _TRANSFORMATIONS = (
@@ -37,7 +38,11 @@ def stage_names(graph: PipelineGraph) -> dict[str, str]:
     """A name for each step, by node; no two are the same."""
     names: dict[str, str] = {}
     taken: dict[str, int] = {}
-    for place, step in enumerate(graph.steps, start=1):
+    places = {step.node: place for place, step in enumerate(graph.steps, start=1)}
+    # Of several steps that stand for one of the user's, the one that works has its name.
+    ordered = sorted(graph.steps, key=lambda step: function_name(step) not in _SOURCES)
+    for step in ordered:
+        place = places[step.node]
         name = step.name or own_name(graph.graph, step) or f"{step.kind} {place}"
         name = printable(name)
         if len(name) > MOST_CHARACTERS:
@@ -45,6 +50,25 @@ def stage_names(graph: PipelineGraph) -> dict[str, str]:
         taken[name] = taken.get(name, 0) + 1
         names[step.node] = name if taken[name] == 1 else f"{name} #{taken[name]}"
     return names
+
+
+def inner_names(graph: Any, step: Step) -> list[str]:
+    """Names of the steps of the datasets that a step's function makes, in their order.
+
+    Those that the user has named, by `name=` or by their function; their time is in that
+    of the step around them.
+    """
+    found: list[str] = []
+    if function_name(step) in _SOURCES:
+        return found
+    for node in nodes_of(graph, step):
+        if not is_dataset(node.op):
+            continue
+        inner = step_of(node, [])
+        name = inner.name or own_name(graph, inner)
+        if name and printable(name) not in found:
+            found.append(printable(name)[:MOST_CHARACTERS])
+    return found
 
 
 def stage_kind(graph: PipelineGraph, step: Step) -> str:

@@ -10,6 +10,8 @@ from ipufeed.benchmark.text import printable, wrap
 NAME_WIDTH = 24
 MOST_ROWS = 8
 LEAST_SHARE = 0.005
+# From here on a stage is worth a word about what runs inside it.
+INSIDE_SHARE = 0.05
 
 
 def stage_lines(result: Result) -> list[str]:
@@ -20,7 +22,13 @@ def stage_lines(result: Result) -> list[str]:
     hidden = result.stages[:MOST_ROWS][len(shown) :][:2] if len(shown) < 3 else []
     head = f"  {'stage':<{NAME_WIDTH}} {'share':>6} {'ms each':>9} {'CPU ms':>8}"
     lines = [f"{head} {'parallel':>9} {'ceiling/s':>10}"]
-    lines += [row(stage) for stage in shown + hidden]
+    for stage in shown + hidden:
+        lines.append(row(stage))
+        if stage.get("inside") and stage["share"] >= INSIDE_SHARE:
+            inside = ", ".join(
+                f"`{short(printable(each))}`" for each in stage["inside"]
+            )
+            lines += wrap(f"    with {inside} inside it")
     left = len(result.stages) - len(shown) - len(hidden)
     if left > 0:
         verb = "hides" if left == 1 else "hide"

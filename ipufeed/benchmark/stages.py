@@ -16,7 +16,7 @@ from typing import Any
 
 from ipufeed.benchmark.pipeline_graph import PipelineGraph, Step
 from ipufeed.benchmark.stage_model import PipelineModel, StageCost, build_model
-from ipufeed.benchmark.stage_names import stage_kind, stage_names
+from ipufeed.benchmark.stage_names import inner_names, stage_kind, stage_names
 from ipufeed.benchmark.stage_run import StageRun, run_with_probes
 
 # The most that attribution takes, and the part of the measuring time that it may take.
@@ -44,6 +44,8 @@ class Stage:
         ceiling_elements_per_second: Of the pipeline, were this step alone in it.
         confirmed: Whether the ceiling was measured, by a cut.
         advice: What to change, or None.
+        inside: Names of the steps that its function makes, as an interleave's does: their
+            time is in it.
     """
 
     node: str
@@ -58,6 +60,7 @@ class Stage:
     ceiling_elements_per_second: float | None
     confirmed: bool = False
     advice: str | None = None
+    inside: list[str] = field(default_factory=list)
 
     def row(self) -> dict[str, Any]:
         """For the JSON."""
@@ -181,6 +184,7 @@ def describe(
         or (reading.is_async == 1 and reading.buffered_bytes == 0)
         else None,
         ceiling_elements_per_second=ceiling(cost, model),
+        inside=inner_names(graph.graph, step),
     )
 
 

@@ -16,6 +16,8 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
+#define IPUFEED_API extern "C" __attribute__((visibility("default")))
+
 namespace ipufeed {
 namespace {
 
@@ -101,8 +103,7 @@ REGISTER_KERNEL_BUILDER(
 
 // From now on elements are counted in the 8 bytes at `address`, which must stay mapped
 // for the life of the process; nullptr ends it.
-extern "C" __attribute__((visibility("default"))) void ipufeed_count_elements_at(
-    void* address) {
+IPUFEED_API void ipufeed_count_elements_at(void* address) {
   ipufeed::counter.store(static_cast<ipufeed::Counter*>(address),
                          std::memory_order_release);  // [1]
 }

@@ -21,6 +21,15 @@ from ipufeed.benchmark.verify import verify
 SECONDS = 0.8
 
 
+def explained(dataset, seconds=SECONDS, **options):
+    """What holds it back; on a busy machine perhaps only when it is given more time."""
+    for share in (1, 3, 9):
+        found = explain(dataset, share * seconds, **options)
+        if found is not None:
+            return found
+    raise AssertionError("no explanation")
+
+
 def python(work, name):
     def function(x):
         def run(value):
@@ -63,7 +72,7 @@ def files(folder, count):
 
 
 def advice_for(dataset, usable_cpus=4, **facts):
-    explanation = explain(dataset, SECONDS, cut=False)
+    explanation = explained(dataset, cut=False)
     return find_advice(Case(explanation, usable_cpus, **facts))
 
 
@@ -186,14 +195,14 @@ def uneven(x):
 def test_workers_that_wait_for_their_turn_may_give_up_the_order():
     """Elements that are ready stand behind a slow one; --verify sees what that gives."""
     dataset = endless().map(uneven, 4, name="fetch")
-    explanation = explain(dataset, 2.0)
+    explanation = explained(dataset, 2.0)
     found = find_advice(Case(explanation, 4))
 
     assert codes(found) == ["strict_order"]
     assert "deterministic=False" in found[0].text
     verify(found, dataset, explanation.graph, 0.4, explanation.rate)
     assert found[0].measured_gain > 1.2
-    loose = explain(endless().map(uneven, 4, deterministic=False), 2.0)
+    loose = explained(endless().map(uneven, 4, deterministic=False), 2.0)
     assert "strict_order" not in codes(find_advice(Case(loose, 4)))
 
 
@@ -204,7 +213,7 @@ def test_where_all_cpus_are_busy_nothing_parallel_is_proposed():
         square = tf.fill([300, 300], tf.cast(x, tf.float32))
         return tf.reduce_sum(square @ square)
 
-    explanation = explain(endless().map(crunch).prefetch(2), SECONDS, cut=False)
+    explanation = explained(endless().map(crunch).prefetch(2), cut=False)
     # As on a machine that has no more CPUs than this pipeline has kept busy.
     model = replace(explanation.model, cpus=1.0, cpu_bound=True)
     full = Case(replace(explanation, model=model), 1)

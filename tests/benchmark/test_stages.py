@@ -16,6 +16,15 @@ SECONDS = 0.8  # for each run; elements take 1 to 12 ms
 SLOW_S = 0.008
 
 
+def explained(dataset, seconds=SECONDS, **options):
+    """What holds it back; on a busy machine perhaps only when it is given more time."""
+    for share in (1, 3, 9):
+        found = explain(dataset, share * seconds, **options)
+        if found is not None:
+            return found
+    raise AssertionError("no explanation")
+
+
 def pause(seconds, name):
     """A map function of that name, which sleeps in Python."""
 
@@ -129,7 +138,7 @@ NAMES = {"a source that sleeps": "Sleep 2"}
 @pytest.mark.parametrize("kind", PIPELINES)
 def test_the_slow_stage_comes_first_by_its_name(kind):
     """Whatever kind of step it is, and with AUTOTUNE, options and fusions."""
-    explanation = explain(PIPELINES[kind](), SECONDS, cut=False)
+    explanation = explained(PIPELINES[kind](), cut=False)
     expected = NAMES.get(kind, "slow")
 
     assert explanation is not None
@@ -151,7 +160,7 @@ def test_records_are_named_by_what_they_are(tmp_path):
         .map(pause(0.002, "decode"), name="parsed")
     )
 
-    explanation = explain(dataset, SECONDS, cut=False)
+    explanation = explained(dataset, cut=False)
 
     kinds = {stage.name: stage.kind for stage in explanation.stages}
     assert kinds["TFRecord"] == "TFRecord"
@@ -164,7 +173,7 @@ def test_a_stage_behind_a_slower_parallel_one_has_no_share():
         endless().map(pause(0.002, "hidden")).prefetch(4).map(pause(0.012, "slow"))
     )
 
-    shares = {s.name: s.share for s in explain(dataset, SECONDS, cut=False).stages}
+    shares = {s.name: s.share for s in explained(dataset, cut=False).stages}
 
     assert shares["hidden"] < 0.1
     assert shares["slow"] > 0.8
@@ -174,7 +183,7 @@ def test_a_cut_confirms_the_first_stage():
     """Alone, fed from a cache, it gives what the probes said."""
     dataset = endless().map(pause(0.002, "first")).map(pause(0.004, "slow"))
 
-    first = explain(dataset, 4.0).stages[0]
+    first = explained(dataset, 4.0).stages[0]
 
     assert first.name == "slow"
     assert first.confirmed
@@ -193,7 +202,7 @@ def test_the_dataset_is_as_it_was():
 
     dataset = endless().map(function)
     before = len(traced)
-    explain(dataset, SECONDS)
+    explained(dataset)
 
     assert len(traced) == before
     assert int(next(iter(dataset))) == 0
@@ -237,3 +246,26 @@ def test_attribution_takes_half_of_the_measuring_time_and_five_seconds_at_most()
     """So that it can be on by default."""
     assert budget(2.0) == 1.0
     assert budget(3600.0) == 5.0
+
+
+def test_what_runs_inside_a_step_is_named():
+    """The time of each file's map is in that of the interleave around it."""
+
+    def one(_):
+        return endless().map(pause(0.002, "parse")).map(lambda x: x + 1, name="tidy")
+
+    dataset = endless().interleave(one, cycle_length=2, name="files")
+    (files,) = [s for s in explained(dataset, cut=False).stages if s.name == "files"]
+
+    assert files.inside == ["parse", "tidy"]
+
+
+def test_the_step_that_works_has_the_name_of_a_generator():
+    """`from_generator` is three steps, all of the name that it was given."""
+    dataset = tf.data.Dataset.from_generator(
+        generator, output_signature=tf.TensorSpec([], tf.int64), name="numbers"
+    )
+    first = explained(dataset, cut=False).stages[0]
+
+    assert first.name == "numbers"
+    assert first.inside == []

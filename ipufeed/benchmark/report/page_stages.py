@@ -14,7 +14,7 @@ def stages(result: dict[str, Any]) -> str:
     found = rows_of(result, "stages")
     rows = [
         [
-            text_of(each.get("name", ""), 80),
+            text_of(stage_name(each), 120),
             text_of(each.get("kind", ""), 40),
             optional(each.get("share"), lambda share: f"{share:.0%}"),
             optional(each.get("seconds_per_element"), seconds),
@@ -38,6 +38,14 @@ def stages(result: dict[str, Any]) -> str:
         "at most/s",
     ]
     return table(heads, rows, left=2) + advice(result) + what_if(result)
+
+
+def stage_name(stage: dict[str, Any]) -> str:
+    """Its name, with those of what runs inside it."""
+    name, inside = str(stage.get("name", "")), stage.get("inside")
+    if not inside or not isinstance(inside, list):
+        return name
+    return f"{name} (with {', '.join(map(str, inside))} inside)"
 
 
 def advice(result: dict[str, Any]) -> str:
