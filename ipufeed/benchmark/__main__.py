@@ -25,7 +25,11 @@ from ipufeed.benchmark.output import is_stdout, why_not_writable
 from ipufeed.benchmark.report.options import asked_for
 from ipufeed.benchmark.scale_options import check_scale_options
 from ipufeed.benchmark.settings import Settings
-from ipufeed.benchmark.stage_options import check_stage_options
+from ipufeed.benchmark.stage_options import (
+    check_stage_options,
+    excluding_option,
+    why_no_stages,
+)
 from ipufeed.benchmark.streams import open_missing_streams, take_stdout
 from ipufeed.benchmark.text import wrap
 from ipufeed.errors import (
@@ -145,9 +149,7 @@ def run(
                 on_progress=progress,
                 recording=recording,
             )
-        # What a stage costs is found here, and with files that are in memory.
-        alone = not (on_device or options.cold or options.service)
-        if alone and not options.no_stages:
+        if excluding_option(options) is None and not options.no_stages:
             result, code = attribute(result, dataset, options, interrupts)
     except MeasurementInterrupted as interruption:
         if interruption.result is None:
@@ -285,7 +287,8 @@ def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int
         code = code or BAD_INPUT
     try:
         if not options.quiet:
-            print(summarize(result), file=sys.stderr, flush=True)
+            summary = summarize(result, why_no_stages(options))
+            print(summary, file=sys.stderr, flush=True)
         elif result.error is not None:
             kind, message = result.error["type"], result.error["message"]
             complain(f"the dataset failed: {kind}: {message}")

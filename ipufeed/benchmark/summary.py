@@ -15,8 +15,13 @@ from ipufeed.benchmark.text import WIDTH, printable, wrap
 from ipufeed.benchmark.warn import counted
 
 
-def summarize(result: Result) -> str:
-    """A few lines that fit an 80-column terminal."""
+def summarize(result: Result, why_no_stages: str | None = None) -> str:
+    """A few lines that fit an 80-column terminal.
+
+    Args:
+        result: What was measured.
+        why_no_stages: What stands in the place of its stages, which nobody looked at.
+    """
     lines = [f"{printable(result.dataset['name'])}"]
     lines += rows(
         [
@@ -36,6 +41,7 @@ def summarize(result: Result) -> str:
             ("harness", calibration(result.calibration)),
             ("passes", passes(result)),
             ("measured", amount(result)),
+            ("stages", why_no_stages),
         ]
     )
     lines += stage_lines(result)
