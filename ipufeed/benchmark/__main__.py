@@ -164,6 +164,7 @@ def run(
             f"the dataset cannot be started: {type(error).__name__}: {error.message}"
         )
         return BAD_INPUT
+    interrupts.held = True  # from here on there is a result to lose
     if code == OK and result.error is not None:
         code = BAD_INPUT
     elif code == OK and result.elements == 0:
@@ -178,21 +179,23 @@ def run(
             with contextlib.suppress(OSError):  # stderr is full; the result is out
                 print("\n".join(found.lines), file=sys.stderr, flush=True)
     failed = write_reports(result, options, recording)
-    return code or failed
+    return interrupts.code if interrupts.came else code or failed
 
 
 def attribute(
     result: Any, dataset: Any, options: Namespace, interrupts: Interrupts
 ) -> tuple[Any, int]:
     """The result with its stages, and the exit code; Ctrl-C keeps what was measured."""
-    from ipufeed.benchmark.attribution import with_stages
+    from ipufeed.benchmark.attribution import NO_STAGES, warned, with_stages
 
     try:
         return with_stages(
             result, dataset, verified=options.verify, what_if=options.what_if
         ), OK
+    except MeasurementInterrupted as interruption:
+        return interruption.result, interrupts.code
     except KeyboardInterrupt:
-        return result, interrupts.code
+        return warned(result, NO_STAGES), interrupts.code
     except ValueError as error:
         complain(as_options(str(error)).replace("`what_if`", "--what-if"))
         return result, BAD_INPUT
