@@ -11,6 +11,7 @@ from ipufeed.benchmark.measurement import usable_cpus
 from ipufeed.benchmark.result import Result
 from ipufeed.benchmark.stages import Explanation, budget, explain
 from ipufeed.benchmark.verify import verify
+from ipufeed.benchmark.warn import interrupted_later
 from ipufeed.benchmark.what_if import answer, parse_what_if
 from ipufeed.errors import MeasurementInterrupted
 
@@ -134,12 +135,7 @@ def about(value: float) -> str:
 
 def warned(result: Result, left_out: str) -> Result:
     """The result of an interrupted look at the stages; its rate is not concerned."""
-    warning = {
-        "code": "interrupted",
-        "message": "Interrupted after the measurement: the rate is that of the whole run, "
-        + left_out,
-    }
-    return replace(result, warnings=[warning, *result.warnings])
+    return replace(result, warnings=[interrupted_later(left_out), *result.warnings])
 
 
 def no_stages() -> dict[str, str]:

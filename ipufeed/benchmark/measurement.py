@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,6 +91,7 @@ def measure(
     if recording is not None:
         recording.requested_ns = raw.counters["requested_ns"]
     calibration, peak_rss = None, machine.peak_rss_bytes()
+    later: list[dict[str, str]] = []
     if interruption is None and raw.counters["elements"] > 1:
         try:
             mean = raw.counters["bytes"] / raw.counters["elements"]
@@ -99,6 +100,7 @@ def measure(
             )
         except KeyboardInterrupt as error:
             interruption = error
+            later = [warn.interrupted_later("and the harness's own cost is not known.")]
     described = {
         "name": name or type(dataset).__name__.strip("_"),
         "element_spec": element_spec(dataset.element_spec),
@@ -117,6 +119,7 @@ def measure(
         waiting.threads,
         peak_rss,
     )
+    result = replace(result, warnings=[*later, *result.warnings])
     raise_interruption(interruption, result)
     return result
 

@@ -15,7 +15,8 @@ import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S
 
-from ipufeed.benchmark import Settings, attribution, measure
+from ipufeed.benchmark import Settings, attribution, measure, measurement, through
+from ipufeed.benchmark.device_settings import DeviceSettings
 from ipufeed.benchmark.interrupts import PATIENCE_S, Interruption, Interrupts
 from ipufeed.errors import MeasurementInterrupted
 
@@ -88,6 +89,37 @@ def test_ctrl_c_while_advice_is_tried_leaves_the_stages(measured, monkeypatch):
     assert len(left.what_if) == 1
     assert {advice["note"] for advice in left.advice} == {"not tried: interrupted"}
     assert "not all advice was tried" in left.warnings[0]["message"]
+
+
+def test_ctrl_c_in_the_calibration_leaves_the_rate_and_says_so(measured, monkeypatch):
+    """The harness is looked at when the measurement is over."""
+    dataset, _ = measured
+    monkeypatch.setattr(measurement, "calibrate", interrupted)
+
+    with pytest.raises(MeasurementInterrupted) as caught:
+        measure(dataset, Settings(elements=20, epochs=1))
+
+    left = caught.value.result
+    assert left.elements == 20
+    assert left.warnings[0]["code"] == "interrupted"
+    assert "the harness's own cost is not known" in left.warnings[0]["message"]
+
+
+def test_ctrl_c_in_the_sweep_for_the_knee_is_not_laid_on_the_dataset(monkeypatch):
+    """It never ends; the utilisation is that of the whole run."""
+    monkeypatch.setattr(through, "sweep_knee", interrupted)
+    dataset = tf.data.Dataset.from_tensors(tf.zeros([4])).repeat()
+    device = DeviceSettings(step_seconds=0.005, knee=True)
+
+    with pytest.raises(MeasurementInterrupted) as caught:
+        through.measure_through(dataset, Settings(seconds=0.5), device=device)
+
+    left = caught.value.result
+    codes = [warning["code"] for warning in left.warnings]
+    assert left.device["au"] > 0
+    assert codes[0] == "interrupted"
+    assert "the knee included, was not finished" in left.warnings[0]["message"]
+    assert "knee_cut_short" not in codes
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
