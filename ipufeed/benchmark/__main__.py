@@ -20,6 +20,7 @@ from ipufeed.benchmark.arguments import as_options, build_parser, settings_of
 from ipufeed.benchmark.cold_options import check_cold_options
 from ipufeed.benchmark.device_options import device_settings_of
 from ipufeed.benchmark.device_settings import DeviceSettings
+from ipufeed.benchmark.gate import with_negative_values
 from ipufeed.benchmark.interrupts import Interrupts
 from ipufeed.benchmark.output import is_stdout, why_not_writable
 from ipufeed.benchmark.report.options import asked_for
@@ -60,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
         module = importlib.import_module(SUBCOMMANDS[arguments[0]])
         return int(module.main(arguments[1:]))
     parser = build_parser()
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(with_negative_values(arguments))
     try:
         settings = settings_of(options)
         check_stage_options(options)
@@ -83,6 +84,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return run(options, settings, device, stdout, interrupts, base)
     except KeyboardInterrupt:
+        complain("interrupted before anything was measured.")
+        return interrupts.code
+    except BaseException:
+        if not interrupts.came:
+            raise
+        # In an import an Interruption can come out as whatever that makes of it.
         complain("interrupted before anything was measured.")
         return interrupts.code
     finally:
@@ -121,11 +128,14 @@ def run(
     try:
         dataset, name = load_dataset(options)
     except (DatasetFileError, NativeLibraryError) as error:
+        interrupts.raise_again()
         complain(str(error))
         return BAD_INPUT
     except ScriptError as error:
+        interrupts.raise_again()
         error.show()
         return error.code
+    interrupts.raise_again()
     import tensorflow as tf
 
     from ipufeed.benchmark.measurement import measure

@@ -50,6 +50,11 @@ class Interrupts:
         """Whether there was a signal."""
         return self._since is not None
 
+    def raise_again(self) -> None:
+        """If there was a signal: what ran meanwhile has made something else of it."""
+        if self.came:
+            raise Interruption
+
     def ignore(self) -> None:
         """All is printed, and the process about to end."""
         for number in (signal.SIGINT, signal.SIGTERM):

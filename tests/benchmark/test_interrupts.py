@@ -181,3 +181,36 @@ def test_a_signal_long_after_the_first_ends_the_process(monkeypatch):
     interrupts._on_signal(signal.SIGTERM, None)
 
     assert ended == [130]
+
+
+@pytest.mark.parametrize(
+    "made_of_it",
+    ["raise ImportError('initialization failed')", "raise SystemExit(3)", "pass"],
+    ids=["ImportError", "SystemExit", "nothing"],
+)
+@pytest.mark.parametrize("place", ["tensorflow/__init__.py", "dataset.py"])
+def test_a_signal_ends_an_import_whatever_that_makes_of_it(tmp_path, place, made_of_it):
+    """An extension's init turns it into an ImportError; a library may even drop it."""
+    (tmp_path / "tensorflow").mkdir()
+    (tmp_path / "dataset.py").write_text("dataset = None\n")
+    (tmp_path / place).write_text(
+        "import os, signal\n"
+        "try:\n    os.kill(os.getpid(), signal.SIGINT)\n"
+        f"except BaseException:\n    {made_of_it}\n"
+    )
+    paths = [os.environ.get("PYTHONPATH", "")]
+    if place != "dataset.py":
+        paths.insert(0, str(tmp_path))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "ipufeed.benchmark", str(tmp_path / "dataset.py")],
+        capture_output=True,
+        text=True,
+        timeout=DEADLOCK_S,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )
+
+    assert (done.returncode, done.stdout) == (130, ""), done.stderr
+    assert "interrupted before anything was measured." in done.stderr
+    assert "ipufeed.benchmark: " in done.stderr
