@@ -18,6 +18,7 @@ from ipufeed.benchmark.describe import (
     components,
     element_spec,
     has_autotune,
+    has_cache,
     sample_rule,
 )
 from ipufeed.benchmark.histogram import histogram
@@ -106,6 +107,7 @@ def measure(
         "element_spec": element_spec(dataset.element_spec),
         "cardinality": count,
         "autotune": has_autotune(dataset),
+        "cache": has_cache(dataset),
     }
     rule = sample_rule(dataset, settings.items_per_element)
     result = assemble(
@@ -260,6 +262,7 @@ def assemble(
             mean_bytes,
             passes,
             bool(described["autotune"]),
+            bool(described["cache"]),
             warn.busy_machine(facts) is not None,
         ),
         latency=latency(raw.stamps),
@@ -361,6 +364,7 @@ def steady_section(
     mean_bytes: float | None,
     passes: list[float] | None,
     autotune: bool,
+    cache: bool,
     busy: bool,
 ) -> dict[str, Any] | None:
     """The rate to quote."""
@@ -375,7 +379,7 @@ def steady_section(
         "interval": steady.interval,
         "pass_rates": passes,
         "left_out": [
-            {**asdict(part), "why": why_left_out(part, autotune, busy)}
+            {**asdict(part), "why": why_left_out(part, autotune, cache, busy)}
             for part in steady.left_out
         ],
         "windows": {

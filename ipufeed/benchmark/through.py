@@ -24,6 +24,7 @@ from ipufeed.benchmark.describe import (
     cardinality,
     element_spec,
     has_autotune,
+    has_cache,
     sample_rule,
 )
 from ipufeed.benchmark.device_run import DeviceRun, results_depth, run_on_device
@@ -144,6 +145,7 @@ def measure_through(
             "element_spec": element_spec(dataset.element_spec),
             "cardinality": count,
             "autotune": has_autotune(dataset),
+            "cache": has_cache(dataset),
         },
         sample_rule(dataset, settings.items_per_element),
         calibration,
