@@ -303,7 +303,9 @@ def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int
             summary = summarize(result, why_no_stages(options))
             print(summary, file=sys.stderr, flush=True)
         elif result.error is not None:
-            kind, message = result.error["type"], result.error["message"]
+            from ipufeed.benchmark.failure import sentence_of
+
+            kind, message = result.error["type"], sentence_of(result.error)
             complain(f"the dataset failed: {kind}: {message}")
     except OSError:  # stderr is full; the result is out
         pass

@@ -18,6 +18,7 @@ from ipufeed.benchmark.comparison import (
     compare,
     rate_interval,
 )
+from ipufeed.benchmark.failure import sentence_of
 from ipufeed.benchmark.gate import share
 from ipufeed.benchmark.guard_files import file_name
 from ipufeed.benchmark.measurement import measure
@@ -146,7 +147,7 @@ class Guard:
         if result.error is not None:
             raise GuardError(
                 f"the dataset failed at element {result.error['element']} (from 0) with "
-                f"{result.error['type']}: {result.error['message']}"
+                f"{result.error['type']}: {sentence_of(result.error)}"
             )
         said, failures, doubts = [measured_rate(result)], [], []
         if self._budget is not None:

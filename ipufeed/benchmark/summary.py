@@ -7,6 +7,7 @@ from typing import Any
 
 from ipufeed.benchmark.cold_rows import cold_rows
 from ipufeed.benchmark.device_rows import device_rows
+from ipufeed.benchmark.failure import sentence_of
 from ipufeed.benchmark.link_rows import link_rows
 from ipufeed.benchmark.result import Result
 from ipufeed.benchmark.scale_rows import process_rows, service_rows
@@ -52,7 +53,7 @@ def summarize(result: Result, why_no_stages: str | None = None) -> str:
             f"error: the dataset failed at element {result.error['element']} (from 0) "
             f"with {result.error['type']}:"
         )
-        for line in result.error["message"].splitlines():
+        for line in sentence_of(result.error).splitlines():
             lines += wrap(line, indent="  ")
     return "\n".join(lines)
 
