@@ -20,6 +20,7 @@ else, is in ipufeed/benchmark/guard.py, which is imported when a test asks for i
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,14 @@ from typing import Any
 import pytest
 
 PROPERTY = "feed_benchmark"
+# A test's name, if it measured and there was no earlier result.
+UNMATCHED, MATCHED = "feed_benchmark_unmatched", "feed_benchmark_matched"
 MARKER = (
     'feed_budget(samples_per_second=None, elements_per_second=None, within="0%"): what '
     "feed_benchmark() measures in this test must not surely be below that rate, less "
     "`within`."
 )
+COMPLAINT = pytest.StashKey[str]()
 
 
 class FeedWarning(pytest.PytestWarning):
@@ -101,19 +105,19 @@ def feed_benchmark(request: pytest.FixtureRequest) -> Iterator[Any]:
     """
     try:
         from ipufeed.benchmark.guard import Budget, Guard, GuardError
+        from ipufeed.benchmark.guard_files import test_name
         from ipufeed.errors import ComparisonError
     except ImportError as error:  # the native library says what to do
         pytest.fail(str(error), pytrace=False)
     item = request.node
     budget = _budget(item, Budget)
     option = request.config.getoption
-    guard = Guard(
-        item.nodeid,
-        budget,
-        option("--ipufeed-json"),
-        option("--ipufeed-compare"),
-        option("--ipufeed-fail-if-slower"),
-    )
+    folder, earlier = option("--ipufeed-json"), option("--ipufeed-compare")
+    called_in = request.config.invocation_params.dir
+    name = test_name(item.path, item.nodeid, called_in)
+    if folder is not None or earlier is not None:
+        _refuse_namesakes(request, name, test_name)
+    guard = Guard(name, budget, folder, earlier, option("--ipufeed-fail-if-slower"))
 
     def benchmark(dataset: Any, **settings: Any) -> Any:
         __tracebackhide__ = True
@@ -122,6 +126,9 @@ def feed_benchmark(request: pytest.FixtureRequest) -> Iterator[Any]:
         except (GuardError, ComparisonError) as error:
             pytest.fail(str(error), pytrace=False)
         item.user_properties.append((PROPERTY, outcome.line))
+        if earlier is not None:
+            kind = MATCHED if outcome.compared else UNMATCHED
+            item.user_properties.append((kind, name))
         if outcome.failure is not None:
             pytest.fail(outcome.failure, pytrace=False)
         if outcome.doubt is not None:
@@ -136,6 +143,23 @@ def feed_benchmark(request: pytest.FixtureRequest) -> Iterator[Any]:
             "nothing was held to the budget.",
             pytrace=False,
         )
+
+
+def _refuse_namesakes(request: pytest.FixtureRequest, name: str, name_of: Any) -> None:
+    """Tests of two projects in one run would write into one file."""
+    called_in = request.config.invocation_params.dir
+    for other in request.session.items:
+        if other.path == request.node.path:
+            continue
+        if "feed_benchmark" not in getattr(other, "fixturenames", ()):
+            continue
+        if name_of(other.path, other.nodeid, called_in) == name:
+            pytest.fail(
+                f"{request.node.path} and {other.path} are in projects of their own, and "
+                f"both have {name}: the results would have one file. Run the projects "
+                "one by one, with a folder for each.",
+                pytrace=False,
+            )
 
 
 def _budget(item: pytest.Item, kind: Any) -> Any:
@@ -171,18 +195,47 @@ def pytest_runtest_makereport(
     return (yield)  # type: ignore[return-value]
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """A line for each measurement; also those of pytest-xdist's other processes."""
-    lines = [
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Says so if an earlier run's results belong to none of the tests that measured."""
+    config = session.config
+    earlier = config.getoption("--ipufeed-compare")
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if earlier is None or reporter is None or hasattr(config, "workerinput"):
+        return
+    unmatched = _properties(reporter, UNMATCHED)
+    if not unmatched or _properties(reporter, MATCHED):
+        return
+    from ipufeed.benchmark.guard_files import nothing_matched
+
+    complaint = nothing_matched(earlier, list(dict.fromkeys(unmatched)))
+    if complaint is None:
+        return
+    config.stash[COMPLAINT] = complaint
+    try:
+        warnings.warn(FeedWarning(complaint), stacklevel=1)
+    except FeedWarning:  # -W error: a failure, and not one of pytest
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _properties(reporter: Any, name: str) -> list[str]:
+    """What the tests have noted under a name; also in pytest-xdist's other processes."""
+    return [
         value
-        for reports in terminalreporter.stats.values()
+        for reports in reporter.stats.values()
         for report in reports
         if getattr(report, "when", None) == "call"
-        for name, value in report.user_properties
-        if name == PROPERTY
+        for key, value in report.user_properties
+        if key == name
     ]
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """A line for each measurement, and one if none of them could be compared."""
+    lines = _properties(terminalreporter, PROPERTY)
     if not lines:
         return
     terminalreporter.section("feed benchmarks")
     for line in lines:
         terminalreporter.line(line)
+    if COMPLAINT in config.stash:
+        terminalreporter.line(config.stash[COMPLAINT], yellow=True)

@@ -20,12 +20,17 @@ from ipufeed.benchmark.arguments import as_options, build_parser, settings_of
 from ipufeed.benchmark.cold_options import check_cold_options
 from ipufeed.benchmark.device_options import device_settings_of
 from ipufeed.benchmark.device_settings import DeviceSettings
+from ipufeed.benchmark.gate import with_negative_values
 from ipufeed.benchmark.interrupts import Interrupts
 from ipufeed.benchmark.output import is_stdout, why_not_writable
 from ipufeed.benchmark.report.options import asked_for
 from ipufeed.benchmark.scale_options import check_scale_options
 from ipufeed.benchmark.settings import Settings
-from ipufeed.benchmark.stage_options import check_stage_options
+from ipufeed.benchmark.stage_options import (
+    check_stage_options,
+    excluding_option,
+    why_no_stages,
+)
 from ipufeed.benchmark.streams import open_missing_streams, take_stdout
 from ipufeed.benchmark.text import wrap
 from ipufeed.errors import (
@@ -56,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
         module = importlib.import_module(SUBCOMMANDS[arguments[0]])
         return int(module.main(arguments[1:]))
     parser = build_parser()
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(with_negative_values(arguments))
     try:
         settings = settings_of(options)
         check_stage_options(options)
@@ -79,6 +84,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return run(options, settings, device, stdout, interrupts, base)
     except KeyboardInterrupt:
+        complain("interrupted before anything was measured.")
+        return interrupts.code
+    except BaseException:
+        if not interrupts.came:
+            raise
+        # In an import an Interruption can come out as whatever that makes of it.
         complain("interrupted before anything was measured.")
         return interrupts.code
     finally:
@@ -117,11 +128,14 @@ def run(
     try:
         dataset, name = load_dataset(options)
     except (DatasetFileError, NativeLibraryError) as error:
+        interrupts.raise_again()
         complain(str(error))
         return BAD_INPUT
     except ScriptError as error:
+        interrupts.raise_again()
         error.show()
         return error.code
+    interrupts.raise_again()
     import tensorflow as tf
 
     from ipufeed.benchmark.measurement import measure
@@ -145,9 +159,7 @@ def run(
                 on_progress=progress,
                 recording=recording,
             )
-        # What a stage costs is found here, and with files that are in memory.
-        alone = not (on_device or options.cold or options.service)
-        if alone and not options.no_stages:
+        if excluding_option(options) is None and not options.no_stages:
             result, code = attribute(result, dataset, options, interrupts)
     except MeasurementInterrupted as interruption:
         if interruption.result is None:
@@ -162,6 +174,7 @@ def run(
             f"the dataset cannot be started: {type(error).__name__}: {error.message}"
         )
         return BAD_INPUT
+    interrupts.held = True  # from here on there is a result to lose
     if code == OK and result.error is not None:
         code = BAD_INPUT
     elif code == OK and result.elements == 0:
@@ -176,21 +189,23 @@ def run(
             with contextlib.suppress(OSError):  # stderr is full; the result is out
                 print("\n".join(found.lines), file=sys.stderr, flush=True)
     failed = write_reports(result, options, recording)
-    return code or failed
+    return interrupts.code if interrupts.came else code or failed
 
 
 def attribute(
     result: Any, dataset: Any, options: Namespace, interrupts: Interrupts
 ) -> tuple[Any, int]:
     """The result with its stages, and the exit code; Ctrl-C keeps what was measured."""
-    from ipufeed.benchmark.attribution import with_stages
+    from ipufeed.benchmark.attribution import NO_STAGES, warned, with_stages
 
     try:
         return with_stages(
             result, dataset, verified=options.verify, what_if=options.what_if
         ), OK
+    except MeasurementInterrupted as interruption:
+        return interruption.result, interrupts.code
     except KeyboardInterrupt:
-        return result, interrupts.code
+        return warned(result, NO_STAGES), interrupts.code
     except ValueError as error:
         complain(as_options(str(error)).replace("`what_if`", "--what-if"))
         return result, BAD_INPUT
@@ -285,9 +300,12 @@ def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int
         code = code or BAD_INPUT
     try:
         if not options.quiet:
-            print(summarize(result), file=sys.stderr, flush=True)
+            summary = summarize(result, why_no_stages(options))
+            print(summary, file=sys.stderr, flush=True)
         elif result.error is not None:
-            kind, message = result.error["type"], result.error["message"]
+            from ipufeed.benchmark.failure import sentence_of
+
+            kind, message = result.error["type"], sentence_of(result.error)
             complain(f"the dataset failed: {kind}: {message}")
     except OSError:  # stderr is full; the result is out
         pass

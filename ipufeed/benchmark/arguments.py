@@ -22,7 +22,8 @@ exit codes:
   2    bad input: options, a file without a dataset, a dataset that fails; what
        was measured before it failed is on stdout, with the error in it
   4    nothing was measured: the dataset is empty
-  130  Ctrl-C; what was measured until then is on stdout
+  130  Ctrl-C; what was measured until then is on stdout, after one or several at
+       once; one that comes 3 s later ends the command where it stands
   143  SIGTERM; likewise
   A dataset that ends the process itself (os._exit, a crash) ends the command with
   a code of its own, which may be 0: an empty stdout is no result.

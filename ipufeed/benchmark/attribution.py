@@ -11,13 +11,18 @@ from ipufeed.benchmark.measurement import usable_cpus
 from ipufeed.benchmark.result import Result
 from ipufeed.benchmark.stages import Explanation, budget, explain
 from ipufeed.benchmark.verify import verify
+from ipufeed.benchmark.warn import interrupted_later
 from ipufeed.benchmark.what_if import answer, parse_what_if
+from ipufeed.errors import MeasurementInterrupted
 
 # With less time than this for attribution there is nothing to be seen.
 LEAST_SECONDS = 0.4
 # Seconds of each run of --verify, and bounds for runs of slow elements.
 VERIFY_ELEMENTS = 100
 VERIFY_SECONDS = (1.0, 10.0)
+# What the warning says after Ctrl-C.
+NO_STAGES = "and stages and advice were not finished."
+NOT_TRIED = "the stages are whole, and not all advice was tried."
 
 
 def with_stages(
@@ -44,10 +49,14 @@ def with_stages(
 
     Raises:
         ValueError: A question is not of that form, or names a stage that is not there.
-        KeyboardInterrupt: Ctrl-C; `result` is as good as before.
+        MeasurementInterrupted: (a KeyboardInterrupt) after Ctrl-C, with a result that has
+            what was found until then, and a warning.
     """
     questions = [parse_what_if(text) for text in what_if]
-    explanation = explained(result, dataset)
+    try:
+        explanation = explained(result, dataset)
+    except KeyboardInterrupt as error:
+        raise MeasurementInterrupted(warned(result, NO_STAGES)) from error
     if explanation is None:
         if not (questions or verified):
             return result
@@ -61,23 +70,28 @@ def with_stages(
     samples = result.dataset["samples_per_element"]
     for each in advice:
         each.text = with_rates(each.text, explanation.rate, each.predicted, samples)
+    interruption: KeyboardInterrupt | None = None
     if verified:
-        verify(
-            advice,
-            dataset,
-            explanation.graph,
-            verify_seconds(explanation.rate),
-            explanation.rate,
-        )
+        seconds = verify_seconds(explanation.rate)
+        try:
+            verify(advice, dataset, explanation.graph, seconds, explanation.rate)
+        except KeyboardInterrupt as error:
+            interruption = error
+            for each in advice:
+                if each.measured_gain is None and each.note is None:
+                    each.note = "not tried: interrupted"
     for stage in explanation.stages:
         own = [each.text for each in advice if each.node == stage.node]
         stage.advice = own[0] if own else None
-    return replace(
+    found = replace(
         result,
         stages=explanation.rows(),
         advice=[each.row() for each in advice],
         what_if=answers or None,
     )
+    if interruption is not None:
+        raise MeasurementInterrupted(warned(found, NOT_TRIED)) from interruption
+    return found
 
 
 def explained(result: Result, dataset: Any) -> Explanation | None:
@@ -118,6 +132,11 @@ def with_rates(
 def about(value: float) -> str:
     """Two significant digits: it is a prediction."""
     return f"{float(f'{value:.2g}'):,.10g}"
+
+
+def warned(result: Result, left_out: str) -> Result:
+    """The result of an interrupted look at the stages; its rate is not concerned."""
+    return replace(result, warnings=[interrupted_later(left_out), *result.warnings])
 
 
 def no_stages() -> dict[str, str]:

@@ -160,28 +160,37 @@ def differing_sizes(runs: Sequence[Run], unit: str) -> Note | None:
     )
 
 
+PLURAL = {"is": "are", "was": "were"}
 WARNED = {
     "near_resolution": (
         "harness_limited",
+        "is",
         "near the rate of a null pipeline: the harness hides a part of any difference",
     ),
     "busy_machine": (
         "busy_machine",
+        "was",
         "measured on a busy machine, for which the interval is widened",
     ),
-    "not_steady": ("not_steady", "of a rate that was still changing"),
-    "passes_differ": ("passes_differ", "of passes at different rates"),
-    "stalled": ("stalled", "of a dataset that stalled"),
-    "interrupted": ("interrupted", "of a run that was interrupted"),
+    "not_steady": ("not_steady", "is", "of a rate that was still changing"),
+    "passes_differ": ("passes_differ", "is", "of passes at different rates"),
+    "stalled": ("stalled", "is", "of a dataset that stalled"),
+    "interrupted": ("interrupted", "is", "of a run that was interrupted"),
 }
 
 
 def warned(runs: Sequence[Run]) -> list[Note]:
     """The results' own warnings, where they matter to a comparison."""
     notes = []
-    for warning, (code, message) in WARNED.items():
+    for warning, (code, verb, message) in WARNED.items():
         names = [run.name for run in runs if warning in run.warnings]
         if names:
-            are = "is" if len(names) == 1 else "are"
-            notes.append(Note(code, f"{', '.join(names)} {are} {message}.", False))
+            said = verb if len(names) == 1 else PLURAL[verb]
+            notes.append(Note(code, f"{all_of(names)} {said} {message}.", False))
     return notes
+
+
+def all_of(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last

@@ -8,7 +8,13 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from ipufeed.benchmark.against import code_of
-from ipufeed.benchmark.gate import BAD_INPUT, CODES, HELD, add_gate
+from ipufeed.benchmark.gate import (
+    BAD_INPUT,
+    CODES,
+    HELD,
+    add_gate,
+    with_negative_values,
+)
 from ipufeed.benchmark.streams import open_missing_streams
 from ipufeed.benchmark.text import wrap
 from ipufeed.errors import ComparisonError
@@ -67,7 +73,7 @@ def main(arguments: list[str]) -> int:
     """Runs `compare` with what stands behind that word; returns the exit code."""
     open_missing_streams()
     parser = build_parser()
-    options, base, new = split(parser, arguments)
+    options, base, new = split(parser, with_negative_values(arguments))
     from ipufeed.benchmark.verdict import verdict_lines
 
     try:

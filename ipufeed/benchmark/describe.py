@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,22 +62,36 @@ def has_autotune(dataset: Any) -> bool:
         # Not options(), which warns in a graph.
         if dataset._options_attr.autotune.enabled is False:
             return False
-        steps = [dataset]
-        while steps:
-            step = steps.pop()
-            if type(step).__name__ == "DatasetV1Adapter":
-                steps.append(step._dataset)
-                continue
+        for step in steps_of(dataset):
             for name in ("_num_parallel_calls", "_buffer_size"):
                 value = getattr(step, name, None)
                 if value is None:
                     continue
                 if tf.get_static_value(tf.convert_to_tensor(value)) == tf.data.AUTOTUNE:
                     return True
-            steps += step._inputs()
     except (TypeError, ValueError, AttributeError):  # a dataset class of somebody else
         return False
     return False
+
+
+def has_cache(dataset: Any) -> bool:
+    """Whether a step keeps its elements, so that the first pass is not like the others."""
+    try:
+        return any(type(step).__name__ == "CacheDataset" for step in steps_of(dataset))
+    except (TypeError, AttributeError):  # a dataset class of somebody else
+        return False
+
+
+def steps_of(dataset: Any) -> Iterator[Any]:
+    """The Python objects of its steps; what functions inside it make is not seen."""
+    steps = [dataset]
+    while steps:
+        step = steps.pop()
+        if type(step).__name__ == "DatasetV1Adapter":
+            steps.append(step._dataset)
+            continue
+        yield step
+        steps += step._inputs()
 
 
 def element_spec(spec: Any) -> Any:

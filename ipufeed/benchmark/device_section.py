@@ -44,6 +44,7 @@ class DeviceFacts:
         knee: The sweep, or None.
         samples: Samples in an element, or None where that is not known.
         failed: What kept the sweep from being made, or None.
+        interrupted: Whether Ctrl-C kept it.
     """
 
     run: DeviceRun
@@ -55,6 +56,7 @@ class DeviceFacts:
     knee: Knee | None
     samples: float | None
     failed: str | None = None
+    interrupted: bool = False
 
     @property
     def steady(self) -> Steady | None:
@@ -299,7 +301,9 @@ def bent_knee(facts: DeviceFacts) -> Warning_:
 
 
 def short_knee(facts: DeviceFacts) -> Warning_:
-    """A sweep that was not gone through."""
+    """A sweep that was not gone through, for a reason that nothing else tells."""
+    if facts.interrupted or facts.run.failure is not None:
+        return None
     if not facts.device.knee or facts.failed is not None:
         return (
             None

@@ -51,3 +51,23 @@ def share(text: str) -> float:
             f"must be a share from 0% to below 100%, as 5% or 0.05, got {text!r}"
         )
     return value
+
+
+def with_negative_values(arguments: list[str]) -> list[str]:
+    """`--fail-if-slower -5%` as `--fail-if-slower=-5%`.
+
+    argparse takes what begins with a minus and is no plain number for another option;
+    then it does not say what the value must be.
+    """
+    joined: list[str] = []
+    for argument in arguments:
+        if joined and re.match(r"-\.?\d", argument) and is_bare_option(joined[-1]):
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
+
+
+def is_bare_option(argument: str) -> bool:
+    """Whether it is a long option, without a value of its own."""
+    return argument.startswith("--") and len(argument) > 2 and "=" not in argument

@@ -6,9 +6,7 @@ The plugin itself is pytest_ipufeed.py beside the package; this knows nothing of
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,9 @@ from ipufeed.benchmark.comparison import (
     compare,
     rate_interval,
 )
+from ipufeed.benchmark.failure import sentence_of
 from ipufeed.benchmark.gate import share
+from ipufeed.benchmark.guard_files import file_name
 from ipufeed.benchmark.measurement import measure
 from ipufeed.benchmark.result import Result
 from ipufeed.benchmark.settings import Settings
@@ -28,8 +28,6 @@ from ipufeed.benchmark.side import read_result, run_of
 from ipufeed.benchmark.text import printable
 from ipufeed.benchmark.verdict import percent, rate, verdict_lines
 from ipufeed.errors import IpufeedError, NothingToCompareError
-
-NAME_LENGTH = 100  # of a result's file, before its hash
 
 
 class GuardError(IpufeedError):
@@ -97,12 +95,14 @@ class Outcome:
         line: For the summary.
         failure: Why the test fails, or None.
         doubt: What could not be told, or None.
+        compared: Whether there was an earlier result to compare with.
     """
 
     result: Result
     line: str
     failure: str | None
     doubt: str | None
+    compared: bool
 
 
 class Guard:
@@ -147,7 +147,7 @@ class Guard:
         if result.error is not None:
             raise GuardError(
                 f"the dataset failed at element {result.error['element']} (from 0) with "
-                f"{result.error['type']}: {result.error['message']}"
+                f"{result.error['type']}: {sentence_of(result.error)}"
             )
         said, failures, doubts = [measured_rate(result)], [], []
         if self._budget is not None:
@@ -168,6 +168,7 @@ class Guard:
             f"{printable(self._name)}: {', '.join(said)}",
             "\n".join(failures) or None,
             "\n".join(doubts) or None,
+            comparison is not None,
         )
 
     def _compared(self, result: Result, file: str) -> Comparison | None:
@@ -223,14 +224,3 @@ def measured_rate(result: Result) -> str:
     if result.steady is None:
         return "no rate"
     return f"{rate(result.steady['elements_per_second'])} elements/s"
-
-
-def file_name(name: str, number: int) -> str:
-    """A file's name for a test's n-th measurement: the same in every run of the tests.
-
-    Tests' names hold what file names must not; the hash keeps apart what looks alike
-    without that.
-    """
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[-NAME_LENGTH:]
-    digest = hashlib.blake2b(name.encode(), digest_size=4).hexdigest()
-    return f"{plain}-{digest}{'' if number == 1 else f'-{number}'}.json"

@@ -29,10 +29,12 @@ class Interrupts:
     Attributes:
         code: The exit code that the signal asks for, 128 + its number as in a shell:
             130 for Ctrl-C, 143 for SIGTERM.
+        held: Whether the first signal is only noted: what is left to do takes a moment.
     """
 
     def __init__(self) -> None:
         self.code = 128 + signal.SIGINT
+        self.held = False
         self._owner = os.getpid()
         self._since: float | None = None
 
@@ -42,6 +44,16 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._on_signal)
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, self._on_signal)
+
+    @property
+    def came(self) -> bool:
+        """Whether there was a signal."""
+        return self._since is not None
+
+    def raise_again(self) -> None:
+        """If there was a signal: what ran meanwhile has made something else of it."""
+        if self.came:
+            raise Interruption
 
     def ignore(self) -> None:
         """All is printed, and the process about to end."""
@@ -58,6 +70,8 @@ class Interrupts:
         if self._since is None:
             self._since = now
             self.code = 128 + number
-            raise Interruption
+            if not self.held:
+                raise Interruption
+            return
         if now - self._since > PATIENCE_S:
             os._exit(self.code)

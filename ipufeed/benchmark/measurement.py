@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ipufeed.benchmark.describe import (
     components,
     element_spec,
     has_autotune,
+    has_cache,
     sample_rule,
 )
 from ipufeed.benchmark.histogram import histogram
@@ -91,6 +92,7 @@ def measure(
     if recording is not None:
         recording.requested_ns = raw.counters["requested_ns"]
     calibration, peak_rss = None, machine.peak_rss_bytes()
+    later: list[dict[str, str]] = []
     if interruption is None and raw.counters["elements"] > 1:
         try:
             mean = raw.counters["bytes"] / raw.counters["elements"]
@@ -99,11 +101,13 @@ def measure(
             )
         except KeyboardInterrupt as error:
             interruption = error
+            later = [warn.interrupted_later("and the harness's own cost is not known.")]
     described = {
         "name": name or type(dataset).__name__.strip("_"),
         "element_spec": element_spec(dataset.element_spec),
         "cardinality": count,
         "autotune": has_autotune(dataset),
+        "cache": has_cache(dataset),
     }
     rule = sample_rule(dataset, settings.items_per_element)
     result = assemble(
@@ -117,6 +121,7 @@ def measure(
         waiting.threads,
         peak_rss,
     )
+    result = replace(result, warnings=[*later, *result.warnings])
     raise_interruption(interruption, result)
     return result
 
@@ -257,6 +262,7 @@ def assemble(
             mean_bytes,
             passes,
             bool(described["autotune"]),
+            bool(described["cache"]),
             warn.busy_machine(facts) is not None,
         ),
         latency=latency(raw.stamps),
@@ -358,6 +364,7 @@ def steady_section(
     mean_bytes: float | None,
     passes: list[float] | None,
     autotune: bool,
+    cache: bool,
     busy: bool,
 ) -> dict[str, Any] | None:
     """The rate to quote."""
@@ -372,7 +379,7 @@ def steady_section(
         "interval": steady.interval,
         "pass_rates": passes,
         "left_out": [
-            {**asdict(part), "why": why_left_out(part, autotune, busy)}
+            {**asdict(part), "why": why_left_out(part, autotune, cache, busy)}
             for part in steady.left_out
         ],
         "windows": {

@@ -10,6 +10,7 @@ named is run, with its own folder first on sys.path, as `python dataset.py` woul
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import sys
 import types
@@ -28,6 +29,8 @@ FACTORY_NAMES = (
     "load_dataset",
     "input_fn",
 )
+# Names in a message.
+MOST_SHOWN = 8
 
 
 def split_target(target: str) -> tuple[Path, str | None]:
@@ -138,7 +141,9 @@ def find_dataset(
                 f"name it: {file}:{usual[0]}."
             )
     elif name not in found:
-        known = ", ".join([*datasets, *(f"{key}()" for key in factories)]) or "nothing"
+        others = [key for key in found if is_own_function(key, found[key], module)]
+        functions = list(dict.fromkeys([*factories, *others]))
+        known = likeliest(name, [*datasets, *(f"{key}()" for key in functions)])
         raise DatasetFileError(f"{file} defines no `{name}`. Found: {known}.")
     chosen = found[name]
     if isinstance(chosen, tf.data.Dataset):
@@ -170,6 +175,22 @@ def is_factory(name: str, value: Any, module: types.ModuleType) -> bool:
     if not inspect.isfunction(value) or value.__module__ != module.__name__:
         return False
     return "Dataset" in str(value.__annotations__.get("return", ""))
+
+
+def is_own_function(name: str, value: Any, module: types.ModuleType) -> bool:
+    """Whether the file itself defines it, for others to call; what it gives is unknown."""
+    home = getattr(value, "__module__", None)
+    return is_callable(value) and home == module.__name__ and not name.startswith("_")
+
+
+def likeliest(name: str, known: list[str]) -> str:
+    """A few of the names, those first that look like the one that was asked for."""
+    plain = {each.removesuffix("()").casefold(): each for each in known}
+    close = difflib.get_close_matches(name.casefold(), plain, n=MOST_SHOWN)
+    ordered = list(dict.fromkeys([*(plain[each] for each in close), *known]))
+    left = len(ordered) - MOST_SHOWN
+    more = f" and {left} more" if left > 0 else ""
+    return (", ".join(ordered[:MOST_SHOWN]) or "nothing") + more
 
 
 def is_callable(value: Any) -> bool:

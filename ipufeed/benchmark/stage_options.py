@@ -4,6 +4,19 @@ from __future__ import annotations
 
 import argparse
 
+# What is measured with these is more than the dataset alone, with its files in memory.
+EXCLUDING = (
+    "processes",
+    "service",
+    "cold",
+    "cold_files",
+    "through",
+    "step_time",
+    "knee",
+    "result_bytes",
+    "read_time",
+)
+
 
 def add_stage_options(parser: argparse.ArgumentParser) -> None:
     """`--no-stages`, `--verify`, `--what-if`."""
@@ -40,16 +53,33 @@ def check_stage_options(options: argparse.Namespace) -> None:
     from ipufeed.benchmark.what_if import parse_what_if
 
     wanted = [name for name in ("verify", "what_if") if getattr(options, name)]
+    without = excluding_option(options)
     for name in wanted:
         option = "--" + name.replace("_", "-")
         if options.no_stages:
             raise ValueError(f"{option} excludes --no-stages: it needs the stages.")
-        if options.through:
+        if without is not None:
             raise ValueError(
-                f"{option} excludes --through: stages are those of the dataset alone."
+                f"{option} excludes {without}: stages are those of the dataset alone, in "
+                f"one process and with its files in memory. Leave {option} out, or "
+                f"{without}."
             )
     for text in options.what_if:
         try:
             parse_what_if(text)
         except ValueError as error:
             raise ValueError(str(error).replace("`what_if`", "--what-if")) from error
+
+
+def excluding_option(options: argparse.Namespace) -> str | None:
+    """The option that asks for a run whose stages are not looked at, or None."""
+    for name in EXCLUDING:
+        if getattr(options, name) not in (None, False, []):
+            return "--" + name.replace("_", "-")
+    return None
+
+
+def why_no_stages(options: argparse.Namespace) -> str | None:
+    """For the summary, where the user has not asked to do without them."""
+    without = None if options.no_stages else excluding_option(options)
+    return without and f"not with {without}: run without it to see them"

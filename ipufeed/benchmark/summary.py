@@ -7,6 +7,7 @@ from typing import Any
 
 from ipufeed.benchmark.cold_rows import cold_rows
 from ipufeed.benchmark.device_rows import device_rows
+from ipufeed.benchmark.failure import sentence_of
 from ipufeed.benchmark.link_rows import link_rows
 from ipufeed.benchmark.result import Result
 from ipufeed.benchmark.scale_rows import process_rows, service_rows
@@ -15,8 +16,13 @@ from ipufeed.benchmark.text import WIDTH, printable, wrap
 from ipufeed.benchmark.warn import counted
 
 
-def summarize(result: Result) -> str:
-    """A few lines that fit an 80-column terminal."""
+def summarize(result: Result, why_no_stages: str | None = None) -> str:
+    """A few lines that fit an 80-column terminal.
+
+    Args:
+        result: What was measured.
+        why_no_stages: What stands in the place of its stages, which nobody looked at.
+    """
     lines = [f"{printable(result.dataset['name'])}"]
     lines += rows(
         [
@@ -36,6 +42,7 @@ def summarize(result: Result) -> str:
             ("harness", calibration(result.calibration)),
             ("passes", passes(result)),
             ("measured", amount(result)),
+            ("stages", why_no_stages),
         ]
     )
     lines += stage_lines(result)
@@ -46,7 +53,7 @@ def summarize(result: Result) -> str:
             f"error: the dataset failed at element {result.error['element']} (from 0) "
             f"with {result.error['type']}:"
         )
-        for line in result.error["message"].splitlines():
+        for line in sentence_of(result.error).splitlines():
             lines += wrap(line, indent="  ")
     return "\n".join(lines)
 

@@ -24,6 +24,7 @@ from ipufeed.benchmark.describe import (
     cardinality,
     element_spec,
     has_autotune,
+    has_cache,
     sample_rule,
 )
 from ipufeed.benchmark.device_run import DeviceRun, results_depth, run_on_device
@@ -50,6 +51,7 @@ from ipufeed.benchmark.run import Progress, RawMeasurement, run_measurement
 from ipufeed.benchmark.settings import Settings
 from ipufeed.benchmark.steady import Steady, find_steady
 from ipufeed.benchmark.waiting import Waiting
+from ipufeed.benchmark.warn import interrupted_later
 from ipufeed.queues.surroundings import surroundings
 
 if TYPE_CHECKING:
@@ -122,6 +124,7 @@ def measure_through(
         recording.requested_ns = run.requested_ns
     raw = as_raw(run, specs)
     alone, calibration, facts = None, None, None
+    later: list[dict[str, str]] = []
     if interruption is None and run.table.elements:
         try:
             if run.failure is None:
@@ -133,6 +136,7 @@ def measure_through(
                 facts = with_comparisons(facts, dataset, size)
         except KeyboardInterrupt as error:
             interruption = error
+            later = [interrupted_later(not_finished(device))]
     result = assemble(
         raw,
         settings,
@@ -141,6 +145,7 @@ def measure_through(
             "element_spec": element_spec(dataset.element_spec),
             "cardinality": count,
             "autotune": has_autotune(dataset),
+            "cache": has_cache(dataset),
         },
         sample_rule(dataset, settings.items_per_element),
         calibration,
@@ -152,7 +157,9 @@ def measure_through(
     if device is not None and run.table.elements:
         facts = facts or device_facts(run, device, raw, alone)
         facts = dataclasses.replace(
-            facts, samples=result.dataset["samples_per_element"]
+            facts,
+            samples=result.dataset["samples_per_element"],
+            interrupted=interruption is not None,
         )
     links = links_section(run, alone) if run.table.elements else None
     section = None if facts is None else device_section(facts)
@@ -168,7 +175,11 @@ def measure_through(
             **({} if device is None else dataclasses.asdict(device)),
         },
         device=section,
-        warnings=result.warnings + ([] if facts is None else device_warnings(facts)),
+        warnings=[
+            *later,
+            *result.warnings,
+            *([] if facts is None else device_warnings(facts)),
+        ],
         resources={
             key: value
             for key, value in result.resources.items()
@@ -178,6 +189,13 @@ def measure_through(
     )
     raise_interruption(interruption, result)
     return result
+
+
+def not_finished(device: DeviceSettings | None) -> str:
+    """What comes after the measurement, for a warning."""
+    if device is not None and device.knee:
+        return "and what it is compared with, the knee included, was not finished."
+    return "and what it is compared with was not finished."
 
 
 def device_facts(

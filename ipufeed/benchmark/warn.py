@@ -101,6 +101,19 @@ def interrupted(facts: Facts) -> Warning_:
     )
 
 
+def interrupted_later(left_out: str) -> dict[str, str]:
+    """Somebody stopped what comes after the measurement, which is whole.
+
+    Args:
+        left_out: The end of the sentence: what there is not.
+    """
+    return {
+        "code": "interrupted",
+        "message": "Interrupted after the measurement: the rate is that of the whole run, "
+        + left_out,
+    }
+
+
 def ended_early(facts: Facts) -> Warning_:
     """Fewer elements, or less time, than was asked for."""
     counters, settings = facts.raw.counters, facts.settings

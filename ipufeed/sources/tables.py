@@ -99,10 +99,12 @@ def table_dataset(
         except SourceError:
             raise
         except (OSError, ValueError, KeyError, RuntimeError) as error:
-            # pyarrow's errors are of these; it names neither the file nor the place.
+            # pyarrow's errors are of these; it names neither the file nor the place. Not
+            # `from error`: TensorFlow would print both tracebacks into its message.
+            told = " ".join(str(error).split()).rstrip(".")
             raise SourceError(
-                f"{where} cannot be read: {error}. Copy or write the file again."
-            ) from error
+                f"{where} cannot be read: {told}. Copy or write the file again."
+            ) from None
         return to_arrays(columns, data, nulls, where)
 
     types = []

@@ -156,6 +156,10 @@ def test_a_result_without_a_rate_has_a_code_of_its_own(folder, capfd):
         (["base.json", "--"], "at least one result on either side of `--`"),
         (["--", "base.json"], "at least one result on either side of `--`"),
         (["base.json", "same.json", "--fail-if-slower", "5"], "as 5% or 0.05, got '5'"),
+        (
+            ["base.json", "same.json", "--fail-if-slower", "-5%"],
+            "must be a share from 0% to below 100%, as 5% or 0.05, got '-5%'",
+        ),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(folder, capfd, arguments, words):

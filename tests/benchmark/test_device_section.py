@@ -1,5 +1,6 @@
 """Verdicts, warnings and rows of a device, from facts that were made up."""
 
+import dataclasses
 import types
 
 import numpy as np
@@ -174,6 +175,15 @@ def test_a_knee_that_is_off_is_told_of_and_an_even_one_is_not():
     assert warned(facts(device, ends, sweep=sweep(0.8, late=0.2))) == {}
     assert "knee_cut_short" in warned(facts(device, ends, sweep=sweep(1.0, ended=True)))
     assert "knee_cut_short" in warned(facts(device, ends))
+
+
+def test_a_sweep_that_was_interrupted_is_not_laid_on_the_dataset():
+    """The warning about the interruption tells of it; the dataset may never end."""
+    device = DeviceSettings(step_seconds=0.01, knee=True)
+    made = facts(device, np.arange(1, 101) * 10 * MS)
+
+    assert "knee_cut_short" in warned(made)
+    assert "knee_cut_short" not in warned(dataclasses.replace(made, interrupted=True))
 
 
 def test_the_period_is_that_of_the_knee_then_of_the_run_then_of_the_dataset_alone():

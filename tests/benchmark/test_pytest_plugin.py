@@ -15,7 +15,9 @@ from helpers import DEADLOCK_S, ROOT
 from synthetic import synthetic
 
 import pytest_ipufeed as pytest_ipufeed  # one for all runs: pytest keeps -W's classes
-from ipufeed.benchmark.guard import Budget, file_name
+from ipufeed.benchmark.guard import Budget
+from ipufeed.benchmark.guard_files import file_name
+from ipufeed.benchmark.guard_files import test_name as name_of
 
 pytest_plugins = ["pytester"]
 
@@ -167,6 +169,109 @@ def test_a_test_without_an_earlier_result_passes_and_says_so(project, pytester):
 
     outcome.assert_outcomes(passed=1)
     assert "no earlier result" in words(outcome)
+
+
+MEASURES = "def test_it(feed_benchmark):\n    feed_benchmark(slow().take(20))\n"
+
+
+def checkout(pytester, name, *marks):
+    """A folder with a test that measures, and empty files that make it a project."""
+    folder = pytester.mkdir(name)
+    (folder / "test_feed.py").write_text(HEAD + MEASURES)
+    for mark in marks:
+        (folder / mark).touch()
+    return folder
+
+
+@pytest.mark.parametrize("marks", [(), ("setup.py",)], ids=["bare", "setup.py"])
+def test_another_checkout_is_compared_with_however_the_folder_is_given(
+    pytester, monkeypatch, marks
+):
+    """A folder that exists, behind a space, moves pytest's rootdir and no result's name."""
+    for name in ("main", "branch"):
+        checkout(pytester, name, *marks)
+    pytester.mkdir("base")
+    monkeypatch.chdir("main")
+    pytester.runpytest_inprocess(
+        "-p", "pytest_ipufeed", "--ipufeed-json", "../base"
+    ).assert_outcomes(passed=1)
+    monkeypatch.chdir("../branch")
+
+    given = [["--ipufeed-compare", "../base"], ["--ipufeed-compare=../base"]]
+    said = [
+        words(pytester.runpytest_inprocess("-p", "pytest_ipufeed", *each))
+        for each in given
+    ]
+
+    for each in said:
+        assert "of the earlier rate: " in each
+        assert "no earlier result" not in each
+
+
+NOWHERE = "nothing was compared: --ipufeed-compare must be a folder with results of"
+
+
+def test_results_of_other_tests_are_complained_about(project, pytester):
+    """A warning and a line in the summary name what is there and what was looked for."""
+    (pytester.mkdir("earlier") / "test_other.py-test_it-12345678.json").touch()
+
+    outcome = project(MEASURES, "--ipufeed-compare", "earlier")
+
+    outcome.assert_outcomes(passed=1)
+    assert outcome.ret == pytest.ExitCode.OK
+    said = words(outcome)
+    assert f"FeedWarning: {NOWHERE}" in said
+    assert said.count(NOWHERE) == 2
+    assert (
+        "earlier holds test_other.py-test_it-12345678.json, where test_feed.py" in said
+    )
+
+
+def test_who_wants_a_failure_of_results_of_other_tests_gets_it(project, pytester):
+    """With pytest's own switch: an exit code, though no test has failed."""
+    (pytester.mkdir("earlier") / "test_other.py-test_it-12345678.json").touch()
+
+    outcome = project(
+        MEASURES,
+        "--ipufeed-compare",
+        "earlier",
+        "-W",
+        "error::pytest_ipufeed.FeedWarning",
+    )
+
+    assert outcome.ret == pytest.ExitCode.TESTS_FAILED
+    assert NOWHERE in words(outcome)
+
+
+def test_namesakes_of_two_projects_do_not_share_a_file(pytester):
+    """Both would be test_feed.py::test_it; the second result would replace the first."""
+    for name in ("one", "other"):
+        (checkout(pytester, name, "pyproject.toml") / "__init__.py").touch()
+
+    outcome = pytester.runpytest_inprocess(
+        "-p", "pytest_ipufeed", "--ipufeed-json", "results"
+    )
+
+    outcome.assert_outcomes(errors=2)
+    assert "Run the projects one by one, with a folder for each." in words(outcome)
+
+
+@pytest.mark.parametrize(
+    ("marked", "name"),
+    [
+        ("a/b", "t.py::T::test[x::y]"),
+        ("a", "b/t.py::T::test[x::y]"),
+        (None, "a/b/t.py::T::test[x::y]"),
+    ],
+)
+def test_a_tests_name_begins_at_its_project(tmp_path, marked, name):
+    """The nearest one above the file, else where pytest was called."""
+    (tmp_path / "a/b").mkdir(parents=True)
+    if marked is not None:
+        (tmp_path / marked / "pyproject.toml").touch()
+
+    nodeid = "../elsewhere/t.py::T::test[x::y]"
+    assert name_of(tmp_path / "a/b/t.py", nodeid, tmp_path) == name
 
 
 @pytest.mark.parametrize(

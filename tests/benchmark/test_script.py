@@ -450,6 +450,32 @@ def test_a_name_that_is_not_there_is_refused_with_those_that_are(find):
     )
 
 
+def test_a_misspelt_function_is_found_among_those_of_the_file(find):
+    """Any that the file defines could be meant; one that looks like it comes first."""
+    with pytest.raises(DatasetFileError) as refused:
+        find(
+            "from os.path import join\ndef evaluate(): ...\ndef _help(): ...\n"
+            "class Train: ...\ndef train(): ...",
+            "Trian",
+        )
+
+    assert (
+        str(refused.value)
+        == "pipeline.py defines no `Trian`. Found: train(), evaluate()."
+    )
+
+
+def test_of_many_functions_a_few_are_shown(find):
+    """Those that look like what was asked for, and how many there are."""
+    many = [f"def load_{number}(): ..." for number in range(30)]
+    with pytest.raises(DatasetFileError) as refused:
+        find("\n".join([*many, "def validation(): ..."]), "validaton")
+
+    said = str(refused.value)
+    assert "Found: validation(), load_0(), " in said
+    assert said.endswith(", load_6() and 23 more.")
+
+
 def test_a_name_is_refused_in_a_file_that_has_none(find):
     """`nothing` stands where the names would."""
     with pytest.raises(DatasetFileError) as refused:
