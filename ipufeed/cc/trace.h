@@ -31,6 +31,7 @@ enum class TraceKind : std::int32_t {
   kHostToDevice = 4,  // number: the infeed's; waited: for its element
   kDeviceToHost = 5,  // number: the outfeed's; waited: for room
   kFeeder = 6,        // number: the infeed's; waited: for room
+  kStage = 7,         // number: chip and stage of a pipeline; bytes: its mini-batch
 };
 
 struct TraceEvent {
