@@ -20,6 +20,7 @@
 #include "chips.h"
 #include "pipeline.h"
 #include "program.h"
+#include "sleep.h"
 #include "tensorflow/compiler/tf2xla/shape_util.h"
 #include "tensorflow/compiler/tf2xla/type_util.h"
 #include "tensorflow/compiler/tf2xla/xla_compiler.h"
@@ -232,6 +233,23 @@ ffi::Error mark_call(ffi::RemainingArgs args, ffi::RemainingRets results,
   return to_ffi(mark(args, results, stage, ends, label));
 }
 
+absl::Status wait(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
+                  std::int64_t nanoseconds) {
+  std::vector<Memory> from;
+  std::vector<Memory> to;
+  TF_RETURN_IF_ERROR(read(args, 1, &from));
+  TF_RETURN_IF_ERROR(read(results, 1, &to));
+  TF_RETURN_IF_ERROR(sleep_as_program(nanoseconds));
+  if (to[0].bytes > 0) std::memcpy(to[0].data, from[0].data, to[0].bytes);
+  return absl::OkStatus();
+}
+
+ffi::Error wait_call(ffi::RemainingArgs args, ffi::RemainingRets results,
+                     std::int64_t nanoseconds) {
+  return to_ffi(wait(args, results, nanoseconds));
+}
+
+constexpr char kWait[] = "ipufeed_wait";
 constexpr char kPipeline[] = "ipufeed_pipeline";
 constexpr char kSend[] = "ipufeed_send";
 constexpr char kReceive[] = "ipufeed_receive";
@@ -264,6 +282,10 @@ XLA_FFI_DEFINE_HANDLER(kMarkHandler, mark_call,
                            .Attr<std::int64_t>("stage")
                            .Attr<std::int64_t>("ends")
                            .Attr<std::string_view>("label"));
+XLA_FFI_DEFINE_HANDLER(
+    kWaitHandler, wait_call,
+    ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attr<std::int64_t>("nanoseconds"));
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kWait, "Host", kWaitHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kPipeline, "Host", kPipelineHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kSend, "Host", kSendHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kReceive, "Host", kReceiveHandler);
@@ -543,6 +565,27 @@ class StageMarkXlaOp : public CallXlaOp {
   }
 };
 
+class WaitXlaOp : public XlaOpKernel {
+ public:
+  explicit WaitXlaOp(OpKernelConstruction* ctx) : XlaOpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("nanoseconds", &nanoseconds_));
+  }
+
+  void Compile(XlaOpKernelContext* ctx) override {
+    std::vector<xla::XlaOp> operands;
+    std::vector<xla::Shape> shapes;
+    OP_REQUIRES_OK(ctx, add_operand(ctx->Input(0), &operands, &shapes));
+    const xla::XlaOp done =
+        call(ctx->builder(), kWait, operands, shapes, shapes,
+             absl::StrCat("{nanoseconds = ", nanoseconds_, " : i64}"));
+    ctx->SetOutput(0, xla::GetTupleElement(done, 0));
+  }
+
+ private:
+  std::int64_t nanoseconds_ = 0;
+};
+
+REGISTER_XLA_OP(Name("IpufeedWait"), WaitXlaOp);
 REGISTER_XLA_OP(Name("IpufeedPipeline"), PipelineXlaOp);
 REGISTER_XLA_OP(Name("IpufeedSend"), SendXlaOp);
 REGISTER_XLA_OP(Name("IpufeedReceive"), ReceiveXlaOp);

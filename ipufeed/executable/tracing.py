@@ -54,6 +54,7 @@ class Kind(IntEnum):
     HOST_TO_DEVICE = 4
     DEVICE_TO_HOST = 5
     FEEDER = 6
+    STAGE = 7  # of a pipeline; `nbytes` is its mini-batch
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class Ring:
         target: The position that receives.
         tensors: Of the traced graph, for each mini-batch.
         capacity: Mini-batches that fit.
-        credits: Empty packets that are in it from the start.
+        full: Empty packets that are in it from the start.
     """
 
     number: int
@@ -42,7 +42,7 @@ class Ring:
     target: Position
     tensors: list[Any]
     capacity: int
-    credits: int = 0
+    full: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Plan:
         first, last = self.schedule.positions[0], self.schedule.positions[-1]
         if self.schedule.overlap == 1 and first.device != last.device:
             # A mini-batch starts when the one before has left.
-            self.add_ring(last, first, [], 2, credits=1)
+            self.add_ring(last, first, [], 2, full=1)
 
     def add_ring(
         self,
@@ -95,11 +95,11 @@ class Plan:
         target: Position,
         tensors: list[Any],
         capacity: int,
-        credits: int = 0,
+        full: int = 0,
     ) -> None:
         """Another one."""
         number = len(self.rings)
-        self.rings.append(Ring(number, source, target, tensors, capacity, credits))
+        self.rings.append(Ring(number, source, target, tensors, capacity, full))
 
     def turns_between(self, source: Position, target: Position) -> int:
         """How many turns a mini-batch is on its way."""
@@ -237,10 +237,8 @@ class _Turn:
                 *(tf.zeros(each.shape, each.dtype) for each in wanted),
             ]
 
-        if program.always:
-            values = compute()
-        else:
-            values = tf.cond(active, compute, rest)
+        values = compute() if program.always else tf.cond(active, compute, rest)
+        values = tf.nest.flatten(values)  # a list of one has become its element
         self.token = values[0]
         given = dict(zip(map(id, exports), values[1:], strict=False))
         for tensor in exports:
@@ -260,8 +258,8 @@ class _Turn:
 
     def local_inputs(self, part: Part, mini_batch: Any) -> dict[int, Any]:
         """What comes from positions of the same chip, by the traced tensor's id."""
-        from tensorflow.compiler.tf2xla.ops import gen_xla_ops as xla
         import tensorflow as tf
+        from tensorflow.compiler.tf2xla.ops import gen_xla_ops as xla
 
         found: dict[int, Any] = {}
         for place, kept in enumerate(self.program.kept):
@@ -282,8 +280,8 @@ class _Turn:
         self, position: Position, mini_batch: Any, active: Any, given: dict[int, Any]
     ) -> None:
         """Writes what later turns need into its slots."""
-        from tensorflow.compiler.tf2xla.ops import gen_xla_ops as xla
         import tensorflow as tf
+        from tensorflow.compiler.tf2xla.ops import gen_xla_ops as xla
 
         for place, kept in enumerate(self.program.kept):
             if kept.source != position:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.device import loops, system
+from ipufeed.device import loops, params, system
 from ipufeed.parallel import checks, partition, schedules, stages, weight_update
 from ipufeed.parallel.chip_program import Accumulation, ChipProgram, Plan
 from ipufeed.parallel.options import GradientAccumulationReductionMethod as Reduction
@@ -97,10 +97,14 @@ def pipeline(
         forward_propagation_stages_poplar_options: A PipelineStageOptions for each stage.
         backward_propagation_stages_poplar_options: Likewise.
         weight_update_poplar_options: Likewise, one.
-        offload_weight_update_variables: Where memory is; what is computed is the same.
-            Default (None): as the system likes. So are the other `offload_` arguments and
-            `replicated_weight_sharding`.
+        offload_weight_update_variables: Where the optimizer's state is kept; what is
+            computed is the same, here and for the next five. Default (None): as the
+            system likes.
         replicated_optimizer_state_sharding: Needs the argument before. Default: False.
+        offload_activations: Where activations are kept. Default: None.
+        offload_gradient_accumulation_buffers: Where sums are kept. Default: None.
+        replicated_weight_sharding: Whether replicas share weights. Default: None.
+        offload_weights: Where weights are kept. Default: None.
         continuous_weight_updates: Not supported. Default: False.
         outfeed_loss: Only the loss is enqueued. Default: False.
         accumulate_outfeed: Values are summed over an execution and enqueued once in it.
@@ -182,13 +186,31 @@ def pipeline(
         gradient_dtype=gradient_accumulation_dtype,
         refusal=schedules.refusal(schedule, count, uses_io_tiles()),
     )
+
+    def execution() -> Any:
+        return builder.execution(found, values, optimizer_function)
+
+    body = execution if params.executor() == "xla" else compiled(execution)
     with tf.name_scope(name or "pipeline"):
-        done = loops.repeat(
-            repeats, lambda: builder.execution(found, values, optimizer_function), []
-        )
+        done = loops.repeat(repeats, body, [])
     if infeed_queue is not None:
         loops.check_dequeued(infeed_queue)
     return done
+
+
+def compiled(execution: Callable[[], Any]) -> Callable[[], Any]:
+    """What builds an execution as a compiled function, for TensorFlow's executor.
+
+    The chips' programs are compiled in any case; what is around them is op by op.
+    """
+    import tensorflow as tf
+
+    def traced() -> Any:
+        with tf.control_dependencies([execution()]):
+            return tf.constant(0)
+
+    function = tf.function(traced, jit_compile=True, autograph=False)
+    return lambda: function().op
 
 
 def as_list(inputs: Any) -> list[Any]:
@@ -313,11 +335,9 @@ class _Builder:
         return self.with_queue(model, left) if left else None
 
     def with_queue(self, model: stages.Model, structure: Any) -> Any:
-        """The structure, or None where it may be left out."""
+        """The structure; raises ValueError where there is no queue for it."""
         if self.outfeed_queue is not None:
             return structure
-        if model.optimizer is not None and not self.outfeed_mask:
-            return None
         names = ", ".join(tensor.name for tensor in model.outputs)
         raise ValueError(
             f"The last computational stage has tensor outputs: {names}, but no "
@@ -326,9 +346,8 @@ class _Builder:
 
     def enqueue(self, model: stages.Model, structure: Any) -> None:
         """The last stage gives each mini-batch's values to the outfeed."""
-        with model.traced.graph.as_default():
-            with stages.owned(model.traced, self.last):
-                self.outfeed_queue.enqueue(structure)
+        with model.traced.graph.as_default(), stages.owned(model.traced, self.last):
+            self.outfeed_queue.enqueue(structure)
 
     def accumulate_gradients(self, model: stages.Model) -> list[Accumulation]:
         """How each gradient is accumulated."""
@@ -411,7 +430,6 @@ def launch(plan: Plan, refusal: str) -> list[Any]:
         plan: The pipeline.
         refusal: Why the program must not be compiled, or "".
     """
-    import tensorflow as tf
     from tensorflow.python.ops import control_flow_util_v2
 
     programs, chips, operands, counts = [], plan.chips(), [], []
@@ -452,7 +470,7 @@ def launch(plan: Plan, refusal: str) -> list[Any]:
             f"{ring.source.label} to {ring.target.label}" for ring in plan.rings
         ],
         ring_capacities=[ring.capacity for ring in plan.rings],
-        ring_credits=[ring.credits for ring in plan.rings],
+        ring_credits=[ring.full for ring in plan.rings],
         stages=len(plan.schedule.positions),
         refusal=refusal,
     )

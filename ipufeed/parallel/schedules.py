@@ -158,8 +158,8 @@ class Schedule:
             for position in self.positions:
                 step = self.start(mini_batch) + position.index
                 table[step].append((position, mini_batch))
-        for step in table:
-            step.sort(key=lambda each: (each[0].index, each[0].branch))
+        for row in table:
+            row.sort(key=lambda each: (each[0].index, each[0].branch))
         return table
 
     def lag(self, position: Position) -> int:
@@ -232,8 +232,8 @@ def refusal(schedule: Schedule, count: int, io_tiles: bool = False) -> str:
         least = overlap
         if count >= least and count % overlap:
             return (
-                f"The number of iterations of the pipeline must be a multiple of {overlap}, "
-                f"but it is {count}. {NAMES_OF_THE_COUNT}"
+                f"The number of iterations of the pipeline must be a multiple of "
+                f"{overlap}, but it is {count}. {NAMES_OF_THE_COUNT}"
             )
     if count < least:
         return (

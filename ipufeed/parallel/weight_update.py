@@ -121,7 +121,8 @@ def put(update: WeightUpdate, model: stages.Model, results: list[Any]) -> Any:
     copier = Copier(update.graph, values, None, keep_device=True)
     for op in update.graph.get_operations():
         copier.copy(op)
-    return tf.group(*copier.ops.values())
+    effects = [made for op, made in copier.ops.items() if op.op_def.is_stateful]
+    return tf.group(*effects)
 
 
 def inputs_of(op: Any) -> list[Any]:
