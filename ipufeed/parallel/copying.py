@@ -27,6 +27,9 @@ class Copier:
         self.token = token
         self.keep_device = keep_device
         self.ops: dict[Any, Any] = {}
+        # Also constants: TensorFlow captures small eager tensors as such, and makes
+        # arguments of them all the same.
+        self.captured = {id(inside): outside for outside, inside in source.captures}
 
     def value(self, tensor: Any) -> Any:
         """What stands for a tensor; a constant is made when it is needed.
@@ -50,8 +53,8 @@ class Copier:
 
         if op.outputs and all(id(output) in self.values for output in op.outputs):
             return
-        if op.type == "Placeholder":
-            self.capture(op)
+        if op.outputs and id(op.outputs[0]) in self.captured:
+            self.values[id(op.outputs[0])] = self.captured[id(op.outputs[0])]
             return
         token = TOKEN_INPUTS.get(op.type)
         inputs = list(op.inputs)
@@ -96,14 +99,6 @@ class Copier:
                 op_def=op.op_def,
                 name=op.name,
             )
-
-    def capture(self, op: Any) -> None:
-        """What the source has captured stands for itself."""
-        for outside, inside in self.source.captures:
-            if inside is op.outputs[0]:
-                self.values[id(inside)] = outside
-                return
-        raise RuntimeError(f"{op.name} is no argument of the pipeline")
 
 
 def add_functions(op: Any, source: Any, target: Any) -> None:

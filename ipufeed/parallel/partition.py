@@ -268,6 +268,8 @@ def constant_of(tensor: Any) -> Any:
 
     if not tensor.dtype.is_integer or tensor.op.op_def.is_stateful:
         return None
+    if tensor.op.type == "Const":  # copied as it is, and it may be an argument
+        return None
     if not tensor.shape.is_fully_defined() or tensor.shape.num_elements() > 64:
         return None
     return tensor_util.constant_value(tensor)

@@ -253,7 +253,7 @@ def test_a_tensor_of_another_stage_is_named():
         return x + kept[0]
 
     with pytest.raises(
-        ValueError, match="stage F2 of the pipeline uses .* of stage F0"
+        ValueError, match=r"stage F2 of the pipeline uses .* of stage F0"
     ):
         build([first, identity, third])
 
