@@ -32,17 +32,18 @@ def main() -> int:
     )
     parser.add_argument(
         "--only",
-        help="rows of one module: command, ring, iterate, feeds or executables",
+        help="rows of one module: command, ring, iterate, feeds, pipelines or executables",
     )
     options = parser.parse_args()
 
-    from benchmarks.targets import command, executables, feeds, iterate, ring
+    from benchmarks.targets import command, executables, feeds, iterate, pipelines, ring
 
     modules = {
         "command": command,
         "ring": ring,
         "iterate": iterate,
         "feeds": feeds,
+        "pipelines": pipelines,
         "executables": executables,
     }
     if options.only is not None and options.only not in modules:

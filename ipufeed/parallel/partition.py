@@ -23,6 +23,7 @@ from ipufeed.parallel.schedules import Position
 # Of each op of ours that is chained, the input that is its token.
 TOKEN_INPUTS = {"IpufeedDequeue": 1, "IpufeedEnqueue": -1, "IpufeedClock": 0}
 
+READS = ("ReadVariableOp", "ResourceGather")
 # Stateful by their definition, and the same wherever they are copied to.
 COPIED = {
     "IpufeedHostNumber",
@@ -117,12 +118,17 @@ def assign(traced: Traced, last: Position) -> dict[Any, Position]:
             position = of_gradient(op, traced)
         if position is None:
             inputs = [found[each] for each in needs(op) if each in found]
-            position = max(inputs, key=lambda each: each.index, default=None)
+            position = max(inputs, key=place_of, default=None)
         if position is None and op.op_def.is_stateful and op.type not in COPIED:
             position = last
         if position is not None and not is_copied(op, traced, needs(op), found):
             found[op] = position
     return found
+
+
+def place_of(position: Position) -> tuple[int, int]:
+    """By when it is its turn; the last of concurrent stages may need the others."""
+    return position.index, position.branch
 
 
 def of_gradient(op: Any, traced: Traced) -> Position | None:
@@ -145,7 +151,7 @@ def is_copied(
     """
     if any(each in found for each in inputs):
         return False
-    if op.type == "ReadVariableOp":
+    if op.type in READS:
         return not is_assigned(op.inputs[0], traced.graph)
     return op.type in COPIED or not op.op_def.is_stateful
 
@@ -153,7 +159,7 @@ def is_copied(
 def is_assigned(handle: Any, graph: Any) -> bool:
     """Whether the traced graph changes a variable, or may in a function."""
     return any(
-        consumer.type not in ("ReadVariableOp", "ResourceGather", "VariableShape")
+        consumer.type not in (*READS, "VariableShape")
         for consumer in handle.consumers()
     )
 
@@ -228,7 +234,8 @@ def walk(
                 f"{owner.label} computes later."
             )
         if partner is not None and owner.index <= partner.index:
-            if owner == partner and traced.recomputes and repeats(tensor, traced):
+            again = traced.recomputes or not can_cross(tensor)
+            if again and owner == partner and repeats(tensor, traced):
                 return None
             # What the forward stage has got stays on the chip.
             return partner
@@ -244,6 +251,7 @@ def walk(
         source = source_of(tensor)
         if source is None:
             return False
+        check_crossing(tensor, source, own)
         incoming.setdefault(source, {})[id(tensor)] = tensor
         return True
 
@@ -257,6 +265,32 @@ def walk(
         for source, tensors in incoming.items()
     }
     return {source: list(tensors) for source, tensors in part.incoming.items()}
+
+
+def can_cross(tensor: Any) -> bool:
+    """Whether there is memory of a known size that could hold a tensor."""
+    import tensorflow as tf
+
+    if tensor.dtype in (tf.variant, tf.resource, tf.string):
+        return False
+    return bool(tensor.shape.is_fully_defined())
+
+
+def check_crossing(tensor: Any, source: Position, target: Position) -> None:
+    """Refuses what can neither be sent nor kept.
+
+    Raises:
+        ValueError: Its dtype or its shape is not one that a buffer could have.
+    """
+    if can_cross(tensor):
+        return
+    raise ValueError(
+        f"Stage {target.label} of the pipeline needs {tensor.name} of stage "
+        f"{source.label}, which has dtype {tensor.dtype.name} and shape {tensor.shape}. "
+        "What crosses between stages, or is kept for the backward stage, must be a "
+        "numeric tensor of fully defined shape. Give the dataset drop_remainder=True; or "
+        "take a loop with random ops out of a stage that trains."
+    )
 
 
 def constant_of(tensor: Any) -> Any:
@@ -278,6 +312,8 @@ def constant_of(tensor: Any) -> Any:
 def repeats(tensor: Any, traced: Traced) -> bool:
     """Whether computing a tensor of a forward stage again gives the same."""
     op = tensor.op
+    if op.type in READS and is_assigned(op.inputs[0], traced.graph):
+        return False
     if op.op_def.is_stateful and op.type not in COPIED:
         return False
     return CHECKPOINT not in op.node_def.attr and op in traced.owners

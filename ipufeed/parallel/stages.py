@@ -245,7 +245,7 @@ def differentiate(model: Model, optimizer_function: Callable[..., Any]) -> None:
             and "var_list" not in keywords
             and not known
         ):
-            keywords["var_list"] = list(graph.trainable_variables)
+            keywords["var_list"] = used_variables(graph)
         pairs = output.opt.compute_gradients(
             output.loss, *output.compute_gradients_args, **keywords
         )
@@ -265,3 +265,13 @@ def as_variable(variable: Any) -> Any:
     import tensorflow as tf
 
     return variable if isinstance(variable, tf.Variable) else variable.value
+
+
+def used_variables(graph: Any) -> list[Any]:
+    """The trainable variables that a traced graph reads, in the order of first use.
+
+    In TensorFlow 2 no collection has them.
+    """
+    handles = {id(each.handle): each for each in graph._watched_variables}
+    found = [handles.get(id(outside)) for outside in graph.external_captures]
+    return [each for each in found if each is not None and each.trainable]

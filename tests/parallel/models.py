@@ -21,11 +21,10 @@ WIDTH, BATCH = 6, 2
 
 def data(elements: int) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and targets of so many mini-batches."""
-    random = np.random.default_rng(3)
     shape = (elements, BATCH, WIDTH)
-    return (
-        random.standard_normal(shape).astype(np.float32),
-        random.standard_normal(shape).astype(np.float32),
+    return tuple(
+        np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+        for seed in (3, 4)
     )
 
 

@@ -252,6 +252,24 @@ def test_recomputation_changes_nothing_but_what_is_kept(weight):
     np.testing.assert_array_equal(kept, again)
 
 
+def test_a_loop_in_a_stage_is_differentiated(weight):
+    """What TensorFlow keeps of its iterations cannot wait; the loop runs once more."""
+
+    def first(x):
+        _, value = tf.while_loop(
+            lambda i, _: i < 3,
+            lambda i, value: (i + 1, value * weight),
+            [0, x[0]],
+            maximum_iterations=3,
+        )
+        return value
+
+    _, after = train([first, lambda x: x], 4, lambda x: x, weight)
+
+    # d/dw x w^3 = 3 x w^2 = 12 x
+    np.testing.assert_allclose(after, 2.0 - 12 * 6, rtol=1e-6)
+
+
 def test_a_stage_may_assign_to_its_variables(weight):
     """As batch normalisation does: once for each mini-batch, in order."""
     with IPUStrategy().scope():
