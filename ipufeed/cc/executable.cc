@@ -511,6 +511,10 @@ absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
   for (const xla::ShapedBuffer& buffer : buffers) pointers.push_back(&buffer);
   xla::ExecutableRunOptions options;
   options.set_intra_op_thread_pool(chip.pool());
+  // The client that it was compiled with: there is one for the host.
+  TF_ASSIGN_OR_RETURN(xla::LocalClient * client,
+                      xla::ClientLibrary::GetOrCreateLocalClient());
+  options.set_allocator(client->backend().memory_allocator());
   TF_ASSIGN_OR_RETURN(xla::ScopedShapedBuffer result,
                       executable.Run(pointers, options));
   for (std::size_t i = 0; i < results.size(); ++i) {

@@ -586,7 +586,7 @@ class WaitXlaOp : public XlaOpKernel {
 };
 
 REGISTER_XLA_OP(Name("IpufeedWait"), WaitXlaOp);
-REGISTER_XLA_OP(Name("IpufeedPipeline"), PipelineXlaOp);
+REGISTER_XLA_OP(Name("IpufeedPipeline").AllowResourceTypes(), PipelineXlaOp);
 REGISTER_XLA_OP(Name("IpufeedSend"), SendXlaOp);
 REGISTER_XLA_OP(Name("IpufeedReceive"), ReceiveXlaOp);
 REGISTER_XLA_OP(Name("IpufeedStageMark"), StageMarkXlaOp);
