@@ -314,9 +314,25 @@ def repeats(tensor: Any, traced: Traced) -> bool:
     op = tensor.op
     if op.type in READS and is_assigned(op.inputs[0], traced.graph):
         return False
-    if op.op_def.is_stateful and op.type not in COPIED:
+    if op.op_def.is_stateful and op.type not in COPIED and not only_reads(op):
         return False
     return CHECKPOINT not in op.node_def.attr and op in traced.owners
+
+
+def only_reads(op: Any) -> bool:
+    """Whether a loop or a branch does nothing but read variables: it can be repeated."""
+    if op.type not in ("While", "If"):
+        return False
+    for value in op.node_def.attr.values():
+        if not value.HasField("func"):
+            continue
+        function = op.graph._get_function(value.func.name)
+        if function is None:
+            return False
+        for inner in function.graph.get_operations():
+            if inner.op_def.is_stateful and inner.type not in (*COPIED, *READS):
+                return False
+    return True
 
 
 # Of ops whose results are kept, and not computed again.

@@ -205,6 +205,11 @@ def check_sources(
         if owner != position or op.type.startswith("Ipufeed"):
             continue
         for tensor in op.inputs:
+            if tensor.op.type in (
+                "Placeholder",
+                "Const",
+            ):  # of both, such as a variable
+                continue
             source = traced.owners.get(tensor.op)
             if source in (None, position) or id(tensor) in given:
                 continue
