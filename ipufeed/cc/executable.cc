@@ -114,6 +114,7 @@ struct Compiled {
   std::uint64_t key = 0;
   std::string name;
   std::unique_ptr<xla::LocalExecutable> executable;
+  const xla::LocalClient* client = nullptr;  // that it was built with
 };
 
 // Loads and switches that Python has not been told of, and whether it wants to be.
@@ -376,6 +377,7 @@ class Compiler : public XlaDeviceCompilerClient {
         compiled->key = exchange.key;
         compiled->name = name;
         compiled->executable = std::move(executable);
+        compiled->client = client();
         entry->compiled = compiled;
         keep(compiled);
       }
@@ -511,10 +513,7 @@ absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
   for (const xla::ShapedBuffer& buffer : buffers) pointers.push_back(&buffer);
   xla::ExecutableRunOptions options;
   options.set_intra_op_thread_pool(chip.pool());
-  // The client that it was compiled with: there is one for the host.
-  TF_ASSIGN_OR_RETURN(xla::LocalClient * client,
-                      xla::ClientLibrary::GetOrCreateLocalClient());
-  options.set_allocator(client->backend().memory_allocator());
+  options.set_allocator(compiled->client->backend().memory_allocator());
   TF_ASSIGN_OR_RETURN(xla::ScopedShapedBuffer result,
                       executable.Run(pointers, options));
   for (std::size_t i = 0; i < results.size(); ++i) {
