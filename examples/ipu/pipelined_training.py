@@ -7,9 +7,9 @@ The learning rate is an input that the stages hand on. Twelve mini-batches go th
 pipeline before the weights are updated once; ten times. All three schedules compute the
 same, so that the last lines differ in their first word only:
 
-    Grouped loss 1.1519 -> 0.4137
-    Interleaved loss 1.1519 -> 0.4137
-    Sequential loss 1.1519 -> 0.4137
+    Grouped loss 0.6876 -> 0.1056
+    Interleaved loss 0.6876 -> 0.1056
+    Sequential loss 0.6876 -> 0.1056
 
 With a path as its argument the program writes the picture of one grouped execution there,
 as it was executed: `python pipelined_training.py grouped.svg`.

@@ -126,8 +126,8 @@ def pipeline(
         tf.errors.FailedPreconditionError: When the program is compiled: the schedule
             cannot have so many mini-batches (`schedules.refusal`).
         tf.errors.InvalidArgumentError: When it runs: the device has too few IPUs.
-        tf.errors.OutOfRangeError: When it runs: the dataset has ended. Weights are then
-            as before the program.
+        tf.errors.OutOfRangeError: When it runs: the dataset has ended. The execution
+            that failed updates no weights.
 
     Threads: builds a part of the current graph. When it runs, each IPU has its own.
     """
