@@ -59,6 +59,7 @@ _ALIASES = (
     "ipu_outfeed_queue",
     "ipu_strategy",
     "loops",
+    "ops",
     "pipelining_ops",
     "scopes",
     "sharding",
