@@ -66,6 +66,20 @@ _UTILS = (
     }
 )
 
+_PIPELINING = dict.fromkeys(
+    (
+        "GradientAccumulationReductionMethod",
+        "OptimizerFunctionOutput",
+        "PipelineStageOptions",
+        "RecomputationMode",
+    ),
+    "ipufeed.parallel.options",
+) | {
+    "PipelineSchedule": "ipufeed.parallel.schedules",
+    "pipeline": "ipufeed.parallel.pipeline",
+    "recomputation_checkpoint": "ipufeed.parallel.partition",
+}
+
 # Graphcore's module below tensorflow.python.ipu -> its names -> where they are.
 MODULES: dict[str, dict[str, str]] = {
     "config": _CONFIG,
@@ -92,6 +106,12 @@ MODULES: dict[str, dict[str, str]] = {
         ("IPUStrategy", "IPUStrategyV1"), "ipufeed.device.strategy"
     ),
     "loops": dict.fromkeys(("repeat", "while_loop"), "ipufeed.device.loops"),
+    "gradient_accumulation": {
+        "GradientAccumulationReductionMethod": "ipufeed.parallel.options"
+    },
+    "ops": {},
+    "ops.pipelining_ops": _PIPELINING,
+    "pipelining_ops": _PIPELINING,
     "scopes": dict.fromkeys(
         (
             "frontend_attribute",
@@ -182,5 +202,9 @@ def install() -> None:
     for name in MODULES:
         module = submodule(name)
         sys.modules[f"{ALIAS}.{name}"] = module
-        setattr(package, name, module)
+        parent_name, _, last = name.rpartition(".")
+        around = sys.modules[f"{ALIAS}.{parent_name}"] if parent_name else package
+        setattr(around, last, module)
+        if parent_name:
+            around.__path__ = []
     lost_names.give_back()

@@ -145,6 +145,16 @@ def test_the_mean_of_each_chunk_is_below_the_last(lines):
     assert falls([float(loss) for _, loss in chunks])
 
 
+def test_a_pipeline_trains_equally_with_each_schedule(lines):
+    """A line for each, with the same losses, and the second below the first."""
+    found = [line.split(" ", 1) for line in lines("pipelined_training")]
+
+    assert [name for name, _ in found] == ["Grouped", "Interleaved", "Sequential"]
+    assert len({rest for _, rest in found}) == 1
+    first, last = re.fullmatch(r"loss (\S+) -> (\S+)", found[0][1]).groups()
+    assert float(last) < 0.7 * float(first)
+
+
 def test_a_global_step_on_the_cpu_costs_no_switch(lines):
     """None for each call; on the IPU the counter goes in, and the training in again."""
     form = re.compile(

@@ -1,5 +1,7 @@
 // See executable.h. Beside queue_xla_ops.cc the only file with XLA's headers in it.
 
+#define EIGEN_USE_THREADS
+
 #include "executable.h"
 
 #include <unistd.h>
@@ -17,6 +19,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "chip_program.h"
+#include "chips.h"
 #include "ipu_device.h"
 #include "machine_features.h"
 #include "off_main.h"
@@ -110,6 +114,7 @@ struct Compiled {
   std::uint64_t key = 0;
   std::string name;
   std::unique_ptr<xla::LocalExecutable> executable;
+  const xla::LocalClient* client = nullptr;  // that it was built with
 };
 
 // Loads and switches that Python has not been told of, and whether it wants to be.
@@ -169,12 +174,17 @@ struct Unchanged {
   int parameter;  // that has the old one
 };
 
+// The chip programs that were built on this thread for a program that is still being
+// lowered. It takes them over, and lets them live as long as itself.
+thread_local std::vector<std::shared_ptr<Compiled>> chip_programs;
+
 class IpuExecutable : public xla::Executable {
  public:
   IpuExecutable(std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged)
       : Executable(compiled->executable->executable()->shared_module()),
         compiled_(std::move(compiled)),
-        unchanged_(std::move(unchanged)) {}
+        unchanged_(std::move(unchanged)),
+        chip_programs_(std::exchange(chip_programs, {})) {}
 
   absl::StatusOr<xla::ExecutionOutput> ExecuteAsyncOnStream(
       const xla::ServiceExecutableRunOptions* options,
@@ -252,6 +262,7 @@ class IpuExecutable : public xla::Executable {
 
   const std::shared_ptr<Compiled> compiled_;
   const std::vector<Unchanged> unchanged_;
+  const std::vector<std::shared_ptr<Compiled>> chip_programs_;
 };
 
 // The programs of this process. An entry's lock is held while its program is found or
@@ -324,6 +335,17 @@ class Compiler : public XlaDeviceCompilerClient {
     if (on_program.load(std::memory_order_acquire) == nullptr) {
       return XlaDeviceCompilerClient::BuildExecutable(options, result);
     }
+    TF_ASSIGN_OR_RETURN(auto compiled, share_or_build(options, result));
+    const auto build_options = compiled->executable->build_options();
+    return std::make_unique<xla::LocalExecutable>(
+        std::make_unique<IpuExecutable>(std::move(compiled), updates(result)),
+        client()->mutable_backend(), build_options);
+  }
+
+  // The program by its key: of this process, of a file, or compiled.
+  absl::StatusOr<std::shared_ptr<Compiled>> share_or_build(
+      const XlaCompiler::Options& options,
+      const XlaCompiler::CompilationResult& result) {
     const std::string hlo = result.computation->proto().SerializeAsString();
     const std::string name = result.computation->proto().name();
     const std::string function = function_of(options, name);
@@ -355,14 +377,12 @@ class Compiler : public XlaDeviceCompilerClient {
         compiled->key = exchange.key;
         compiled->name = name;
         compiled->executable = std::move(executable);
+        compiled->client = client();
         entry->compiled = compiled;
         keep(compiled);
       }
     }
-    const auto build_options = compiled->executable->build_options();
-    return std::make_unique<xla::LocalExecutable>(
-        std::make_unique<IpuExecutable>(std::move(compiled), updates(result)),
-        client()->mutable_backend(), build_options);
+    return compiled;
   }
 
  private:
@@ -431,7 +451,83 @@ absl::StatusOr<StockCompiler*> make_compiler(const tensorflow::Device& device) {
       std::make_unique<Compiler>(client));
 }
 
+// XLA's kernels expect their arguments so aligned.
+constexpr std::size_t kAlignment = 64;
+
+// The memory itself, or a copy of it in `copies` where it is not aligned.
+void* aligned(const Memory& memory, std::vector<tensorflow::Tensor>* copies) {
+  if (reinterpret_cast<std::uintptr_t>(memory.data) % kAlignment == 0) {
+    return memory.data;
+  }
+  const auto bytes = static_cast<std::int64_t>(memory.bytes);
+  tensorflow::Tensor& copy =
+      copies->emplace_back(tensorflow::DT_UINT8, tensorflow::TensorShape({bytes}));
+  std::memcpy(copy.data(), memory.data, memory.bytes);
+  return copy.data();
+}
+
 }  // namespace
+
+absl::StatusOr<std::uint64_t> build_chip_program(
+    const XlaCompiler& compiler, const tensorflow::XlaCompilationResult& result) {
+  if (on_program.load(std::memory_order_acquire) == nullptr) {
+    return absl::FailedPreconditionError(
+        "A pipeline needs the executable cache: import ipufeed before it is run.");
+  }
+  auto* client = static_cast<xla::LocalClient*>(compiler.options().client);
+  TF_ASSIGN_OR_RETURN(auto compiled,
+                      Compiler(client).share_or_build(compiler.options(), result));
+  const std::uint64_t key = compiled->key;
+  chip_programs.push_back(std::move(compiled));
+  return key;
+}
+
+absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
+                              const std::vector<Memory>& arguments,
+                              const std::vector<Memory>& results) {
+  std::shared_ptr<Compiled> compiled;
+  {
+    const auto entry = entry_of(key);
+    std::lock_guard lock(entry->mutex);
+    compiled = entry->compiled.lock();
+  }
+  if (compiled == nullptr) {
+    return absl::InternalError("The program of a pipeline's IPU has gone.");
+  }
+  xla::LocalExecutable& executable = *compiled->executable;
+  const auto& layout =
+      executable.executable()->module_config().entry_computation_layout();
+  if (layout.parameter_count() != static_cast<int>(arguments.size())) {
+    return absl::InternalError(
+        absl::StrCat("The program of a pipeline's IPU takes ", layout.parameter_count(),
+                     " arguments and got ", arguments.size(), "."));
+  }
+  std::vector<tensorflow::Tensor> copies;
+  std::vector<xla::ShapedBuffer> buffers;
+  buffers.reserve(arguments.size());
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    xla::ShapedBuffer& buffer = buffers.emplace_back(
+        layout.parameter_shape(static_cast<int>(i)), /*device_ordinal=*/0);
+    buffer.set_buffer(stream_executor::DeviceAddressBase(aligned(arguments[i], &copies),
+                                                         arguments[i].bytes),
+                      {});
+  }
+  std::vector<const xla::ShapedBuffer*> pointers;
+  for (const xla::ShapedBuffer& buffer : buffers) pointers.push_back(&buffer);
+  xla::ExecutableRunOptions options;
+  options.set_intra_op_thread_pool(chip.pool());
+  options.set_allocator(compiled->client->backend().memory_allocator());
+  TF_ASSIGN_OR_RETURN(xla::ScopedShapedBuffer result,
+                      executable.Run(pointers, options));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto from = result.buffer({static_cast<std::int64_t>(i)});
+    if (from.size() != results[i].bytes) {
+      return absl::InternalError("A pipeline's result has another size.");
+    }
+    if (from.size() > 0) std::memcpy(results[i].data, from.opaque(), from.size());
+  }
+  return absl::OkStatus();
+}
 
 void set_on_program(OnProgram ask) { on_program.store(ask, std::memory_order_release); }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 
+#include "chips.h"
 #include "feed_table.h"
 #include "infeed.h"
 #include "interrupt.h"
@@ -196,6 +197,12 @@ IPUFEED_API void ipufeed_set_log_cycle_count(int log) {
   ipufeed::set_log_cycle_count(log != 0);
 }
 IPUFEED_API void ipufeed_forget_first_uses() { ipufeed::forget_first_uses(); }
+
+// How many chips an IPU device has; 0 for the default, one.
+IPUFEED_API void ipufeed_set_chips(int ordinal, int count) {
+  ipufeed::set_chips(ordinal, count);
+}
+IPUFEED_API int ipufeed_chips(int ordinal) { return ipufeed::chips_of(ordinal); }
 
 // See interrupt.h.
 IPUFEED_API int ipufeed_wait_for_interrupt() { return ipufeed::wait_for_interrupt(); }

@@ -17,7 +17,7 @@
 namespace ipufeed {
 namespace {
 
-thread_local Program* current = nullptr;
+thread_local Context current;
 
 // Every program that has a feed in use or computes steps. Never destroyed: programs may
 // end after the static objects have gone.
@@ -103,6 +103,7 @@ void Program::stop(absl::Status why) {
   // The wake-ups order the flag before what the waiter reads next: wait.h, [7] and [8].
   for (const auto& feed : infeeds_) feed->wake();
   for (const auto& feed : outfeeds_) feed->wake();
+  for (Wakeable* wakeable : wakeables_) wakeable->wake();
   stop_.notify_all();
 }
 
@@ -119,6 +120,19 @@ bool Program::compute(std::int64_t step_ns, StepTimes* times) {
     stop_.wait_until(lock, end, [this] { return stopped(); });
   }
   return !stopped();
+}
+
+void Program::add(Wakeable* wakeable) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  wakeables_.push_back(wakeable);
+  watch();
+}
+
+void Program::remove(Wakeable* wakeable) {
+  // Also waits until a wake() that is under way has returned.
+  std::lock_guard<std::mutex> lock(mutex_);
+  wakeables_.erase(std::remove(wakeables_.begin(), wakeables_.end(), wakeable),
+                   wakeables_.end());
 }
 
 absl::Status Program::infeed(std::int64_t number, Infeed** out) {
@@ -192,11 +206,13 @@ void Program::watch() {
   stopped_.store(true, std::memory_order_relaxed);
 }
 
-Program* current_program() { return current; }
+const Context& current_context() { return current; }
 
-ProgramScope::ProgramScope(Program* program) : outer_(current) { current = program; }
+ContextScope::ContextScope(const Context& context) : outer_(current) {
+  current = context;
+}
 
-ProgramScope::~ProgramScope() { current = outer_; }
+ContextScope::~ContextScope() { current = outer_; }
 
 bool wait_until_idle(int ordinal, std::int64_t own_step, std::int64_t deadline_ns,
                      const std::atomic<bool>& stopped) {

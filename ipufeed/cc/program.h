@@ -1,6 +1,7 @@
 // A program that runs on a simulated IPU: what it has in use, and how to stop it.
 //
 //   device thread: ProgramScope -> kernels -> queue calls -> current_program()
+//   chip thread:   ContextScope -> chip program -> queue calls, sends, receives
 //   any thread:    cancellation (Session.close, time-out, Ctrl-C) -> Program::stop()
 //
 // A compiled loop is one kernel call that may run for hours, and its queue calls get no
@@ -27,7 +28,18 @@ namespace ipufeed {
 
 class Infeed;
 class Outfeed;
+class PipelineRun;
 enum class OutfeedMode;
+
+// Something that a program waits at beside its feeds.
+class Wakeable {
+ public:
+  // Its waits look at Program::stopped() again. Any thread; must not call the program.
+  virtual void wake() = 0;
+
+ protected:
+  ~Wakeable() = default;
+};
 
 class Program {
  public:
@@ -66,6 +78,10 @@ class Program {
   // the program was stopped meanwhile.
   bool compute(std::int64_t step_ns, StepTimes* times);
 
+  // Who is woken when the program is stopped, until it is removed.
+  void add(Wakeable* wakeable);
+  void remove(Wakeable* wakeable);
+
   // Name and fill of each feed that it uses, for a person. Any thread.
   std::string describe_feeds() const;
 
@@ -90,21 +106,38 @@ class Program {
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
   std::vector<std::shared_ptr<Infeed>> infeeds_;
   std::vector<std::shared_ptr<Outfeed>> outfeeds_;
+  std::vector<Wakeable*> wakeables_;
+};
+
+// What a thread works for. Pools hand it on with each piece of work.
+struct Context {
+  Program* program = nullptr;  // null outside of a simulated IPU
+  int replica = 0;             // which of the program's copies
+  int replicas = 1;
+  PipelineRun* pipeline = nullptr;  // whose chip program this is, if it is one
+};
+
+const Context& current_context();
+
+// Makes a context the thread's own while it lives. Nests.
+class ContextScope {
+ public:
+  explicit ContextScope(const Context& context);
+  ~ContextScope();
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+ private:
+  const Context outer_;
 };
 
 // The program of this thread, or null outside of a simulated IPU.
-Program* current_program();
+inline Program* current_program() { return current_context().program; }
 
-// Makes `program` the thread's own while it lives. Nests.
-class ProgramScope {
+// A context of nothing but the program.
+class ProgramScope : public ContextScope {
  public:
-  explicit ProgramScope(Program* program);
-  ~ProgramScope();
-  ProgramScope(const ProgramScope&) = delete;
-  ProgramScope& operator=(const ProgramScope&) = delete;
-
- private:
-  Program* const outer_;
+  explicit ProgramScope(Program* program) : ContextScope({program}) {}
 };
 
 // Stops every program that has a feed in use or computes steps, as Ctrl-C does, and

@@ -1,8 +1,8 @@
 // The queue ops inside a compiled program: calls back into the feeds.
 //
-// The only file with XLA's headers in it (85 CPU-seconds to compile). A queue op
-// becomes a custom call with a side effect; its operands are those of the op, token
-// included, which is what keeps the calls of one computation in order.
+// 85 CPU-seconds to compile, for XLA's headers. A queue op becomes a custom call with a
+// side effect; its operands are those of the op, token included, which is what keeps
+// the calls of one computation in order.
 
 #include <algorithm>
 #include <cstring>
@@ -27,16 +27,11 @@
 #include "xla/hlo/builder/xla_builder.h"
 #include "xla/layout_util.h"
 #include "xla/shape_util.h"
-
-// xla/ffi/ffi_api.h declares this, but includes headers that the wheel does not have.
-namespace xla::ffi {
-const XLA_FFI_Api* GetXlaFfiApi();
-}
+#include "xla_call.h"
 
 namespace ipufeed {
 namespace {
 
-namespace ffi = xla::ffi;
 using tensorflow::DataType;
 using tensorflow::OpKernelConstruction;
 using tensorflow::PartialTensorShape;
@@ -44,11 +39,6 @@ using tensorflow::Tensor;
 using tensorflow::TensorShape;
 using tensorflow::XlaOpKernel;
 using tensorflow::XlaOpKernelContext;
-
-ffi::Error to_ffi(const absl::Status& status) {
-  return ffi::Error(static_cast<ffi::ErrorCode>(status.code()),
-                    std::string(status.message()));
-}
 
 DataType to_tensorflow(ffi::DataType type) {
   switch (type) {
@@ -87,23 +77,6 @@ DataType to_tensorflow(ffi::DataType type) {
   }
 }
 
-// The program of this thread. Without one (XLA ran the call on a thread that is not the
-// device's) the call works all the same, and ends only with its feed.
-class CallProgram {
- public:
-  CallProgram() : program_(current_program()) {
-    if (program_ != nullptr) return;
-    own_ = std::make_unique<Program>(nullptr, 0);
-    program_ = own_.get();
-  }
-  Program* operator->() const { return program_; }
-  Program& operator*() const { return *program_; }
-
- private:
-  std::unique_ptr<Program> own_;
-  Program* program_;
-};
-
 absl::Status read_number(const ffi::RemainingArgs& args, std::size_t index,
                          std::int64_t* number) {
   const auto buffer = args.get<ffi::AnyBuffer>(index);
@@ -120,14 +93,6 @@ std::int64_t total_bytes(const std::vector<Tensor>& components) {
     bytes += static_cast<std::int64_t>(each.TotalBytes());
   }
   return bytes;
-}
-
-// The token's value means nothing; its place in the chain does.
-void write_token(ffi::RemainingRets& results, std::size_t index) {
-  auto token = results.get<ffi::AnyBuffer>(index);
-  if (token.has_value()) {
-    std::memset((*token)->untyped_data(), 0, (*token)->size_bytes());
-  }
 }
 
 absl::Status dequeue(const ffi::RemainingArgs& args, ffi::RemainingRets& results) {
@@ -275,21 +240,6 @@ XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kStep, "Host", kStepHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kClock, "Host", kClockHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kDequeue, "Host", kDequeueHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kEnqueue, "Host", kEnqueueHandler);
-
-xla::XlaOp call(xla::XlaBuilder* builder, const char* target,
-                const std::vector<xla::XlaOp>& operands,
-                const std::vector<xla::Shape>& operand_shapes,
-                const std::vector<xla::Shape>& results, const std::string& attributes) {
-  return xla::CustomCallWithLayout(
-      builder, target, operands, xla::ShapeUtil::MakeTupleShape(results),
-      operand_shapes, attributes, /*has_side_effect=*/true, {}, /*literal=*/nullptr,
-      xla::CustomCallSchedule::SCHEDULE_NONE,
-      xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
-}
-
-xla::Shape token_shape() {
-  return xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::U32, {});
-}
 
 class DequeueXlaOp : public XlaOpKernel {
  public:

@@ -12,7 +12,13 @@ from typing import Any
 from ipufeed import _native
 from ipufeed.device import flags
 from ipufeed.device.synthetic import InitializerKind, SyntheticDataCategory
-from ipufeed.device.system import attach, on_change, precompiles, require_usable
+from ipufeed.device.system import (
+    attach,
+    chip_counts,
+    on_change,
+    precompiles,
+    require_usable,
+)
 from ipufeed.device.topology import NUM_IPUS
 from ipufeed.errors import DeviceOrdinalError
 from ipufeed.queues.surroundings import surroundings
@@ -104,6 +110,13 @@ def attach_at_first_use(ordinal: int, message: Any, size: int) -> int:
     return 0
 
 
+def tell_chips() -> None:
+    """Tells the core how many chips each device has."""
+    counts = chip_counts()
+    for ordinal in range(NUM_IPUS):
+        _native.entry().ipufeed_set_chips(ordinal, counts.get(ordinal, 0))
+
+
 def refuse_wrong_ordinals(method: Callable[..., Any]) -> Callable[..., Any]:
     """A `device` method of TensorFlow's that raises for an IPU that does not exist.
 
@@ -137,6 +150,8 @@ def install() -> None:
     entry = _native.entry()
     entry.ipufeed_set_on_first_use(attach_at_first_use)
     on_change(entry.ipufeed_forget_first_uses)
+    on_change(tell_chips)
+    tell_chips()  # of what has been configured before
     from tensorflow.python.eager import context
     from tensorflow.python.framework import ops
 

@@ -55,6 +55,7 @@ class Kind(IntEnum):
     DEVICE_TO_HOST = 5
     FEEDER = 6
     CONSUMER = 7
+    STAGE = 8  # of a pipeline; `nbytes` is its mini-batch
 
 
 @dataclass(frozen=True)

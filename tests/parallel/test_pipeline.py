@@ -1,0 +1,61 @@
+"""A pipeline trains as the unsplit model does, whatever its schedule and its optimizer."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from models import Pipelined, unsplit, v1
+
+from ipufeed.device.config import IPUConfig
+from ipufeed.parallel.schedules import PipelineSchedule
+
+GROUPED, INTERLEAVED, SEQUENTIAL = PipelineSchedule
+
+OPTIMIZERS = {
+    "sgd": lambda: v1.train.GradientDescentOptimizer(0.1),
+    "momentum": lambda: v1.train.MomentumOptimizer(0.05, 0.9),
+    "adam": lambda: v1.train.AdamOptimizer(0.02),
+    "keras sgd": lambda: tf.keras.optimizers.SGD(0.05, momentum=0.9),
+    "keras adam": lambda: tf.keras.optimizers.Adam(0.02),
+}
+
+
+@pytest.fixture(autouse=True)
+def four_ipus(clean_system):
+    """A device of four IPUs."""
+    config = IPUConfig()
+    config.auto_select_ipus = 4
+    config.configure_ipu_system()
+
+
+def assert_equal(trained, expected):
+    """Losses and weights to 1e-5 of the largest."""
+    scale = np.abs(expected.losses).max()
+    np.testing.assert_allclose(trained.losses, expected.losses, atol=1e-5 * scale)
+    for one, other in zip(trained.weights, expected.weights, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5 * np.abs(other).max())
+
+
+@pytest.mark.parametrize(
+    ("kind", "layers", "optimizer"),
+    [
+        (GROUPED, 2, "sgd"),
+        (GROUPED, 3, "momentum"),
+        (GROUPED, 4, "adam"),
+        (INTERLEAVED, 2, "adam"),
+        (INTERLEAVED, 3, "sgd"),
+        (INTERLEAVED, 4, "momentum"),
+        (SEQUENTIAL, 2, "momentum"),
+        (SEQUENTIAL, 3, "adam"),
+        (SEQUENTIAL, 4, "sgd"),
+        (GROUPED, 2, "keras sgd"),
+        (INTERLEAVED, 2, "keras adam"),
+    ],
+)
+def test_a_pipeline_trains_as_the_unsplit_model(kind, layers, optimizer):
+    """Losses of all mini-batches, and weights after three executions in two programs."""
+    count = 2 * layers
+    model = Pipelined(
+        OPTIMIZERS[optimizer], layers, count, pipeline_schedule=kind, repeat_count=3
+    )
+
+    assert_equal(model.train(), unsplit(OPTIMIZERS[optimizer], layers, count, 3))
