@@ -176,13 +176,13 @@ class BuildNative(build_ext):
         flags = [flag.replace(self.include, "include") for flag in command]
         compiled_by = [*compiled_by, *flags]
         output = folder / (Path(source).stem + ".o")
-        listed = output.with_suffix(".d")  # the headers; written by the compiler
+        listed = output.with_suffix(".d")  # all headers; written by the compiler
         made_of = output.with_suffix(".sum")
         known = output.exists() and made_of.exists()
         if known and made_of.read_text() == sum_of(compiled_by, listed):
             return output
         made_of.unlink(missing_ok=True)  # there is one for whole objects only
-        run([*command, "-MMD", "-c", source, "-o", str(output)])
+        run([*command, "-MD", "-c", source, "-o", str(output)])
         made_of.write_text(sum_of(compiled_by, listed))
         return output
 

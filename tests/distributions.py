@@ -1,15 +1,17 @@
-"""Builds the sdist and the wheel and checks what is in them: python tests/distributions.py
+"""Checks what the distributions hold: python tests/distributions.py
 
-The wheel holds the package and its library, and no sources. The sdist holds all that it
-takes to build, test and benchmark, and nothing that was built.
+The wheel holds the package and its library, and no sources: looked at is what pip has
+installed of it, in the environment that this runs in. The sdist is built here. It holds
+every file of the project, so that what can be built from a clone can be built from it, and
+nothing that was built.
 """
 
 import fnmatch
+import importlib.metadata
 import subprocess
 import sys
 import tarfile
 import tempfile
-import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,39 +37,28 @@ WHEEL_ONLY = (
     "ipufeed/pages/page.css",
     "*.dist-info/*",
 )
-SDIST_HAS = (
-    "pytest_ipufeed.py",
-    "setup.py",
-    "setup.cfg",
-    "pyproject.toml",
-    "README.md",
-    "LICENSE",
-    "CHANGELOG.md",
-    "ipufeed/cc/spsc_ring.h",
-    "ipufeed/cc/feeder.cc",
-    "tests/cc/ring_test.cc",
-    "tests/models/feed.pml",
-    "benchmarks/targets/__main__.py",
-    "examples/photos.py",
-    ".ci/run",
-)
+# What only git needs.
+SDIST_NEED_NOT = (".gitignore",)
 SDIST_LACKS = ("*.so", "*.pyc", "*/__pycache__/*", "build/*", ".git/*")
 
 
 def main() -> int:
-    """Builds both from the tracked files, and prints what is wrong with them."""
+    """Prints what is wrong with them."""
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "clone"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-        build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder]
+        build = [sys.executable, "-m", "build", "--sdist", "--no-isolation"]
+        build += ["--outdir", folder]
         subprocess.run(build, cwd=clone, check=True, stdout=subprocess.DEVNULL)
+        tracked = subprocess.run(
+            ["git", "ls-files"], cwd=clone, check=True, capture_output=True, text=True
+        ).stdout.splitlines()
         (sdist,) = Path(folder).glob("*.tar.gz")
-        (wheel,) = Path(folder).glob("*.whl")
         with tarfile.open(sdist) as archive:
             members = [m.name.split("/", 1)[-1] for m in archive if m.isfile()]
-        with zipfile.ZipFile(wheel) as archive:
-            contents = archive.namelist()
-    wrong = [f"the sdist lacks {name}" for name in missing(members, SDIST_HAS)]
+    contents = installed()
+    needed = set(tracked) - set(SDIST_NEED_NOT)
+    wrong = [f"the sdist lacks {name}" for name in sorted(needed - set(members))]
     wrong += [f"the sdist holds {name}" for name in matching(members, SDIST_LACKS)]
     wrong += [f"the wheel lacks {name}" for name in missing(contents, WHEEL_HAS)]
     expected = set(matching(contents, WHEEL_ONLY))
@@ -78,6 +69,12 @@ def main() -> int:
         f"sdist: {len(members)} files, wheel: {len(contents)} files, {len(wrong)} wrong"
     )
     return int(bool(wrong))
+
+
+def installed() -> list[str]:
+    """The files that pip has installed of the wheel; none of an editable install."""
+    files = importlib.metadata.files("ipufeed") or []
+    return [str(file) for file in files if file.suffix != ".pyc"]
 
 
 def missing(names: list[str], patterns: tuple[str, ...]) -> list[str]:

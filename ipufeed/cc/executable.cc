@@ -21,6 +21,8 @@
 #include "absl/strings/str_cat.h"
 #include "chip_program.h"
 #include "chips.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "ipu_device.h"
 #include "machine_features.h"
 #include "off_main.h"
@@ -325,6 +327,18 @@ std::string function_of(const XlaCompiler::Options& options, const std::string& 
   return function == nullptr ? "" : function->SerializeAsString();
 }
 
+// In bytes that are the same for the same message: maps in the order of their keys, as
+// canonical.cc wants them.
+std::string serialised(const google::protobuf::Message& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return bytes;
+}
+
 class Compiler : public XlaDeviceCompilerClient {
  public:
   using XlaDeviceCompilerClient::XlaDeviceCompilerClient;
@@ -346,7 +360,7 @@ class Compiler : public XlaDeviceCompilerClient {
   absl::StatusOr<std::shared_ptr<Compiled>> share_or_build(
       const XlaCompiler::Options& options,
       const XlaCompiler::CompilationResult& result) {
-    const std::string hlo = result.computation->proto().SerializeAsString();
+    const std::string hlo = serialised(result.computation->proto());
     const std::string name = result.computation->proto().name();
     const std::string function = function_of(options, name);
     const std::vector<std::int32_t> arguments(result.input_mapping.begin(),
@@ -423,10 +437,10 @@ class Compiler : public XlaDeviceCompilerClient {
     phase.write(exchange);
     trace(TraceKind::kCompile, *exchange, phase);
     // What cannot be serialised is used all the same.
-    auto serialised = SerializeExecutable(**executable);
+    auto file = SerializeExecutable(**executable);
     std::string bytes;
-    if (serialised.ok()) {
-      bytes = without_preferences(*std::move(serialised));
+    if (file.ok()) {
+      bytes = without_preferences(*std::move(file));
       exchange->executable = bytes.data();
       exchange->executable_size = static_cast<std::int64_t>(bytes.size());
     }

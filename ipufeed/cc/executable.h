@@ -40,7 +40,7 @@ struct ProgramExchange {
   const char* name;      // of what was lowered
   const char* function;  // its FunctionDef, serialised
   std::int64_t function_size;
-  const char* hlo;  // its HloModuleProto, serialised
+  const char* hlo;  // its HloModuleProto, serialised deterministically
   std::int64_t hlo_size;
   const std::int32_t* arguments;  // of the function, one for each parameter
   std::int64_t parameters;

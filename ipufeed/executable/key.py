@@ -59,9 +59,10 @@ def canonical(hlo: bytes) -> bytes:
 
     Instructions are numbered in the order in which the results need them, since the order
     in which they were lowered depends on names; names, what only people read, and what
-    neither a result needs nor has an effect are dropped. The order of map fields, which
-    differs between processes, is fixed by the serialisation. In C++: for a small ResNet
-    it takes 3 ms there, and 15 in Python.
+    neither a result needs nor has an effect are dropped. `hlo` has to be serialised
+    deterministically, as the core does: the order of map fields differs between
+    processes otherwise, and is copied. In C++: for a small ResNet it takes 1.3 ms there
+    in a new process, and 15 in Python.
 
     Raises:
         ValueError: It is no serialised HloModuleProto.
