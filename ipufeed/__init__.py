@@ -46,17 +46,21 @@ _MODULES = {
     "device": "ipufeed.device",
     "errors": "ipufeed.errors",
     "executable": "ipufeed.executable",
+    "parallel": "ipufeed.parallel",
     "queues": "ipufeed.queues",
 }
 # Names of Graphcore's, so that `import ipufeed as ipu` is all that a program must change:
 # modules, and what their package has itself. ipufeed/compat.py says where each is.
 _ALIASES = (
     "config",
+    "gradient_accumulation",
     "ipu_compiler",
     "ipu_infeed_queue",
     "ipu_outfeed_queue",
     "ipu_strategy",
     "loops",
+    "ops",
+    "optimizers",
     "scopes",
     "sharding",
     "utils",

@@ -124,7 +124,7 @@ absl::Status Program::infeed(std::int64_t number, Infeed** out) {
   if (*out != nullptr) return absl::OkStatus();
   std::shared_ptr<Infeed> feed;
   TF_RETURN_IF_ERROR(find_infeed(number, &feed));
-  TF_RETURN_IF_ERROR(feed->take());
+  TF_RETURN_IF_ERROR(feed->take(current.replicas));
   *out = feed.get();
   infeeds_.push_back(std::move(feed));
   watch();
@@ -143,7 +143,7 @@ absl::Status Program::outfeed(std::int64_t number, OutfeedMode mode,
                                                       mode, capacity, ordinal_),
                             &feed));
   }
-  TF_RETURN_IF_ERROR(feed->take(step_));
+  TF_RETURN_IF_ERROR(feed->take(step_, current.replicas));
   *out = feed.get();
   outfeeds_.push_back(std::move(feed));
   watch();

@@ -27,6 +27,7 @@ namespace ipufeed {
 class Infeed;
 class Outfeed;
 class PipelineRun;
+class Replicas;
 enum class OutfeedMode;
 
 // Something that a program waits at beside its feeds.
@@ -103,6 +104,7 @@ struct Context {
   Program* program = nullptr;  // null outside of a simulated IPU
   int replica = 0;             // which of the program's copies
   int replicas = 1;
+  Replicas* others = nullptr;       // where the copies meet; null if there is only one
   PipelineRun* pipeline = nullptr;  // whose chip program this is, if it is one
 };
 

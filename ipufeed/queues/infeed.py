@@ -186,6 +186,7 @@ class IPUInfeedQueue:
                 capacity=depth,
                 threads=threads,
                 null_data=surroundings.null_data_feed(),
+                ordinal=self._device_ordinal,
             )
 
     def _delete(self) -> Any:

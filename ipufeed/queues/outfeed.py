@@ -228,6 +228,7 @@ class IPUOutfeedQueue:
             "number": self._number,
             "dtypes": [spec.dtype for spec in specs],
             "shapes": [spec.shape for spec in specs],
+            "replicated": self._may_be_replicated(),
         }
         with tf.device("/device:CPU:0"):
             if last:
@@ -360,6 +361,7 @@ class IPUOutfeedQueue:
                 dtypes=[spec.dtype for spec in specs],
                 shapes=[spec.shape for spec in specs],
                 wait_ordinal=-1,
+                replicated=self._may_be_replicated(),
             )
         self._taken.put(list(flat))
 
@@ -418,6 +420,10 @@ class IPUOutfeedQueue:
                     "Detected an input tensor to an outfeed queue with a dimension of size "
                     "0. Please remove it from the inputs.",
                 )
+
+    def _may_be_replicated(self) -> bool:
+        """Whether a result may have the dimension of the replicas in front."""
+        return bool(_native.entry().ipufeed_chips(self._device_ordinal) > 1)
 
     def _native_runs(self) -> int:
         return int(_native.entry().ipufeed_outfeed_runs(self._number))

@@ -1,0 +1,8 @@
+"""Programs on many IPUs: what their copies exchange, and the optimizers that do.
+
+collectives.py             tensors between replicas: sum, mean, gather, scatter, all to all
+reduction_method.py        SUM, MEAN or RUNNING_MEAN of gradients
+wrapper.py                 what the optimizers here have in common
+optimizers.py              mean over replicas, shards, gradients that are mapped
+accumulation.py            one update for several mini-batches
+"""
