@@ -183,18 +183,22 @@ absl::Status copy_arguments(const std::vector<xla::ExecutionInput>& arguments,
                             std::vector<xla::ExecutionInput>* copies) {
   auto* allocator = options.run_options().allocator();
   const int ordinal = options.run_options().stream()->parent()->device_ordinal();
-  for (const xla::ExecutionInput& argument : arguments) {
-    xla::ExecutionInput& copy = copies->emplace_back(argument.shape());
-    const auto from = argument.Buffer({}).AsDeviceAddress();
-    if (!argument.Buffer({}).HasOwnership()) {
-      copy.SetBuffer({}, xla::MaybeOwningDeviceAddress(from));
-      continue;
+  absl::Status status;
+  const auto copy = [&](const xla::MaybeOwningDeviceAddress& original) {
+    const auto from = original.AsDeviceAddress();
+    if (!original.HasOwnership()) return xla::MaybeOwningDeviceAddress(from);
+    auto memory = allocator->Allocate(ordinal, from.size());
+    if (!memory.ok()) {
+      status = memory.status();
+      return xla::MaybeOwningDeviceAddress();
     }
-    TF_ASSIGN_OR_RETURN(auto memory, allocator->Allocate(ordinal, from.size()));
-    std::memcpy(memory->opaque(), from.opaque(), from.size());
-    copy.SetBuffer({}, xla::MaybeOwningDeviceAddress(std::move(memory)));
+    std::memcpy((*memory)->opaque(), from.opaque(), from.size());
+    return xla::MaybeOwningDeviceAddress(*std::move(memory));
+  };
+  for (const xla::ExecutionInput& argument : arguments) {
+    copies->emplace_back(argument.Buffers().Map<xla::MaybeOwningDeviceAddress>(copy));
   }
-  return absl::OkStatus();
+  return status;
 }
 
 // Whether anybody can tell how many copies of a program run: those that take and give

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "program.h"
 #include "stall.h"
+#include "wait.h"
 
 namespace ipufeed {
 namespace {
@@ -75,7 +76,11 @@ absl::Status Outfeed::enqueue_part(const Program& program, int replica,
   if (program.stopped()) return stopped_while("enqueuing to outfeed", name_, program);
   const auto own = static_cast<std::size_t>(replica);
   std::unique_lock<std::mutex> lock(rounds_mutex_);
-  TF_RETURN_IF_ERROR(open_round(program, own, parts, &lock));
+  if (!wait_for_round(program, own, &lock)) {
+    lock.unlock();
+    return stopped_while("enqueuing to outfeed", name_, program);
+  }
+  TF_RETURN_IF_ERROR(open_round(own, parts));
   const std::int64_t number = given_[own]++;
   // References into a deque stay valid while others are added and removed at its ends.
   Round& round = rounds_[static_cast<std::size_t>(number - first_round_)];
@@ -99,21 +104,32 @@ absl::Status Outfeed::enqueue_part(const Program& program, int replica,
   return enqueue(program, std::move(whole));
 }
 
-// With the lock: the replica's round is in rounds_, with room for its parts.
-absl::Status Outfeed::open_round(const Program& program, std::size_t replica,
-                                 const std::vector<ResultPart>& parts,
-                                 std::unique_lock<std::mutex>* lock) {
+// With the lock. Waits while the replica is far ahead; false once the program is
+// stopped. Program::stop has the program's lock when it wants this one, so that who has
+// this one asks the program for nothing but stopped().
+bool Outfeed::wait_for_round(const Program& program, std::size_t replica,
+                             std::unique_lock<std::mutex>* lock) {
   StallWatch stall;
   while (given_[replica] - first_round_ >= kOpenRounds) {
-    if (program.stopped()) return stopped_while("enqueuing to outfeed", name_, program);
-    // The bound is for a stall's report; who gives a round or stops it notifies.
-    const std::int64_t left =
-        std::min(stall.next_report_ns() - now_ns(), std::int64_t{1'000'000'000});
-    round_given_.wait_for(*lock, std::chrono::nanoseconds(left));
-    if (now_ns() < stall.next_report_ns()) continue;
+    if (program.stopped()) return false;
+    const std::int64_t deadline_ns = stall.next_report_ns();
+    if (deadline_ns == kNoDeadline) {
+      round_given_.wait(*lock);
+      continue;
+    }
+    round_given_.wait_for(*lock, std::chrono::nanoseconds(deadline_ns - now_ns()));
+    if (now_ns() < deadline_ns) continue;
+    lock->unlock();
     stall.report(program, "outfeed", name_, "waiting",
                  "another replica has not enqueued its part of a result");
+    lock->lock();
   }
+  return true;
+}
+
+// With the lock: the replica's round is in rounds_, with room for its parts.
+absl::Status Outfeed::open_round(std::size_t replica,
+                                 const std::vector<ResultPart>& parts) {
   const auto index = static_cast<std::size_t>(given_[replica] - first_round_);
   if (index == rounds_.size()) {
     Round round{{}, replicas()};

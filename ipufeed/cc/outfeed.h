@@ -108,9 +108,9 @@ class Outfeed {
   };
 
   absl::Status check(const ResultElement& element);
-  absl::Status open_round(const Program& program, std::size_t replica,
-                          const std::vector<ResultPart>& parts,
-                          std::unique_lock<std::mutex>* lock);
+  bool wait_for_round(const Program& program, std::size_t replica,
+                      std::unique_lock<std::mutex>* lock);
+  absl::Status open_round(std::size_t replica, const std::vector<ResultPart>& parts);
 
   const std::int64_t number_;
   const std::string name_;

@@ -225,6 +225,13 @@ absl::Status check_sizes(const Meeting& meeting, std::int64_t replicas) {
   return absl::OkStatus();
 }
 
+absl::Status stopped_in_exchange(const Program& program, int replica) {
+  const absl::Status why = program.stop_status();
+  return absl::Status(why.code(),
+                      absl::StrCat("The program was stopped while replica ", replica,
+                                   " waited for the others: ", why.message()));
+}
+
 }  // namespace
 
 Replicas::Replicas(int count) : meetings_(static_cast<std::size_t>(count)) {}
@@ -234,20 +241,21 @@ absl::Status Replicas::meet(const Program& program, int replica,
   TF_RETURN_IF_ERROR(check_sizes(meeting, count()));
   std::unique_lock<std::mutex> lock(mutex_);
   // Who is fast may be back before all have left the meeting before.
-  TF_RETURN_IF_ERROR(wait(&lock, program, replica, Phase::kGathering, /*stops=*/true));
+  if (!wait(&lock, program, replica, Phase::kGathering)) {
+    lock.unlock();
+    return stopped_in_exchange(program, replica);
+  }
   const auto own = static_cast<std::size_t>(replica);
   meetings_[own] = &meeting;
   ++here_;
   const bool alone = bytes_of(meeting) < kAloneBytes;
   if (here_ < count()) {
     const Phase next = alone ? Phase::kLeaving : Phase::kWorking;
-    // What this replica brought must not go while others work with it: once all are
-    // here nobody looks at the program's end any more.
-    const absl::Status met = wait(&lock, program, replica, next, /*stops=*/true);
-    if (!met.ok()) {
+    if (!wait(&lock, program, replica, next)) {
       meetings_[own] = nullptr;
       --here_;
-      return met;
+      lock.unlock();
+      return stopped_in_exchange(program, replica);
     }
   } else {
     outcome_ = check();
@@ -276,7 +284,9 @@ absl::Status Replicas::meet(const Program& program, int replica,
       phase_ = Phase::kLeaving;
       changed_.notify_all();
     } else {
-      (void)wait(&lock, program, replica, Phase::kLeaving, /*stops=*/false);
+      // Nobody looks at the program's end here: what this replica has brought must not
+      // go while others work with it.
+      changed_.wait(lock, [this] { return phase_ == Phase::kLeaving; });
     }
   }
   const absl::Status outcome = outcome_;
@@ -289,42 +299,35 @@ absl::Status Replicas::meet(const Program& program, int replica,
   return outcome;
 }
 
-// With the lock. stops: also until the program is stopped, while that can be waited out
-// of. A meeting whose replicas disagree goes from gathering to leaving at once.
-absl::Status Replicas::wait(std::unique_lock<std::mutex>* lock, const Program& program,
-                            int replica, Phase phase, bool stops) {
+// With the lock. False once the program is stopped, unless the meeting has begun.
+// A meeting whose replicas disagree goes from gathering to leaving at once.
+bool Replicas::wait(std::unique_lock<std::mutex>* lock, const Program& program,
+                    int replica, Phase phase) {
   const auto reached = [this, phase] {
     if (phase_ == phase) return true;
     return phase == Phase::kWorking && phase_ == Phase::kLeaving;
   };
   StallWatch stall;
   while (!reached()) {
-    if (stops && program.stopped() && phase_ != Phase::kWorking) {
-      return stopped_while("meeting the other replicas in",
-                           absl::StrCat("replica ", replica), program);
-    }
-    if (!stops || phase_ == Phase::kWorking) {
-      changed_.wait(*lock);
-      continue;
-    }
+    if (program.stopped()) return false;
     const std::int64_t deadline_ns = stall.next_report_ns();
     if (deadline_ns == kNoDeadline) {
       changed_.wait(*lock);
       continue;
     }
-    const auto left = std::chrono::nanoseconds(deadline_ns - now_ns());
-    if (changed_.wait_for(*lock, left) == std::cv_status::timeout && !reached()) {
-      std::vector<std::string> missing;
-      for (std::size_t r = 0; r < meetings_.size(); ++r) {
-        if (meetings_[r] == nullptr) missing.push_back(std::to_string(r));
-      }
-      stall.report(
-          program,
-          absl::StrCat("replica ", replica, " has something to exchange, and ",
-                       "replica ", absl::StrJoin(missing, ", "), " has not come"));
+    changed_.wait_for(*lock, std::chrono::nanoseconds(deadline_ns - now_ns()));
+    if (now_ns() < deadline_ns || reached()) continue;
+    std::vector<std::string> missing;
+    for (std::size_t r = 0; r < meetings_.size(); ++r) {
+      if (meetings_[r] == nullptr) missing.push_back(std::to_string(r));
     }
+    lock->unlock();
+    stall.report(program, absl::StrCat("replica ", replica,
+                                       " has something to exchange, and replica ",
+                                       absl::StrJoin(missing, ", "), " has not come"));
+    lock->lock();
   }
-  return absl::OkStatus();
+  return true;
 }
 
 // With the lock, when all are here.

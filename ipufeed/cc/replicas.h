@@ -69,12 +69,13 @@ class Replicas : public Wakeable {
  private:
   enum class Phase { kGathering, kWorking, kLeaving };
 
-  absl::Status wait(std::unique_lock<std::mutex>* lock, const Program& program,
-                    int replica, Phase phase, bool stops);
+  bool wait(std::unique_lock<std::mutex>* lock, const Program& program, int replica,
+            Phase phase);
   absl::Status check() const;
-  void finish_share();
 
-  std::mutex mutex_;  // guards all below
+  // Guards all below. Program::stop has the program's lock when it wants this one, so
+  // that who has this one asks the program for nothing but stopped().
+  std::mutex mutex_;
   std::condition_variable changed_;
   Phase phase_ = Phase::kGathering;
   std::vector<const Meeting*> meetings_;  // by replica, of those that are here

@@ -189,6 +189,7 @@ class IPUOutfeedQueue:
 
         ALL: every result since the last dequeue, in order, each tensor [n, *shape]; n is 0
         if nothing is new. LAST: the last result, once the program that makes it has ended.
+        Of a program that runs as R replicas, R > 1, each result is [R, *shape].
 
         Args:
             wait_for_completion: Wait until the IPU's program has ended. In eager mode the

@@ -14,11 +14,58 @@ from replicated import configure, on, run_loop
 from ipufeed import _native
 from ipufeed.device import scopes
 from ipufeed.parallel import accumulation, collectives, optimizers
-from ipufeed.queues import IPUInfeedQueue, IPUOutfeedMode, IPUOutfeedQueue
+from ipufeed.queues import (
+    IPUInfeedQueue,
+    IPUOutfeedMode,
+    IPUOutfeedQueue,
+    set_stall_report,
+)
 
 pytestmark = pytest.mark.usefixtures("clean_system")
 v1 = tf.compat.v1
 STYLES = list(styles.STYLES)
+LIMIT_S = 60.0  # only a hang gets there
+
+
+class InThread:
+    """A call on a thread of its own; its error is kept."""
+
+    def __init__(self, function):
+        self.error = None
+        self.thread = threading.Thread(target=self._call, args=[function])
+        self.thread.start()
+
+    def _call(self, function):
+        try:
+            function()
+        except Exception as error:
+            self.error = error
+
+    def end(self):
+        self.thread.join(LIMIT_S)
+        assert not self.thread.is_alive()
+        return self.error
+
+
+def until(condition):
+    """Waits for it."""
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def until_opened(gate, count):
+    """So many numbers, and the others when the gate is open."""
+
+    def wait(n):
+        if n >= count:
+            gate.wait(LIMIT_S)
+        return np.float32(n)
+
+    return tf.data.Dataset.range(100).map(
+        lambda n: tf.ensure_shape(tf.numpy_function(wait, [n], tf.float32), [])
+    )
 
 
 def numbers(count=1000):
@@ -260,88 +307,75 @@ def test_a_failing_dataset_stops_all_replicas_with_its_cause():
             run_loop(style, 3, body, infeed)
 
 
-def test_a_replica_that_stalls_is_waited_for_and_stopped(monkeypatch):
-    """The others wait in their exchange; a stop ends all of them."""
-    gate = threading.Event()
-
-    def slow(n):
-        if n >= 5:
-            gate.wait(30)
-        return np.float32(n)
-
+def test_a_replica_that_stalls_is_waited_for_and_named(capfd):
+    """The others wait in their exchange, and say so; a stop ends all of them."""
     with on(4) as style:
-        infeed = style.feed(
-            lambda: tf.data.Dataset.range(100).map(
-                lambda n: tf.ensure_shape(tf.numpy_function(slow, [n], tf.float32), [])
+        gate = threading.Event()
+        infeed = style.feed(lambda: until_opened(gate, 5))
+        outfeed = IPUOutfeedQueue()
+        set_stall_report(0.2)
+        program = InThread(
+            lambda: run_loop(
+                style,
+                5,
+                lambda x: outfeed.enqueue(collectives.cross_replica_sum(x)),
+                infeed,
             )
         )
-        outfeed = IPUOutfeedQueue()
-        caught = []
-
-        def program():
-            try:
-                run_loop(
-                    style,
-                    5,
-                    lambda x: outfeed.enqueue(collectives.cross_replica_sum(x)),
-                    infeed,
-                )
-            except tf.errors.OpError as error:
-                caught.append(error)
-
-        thread = threading.Thread(target=program)
-        thread.start()
-        while infeed.stats().elements < 5:
-            time.sleep(0.01)
+        until(lambda: infeed.stats().elements == 5)
+        time.sleep(0.8)
+        set_stall_report(30)
         _native.entry().ipufeed_stop_programs(b"enough")
-        thread.join(20)
-        stopped = not thread.is_alive()
+        error = program.end()
         gate.set()
-        thread.join(20)
 
-    assert stopped
-    assert "enough" in str(caught[0])
+    assert isinstance(error, tf.errors.CancelledError)
+    assert "enough" in str(error)
+    said = capfd.readouterr().err
+    assert "replica 0 has something to exchange, and replica 1, 2, 3 has not" in said
+    assert "its dataset has delivered nothing" in said
+
+
+def test_a_session_may_close_on_waiting_replicas():
+    """Those that wait for data, and those that wait for these."""
+    configure(4)
+    with styles.entered("graph", "xla") as style:
+        gate = threading.Event()
+        infeed = style.feed(lambda: until_opened(gate, 5))
+        outfeed = IPUOutfeedQueue()
+        run = style.build(
+            lambda: style.repeat(
+                5,
+                lambda x: outfeed.enqueue(collectives.cross_replica_sum(x)),
+                [],
+                infeed,
+            )
+        )
+        program = InThread(run)
+        until(lambda: infeed.stats().elements == 5)
+        style.session.close()
+        assert isinstance(program.end(), tf.errors.CancelledError)
+        gate.set()
 
 
 def test_after_a_stop_all_replicas_go_on_together():
     """A round of which some replicas had an element is over for all of them."""
-    test_a_dataset = threading.Event()
-
-    def slow(n):
-        if n == 5:
-            test_a_dataset.wait(30)
-        return np.float32(n)
-
     with on(2) as style:
-        infeed = style.feed(
-            lambda: tf.data.Dataset.range(100).map(
-                lambda n: tf.ensure_shape(tf.numpy_function(slow, [n], tf.float32), [])
-            )
-        )
+        gate = threading.Event()
+        infeed = style.feed(lambda: until_opened(gate, 5))
         outfeed = IPUOutfeedQueue()
         run = style.build(
             lambda: style.repeat(4, lambda x: outfeed.enqueue(x), [], infeed)
         )
-        errors = []
-
-        def program():
-            try:
-                run()
-            except tf.errors.OpError as error:
-                errors.append(error)
-
-        thread = threading.Thread(target=program)
-        thread.start()
-        while infeed.stats().elements < 5:  # replica 0 is a round ahead
-            time.sleep(0.01)
+        program = InThread(run)
+        until(lambda: infeed.stats().elements == 5)  # replica 0 is a round ahead
         _native.entry().ipufeed_stop_programs(b"enough")
-        thread.join(20)
+        assert isinstance(program.end(), tf.errors.CancelledError)
         before = style.read(outfeed.dequeue())
-        test_a_dataset.set()
+        gate.set()
         run()
         after = style.read(outfeed.dequeue())
 
-    assert len(errors) == 1
     np.testing.assert_array_equal(before, [[0, 1], [2, 3]])
     np.testing.assert_array_equal(after, np.arange(6.0, 14.0).reshape(4, 2))
 
