@@ -75,7 +75,7 @@ class Lowered:
         function: Its FunctionDef, serialised; empty if it is not known.
         hlo: Its HloModuleProto, serialised.
         arguments: Of each parameter, the number of the function's argument.
-        shards: IPUs that one copy of it is spread over.
+        shards: IPUs that one copy of it is spread over; 0 for a part of a program.
     """
 
     id: int

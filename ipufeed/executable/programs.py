@@ -117,7 +117,8 @@ def begin(lowered: Lowered) -> Key:
     Raises:
         tf.errors.InternalError: Its shards do not divide the IPUs of its device.
     """
-    replicate(system.require_usable(lowered.ordinal), lowered.shards)
+    if lowered.shards:  # not a part of one that is being compiled
+        replicate(system.require_usable(lowered.ordinal), lowered.shards)
     wanted = report.request(lowered)  # an invalid option refuses the program
     start = time.perf_counter()
     if system.precompiles():
