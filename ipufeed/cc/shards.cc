@@ -20,6 +20,9 @@ namespace {
 // program, since TensorFlow's rewrites may have dropped those with an index.
 constexpr char kShard[] = "_ipufeed_shard";
 constexpr char kShards[] = "_ipufeed_shards";
+// A pipeline says itself how many it has.
+constexpr char kPipeline[] = "IpufeedPipeline";
+constexpr char kDevices[] = "devices";
 
 int shards_at(const tensorflow::NodeDef& node) {
   int most = 1;
@@ -30,7 +33,7 @@ int shards_at(const tensorflow::NodeDef& node) {
       if (absl::SimpleAtoi(text, &index)) most = std::max(most, index + 1);
     }
   }
-  const auto all = node.attr().find(kShards);
+  const auto all = node.attr().find(node.op() == kPipeline ? kDevices : kShards);
   if (all == node.attr().end()) return most;
   return std::max(most, static_cast<int>(all->second.i()));
 }

@@ -351,7 +351,13 @@ def test_a_session_may_close_on_waiting_replicas():
                 infeed,
             )
         )
-        program = InThread(run)
+        graph = v1.get_default_graph()
+
+        def in_graph():
+            with graph.as_default():
+                run()
+
+        program = InThread(in_graph)
         until(lambda: infeed.stats().elements == 5)
         style.session.close()
         assert isinstance(program.end(), tf.errors.CancelledError)
