@@ -121,8 +121,11 @@ absl::Status Infeed::next(const Program& program, std::int64_t number,
   const std::int64_t ring = rings == 1 ? 0 : number % rings;
   ElementFeed& feed = feeder_->feed(static_cast<std::size_t>(ring));
   const auto stopped = [&program] { return program.stopped(); };
-  // Also a program that never has to wait can be stopped.
-  FeedOutcome outcome = stopped() ? FeedOutcome::kStopped : feed.try_pop(element);
+  // Also a program that never has to wait can be stopped. If the end of the dataset has
+  // stopped it, in another replica, this one goes on to the same round.
+  const bool stops = stopped() && !(feed.state() == FeedState::kEnded &&
+                                    absl::IsOutOfRange(program.stop_status()));
+  FeedOutcome outcome = stops ? FeedOutcome::kStopped : feed.try_pop(element);
   StallWatch stall;
   while (outcome == FeedOutcome::kTimedOut) {
     outcome = feed.pop(element, stall.next_report_ns(), stopped);

@@ -16,6 +16,12 @@ namespace {
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
+// Whether nothing is to be enqueued any more. A replica that has come to the end of its
+// dataset stops the program, and the others still give what belongs to its rounds.
+bool is_over(const Program& program) {
+  return program.stopped() && !absl::IsOutOfRange(program.stop_status());
+}
+
 std::atomic<std::int64_t> limit_bytes{std::int64_t{4} << 30};
 
 // How many rounds a replica may be ahead of the slowest one.
@@ -73,7 +79,7 @@ void Outfeed::wake() {
 
 absl::Status Outfeed::enqueue_part(const Program& program, int replica,
                                    const std::vector<ResultPart>& parts) {
-  if (program.stopped()) return stopped_while("enqueuing to outfeed", name_, program);
+  if (is_over(program)) return stopped_while("enqueuing to outfeed", name_, program);
   const auto own = static_cast<std::size_t>(replica);
   std::unique_lock<std::mutex> lock(rounds_mutex_);
   if (!wait_for_round(program, own, &lock)) {
@@ -158,7 +164,7 @@ absl::Status Outfeed::open_round(std::size_t replica,
 }
 
 absl::Status Outfeed::enqueue(const Program& program, ResultElement&& element) {
-  if (program.stopped()) return stopped_while("enqueuing to outfeed", name_, program);
+  if (is_over(program)) return stopped_while("enqueuing to outfeed", name_, program);
   TF_RETURN_IF_ERROR(check(element));
   if (mode_ == OutfeedMode::kLast) {
     std::lock_guard<std::mutex> lock(last_mutex_);

@@ -215,12 +215,11 @@ def test_accumulators_have_the_dtype_that_is_asked_for(dtype, expected):
 
         compiler.compile(lambda: loops.repeat(4, body))
         accumulators = [v for v in v1.global_variables() if "accumulator" in v.name]
+        state = [each.name for each in optimizer.variables()]
 
     assert inner.dtypes == expected
     assert [each.dtype for each in accumulators] == expected
-    assert [each.name for each in optimizer.variables()] == [
-        each.name for each in accumulators
-    ]
+    assert state == [each.name for each in accumulators]
 
 
 @pytest.mark.parametrize("style", [("function", "xla")], indirect=True)

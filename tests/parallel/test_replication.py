@@ -188,9 +188,12 @@ def test_each_replica_knows_its_index():
     """From 0, also outside of loops."""
     with on(4) as style:
         outfeed = IPUOutfeedQueue()
-        style.run(
-            lambda: outfeed.enqueue(collectives.replication_index()) or tf.zeros([])
-        )
+
+        def net():
+            outfeed.enqueue(collectives.replication_index())
+            return tf.zeros([])
+
+        style.run(net)
         found = style.read(outfeed.dequeue())
 
     np.testing.assert_array_equal(found, [[0, 1, 2, 3]])
