@@ -61,6 +61,7 @@ _ALIASES = (
     "ipu_strategy",
     "loops",
     "ops",
+    "optimizers",
     "pipelining_ops",
     "scopes",
     "sharding",

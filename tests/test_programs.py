@@ -79,7 +79,9 @@ def test_sums_are_exact(lines, name, result):
 
 
 @pytest.mark.parametrize(
-    "name", set(NAMES) - {"sharded_graph", "dataset_benchmark", "precompile"}
+    "name",
+    set(NAMES)
+    - {"sharded_graph", "replicated_training", "dataset_benchmark", "precompile"},
 )
 def test_a_program_is_told_its_ipu(runs, name):
     """A program that configures one IPU logs that it was attached to one."""
@@ -100,6 +102,27 @@ def test_a_sharded_program_is_told_its_four_ipus(runs):
 
     assert found, runs["sharded_graph"].stderr
     assert len(set(found.groups())) == 5
+
+
+def test_replicas_train_to_the_weights_of_one(runs, lines):
+    """On 1, 2 and 4 IPUs, with an axis of the losses; the log says how many there are."""
+    found = [
+        re.fullmatch(
+            r"(\d) replicas: losses \(40,(?: (\d)\))?.*, (\S+) to (\S+?)"
+            r"(?:, weights differ by less than 1e-5)?",
+            line,
+        )
+        for line in lines("replicated_training")
+    ]
+
+    assert [each[1] for each in found] == ["1", "2", "4"]
+    assert [each[2] for each in found] == [None, "2", "4"]
+    assert len({each[3] for each in found}) == 1
+    assert all(float(each[4]) < float(each[3]) / 2 for each in found)
+    assert re.findall("by a factor of (.)", runs["replicated_training"].stderr) == [
+        "2",
+        "4",
+    ]
 
 
 @pytest.mark.parametrize("name", ["training_loop_v1", "training_loop_v2"])

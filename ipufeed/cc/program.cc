@@ -107,12 +107,17 @@ void Program::stop(absl::Status why) {
   stop_.notify_all();
 }
 
+StepClock& Program::step_clock(int replica) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return step_clocks_[replica];
+}
+
 bool Program::compute(std::int64_t step_ns, StepTimes* times) {
   // stop() raises the flag under mutex_: it is either before the look or wakes the
   // wait.
   std::unique_lock<std::mutex> lock(mutex_);
   watch();
-  *times = step_clock_.next(now_ns(), step_ns);
+  *times = step_clocks_[current.replica].next(now_ns(), step_ns);
   // The steady clock is the one of now_ns().
   const std::chrono::steady_clock::time_point end{
       std::chrono::nanoseconds(times->end_ns)};
@@ -141,7 +146,7 @@ absl::Status Program::infeed(std::int64_t number, Infeed** out) {
   if (*out != nullptr) return absl::OkStatus();
   std::shared_ptr<Infeed> feed;
   TF_RETURN_IF_ERROR(find_infeed(number, &feed));
-  TF_RETURN_IF_ERROR(feed->take());
+  TF_RETURN_IF_ERROR(feed->take(current.replicas));
   *out = feed.get();
   infeeds_.push_back(std::move(feed));
   watch();
@@ -160,7 +165,7 @@ absl::Status Program::outfeed(std::int64_t number, OutfeedMode mode,
                                                       mode, capacity, ordinal_),
                             &feed));
   }
-  TF_RETURN_IF_ERROR(feed->take(step_));
+  TF_RETURN_IF_ERROR(feed->take(step_, current.replicas));
   *out = feed.get();
   outfeeds_.push_back(std::move(feed));
   watch();

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,6 +30,7 @@ namespace ipufeed {
 class Infeed;
 class Outfeed;
 class PipelineRun;
+class Replicas;
 enum class OutfeedMode;
 
 // Something that a program waits at beside its feeds.
@@ -71,11 +73,12 @@ class Program {
   absl::Status outfeed(std::int64_t number, OutfeedMode mode, std::size_t capacity,
                        Outfeed** out);
 
-  // When its steps begin and end: the queue calls tell it what held the device up.
-  StepClock& step_clock() { return step_clock_; }
+  // When a replica's steps begin and end: the queue calls tell it what held the device
+  // up. Any thread, and for the program's life.
+  StepClock& step_clock(int replica);
 
-  // The program's thread. Waits until a step of so many nanoseconds has ended; false if
-  // the program was stopped meanwhile.
+  // A thread of the program. Waits until a step of so many nanoseconds of its replica
+  // has ended; false if the program was stopped meanwhile.
   bool compute(std::int64_t step_ns, StepTimes* times);
 
   // Who is woken when the program is stopped, until it is removed.
@@ -98,7 +101,6 @@ class Program {
   const int ordinal_;
   const std::int64_t step_;
   std::atomic<bool> stopped_{false};
-  StepClock step_clock_;
   std::condition_variable stop_;  // with mutex_: stopped() has become true
   mutable std::mutex mutex_;      // guards all below
   absl::Status why_;
@@ -107,6 +109,7 @@ class Program {
   std::vector<std::shared_ptr<Infeed>> infeeds_;
   std::vector<std::shared_ptr<Outfeed>> outfeeds_;
   std::vector<Wakeable*> wakeables_;
+  std::map<int, StepClock> step_clocks_;  // by replica; one stays where it is
 };
 
 // What a thread works for. Pools hand it on with each piece of work.
@@ -114,6 +117,7 @@ struct Context {
   Program* program = nullptr;  // null outside of a simulated IPU
   int replica = 0;             // which of the program's copies
   int replicas = 1;
+  Replicas* others = nullptr;       // where the copies meet; null if there is only one
   PipelineRun* pipeline = nullptr;  // whose chip program this is, if it is one
 };
 

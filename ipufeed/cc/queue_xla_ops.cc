@@ -28,6 +28,7 @@
 #include "xla/layout_util.h"
 #include "xla/shape_util.h"
 #include "xla_call.h"
+#include "xla_types.h"
 
 namespace ipufeed {
 namespace {
@@ -39,43 +40,6 @@ using tensorflow::Tensor;
 using tensorflow::TensorShape;
 using tensorflow::XlaOpKernel;
 using tensorflow::XlaOpKernelContext;
-
-DataType to_tensorflow(ffi::DataType type) {
-  switch (type) {
-    case ffi::F32:
-      return tensorflow::DT_FLOAT;
-    case ffi::F16:
-      return tensorflow::DT_HALF;
-    case ffi::BF16:
-      return tensorflow::DT_BFLOAT16;
-    case ffi::F64:
-      return tensorflow::DT_DOUBLE;
-    case ffi::PRED:
-      return tensorflow::DT_BOOL;
-    case ffi::S8:
-      return tensorflow::DT_INT8;
-    case ffi::U8:
-      return tensorflow::DT_UINT8;
-    case ffi::S16:
-      return tensorflow::DT_INT16;
-    case ffi::U16:
-      return tensorflow::DT_UINT16;
-    case ffi::S32:
-      return tensorflow::DT_INT32;
-    case ffi::U32:
-      return tensorflow::DT_UINT32;
-    case ffi::S64:
-      return tensorflow::DT_INT64;
-    case ffi::U64:
-      return tensorflow::DT_UINT64;
-    case ffi::C64:
-      return tensorflow::DT_COMPLEX64;
-    case ffi::C128:
-      return tensorflow::DT_COMPLEX128;
-    default:
-      return tensorflow::DT_INVALID;
-  }
-}
 
 absl::Status read_number(const ffi::RemainingArgs& args, std::size_t index,
                          std::int64_t* number) {
@@ -104,7 +68,7 @@ absl::Status dequeue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
   std::vector<Tensor> components;
   const bool traced = traces();
   const std::int64_t start_ns = traced ? now_ns() : 0;
-  TF_RETURN_IF_ERROR(feed->dequeue(*program, &components));
+  TF_RETURN_IF_ERROR(feed->dequeue(*program, current_context().replica, &components));
   const std::int64_t got_ns = traced ? now_ns() : 0;
   if (components.size() + 1 != results.size()) {
     return absl::InvalidArgumentError(
@@ -145,8 +109,12 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
                        static_cast<std::size_t>(capacity), &feed));
   const bool traced = traces();
   const std::int64_t start_ns = traced ? now_ns() : 0;
+  const Context& context = current_context();
+  const bool replicated = context.replicas > 1;
+  std::vector<ResultPart> parts;
   ResultElement element;
   element.reserve(components);
+  std::int64_t bytes = 0;
   for (std::size_t i = 0; i < components; ++i) {
     const auto operand = args.get<ffi::AnyBuffer>(i);
     if (!operand.has_value()) {
@@ -160,6 +128,11 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
           absl::StrCat("Outfeed queue '", feed->name(),
                        "' cannot carry the dtype of component ", i, "."));
     }
+    bytes += static_cast<std::int64_t>(operand->size_bytes());
+    if (replicated) {  // it copies by itself, to its place among the others
+      parts.push_back({dtype, std::move(shape), operand->untyped_data()});
+      continue;
+    }
     Tensor& tensor = element.emplace_back(dtype, shape);
     if (!tensor.IsInitialized()) {
       return absl::ResourceExhaustedError(absl::StrCat(
@@ -167,9 +140,12 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
     }
     std::memcpy(tensor.data(), operand->untyped_data(), operand->size_bytes());
   }
-  const std::int64_t bytes = traced ? total_bytes(element) : 0;
   const std::int64_t copied_ns = traced ? now_ns() : 0;
-  TF_RETURN_IF_ERROR(feed->enqueue(*program, std::move(element)));
+  if (replicated) {
+    TF_RETURN_IF_ERROR(feed->enqueue_part(*program, context.replica, parts));
+  } else {
+    TF_RETURN_IF_ERROR(feed->enqueue(*program, std::move(element)));
+  }
   if (traced) {
     const std::int64_t end_ns = now_ns();
     record({TraceKind::kDeviceToHost, program->ordinal(), number, start_ns, end_ns,

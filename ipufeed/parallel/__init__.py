@@ -1,1 +1,9 @@
-"""Programs of several IPUs: pipelines."""
+"""Programs of several IPUs: what their copies exchange, optimizers, and pipelines.
+
+collectives.py             tensors between replicas: sum, mean, gather, scatter, all to all
+reduction_method.py        SUM, MEAN or RUNNING_MEAN of gradients
+wrapper.py                 what the optimizers here have in common
+optimizers.py              mean over replicas, shards, gradients that are mapped
+accumulation.py            one update for several mini-batches
+pipeline.py                stages on IPUs of their own, and what is beside it here
+"""

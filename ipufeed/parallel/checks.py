@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ipufeed.parallel.options import (
-    GradientAccumulationReductionMethod,
     PipelineStageOptions,
     RecomputationMode,
 )
+from ipufeed.parallel.reduction_method import GradientAccumulationReductionMethod
 from ipufeed.parallel.schedules import PipelineSchedule
 
 INT32_MAX = 2**31 - 1

@@ -1,41 +1,9 @@
-"""What a pipeline can be told: how gradients are reduced, what is recomputed, ..."""
+"""What a pipeline can be told: what is recomputed, the optimizer, ..."""
 
 from __future__ import annotations
 
 import enum
 from typing import Any
-
-
-class GradientAccumulationReductionMethod(enum.Enum):
-    """How gradients of several mini-batches become one.
-
-    SUM: their sum.
-    MEAN: their sum, each divided by the number of mini-batches before it is added.
-    RUNNING_MEAN: the mean of those so far, after each of them: its values stay as small
-        as those of one gradient, which matters in float16.
-    """
-
-    SUM = 0
-    MEAN = 1
-    RUNNING_MEAN = 2
-
-    @classmethod
-    def parse(cls, value: Any) -> GradientAccumulationReductionMethod:
-        """The method of that name, in any case; a method is itself.
-
-        Raises:
-            ValueError: There is no such method.
-        """
-        if isinstance(value, cls):
-            return value
-        if isinstance(value, str):
-            found = cls.__members__.get(value.upper())
-            if found is not None:
-                return found
-        raise ValueError(
-            f"Cannot parse {value} as one of {cls.__name__}. Valid values are: "
-            f"{', '.join(cls.__members__)}."
-        )
 
 
 class RecomputationMode(enum.Enum):

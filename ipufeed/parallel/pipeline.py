@@ -19,8 +19,10 @@ from ipufeed import _native
 from ipufeed.device import loops, params, system
 from ipufeed.parallel import checks, partition, schedules, stages, weight_update
 from ipufeed.parallel.chip_program import Accumulation, ChipProgram, Plan
-from ipufeed.parallel.options import GradientAccumulationReductionMethod as Reduction
 from ipufeed.parallel.options import RecomputationMode
+from ipufeed.parallel.reduction_method import (
+    GradientAccumulationReductionMethod as Reduction,
+)
 from ipufeed.parallel.schedules import PipelineSchedule, Position, Schedule
 from ipufeed.queues.chain import put_token, take_token
 

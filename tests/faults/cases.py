@@ -12,8 +12,11 @@ import tensorflow as tf
 from feeding import IPU, Feeding, numbers, silent, until
 
 from ipufeed.device import compiler, loops, params
+from ipufeed.device.config import IPUConfig
 from ipufeed.device.scopes import ipu_scope
 from ipufeed.device.strategy import IPUStrategy
+from ipufeed.device.system import reset_ipu_configuration
+from ipufeed.parallel.collectives import cross_replica_sum
 from ipufeed.queues import IPUInfeedQueue, set_outfeed_limit
 
 never = threading.Event()
@@ -75,6 +78,30 @@ def by_a_strategy(times=1):
     feeds = Feeding(silent(never))
     when_parked(feeds.infeed, press(times=times))
     run_by_strategy(feeds, 3)
+
+
+def in_an_exchange():
+    """One replica waits for data, and three for that one."""
+    config = IPUConfig()
+    config.auto_select_ipus = 4
+    config.configure_ipu_system()
+    infeed = IPUInfeedQueue(numbers(3).concatenate(silent(never)))
+    _ = infeed.initializer
+
+    def body(x):
+        cross_replica_sum(x)
+
+    @tf.function(jit_compile=True)
+    def program():
+        return loops.repeat(3, body, [], infeed)
+
+    when_parked(infeed, press())
+    strategy = IPUStrategy()
+    try:
+        with strategy.scope():
+            strategy.run(program)
+    finally:
+        reset_ipu_configuration()
 
 
 def in_executor_mode():
@@ -181,6 +208,7 @@ CASES = {
     "interrupted in a dequeue, in executor mode": lambda: interrupted(in_executor_mode),
     "interrupted in an enqueue, by a strategy": lambda: interrupted(in_an_enqueue),
     "interrupted while it is compiled": lambda: interrupted(while_it_is_compiled),
+    "interrupted in an exchange of replicas": lambda: interrupted(in_an_exchange),
     "interrupted twice": lambda: interrupted(lambda: by_a_strategy(times=2)),
     "terminated": terminated,
     "terminated with a handler": terminated_with_a_handler,

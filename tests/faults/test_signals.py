@@ -21,6 +21,7 @@ CASES = {
     "interrupted in a dequeue, in executor mode": 0,
     "interrupted in an enqueue, by a strategy": 0,
     "interrupted while it is compiled": 0,
+    "interrupted in an exchange of replicas": 0,
     "interrupted twice": 0,
     "terminated": -signal.SIGTERM,
     "terminated with a handler": 143,

@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from ipufeed.parallel.options import (
-    GradientAccumulationReductionMethod,
     OptimizerFunctionOutput,
     PipelineStageOptions,
     RecomputationMode,
@@ -262,17 +261,6 @@ def test_eager_mode_is_refused_with_the_way_out():
     """A pipeline is a part of a program."""
     with pytest.raises(RuntimeError, match="jit_compile=True"):
         pipeline(two_stages(), 4, inputs=[1.0])
-
-
-def test_reductions_have_names():
-    """In any case; a method is itself."""
-    parse = GradientAccumulationReductionMethod.parse
-
-    assert parse("mean") is GradientAccumulationReductionMethod.MEAN
-    assert parse("Running_Mean") is GradientAccumulationReductionMethod.RUNNING_MEAN
-    assert parse(GradientAccumulationReductionMethod.SUM).name == "SUM"
-    with pytest.raises(ValueError, match="Cannot parse 3 as one of"):
-        parse(3)
 
 
 # ---- What the optimizer function returns
