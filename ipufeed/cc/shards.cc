@@ -20,7 +20,7 @@ namespace {
 // program, since TensorFlow's rewrites may have dropped those with an index.
 constexpr char kShard[] = "_ipufeed_shard";
 constexpr char kShards[] = "_ipufeed_shards";
-// A pipeline says itself how many it has.
+// A pipeline says itself how many it needs.
 constexpr char kPipeline[] = "IpufeedPipeline";
 constexpr char kDevices[] = "devices";
 

@@ -1,7 +1,8 @@
 """How many copies of a program a device runs.
 
 A device of several IPUs runs as many copies, or replicas, of a program as fit: IPUs divided
-by shards, where the shards are the IPUs that one copy is spread over (scopes.ipu_shard).
+by shards, where the shards are the IPUs that one copy is spread over (by scopes.ipu_shard,
+or as the stages of a pipeline).
 
 Source: the rule, and the words of its error, are the original's.
 """
@@ -23,7 +24,7 @@ def replication_factor(num_ipus: int, shards: int) -> int:
 
     Args:
         num_ipus: IPUs of the device.
-        shards: IPUs that one copy needs: the highest index given to ipu_shard, plus 1.
+        shards: IPUs that one copy needs.
 
     Raises:
         tf.errors.InternalError: The shards do not divide the IPUs.
@@ -38,7 +39,8 @@ def replication_factor(num_ipus: int, shards: int) -> int:
         f"Trying to compile a graph for an IPU device with {num_ipus} IPUs and {shards} "
         "shards. The number of shards needs to divide the number of IPUs. "
         "`auto_select_ipus` sets the IPUs of the device; the shards are the highest index "
-        "given to `ipu_shard`, plus 1.",
+        "given to `ipu_shard`, plus 1, or as many as hold the `device_mapping` of a "
+        "pipeline, a power of two.",
     )
 
 

@@ -127,7 +127,9 @@ def pipeline(
         RuntimeError: It is called in eager mode.
         tf.errors.FailedPreconditionError: When the program is compiled: the schedule
             cannot have so many mini-batches (`schedules.refusal`).
-        tf.errors.InvalidArgumentError: When it runs: the device has too few IPUs.
+        tf.errors.InternalError: When the program is compiled: its IPUs, the power of two
+            that holds `device_mapping`, do not divide those of the device. A device that
+            has more of them runs as many copies (device/replication.py).
         tf.errors.OutOfRangeError: When it runs: the dataset has ended. The execution
             that failed updates no weights.
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from models import Pipelined, unsplit, v1
+from replicated import configure
 
-from ipufeed.device.config import IPUConfig
 from ipufeed.parallel.schedules import PipelineSchedule
 
 GROUPED, INTERLEAVED, SEQUENTIAL = PipelineSchedule
@@ -17,14 +17,6 @@ OPTIMIZERS = {
     "keras sgd": lambda: tf.keras.optimizers.SGD(0.05, momentum=0.9),
     "keras adam": lambda: tf.keras.optimizers.Adam(0.02),
 }
-
-
-@pytest.fixture(autouse=True)
-def four_ipus(clean_system):
-    """A device of four IPUs."""
-    config = IPUConfig()
-    config.auto_select_ipus = 4
-    config.configure_ipu_system()
 
 
 def assert_equal(trained, expected):
@@ -51,8 +43,9 @@ def assert_equal(trained, expected):
         (INTERLEAVED, 2, "keras adam"),
     ],
 )
-def test_a_pipeline_trains_as_the_unsplit_model(kind, layers, optimizer):
+def test_a_pipeline_trains_as_the_unsplit_model(clean_system, kind, layers, optimizer):
     """Losses of all mini-batches, and weights after three executions in two programs."""
+    configure(2 if layers == 2 else 4)
     count = 2 * layers
     model = Pipelined(
         OPTIMIZERS[optimizer], layers, count, pipeline_schedule=kind, repeat_count=3

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from models import v1
+from replicated import configure
 
 from ipufeed.device import compiler
 from ipufeed.device.config import IPUConfig
@@ -18,11 +19,9 @@ GROUPED, INTERLEAVED, SEQUENTIAL = PipelineSchedule
 
 
 @pytest.fixture(autouse=True)
-def four_ipus(clean_system):
-    """A device of four IPUs."""
-    config = IPUConfig()
-    config.auto_select_ipus = 4
-    config.configure_ipu_system()
+def two_ipus(clean_system):
+    """A device for one copy of what has two stages."""
+    configure(2)
 
 
 def counting(width=2):
@@ -57,6 +56,7 @@ def run(stages, count, *inputs, dataset=None, **arguments):
 @pytest.mark.parametrize("kind", PipelineSchedule)
 def test_inference_gives_each_mini_batch_in_order(kind):
     """Inputs are the same for all; the second execution goes on where the first ends."""
+    configure(4)
     results = run(
         [
             lambda scale, x: (scale, x + 1.0),
@@ -86,6 +86,7 @@ def test_stages_share_ipus_as_the_mapping_says():
 
 def test_concurrent_stages_get_the_same_and_give_all():
     """Their results are the next stage's arguments, one branch's after the other's."""
+    configure(4)
     results = run(
         [
             lambda x: x + 1.0,
@@ -102,6 +103,7 @@ def test_concurrent_stages_get_the_same_and_give_all():
 
 def test_the_first_stage_may_be_concurrent():
     """Both branches get the infeed's element."""
+    configure(4)
     results = run(
         [[lambda x: x + 1.0, lambda x: x * 2.0], lambda one, two: one + two],
         4,
@@ -129,6 +131,7 @@ def test_sums_leave_once_in_an_execution():
 
 def test_batch_serialization_runs_a_stage_several_times_for_a_mini_batch():
     """All on one IPU, one after the other."""
+    configure(1)
     results = run(
         [lambda x: x + 1.0, lambda x: x * 2.0], 3, batch_serialization_iterations=2
     )
@@ -244,7 +247,7 @@ def test_recomputation_changes_nothing_but_what_is_kept(weight):
     _, kept = train(stages, 4, lambda x: x, weight)
     weight.assign(start)
     config = IPUConfig()
-    config.auto_select_ipus = 4
+    config.auto_select_ipus = 2
     config.allow_recompute = True
     config.configure_ipu_system()
     _, again = train(stages, 4, lambda x: x, weight)

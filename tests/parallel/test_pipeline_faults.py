@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 from helpers import sleeping
 from models import Pipelined, v1
+from replicated import configure
 
 from ipufeed.device import compiler
-from ipufeed.device.config import IPUConfig
 from ipufeed.device.scopes import ipu_scope
 from ipufeed.device.strategy import IPUStrategy
 from ipufeed.parallel import timeline
@@ -19,12 +19,6 @@ from ipufeed.parallel.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 DEADLOCK_S = 20.0
-
-
-def configure(ipus):
-    config = IPUConfig()
-    config.auto_select_ipus = ipus
-    config.configure_ipu_system()
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +61,7 @@ def test_a_dataset_that_ends_too_early_stops_all_stages(kind):
 
 def test_an_execution_that_fails_updates_no_weights():
     """Though most of its mini-batches have gone through all stages."""
+    configure(2)
     model = Pipelined(lambda: v1.train.GradientDescentOptimizer(0.1), 2, 1200)
     before = [each.numpy() for each in model.variables]
 
@@ -133,8 +128,8 @@ def test_a_device_with_too_few_ipus_is_refused():
     run, _ = program_of(numbers(100), STAGES, 6)
 
     with pytest.raises(
-        tf.errors.InvalidArgumentError,
-        match=r"needs 4 IPUs, and /device:IPU:0 has 2.*auto_select_ipus = 4",
+        tf.errors.InternalError,
+        match=r"with 2 IPUs and 4 shards\..*`auto_select_ipus`.*`device_mapping`",
     ):
         run()
 
@@ -168,6 +163,7 @@ def test_two_pipelines_of_one_device_run_one_after_the_other():
 @pytest.mark.parametrize("kind", PipelineSchedule)
 def test_two_runs_are_equal_to_the_last_bit(kind):
     """The order of all sums is the schedule's, not the threads'."""
+    configure(2)
 
     def train():
         model = Pipelined(
