@@ -334,6 +334,7 @@ class IpuExecutable : public xla::Executable {
       Copy* copy = copies[static_cast<std::size_t>(r)].get();
       Context context;
       context.program = program;
+      context.chip = r * shards_;
       context.replica = r;
       context.replicas = replicas;
       context.others = &others;

@@ -25,8 +25,11 @@ std::byte* Packet::reserve(std::size_t bytes) {
 }
 
 PipelineRun::PipelineRun(const Program& program, const std::vector<RingOptions>& rings,
-                         std::size_t stages)
-    : program_(program), begun_(stages, 0) {
+                         std::size_t stages, int first_chip, int chips)
+    : program_(program),
+      begun_(stages, 0),
+      first_chip_(first_chip),
+      at_(static_cast<std::size_t>(chips)) {
   for (const RingOptions& each : rings) {
     rings_.push_back(std::make_unique<Ring>(each));
     for (std::int64_t i = 0; i < each.credits; ++i) {

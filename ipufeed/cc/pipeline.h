@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -53,9 +54,9 @@ class PipelineRun final : public Wakeable {
     std::string name;           // for a person
   };
 
-  // stages: how many begin_stage() knows.
+  // stages: how many begin_stage() knows. chips: from which to which of the device.
   PipelineRun(const Program& program, const std::vector<RingOptions>& rings,
-              std::size_t stages);
+              std::size_t stages, int first_chip, int chips);
 
   // Copies the tensors out, or in. Waits for room, or for the packet; an error once the
   // program is stopped or the pipeline has failed. One chip sends to a ring and one
@@ -63,7 +64,10 @@ class PipelineRun final : public Wakeable {
   absl::Status send(std::size_t ring, const std::vector<Memory>& tensors);
   absl::Status receive(std::size_t ring, const std::vector<Memory>& tensors);
 
-  // For a trace: when a stage has begun, on the chip's thread.
+  // What a chip is at, on its thread: a stage, or "" for none; for errors. Since when,
+  // for a trace.
+  void enter(int chip, std::string_view stage) { at_[index_of(chip)] = stage; }
+  const std::string& at(int chip) const { return at_[index_of(chip)]; }
   void begin_stage(std::size_t stage, std::int64_t now) { begun_[stage] = now; }
   std::int64_t begun(std::size_t stage) const { return begun_[stage]; }
   std::size_t stages() const { return begun_.size(); }
@@ -89,11 +93,16 @@ class PipelineRun final : public Wakeable {
     return program_.stopped() || failed_.load(std::memory_order_relaxed);
   }
   absl::Status why(const char* doing, const Ring& ring) const;
+  std::size_t index_of(int chip) const {
+    return static_cast<std::size_t>(chip - first_chip_);
+  }
 
   const Program& program_;
   std::atomic<bool> failed_{false};
   std::vector<std::unique_ptr<Ring>> rings_;
   std::vector<std::int64_t> begun_;
+  const int first_chip_;
+  std::vector<std::string> at_;  // by chip
 };
 
 }  // namespace ipufeed

@@ -11,15 +11,18 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "chip_program.h"
 #include "chips.h"
 #include "pipeline.h"
 #include "program.h"
+#include "replicas.h"
 #include "sleep.h"
 #include "tensorflow/compiler/tf2xla/shape_util.h"
 #include "tensorflow/compiler/tf2xla/type_util.h"
@@ -108,9 +111,18 @@ struct Call {
   Numbers result_counts;
   Numbers capacities;  // of the rings
   Numbers credits;
+  std::string_view names;  // of the rings, one behind the other, with a comma between
   std::int64_t devices;
   std::int64_t stages;
 };
+
+// Where an error has come from.
+absl::Status at_stage(const absl::Status& status, const PipelineRun& run, int chip) {
+  const std::string stage =
+      run.at(chip).empty() ? "" : absl::StrCat("Stage ", run.at(chip), " on ");
+  return absl::Status(status.code(), absl::StrCat(status.message(), " (", stage, "IPU ",
+                                                  chip, " of the pipeline's device.)"));
+}
 
 absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
                           const Call& call) {
@@ -123,27 +135,34 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   context.program = &*program;
   const int ordinal = program->ordinal();
   TF_RETURN_IF_ERROR(check_chips(ordinal, call.devices * context.replicas));
+  const std::vector<std::string_view> names = absl::StrSplit(call.names, ',');
   std::vector<PipelineRun::RingOptions> rings;
   for (std::size_t i = 0; i < call.capacities.size(); ++i) {
-    rings.push_back({call.capacities[i], call.credits[i], absl::StrCat("ring ", i)});
+    rings.push_back({call.capacities[i], call.credits[i], std::string(names[i])});
+    if (context.replicas > 1) {
+      absl::StrAppend(&rings.back().name, " of replica ", context.replica);
+    }
   }
   ChipLease lease;
   TF_RETURN_IF_ERROR(lease.take(&*program));
-  PipelineRun run(*program, rings, static_cast<std::size_t>(call.stages));
+  const int first = context.replica * static_cast<int>(call.devices);
+  PipelineRun run(*program, rings, static_cast<std::size_t>(call.stages), first,
+                  static_cast<int>(call.devices));
   context.pipeline = &run;
+  Replicas* const others = context.others;
   std::vector<ChipWork> works;
   for (std::size_t i = 0; i < call.keys.size(); ++i) {
-    const auto index = static_cast<int>(call.chips[i] + context.replica * call.devices);
+    const int own = static_cast<int>(call.chips[i]);
+    const int index = first + own;
+    context.chip = index;
+    if (others != nullptr) context.others = &others->of_chip(own);
     works.push_back({index, context, [&, i, index] {
                        const absl::Status status = run_chip_program(
                            static_cast<std::uint64_t>(call.keys[i]),
                            chip(ordinal, index),
                            part_of(operands, call.operands, call.operand_counts, i),
                            part_of(outputs, call.results, call.result_counts, i));
-                       if (status.ok()) return status;
-                       return absl::Status(status.code(),
-                                           absl::StrCat(status.message(), " (on IPU ",
-                                                        index, " of the pipeline)"));
+                       return status.ok() ? status : at_stage(status, run, index);
                      }});
   }
   program->add(&run);
@@ -158,11 +177,12 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
 ffi::Error pipeline_call(ffi::RemainingArgs args, ffi::RemainingRets results,
                          Numbers keys, Numbers chips, Numbers operands,
                          Numbers operand_counts, Numbers places, Numbers result_counts,
-                         Numbers capacities, Numbers credits, std::int64_t devices,
-                         std::int64_t stages) {
-  return to_ffi(run_pipeline(args, results,
-                             {keys, chips, operands, operand_counts, places,
-                              result_counts, capacities, credits, devices, stages}));
+                         Numbers capacities, Numbers credits, std::string_view names,
+                         std::int64_t devices, std::int64_t stages) {
+  return to_ffi(
+      run_pipeline(args, results,
+                   {keys, chips, operands, operand_counts, places, result_counts,
+                    capacities, credits, names, devices, stages}));
 }
 
 absl::StatusOr<PipelineRun*> current_pipeline() {
@@ -195,8 +215,10 @@ absl::Status receive(ffi::RemainingRets& results, std::int64_t ring) {
 absl::Status mark(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
                   std::int64_t number, std::int64_t ends, std::string_view label) {
   write_token(results, 0);
-  if (!traces()) return absl::OkStatus();
   TF_ASSIGN_OR_RETURN(PipelineRun * run, current_pipeline());
+  const Context& context = current_context();
+  run->enter(context.chip, ends == 0 ? label : "");
+  if (!traces()) return absl::OkStatus();
   const auto stage = static_cast<std::size_t>(number);
   const auto batch = args.get<ffi::AnyBuffer>(0);
   if (stage >= run->stages() || !batch.has_value()) {
@@ -209,12 +231,11 @@ absl::Status mark(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
   }
   std::int32_t mini_batch = 0;
   std::memcpy(&mini_batch, batch->untyped_data(), sizeof(mini_batch));
-  const Context& context = current_context();
   const std::int64_t start = run->begun(stage);
   record({TraceKind::kStage, context.program->ordinal(),
           number + context.replica * static_cast<std::int64_t>(run->stages()), start,
           now, now - start, 0, mini_batch, 1},
-         std::string(label));
+         absl::StrCat(label, " on chip ", context.chip));
   return absl::OkStatus();
 }
 
@@ -267,6 +288,7 @@ XLA_FFI_DEFINE_HANDLER(kPipelineHandler, pipeline_call,
                            .Attr<Numbers>("result_counts")
                            .Attr<Numbers>("capacities")
                            .Attr<Numbers>("credits")
+                           .Attr<std::string_view>("names")
                            .Attr<std::int64_t>("devices")
                            .Attr<std::int64_t>("stages"));
 XLA_FFI_DEFINE_HANDLER(
@@ -316,6 +338,7 @@ class PipelineXlaOp : public XlaOpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("devices", &devices_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("operands", &operands_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("operand_counts", &operand_counts_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_names", &names_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_capacities", &capacities_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_credits", &credits_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("stages", &stages_));
@@ -399,8 +422,9 @@ class PipelineXlaOp : public XlaOpKernel {
         list_attribute("results", results), ", ",
         list_attribute("result_counts", result_counts), ", ",
         list_attribute("capacities", {capacities_.begin(), capacities_.end()}), ", ",
-        list_attribute("credits", {credits_.begin(), credits_.end()}),
-        ", devices = ", devices_, " : i64, stages = ", stages_, " : i64}");
+        list_attribute("credits", {credits_.begin(), credits_.end()}), ", names = \"",
+        absl::StrJoin(names_, ","), "\", devices = ", devices_,
+        " : i64, stages = ", stages_, " : i64}");
     const xla::XlaOp done = call(ctx->builder(), kPipeline, operands, operand_shapes,
                                  result_shapes, attributes);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -482,6 +506,7 @@ class PipelineXlaOp : public XlaOpKernel {
   std::int64_t devices_ = 0;
   std::vector<int> operands_;
   std::vector<int> operand_counts_;
+  std::vector<std::string> names_;  // of the rings, as the next two
   std::vector<int> capacities_;
   std::vector<int> credits_;
   std::int64_t stages_ = 0;

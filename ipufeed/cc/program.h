@@ -115,6 +115,7 @@ class Program {
 // What a thread works for. Pools hand it on with each piece of work.
 struct Context {
   Program* program = nullptr;  // null outside of a simulated IPU
+  int chip = 0;                // of the device, the one that computes
   int replica = 0;             // which of the program's copies
   int replicas = 1;
   Replicas* others = nullptr;       // where the copies meet; null if there is only one

@@ -342,10 +342,18 @@ absl::Status Replicas::check() const {
   return absl::OkStatus();
 }
 
+Replicas& Replicas::of_chip(int n) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_ptr<Replicas>& found = of_chips_[n];
+  if (found == nullptr) found = std::make_unique<Replicas>(count());
+  return *found;
+}
+
 void Replicas::wake() {
   // Under the lock: who is about to wait has looked at the program before, or will.
   std::lock_guard<std::mutex> lock(mutex_);
   changed_.notify_all();
+  for (const auto& [n, replicas] : of_chips_) replicas->wake();
 }
 
 absl::Status meet_alone(const Meeting& meeting) {

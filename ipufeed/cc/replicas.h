@@ -11,6 +11,8 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -59,6 +61,11 @@ class Replicas : public Wakeable {
 
   int count() const { return static_cast<int>(meetings_.size()); }
 
+  // Where those chips of the replicas meet that are a replica's n-th: the stages of a
+  // pipeline come to their exchanges independently of each other. Any thread; it lives
+  // as long as this.
+  Replicas& of_chip(int n);
+
   // The replica's thread. Waits until all replicas are here, does what they have come
   // for, and returns when all results are there. An error if they have come for
   // different things, if the numbers do not fit, or once the program is stopped.
@@ -83,6 +90,7 @@ class Replicas : public Wakeable {
   int working_ = 0;
   int leaving_ = 0;
   absl::Status outcome_;
+  std::map<int, std::unique_ptr<Replicas>> of_chips_;
 };
 
 // What a meeting of one does: the same, without anybody else.

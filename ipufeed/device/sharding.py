@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-# The device reads both: ipufeed/cc/shards.cc.
+# The device reads them: ipufeed/cc/shards.cc.
 SHARD_ATTR = "_ipufeed_shard"
 SHARDS_ATTR = "_ipufeed_shards"
+PIPELINE = "IpufeedPipeline"  # an op that says itself how many it needs
 
 
 def get_sharding(operation: Any) -> list[int] | None:
@@ -50,6 +51,8 @@ def number_of_shards(operations: Iterable[Any]) -> int:
         op = left.pop()
         if SHARD_ATTR in op.node_def.attr:
             most = max(most, *(index + 1 for index in indices(op)))
+        if op.type == PIPELINE:
+            most = max(most, op.get_attr("devices"))
         for graph in called_graphs(op):
             if id(graph) not in graphs:
                 graphs.add(id(graph))

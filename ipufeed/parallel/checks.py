@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from ipufeed.parallel.options import (
@@ -26,8 +27,8 @@ def check_count(count: Any, name: str = "gradient_accumulation_count") -> int:
     if count is None:
         raise ValueError(f"{name} must be specified.")
     try:
-        number = int(count)
-    except (TypeError, ValueError) as error:
+        number = operator.index(count)
+    except TypeError as error:
         raise TypeError(
             f"`{name}` must be an integer that is known when the program is built, got "
             f"{type(count).__name__}: pass its value."

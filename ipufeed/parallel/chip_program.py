@@ -361,7 +361,7 @@ class _Copy(Copier):
             after,
             self.token,
             stage=self.plan.schedule.positions.index(position),
-            label=f"{position.label} on chip {position.device}",
+            label=position.label,
             ends=ends,
         )
 

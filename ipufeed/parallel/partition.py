@@ -21,12 +21,19 @@ from typing import Any
 from ipufeed.parallel.schedules import Position
 
 # Of each op of ours that is chained, the input that is its token.
-TOKEN_INPUTS = {"IpufeedDequeue": 1, "IpufeedEnqueue": -1, "IpufeedClock": 0}
+TOKEN_INPUTS = {
+    "IpufeedClock": 0,
+    "IpufeedDequeue": 1,
+    "IpufeedEnqueue": -1,
+    "IpufeedExchange": -1,
+    "IpufeedStep": 1,
+}
 
 READS = ("ReadVariableOp", "ResourceGather")
 # Stateful by their definition, and the same wherever they are copied to.
 COPIED = {
     "IpufeedHostNumber",
+    "IpufeedReplicationIndex",
     "Placeholder",
     "ReadVariableOp",
     "ResourceGather",

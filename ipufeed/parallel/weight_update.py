@@ -14,6 +14,7 @@ from typing import Any
 from ipufeed.parallel import partition, stages
 from ipufeed.parallel.copying import Copier
 from ipufeed.parallel.schedules import Position
+from ipufeed.queues.chain import put_token, take_token
 
 
 @dataclass
@@ -118,9 +119,11 @@ def put(update: WeightUpdate, model: stages.Model, results: list[Any]) -> Any:
     for outside, inside in update.graph.captures:
         is_own = is_in(outside, model.traced.graph)
         values[id(inside)] = around.value(outside) if is_own else outside
-    copier = Copier(update.graph, values, None, keep_device=True)
+    # What copies of the program exchange comes after what the stages have exchanged.
+    copier = Copier(update.graph, values, take_token(), keep_device=True)
     for op in update.graph.get_operations():
         copier.copy(op)
+    put_token(copier.token)
     effects = [made for op, made in copier.ops.items() if op.op_def.is_stateful]
     return tf.group(*effects)
 

@@ -17,7 +17,8 @@ from ipufeed.device.scopes import ipu_scope
 from ipufeed.device.strategy import IPUStrategy
 from ipufeed.device.system import reset_ipu_configuration
 from ipufeed.parallel.collectives import cross_replica_sum
-from ipufeed.queues import IPUInfeedQueue, set_outfeed_limit
+from ipufeed.parallel.pipeline import pipeline
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_outfeed_limit
 
 never = threading.Event()
 
@@ -94,6 +95,37 @@ def in_an_exchange():
     @tf.function(jit_compile=True)
     def program():
         return loops.repeat(3, body, [], infeed)
+
+    when_parked(infeed, press())
+    strategy = IPUStrategy()
+    try:
+        with strategy.scope():
+            strategy.run(program)
+    finally:
+        reset_ipu_configuration()
+
+
+def in_a_pipeline(ipus):
+    """The first stage waits for data, and the second for the first."""
+    config = IPUConfig()
+    config.auto_select_ipus = ipus
+    config.configure_ipu_system()
+    infeed = IPUInfeedQueue(numbers(7).concatenate(silent(never)))
+    outfeed = IPUOutfeedQueue()
+    _ = infeed.initializer
+
+    def second(x):
+        return cross_replica_sum(x) * 2.0
+
+    @tf.function(jit_compile=True)
+    def program():
+        return pipeline(
+            [lambda x: x + 1.0, second],
+            4,
+            repeat_count=3,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+        )
 
     when_parked(infeed, press())
     strategy = IPUStrategy()
@@ -209,6 +241,8 @@ CASES = {
     "interrupted in an enqueue, by a strategy": lambda: interrupted(in_an_enqueue),
     "interrupted while it is compiled": lambda: interrupted(while_it_is_compiled),
     "interrupted in an exchange of replicas": lambda: interrupted(in_an_exchange),
+    "interrupted in a pipeline": lambda: interrupted(lambda: in_a_pipeline(2)),
+    "interrupted in copies of one": lambda: interrupted(lambda: in_a_pipeline(4)),
     "interrupted twice": lambda: interrupted(lambda: by_a_strategy(times=2)),
     "terminated": terminated,
     "terminated with a handler": terminated_with_a_handler,

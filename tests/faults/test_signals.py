@@ -22,6 +22,8 @@ CASES = {
     "interrupted in an enqueue, by a strategy": 0,
     "interrupted while it is compiled": 0,
     "interrupted in an exchange of replicas": 0,
+    "interrupted in a pipeline": 0,
+    "interrupted in copies of one": 0,
     "interrupted twice": 0,
     "terminated": -signal.SIGTERM,
     "terminated with a handler": 143,

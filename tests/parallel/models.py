@@ -50,9 +50,17 @@ class Trained:
 
 
 def unsplit(
-    make_optimizer: Callable[[], Any], layers: int, count: int, executions: int
+    make_optimizer: Callable[[], Any],
+    layers: int,
+    count: int,
+    executions: int,
+    replicas: int = 1,
 ) -> Trained:
-    """Trains the model op by op on the CPU, adding up the gradients of `count` batches."""
+    """Trains the model op by op on the CPU, adding up the gradients of `count` batches.
+
+    Of that many for each replica, whose sums are then averaged.
+    """
+    count *= replicas
     xs, ys = data(count * executions)
     with tf.device("cpu"):
         variables = [tf.Variable(each) for each in weights(layers)]
@@ -69,8 +77,17 @@ def unsplit(
                 losses.append(loss.numpy())
                 gradients = tape.gradient(loss, variables)
                 total = [a + b for a, b in zip(total, gradients, strict=True)]
+            total = [each / replicas for each in total]
             optimizer.apply_gradients(list(zip(total, variables, strict=True)))
         return Trained(np.array(losses), [each.numpy() for each in variables])
+
+
+def assert_equal(trained: Trained, expected: Trained) -> None:
+    """Losses and weights to 1e-5 of the largest."""
+    scale = np.abs(expected.losses).max()
+    np.testing.assert_allclose(trained.losses, expected.losses, atol=1e-5 * scale)
+    for one, other in zip(trained.weights, expected.weights, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5 * np.abs(other).max())
 
 
 class Pipelined:

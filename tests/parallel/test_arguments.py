@@ -55,6 +55,7 @@ CASES = {
     ),
     "a huge count": ({"count": 2**31}, ValueError, "must fit a 32-bit integer"),
     "a count that is no number": ({"count": "x"}, TypeError, "must be an integer"),
+    "a count with a fraction": ({"count": 2.5}, TypeError, "must be an integer"),
     "one stage": (
         {"stages": [identity]},
         ValueError,
@@ -257,6 +258,20 @@ def test_a_tensor_of_another_stage_is_named():
         build([first, identity, third])
 
 
+def test_a_count_that_is_known_only_when_it_runs_is_refused():
+    """In both styles: the programs of the IPUs are built for one count."""
+    wanted = "gradient_accumulation_count` must be an integer that is known when the"
+    with tf.Graph().as_default(), pytest.raises(TypeError, match=wanted):
+        pipeline(two_stages(), v1.placeholder(tf.int32, []))
+
+    @tf.function
+    def program(count):
+        pipeline(two_stages(), count)
+
+    with pytest.raises(TypeError, match=wanted):
+        program(tf.constant(4))
+
+
 def test_eager_mode_is_refused_with_the_way_out():
     """A pipeline is a part of a program."""
     with pytest.raises(RuntimeError, match="jit_compile=True"):
@@ -298,6 +313,11 @@ OUTPUTS = {
         V1 | {"tape": tf.GradientTape},
         ValueError,
         "tape may only be used with a Keras optimizer",
+    ),
+    "a queue for captured gradients": (
+        V1 | {"captured_gradient_outfeed": outfeed},
+        NotImplementedError,
+        "Capturing gradients is not supported: enqueue what is needed in",
     ),
     "a Keras optimizer alone": (KERAS, RuntimeError, "No variables to optimize."),
     "a Keras optimizer with arguments": (

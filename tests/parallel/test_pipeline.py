@@ -1,9 +1,8 @@
 """A pipeline trains as the unsplit model does, whatever its schedule and its optimizer."""
 
-import numpy as np
 import pytest
 import tensorflow as tf
-from models import Pipelined, unsplit, v1
+from models import Pipelined, assert_equal, unsplit, v1
 from replicated import configure
 
 from ipufeed.parallel.schedules import PipelineSchedule
@@ -17,14 +16,6 @@ OPTIMIZERS = {
     "keras sgd": lambda: tf.keras.optimizers.SGD(0.05, momentum=0.9),
     "keras adam": lambda: tf.keras.optimizers.Adam(0.02),
 }
-
-
-def assert_equal(trained, expected):
-    """Losses and weights to 1e-5 of the largest."""
-    scale = np.abs(expected.losses).max()
-    np.testing.assert_allclose(trained.losses, expected.losses, atol=1e-5 * scale)
-    for one, other in zip(trained.weights, expected.weights, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5 * np.abs(other).max())
 
 
 @pytest.mark.parametrize(

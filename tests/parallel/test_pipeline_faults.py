@@ -10,13 +10,13 @@ from helpers import sleeping
 from models import Pipelined, v1
 from replicated import configure
 
-from ipufeed.device import compiler
+from ipufeed.device import clock, compiler
 from ipufeed.device.scopes import ipu_scope
 from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel import timeline
+from ipufeed.parallel import collectives, timeline
 from ipufeed.parallel.pipeline import pipeline
 from ipufeed.parallel.schedules import PipelineSchedule
-from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_stall_report
 
 DEADLOCK_S = 20.0
 
@@ -54,9 +54,59 @@ def test_a_dataset_that_ends_too_early_stops_all_stages(kind):
     run, _ = program_of(numbers(10), STAGES, 6, repeat_count=2, pipeline_schedule=kind)
 
     with pytest.raises(
-        tf.errors.OutOfRangeError, match=r"more elements .*on IPU 0 of the pipeline"
+        tf.errors.OutOfRangeError,
+        match=r"more elements .*\(Stage F0 on IPU 0 of the pipeline's device\.\)",
     ):
         run()
+
+
+def test_the_copy_that_gets_no_data_is_named():
+    """A dataset that ends in the middle of a round ends all copies."""
+    configure(4)
+    run, _ = program_of(numbers(9), STAGES[:2], 4, repeat_count=3)
+
+    with pytest.raises(
+        tf.errors.OutOfRangeError,
+        match=r"\(Stage F0 on IPU [02] of the pipeline's device\.\) "
+        r"\(Replica [01] of 2\.\)",
+    ):
+        run()
+
+
+@pytest.mark.parametrize("ipus", [2, 4])
+def test_the_stage_that_fails_is_named(ipus):
+    """Though the first stage waits for the last, and the last one for nothing."""
+    configure(ipus)
+
+    def bad(x):
+        return collectives.cross_replica_sum(x, replica_group_size=3)
+
+    run, _ = program_of(numbers(100), [STAGES[0], bad], 4)
+
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"group size must divide .*\(Stage F1 on IPU [13] of the pipeline's device",
+    ):
+        run()
+
+
+@pytest.mark.parametrize("ipus", [4, 8])
+def test_a_stage_that_stalls_is_named(ipus, capfd):
+    """By those that wait for it, before and behind; each in the copy that it is in."""
+    configure(ipus)
+    stalls = [STAGES[0], lambda x: clock.wait(x, 1.5), STAGES[2]]
+    run, _ = program_of(
+        numbers(100), stalls, 3, pipeline_schedule=PipelineSchedule.Sequential
+    )
+    set_stall_report(0.3)
+    try:
+        run()
+    finally:
+        set_stall_report(30)
+
+    said = capfd.readouterr().err
+    for copy in [""] if ipus == 4 else [" of replica 0", " of replica 1"]:
+        assert f"pipeline queue 'F1 to F2{copy}' is empty and the IPU before it" in said
 
 
 def test_an_execution_that_fails_updates_no_weights():
