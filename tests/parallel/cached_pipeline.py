@@ -43,7 +43,7 @@ def main(ipus: str, connection: str, extra: str) -> None:
         "losses": trained.losses.tolist(),
         "weights": [each.tolist() for each in trained.weights],
     }
-    print(json.dumps(found))
+    sys.stdout.write(json.dumps(found))
 
 
 if __name__ == "__main__":
