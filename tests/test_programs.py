@@ -81,7 +81,13 @@ def test_sums_are_exact(lines, name, result):
 @pytest.mark.parametrize(
     "name",
     set(NAMES)
-    - {"sharded_graph", "replicated_training", "dataset_benchmark", "precompile"},
+    - {
+        "sharded_graph",
+        "replicated_training",
+        "several_processes",
+        "dataset_benchmark",
+        "precompile",
+    },
 )
 def test_a_program_is_told_its_ipu(runs, name):
     """A program that configures one IPU logs that it was attached to one."""
@@ -123,6 +129,18 @@ def test_replicas_train_to_the_weights_of_one(runs, lines):
         "2",
         "4",
     ]
+
+
+def test_two_processes_train_to_the_weights_of_one(lines):
+    """Each on two IPUs, as one does on four; the losses are of their own data."""
+    *found, last = lines("several_processes")
+    form = r"(?:process (\d) of 2|one process): losses \(40, (\d)\), (\S+) to (\S+)"
+    found = [re.fullmatch(form, line) for line in found]
+
+    assert [each[1] for each in found] == ["0", "1", None]
+    assert [each[2] for each in found] == ["2", "2", "4"]
+    assert all(float(each[4]) < float(each[3]) / 2 for each in found)
+    assert last == "weights differ by less than 1e-5"
 
 
 @pytest.mark.parametrize("name", ["training_loop_v1", "training_loop_v2"])

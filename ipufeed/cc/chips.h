@@ -21,6 +21,9 @@ struct ThreadPoolDevice;
 
 namespace ipufeed {
 
+// More than the server's IPUs: the numbers of a device's chips are below.
+inline constexpr int kMostChips = 1024;
+
 class Chip {
  public:
   Chip(int ordinal, int index);

@@ -12,6 +12,7 @@
 #include "interrupt.h"
 #include "ipu_device.h"
 #include "outfeed.h"
+#include "processes.h"
 #include "program.h"
 #include "stall.h"
 #include "step_program.h"
@@ -197,6 +198,11 @@ IPUFEED_API void ipufeed_set_log_cycle_count(int log) {
   ipufeed::set_log_cycle_count(log != 0);
 }
 IPUFEED_API void ipufeed_forget_first_uses() { ipufeed::forget_first_uses(); }
+
+// See processes.h.
+IPUFEED_API void ipufeed_set_processes(int count, int index, ipufeed::OnExchange ask) {
+  ipufeed::set_processes(count, index, ask);
+}
 
 // How many chips an IPU device has; 0 for the default, one.
 IPUFEED_API void ipufeed_set_chips(int ordinal, int count) {

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "processes.h"
 #include "repeat_rule.h"
 #include "replicas.h"
+#include "step_program.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -98,7 +100,14 @@ class ExchangeOp : public OpKernel {
       meeting.tensors.push_back({value.dtype(), value.NumElements(), value.data(),
                                  result->NumElements(), result->data()});
     }
+    bool is_between = false;
+    OP_REQUIRES_OK(ctx, is_between_processes(meeting, 1, &is_between));
     OP_REQUIRES_OK(ctx, meet_alone(meeting));
+    if (is_between) {
+      OP_REQUIRES_OK(ctx, with_step_program(ctx, [&](Program& program) {
+                       return exchange_over_processes(program, meeting);
+                     }));
+    }
     ctx->set_output(last, ctx->input(last));
   }
 
@@ -122,7 +131,7 @@ class ReplicationIndexOp : public OpKernel {
   void Compute(OpKernelContext* ctx) override {
     Tensor* index = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &index));
-    index->scalar<std::int32_t>()() = current_context().replica;
+    index->scalar<std::int32_t>()() = process_index();  // whose only one this is
   }
 };
 

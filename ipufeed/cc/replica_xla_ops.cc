@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "processes.h"
 #include "program.h"
 #include "repeat_rule.h"
 #include "replicas.h"
@@ -23,6 +24,13 @@ namespace {
 using tensorflow::OpKernelConstruction;
 using tensorflow::XlaOpKernel;
 using tensorflow::XlaOpKernelContext;
+
+// With the other replicas of the program in this process.
+absl::Status meet(const Meeting& meeting) {
+  const Context& context = current_context();
+  if (context.others == nullptr) return meet_alone(meeting);
+  return context.others->meet(*context.program, context.replica, meeting);
+}
 
 absl::Status exchange(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
                       std::int64_t kind, std::int64_t reduction, std::int64_t group) {
@@ -49,8 +57,18 @@ absl::Status exchange(const ffi::RemainingArgs& args, ffi::RemainingRets& result
   }
   write_token(results, tensors);
   const Context& context = current_context();
-  if (context.others == nullptr) return meet_alone(meeting);
-  return context.others->meet(*context.program, context.replica, meeting);
+  bool is_between = false;
+  TF_RETURN_IF_ERROR(is_between_processes(meeting, context.replicas, &is_between));
+  TF_RETURN_IF_ERROR(meet(meeting));
+  if (!is_between) return absl::OkStatus();
+  if (context.replica == 0) {
+    CallProgram program;
+    TF_RETURN_IF_ERROR(exchange_over_processes(*program, meeting));
+  }
+  // What the first replica has got from the other processes is for all here.
+  meeting.exchange = Exchange::kBroadcast;
+  for (Brought& each : meeting.tensors) each.input = each.result;
+  return meet(meeting);
 }
 
 ffi::Error exchange_call(ffi::RemainingArgs args, ffi::RemainingRets results,
@@ -60,7 +78,8 @@ ffi::Error exchange_call(ffi::RemainingArgs args, ffi::RemainingRets results,
 }
 
 ffi::Error index_call(ffi::Result<ffi::BufferR0<ffi::S32>> index) {
-  *index->typed_data() = current_context().replica;
+  const Context& context = current_context();
+  *index->typed_data() = process_index() * context.replicas + context.replica;
   return ffi::Error::Success();
 }
 

@@ -99,6 +99,14 @@ void share_of(const Group& group, const Meeting& meeting, std::size_t member) {
 void move_share(const Group& group, const Meeting& meeting, std::size_t member) {
   const Brought& mine = group.of(member);
   const std::int64_t width = tensorflow::DataTypeSize(mine.dtype);
+  if (meeting.exchange == Exchange::kBroadcast) {
+    // Who has it may have brought the same memory for its result.
+    if (member > 0) {
+      std::memcpy(mine.result, group.of(0).input,
+                  static_cast<std::size_t>(mine.count * width));
+    }
+    return;
+  }
   const auto size = static_cast<std::int64_t>(group.size);
   const bool gathers = meeting.exchange == Exchange::kGather;
   const std::int64_t bytes = (gathers ? mine.count : mine.count / size) * width;
@@ -120,7 +128,8 @@ absl::Status do_share(const std::vector<const Meeting*>& meetings,
     const Group group{meetings, first, size, index};
     const std::size_t member = replica - first;
     if (meeting.exchange == Exchange::kGather ||
-        meeting.exchange == Exchange::kAllToAll) {
+        meeting.exchange == Exchange::kAllToAll ||
+        meeting.exchange == Exchange::kBroadcast) {
       move_share(group, meeting, member);
       continue;
     }
@@ -174,6 +183,8 @@ const char* name_of(Exchange exchange) {
       return "a reduce_scatter";
     case Exchange::kAllToAll:
       return "an all_to_all";
+    case Exchange::kBroadcast:
+      return "a broadcast";
   }
   return "an exchange";
 }

@@ -31,7 +31,8 @@ enum class Exchange : std::int64_t {
   // Replica r gets the r-th part of the reduction: one of as many equal parts as there
   // are replicas, the last of them filled up with zeros.
   kReduceScatter = 3,
-  kAllToAll = 4,  // replica r gets the r-th part of each, one behind the other
+  kAllToAll = 4,   // replica r gets the r-th part of each, one behind the other
+  kBroadcast = 5,  // each gets what replica 0 has
 };
 
 enum class Reduction : std::int64_t { kAdd = 0, kMultiply = 1, kMin = 2, kMax = 3 };

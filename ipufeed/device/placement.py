@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import re
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from ipufeed.device.synthetic import InitializerKind, SyntheticDataCategory
 from ipufeed.device.system import (
     attach,
     chip_counts,
+    configured,
     on_change,
     precompiles,
     require_usable,
@@ -117,6 +119,16 @@ def tell_chips() -> None:
         _native.entry().ipufeed_set_chips(ordinal, counts.get(ordinal, 0))
 
 
+def tell_processes() -> None:
+    """Tells the core which other processes run copies of its programs."""
+    distribution = configured().experimental.multi_replica_distribution
+    if distribution.process_count > 1:
+        processes = importlib.import_module("ipufeed.parallel.processes")
+        processes.join(distribution.process_count, distribution.process_index)
+    else:
+        _native.entry().ipufeed_set_processes(1, 0, None)
+
+
 def refuse_wrong_ordinals(method: Callable[..., Any]) -> Callable[..., Any]:
     """A `device` method of TensorFlow's that raises for an IPU that does not exist.
 
@@ -151,7 +163,9 @@ def install() -> None:
     entry.ipufeed_set_on_first_use(attach_at_first_use)
     on_change(entry.ipufeed_forget_first_uses)
     on_change(tell_chips)
+    on_change(tell_processes)
     tell_chips()  # of what has been configured before
+    tell_processes()
     from tensorflow.python.eager import context
     from tensorflow.python.framework import ops
 

@@ -444,7 +444,7 @@ def launch(plan: Plan, refusal: str) -> list[Any]:
     for chip in chips:
         program = ChipProgram(plan, chip)
         graph = stages.new_graph(
-            control_flow_util_v2.unique_fn_name("pipeline", f"chip_{chip}")
+            control_flow_util_v2.unique_fn_name("pipeline", f"chip{chip}")
         )
         with graph.as_default():
             results = program.build()

@@ -1,15 +1,18 @@
 """One process each, of test_signals.py: `python cases.py CASE`."""
 
+import contextlib
 import os
 import signal
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import numpy as np
 import tensorflow as tf
 from feeding import IPU, Feeding, numbers, silent, until
+from helpers import cluster, free_addresses
 
 from ipufeed.device import compiler, loops, params
 from ipufeed.device.config import IPUConfig
@@ -81,59 +84,78 @@ def by_a_strategy(times=1):
     run_by_strategy(feeds, 3)
 
 
-def in_an_exchange():
-    """One replica waits for data, and three for that one."""
+@contextlib.contextmanager
+def configured(ipus, processes=1):
+    """A device of so many IPUs, and then none; yields what runs a program on it."""
     config = IPUConfig()
-    config.auto_select_ipus = 4
+    config.auto_select_ipus = ipus
+    config.experimental.multi_replica_distribution.process_count = processes
     config.configure_ipu_system()
-    infeed = IPUInfeedQueue(numbers(3).concatenate(silent(never)))
-    _ = infeed.initializer
-
-    def body(x):
-        cross_replica_sum(x)
-
-    @tf.function(jit_compile=True)
-    def program():
-        return loops.repeat(3, body, [], infeed)
-
-    when_parked(infeed, press())
     strategy = IPUStrategy()
-    try:
+
+    def run(program):
         with strategy.scope():
-            strategy.run(program)
+            strategy.run(tf.function(program, jit_compile=True))
+
+    try:
+        yield run
     finally:
         reset_ipu_configuration()
+
+
+def in_an_exchange():
+    """One replica waits for data, and three for that one."""
+    with configured(4) as run:
+        infeed = IPUInfeedQueue(numbers(3).concatenate(silent(never)))
+        _ = infeed.initializer
+
+        def body(x):
+            cross_replica_sum(x)
+
+        when_parked(infeed, press())
+        run(lambda: loops.repeat(3, body, [], infeed))
 
 
 def in_a_pipeline(ipus):
     """The first stage waits for data, and the second for the first."""
-    config = IPUConfig()
-    config.auto_select_ipus = ipus
-    config.configure_ipu_system()
-    infeed = IPUInfeedQueue(numbers(7).concatenate(silent(never)))
-    outfeed = IPUOutfeedQueue()
-    _ = infeed.initializer
+    with configured(ipus) as run:
+        infeed = IPUInfeedQueue(numbers(7).concatenate(silent(never)))
+        outfeed = IPUOutfeedQueue()
+        _ = infeed.initializer
 
-    def second(x):
-        return cross_replica_sum(x) * 2.0
+        def second(x):
+            return cross_replica_sum(x) * 2.0
 
-    @tf.function(jit_compile=True)
-    def program():
-        return pipeline(
-            [lambda x: x + 1.0, second],
-            4,
-            repeat_count=3,
-            infeed_queue=infeed,
-            outfeed_queue=outfeed,
-        )
+        def program():
+            return pipeline(
+                [lambda x: x + 1.0, second],
+                4,
+                repeat_count=3,
+                infeed_queue=infeed,
+                outfeed_queue=outfeed,
+            )
 
-    when_parked(infeed, press())
-    strategy = IPUStrategy()
-    try:
-        with strategy.scope():
-            strategy.run(program)
-    finally:
-        reset_ipu_configuration()
+        when_parked(infeed, press())
+        run(program)
+
+
+def waiting_for_a_process():
+    """The other one is never started."""
+    os.environ["TF_CONFIG"] = cluster(free_addresses(2), 0)
+    with configured(1, processes=2) as run:
+        infeed = IPUInfeedQueue(numbers(3))
+        _ = infeed.initializer
+
+        def body(x):
+            cross_replica_sum(x)
+
+        def watch():
+            until(lambda: infeed.stats().elements > 0)
+            time.sleep(1.0)
+            press()()
+
+        threading.Thread(target=watch, daemon=True).start()
+        run(lambda: loops.repeat(3, body, [], infeed))
 
 
 def in_executor_mode():
@@ -243,6 +265,7 @@ CASES = {
     "interrupted in an exchange of replicas": lambda: interrupted(in_an_exchange),
     "interrupted in a pipeline": lambda: interrupted(lambda: in_a_pipeline(2)),
     "interrupted in copies of one": lambda: interrupted(lambda: in_a_pipeline(4)),
+    "interrupted in a wait for a process": lambda: interrupted(waiting_for_a_process),
     "interrupted twice": lambda: interrupted(lambda: by_a_strategy(times=2)),
     "terminated": terminated,
     "terminated with a handler": terminated_with_a_handler,

@@ -24,6 +24,7 @@ CASES = {
     "interrupted in an exchange of replicas": 0,
     "interrupted in a pipeline": 0,
     "interrupted in copies of one": 0,
+    "interrupted in a wait for a process": 0,
     "interrupted twice": 0,
     "terminated": -signal.SIGTERM,
     "terminated with a handler": 143,

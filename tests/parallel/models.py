@@ -96,6 +96,7 @@ class Pipelined:
     Args:
         make_optimizer: Of TensorFlow 1 or Keras.
         layers: Stages.
+        shard: How many take turns with the mini-batches, and the number of this one.
         arguments: Of `pipeline`.
     """
 
@@ -104,12 +105,14 @@ class Pipelined:
         make_optimizer: Callable[[], Any],
         layers: int,
         count: int,
+        shard: tuple[int, int] = (1, 0),
         **arguments: Any,
     ) -> None:
         self.strategy = IPUStrategy()
         self.count = count
         xs, ys = data(1000)
-        self.infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices((xs, ys)))
+        dataset = tf.data.Dataset.from_tensor_slices((xs, ys)).shard(*shard)
+        self.infeed = IPUInfeedQueue(dataset)
         self.outfeed = IPUOutfeedQueue()
         _ = self.infeed.initializer
         with self.strategy.scope():

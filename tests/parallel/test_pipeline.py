@@ -1,5 +1,7 @@
 """A pipeline trains as the unsplit model does, whatever its schedule and its optimizer."""
 
+import logging
+
 import pytest
 import tensorflow as tf
 from models import Pipelined, assert_equal, unsplit, v1
@@ -43,3 +45,14 @@ def test_a_pipeline_trains_as_the_unsplit_model(clean_system, kind, layers, opti
     )
 
     assert_equal(model.train(), unsplit(OPTIMIZERS[optimizer], layers, count, 3))
+
+
+def test_the_program_of_each_ipu_has_a_name_of_its_own(clean_system, caplog):
+    """So that nobody is told that one program is compiled again and again."""
+    configure(4)
+    with caplog.at_level(logging.INFO, logger="ipufeed"):
+        Pipelined(OPTIMIZERS["sgd"], 4, 8).train()
+
+    for chip in range(4):
+        assert caplog.text.count(f"Compiled pipelinechip{chip} in") == 1
+    assert "has been compiled" not in caplog.text
