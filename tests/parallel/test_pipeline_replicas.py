@@ -179,6 +179,34 @@ def test_an_exchange_in_a_stage_is_differentiated():
     np.testing.assert_allclose(weight.numpy(), 2.0 - 3 * 28)
 
 
+@pytest.mark.parametrize("style", ["graph", "function"])
+def test_the_executor_runs_one_copy_of_a_pipeline(style):
+    """On its IPUs; where there are more, the error says how many are enough."""
+    configure(2)
+    with styles.entered(style, "tensorflow") as ready:
+        infeed, outfeed = ready.feed(numbers), IPUOutfeedQueue()
+
+        def net():
+            return pipeline(
+                [lambda x: x + 1.0, lambda x: x * 2.0],
+                4,
+                repeat_count=2,
+                infeed_queue=infeed,
+                outfeed_queue=outfeed,
+            )
+
+        ready.run(net)
+        results = ready.read(outfeed.dequeue())
+        configure(4)
+        with pytest.raises(
+            tf.errors.UnimplementedError,
+            match=r"has 4 IPUs for 2 copies. Set `auto_select_ipus` to 2",
+        ):
+            ready.run(net)
+
+    np.testing.assert_array_equal(results, (np.arange(8) + 1) * 2)
+
+
 def test_each_copy_has_rows_of_its_own_in_the_picture():
     """Its stages are on IPUs of its own."""
     configure(4)
