@@ -83,6 +83,7 @@ def test_sums_are_exact(lines, name, result):
     set(NAMES)
     - {
         "sharded_graph",
+        "pipelined_training",
         "replicated_training",
         "several_processes",
         "dataset_benchmark",

@@ -4,8 +4,9 @@
               <- gradients    <- gradients
 
 The learning rate is an input that the stages hand on. Twelve mini-batches go through the
-pipeline before the weights are updated once; ten times. All three schedules compute the
-same, so that the last lines differ in their first word only:
+pipeline before the weights are updated once; ten times. Prints the loss of the first and
+of the last time. All three schedules compute the same, so that the lines differ in their
+first word only:
 
     Grouped loss 0.6876 -> 0.1056
     Interleaved loss 0.6876 -> 0.1056
