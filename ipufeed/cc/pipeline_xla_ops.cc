@@ -22,6 +22,7 @@
 #include "chips.h"
 #include "pipeline.h"
 #include "program.h"
+#include "remote.h"
 #include "replicas.h"
 #include "sleep.h"
 #include "tensorflow/compiler/tf2xla/shape_util.h"
@@ -270,6 +271,22 @@ ffi::Error wait_call(ffi::RemainingArgs args, ffi::RemainingRets results,
   return to_ffi(wait(args, results, nanoseconds));
 }
 
+absl::Status remote(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
+                    std::int64_t number, std::int64_t stores) {
+  std::vector<Memory> from;
+  std::vector<Memory> to;
+  TF_RETURN_IF_ERROR(read(args, 1, &from));
+  TF_RETURN_IF_ERROR(read(results, 1, &to));
+  move_remote(to[0].data, from[0].data, to[0].bytes, number, stores != 0);
+  return absl::OkStatus();
+}
+
+ffi::Error remote_call(ffi::RemainingArgs args, ffi::RemainingRets results,
+                       std::int64_t number, std::int64_t stores) {
+  return to_ffi(remote(args, results, number, stores));
+}
+
+constexpr char kRemote[] = "ipufeed_remote";
 constexpr char kWait[] = "ipufeed_wait";
 constexpr char kPipeline[] = "ipufeed_pipeline";
 constexpr char kSend[] = "ipufeed_send";
@@ -307,6 +324,13 @@ XLA_FFI_DEFINE_HANDLER(kMarkHandler, mark_call,
 XLA_FFI_DEFINE_HANDLER(
     kWaitHandler, wait_call,
     ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attr<std::int64_t>("nanoseconds"));
+XLA_FFI_DEFINE_HANDLER(kRemoteHandler, remote_call,
+                       ffi::Ffi::Bind()
+                           .RemainingArgs()
+                           .RemainingRets()
+                           .Attr<std::int64_t>("number")
+                           .Attr<std::int64_t>("stores"));
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kRemote, "Host", kRemoteHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kWait, "Host", kWaitHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kPipeline, "Host", kPipelineHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kSend, "Host", kSendHandler);
@@ -590,27 +614,51 @@ class StageMarkXlaOp : public CallXlaOp {
   }
 };
 
-class WaitXlaOp : public XlaOpKernel {
+// A call that gives its one operand back.
+class SameXlaOp : public XlaOpKernel {
  public:
-  explicit WaitXlaOp(OpKernelConstruction* ctx) : XlaOpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("nanoseconds", &nanoseconds_));
-  }
+  SameXlaOp(OpKernelConstruction* ctx, const char* target)
+      : XlaOpKernel(ctx), target_(target) {}
 
   void Compile(XlaOpKernelContext* ctx) override {
     std::vector<xla::XlaOp> operands;
     std::vector<xla::Shape> shapes;
     OP_REQUIRES_OK(ctx, add_operand(ctx->Input(0), &operands, &shapes));
     const xla::XlaOp done =
-        call(ctx->builder(), kWait, operands, shapes, shapes,
-             absl::StrCat("{nanoseconds = ", nanoseconds_, " : i64}"));
+        call(ctx->builder(), target_, operands, shapes, shapes, attributes_);
     ctx->SetOutput(0, xla::GetTupleElement(done, 0));
   }
 
+ protected:
+  std::string attributes_;
+
  private:
-  std::int64_t nanoseconds_ = 0;
+  const char* const target_;
+};
+
+class WaitXlaOp : public SameXlaOp {
+ public:
+  explicit WaitXlaOp(OpKernelConstruction* ctx) : SameXlaOp(ctx, kWait) {
+    std::int64_t nanoseconds = 0;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("nanoseconds", &nanoseconds));
+    attributes_ = absl::StrCat("{nanoseconds = ", nanoseconds, " : i64}");
+  }
+};
+
+class RemoteXlaOp : public SameXlaOp {
+ public:
+  explicit RemoteXlaOp(OpKernelConstruction* ctx) : SameXlaOp(ctx, kRemote) {
+    std::int64_t number = 0;
+    bool stores = false;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("stores", &stores));
+    attributes_ = absl::StrCat("{number = ", number,
+                               " : i64, stores = ", stores ? 1 : 0, " : i64}");
+  }
 };
 
 REGISTER_XLA_OP(Name("IpufeedWait"), WaitXlaOp);
+REGISTER_XLA_OP(Name("IpufeedRemote"), RemoteXlaOp);
 REGISTER_XLA_OP(Name("IpufeedPipeline").AllowResourceTypes(), PipelineXlaOp);
 REGISTER_XLA_OP(Name("IpufeedSend"), SendXlaOp);
 REGISTER_XLA_OP(Name("IpufeedReceive"), ReceiveXlaOp);

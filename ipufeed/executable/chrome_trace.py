@@ -109,6 +109,8 @@ def row_of(event: Event) -> tuple[int, str]:
     name = event.name or str(event.number)
     if event.kind is Kind.STAGE:
         return IPUS, f"IPU {event.ordinal}, {name}"
+    if event.number < 0:
+        return IPUS, f"IPU {event.ordinal}, {name}"
     if event.kind is Kind.DEVICE_TO_HOST:
         return FEEDS, f"outfeed {name}: IPU {event.ordinal}"
     if event.kind is Kind.HOST_TO_DEVICE:

@@ -65,7 +65,7 @@ class Event:
     Attributes:
         kind: What it is.
         ordinal: Of the IPU; -1 for none.
-        number: Of the queue, or a program's key.
+        number: Of the queue, or a program's key; of a remote buffer -1 less its number.
         name: What a person calls that.
         start_ns: On the monotonic clock.
         end_ns: Of the last one that it stands for.

@@ -99,9 +99,10 @@ def pipeline(
         forward_propagation_stages_poplar_options: A PipelineStageOptions for each stage.
         backward_propagation_stages_poplar_options: Likewise.
         weight_update_poplar_options: Likewise, one.
-        offload_weight_update_variables: Where the optimizer's state is kept; what is
-            computed is the same, here and for the next five. Default (None): as the
-            system likes.
+        offload_weight_update_variables: Whether the optimizer's state is in the host's
+            memory and is moved to the IPU for each update (offloading.py); what is
+            computed is the same, as with the next five, which change nothing here.
+            Default (None): it is not.
         replicated_optimizer_state_sharding: Needs the argument before. Default: False.
         offload_activations: Where activations are kept. Default: None.
         offload_gradient_accumulation_buffers: Where sums are kept. Default: None.
@@ -188,6 +189,7 @@ def pipeline(
         outfeed_mask=outfeed_mask,
         reduction=reduction,
         gradient_dtype=gradient_accumulation_dtype,
+        offload_state=bool(offload_weight_update_variables),
         refusal=schedules.refusal(schedule, count, uses_io_tiles()),
     )
 
@@ -246,6 +248,7 @@ class _Builder:
         outfeed_mask: Any,
         reduction: Reduction,
         gradient_dtype: Any,
+        offload_state: bool,
         refusal: str,
     ) -> None:
         self.schedule = schedule
@@ -258,6 +261,7 @@ class _Builder:
         self.outfeed_mask = outfeed_mask
         self.reduction = reduction
         self.gradient_dtype = gradient_dtype
+        self.offload_state = offload_state
         self.refusal = refusal
 
     def execution(
@@ -301,7 +305,9 @@ class _Builder:
             packed = tf.nest.pack_sequence_as(leaving, results[used:])
             operations.append(self.outfeed_queue.enqueue(packed))
         if update is not None:
-            operations.append(weight_update.put(update, model, results[:used]))
+            operations.append(
+                weight_update.put(update, model, results[:used], self.offload_state)
+            )
         return tf.group(*(each for each in operations if each is not None))
 
     @property

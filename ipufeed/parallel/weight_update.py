@@ -13,6 +13,7 @@ from typing import Any
 
 from ipufeed.parallel import partition, stages
 from ipufeed.parallel.copying import Copier
+from ipufeed.parallel.offloading import is_offloaded, with_remote
 from ipufeed.parallel.schedules import Position
 from ipufeed.queues.chain import put_token, take_token
 
@@ -94,7 +95,9 @@ def is_in(tensor: Any, graph: Any) -> bool:
     return getattr(tensor, "graph", None) is graph
 
 
-def put(update: WeightUpdate, model: stages.Model, results: list[Any]) -> Any:
+def put(
+    update: WeightUpdate, model: stages.Model, results: list[Any], offload: bool
+) -> Any:
     """Copies the update into the current graph.
 
     Args:
@@ -102,6 +105,7 @@ def put(update: WeightUpdate, model: stages.Model, results: list[Any]) -> Any:
         model: The stages.
         results: For each of its gradients the sum, and then for each of `from_stages` the
             last value.
+        offload: Whether what only the optimizer uses is in the host's memory.
 
     Returns:
         The operation.
@@ -119,13 +123,33 @@ def put(update: WeightUpdate, model: stages.Model, results: list[Any]) -> Any:
     for outside, inside in update.graph.captures:
         is_own = is_in(outside, model.traced.graph)
         values[id(inside)] = around.value(outside) if is_own else outside
-    # What copies of the program exchange comes after what the stages have exchanged.
-    copier = Copier(update.graph, values, take_token(), keep_device=True)
-    for op in update.graph.get_operations():
-        copier.copy(op)
-    put_token(copier.token)
-    effects = [made for op, made in copier.ops.items() if op.op_def.is_stateful]
-    return tf.group(*effects)
+
+    def copied() -> Any:
+        # What copies of the program exchange comes after what the stages exchange.
+        copier = Copier(update.graph, values, take_token(), keep_device=True)
+        for op in update.graph.get_operations():
+            copier.copy(op)
+        put_token(copier.token)
+        effects = [made for op, made in copier.ops.items() if op.op_def.is_stateful]
+        return tf.group(*effects)
+
+    if not offload:
+        return copied()
+    return with_remote(states(update, model, values), copied)
+
+
+def states(
+    update: WeightUpdate, model: stages.Model, values: dict[int, Any]
+) -> list[Any]:
+    """The handles of the variables that only the optimizer uses, where the update is."""
+    trained = {id(stages.as_variable(each).handle) for _, each in model.gradients}
+    outermost = {id(inside): outside for outside, inside in model.traced.graph.captures}
+    found = []
+    for outside, inside in update.graph.captures:
+        root = outermost.get(id(outside), outside)
+        if id(root) not in trained and is_offloaded(root):
+            found.append(values[id(inside)])
+    return found
 
 
 def inputs_of(op: Any) -> list[Any]:
