@@ -46,6 +46,7 @@ _MODULES = {
     "device": "ipufeed.device",
     "errors": "ipufeed.errors",
     "executable": "ipufeed.executable",
+    "parallel": "ipufeed.parallel",
     "queues": "ipufeed.queues",
     "sources": "ipufeed.sources",
 }
@@ -53,11 +54,15 @@ _MODULES = {
 # modules, and what their package has itself. ipufeed/compat.py says where each is.
 _ALIASES = (
     "config",
+    "gradient_accumulation",
     "ipu_compiler",
     "ipu_infeed_queue",
     "ipu_outfeed_queue",
     "ipu_strategy",
     "loops",
+    "ops",
+    "optimizers",
+    "pipelining_ops",
     "scopes",
     "sharding",
     "utils",

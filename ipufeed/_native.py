@@ -111,6 +111,10 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_set_on_first_use", [ON_FIRST_USE], None),
         ("ipufeed_set_log_cycle_count", [whole], None),
         ("ipufeed_forget_first_uses", [], None),
+        # the type of the last is in parallel/processes.py
+        ("ipufeed_set_processes", [whole, whole, ctypes.c_void_p], None),
+        ("ipufeed_set_chips", [whole, whole], None),
+        ("ipufeed_chips", [whole], whole),
         # executable_c_api.cc; the types of the first are in executable/native.py
         ("ipufeed_set_on_program", [ctypes.c_void_p], None),
         ("ipufeed_set_run_mode", [whole], None),

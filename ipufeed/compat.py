@@ -66,6 +66,43 @@ _UTILS = (
     }
 )
 
+_PIPELINING = dict.fromkeys(
+    ("OptimizerFunctionOutput", "PipelineStageOptions", "RecomputationMode"),
+    "ipufeed.parallel.options",
+) | {
+    "GradientAccumulationReductionMethod": "ipufeed.parallel.reduction_method",
+    "PipelineSchedule": "ipufeed.parallel.schedules",
+    "pipeline": "ipufeed.parallel.pipeline",
+    "recomputation_checkpoint": "ipufeed.parallel.partition",
+}
+_OPTIMIZERS = (
+    dict.fromkeys(
+        (
+            "CrossReplicaOptimizer",
+            "MapGradientOptimizer",
+            "MapGradientOptimizerInvertedChaining",
+            "ShardedOptimizer",
+        ),
+        "ipufeed.parallel.optimizers",
+    )
+    | dict.fromkeys(
+        (
+            "CrossReplicaGradientAccumulationOptimizer",
+            "CrossReplicaGradientAccumulationOptimizerV2",
+            "GradientAccumulationOptimizer",
+            "GradientAccumulationOptimizerV2",
+        ),
+        "ipufeed.parallel.accumulation",
+    )
+    | {"IpuOptimizer": "ipufeed.parallel.wrapper"}
+)
+_COLLECTIVES = "ipufeed.parallel.collectives"
+
+
+def _optimizers(*names: str) -> dict[str, str]:
+    return {name: _OPTIMIZERS[name] for name in names}
+
+
 # Graphcore's module below tensorflow.python.ipu -> its names -> where they are.
 MODULES: dict[str, dict[str, str]] = {
     "config": _CONFIG,
@@ -73,6 +110,9 @@ MODULES: dict[str, dict[str, str]] = {
         ("dataset_benchmark", "infeed_benchmark", "partial_epochs"),
         "ipufeed.benchmark.dataset_benchmark",
     ),
+    "gradient_accumulation": {
+        "GradientAccumulationReductionMethod": "ipufeed.parallel.reduction_method"
+    },
     "ipu_compiler": {"compile": "ipufeed.device.compiler"},
     "ipu_infeed_queue": {
         "IPUInfeedQueue": "ipufeed.queues.infeed",
@@ -91,7 +131,29 @@ MODULES: dict[str, dict[str, str]] = {
     "ipu_strategy": dict.fromkeys(
         ("IPUStrategy", "IPUStrategyV1"), "ipufeed.device.strategy"
     ),
+    "ops": {},
+    "ops.all_to_all_op": dict.fromkeys(("all_gather", "all_to_all"), _COLLECTIVES),
+    "ops.cross_replica_ops": dict.fromkeys(
+        ("cross_replica_mean", "cross_replica_sum"), _COLLECTIVES
+    ),
+    "ops.pipelining_ops": _PIPELINING,
+    "ops.reduce_scatter_op": {"reduce_scatter": _COLLECTIVES},
+    "ops.replication_ops": {"replication_index": _COLLECTIVES},
+    "optimizers": _OPTIMIZERS,
+    "optimizers.cross_replica_optimizer": _optimizers("CrossReplicaOptimizer"),
+    "optimizers.gradient_accumulation_optimizer": _optimizers(
+        "CrossReplicaGradientAccumulationOptimizer",
+        "CrossReplicaGradientAccumulationOptimizerV2",
+        "GradientAccumulationOptimizer",
+        "GradientAccumulationOptimizerV2",
+    ),
+    "optimizers.ipu_optimizer": _optimizers("IpuOptimizer"),
+    "optimizers.map_gradient_optimizer": _optimizers(
+        "MapGradientOptimizer", "MapGradientOptimizerInvertedChaining"
+    ),
+    "optimizers.sharded_optimizer": _optimizers("ShardedOptimizer"),
     "loops": dict.fromkeys(("repeat", "while_loop"), "ipufeed.device.loops"),
+    "pipelining_ops": _PIPELINING,
     "scopes": dict.fromkeys(
         (
             "frontend_attribute",
@@ -161,6 +223,11 @@ def submodule(name: str) -> AliasModule:
     if not isinstance(module, AliasModule):
         module = AliasModule(full, MODULES[name])
         sys.modules[full] = module
+        for other in MODULES:
+            package, _, last = other.rpartition(".")
+            if package == name:
+                module.__path__ = []  # so that its modules can be imported
+                setattr(module, last, submodule(other))
     return module
 
 
@@ -182,5 +249,6 @@ def install() -> None:
     for name in MODULES:
         module = submodule(name)
         sys.modules[f"{ALIAS}.{name}"] = module
-        setattr(package, name, module)
+        if "." not in name:
+            setattr(package, name, module)
     lost_names.give_back()

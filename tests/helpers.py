@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +58,21 @@ def run_python(code: str, log_level: str = "3") -> subprocess.CompletedProcess:
         check=False,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": log_level},
     )
+
+
+def free_addresses(count: int) -> list[str]:
+    """Addresses of this machine where nobody listens."""
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
+    found = [f"localhost:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return found
+
+
+def cluster(addresses: list[str], index: int) -> str:
+    """TF_CONFIG for one of the processes at these addresses."""
+    task = {"type": "worker", "index": index}
+    return json.dumps({"cluster": {"worker": addresses}, "task": task})
 
 
 def threads() -> int:

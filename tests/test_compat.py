@@ -1,6 +1,7 @@
 """Graphcore's names: one table, all of it true, in three ways of asking."""
 
 import importlib
+import operator
 import sys
 
 import pytest
@@ -18,6 +19,7 @@ USED = {
         "configure_ipu_system get_ipu_config reset_ipu_configuration"
     ),
     "dataset_benchmark": "dataset_benchmark infeed_benchmark",
+    "gradient_accumulation": "GradientAccumulationReductionMethod",
     "ipu_compiler": "compile",
     "ipu_infeed_queue": "IPUInfeedQueue IPUIterator IPUOwnedIterator",
     "ipu_outfeed_queue": (
@@ -25,6 +27,24 @@ USED = {
     ),
     "ipu_strategy": "IPUStrategy IPUStrategyV1",
     "loops": "repeat while_loop",
+    "ops.all_to_all_op": "all_gather all_to_all",
+    "ops.cross_replica_ops": "cross_replica_mean cross_replica_sum",
+    "ops.reduce_scatter_op": "reduce_scatter",
+    "ops.replication_ops": "replication_index",
+    "optimizers": (
+        "CrossReplicaOptimizer CrossReplicaGradientAccumulationOptimizer "
+        "CrossReplicaGradientAccumulationOptimizerV2 GradientAccumulationOptimizer "
+        "GradientAccumulationOptimizerV2 IpuOptimizer MapGradientOptimizer "
+        "MapGradientOptimizerInvertedChaining ShardedOptimizer"
+    ),
+    "optimizers.cross_replica_optimizer": "CrossReplicaOptimizer",
+    "optimizers.gradient_accumulation_optimizer": (
+        "CrossReplicaGradientAccumulationOptimizer "
+        "CrossReplicaGradientAccumulationOptimizerV2 GradientAccumulationOptimizer "
+        "GradientAccumulationOptimizerV2"
+    ),
+    "optimizers.map_gradient_optimizer": "MapGradientOptimizer",
+    "optimizers.sharded_optimizer": "ShardedOptimizer",
     "scopes": (
         "ipu_scope ipu_jit_scope ipu_shard frontend_attribute "
         "stochastic_rounding partials_type outside_compilation_scope"
@@ -59,7 +79,7 @@ def installed():
 )
 def test_a_name_that_programs_use_is_there(module, attribute):
     """Under `import ipufeed as ipu`, with the same object each time."""
-    found = getattr(getattr(ipufeed, module), attribute)
+    found = operator.attrgetter(f"{module}.{attribute}")(ipufeed)
 
     assert callable(found) or isinstance(found, type)
     assert getattr(compat.submodule(module), attribute) is found
@@ -85,7 +105,8 @@ def test_everything_the_package_lists_can_be_had():
     """`dir(ipufeed)` promises no more than there is, and every module of the table."""
     for name in dir(ipufeed):
         assert getattr(ipufeed, name) is not None
-    assert set(compat.MODULES) <= set(dir(ipufeed))
+    modules = {name.partition(".")[0] for name in compat.MODULES}
+    assert modules <= set(dir(ipufeed))
 
 
 def test_the_alias_gives_the_same_objects(installed):
@@ -97,7 +118,26 @@ def test_the_alias_gives_the_same_objects(installed):
     assert ipu is installed
     assert loops is ipu.loops is ipufeed.loops
     assert IPUInfeedQueue is ipu.IPUInfeedQueue is ipufeed.queues.IPUInfeedQueue
-    assert set(compat.MODULES) | set(compat.TOP) <= set(dir(ipu))
+    modules = {name.partition(".")[0] for name in compat.MODULES}
+    assert modules | set(compat.TOP) <= set(dir(ipu))
+
+
+def test_modules_of_a_package_can_be_imported(installed):
+    """In each of the ways that programs have."""
+    import ipufeed.ops.cross_replica_ops as ours
+    from tensorflow.python.ipu.ops import cross_replica_ops
+    from tensorflow.python.ipu.optimizers import cross_replica_optimizer
+
+    assert cross_replica_ops is ipufeed.ops.cross_replica_ops is ours
+    assert cross_replica_optimizer is ipufeed.optimizers.cross_replica_optimizer
+
+
+def test_a_module_at_two_places_has_the_same_objects(installed):
+    """Pipelines are in `ops`, and in the package itself."""
+    from tensorflow.python.ipu import pipelining_ops
+    from tensorflow.python.ipu.ops import pipelining_ops as inner
+
+    assert inner.pipeline is pipelining_ops.pipeline
 
 
 def test_installing_twice_changes_nothing(installed):

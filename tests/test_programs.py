@@ -79,7 +79,16 @@ def test_sums_are_exact(lines, name, result):
 
 
 @pytest.mark.parametrize(
-    "name", set(NAMES) - {"sharded_graph", "dataset_benchmark", "precompile"}
+    "name",
+    set(NAMES)
+    - {
+        "sharded_graph",
+        "pipelined_training",
+        "replicated_training",
+        "several_processes",
+        "dataset_benchmark",
+        "precompile",
+    },
 )
 def test_a_program_is_told_its_ipu(runs, name):
     """A program that configures one IPU logs that it was attached to one."""
@@ -100,6 +109,39 @@ def test_a_sharded_program_is_told_its_four_ipus(runs):
 
     assert found, runs["sharded_graph"].stderr
     assert len(set(found.groups())) == 5
+
+
+def test_replicas_train_to_the_weights_of_one(runs, lines):
+    """On 1, 2 and 4 IPUs, with an axis of the losses; the log says how many there are."""
+    found = [
+        re.fullmatch(
+            r"(\d) replicas: losses \(40,(?: (\d)\))?.*, (\S+) to (\S+?)"
+            r"(?:, weights differ by less than 1e-5)?",
+            line,
+        )
+        for line in lines("replicated_training")
+    ]
+
+    assert [each[1] for each in found] == ["1", "2", "4"]
+    assert [each[2] for each in found] == [None, "2", "4"]
+    assert len({each[3] for each in found}) == 1
+    assert all(float(each[4]) < float(each[3]) / 2 for each in found)
+    assert re.findall("by a factor of (.)", runs["replicated_training"].stderr) == [
+        "2",
+        "4",
+    ]
+
+
+def test_two_processes_train_to_the_weights_of_one(lines):
+    """Each on two IPUs, as one does on four; the losses are of their own data."""
+    *found, last = lines("several_processes")
+    form = r"(?:process (\d) of 2|one process): losses \(40, (\d)\), (\S+) to (\S+)"
+    found = [re.fullmatch(form, line) for line in found]
+
+    assert [each[1] for each in found] == ["0", "1", None]
+    assert [each[2] for each in found] == ["2", "2", "4"]
+    assert all(float(each[4]) < float(each[3]) / 2 for each in found)
+    assert last == "weights differ by less than 1e-5"
 
 
 @pytest.mark.parametrize("name", ["training_loop_v1", "training_loop_v2"])
@@ -143,6 +185,16 @@ def test_the_mean_of_each_chunk_is_below_the_last(lines):
 
     assert [int(number) for number, _ in chunks] == list(range(100))
     assert falls([float(loss) for _, loss in chunks])
+
+
+def test_a_pipeline_trains_equally_with_each_schedule(lines):
+    """A line for each, with the same losses, and the second below the first."""
+    found = [line.split(" ", 1) for line in lines("pipelined_training")]
+
+    assert [name for name, _ in found] == ["Grouped", "Interleaved", "Sequential"]
+    assert len({rest for _, rest in found}) == 1
+    first, last = re.fullmatch(r"loss (\S+) -> (\S+)", found[0][1]).groups()
+    assert float(last) < 0.7 * float(first)
 
 
 def test_a_global_step_on_the_cpu_costs_no_switch(lines):

@@ -32,8 +32,8 @@ def main() -> int:
     )
     parser.add_argument(
         "--only",
-        help="rows of one module: command, ring, iterate, feeds, device, executables, "
-        "reports or sources",
+        help="rows of one module: command, ring, iterate, feeds, pipelines, device, "
+        "executables, reports or sources",
     )
     options = parser.parse_args()
 
@@ -43,6 +43,7 @@ def main() -> int:
         executables,
         feeds,
         iterate,
+        pipelines,
         reports,
         ring,
         sources,
@@ -54,6 +55,7 @@ def main() -> int:
         "iterate": iterate,
         "feeds": feeds,
         "device": device,
+        "pipelines": pipelines,
         "executables": executables,
         "reports": reports,
         "sources": sources,

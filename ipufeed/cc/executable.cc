@@ -1,5 +1,7 @@
 // See executable.h. Beside queue_xla_ops.cc the only file with XLA's headers in it.
 
+#define EIGEN_USE_THREADS
+
 #include "executable.h"
 
 #include <unistd.h>
@@ -16,13 +18,18 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "chip_program.h"
+#include "chips.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "ipu_device.h"
 #include "machine_features.h"
 #include "off_main.h"
 #include "program.h"
+#include "replicas.h"
+#include "shards.h"
 #include "tensorflow/compiler/jit/device_compiler.h"
 #include "tensorflow/compiler/jit/xla_device_compiler_client.h"
 #include "tensorflow/compiler/tf2xla/xla_op_registry.h"
@@ -31,6 +38,9 @@
 #include "trace.h"
 #include "wait.h"
 #include "xla/client/client_library.h"
+#include "xla/hlo/ir/hlo_computation.h"
+#include "xla/hlo/ir/hlo_instruction.h"
+#include "xla/hlo/ir/hlo_module.h"
 #include "xla/service/transfer_manager.h"
 #include "xla/stream_executor/platform_manager.h"
 
@@ -112,6 +122,7 @@ struct Compiled {
   std::uint64_t key = 0;
   std::string name;
   std::unique_ptr<xla::LocalExecutable> executable;
+  const xla::LocalClient* client = nullptr;  // that it was built with
 };
 
 // Loads and switches that Python has not been told of, and whether it wants to be.
@@ -171,12 +182,60 @@ struct Unchanged {
   int parameter;  // that has the old one
 };
 
+// The chip programs that were built on this thread for a program that is still being
+// lowered. It takes them over, and lets them live as long as itself.
+thread_local std::vector<std::shared_ptr<Compiled>> chip_programs;
+
+// A replica's own arguments: copies of what the program may write to, and of the others
+// their place.
+absl::Status copy_arguments(const std::vector<xla::ExecutionInput>& arguments,
+                            const xla::ServiceExecutableRunOptions& options,
+                            std::vector<xla::ExecutionInput>* copies) {
+  auto* allocator = options.run_options().allocator();
+  const int ordinal = options.run_options().stream()->parent()->device_ordinal();
+  absl::Status status;
+  const auto copy = [&](const xla::MaybeOwningDeviceAddress& original) {
+    const auto from = original.AsDeviceAddress();
+    if (!original.HasOwnership()) return xla::MaybeOwningDeviceAddress(from);
+    auto memory = allocator->Allocate(ordinal, from.size());
+    if (!memory.ok()) {
+      status = memory.status();
+      return xla::MaybeOwningDeviceAddress();
+    }
+    std::memcpy((*memory)->opaque(), from.opaque(), from.size());
+    return xla::MaybeOwningDeviceAddress(*std::move(memory));
+  };
+  for (const xla::ExecutionInput& argument : arguments) {
+    copies->emplace_back(argument.Buffers().Map<xla::MaybeOwningDeviceAddress>(copy));
+  }
+  return status;
+}
+
+// Whether anybody can tell how many copies of a program run: those that take and give
+// nothing, and do not ask for their number, all compute the same.
+bool is_told_apart(const xla::HloModule& module) {
+  for (const xla::HloComputation* computation : module.computations()) {
+    for (const xla::HloInstruction* each : computation->instructions()) {
+      if (each->opcode() == xla::HloOpcode::kCustomCall &&
+          absl::StartsWith(each->custom_call_target(), "ipufeed_")) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 class IpuExecutable : public xla::Executable {
  public:
-  IpuExecutable(std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged)
+  // shards: IPUs that one copy is spread over. As many copies run as there are for.
+  IpuExecutable(std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged,
+                int shards)
       : Executable(compiled->executable->executable()->shared_module()),
         compiled_(std::move(compiled)),
-        unchanged_(std::move(unchanged)) {}
+        unchanged_(std::move(unchanged)),
+        shards_(shards),
+        is_told_apart_(!has_module() || ipufeed::is_told_apart(module())),
+        chip_programs_(std::exchange(chip_programs, {})) {}
 
   absl::StatusOr<xla::ExecutionOutput> ExecuteAsyncOnStream(
       const xla::ServiceExecutableRunOptions* options,
@@ -195,9 +254,9 @@ class IpuExecutable : public xla::Executable {
     }
     if (run_mode() == RunMode::kZeros) return zeros(options, arguments);
     load_onto(ordinal, compiled_->key, compiled_->name.c_str());
-    if (!traces()) return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
+    if (!traces()) return run(options, std::move(arguments));
     const std::int64_t start_ns = now_ns();
-    auto result = inner()->ExecuteAsyncOnStream(options, std::move(arguments));
+    auto result = run(options, std::move(arguments));
     record_program(TraceKind::kExecute, ordinal, compiled_->key, compiled_->name,
                    start_ns);
     return result;
@@ -214,6 +273,92 @@ class IpuExecutable : public xla::Executable {
 
  private:
   xla::Executable* inner() const { return compiled_->executable->executable(); }
+
+  absl::StatusOr<xla::ExecutionOutput> run(
+      const xla::ServiceExecutableRunOptions* options,
+      std::vector<xla::ExecutionInput> arguments) {
+    const Context& context = current_context();
+    // A part of a program that runs replicated already is not replicated once more.
+    if (context.program == nullptr || context.replicas > 1 ||
+        context.pipeline != nullptr || !is_told_apart_) {
+      return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
+    }
+    const int chips = chips_of(context.program->ordinal());
+    if (chips == 1 && shards_ == 1) {
+      return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
+    }
+    // The device may have been configured anew since the program was compiled.
+    if (chips % shards_ != 0) {
+      give_back(arguments);
+      return absl::InternalError(absl::StrCat(
+          "Trying to run a graph on an IPU device with ", chips, " IPUs and ", shards_,
+          " shards. The number of shards needs to divide the number of IPUs."));
+    }
+    const int replicas = chips / shards_;
+    if (replicas == 1) {
+      return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
+    }
+    return run_replicas(*options, std::move(arguments), context.program, replicas);
+  }
+
+  // Runs so many copies, each on the first of its chips. The results are those of the
+  // first copy; what the others leave is dropped.
+  absl::StatusOr<xla::ExecutionOutput> run_replicas(
+      const xla::ServiceExecutableRunOptions& options,
+      std::vector<xla::ExecutionInput> arguments, Program* program, int replicas) {
+    struct Copy {
+      xla::ServiceExecutableRunOptions options;
+      std::vector<xla::ExecutionInput> arguments;
+      absl::StatusOr<xla::ExecutionOutput> result = absl::InternalError("not run");
+    };
+    ChipLease lease;
+    absl::Status ready = lease.take(program);
+    std::vector<std::unique_ptr<Copy>> copies;
+    for (int r = 0; r < replicas && ready.ok(); ++r) {
+      auto copy = std::make_unique<Copy>(Copy{options, {}, absl::InternalError("")});
+      copy->options.mutable_run_options()->set_intra_op_thread_pool(
+          chip(program->ordinal(), r * shards_).pool());
+      // Before the first copy runs, which gets the arguments themselves.
+      if (r > 0) ready = copy_arguments(arguments, options, &copy->arguments);
+      copies.push_back(std::move(copy));
+    }
+    if (!ready.ok()) {
+      give_back(arguments);
+      return ready;
+    }
+    copies[0]->arguments = std::move(arguments);
+    Replicas others(replicas);
+    program->add(&others);
+    std::vector<ChipWork> works;
+    for (int r = 0; r < replicas; ++r) {
+      Copy* copy = copies[static_cast<std::size_t>(r)].get();
+      Context context;
+      context.program = program;
+      context.chip = r * shards_;
+      context.replica = r;
+      context.replicas = replicas;
+      context.others = &others;
+      works.push_back({r * shards_, context, [this, copy, r, replicas] {
+                         copy->result = inner()->ExecuteAsyncOnStream(
+                             &copy->options, std::move(copy->arguments));
+                         return of_replica(copy->result.status(), r, replicas);
+                       }});
+    }
+    const absl::Status status =
+        run_on_chips(program->ordinal(), works,
+                     [program](const absl::Status& why) { program->stop(why); });
+    program->remove(&others);
+    if (!status.ok()) return status;
+    return std::move(copies[0]->result);
+  }
+
+  // An error says whose it is. One that stopped all is none of a replica's own.
+  static absl::Status of_replica(const absl::Status& status, int replica,
+                                 int replicas) {
+    if (status.ok() || absl::IsCancelled(status)) return status;
+    return absl::Status(status.code(), absl::StrCat(status.message(), " (Replica ",
+                                                    replica, " of ", replicas, ".)"));
+  }
 
   absl::StatusOr<xla::ExecutionOutput> zeros(
       const xla::ServiceExecutableRunOptions* options,
@@ -254,6 +399,9 @@ class IpuExecutable : public xla::Executable {
 
   const std::shared_ptr<Compiled> compiled_;
   const std::vector<Unchanged> unchanged_;
+  const int shards_;
+  const bool is_told_apart_;
+  const std::vector<std::shared_ptr<Compiled>> chip_programs_;
 };
 
 // The programs of this process. An entry's lock is held while its program is found or
@@ -302,9 +450,11 @@ std::vector<Unchanged> updates(const XlaCompiler::CompilationResult& result) {
   return found;
 }
 
-// The function that was lowered: what XLA calls the module begins with its name.
-std::string function_of(const XlaCompiler::Options& options, const std::string& name) {
-  if (options.flib_def == nullptr) return "";
+// The function that was lowered, or null: what XLA calls the module begins with its
+// name.
+const tensorflow::FunctionDef* function_of(const XlaCompiler::Options& options,
+                                           const std::string& name) {
+  if (options.flib_def == nullptr) return nullptr;
   std::string best;
   for (const std::string& each : options.flib_def->ListFunctionNames()) {
     // XLA replaces what it does not allow in names; functions' names have none of it.
@@ -312,8 +462,7 @@ std::string function_of(const XlaCompiler::Options& options, const std::string& 
       best = each;
     }
   }
-  const auto* function = best.empty() ? nullptr : options.flib_def->Find(best);
-  return function == nullptr ? "" : function->SerializeAsString();
+  return best.empty() ? nullptr : options.flib_def->Find(best);
 }
 
 // In bytes that are the same for the same message: maps in the order of their keys, as
@@ -328,6 +477,13 @@ std::string serialised(const google::protobuf::Message& message) {
   return bytes;
 }
 
+// IPUs that one copy of a program is spread over.
+int shards_of_program(const XlaCompiler::Options& options,
+                      const XlaCompiler::CompilationResult& result) {
+  const auto* lowered = function_of(options, result.computation->proto().name());
+  return lowered == nullptr ? 1 : shards_of(*options.flib_def, *lowered);
+}
+
 class Compiler : public XlaDeviceCompilerClient {
  public:
   using XlaDeviceCompilerClient::XlaDeviceCompilerClient;
@@ -338,9 +494,23 @@ class Compiler : public XlaDeviceCompilerClient {
     if (on_program.load(std::memory_order_acquire) == nullptr) {
       return XlaDeviceCompilerClient::BuildExecutable(options, result);
     }
+    const int shards = shards_of_program(options, result);
+    TF_ASSIGN_OR_RETURN(auto compiled, share_or_build(options, result, shards));
+    const auto build_options = compiled->executable->build_options();
+    return std::make_unique<xla::LocalExecutable>(
+        std::make_unique<IpuExecutable>(std::move(compiled), updates(result), shards),
+        client()->mutable_backend(), build_options);
+  }
+
+  // The program by its key: of this process, of a file, or compiled. shards: 0 for a
+  // part of a program.
+  absl::StatusOr<std::shared_ptr<Compiled>> share_or_build(
+      const XlaCompiler::Options& options, const XlaCompiler::CompilationResult& result,
+      int shards) {
     const std::string hlo = serialised(result.computation->proto());
     const std::string name = result.computation->proto().name();
-    const std::string function = function_of(options, name);
+    const auto* lowered = function_of(options, name);
+    const std::string function = lowered == nullptr ? "" : lowered->SerializeAsString();
     const std::vector<std::int32_t> arguments(result.input_mapping.begin(),
                                               result.input_mapping.end());
     const Program* program = current_program();
@@ -355,6 +525,7 @@ class Compiler : public XlaDeviceCompilerClient {
     exchange.hlo_size = static_cast<std::int64_t>(hlo.size());
     exchange.arguments = arguments.data();
     exchange.parameters = static_cast<std::int64_t>(arguments.size());
+    exchange.shards = shards;
     TF_RETURN_IF_ERROR(tell(kKey, &exchange, &message));
     const auto entry = entry_of(exchange.key);
     std::shared_ptr<Compiled> compiled;
@@ -369,14 +540,12 @@ class Compiler : public XlaDeviceCompilerClient {
         compiled->key = exchange.key;
         compiled->name = name;
         compiled->executable = std::move(executable);
+        compiled->client = client();
         entry->compiled = compiled;
         keep(compiled);
       }
     }
-    const auto build_options = compiled->executable->build_options();
-    return std::make_unique<xla::LocalExecutable>(
-        std::make_unique<IpuExecutable>(std::move(compiled), updates(result)),
-        client()->mutable_backend(), build_options);
+    return compiled;
   }
 
  private:
@@ -445,7 +614,83 @@ absl::StatusOr<StockCompiler*> make_compiler(const tensorflow::Device& device) {
       std::make_unique<Compiler>(client));
 }
 
+// XLA's kernels expect their arguments so aligned.
+constexpr std::size_t kAlignment = 64;
+
+// The memory itself, or a copy of it in `copies` where it is not aligned.
+void* aligned(const Memory& memory, std::vector<tensorflow::Tensor>* copies) {
+  if (reinterpret_cast<std::uintptr_t>(memory.data) % kAlignment == 0) {
+    return memory.data;
+  }
+  const auto bytes = static_cast<std::int64_t>(memory.bytes);
+  tensorflow::Tensor& copy =
+      copies->emplace_back(tensorflow::DT_UINT8, tensorflow::TensorShape({bytes}));
+  std::memcpy(copy.data(), memory.data, memory.bytes);
+  return copy.data();
+}
+
 }  // namespace
+
+absl::StatusOr<std::uint64_t> build_chip_program(
+    const XlaCompiler& compiler, const tensorflow::XlaCompilationResult& result) {
+  if (on_program.load(std::memory_order_acquire) == nullptr) {
+    return absl::FailedPreconditionError(
+        "A pipeline needs the executable cache: import ipufeed before it is run.");
+  }
+  auto* client = static_cast<xla::LocalClient*>(compiler.options().client);
+  TF_ASSIGN_OR_RETURN(auto compiled,
+                      Compiler(client).share_or_build(compiler.options(), result, 0));
+  const std::uint64_t key = compiled->key;
+  chip_programs.push_back(std::move(compiled));
+  return key;
+}
+
+absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
+                              const std::vector<Memory>& arguments,
+                              const std::vector<Memory>& results) {
+  std::shared_ptr<Compiled> compiled;
+  {
+    const auto entry = entry_of(key);
+    std::lock_guard lock(entry->mutex);
+    compiled = entry->compiled.lock();
+  }
+  if (compiled == nullptr) {
+    return absl::InternalError("The program of a pipeline's IPU has gone.");
+  }
+  xla::LocalExecutable& executable = *compiled->executable;
+  const auto& layout =
+      executable.executable()->module_config().entry_computation_layout();
+  if (layout.parameter_count() != static_cast<int>(arguments.size())) {
+    return absl::InternalError(
+        absl::StrCat("The program of a pipeline's IPU takes ", layout.parameter_count(),
+                     " arguments and got ", arguments.size(), "."));
+  }
+  std::vector<tensorflow::Tensor> copies;
+  std::vector<xla::ShapedBuffer> buffers;
+  buffers.reserve(arguments.size());
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    xla::ShapedBuffer& buffer = buffers.emplace_back(
+        layout.parameter_shape(static_cast<int>(i)), /*device_ordinal=*/0);
+    buffer.set_buffer(stream_executor::DeviceAddressBase(aligned(arguments[i], &copies),
+                                                         arguments[i].bytes),
+                      {});
+  }
+  std::vector<const xla::ShapedBuffer*> pointers;
+  for (const xla::ShapedBuffer& buffer : buffers) pointers.push_back(&buffer);
+  xla::ExecutableRunOptions options;
+  options.set_intra_op_thread_pool(chip.pool());
+  options.set_allocator(compiled->client->backend().memory_allocator());
+  TF_ASSIGN_OR_RETURN(xla::ScopedShapedBuffer result,
+                      executable.Run(pointers, options));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto from = result.buffer({static_cast<std::int64_t>(i)});
+    if (from.size() != results[i].bytes) {
+      return absl::InternalError("A pipeline's result has another size.");
+    }
+    if (from.size() > 0) std::memcpy(results[i].data, from.opaque(), from.size());
+  }
+  return absl::OkStatus();
+}
 
 void set_on_program(OnProgram ask) { on_program.store(ask, std::memory_order_release); }
 

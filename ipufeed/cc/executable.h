@@ -44,6 +44,7 @@ struct ProgramExchange {
   std::int64_t hlo_size;
   const std::int32_t* arguments;  // of the function, one for each parameter
   std::int64_t parameters;
+  std::int32_t shards;     // IPUs that one copy of it is spread over
   std::uint64_t key;       // set by kKey
   std::uint64_t previous;  // kOntoDevice: of what the device held; 0 for nothing
   // What XLA can load again: of kCompiled; set by kFind, where it stays Python's.

@@ -145,7 +145,7 @@ absl::Status remove_infeed(std::int64_t number, std::shared_ptr<Infeed>* removed
         "attempting to delete it."));
   }
   // Taken for good: no program gets hold of it any more.
-  if (!feed->take().ok()) {
+  if (!feed->take_for_good()) {
     return absl::FailedPreconditionError(absl::StrCat("Cannot delete infeed with id='",
                                                       feed->name(), "' while in use."));
   }

@@ -111,6 +111,15 @@ std::int64_t held_bytes(const Element& element) {
   return bytes;
 }
 
+std::vector<std::unique_ptr<ElementFeed>> make_feeds(const FeederOptions& options) {
+  std::vector<std::unique_ptr<ElementFeed>> feeds;
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, options.rings); ++i) {
+    feeds.push_back(std::make_unique<ElementFeed>(
+        std::max(options.capacity, options.small_capacity)));
+  }
+  return feeds;
+}
+
 }  // namespace
 
 absl::Status Feeder::start(tensorflow::OpKernelContext* ctx,
@@ -146,7 +155,7 @@ absl::Status Feeder::start(tensorflow::OpKernelContext* ctx,
 
 Feeder::Feeder(std::unique_ptr<DatasetIterator> iterator, const FeederOptions& options)
     : options_(options),
-      feed_(std::max(options.capacity, options.small_capacity)),
+      feeds_(make_feeds(options)),
       link_(iterator->link()),
       iterator_(std::move(iterator)),
       cancellation_(iterator_->cancellation()) {}
@@ -157,7 +166,7 @@ Feeder::~Feeder() {
 }
 
 void Feeder::stop() {
-  feed_.cancel();
+  for (const auto& feed : feeds_) feed->cancel();
   cancellation_->StartCancel();
 }
 
@@ -187,14 +196,16 @@ bool Feeder::wait_finished(std::int64_t timeout_ns) {
 
 void Feeder::run() {
   pthread_setname_np(pthread_self(), "ipufeed_feeder");
-  absl::Status status = feed_all();
+  const absl::Status status = feed_all();
   // The reader learns of the end first: taking a dataset down takes time that is not
   // the pipeline's.
   cpu_ns_.store(thread_cpu_ns(), std::memory_order_relaxed);
-  if (status.ok()) {
-    feed_.end();
-  } else {
-    feed_.fail(std::move(status));
+  for (const auto& feed : feeds_) {
+    if (status.ok()) {
+      feed->end();
+    } else {
+      feed->fail(status);
+    }
   }
   iterator_.reset();
   // Under the lock to the end: a waiter may destroy this object once it has the lock.
@@ -205,6 +216,8 @@ void Feeder::run() {
 
 absl::Status Feeder::feed_all() {
   Element element;
+  std::int64_t count = 0;
+  std::size_t ring = 0;
   for (std::int64_t pass = 0; pass < options_.passes;) {
     bool end_of_dataset = false;
     const bool traced = options_.number >= 0 && traces();
@@ -216,10 +229,10 @@ absl::Status Feeder::feed_all() {
     }
     element.pass = pass;
     element.ready_ns = now_ns();
-    bound_feed(element);
+    bound_feeds(element);
     const std::int64_t ready_ns = element.ready_ns;
     const std::int64_t bytes = traced ? held_bytes(element) : 0;
-    const bool pushed = feed_.push(std::move(element)) == FeedOutcome::kDone;
+    const bool pushed = feeds_[ring]->push(std::move(element)) == FeedOutcome::kDone;
     if (traced) {
       const std::int64_t end_ns = now_ns();
       record({TraceKind::kFeeder, -1, options_.number, start_ns, end_ns,
@@ -227,19 +240,25 @@ absl::Status Feeder::feed_all() {
              options_.name);
     }
     if (!pushed) break;
+    total_.store(++count, std::memory_order_release);
+    if (++ring == feeds_.size()) ring = 0;
   }
   return absl::OkStatus();
 }
 
 // Few elements that are huge must not fill the memory: the bound is in bytes, too.
-void Feeder::bound_feed(const Element& element) {
+void Feeder::bound_feeds(const Element& element) {
   const std::int64_t bytes = held_bytes(element);
   if (bytes <= largest_bytes_) return;
   largest_bytes_ = bytes;
-  const std::size_t most = bytes <= kSmallBytes ? feed_.capacity() : options_.capacity;
+  const std::size_t most =
+      bytes <= kSmallBytes ? feeds_[0]->capacity() : options_.capacity;
   const auto fitting =
-      static_cast<std::size_t>(options_.bytes / std::max<std::int64_t>(1, bytes));
-  feed_.set_limit(std::min(most, std::max<std::size_t>(1, fitting)));
+      static_cast<std::size_t>(options_.bytes / std::max<std::int64_t>(1, bytes) /
+                               static_cast<std::int64_t>(feeds_.size()));
+  for (const auto& feed : feeds_) {
+    feed->set_limit(std::min(most, std::max<std::size_t>(1, fitting)));
+  }
 }
 
 int live_feeders() { return static_cast<int>(Registry::get().running().size()); }

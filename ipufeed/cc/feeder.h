@@ -45,7 +45,11 @@ inline constexpr std::int64_t kSmallBytes = 1024;
 using ElementFeed = Feed<Element, absl::Status>;
 
 struct FeederOptions {
-  std::size_t capacity = 32;  // elements in the feed, as in the original system
+  // Rings that the elements are dealt out to, one after the other: one for each IPU of
+  // the device that reads them, so that no two replicas share one. More elements than
+  // `bytes` allow are not read ahead in all rings together.
+  std::size_t rings = 1;
+  std::size_t capacity = 32;  // elements in a ring, as in the original system
   // The same while all elements are small: what the dataset delivers while the reader
   // naps. 0 for `capacity`.
   std::size_t small_capacity = 1024;
@@ -74,7 +78,12 @@ class Feeder {
   Feeder(const Feeder&) = delete;
   Feeder& operator=(const Feeder&) = delete;
 
-  ElementFeed& feed() { return feed_; }
+  // Element number e of the dataset is in the ring e % rings().
+  ElementFeed& feed(std::size_t ring = 0) { return *feeds_[ring]; }
+  std::size_t rings() const { return feeds_.size(); }
+
+  // How many elements have been dealt out in all. For who has found the end of a ring.
+  std::int64_t total() const { return total_.load(std::memory_order_acquire); }
 
   // Any thread. Cancels the feed and the dataset, and returns at once.
   void stop();
@@ -97,10 +106,11 @@ class Feeder {
   Feeder(std::unique_ptr<DatasetIterator> iterator, const FeederOptions& options);
   void run();
   absl::Status feed_all();
-  void bound_feed(const Element& element);
+  void bound_feeds(const Element& element);
 
   const FeederOptions options_;
-  ElementFeed feed_;
+  std::vector<std::unique_ptr<ElementFeed>> feeds_;
+  std::atomic<std::int64_t> total_{0};
   const HostLink link_;
   // The thread's. stop() has the means to cancel it, and needs no lock for that: what
   // it interrupts may call back.

@@ -6,11 +6,13 @@
 #include <cstring>
 #include <memory>
 
+#include "chips.h"
 #include "feed_table.h"
 #include "infeed.h"
 #include "interrupt.h"
 #include "ipu_device.h"
 #include "outfeed.h"
+#include "processes.h"
 #include "program.h"
 #include "stall.h"
 #include "step_program.h"
@@ -196,6 +198,17 @@ IPUFEED_API void ipufeed_set_log_cycle_count(int log) {
   ipufeed::set_log_cycle_count(log != 0);
 }
 IPUFEED_API void ipufeed_forget_first_uses() { ipufeed::forget_first_uses(); }
+
+// See processes.h.
+IPUFEED_API void ipufeed_set_processes(int count, int index, ipufeed::OnExchange ask) {
+  ipufeed::set_processes(count, index, ask);
+}
+
+// How many chips an IPU device has; 0 for the default, one.
+IPUFEED_API void ipufeed_set_chips(int ordinal, int count) {
+  ipufeed::set_chips(ordinal, count);
+}
+IPUFEED_API int ipufeed_chips(int ordinal) { return ipufeed::chips_of(ordinal); }
 
 // See interrupt.h.
 IPUFEED_API int ipufeed_wait_for_interrupt() { return ipufeed::wait_for_interrupt(); }

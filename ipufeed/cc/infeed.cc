@@ -1,5 +1,6 @@
 #include "infeed.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -16,14 +17,21 @@ using tensorflow::Tensor;
 constexpr int kConstants = 16;
 constexpr int kConstantByte = 0x02;
 
+void add(const WaitStats& more, WaitStats* sum) {
+  sum->waits += more.waits;
+  sum->parks += more.parks;
+  sum->waited_ns += more.waited_ns;
+}
+
 }  // namespace
 
 Infeed::Infeed(std::int64_t number, std::string name, Signature signature,
-               std::shared_ptr<Feeder> feeder)
+               std::shared_ptr<Feeder> feeder, std::size_t rings)
     : number_(number),
       name_(std::move(name)),
       signature_(std::move(signature)),
-      feeder_(std::move(feeder)) {
+      feeder_(std::move(feeder)),
+      readers_(rings) {
   if (feeder_ != nullptr) return;
   for (int i = 0; i < kConstants; ++i) {
     std::vector<Tensor>& element = constants_.emplace_back();
@@ -38,72 +46,127 @@ bool Infeed::orphaned() const {
   return feeder_ != nullptr && feeder_->feed().state() == FeedState::kCancelled;
 }
 
-absl::Status Infeed::take() {
-  if (!taken_.exchange(true, std::memory_order_acquire)) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("The infeed queue '", name_,
-                   "' is in use by another program. A queue feeds one program at a "
-                   "time: wait for its "
-                   "end, or use another queue."));
-}
-
-void Infeed::wake() {
-  if (feeder_ != nullptr) feeder_->feed().wake_reader();
-}
-
-absl::Status Infeed::dequeue(Program& program, std::vector<Tensor>* components) {
-  const std::int64_t number = dequeued_.load(std::memory_order_relaxed);
-  if (feeder_ == nullptr) {
-    if (program.stopped())
-      return stopped_while("dequeuing from infeed", name_, program);
-    *components = constants_[static_cast<std::size_t>(number % kConstants)];
-  } else {
-    Element element;
-    ElementFeed& feed = feeder_->feed();
-    const auto stopped = [&program] { return program.stopped(); };
-    // Also a program that never has to wait can be stopped.
-    FeedOutcome outcome = stopped() ? FeedOutcome::kStopped : feed.try_pop(&element);
-    StallWatch stall;
-    while (outcome == FeedOutcome::kTimedOut) {
-      outcome = feed.pop(&element, stall.next_report_ns(), stopped);
-      if (outcome == FeedOutcome::kTimedOut) {
-        stall.report(program, "infeed", name_, "empty",
-                     "its dataset has delivered nothing");
-      }
-    }
-    switch (outcome) {
-      case FeedOutcome::kDone:
-        break;
-      case FeedOutcome::kEnded:
-        return absl::OutOfRangeError(absl::StrCat(
-            "Infeed dataset iterator out of range. Are you trying to dequeue more "
-            "elements than are in the dataset? The infeed queue '",
-            name_, "' has given all of its ", number, " elements."));
-      case FeedOutcome::kFailed: {
-        const absl::Status& error = feed.error();
-        return absl::Status(
-            error.code(),
-            absl::StrCat("An infeed dataset iterator has failed: element ", number,
-                         " (from 0) of infeed queue '", name_, "': ", error.message()));
-      }
-      case FeedOutcome::kStopped:
-        return stopped_while("dequeuing from infeed", name_, program);
-      case FeedOutcome::kCancelled:
-      case FeedOutcome::kTimedOut:
-        return absl::FailedPreconditionError(absl::StrCat(
-            "The infeed queue '", name_,
-            "' has been closed: the session that initialized it has gone. Run its "
-            "initializer again."));
-    }
-    program.step_clock().take(element.ready_ns);
-    *components = std::move(element.components);
-    TF_RETURN_IF_ERROR(check(*components));
+absl::Status Infeed::take(int replicas) {
+  if (!take_for_good()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("The infeed queue '", name_,
+                     "' is in use by another program. A queue feeds one program at a "
+                     "time: wait for its end, or use another queue."));
   }
-  dequeued_.store(number + 1, std::memory_order_relaxed);
+  const absl::Status fits = fit(replicas);
+  if (!fits.ok()) give_back();
+  return fits;
+}
+
+// With the queue taken.
+absl::Status Infeed::fit(int replicas) {
+  if (replicas_ != 0 && replicas_ != replicas) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "Iterator for feed '", name_,
+        "' has already been setup with a replication factor of ", replicas_,
+        " when it should have ", replicas,
+        ". Run the queue's `deleter` and `initializer` between programs of different "
+        "replication, or use another queue."));
+  }
+  const std::size_t rings = readers_.size();
+  if (rings % static_cast<std::size_t>(replicas) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "Iterator for feed '", name_,
+        "' has already been setup with a replication factor of ", rings,
+        " when it should have ", replicas, ": its device had ", rings,
+        " IPUs when its `initializer` ran. Configure the system before that, and give "
+        "the queue the `device_ordinal` of the IPU that uses it."));
+  }
+  replicas_ = replicas;
+  // A program that was stopped may have left them in the middle of a round.
+  for (int r = 0; r < replicas; ++r) {
+    first_round_ = std::max(
+        first_round_,
+        readers_[static_cast<std::size_t>(r)].rounds.load(std::memory_order_relaxed));
+  }
   return absl::OkStatus();
 }
 
-absl::Status Infeed::check(const std::vector<Tensor>& components) const {
+void Infeed::wake() {
+  if (feeder_ == nullptr) return;
+  for (std::size_t i = 0; i < feeder_->rings(); ++i) feeder_->feed(i).wake_reader();
+}
+
+absl::Status Infeed::dequeue(Program& program, int replica,
+                             std::vector<Tensor>* components) {
+  auto& rounds = readers_[static_cast<std::size_t>(replica)].rounds;
+  std::int64_t round = rounds.load(std::memory_order_relaxed);
+  if (feeder_ == nullptr) {
+    if (program.stopped())
+      return stopped_while("dequeuing from infeed", name_, program);
+    const std::int64_t number = round * replicas_ + replica;
+    *components = constants_[static_cast<std::size_t>(number % kConstants)];
+    rounds.store(round + 1, std::memory_order_relaxed);
+    return absl::OkStatus();
+  }
+  Element element;
+  do {  // once, unless the others were ahead in a program that was stopped
+    TF_RETURN_IF_ERROR(next(program, round * replicas_ + replica, &element));
+    rounds.store(++round, std::memory_order_relaxed);
+  } while (round <= first_round_);
+  program.step_clock().take(element.ready_ns);
+  *components = std::move(element.components);
+  return check((round - 1) * replicas_ + replica, *components);
+}
+
+// The element of this number, from the replica whose it is. The rings of replica r are
+// those with r as their number modulo the replicas: each ring has one reader.
+absl::Status Infeed::next(const Program& program, std::int64_t number,
+                          Element* element) {
+  const auto rings = static_cast<std::int64_t>(readers_.size());
+  const std::int64_t ring = rings == 1 ? 0 : number % rings;
+  ElementFeed& feed = feeder_->feed(static_cast<std::size_t>(ring));
+  const auto stopped = [&program] { return program.stopped(); };
+  // Also a program that never has to wait can be stopped. If the end of the dataset has
+  // stopped it, in another replica, this one goes on to the same round.
+  const bool stops = stopped() && !(feed.state() == FeedState::kEnded &&
+                                    absl::IsOutOfRange(program.stop_status()));
+  FeedOutcome outcome = stops ? FeedOutcome::kStopped : feed.try_pop(element);
+  StallWatch stall;
+  while (outcome == FeedOutcome::kTimedOut) {
+    outcome = feed.pop(element, stall.next_report_ns(), stopped);
+    if (outcome == FeedOutcome::kTimedOut) {
+      stall.report(program, "infeed", name_, "empty",
+                   "its dataset has delivered nothing");
+    }
+  }
+  switch (outcome) {
+    case FeedOutcome::kDone:
+      return absl::OkStatus();
+    case FeedOutcome::kEnded:
+      return absl::OutOfRangeError(absl::StrCat(
+          "Infeed dataset iterator out of range. Are you trying to dequeue more "
+          "elements than are in the dataset? The infeed queue '",
+          name_, "' has given all of its ", feeder_->total(), " elements",
+          replicas_ == 1 ? "."
+                         : absl::StrCat(", of which ", replicas_,
+                                        " replicas take one each at a time.")));
+    case FeedOutcome::kFailed: {
+      const absl::Status& error = feed.error();
+      return absl::Status(
+          error.code(), absl::StrCat("An infeed dataset iterator has failed: element ",
+                                     feeder_->total(), " (from 0) of infeed queue '",
+                                     name_, "': ", error.message()));
+    }
+    case FeedOutcome::kStopped:
+      return stopped_while("dequeuing from infeed", name_, program);
+    case FeedOutcome::kCancelled:
+    case FeedOutcome::kTimedOut:
+      break;
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("The infeed queue '", name_,
+                   "' has been closed: the session that initialized it has gone. Run "
+                   "its initializer again."));
+}
+
+absl::Status Infeed::check(std::int64_t number,
+                           const std::vector<Tensor>& components) const {
   if (components.size() != signature_.shapes.size()) {
     return absl::InternalError(absl::StrCat(
         "The infeed queue '", name_, "' got an element of ", components.size(),
@@ -112,8 +175,7 @@ absl::Status Infeed::check(const std::vector<Tensor>& components) const {
   for (std::size_t i = 0; i < components.size(); ++i) {
     if (components[i].shape() == signature_.shapes[i]) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "Element ", dequeued_.load(std::memory_order_relaxed),
-        " (from 0) of infeed queue '", name_, "' has the shape ",
+        "Element ", number, " (from 0) of infeed queue '", name_, "' has the shape ",
         components[i].shape().DebugString(), " in component ", i, " and must have ",
         signature_.shapes[i].DebugString(), ", as the dataset's element_spec says."));
   }
@@ -122,13 +184,17 @@ absl::Status Infeed::check(const std::vector<Tensor>& components) const {
 
 FeedStats Infeed::stats() const {
   FeedStats stats;
-  stats.elements = dequeued_.load(std::memory_order_relaxed);
+  for (const Reader& reader : readers_) {
+    stats.elements += reader.rounds.load(std::memory_order_relaxed);
+  }
   if (feeder_ == nullptr) return stats;
-  const ElementFeed& feed = feeder_->feed();
-  stats.capacity = static_cast<std::int64_t>(feed.capacity());
-  stats.filled = static_cast<std::int64_t>(feed.undelivered());
-  stats.device = feed.reader_stats();
-  stats.host = feed.writer_stats();
+  for (std::size_t i = 0; i < feeder_->rings(); ++i) {
+    const ElementFeed& feed = feeder_->feed(i);
+    stats.capacity += static_cast<std::int64_t>(feed.capacity());
+    stats.filled += static_cast<std::int64_t>(feed.undelivered());
+    add(feed.reader_stats(), &stats.device);
+    add(feed.writer_stats(), &stats.host);
+  }
   return stats;
 }
 

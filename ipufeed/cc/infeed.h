@@ -36,9 +36,10 @@ struct FeedStats {
 // from one program to the next, so that nothing is lost or repeated between runs.
 class Infeed {
  public:
-  // feeder: null for a feed of constant data (--null_data_feed).
+  // feeder: null for a feed of constant data (--null_data_feed). rings: those of the
+  // feeder, or as many as it would have.
   Infeed(std::int64_t number, std::string name, Signature signature,
-         std::shared_ptr<Feeder> feeder);
+         std::shared_ptr<Feeder> feeder, std::size_t rings);
 
   std::int64_t number() const { return number_; }
   const std::string& name() const { return name_; }
@@ -48,20 +49,33 @@ class Infeed {
   // True once the device that the dataset lived on has gone.
   bool orphaned() const;
 
-  // For Program: one program at a time.
-  absl::Status take();
+  // For Program: one program at a time. replicas: copies of it that read. They divide
+  // the rings, and are always as many: what was dealt out to one is no other's.
+  absl::Status take(int replicas);
+  // For who deletes it: false if a program has it.
+  bool take_for_good() { return !taken_.exchange(true, std::memory_order_acquire); }
   void give_back() { taken_.store(false, std::memory_order_release); }
   bool taken() const { return taken_.load(std::memory_order_acquire); }
   void wake();
 
-  // The program's thread. Waits for the next element, and tells the program's clock of
-  // steps when it was there; errors name the feed and the number of the element.
-  absl::Status dequeue(Program& program, std::vector<tensorflow::Tensor>* components);
+  // A thread of the program: one for each replica. Waits for the next element of the
+  // replica: of R the element k * R + r, when it has had k. Tells the chip's clock
+  // of steps when it was there; errors name the feed and the number of the element.
+  absl::Status dequeue(Program& program, int replica,
+                       std::vector<tensorflow::Tensor>* components);
 
   FeedStats stats() const;
 
  private:
-  absl::Status check(const std::vector<tensorflow::Tensor>& components) const;
+  // What one replica has had. A cache line each: their threads write them.
+  struct alignas(kCacheLine) Reader {
+    std::atomic<std::int64_t> rounds{0};
+  };
+
+  absl::Status fit(int replicas);
+  absl::Status next(const Program& program, std::int64_t number, Element* element);
+  absl::Status check(std::int64_t number,
+                     const std::vector<tensorflow::Tensor>& components) const;
 
   const std::int64_t number_;
   const std::string name_;
@@ -69,7 +83,10 @@ class Infeed {
   const std::shared_ptr<Feeder> feeder_;
   std::vector<std::vector<tensorflow::Tensor>> constants_;
   std::atomic<bool> taken_{false};
-  std::atomic<std::int64_t> dequeued_{0};
+  // Set by the program that takes the queue, before its replicas read.
+  int replicas_ = 0;  // 0: nobody has taken it yet
+  std::vector<Reader> readers_;
+  std::int64_t first_round_ = 0;  // where all replicas of the program begin
 };
 
 }  // namespace ipufeed

@@ -23,6 +23,7 @@
 #include "absl/strings/match.h"
 #include "executable.h"
 #include "off_main.h"
+#include "pools.h"
 #include "program.h"
 #include "tensorflow/core/common_runtime/device_factory.h"
 #include "tensorflow/core/common_runtime/threadpool_device.h"
@@ -41,11 +42,9 @@ namespace {
 
 using tensorflow::AsyncOpKernel;
 using tensorflow::Device;
-using tensorflow::Env;
 using tensorflow::OpKernel;
 using tensorflow::OpKernelContext;
 using tensorflow::SessionOptions;
-using tensorflow::ThreadOptions;
 using tensorflow::ThreadPoolDevice;
 using tensorflow::thread::ThreadPool;
 
@@ -134,72 +133,6 @@ absl::Status note_op(int ordinal, const OpKernel& kernel,
 
 // What a device says of its size. Nothing is bounded by it.
 constexpr std::int64_t kMemory = std::int64_t{640} << 20;
-
-// A pool whose threads start with the first piece of work. TensorFlow asks each device
-// for its pool when a session or a context begins, also those that will never run
-// anything.
-class LazyPool : public tensorflow::thread::ThreadPoolInterface {
- public:
-  LazyPool(std::string name, int threads) : name_(std::move(name)), threads_(threads) {}
-
-  void Schedule(std::function<void()> work) override {
-    pool()->Schedule(std::move(work));
-  }
-  void ScheduleWithHint(std::function<void()> work, int start, int limit) override {
-    pool()->ScheduleWithHint(std::move(work), start, limit);
-  }
-  void Cancel() override { pool()->Cancel(); }
-  int NumThreads() const override { return threads_; }
-  // No thread is one of the pool's before there is a pool.
-  int CurrentThreadId() const override {
-    auto* started = started_.load(std::memory_order_acquire);
-    return started == nullptr ? -1 : started->CurrentThreadId();
-  }
-
- private:
-  Eigen::ThreadPoolInterface* pool() {
-    std::call_once(once_, [this] {
-      pool_ = std::make_unique<ThreadPool>(Env::Default(), ThreadOptions(), name_,
-                                           threads_);
-      // Pairs with the loads: who sees the pool sees it whole.
-      started_.store(pool_->AsEigenThreadPool(), std::memory_order_release);
-    });
-    return started_.load(std::memory_order_acquire);
-  }
-
-  const std::string name_;
-  const int threads_;
-  std::once_flag once_;
-  std::unique_ptr<ThreadPool> pool_;
-  std::atomic<Eigen::ThreadPoolInterface*> started_{nullptr};
-};
-
-// Hands the thread's program on to the threads that work for it. Without this most
-// queue calls of a compiled loop would not know whose they are.
-class PropagatingPool : public Eigen::ThreadPoolInterface {
- public:
-  explicit PropagatingPool(Eigen::ThreadPoolInterface* pool) : pool_(pool) {}
-
-  void Schedule(std::function<void()> work) override {
-    pool_->Schedule(with_program(std::move(work)));
-  }
-  void ScheduleWithHint(std::function<void()> work, int start, int limit) override {
-    pool_->ScheduleWithHint(with_program(std::move(work)), start, limit);
-  }
-  void Cancel() override { pool_->Cancel(); }
-  int NumThreads() const override { return pool_->NumThreads(); }
-  int CurrentThreadId() const override { return pool_->CurrentThreadId(); }
-
- private:
-  static std::function<void()> with_program(std::function<void()> work) {
-    return [program = current_program(), work = std::move(work)] {
-      ProgramScope scope(program);
-      work();
-    };
-  }
-
-  Eigen::ThreadPoolInterface* const pool_;
-};
 
 // A device's threads.
 struct Pools {

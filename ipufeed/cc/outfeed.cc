@@ -1,6 +1,8 @@
 #include "outfeed.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +13,19 @@
 namespace ipufeed {
 namespace {
 
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+// Whether nothing is to be enqueued any more. A replica that has come to the end of its
+// dataset stops the program, and the others still give what belongs to its rounds.
+bool is_over(const Program& program) {
+  return program.stopped() && !absl::IsOutOfRange(program.stop_status());
+}
+
 std::atomic<std::int64_t> limit_bytes{std::int64_t{4} << 30};
+
+// How many rounds a replica may be ahead of the slowest one.
+constexpr std::int64_t kOpenRounds = 16;
 
 }  // namespace
 
@@ -27,9 +41,14 @@ Outfeed::Outfeed(std::int64_t number, std::string name, OutfeedMode mode,
       ordinal_(ordinal),
       queue_(capacity, limit_bytes.load(std::memory_order_relaxed)) {}
 
-absl::Status Outfeed::take(std::int64_t step) {
+absl::Status Outfeed::take(std::int64_t step, int replicas) {
   if (!taken_.exchange(true, std::memory_order_acquire)) {
     taken_by_.store(step, std::memory_order_relaxed);
+    replicas_.store(replicas, std::memory_order_relaxed);
+    std::lock_guard<std::mutex> lock(rounds_mutex_);
+    rounds_.clear();  // what a program that was stopped has given half
+    first_round_ = 0;
+    given_.assign(static_cast<std::size_t>(replicas), 0);
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(absl::StrCat(
@@ -52,10 +71,102 @@ void Outfeed::note_failure_elsewhere() {
   queue_.wake_reader();
 }
 
-void Outfeed::wake() { queue_.wake_writer(); }
+void Outfeed::wake() {
+  queue_.wake_writer();
+  std::lock_guard<std::mutex> lock(rounds_mutex_);
+  round_given_.notify_all();
+}
+
+absl::Status Outfeed::enqueue_part(Program& program, int replica,
+                                   const std::vector<ResultPart>& parts) {
+  if (is_over(program)) return stopped_while("enqueuing to outfeed", name_, program);
+  const auto own = static_cast<std::size_t>(replica);
+  std::unique_lock<std::mutex> lock(rounds_mutex_);
+  const bool is_ahead = given_[own] - first_round_ >= kOpenRounds;
+  if (!wait_for_round(program, own, &lock)) {
+    lock.unlock();
+    return stopped_while("enqueuing to outfeed", name_, program);
+  }
+  TF_RETURN_IF_ERROR(open_round(own, parts));
+  const std::int64_t number = given_[own]++;
+  // References into a deque stay valid while others are added and removed at its ends.
+  Round& round = rounds_[static_cast<std::size_t>(number - first_round_)];
+  lock.unlock();
+  if (is_ahead) program.step_clock().held_until(now_ns());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t bytes =
+        round.whole[i].TotalBytes() / static_cast<std::size_t>(replicas());
+    std::memcpy(static_cast<char*>(round.whole[i].data()) + own * bytes, parts[i].data,
+                bytes);
+  }
+  lock.lock();
+  if (--round.missing > 0) return absl::OkStatus();
+  // It is the first: each replica gives its parts in order.
+  ResultElement whole = std::move(round.whole);
+  rounds_.pop_front();
+  ++first_round_;
+  round_given_.notify_all();
+  lock.unlock();
+  // Nobody else is here meanwhile: the next round needs this replica's part, too. So
+  // the queue has one writer at a time, and they follow each other by the lock.
+  return enqueue(program, std::move(whole));
+}
+
+// With the lock. Waits while the replica is far ahead; false once the program is
+// stopped. Program::stop has the program's lock when it wants this one, so that who has
+// this one asks the program for nothing but stopped().
+bool Outfeed::wait_for_round(const Program& program, std::size_t replica,
+                             std::unique_lock<std::mutex>* lock) {
+  StallWatch stall;
+  while (given_[replica] - first_round_ >= kOpenRounds) {
+    if (program.stopped()) return false;
+    const std::int64_t deadline_ns = stall.next_report_ns();
+    if (deadline_ns == kNoDeadline) {
+      round_given_.wait(*lock);
+      continue;
+    }
+    round_given_.wait_for(*lock, std::chrono::nanoseconds(deadline_ns - now_ns()));
+    if (now_ns() < deadline_ns) continue;
+    lock->unlock();
+    stall.report(program, "outfeed", name_, "waiting",
+                 "another replica has not enqueued its part of a result");
+    lock->lock();
+  }
+  return true;
+}
+
+// With the lock: the replica's round is in rounds_, with room for its parts.
+absl::Status Outfeed::open_round(std::size_t replica,
+                                 const std::vector<ResultPart>& parts) {
+  const auto index = static_cast<std::size_t>(given_[replica] - first_round_);
+  if (index == rounds_.size()) {
+    Round round{{}, replicas()};
+    for (const ResultPart& part : parts) {
+      TensorShape shape = part.shape;
+      shape.InsertDim(0, replicas());
+      const Tensor& tensor = round.whole.emplace_back(part.dtype, shape);
+      if (!tensor.IsInitialized()) {
+        return absl::ResourceExhaustedError(absl::StrCat(
+            "There is no memory for a result of outfeed queue '", name_, "'."));
+      }
+    }
+    rounds_.push_back(std::move(round));
+  }
+  const ResultElement& whole = rounds_[index].whole;
+  bool same = whole.size() == parts.size();
+  for (std::size_t i = 0; same && i < parts.size(); ++i) {
+    TensorShape shape = parts[i].shape;
+    shape.InsertDim(0, replicas());
+    same = whole[i].dtype() == parts[i].dtype && whole[i].shape() == shape;
+  }
+  if (same) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("The replicas enqueue different tensors to outfeed queue '", name_,
+                   "': what is enqueued must not depend on the replica."));
+}
 
 absl::Status Outfeed::enqueue(Program& program, ResultElement&& element) {
-  if (program.stopped()) return stopped_while("enqueuing to outfeed", name_, program);
+  if (is_over(program)) return stopped_while("enqueuing to outfeed", name_, program);
   TF_RETURN_IF_ERROR(check(element));
   if (mode_ == OutfeedMode::kLast) {
     std::lock_guard<std::mutex> lock(last_mutex_);

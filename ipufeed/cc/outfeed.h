@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -23,6 +24,13 @@ enum class OutfeedMode { kAll, kLast };
 // has to wait. For outfeeds that are made after the call. Any thread.
 void set_outfeed_limit_bytes(std::int64_t bytes);
 
+// One component of what a replica gives; the bytes are the caller's.
+struct ResultPart {
+  tensorflow::DataType dtype;
+  tensorflow::TensorShape shape;
+  const void* data;
+};
+
 // Made by the first enqueue, gone with the deleter.
 class Outfeed {
  public:
@@ -35,15 +43,22 @@ class Outfeed {
   OutfeedMode mode() const { return mode_; }
   int ordinal() const { return ordinal_; }
 
-  // For Program: one program at a time. step: see Program.
-  absl::Status take(std::int64_t step);
+  // For Program: one program at a time. step: see Program. replicas: copies of it that
+  // enqueue.
+  absl::Status take(std::int64_t step, int replicas = 1);
   void give_back();
   bool taken() const { return taken_.load(std::memory_order_acquire); }
   void wake();
 
   // The program's thread. Waits while the ring is full and the store has no room, and
-  // then tells the program's clock of steps until when.
+  // then tells the chip's clock of steps until when.
   absl::Status enqueue(Program& program, ResultElement&& element);
+
+  // The same for one of several replicas, on its thread. Each component of a result is
+  // [replicas, *shape], and there when the last of them has given its part: nobody sees
+  // half a result. Waits also for replicas that are far behind.
+  absl::Status enqueue_part(Program& program, int replica,
+                            const std::vector<ResultPart>& parts);
 
   // ---- Any thread ----
 
@@ -68,6 +83,9 @@ class Outfeed {
   FeedOutcome next(ResultElement* element, std::int64_t deadline_ns,
                    std::uint64_t seen_ends);
 
+  // Copies of the program that has used it last; 1 if none has.
+  int replicas() const { return replicas_.load(std::memory_order_relaxed); }
+
   // Programs that have used this outfeed and ended.
   std::uint64_t runs() const { return runs_.load(std::memory_order_acquire); }
 
@@ -84,7 +102,16 @@ class Outfeed {
   FeedStats stats() const;
 
  private:
+  // A result that not all replicas have given their part of.
+  struct Round {
+    ResultElement whole;
+    int missing;
+  };
+
   absl::Status check(const ResultElement& element);
+  bool wait_for_round(const Program& program, std::size_t replica,
+                      std::unique_lock<std::mutex>* lock);
+  absl::Status open_round(std::size_t replica, const std::vector<ResultPart>& parts);
 
   const std::int64_t number_;
   const std::string name_;
@@ -98,7 +125,13 @@ class Outfeed {
   std::atomic<bool> closed_{false};
   std::atomic<std::uint64_t> runs_{0};
   std::atomic<std::uint64_t> failed_elsewhere_{0};
-  std::mutex last_mutex_;  // guards last_
+  std::atomic<int> replicas_{1};
+  std::mutex rounds_mutex_;  // guards the next four
+  std::condition_variable round_given_;
+  std::deque<Round> rounds_;
+  std::int64_t first_round_ = 0;     // number of the front of rounds_
+  std::vector<std::int64_t> given_;  // rounds, by replica
+  std::mutex last_mutex_;            // guards last_
   std::condition_variable run_ended_;
   ResultElement last_;
 };

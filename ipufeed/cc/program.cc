@@ -17,7 +17,7 @@
 namespace ipufeed {
 namespace {
 
-thread_local Program* current = nullptr;
+thread_local Context current;
 
 // Every program that has a feed in use or computes steps. Never destroyed: programs may
 // end after the static objects have gone.
@@ -103,7 +103,13 @@ void Program::stop(absl::Status why) {
   // The wake-ups order the flag before what the waiter reads next: wait.h, [7] and [8].
   for (const auto& feed : infeeds_) feed->wake();
   for (const auto& feed : outfeeds_) feed->wake();
+  for (Wakeable* wakeable : wakeables_) wakeable->wake();
   stop_.notify_all();
+}
+
+StepClock& Program::step_clock() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return step_clocks_[current.chip];
 }
 
 bool Program::compute(std::int64_t step_ns, StepTimes* times) {
@@ -111,7 +117,7 @@ bool Program::compute(std::int64_t step_ns, StepTimes* times) {
   // wait.
   std::unique_lock<std::mutex> lock(mutex_);
   watch();
-  *times = step_clock_.next(now_ns(), step_ns);
+  *times = step_clocks_[current.chip].next(now_ns(), step_ns);
   // The steady clock is the one of now_ns().
   const std::chrono::steady_clock::time_point end{
       std::chrono::nanoseconds(times->end_ns)};
@@ -121,13 +127,26 @@ bool Program::compute(std::int64_t step_ns, StepTimes* times) {
   return !stopped();
 }
 
+void Program::add(Wakeable* wakeable) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  wakeables_.push_back(wakeable);
+  watch();
+}
+
+void Program::remove(Wakeable* wakeable) {
+  // Also waits until a wake() that is under way has returned.
+  std::lock_guard<std::mutex> lock(mutex_);
+  wakeables_.erase(std::remove(wakeables_.begin(), wakeables_.end(), wakeable),
+                   wakeables_.end());
+}
+
 absl::Status Program::infeed(std::int64_t number, Infeed** out) {
   std::lock_guard<std::mutex> lock(mutex_);
   *out = find(infeeds_, number);
   if (*out != nullptr) return absl::OkStatus();
   std::shared_ptr<Infeed> feed;
   TF_RETURN_IF_ERROR(find_infeed(number, &feed));
-  TF_RETURN_IF_ERROR(feed->take());
+  TF_RETURN_IF_ERROR(feed->take(current.replicas));
   *out = feed.get();
   infeeds_.push_back(std::move(feed));
   watch();
@@ -146,7 +165,7 @@ absl::Status Program::outfeed(std::int64_t number, OutfeedMode mode,
                                                       mode, capacity, ordinal_),
                             &feed));
   }
-  TF_RETURN_IF_ERROR(feed->take(step_));
+  TF_RETURN_IF_ERROR(feed->take(step_, current.replicas));
   *out = feed.get();
   outfeeds_.push_back(std::move(feed));
   watch();
@@ -192,11 +211,13 @@ void Program::watch() {
   stopped_.store(true, std::memory_order_relaxed);
 }
 
-Program* current_program() { return current; }
+const Context& current_context() { return current; }
 
-ProgramScope::ProgramScope(Program* program) : outer_(current) { current = program; }
+ContextScope::ContextScope(const Context& context) : outer_(current) {
+  current = context;
+}
 
-ProgramScope::~ProgramScope() { current = outer_; }
+ContextScope::~ContextScope() { current = outer_; }
 
 bool wait_until_idle(int ordinal, std::int64_t own_step, std::int64_t deadline_ns,
                      const std::atomic<bool>& stopped) {

@@ -1,6 +1,7 @@
 // A program that runs on a simulated IPU: what it has in use, and how to stop it.
 //
 //   device thread: ProgramScope -> kernels -> queue calls -> current_program()
+//   chip thread:   ContextScope -> chip program -> queue calls, sends, receives
 //   any thread:    cancellation (Session.close, time-out, Ctrl-C) -> Program::stop()
 //
 // A compiled loop is one kernel call that may run for hours, and its queue calls get no
@@ -13,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,7 +29,19 @@ namespace ipufeed {
 
 class Infeed;
 class Outfeed;
+class PipelineRun;
+class Replicas;
 enum class OutfeedMode;
+
+// Something that a program waits at beside its feeds.
+class Wakeable {
+ public:
+  // Its waits look at Program::stopped() again. Any thread; must not call the program.
+  virtual void wake() = 0;
+
+ protected:
+  ~Wakeable() = default;
+};
 
 class Program {
  public:
@@ -59,12 +73,18 @@ class Program {
   absl::Status outfeed(std::int64_t number, OutfeedMode mode, std::size_t capacity,
                        Outfeed** out);
 
-  // When its steps begin and end: the queue calls tell it what held the device up.
-  StepClock& step_clock() { return step_clock_; }
+  // When the steps of this thread's chip begin and end: the queue calls tell it what
+  // held the chip up. A replica has one of its own, and each stage of a pipeline,
+  // unless they share a chip. For the program's life.
+  StepClock& step_clock();
 
-  // The program's thread. Waits until a step of so many nanoseconds has ended; false if
-  // the program was stopped meanwhile.
+  // A thread of the program. Waits until a step of so many nanoseconds of its chip has
+  // ended; false if the program was stopped meanwhile.
   bool compute(std::int64_t step_ns, StepTimes* times);
+
+  // Who is woken when the program is stopped, until it is removed.
+  void add(Wakeable* wakeable);
+  void remove(Wakeable* wakeable);
 
   // Name and fill of each feed that it uses, for a person. Any thread.
   std::string describe_feeds() const;
@@ -82,7 +102,6 @@ class Program {
   const int ordinal_;
   const std::int64_t step_;
   std::atomic<bool> stopped_{false};
-  StepClock step_clock_;
   std::condition_variable stop_;  // with mutex_: stopped() has become true
   mutable std::mutex mutex_;      // guards all below
   absl::Status why_;
@@ -90,21 +109,41 @@ class Program {
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
   std::vector<std::shared_ptr<Infeed>> infeeds_;
   std::vector<std::shared_ptr<Outfeed>> outfeeds_;
+  std::vector<Wakeable*> wakeables_;
+  std::map<int, StepClock> step_clocks_;  // by chip; one stays where it is
+};
+
+// What a thread works for. Pools hand it on with each piece of work.
+struct Context {
+  Program* program = nullptr;  // null outside of a simulated IPU
+  int chip = 0;                // of the device, the one that computes
+  int replica = 0;             // which of the program's copies
+  int replicas = 1;
+  Replicas* others = nullptr;       // where the copies meet; null if there is only one
+  PipelineRun* pipeline = nullptr;  // whose chip program this is, if it is one
+};
+
+const Context& current_context();
+
+// Makes a context the thread's own while it lives. Nests.
+class ContextScope {
+ public:
+  explicit ContextScope(const Context& context);
+  ~ContextScope();
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+ private:
+  const Context outer_;
 };
 
 // The program of this thread, or null outside of a simulated IPU.
-Program* current_program();
+inline Program* current_program() { return current_context().program; }
 
-// Makes `program` the thread's own while it lives. Nests.
-class ProgramScope {
+// A context of nothing but the program.
+class ProgramScope : public ContextScope {
  public:
-  explicit ProgramScope(Program* program);
-  ~ProgramScope();
-  ProgramScope(const ProgramScope&) = delete;
-  ProgramScope& operator=(const ProgramScope&) = delete;
-
- private:
-  Program* const outer_;
+  explicit ProgramScope(Program* program) : ContextScope({program}) {}
 };
 
 // Stops every program that has a feed in use or computes steps, as Ctrl-C does, and

@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "chips.h"
 #include "executable.h"
 #include "feed_table.h"
 #include "feeder.h"
@@ -53,6 +54,11 @@ const DataType kFeedTypes[] = {tensorflow::DT_INT32, tensorflow::DT_FLOAT,
 absl::Status component_shapes(InferenceContext* c, bool batched) {
   std::vector<PartialTensorShape> shapes;
   TF_RETURN_IF_ERROR(c->GetAttr("shapes", &shapes));
+  bool replicated = false;  // an attribute of those that read results
+  if (c->GetAttr("replicated", &replicated).ok() && replicated) {
+    for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->UnknownShape());
+    return absl::OkStatus();
+  }
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     ShapeHandle shape;
     TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(shapes[i], &shape));
@@ -105,9 +111,15 @@ REGISTER_OP("IpufeedInfeedCreate")
     .Attr("capacity: int >= 1 = 32")
     .Attr("threads: int >= 0 = 0")
     .Attr("null_data: bool = false")
+    .Attr("ordinal: int = 0")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
-    .Doc("Makes an infeed and starts to read its dataset; threads: 0 for the default.");
+    .Doc(R"doc(
+Makes an infeed and starts to read its dataset.
+
+threads: 0 for the default.
+ordinal: of the device that reads; its number of IPUs is that of the rings.
+)doc");
 
 // Which queue it is comes in as tensors: TensorFlow keeps a kernel for each set of
 // attributes, for ever.
@@ -121,6 +133,7 @@ class InfeedCreateOp : public AsyncOpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("capacity", &capacity));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("threads", &threads));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("null_data", &null_data_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("ordinal", &ordinal_));
     options_.capacity = static_cast<std::size_t>(capacity);
     options_.small_capacity = 0;  // the depth is a promise
     options_.threads = static_cast<int>(threads);
@@ -187,14 +200,17 @@ class InfeedCreateOp : public AsyncOpKernel {
     // Before a feeder starts, though another thread may still be the first to add.
     TF_RETURN_IF_ERROR(check_no_infeed(number));
     std::shared_ptr<Feeder> feeder;
+    const auto rings = static_cast<std::size_t>(chips_of(static_cast<int>(ordinal_)));
     // While programs are only compiled, nothing is read.
     if (!null_data_ && run_mode() == RunMode::kRun) {
       FeederOptions options = options_;
       options.number = number;
+      options.rings = rings;
       options.name = feed;
       TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, options, &feeder));
     }
-    auto infeed = std::make_shared<Infeed>(number, feed, std::move(elements), feeder);
+    auto infeed =
+        std::make_shared<Infeed>(number, feed, std::move(elements), feeder, rings);
     const absl::Status status = add_infeed(std::move(infeed));
     if (!status.ok() && feeder != nullptr) feeder->finish(ctx, kGraceNs);
     return status;
@@ -206,6 +222,7 @@ class InfeedCreateOp : public AsyncOpKernel {
   std::vector<PartialTensorShape> shapes_;
   FeederOptions options_;
   bool null_data_ = false;
+  std::int64_t ordinal_ = 0;
 };
 
 REGISTER_KERNEL_BUILDER(Name("IpufeedInfeedCreate").Device(tensorflow::DEVICE_CPU),
@@ -267,7 +284,7 @@ class DequeueOp : public OpKernel {
     OP_REQUIRES_OK(ctx, with_step_program(ctx, [&](Program& program) -> absl::Status {
                      Infeed* feed = nullptr;
                      TF_RETURN_IF_ERROR(program.infeed(number_of(ctx, 0), &feed));
-                     return feed->dequeue(program, &components);
+                     return feed->dequeue(program, 0, &components);
                    }));
     for (std::size_t i = 0; i < components.size(); ++i) {
       ctx->set_output(static_cast<int>(i), std::move(components[i]));
@@ -351,6 +368,7 @@ REGISTER_OP("IpufeedOutfeedDequeue")
     .Attr("dtypes: list(type) >= 1")
     .Attr("shapes: list(shape) >= 1")
     .Attr("wait_ordinal: int = -1")
+    .Attr("replicated: bool = false")
     .Output("results: dtypes")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
@@ -360,6 +378,7 @@ REGISTER_OP("IpufeedOutfeedDequeue")
 All results that have come since the last call, [n, *shape] each.
 
 wait_ordinal: first wait until no program runs on this IPU; -1 for not to wait.
+replicated: several replicas may have enqueued, and then it is [n, replicas, *shape].
 )doc");
 
 // What a look at an outfeed gives while programs are only compiled: one result of
@@ -452,6 +471,11 @@ class OutfeedDequeueOp : public AsyncOpKernel {
                       "with the outfeed before trying to dequeue an outfeed.";
     }
     if (feed == nullptr) return ResultStore().write_outputs(ctx, result_shapes);
+    // Of several replicas, each component of a result is [replicas, *shape].
+    const int replicas = feed->replicas();
+    for (auto& shape : result_shapes) {
+      if (replicas > 1) shape.InsertDim(0, replicas);
+    }
     return feed->dequeue().write_outputs(ctx, result_shapes);
   }
 
@@ -467,6 +491,7 @@ REGISTER_OP("IpufeedOutfeedLast")
     .Attr("dtypes: list(type) >= 1")
     .Attr("shapes: list(shape) >= 1")
     .Attr("synthetic: bool = false")
+    .Attr("replicated: bool = false")
     .Output("results: dtypes")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
@@ -476,6 +501,7 @@ REGISTER_OP("IpufeedOutfeedLast")
 The last result. Waits for the end of the program that makes it.
 
 synthetic: the program transfers no results, so there is none.
+replicated: several replicas may have enqueued, and then it is [replicas, *shape].
 )doc");
 
 class OutfeedLastOp : public AsyncOpKernel {

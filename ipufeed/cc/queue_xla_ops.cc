@@ -1,8 +1,8 @@
 // The queue ops inside a compiled program: calls back into the feeds.
 //
-// The only file with XLA's headers in it (85 CPU-seconds to compile). A queue op
-// becomes a custom call with a side effect; its operands are those of the op, token
-// included, which is what keeps the calls of one computation in order.
+// 85 CPU-seconds to compile, for XLA's headers. A queue op becomes a custom call with a
+// side effect; its operands are those of the op, token included, which is what keeps
+// the calls of one computation in order.
 
 #include <algorithm>
 #include <cstring>
@@ -27,16 +27,12 @@
 #include "xla/hlo/builder/xla_builder.h"
 #include "xla/layout_util.h"
 #include "xla/shape_util.h"
-
-// xla/ffi/ffi_api.h declares this, but includes headers that the wheel does not have.
-namespace xla::ffi {
-const XLA_FFI_Api* GetXlaFfiApi();
-}
+#include "xla_call.h"
+#include "xla_types.h"
 
 namespace ipufeed {
 namespace {
 
-namespace ffi = xla::ffi;
 using tensorflow::DataType;
 using tensorflow::OpKernelConstruction;
 using tensorflow::PartialTensorShape;
@@ -44,65 +40,6 @@ using tensorflow::Tensor;
 using tensorflow::TensorShape;
 using tensorflow::XlaOpKernel;
 using tensorflow::XlaOpKernelContext;
-
-ffi::Error to_ffi(const absl::Status& status) {
-  return ffi::Error(static_cast<ffi::ErrorCode>(status.code()),
-                    std::string(status.message()));
-}
-
-DataType to_tensorflow(ffi::DataType type) {
-  switch (type) {
-    case ffi::F32:
-      return tensorflow::DT_FLOAT;
-    case ffi::F16:
-      return tensorflow::DT_HALF;
-    case ffi::BF16:
-      return tensorflow::DT_BFLOAT16;
-    case ffi::F64:
-      return tensorflow::DT_DOUBLE;
-    case ffi::PRED:
-      return tensorflow::DT_BOOL;
-    case ffi::S8:
-      return tensorflow::DT_INT8;
-    case ffi::U8:
-      return tensorflow::DT_UINT8;
-    case ffi::S16:
-      return tensorflow::DT_INT16;
-    case ffi::U16:
-      return tensorflow::DT_UINT16;
-    case ffi::S32:
-      return tensorflow::DT_INT32;
-    case ffi::U32:
-      return tensorflow::DT_UINT32;
-    case ffi::S64:
-      return tensorflow::DT_INT64;
-    case ffi::U64:
-      return tensorflow::DT_UINT64;
-    case ffi::C64:
-      return tensorflow::DT_COMPLEX64;
-    case ffi::C128:
-      return tensorflow::DT_COMPLEX128;
-    default:
-      return tensorflow::DT_INVALID;
-  }
-}
-
-// The program of this thread. Without one (XLA ran the call on a thread that is not the
-// device's) the call works all the same, and ends only with its feed.
-class CallProgram {
- public:
-  CallProgram() : program_(current_program()) {
-    if (program_ != nullptr) return;
-    own_ = std::make_unique<Program>(nullptr, 0);
-    program_ = own_.get();
-  }
-  Program* operator->() const { return program_; }
-  Program& operator*() const { return *program_; }
-
- private:
-  std::unique_ptr<Program> own_;
-  Program* program_;
-};
 
 absl::Status read_number(const ffi::RemainingArgs& args, std::size_t index,
                          std::int64_t* number) {
@@ -122,14 +59,6 @@ std::int64_t total_bytes(const std::vector<Tensor>& components) {
   return bytes;
 }
 
-// The token's value means nothing; its place in the chain does.
-void write_token(ffi::RemainingRets& results, std::size_t index) {
-  auto token = results.get<ffi::AnyBuffer>(index);
-  if (token.has_value()) {
-    std::memset((*token)->untyped_data(), 0, (*token)->size_bytes());
-  }
-}
-
 absl::Status dequeue(const ffi::RemainingArgs& args, ffi::RemainingRets& results) {
   std::int64_t number = 0;
   TF_RETURN_IF_ERROR(read_number(args, 0, &number));
@@ -139,7 +68,7 @@ absl::Status dequeue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
   std::vector<Tensor> components;
   const bool traced = traces();
   const std::int64_t start_ns = traced ? now_ns() : 0;
-  TF_RETURN_IF_ERROR(feed->dequeue(*program, &components));
+  TF_RETURN_IF_ERROR(feed->dequeue(*program, current_context().replica, &components));
   const std::int64_t got_ns = traced ? now_ns() : 0;
   if (components.size() + 1 != results.size()) {
     return absl::InvalidArgumentError(
@@ -180,8 +109,12 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
                        static_cast<std::size_t>(capacity), &feed));
   const bool traced = traces();
   const std::int64_t start_ns = traced ? now_ns() : 0;
+  const Context& context = current_context();
+  const bool replicated = context.replicas > 1;
+  std::vector<ResultPart> parts;
   ResultElement element;
   element.reserve(components);
+  std::int64_t bytes = 0;
   for (std::size_t i = 0; i < components; ++i) {
     const auto operand = args.get<ffi::AnyBuffer>(i);
     if (!operand.has_value()) {
@@ -195,6 +128,11 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
           absl::StrCat("Outfeed queue '", feed->name(),
                        "' cannot carry the dtype of component ", i, "."));
     }
+    bytes += static_cast<std::int64_t>(operand->size_bytes());
+    if (replicated) {  // it copies by itself, to its place among the others
+      parts.push_back({dtype, std::move(shape), operand->untyped_data()});
+      continue;
+    }
     Tensor& tensor = element.emplace_back(dtype, shape);
     if (!tensor.IsInitialized()) {
       return absl::ResourceExhaustedError(absl::StrCat(
@@ -202,9 +140,12 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
     }
     std::memcpy(tensor.data(), operand->untyped_data(), operand->size_bytes());
   }
-  const std::int64_t bytes = traced ? total_bytes(element) : 0;
   const std::int64_t copied_ns = traced ? now_ns() : 0;
-  TF_RETURN_IF_ERROR(feed->enqueue(*program, std::move(element)));
+  if (replicated) {
+    TF_RETURN_IF_ERROR(feed->enqueue_part(*program, context.replica, parts));
+  } else {
+    TF_RETURN_IF_ERROR(feed->enqueue(*program, std::move(element)));
+  }
   if (traced) {
     const std::int64_t end_ns = now_ns();
     record({TraceKind::kDeviceToHost, program->ordinal(), number, start_ns, end_ns,
@@ -275,21 +216,6 @@ XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kStep, "Host", kStepHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kClock, "Host", kClockHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kDequeue, "Host", kDequeueHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kEnqueue, "Host", kEnqueueHandler);
-
-xla::XlaOp call(xla::XlaBuilder* builder, const char* target,
-                const std::vector<xla::XlaOp>& operands,
-                const std::vector<xla::Shape>& operand_shapes,
-                const std::vector<xla::Shape>& results, const std::string& attributes) {
-  return xla::CustomCallWithLayout(
-      builder, target, operands, xla::ShapeUtil::MakeTupleShape(results),
-      operand_shapes, attributes, /*has_side_effect=*/true, {}, /*literal=*/nullptr,
-      xla::CustomCallSchedule::SCHEDULE_NONE,
-      xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
-}
-
-xla::Shape token_shape() {
-  return xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::U32, {});
-}
 
 class DequeueXlaOp : public XlaOpKernel {
  public:

@@ -31,11 +31,15 @@ std::int64_t StallWatch::next_report_ns() {
 void StallWatch::report(const Program& program, const char* kind,
                         const std::string& name, const char* state,
                         const char* reason) {
+  report(program,
+         absl::StrCat(kind, " queue '", name, "' is ", state, " and ", reason));
+}
+
+void StallWatch::report(const Program& program, const std::string& what) {
   const std::int64_t waited = now_ns() - start_ns_;
   next_ns_ = now_ns() + waited;
   LOG(WARNING) << "A program on IPU " << program.ordinal() << " has waited for "
-               << waited / 1'000'000 / 1000.0 << " s: " << kind << " queue '" << name
-               << "' is " << state << " and " << reason
+               << waited / 1'000'000 / 1000.0 << " s: " << what
                << ". It goes on waiting. Its queues: " << program.describe_feeds()
                << ".";
 }

@@ -28,6 +28,9 @@ class StallWatch {
   void report(const Program& program, const char* kind, const std::string& name,
               const char* state, const char* reason);
 
+  // Likewise of a wait for something else, which `what` names.
+  void report(const Program& program, const std::string& what);
+
  private:
   std::int64_t start_ns_ = 0;
   std::int64_t next_ns_ = 0;

@@ -32,6 +32,7 @@ enum class TraceKind : std::int32_t {
   kDeviceToHost = 5,  // number: the outfeed's; waited: for room
   kFeeder = 6,        // number: the infeed's; waited: for room
   kConsumer = 7,      // of a measurement; waited: for an element
+  kStage = 8,         // number: chip and stage of a pipeline; bytes: its mini-batch
 };
 
 struct TraceEvent {

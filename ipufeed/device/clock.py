@@ -10,6 +10,7 @@ with one of the host. It is ours; the hardware counts cycles of its own.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,42 @@ def read_clock() -> Any:
     stamp, token = _native.load().ipufeed_clock(take_token())
     put_token(token)
     return stamp
+
+
+def wait(value: Any, seconds: float) -> Any:
+    """Builds what gives `value` some time later, and uses no CPU meanwhile.
+
+    It stands for work that is done elsewhere, so that a program can be measured for what
+    it waits for. Its gradient takes as long.
+
+    Args:
+        value: A tensor of any dtype that programs compute with.
+        seconds: How long, to the nanosecond; the kernel adds some 50 us.
+
+    Raises:
+        ValueError: `seconds` is negative.
+
+    Threads: builds a part of the current graph; in eager mode it waits at once. A program
+    that is stopped stops waiting.
+    """
+    import tensorflow as tf
+
+    if seconds < 0:
+        raise ValueError(f"`seconds` must not be negative, got {seconds}.")
+    differentiate_wait()
+    return _native.load().ipufeed_wait(
+        tf.convert_to_tensor(value), nanoseconds=round(seconds * 1e9)
+    )
+
+
+@functools.cache
+def differentiate_wait() -> None:
+    """Tells TensorFlow the gradient of `wait`, once."""
+    from tensorflow.python.framework import ops
+
+    @ops.RegisterGradient("IpufeedWait")  # type: ignore[untyped-decorator]
+    def gradient(op: Any, grad: Any) -> Any:
+        return _native.load().ipufeed_wait(grad, nanoseconds=op.get_attr("nanoseconds"))
 
 
 def to_ns(stamps: Any) -> np.ndarray[Any, np.dtype[np.int64]]:

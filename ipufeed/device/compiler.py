@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ipufeed.device import outside, params
+from ipufeed.device import outside, params, sharding
 from ipufeed.device.device_names import ordinal_of
+from ipufeed.device.replication import refuse_replicas
 from ipufeed.errors import DeviceOrdinalError, PlacementError
 
 
@@ -39,14 +40,14 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
     """
     import tensorflow as tf
 
-    check_placement()
+    ordinal = check_placement()
     inputs = checked_inputs(inputs)
     wrapped = checking_results(computation)
     if not tf.executing_eagerly():
         if params.executor() == "xla":
-            return with_xla(wrapped, inputs)
+            return with_xla(wrapped, inputs, ordinal)
         with outside.building(traced=False):
-            return without_xla(wrapped, inputs)
+            return without_xla(wrapped, inputs, ordinal)
     if params.executor() == "xla":
         with (
             contextlib.suppress(outside.NeedsExecutor),
@@ -58,8 +59,8 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
         return compile_eagerly(wrapped, inputs, jit=False)
 
 
-def check_placement() -> None:
-    """The device scope must name an IPU.
+def check_placement() -> int:
+    """The number of the IPU that the device scope must name.
 
     Raises:
         PlacementError: It does not.
@@ -74,7 +75,7 @@ def check_placement() -> None:
         with tf.control_dependencies(None):
             device = tf.no_op(name="ipu_placement").device
     try:
-        ordinal_of(device)
+        return ordinal_of(device)
     except DeviceOrdinalError as error:
         raise PlacementError(
             "The computation is not placed on an IPU device. Build it inside "
@@ -150,7 +151,7 @@ def is_structured(results: Any) -> bool:
     )
 
 
-def with_xla(computation: Callable[..., Any], inputs: list[Any]) -> Any:
+def with_xla(computation: Callable[..., Any], inputs: list[Any], ordinal: int) -> Any:
     """The program as one compiled one, unless it holds ops for the host."""
     import tensorflow as tf
     from tensorflow.python.compiler.xla import xla
@@ -160,9 +161,11 @@ def with_xla(computation: Callable[..., Any], inputs: list[Any]) -> Any:
     with outside.building(traced=False) as program:
         results = xla.compile.__wrapped__(computation, inputs)
     if program.has_outside:
+        refuse_replicas(ordinal, graph.get_operations()[first_op:])
         outside.take_back_compilation(graph, first_op)
     else:
         name_program(graph, first_op, computation)
+        sharding.mark_program(graph.get_operations()[first_op:])
     return results
 
 
@@ -183,7 +186,9 @@ def name_program(graph: Any, first_op: int, computation: Callable[..., Any]) -> 
             op._set_attr(outside.COMPILE_ATTR, named)
 
 
-def without_xla(computation: Callable[..., Any], inputs: list[Any]) -> Any:
+def without_xla(
+    computation: Callable[..., Any], inputs: list[Any], ordinal: int
+) -> Any:
     """The same results from TensorFlow's executor, op by op."""
     import tensorflow as tf
 
@@ -191,6 +196,7 @@ def without_xla(computation: Callable[..., Any], inputs: list[Any]) -> Any:
     tensors = tf.nest.map_structure(tf.convert_to_tensor, inputs)
     first_op = len(graph.get_operations())
     results = computation(*tensors)
+    refuse_replicas(ordinal, graph.get_operations()[first_op:])
     effects = side_effects(graph, first_op)
     if not graph.building_function:
         outside.mark_program(graph, first_op)

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ipufeed.device.training_loop import TrainingLoop, checked_count, inside
 from ipufeed.queues.autograph import as_user_function
 from ipufeed.queues.chain import host_number
 from ipufeed.queues.structure import body_arguments
@@ -55,8 +56,8 @@ def repeat(
     check_queue(infeed_queue)
     values = listed(inputs)
     check_arity(body, values, infeed_queue, condition=False)
-    limit = run_time_value(n)
-    step = wrap_body(body, values, infeed_queue)
+    limit = checked_count(run_time_value(n))
+    step = wrap_body(body, values, infeed_queue, limit)
     with loop_version(use_while_v1):
         count, *results = while_of_tensorflow()(
             lambda i, *state: i < limit,
@@ -127,12 +128,17 @@ def while_of_tensorflow() -> Callable[..., list[Any]]:
 
 
 def wrap_body(
-    body: Callable[..., Any], values: list[Any], infeed_queue: Any
+    body: Callable[..., Any],
+    values: list[Any],
+    infeed_queue: Any,
+    limit: Any = None,
 ) -> Callable[..., list[Any]]:
     """The body as TensorFlow's loop wants it: counter and carried tensors in and out.
 
     What the body returns as operations, and the dequeue, are made dependencies of both: a
     version 1 loop would otherwise leave them out.
+
+    `limit` is how often the loop runs, if that is known before: see TrainingLoop.
     """
     import tensorflow as tf
 
@@ -148,7 +154,13 @@ def wrap_body(
             arguments, keywords = body_arguments(element)
             if not tf.executing_eagerly():
                 operations = [tensor.op for tensor in tf.nest.flatten(element)]
-        tensors, more = split_results(runs(*state, *arguments, **keywords))
+        if limit is None:
+            loop = TrainingLoop()
+        else:
+            loop = TrainingLoop(i, limit if tf.executing_eagerly() else limit.op)
+        with inside(loop):
+            results = runs(*state, *arguments, **keywords)
+        tensors, more = split_results(results)
         found = [tensor.dtype for tensor in tensors]
         if found != dtypes:
             raise TypeError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import re
 import sys
 from collections.abc import Callable
@@ -12,7 +13,14 @@ from typing import Any
 from ipufeed import _native
 from ipufeed.device import flags
 from ipufeed.device.synthetic import InitializerKind, SyntheticDataCategory
-from ipufeed.device.system import attach, on_change, precompiles, require_usable
+from ipufeed.device.system import (
+    attach,
+    chip_counts,
+    configured,
+    on_change,
+    precompiles,
+    require_usable,
+)
 from ipufeed.device.topology import NUM_IPUS
 from ipufeed.errors import DeviceOrdinalError
 from ipufeed.queues.surroundings import surroundings
@@ -104,6 +112,23 @@ def attach_at_first_use(ordinal: int, message: Any, size: int) -> int:
     return 0
 
 
+def tell_chips() -> None:
+    """Tells the core how many chips each device has."""
+    counts = chip_counts()
+    for ordinal in range(NUM_IPUS):
+        _native.entry().ipufeed_set_chips(ordinal, counts.get(ordinal, 0))
+
+
+def tell_processes() -> None:
+    """Tells the core which other processes run copies of its programs."""
+    distribution = configured().experimental.multi_replica_distribution
+    if distribution.process_count > 1:
+        processes = importlib.import_module("ipufeed.parallel.processes")
+        processes.join(distribution.process_count, distribution.process_index)
+    else:
+        _native.entry().ipufeed_set_processes(1, 0, None)
+
+
 def refuse_wrong_ordinals(method: Callable[..., Any]) -> Callable[..., Any]:
     """A `device` method of TensorFlow's that raises for an IPU that does not exist.
 
@@ -137,6 +162,10 @@ def install() -> None:
     entry = _native.entry()
     entry.ipufeed_set_on_first_use(attach_at_first_use)
     on_change(entry.ipufeed_forget_first_uses)
+    on_change(tell_chips)
+    on_change(tell_processes)
+    tell_chips()  # of what has been configured before
+    tell_processes()
     from tensorflow.python.eager import context
     from tensorflow.python.framework import ops
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+# The device reads them: ipufeed/cc/shards.cc.
 SHARD_ATTR = "_ipufeed_shard"
+SHARDS_ATTR = "_ipufeed_shards"
+PIPELINE = "IpufeedPipeline"  # an op that says itself how many it needs
 
 
 def get_sharding(operation: Any) -> list[int] | None:
@@ -33,6 +37,52 @@ def indices(operation: Any) -> list[int]:
     """The indices in an op's own note."""
     text: str = operation.get_attr(SHARD_ATTR).decode()
     return [int(index) for index in text.split(",")]
+
+
+def number_of_shards(operations: Iterable[Any]) -> int:
+    """IPUs that these ops are spread over: the highest index plus 1; at least 1.
+
+    What functions hold that they call, such as the bodies of loops, is counted with them.
+    """
+    most = 1
+    graphs: set[int] = set()
+    left = list(operations)
+    while left:
+        op = left.pop()
+        if SHARD_ATTR in op.node_def.attr:
+            most = max(most, *(index + 1 for index in indices(op)))
+        if op.type == PIPELINE:
+            most = max(most, op.get_attr("devices"))
+        for graph in called_graphs(op):
+            if id(graph) not in graphs:
+                graphs.add(id(graph))
+                left += graph.get_operations()
+    return most
+
+
+def called_graphs(operation: Any) -> list[Any]:
+    """The graphs of the functions that an op calls."""
+    attributes = operation.node_def.attr.values()
+    names = [each.func.name for each in attributes if each.HasField("func")]
+    names += [func.name for each in attributes for func in each.list.func]
+    functions = [operation.graph._get_function(name) for name in names]
+    return [each.graph for each in functions if getattr(each, "graph", None)]
+
+
+def mark_program(operations: Iterable[Any]) -> None:
+    """Notes at each op of a version 1 program how many IPUs it is spread over.
+
+    TensorFlow rewrites a session's graph before it compiles the program, and what it puts
+    in the place of an op has lost its shard; that of some op is always there.
+    """
+    from tensorflow.core.framework import attr_value_pb2
+
+    operations = list(operations)
+    shards = number_of_shards(operations)
+    if shards == 1:
+        return
+    for op in operations:
+        op._set_attr(SHARDS_ATTR, attr_value_pb2.AttrValue(i=shards))
 
 
 def propagate_sharding(graph: Any = None) -> None:

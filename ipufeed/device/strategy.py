@@ -12,7 +12,9 @@ import tensorflow as tf
 from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
 
 from ipufeed.device import outside, params
+from ipufeed.device.replication import refuse_replicas
 from ipufeed.device.scopes import check_device
+from ipufeed.device.system import require_usable
 from ipufeed.queues.iterators import IPUOwnedIterator
 
 
@@ -107,6 +109,7 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
             if fn not in self._twins:
                 self._twins[fn] = executor_twin(fn)
             with outside.building(traced=True):
+                self._refuse_replicas(self._twins[fn], args, kwargs)
                 return super().run(self._twins[fn], args, kwargs, options)
         if not compiles:
             outside.warn_of_running(fn)
@@ -123,6 +126,14 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
             )
         self._on_host_too.add(fn)
         return self._run(fn, args, kwargs, options)
+
+    def _refuse_replicas(self, fn: Any, args: Any, kwargs: Any) -> None:
+        """See replication.refuse_replicas; traces a function only if it must be known."""
+        if require_usable(self._device_ordinal).num_ipus == 1:
+            return
+        with tf.device(self._ipu_device):
+            traced = fn.get_concrete_function(*args, **(kwargs or {}))
+        refuse_replicas(self._device_ordinal, traced.graph.get_operations())
 
 
 IPUStrategy = IPUStrategyV1

@@ -217,6 +217,12 @@ def generation() -> int:
         return _system.generation
 
 
+def chip_counts() -> dict[int, int]:
+    """How many IPUs each configured device is made of, by its ordinal."""
+    with _system.lock:
+        return {device.ordinal: device.num_ipus for device in _system.devices}
+
+
 def is_configured() -> bool:
     """Whether `configure_ipu_system` has been called, and not been reset."""
     with _system.lock:

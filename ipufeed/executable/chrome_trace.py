@@ -107,6 +107,10 @@ def row_of(event: Event) -> tuple[int, str]:
     if event.kind in (Kind.LOAD, Kind.EXECUTE):
         return IPUS, f"IPU {event.ordinal}"
     name = event.name or str(event.number)
+    if event.kind is Kind.STAGE:
+        return IPUS, f"IPU {event.ordinal}, {name}"
+    if event.number < 0:
+        return IPUS, f"IPU {event.ordinal}, {name}"
     if event.kind is Kind.DEVICE_TO_HOST:
         return FEEDS, f"outfeed {name}: IPU {event.ordinal}"
     if event.kind is Kind.HOST_TO_DEVICE:
@@ -131,6 +135,9 @@ def slices_of(event: Event, begun_ns: int) -> list[dict[str, Any]]:
         if event.count > 1:
             figures |= {"runs": event.count, "busy [us]": event.busy_ns / 1e3}
         return [span(title(event), start, end - start, figures)]
+    if event.kind is Kind.STAGE:
+        figures = {"mini-batch": event.nbytes}
+        return [span(f"mini-batch {event.nbytes}", start, end - start, figures)]
     figures = {"bytes": event.nbytes, "count": event.count}
     if event.count > 1:
         figures |= {

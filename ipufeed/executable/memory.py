@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipufeed.executable.compiled_code import CompiledCode
-from ipufeed.executable.hlo import Instruction
+from ipufeed.executable.hlo import Computation, Instruction, Module
 from ipufeed.executable.key import local_id
 
 PURPOSES = (
@@ -22,8 +22,10 @@ PURPOSES = (
     "feeds",
     "temporaries",
     "code",
+    "remote",
 )
 FEED_CALLS = ("ipufeed_dequeue", "ipufeed_enqueue")
+REMOTE_CALL = "ipufeed_remote"
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,10 @@ class Memory:
     Attributes:
         buffers: All, the largest first.
         by_purpose: Bytes, for each of PURPOSES; the sum is `total_bytes`.
-        peak_bytes: Of all buffers: they are there as long as the program runs, and within
-            them XLA has placed values so that those alive at a time do not overlap.
-        total_bytes: With the code.
+        peak_bytes: Of all buffers but remote ones, which are the host's: they are there as
+            long as the program runs, and within them XLA has placed values so that those
+            alive at a time do not overlap.
+        total_bytes: With the code and the remote ones.
     """
 
     buffers: tuple[Buffer, ...]
@@ -79,16 +82,64 @@ def memory_of(
         logical.id: definition(code, logical)
         for logical in code.buffers.logical_buffers
     }
+    remote = remote_parameters(code.module)
     found: list[Buffer] = []
     for allocation in code.buffers.buffer_allocations:
-        found += buffers_of(allocation, made_by, arguments, variables)
-    peak = sum(each.nbytes for each in found)
+        found += buffers_of(allocation, made_by, arguments, variables, remote)
+    peak = sum(each.nbytes for each in found if each.purpose != "remote")
     by_purpose = dict.fromkeys(PURPOSES, 0)
     for each in found:
         by_purpose[each.purpose] += each.nbytes
     by_purpose["code"] = code.code_bytes
     found.sort(key=lambda each: (-each.nbytes, each.name))
-    return Memory(tuple(found), by_purpose, peak, peak + code.code_bytes)
+    total = sum(by_purpose.values())
+    return Memory(tuple(found), by_purpose, peak, total)
+
+
+def remote_parameters(module: Module) -> set[int]:
+    """The parameters that are moved to the IPU before anything is done with them."""
+    callers: dict[int, Instruction] = {}
+    homes: dict[int, Computation] = {}
+    for computation in module.computations:
+        for one in computation.instructions:
+            homes[id(one)] = computation
+            for called in one.called:
+                callers[id(called)] = one
+    found = set()
+    for one in module.calls(REMOTE_CALL):
+        number = parameter_behind(one.operands[0], module, callers, homes)
+        if number is not None:
+            found.add(number)
+    return found
+
+
+def parameter_behind(
+    value: Instruction,
+    module: Module,
+    callers: dict[int, Instruction],
+    homes: dict[int, Computation],
+) -> int | None:
+    """The parameter of the program that a value is, also within its loops."""
+    path: list[int] = []  # places in tuples, the outermost last
+    while True:
+        if value.opcode == "get-tuple-element":
+            path.append(value.proto.tuple_index)
+            value = value.operands[0]
+        elif value.opcode == "tuple" and path:
+            value = value.operands[path.pop()]
+        elif value.opcode in ("copy", "bitcast"):
+            value = value.operands[0]
+        elif value.opcode == "parameter":
+            home = homes[id(value)]
+            if home is module.entry:
+                return None if path else value.parameter
+            caller = callers[id(home)]
+            if caller.opcode == "conditional":
+                value = caller.operands[1 + caller.called.index(home)]
+            else:
+                value = caller.operands[value.parameter]
+        else:
+            return None
 
 
 def definition(code: CompiledCode, logical: Any) -> Instruction | None:
@@ -109,6 +160,7 @@ def buffers_of(
     made_by: dict[int, Instruction | None],
     arguments: tuple[str, ...],
     variables: frozenset[int],
+    remote: set[int],
 ) -> list[Buffer]:
     """An allocation as buffers: that of temporaries has the feeds' in it."""
     assigned = sorted(allocation.assigned, key=lambda each: -each.size)
@@ -122,6 +174,8 @@ def buffers_of(
         number = allocation.parameter_number
         name = arguments[number] if number < len(arguments) else f"parameter {number}"
         purpose = "variables" if number in variables else "parameters"
+        if number in remote:
+            purpose = "remote"
         return [Buffer(name, purpose, allocation.size, shape, source, values)]
     if allocation.is_constant:
         return [Buffer(name, "constants", allocation.size, shape, source, values)]

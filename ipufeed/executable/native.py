@@ -49,6 +49,7 @@ class Exchange(ctypes.Structure):
         ("hlo_size", ctypes.c_int64),
         ("arguments", ctypes.POINTER(ctypes.c_int32)),
         ("parameters", ctypes.c_int64),
+        ("shards", ctypes.c_int32),
         ("key", ctypes.c_uint64),
         ("previous", ctypes.c_uint64),
         ("executable", ctypes.c_void_p),
@@ -74,6 +75,7 @@ class Lowered:
         function: Its FunctionDef, serialised; empty if it is not known.
         hlo: Its HloModuleProto, serialised.
         arguments: Of each parameter, the number of the function's argument.
+        shards: IPUs that one copy of it is spread over; 0 for a part of a program.
     """
 
     id: int
@@ -82,6 +84,7 @@ class Lowered:
     function: bytes = field(repr=False)
     hlo: bytes = field(repr=False)
     arguments: tuple[int, ...]
+    shards: int = 1
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,7 @@ def lowered(exchange: Any) -> Lowered:
         else b"",
         hlo=ctypes.string_at(exchange.hlo, exchange.hlo_size),
         arguments=tuple(exchange.arguments[: exchange.parameters]),
+        shards=exchange.shards,
     )
 
 

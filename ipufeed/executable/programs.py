@@ -23,6 +23,7 @@ from ipufeed import _native
 from ipufeed.device import flags, system
 from ipufeed.device.config_enums import DeviceConnectionType
 from ipufeed.device.log import LOGGER
+from ipufeed.device.replication import replicate
 from ipufeed.executable import guard, log, native, report, tracing
 from ipufeed.executable.cache import Cache, Slot, write_whole
 from ipufeed.executable.counters import COUNTERS
@@ -113,7 +114,13 @@ def take(number: int) -> _Work:
 
 
 def begin(lowered: Lowered) -> Key:
-    """A program is to be compiled: its key."""
+    """A program is to be compiled: its key.
+
+    Raises:
+        tf.errors.InternalError: Its shards do not divide the IPUs of its device.
+    """
+    if lowered.shards:  # not a part of one that is being compiled
+        replicate(system.require_usable(lowered.ordinal), lowered.shards)
     wanted = report.request(lowered)  # an invalid option refuses the program
     start = time.perf_counter()
     if system.precompiles():

@@ -55,6 +55,7 @@ class Kind(IntEnum):
     DEVICE_TO_HOST = 5
     FEEDER = 6
     CONSUMER = 7
+    STAGE = 8  # of a pipeline; `nbytes` is its mini-batch
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Event:
     Attributes:
         kind: What it is.
         ordinal: Of the IPU; -1 for none.
-        number: Of the queue, or a program's key.
+        number: Of the queue, or a program's key; of a remote buffer -1 less its number.
         name: What a person calls that.
         start_ns: On the monotonic clock.
         end_ns: Of the last one that it stands for.

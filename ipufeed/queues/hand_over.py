@@ -79,6 +79,8 @@ class HandOver:
             spec.shape.is_fully_defined() for spec in self._specs
         ):
             return
+        if self._queue._may_be_replicated():  # of another size than was enqueued
+            return
         dtypes = [np.dtype(spec.dtype.as_numpy_dtype) for spec in self._specs]
         counts = [spec.shape.num_elements() for spec in self._specs]
         sizes = [n * dtype.itemsize for n, dtype in zip(counts, dtypes, strict=True)]

@@ -25,7 +25,8 @@ class IPUInfeedQueue:
     A thread of the queue's own reads the dataset, as `iter(dataset)` would, into a
     lock-free ring; the program takes one element for each `_dequeue` it runs. The ring
     lives from the initializer to the deleter: programs that run one after the other go
-    on where the one before has stopped, and nothing is lost or repeated.
+    on where the one before has stopped, and nothing is lost or repeated. Of R replicas of a
+    program, number r gets the elements r, R + r, 2 R + r, and so on.
 
         queue = IPUInfeedQueue(dataset)
         queue.initializer              # an op in a graph; acts at once in eager mode
@@ -37,7 +38,7 @@ class IPUInfeedQueue:
             bool, int8 or uint8. It belongs to the queue from now on.
         device_ordinal: The IPU. Default: that of the current IPUStrategy, else 0.
         prefetch_depth: How many elements the ring holds at most, in [1, 255]. Default
-            (None or 0): 32.
+            (None or 0): 32. A device of several IPUs has a ring for each.
         optimise_latency: Accepted; the ring always hands over at once.
 
     Raises:
@@ -186,6 +187,7 @@ class IPUInfeedQueue:
                 capacity=depth,
                 threads=threads,
                 null_data=surroundings.null_data_feed(),
+                ordinal=self._device_ordinal,
             )
 
     def _delete(self) -> Any:

@@ -189,6 +189,7 @@ class IPUOutfeedQueue:
 
         ALL: every result since the last dequeue, in order, each tensor [n, *shape]; n is 0
         if nothing is new. LAST: the last result, once the program that makes it has ended.
+        Of a program that runs as R replicas, R > 1, each result is [R, *shape].
 
         Args:
             wait_for_completion: Wait until the IPU's program has ended. In eager mode the
@@ -228,6 +229,7 @@ class IPUOutfeedQueue:
             "number": self._number,
             "dtypes": [spec.dtype for spec in specs],
             "shapes": [spec.shape for spec in specs],
+            "replicated": self._may_be_replicated(),
         }
         with tf.device("/device:CPU:0"):
             if last:
@@ -360,6 +362,7 @@ class IPUOutfeedQueue:
                 dtypes=[spec.dtype for spec in specs],
                 shapes=[spec.shape for spec in specs],
                 wait_ordinal=-1,
+                replicated=self._may_be_replicated(),
             )
         self._taken.put(list(flat))
 
@@ -418,6 +421,10 @@ class IPUOutfeedQueue:
                     "Detected an input tensor to an outfeed queue with a dimension of size "
                     "0. Please remove it from the inputs.",
                 )
+
+    def _may_be_replicated(self) -> bool:
+        """Whether a result may have the dimension of the replicas in front."""
+        return bool(_native.entry().ipufeed_chips(self._device_ordinal) > 1)
 
     def _native_runs(self) -> int:
         return int(_native.entry().ipufeed_outfeed_runs(self._number))

@@ -1,20 +1,27 @@
 """One process each, of test_signals.py: `python cases.py CASE`."""
 
+import contextlib
 import os
 import signal
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import numpy as np
 import tensorflow as tf
 from feeding import IPU, Feeding, numbers, silent, until
+from helpers import cluster, free_addresses
 
 from ipufeed.device import compiler, loops, params
+from ipufeed.device.config import IPUConfig
 from ipufeed.device.scopes import ipu_scope
 from ipufeed.device.strategy import IPUStrategy
-from ipufeed.queues import IPUInfeedQueue, set_outfeed_limit
+from ipufeed.device.system import reset_ipu_configuration
+from ipufeed.parallel.collectives import cross_replica_sum
+from ipufeed.parallel.pipeline import pipeline
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_outfeed_limit
 
 never = threading.Event()
 
@@ -75,6 +82,80 @@ def by_a_strategy(times=1):
     feeds = Feeding(silent(never))
     when_parked(feeds.infeed, press(times=times))
     run_by_strategy(feeds, 3)
+
+
+@contextlib.contextmanager
+def configured(ipus, processes=1):
+    """A device of so many IPUs, and then none; yields what runs a program on it."""
+    config = IPUConfig()
+    config.auto_select_ipus = ipus
+    config.experimental.multi_replica_distribution.process_count = processes
+    config.configure_ipu_system()
+    strategy = IPUStrategy()
+
+    def run(program):
+        with strategy.scope():
+            strategy.run(tf.function(program, jit_compile=True))
+
+    try:
+        yield run
+    finally:
+        reset_ipu_configuration()
+
+
+def in_an_exchange():
+    """One replica waits for data, and three for that one."""
+    with configured(4) as run:
+        infeed = IPUInfeedQueue(numbers(3).concatenate(silent(never)))
+        _ = infeed.initializer
+
+        def body(x):
+            cross_replica_sum(x)
+
+        when_parked(infeed, press())
+        run(lambda: loops.repeat(3, body, [], infeed))
+
+
+def in_a_pipeline(ipus):
+    """The first stage waits for data, and the second for the first."""
+    with configured(ipus) as run:
+        infeed = IPUInfeedQueue(numbers(7).concatenate(silent(never)))
+        outfeed = IPUOutfeedQueue()
+        _ = infeed.initializer
+
+        def second(x):
+            return cross_replica_sum(x) * 2.0
+
+        def program():
+            return pipeline(
+                [lambda x: x + 1.0, second],
+                4,
+                repeat_count=3,
+                infeed_queue=infeed,
+                outfeed_queue=outfeed,
+            )
+
+        when_parked(infeed, press())
+        run(program)
+
+
+def waiting_for_a_process():
+    """The other one is never started."""
+    os.environ["TF_CONFIG"] = cluster(free_addresses(2), 0)
+    with configured(1, processes=2) as run:
+        infeed = IPUInfeedQueue(numbers(3))
+        _ = infeed.initializer
+
+        def body(x):
+            cross_replica_sum(x)
+
+        def watch():
+            until(lambda: infeed.stats().elements > 0)
+            time.sleep(1.0)
+            press()()
+
+        threading.Thread(target=watch, daemon=True).start()
+        run(lambda: loops.repeat(3, body, [], infeed))
 
 
 def in_executor_mode():
@@ -181,6 +262,10 @@ CASES = {
     "interrupted in a dequeue, in executor mode": lambda: interrupted(in_executor_mode),
     "interrupted in an enqueue, by a strategy": lambda: interrupted(in_an_enqueue),
     "interrupted while it is compiled": lambda: interrupted(while_it_is_compiled),
+    "interrupted in an exchange of replicas": lambda: interrupted(in_an_exchange),
+    "interrupted in a pipeline": lambda: interrupted(lambda: in_a_pipeline(2)),
+    "interrupted in copies of one": lambda: interrupted(lambda: in_a_pipeline(4)),
+    "interrupted in a wait for a process": lambda: interrupted(waiting_for_a_process),
     "interrupted twice": lambda: interrupted(lambda: by_a_strategy(times=2)),
     "terminated": terminated,
     "terminated with a handler": terminated_with_a_handler,

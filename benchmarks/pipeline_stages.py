@@ -1,0 +1,69 @@
+"""Pipelines to measure: stages that wait, and stages that only hand on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from ipufeed.device import clock
+from ipufeed.device.config import IPUConfig
+from ipufeed.device.strategy import IPUStrategy
+from ipufeed.parallel.pipeline import pipeline
+from ipufeed.parallel.schedules import PipelineSchedule
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+
+
+class Stages:
+    """A pipeline of four stages, each on its IPU, without training.
+
+    Args:
+        seconds: What each stage waits: a device that computes elsewhere. Default: 0.
+        elements: Of the float32 tensor that goes through. Default: 1.
+        count: Mini-batches of an execution. Default: 32.
+        repeat: Executions of a program. Default: 1.
+    """
+
+    STAGES = 4
+
+    def __init__(
+        self, seconds: float = 0.0, elements: int = 1, count: int = 32, repeat: int = 1
+    ) -> None:
+        config = IPUConfig()
+        config.auto_select_ipus = self.STAGES
+        config.configure_ipu_system()
+        self.count = count * repeat
+        self.ideal_s = repeat * (count + self.STAGES - 1) * seconds
+        infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(1.0).repeat())
+        self.outfeed = IPUOutfeedQueue()
+        _ = infeed.initializer
+
+        def work(x: Any) -> Any:
+            return clock.wait(x, seconds) if seconds else x + 1.0
+
+        def first(x: Any) -> Any:
+            return work(tf.fill([elements], x))
+
+        def last(x: Any) -> Any:
+            return work(x)[0]
+
+        @tf.function(jit_compile=True)
+        def program() -> Any:
+            return pipeline(
+                [first, work, work, last],
+                count,
+                repeat_count=repeat,
+                infeed_queue=infeed,
+                outfeed_queue=self.outfeed,
+                accumulate_outfeed=True,
+                pipeline_schedule=PipelineSchedule.Grouped,
+            )
+
+        self.program = program
+        self.strategy = IPUStrategy()
+        self.run()  # compiles
+
+    def run(self) -> None:
+        """One program."""
+        self.strategy.run(self.program)
+        self.outfeed.dequeue()

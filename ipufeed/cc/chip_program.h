@@ -1,0 +1,42 @@
+// What one chip runs of a pipeline: a program like any other, with a key, a place in
+// the cache and lines in the log, that is started from within another program.
+//
+//   lowering of the pipeline's op -> build_chip_program() -> key, into the outer
+//   program call in the outer program     -> run_chip_program(key)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace tensorflow {
+class XlaCompiler;
+struct XlaCompilationResult;
+}  // namespace tensorflow
+
+namespace ipufeed {
+
+class Chip;
+
+// Somebody else's bytes.
+struct Memory {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+// Compiles what has been lowered, or finds it. The program that is lowered next on this
+// thread keeps it alive.
+absl::StatusOr<std::uint64_t> build_chip_program(
+    const tensorflow::XlaCompiler& compiler,
+    const tensorflow::XlaCompilationResult& result);
+
+// Runs it on the calling thread and the chip's pool. Arguments are only read; results
+// are written when it has ended without an error.
+absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
+                              const std::vector<Memory>& arguments,
+                              const std::vector<Memory>& results);
+
+}  // namespace ipufeed

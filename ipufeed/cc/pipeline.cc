@@ -1,0 +1,108 @@
+#include "pipeline.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "stall.h"
+
+namespace ipufeed {
+namespace {
+
+std::size_t total(const std::vector<Memory>& tensors) {
+  std::size_t bytes = 0;
+  for (const Memory& each : tensors) bytes += each.bytes;
+  return bytes;
+}
+
+}  // namespace
+
+std::byte* Packet::reserve(std::size_t bytes) {
+  if (size_ < bytes) {
+    bytes_.reset(new std::byte[bytes]);  // uninitialised: all of it is written
+    size_ = bytes;
+  }
+  return bytes_.get();
+}
+
+PipelineRun::PipelineRun(const Program& program, const std::vector<RingOptions>& rings,
+                         std::size_t stages, int first_chip, int chips)
+    : program_(program),
+      begun_(stages, 0),
+      first_chip_(first_chip),
+      at_(static_cast<std::size_t>(chips)) {
+  for (const RingOptions& each : rings) {
+    rings_.push_back(std::make_unique<Ring>(each));
+    for (std::int64_t i = 0; i < each.credits; ++i) {
+      rings_.back()->feed.try_push(Packet());
+    }
+  }
+}
+
+absl::Status PipelineRun::send(std::size_t number, const std::vector<Memory>& tensors) {
+  if (number >= rings_.size()) return absl::InternalError("a send without its ring.");
+  Ring& ring = *rings_[number];
+  std::byte* to = ring.out.reserve(total(tensors));
+  for (const Memory& each : tensors) {
+    if (each.bytes > 0) std::memcpy(to, each.data, each.bytes);
+    to += each.bytes;
+  }
+  const auto stopped = [this] { return over(); };
+  FeedOutcome outcome =
+      stopped() ? FeedOutcome::kStopped : ring.feed.try_push(std::move(ring.out));
+  StallWatch stall;
+  while (outcome == FeedOutcome::kTimedOut) {
+    outcome = ring.feed.push(std::move(ring.out), stall.next_report_ns(), stopped);
+    if (outcome == FeedOutcome::kTimedOut) {
+      stall.report(program_, "pipeline", ring.name, "full",
+                   "the IPU behind it has taken nothing");
+    }
+  }
+  return outcome == FeedOutcome::kDone ? absl::OkStatus() : why("sending to", ring);
+}
+
+absl::Status PipelineRun::receive(std::size_t number,
+                                  const std::vector<Memory>& tensors) {
+  if (number >= rings_.size())
+    return absl::InternalError("a receive without its ring.");
+  Ring& ring = *rings_[number];
+  const auto stopped = [this] { return over(); };
+  FeedOutcome outcome = stopped() ? FeedOutcome::kStopped : ring.feed.try_pop(&ring.in);
+  StallWatch stall;
+  while (outcome == FeedOutcome::kTimedOut) {
+    outcome = ring.feed.pop(&ring.in, stall.next_report_ns(), stopped);
+    if (outcome == FeedOutcome::kTimedOut) {
+      stall.report(program_, "pipeline", ring.name, "empty",
+                   "the IPU before it has sent nothing");
+    }
+  }
+  if (outcome != FeedOutcome::kDone) return why("receiving from", ring);
+  if (ring.in.size() < total(tensors)) {
+    return absl::InternalError("a packet of a pipeline is too small.");
+  }
+  const std::byte* from = ring.in.data();
+  for (const Memory& each : tensors) {
+    if (each.bytes > 0) std::memcpy(each.data, from, each.bytes);
+    from += each.bytes;
+  }
+  return absl::OkStatus();
+}
+
+void PipelineRun::fail() {
+  failed_.store(true, std::memory_order_relaxed);
+  // The wake-ups order the flag before what the waiter reads next: wait.h, [7] and [8].
+  wake();
+}
+
+void PipelineRun::wake() {
+  for (const auto& ring : rings_) {
+    ring->feed.wake_reader();
+    ring->feed.wake_writer();
+  }
+}
+
+absl::Status PipelineRun::why(const char* doing, const Ring& ring) const {
+  if (program_.stopped()) return stopped_while(doing, ring.name, program_);
+  return absl::CancelledError("another IPU of the pipeline has failed");
+}
+
+}  // namespace ipufeed

@@ -1,0 +1,108 @@
+// A pipeline while it runs: the rings between its chips, and its end.
+//
+//   chip 0: [ stage 0 ] --ring--> chip 1: [ stage 1 ] --ring--> chip 2 ...
+//           each ring: one chip writes, one reads, mini-batches in order
+//
+// The order in which a chip sends and receives is its schedule's, which is the same for
+// all: with the room in the rings that the schedule asks for no chip waits for another
+// one that waits for it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "chip_program.h"
+#include "feed.h"
+#include "program.h"
+
+namespace ipufeed {
+
+// The tensors of one mini-batch that cross from one chip to another, in one piece of
+// memory. Moving is a swap, so that the memory goes back to the writer with its slot.
+class Packet {
+ public:
+  Packet() = default;
+  Packet(Packet&& other) noexcept { *this = std::move(other); }
+  Packet& operator=(Packet&& other) noexcept {
+    std::swap(bytes_, other.bytes_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+
+  // Room for so many bytes; what was in it is lost if it had less.
+  std::byte* reserve(std::size_t bytes);
+  const std::byte* data() const { return bytes_.get(); }
+  std::size_t size() const { return size_; }
+
+ private:
+  std::unique_ptr<std::byte[]> bytes_;
+  std::size_t size_ = 0;
+};
+
+class PipelineRun final : public Wakeable {
+ public:
+  struct RingOptions {
+    std::int64_t capacity = 1;  // mini-batches
+    std::int64_t credits = 0;   // empty packets that are in it from the start
+    std::string name;           // for a person
+  };
+
+  // stages: how many begin_stage() knows. chips: from which to which of the device.
+  PipelineRun(const Program& program, const std::vector<RingOptions>& rings,
+              std::size_t stages, int first_chip, int chips);
+
+  // Copies the tensors out, or in. Waits for room, or for the packet; an error once the
+  // program is stopped or the pipeline has failed. One chip sends to a ring and one
+  // receives from it, each one call at a time.
+  absl::Status send(std::size_t ring, const std::vector<Memory>& tensors);
+  absl::Status receive(std::size_t ring, const std::vector<Memory>& tensors);
+
+  // What a chip is at, on its thread: a stage, or "" for none; for errors. Since when,
+  // for a trace.
+  void enter(int chip, std::string_view stage) { at_[index_of(chip)] = stage; }
+  const std::string& at(int chip) const { return at_[index_of(chip)]; }
+  void begin_stage(std::size_t stage, std::int64_t now) { begun_[stage] = now; }
+  std::int64_t begun(std::size_t stage) const { return begun_[stage]; }
+  std::size_t stages() const { return begun_.size(); }
+
+  // Every wait returns with an error. Any thread.
+  void fail();
+
+  // The program has been stopped.
+  void wake() override;
+
+ private:
+  struct Ring {
+    explicit Ring(const RingOptions& options)
+        : feed(static_cast<std::size_t>(options.capacity)), name(options.name) {}
+
+    Feed<Packet, absl::Status> feed;
+    const std::string name;
+    Packet out;  // the writer's
+    Packet in;   // the reader's
+  };
+
+  bool over() const {
+    return program_.stopped() || failed_.load(std::memory_order_relaxed);
+  }
+  absl::Status why(const char* doing, const Ring& ring) const;
+  std::size_t index_of(int chip) const {
+    return static_cast<std::size_t>(chip - first_chip_);
+  }
+
+  const Program& program_;
+  std::atomic<bool> failed_{false};
+  std::vector<std::unique_ptr<Ring>> rings_;
+  std::vector<std::int64_t> begun_;
+  const int first_chip_;
+  std::vector<std::string> at_;  // by chip
+};
+
+}  // namespace ipufeed

@@ -1,0 +1,116 @@
+// The ops of a pipeline. They run in compiled programs only: pipeline_xla_ops.cc.
+//
+//   IpufeedPipeline            in the program of the device: one function for each chip
+//   IpufeedSend, IpufeedReceive, IpufeedStageMark         in these functions
+
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace ipufeed {
+namespace {
+
+using tensorflow::OpKernel;
+using tensorflow::OpKernelContext;
+using tensorflow::shape_inference::InferenceContext;
+
+absl::Status given_shapes(InferenceContext* c, const char* attribute) {
+  std::vector<tensorflow::PartialTensorShape> shapes;
+  TF_RETURN_IF_ERROR(c->GetAttr(attribute, &shapes));
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    tensorflow::shape_inference::ShapeHandle shape;
+    TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(shapes[i], &shape));
+    c->set_output(static_cast<int>(i), shape);
+  }
+  c->set_output(c->num_outputs() - 1, c->Scalar());
+  return absl::OkStatus();
+}
+
+REGISTER_OP("IpufeedPipeline")
+    .Input("arguments: argument_types")
+    .Input("token: uint32")
+    .Output("results: result_types")
+    .Output("next: uint32")
+    .Attr("argument_types: list(type) >= 0")
+    .Attr("result_types: list(type) >= 0")
+    .Attr("result_shapes: list(shape) >= 0")
+    .Attr("programs: list(func) >= 1")
+    .Attr("chips: list(int) >= 1")
+    .Attr("devices: int >= 1")
+    .Attr("operands: list(int) >= 0")
+    .Attr("operand_counts: list(int) >= 1")
+    .Attr("ring_names: list(string) >= 0")
+    .Attr("ring_capacities: list(int) >= 0")
+    .Attr("ring_credits: list(int) >= 0")
+    .Attr("stages: int >= 1")
+    .Attr("refusal: string = ''")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) { return given_shapes(c, "result_shapes"); })
+    .Doc(R"(
+One execution of a pipeline: runs each program on its chip, all at once.
+
+programs: Of each chip. Takes those of `arguments` that `operands` names for it, as many
+  as `operand_counts` says; the results of all, one program's after the other's, are
+  `results`.
+chips: The number of each program's chip.
+devices: How many chips the pipeline has.
+refusal: Why it cannot be compiled; empty if it can be.
+)");
+
+REGISTER_OP("IpufeedSend")
+    .Input("tensors: dtypes")
+    .Input("token: uint32")
+    .Output("next: uint32")
+    .Attr("dtypes: list(type) >= 0")
+    .Attr("ring: int >= 0")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .Doc("Gives tensors to another chip of the pipeline.");
+
+REGISTER_OP("IpufeedReceive")
+    .Input("token: uint32")
+    .Output("tensors: dtypes")
+    .Output("next: uint32")
+    .Attr("dtypes: list(type) >= 0")
+    .Attr("shapes: list(shape) >= 0")
+    .Attr("ring: int >= 0")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) { return given_shapes(c, "shapes"); })
+    .Doc("The next tensors from another chip of the pipeline. Waits for them.");
+
+REGISTER_OP("IpufeedStageMark")
+    .Input("mini_batch: int32")
+    .Input("after: dtypes")
+    .Input("token: uint32")
+    .Output("next: uint32")
+    .Attr("dtypes: list(type) >= 0")
+    .Attr("stage: int >= 0")
+    .Attr("label: string")
+    .Attr("ends: bool")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .Doc("Where a stage begins, or ends once `after` is computed: for a trace.");
+
+class CompiledOnly : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    ctx->SetStatus(absl::UnimplementedError(
+        "A pipeline runs in compiled programs only: build it inside "
+        "ipu_compiler.compile, or a tf.function with jit_compile=True."));
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedPipeline").Device(tensorflow::DEVICE_CPU),
+                        CompiledOnly);
+REGISTER_KERNEL_BUILDER(Name("IpufeedSend").Device(tensorflow::DEVICE_CPU),
+                        CompiledOnly);
+REGISTER_KERNEL_BUILDER(Name("IpufeedReceive").Device(tensorflow::DEVICE_CPU),
+                        CompiledOnly);
+REGISTER_KERNEL_BUILDER(Name("IpufeedStageMark").Device(tensorflow::DEVICE_CPU),
+                        CompiledOnly);
+
+}  // namespace
+}  // namespace ipufeed

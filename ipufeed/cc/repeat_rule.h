@@ -1,0 +1,32 @@
+// How often a loop must run in which gradients are accumulated.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace ipufeed {
+
+// count: iterations of the loop; -1 for no loop. The first sentences are the
+// original's.
+inline absl::Status check_repeat_count(std::int64_t count, std::int64_t mini_batches) {
+  if (mini_batches == 1) return absl::OkStatus();
+  if (count < 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "Detected a gradient accumulation operation with ", mini_batches,
+        " number of mini batches which is not inside a training loop. Apply the "
+        "optimizer in the body of `loops.repeat`."));
+  }
+  if (count % mini_batches == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("Detected a gradient accumulation operation with ", mini_batches,
+                   " number of mini batches inside a loop with ", count,
+                   " iterations. Please make sure the number of iterations of the loop "
+                   "is a multiple "
+                   "of the number of mini batches: ",
+                   count / mini_batches * mini_batches, " or ",
+                   (count / mini_batches + 1) * mini_batches, "."));
+}
+
+}  // namespace ipufeed

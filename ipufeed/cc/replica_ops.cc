@@ -1,0 +1,177 @@
+// The ops of replicated programs and of training loops, and their kernels for
+// TensorFlow's executor, which runs one copy of a program. What they become in a
+// compiled program is in replica_xla_ops.cc.
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "processes.h"
+#include "repeat_rule.h"
+#include "replicas.h"
+#include "step_program.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace ipufeed {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::shape_inference::DimensionHandle;
+using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ShapeHandle;
+
+REGISTER_OP("IpufeedExchange")
+    .Input("values: dtypes")
+    .Input("token: uint32")
+    .Output("results: dtypes")
+    .Output("next: uint32")
+    .Attr("dtypes: list(type) >= 1")
+    .Attr("exchange: int")
+    .Attr("reduction: int = 0")
+    .Attr("group: int = 0")
+    .Attr("replicas: int = 1")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) -> absl::Status {
+      std::int64_t exchange = 0;
+      std::int64_t replicas = 0;
+      TF_RETURN_IF_ERROR(c->GetAttr("exchange", &exchange));
+      TF_RETURN_IF_ERROR(c->GetAttr("replicas", &replicas));
+      const int last = c->num_outputs() - 1;
+      for (int i = 0; i < last; ++i) {
+        ShapeHandle shape = c->input(i);
+        if (exchange == static_cast<std::int64_t>(Exchange::kGather)) {
+          TF_RETURN_IF_ERROR(c->Concatenate(c->Vector(replicas), shape, &shape));
+        } else if (exchange == static_cast<std::int64_t>(Exchange::kReduceScatter)) {
+          const DimensionHandle count = c->NumElements(shape);
+          shape =
+              c->Vector(c->ValueKnown(count)
+                            ? c->MakeDim((c->Value(count) + replicas - 1) / replicas)
+                            : c->UnknownDim());
+        }
+        c->set_output(i, shape);
+      }
+      c->set_output(last, c->Scalar());
+      return absl::OkStatus();
+    })
+    .Doc(R"doc(
+Exchanges tensors between the copies of a program; waits for all of them.
+
+exchange, reduction: Exchange and Reduction of ipufeed/cc/replicas.h.
+group: so many copies exchange among themselves; 0 for all.
+replicas: how many there are, for the shapes of gather and reduce_scatter.
+)doc");
+
+class ExchangeOp : public OpKernel {
+ public:
+  explicit ExchangeOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    std::int64_t exchange = 0;
+    std::int64_t reduction = 0;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("exchange", &exchange));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("reduction", &reduction));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("group", &meeting_.group));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("replicas", &replicas_));
+    meeting_.exchange = static_cast<Exchange>(exchange);
+    meeting_.reduction = static_cast<Reduction>(reduction);
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    Meeting meeting = meeting_;
+    const int last = ctx->num_outputs() - 1;
+    for (int i = 0; i < last; ++i) {
+      const Tensor& value = ctx->input(i);
+      TensorShape shape = value.shape();
+      if (meeting.exchange == Exchange::kGather) {
+        shape.InsertDim(0, replicas_);
+      } else if (meeting.exchange == Exchange::kReduceScatter) {
+        shape = TensorShape({(value.NumElements() + replicas_ - 1) / replicas_});
+      }
+      Tensor* result = nullptr;
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(i, shape, &result));
+      meeting.tensors.push_back({value.dtype(), value.NumElements(), value.data(),
+                                 result->NumElements(), result->data()});
+    }
+    bool is_between = false;
+    OP_REQUIRES_OK(ctx, is_between_processes(meeting, 1, &is_between));
+    OP_REQUIRES_OK(ctx, meet_alone(meeting));
+    if (is_between) {
+      OP_REQUIRES_OK(ctx, with_step_program(ctx, [&](Program& program) {
+                       return exchange_over_processes(program, meeting);
+                     }));
+    }
+    ctx->set_output(last, ctx->input(last));
+  }
+
+ private:
+  Meeting meeting_;
+  std::int64_t replicas_ = 1;
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedExchange").Device(tensorflow::DEVICE_CPU),
+                        ExchangeOp);
+
+REGISTER_OP("IpufeedReplicationIndex")
+    .Output("index: int32")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .Doc("Which copy of the program this is, from 0.");
+
+class ReplicationIndexOp : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  void Compute(OpKernelContext* ctx) override {
+    Tensor* index = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &index));
+    index->scalar<std::int32_t>()() = process_index();  // whose only one this is
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedReplicationIndex").Device(tensorflow::DEVICE_CPU),
+                        ReplicationIndexOp);
+
+REGISTER_OP("IpufeedRepeatCount")
+    .Input("count: T")
+    .Output("same: T")
+    .Attr("T: {int32, int64}")
+    .Attr("mini_batches: int = 1")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .Doc(R"doc(
+How often a loop runs, which must be a multiple.
+
+count: -1 for what is in no loop.
+mini_batches: of which number; 1 for any.
+)doc");
+
+class RepeatCountOp : public OpKernel {
+ public:
+  explicit RepeatCountOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("mini_batches", &mini_batches_));
+  }
+  void Compute(OpKernelContext* ctx) override {
+    const Tensor& count = ctx->input(0);
+    const std::int64_t value = count.dtype() == tensorflow::DT_INT32
+                                   ? count.scalar<std::int32_t>()()
+                                   : count.scalar<std::int64_t>()();
+    OP_REQUIRES_OK(ctx, check_repeat_count(value, mini_batches_));
+    ctx->set_output(0, count);
+  }
+
+ private:
+  std::int64_t mini_batches_ = 1;
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedRepeatCount").Device(tensorflow::DEVICE_CPU),
+                        RepeatCountOp);
+
+}  // namespace
+}  // namespace ipufeed

@@ -1,0 +1,72 @@
+// Custom calls: what our ops become in a compiled program. For files with XLA's
+// headers.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "program.h"
+#include "xla/ffi/api/ffi.h"
+#include "xla/hlo/builder/xla_builder.h"
+#include "xla/shape_util.h"
+
+// xla/ffi/ffi_api.h declares this, but includes headers that the wheel does not have.
+namespace xla::ffi {
+const XLA_FFI_Api* GetXlaFfiApi();
+}
+
+namespace ipufeed {
+
+namespace ffi = xla::ffi;
+
+inline ffi::Error to_ffi(const absl::Status& status) {
+  return ffi::Error(static_cast<ffi::ErrorCode>(status.code()),
+                    std::string(status.message()));
+}
+
+// The program of this thread. Without one (XLA ran the call on a thread that is not the
+// device's) the call works all the same, and ends only with its feed.
+class CallProgram {
+ public:
+  CallProgram() : program_(current_program()) {
+    if (program_ != nullptr) return;
+    own_ = std::make_unique<Program>(nullptr, 0);
+    program_ = own_.get();
+  }
+  Program* operator->() const { return program_; }
+  Program& operator*() const { return *program_; }
+
+ private:
+  std::unique_ptr<Program> own_;
+  Program* program_;
+};
+
+// The token's value means nothing; its place in the chain does.
+inline void write_token(ffi::RemainingRets& results, std::size_t index) {
+  auto token = results.get<ffi::AnyBuffer>(index);
+  if (token.has_value()) {
+    std::memset((*token)->untyped_data(), 0, (*token)->size_bytes());
+  }
+}
+
+inline xla::XlaOp call(xla::XlaBuilder* builder, const char* target,
+                       const std::vector<xla::XlaOp>& operands,
+                       const std::vector<xla::Shape>& operand_shapes,
+                       const std::vector<xla::Shape>& results,
+                       const std::string& attributes) {
+  return xla::CustomCallWithLayout(
+      builder, target, operands, xla::ShapeUtil::MakeTupleShape(results),
+      operand_shapes, attributes, /*has_side_effect=*/true, {}, /*literal=*/nullptr,
+      xla::CustomCallSchedule::SCHEDULE_NONE,
+      xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
+}
+
+inline xla::Shape token_shape() {
+  return xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::U32, {});
+}
+
+}  // namespace ipufeed

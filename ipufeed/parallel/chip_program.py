@@ -1,0 +1,373 @@
+"""The program of one chip: a loop over turns, in each of which its stages take theirs.
+
+    for turn in range(count + lag):
+        for each position of the chip, in the schedule's order:
+            mini_batch = turn - its lag;  if 0 <= mini_batch < count:
+                receive what other chips have sent, take what this one has kept
+                compute
+                send, keep, add to what is accumulated
+
+A chip with one lag, such as any that has one stage, has no conditions: its program is the
+stage in a loop. What is kept has a slot for each mini-batch on its way, and one more that
+is written while the position has none, so that XLA updates the slots in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ipufeed import _native
+from ipufeed.parallel.copying import Copier
+from ipufeed.parallel.partition import Part, Traced
+from ipufeed.parallel.schedules import Position, Schedule
+
+
+@dataclass(frozen=True)
+class Ring:
+    """What crosses from one chip to another.
+
+    Attributes:
+        number: Of the ring.
+        source: The position that sends.
+        target: The position that receives.
+        tensors: Of the traced graph, for each mini-batch.
+        capacity: Mini-batches that fit.
+        full: Empty packets that are in it from the start.
+    """
+
+    number: int
+    source: Position
+    target: Position
+    tensors: list[Any]
+    capacity: int
+    full: int = 0
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """How a tensor is accumulated over mini-batches.
+
+    Attributes:
+        dtype: Of the sum.
+        update: Gives the new sum of the old one, the value and the mini-batch's number.
+    """
+
+    dtype: Any
+    update: Callable[[Any, Any, Any], Any]
+
+
+@dataclass
+class Plan:
+    """All that the chips' programs are made of.
+
+    Attributes:
+        traced: The stages.
+        schedule: Their order.
+        count: Mini-batches of an execution.
+        parts: Of each position, what it does.
+        accumulations: Of each of `traced.results`.
+        rings: Between chips.
+    """
+
+    traced: Traced
+    schedule: Schedule
+    count: int
+    parts: list[Part]
+    accumulations: list[Accumulation]
+    rings: list[Ring] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for part in self.parts:
+            for source, tensors in part.incoming.items():
+                if source.device != part.position.device:
+                    turns = self.turns_between(source, part.position)
+                    self.add_ring(source, part.position, tensors, turns + 2)
+        first, last = self.schedule.positions[0], self.schedule.positions[-1]
+        if self.schedule.overlap == 1 and first.device != last.device:
+            # A mini-batch starts when the one before has left.
+            self.add_ring(last, first, [], 2, full=1)
+
+    def add_ring(
+        self,
+        source: Position,
+        target: Position,
+        tensors: list[Any],
+        capacity: int,
+        full: int = 0,
+    ) -> None:
+        """Another one."""
+        number = len(self.rings)
+        self.rings.append(Ring(number, source, target, tensors, capacity, full))
+
+    def turns_between(self, source: Position, target: Position) -> int:
+        """How many turns a mini-batch is on its way."""
+        return self.schedule.lag(target) - self.schedule.lag(source)
+
+    def chips(self) -> list[int]:
+        """The chips that have something to do."""
+        return sorted({part.position.device for part in self.parts})
+
+    def parts_of(self, chip: int) -> list[Part]:
+        """What a chip does in a turn, in order."""
+        return sorted(
+            (part for part in self.parts if part.position.device == chip),
+            key=lambda part: (
+                self.schedule.phase(part.position),
+                part.position.index,
+                part.position.branch,
+            ),
+        )
+
+
+@dataclass
+class Kept:
+    """A tensor that waits on its chip for a later turn, in slots.
+
+    Attributes:
+        source: The position that writes it.
+        target: The position that reads it.
+        tensor: Of the traced graph.
+        slots: Mini-batches on their way.
+    """
+
+    source: Position
+    target: Position
+    tensor: Any
+    slots: int
+
+
+class ChipProgram:
+    """Builds the program of one chip in the current graph.
+
+    Args:
+        plan: The pipeline.
+        chip: Its number.
+    """
+
+    def __init__(self, plan: Plan, chip: int) -> None:
+        self.plan = plan
+        self.parts = plan.parts_of(chip)
+        own = {part.position for part in self.parts}
+        self.lags = {position: plan.schedule.lag(position) for position in own}
+        first = min(self.lags.values())
+        self.lags = {position: lag - first for position, lag in self.lags.items()}
+        self.turns = plan.count + max(self.lags.values())
+        self.always = max(self.lags.values()) == 0
+        self.kept = [
+            Kept(
+                source,
+                part.position,
+                tensor,
+                1 + plan.turns_between(source, part.position),
+            )
+            for part in self.parts
+            for source, tensors in part.incoming.items()
+            if source in own and plan.turns_between(source, part.position) > 0
+            for tensor in tensors
+        ]
+        self.results = [number for part in self.parts for number in part.results]
+
+    def build(self) -> list[Any]:
+        """Builds the loop; gives its last token, and what it has accumulated.
+
+        The second in the order of `results`. The token says that it has run.
+        """
+        import tensorflow as tf
+
+        traced = self.plan.traced
+        sums = []
+        for number in self.results:
+            tensor = traced.results[number]
+            dtype = self.plan.accumulations[number].dtype
+            sums.append(tf.zeros(tensor.shape, dtype))
+        slots = [
+            tf.zeros([each.slots + 1, *each.tensor.shape], each.tensor.dtype)
+            for each in self.kept
+        ]
+
+        def body(turn: Any, token: Any, *carried: Any) -> list[Any]:
+            turning = _Turn(self, turn, token, list(carried))
+            for part in self.parts:
+                turning.take(part)
+            return [turn + 1, turning.token, *turning.sums, *turning.slots]
+
+        results = tf.while_loop(
+            lambda turn, *_: turn < self.turns,
+            body,
+            [tf.constant(0), tf.constant(0, tf.uint32), *sums, *slots],
+            parallel_iterations=1,
+        )
+        return list(results[1 : 2 + len(sums)])
+
+
+class _Turn:
+    """One turn of the loop while it is built."""
+
+    def __init__(
+        self, program: ChipProgram, turn: Any, token: Any, carried: list[Any]
+    ) -> None:
+        self.program = program
+        self.turn = turn
+        self.token = token
+        split = len(program.results)
+        self.sums, self.slots = carried[:split], carried[split:]
+        # Of this turn: what a position has given to another one of the chip.
+        self.direct: dict[tuple[Position, int], Any] = {}
+
+    def take(self, part: Part) -> None:
+        """A position's turn."""
+        import tensorflow as tf
+
+        program, position = self.program, part.position
+        mini_batch = self.turn - program.lags[position]
+        active = tf.logical_and(mini_batch >= 0, mini_batch < program.plan.count)
+        known = self.local_inputs(part, mini_batch)
+        exports = self.exports(position)
+        wanted = [*exports, *(program.plan.traced.results[n] for n in part.results)]
+
+        def compute() -> list[Any]:
+            copy = _Copy(program.plan, part, self.token, mini_batch, dict(known))
+            return copy.run(wanted)
+
+        def rest() -> list[Any]:
+            return [
+                tf.identity(self.token),
+                *(tf.zeros(each.shape, each.dtype) for each in wanted),
+            ]
+
+        values = compute() if program.always else tf.cond(active, compute, rest)
+        values = tf.nest.flatten(values)  # a list of one has become its element
+        self.token = values[0]
+        given = dict(zip(map(id, exports), values[1:], strict=False))
+        for tensor in exports:
+            self.direct[position, id(tensor)] = given[id(tensor)]
+        self.keep(position, mini_batch, active, given)
+        sums = values[1 + len(exports) :]
+        for number, value in zip(part.results, sums, strict=True):
+            self.accumulate(number, value, mini_batch, active)
+
+    def exports(self, position: Position) -> list[Any]:
+        """What other positions of the chip need of this one."""
+        found: dict[int, Any] = {}
+        for part in self.program.parts:
+            for tensor in part.incoming.get(position, []):
+                found[id(tensor)] = tensor
+        return list(found.values())
+
+    def local_inputs(self, part: Part, mini_batch: Any) -> dict[int, Any]:
+        """What comes from positions of the same chip, by the traced tensor's id."""
+        import tensorflow as tf
+        from tensorflow.compiler.tf2xla.ops import gen_xla_ops as xla
+
+        found: dict[int, Any] = {}
+        for place, kept in enumerate(self.program.kept):
+            if kept.target != part.position:
+                continue
+            start = at(mini_batch % kept.slots, kept.tensor)
+            size = tf.constant([1, *kept.tensor.shape], tf.int32)
+            row = xla.xla_dynamic_slice(self.slots[place], start, size)
+            found[id(kept.tensor)] = tf.reshape(row, kept.tensor.shape)
+        for source, tensors in part.incoming.items():
+            for tensor in tensors:
+                value = self.direct.get((source, id(tensor)))
+                if value is not None and id(tensor) not in found:
+                    found[id(tensor)] = value
+        return found
+
+    def keep(
+        self, position: Position, mini_batch: Any, active: Any, given: dict[int, Any]
+    ) -> None:
+        """Writes what later turns need into its slots."""
+        import tensorflow as tf
+        from tensorflow.compiler.tf2xla.ops import gen_xla_ops as xla
+
+        for place, kept in enumerate(self.program.kept):
+            if kept.source != position:
+                continue
+            slot = mini_batch % kept.slots
+            if not self.program.always:
+                slot = tf.where(active, slot, kept.slots)
+            row = tf.expand_dims(given[id(kept.tensor)], 0)
+            self.slots[place] = xla.xla_dynamic_update_slice(
+                self.slots[place], row, at(slot, kept.tensor)
+            )
+
+    def accumulate(self, number: int, value: Any, mini_batch: Any, active: Any) -> None:
+        """Adds a value; that of a position without a mini-batch is zero, and no value."""
+        import tensorflow as tf
+
+        place = self.program.results.index(number)
+        how = self.program.plan.accumulations[number]
+        before = self.sums[place]
+        after = how.update(before, tf.cast(value, how.dtype), mini_batch)
+        if not self.program.always:
+            after = tf.where(active, after, before)
+        self.sums[place] = after
+
+
+class _Copy(Copier):
+    """Copies what a position does into the current graph."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        part: Part,
+        token: Any,
+        mini_batch: Any,
+        known: dict[int, Any],
+    ) -> None:
+        super().__init__(plan.traced.graph, known, token)
+        self.plan = plan
+        self.part = part
+        self.mini_batch = mini_batch
+
+    def run(self, wanted: list[Any]) -> list[Any]:
+        """Receives, computes and sends; gives the token and the tensors that are wanted."""
+        position = self.part.position
+        for ring in self.plan.rings:
+            if ring.target == position:
+                self.receive(ring)
+        self.mark([], ends=False)
+        for op in self.part.ops:
+            self.copy(op)
+        results = [self.value(tensor) for tensor in wanted]
+        outgoing = [ring for ring in self.plan.rings if ring.source == position]
+        sent = [[self.value(tensor) for tensor in ring.tensors] for ring in outgoing]
+        self.mark([*results, *(each for one in sent for each in one)], ends=True)
+        for ring, tensors in zip(outgoing, sent, strict=True):
+            self.token = _native.load().ipufeed_send(
+                tensors, self.token, ring=ring.number
+            )
+        return [self.token, *results]
+
+    def receive(self, ring: Ring) -> None:
+        """Takes what another chip has sent."""
+        tensors, self.token = _native.load().ipufeed_receive(
+            self.token,
+            dtypes=[each.dtype for each in ring.tensors],
+            shapes=[each.shape for each in ring.tensors],
+            ring=ring.number,
+        )
+        for tensor, value in zip(ring.tensors, tensors, strict=True):
+            self.values[id(tensor)] = value
+
+    def mark(self, after: list[Any], *, ends: bool) -> None:
+        """Where the stage begins or ends, for a trace."""
+        position = self.part.position
+        self.token = _native.load().ipufeed_stage_mark(
+            self.mini_batch,
+            after,
+            self.token,
+            stage=self.plan.schedule.positions.index(position),
+            label=position.label,
+            ends=ends,
+        )
+
+
+def at(slot: Any, tensor: Any) -> Any:
+    """Where the slot of a tensor begins."""
+    import tensorflow as tf
+
+    return tf.stack([slot, *([0] * len(tensor.shape))])

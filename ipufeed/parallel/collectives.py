@@ -1,0 +1,355 @@
+"""What the replicas of a program exchange while it runs.
+
+    mean = cross_replica_mean(gradient)          the same bits on every replica
+    index = replication_index()                  0, 1, ... on each its own
+
+Every replica must come to the same exchanges in the same order: whether there is one must
+not depend on a value that differs between replicas, such as the index. Results are computed
+in the order of the replicas, so that they are the same from run to run. In a program that
+runs once, and in eager mode, there is one replica: all of these give back what they get.
+
+Source: names, arguments and shapes are those of Graphcore's cross_replica_ops,
+replication_ops, all_to_all_op and reduce_scatter_op.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from typing import Any
+
+from ipufeed import _native
+from ipufeed.queues.chain import put_token, take_token
+
+
+class Exchange(enum.IntEnum):
+    """Exchange of ipufeed/cc/replicas.h."""
+
+    REDUCE = 0
+    MEAN = 1
+    GATHER = 2
+    REDUCE_SCATTER = 3
+    ALL_TO_ALL = 4
+
+
+# The original's names -> Reduction of ipufeed/cc/replicas.h, and whether it is divided.
+REDUCTIONS = {
+    "COLLECTIVE_OP_ADD": (0, False),
+    "COLLECTIVE_OP_MEAN": (0, True),
+    "COLLECTIVE_OP_MUL": (1, False),
+    "COLLECTIVE_OP_MIN": (2, False),
+    "COLLECTIVE_OP_MAX": (3, False),
+}
+
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+NUMBERS = (*FLOATS, "int32", "int64")
+
+
+def cross_replica_sum(
+    x: Any, replica_group_size: int | None = None, name: str | None = None
+) -> Any:
+    """The sum of a tensor over the replicas, the same on each.
+
+    Args:
+        x: A tensor of a float or of int32 or int64. Floats of 16 bits are summed in 32.
+        replica_group_size: So many replicas that follow each other (0 to n-1, n to 2n-1,
+            ...) have a sum of their own. Default: all have one.
+        name: Of the op.
+
+    Returns:
+        A tensor like x.
+
+    Raises:
+        TypeError: Another dtype.
+        ValueError: The group is no positive integer.
+        tf.errors.InvalidArgumentError: When it runs: it does not divide the replicas.
+    """
+    group = checked_size(replica_group_size, "replica_group_size")
+    return exchange([number(x, NUMBERS)], Exchange.REDUCE, group=group, name=name)[0]
+
+
+def cross_replica_mean(
+    x: Any, replica_group_size: int | None = None, name: str | None = None
+) -> Any:
+    """The mean of a tensor over the replicas, the same on each.
+
+    Args:
+        x: A tensor of a float.
+        replica_group_size: See cross_replica_sum.
+        name: Of the op.
+
+    Returns:
+        A tensor like x.
+
+    Raises:
+        TypeError, ValueError, tf.errors.InvalidArgumentError: See cross_replica_sum.
+    """
+    group = checked_size(replica_group_size, "replica_group_size")
+    return exchange([number(x, FLOATS)], Exchange.MEAN, group=group, name=name)[0]
+
+
+def cross_replica_means(tensors: list[Any]) -> list[Any]:
+    """The means of several tensors at once: the replicas meet once, not for each."""
+    if not tensors:
+        return []
+    return exchange([number(each, FLOATS) for each in tensors], Exchange.MEAN)
+
+
+def all_gather(x: Any, replication_factor: int, name: str | None = None) -> Any:
+    """The tensors of all replicas, in their order, on each.
+
+    Args:
+        x: A tensor of a defined shape.
+        replication_factor: How many replicas there are. If it is smaller, so many that
+            follow each other gather among themselves.
+        name: Of the op.
+
+    Returns:
+        [replication_factor, *x.shape].
+
+    Raises:
+        ValueError: The factor is no positive integer.
+        tf.errors.InvalidArgumentError: When it runs: it does not divide the replicas.
+    """
+    factor = required_size(replication_factor, "replication_factor")
+    return exchange(
+        [tensor(x)], Exchange.GATHER, group=factor, replicas=factor, name=name
+    )[0]
+
+
+def reduce_scatter(
+    x: Any,
+    replication_factor: int,
+    op: str = "COLLECTIVE_OP_ADD",
+    name: str | None = None,
+) -> Any:
+    """A part of the reduction over the replicas on each: the r-th on replica r.
+
+    Args:
+        x: A tensor of a defined shape. Its elements are taken in order, however it is
+            shaped, and filled up with zeros to a multiple of the factor.
+        replication_factor: See all_gather.
+        op: COLLECTIVE_OP_ADD, _MEAN, _MUL, _MIN or _MAX.
+        name: Of the op.
+
+    Returns:
+        [ceil(elements of x / replication_factor)].
+
+    Raises:
+        TypeError: A dtype that cannot be reduced so.
+        ValueError: The factor is no positive integer, or another op.
+        tf.errors.InvalidArgumentError: When it runs: the factor does not divide the
+            replicas.
+    """
+    factor = required_size(replication_factor, "replication_factor")
+    if op not in REDUCTIONS:
+        raise ValueError(f"`op` must be one of {', '.join(REDUCTIONS)}, got {op!r}.")
+    reduction, divides = REDUCTIONS[op]
+    value = number(x, FLOATS if divides else NUMBERS)
+    (part,) = exchange(
+        [value],
+        Exchange.REDUCE_SCATTER,
+        reduction=reduction,
+        group=factor,
+        replicas=factor,
+        name=name,
+    )
+    return part / factor if divides else part
+
+
+def all_to_all(
+    x: Any,
+    split_dimension: int,
+    concat_dimension: int,
+    number_of_replicas: int,
+    name: str | None = None,
+) -> Any:
+    """Part r of every replica's tensor on replica r, one behind the other.
+
+    Args:
+        x: A tensor of a defined shape.
+        split_dimension: The dimension that is cut into equal parts, one for each replica.
+        concat_dimension: The dimension along which the parts are joined.
+        number_of_replicas: See all_gather's replication_factor.
+        name: Of the op.
+
+    Returns:
+        x's shape, with split_dimension divided and concat_dimension multiplied by the
+        number of replicas.
+
+    Raises:
+        ValueError: A dimension that x does not have, or one that cannot be divided.
+        tf.errors.InvalidArgumentError: When it runs: the number does not divide the
+            replicas.
+    """
+    import tensorflow as tf
+
+    value = tensor(x)
+    count = required_size(number_of_replicas, "number_of_replicas")
+    shape = value.shape.as_list()
+    split = dimension(split_dimension, len(shape), "split_dimension")
+    concat = dimension(concat_dimension, len(shape), "concat_dimension")
+    if shape[split] % count:
+        raise ValueError(
+            f"The split dimension {split} must be divisible by the {count} replicas, got "
+            f"the shape {shape}."
+        )
+    cut = [*shape[:split], count, shape[split] // count, *shape[split + 1 :]]
+    parts = tf.reshape(value, cut)
+    axes = [split, *(axis for axis in range(len(cut)) if axis != split)]
+    (joined,) = exchange(
+        [tf.transpose(parts, axes)], Exchange.ALL_TO_ALL, group=count, name=name
+    )
+    # The replica's axis goes right before the dimension that it multiplies.
+    rest = list(range(1, len(cut)))
+    together = tf.transpose(joined, [*rest[:concat], 0, *rest[concat:]])
+    result = [*shape]
+    result[split] //= count
+    result[concat] *= count
+    return tf.reshape(together, result)
+
+
+def replication_index(name: str | None = None) -> Any:
+    """Which replica this is, from 0: an int32 scalar."""
+    register_gradients()
+    return _native.load().ipufeed_replication_index(name=name)
+
+
+def exchange(
+    values: list[Any],
+    kind: Exchange,
+    *,
+    reduction: int = 0,
+    group: int = 0,
+    replicas: int = 1,
+    name: str | None = None,
+) -> list[Any]:
+    """Builds one meeting of the replicas; in order with the queues' ops of the program.
+
+    Args:
+        values: Tensors.
+        kind: What is done with each of them.
+        reduction: Of REDUCTIONS.
+        group: So many replicas meet; 0 for all.
+        replicas: How many that is, for the shapes of GATHER and REDUCE_SCATTER.
+        name: Of the op.
+    """
+    register_gradients()
+    results, token = _native.load().ipufeed_exchange(
+        values,
+        take_token(),
+        exchange=int(kind),
+        reduction=reduction,
+        group=group,
+        replicas=replicas,
+        name=name,
+    )
+    put_token(token)
+    return list(results)
+
+
+@functools.cache
+def register_gradients() -> None:
+    """Tells TensorFlow how to differentiate an exchange; once."""
+    from tensorflow.python.framework import ops
+
+    ops.RegisterGradient("IpufeedExchange")(gradients_of_exchange)
+    ops.NotDifferentiable("IpufeedReplicationIndex")
+
+
+def gradients_of_exchange(op: Any, *gradients: Any) -> list[Any]:
+    """Each replica's gradient is the sum over what its tensor went into.
+
+    Raises:
+        LookupError: Of a product, minimum or maximum.
+    """
+    import tensorflow as tf
+
+    kind = Exchange(op.get_attr("exchange"))
+    group, replicas = op.get_attr("group"), op.get_attr("replicas")
+    *inputs, _ = op.inputs
+    *coming, _ = gradients
+    coming = [
+        tf.zeros_like(result) if gradient is None else gradient
+        for gradient, result in zip(coming, op.outputs, strict=False)
+    ]
+    if op.get_attr("reduction") != 0:
+        raise LookupError(
+            "The exchange of replicas has a gradient for sums and means only, not for "
+            "products, minima and maxima."
+        )
+    back = {
+        Exchange.GATHER: Exchange.REDUCE_SCATTER,
+        Exchange.REDUCE_SCATTER: Exchange.GATHER,
+    }.get(kind, kind)
+    results = exchange(coming, back, group=group, replicas=replicas)
+    if kind is Exchange.REDUCE_SCATTER:  # without what it was filled up with
+        results = [
+            tf.reshape(result, [-1])[: value.shape.num_elements()]
+            for result, value in zip(results, inputs, strict=True)
+        ]
+    return [
+        *(
+            tf.reshape(result, value.shape)
+            for result, value in zip(results, inputs, strict=True)
+        ),
+        None,  # the token's
+    ]
+
+
+def tensor(x: Any) -> Any:
+    """A tensor of a defined shape.
+
+    Raises:
+        ValueError: Its shape is not fully defined.
+    """
+    import tensorflow as tf
+
+    value = tf.convert_to_tensor(x)
+    if not value.shape.is_fully_defined():
+        raise ValueError(
+            f"What replicas exchange must have a fully defined shape, got {value.shape}."
+        )
+    return value
+
+
+def number(x: Any, dtypes: tuple[str, ...]) -> Any:
+    """A tensor of one of these dtypes.
+
+    Raises:
+        TypeError: It has another.
+    """
+    value = tensor(x)
+    if value.dtype.name not in dtypes:
+        raise TypeError(
+            f"The dtype must be one of {', '.join(dtypes)}, got {value.dtype.name}: use "
+            "tf.cast."
+        )
+    return value
+
+
+def checked_size(size: int | None, what: str) -> int:
+    """How many replicas exchange; 0 for None, which means all.
+
+    Raises:
+        ValueError: It is no positive integer.
+    """
+    return 0 if size is None else required_size(size, what)
+
+
+def required_size(size: Any, what: str) -> int:
+    """Raises ValueError unless it is a positive integer."""
+    if isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
+        raise ValueError(f"`{what}` must be a positive integer, got {size!r}.")
+    return int(size)
+
+
+def dimension(axis: int, rank: int, what: str) -> int:
+    """A dimension counted from 0; negative ones count from the end.
+
+    Raises:
+        ValueError: There is no such one.
+    """
+    if not -rank <= axis < rank:
+        raise ValueError(f"`{what}` must be in [{-rank}, {rank}), got {axis}.")
+    return axis % rank

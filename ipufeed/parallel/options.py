@@ -1,0 +1,179 @@
+"""What a pipeline can be told: what is recomputed, the optimizer, ..."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+
+class RecomputationMode(enum.Enum):
+    """How forward stages are computed again for the backward ones.
+
+    It has an effect with `allow_recompute` of the configuration only.
+
+    Auto: As the schedule allows.
+    RecomputeThenBackpropagate: First all of the forward stage, then the backward stage;
+        for Grouped and Interleaved.
+    RecomputeAndBackpropagateInterleaved: Each part of the forward stage when it is needed;
+        for Grouped and Sequential.
+    """
+
+    Auto = 0
+    RecomputeThenBackpropagate = 1
+    RecomputeAndBackpropagateInterleaved = 2
+
+
+class PipelineStageOptions:
+    """Options of the compiler for one stage.
+
+    Args:
+        convolution_options: For convolutions: names and values. Default: None.
+        matmul_options: For matrix products: names and values. Default: None.
+        slice_options: For embedding look-ups: names and values. Default: None.
+
+    The simulated device has no such options; they are kept, and part of nothing else.
+    """
+
+    def __init__(
+        self,
+        convolution_options: dict[str, Any] | None = None,
+        matmul_options: dict[str, Any] | None = None,
+        slice_options: dict[str, Any] | None = None,
+    ) -> None:
+        self.convolution_options = dict(convolution_options or {})
+        self.matmul_options = dict(matmul_options or {})
+        self.slice_options = dict(slice_options or {})
+
+
+class OptimizerFunctionOutput:
+    """What a pipeline's `optimizer_function` returns.
+
+    Args:
+        opt: The optimizer: one of TensorFlow 1 (`tf.compat.v1.train.Optimizer`) or of
+            Keras.
+        loss: The loss, a tensor of any shape: its elements are summed in gradients, as
+            `tf.gradients` does.
+        compute_gradients_args: For `opt.compute_gradients`, after the loss: a tuple.
+            Default: None.
+        compute_gradients_kwargs: Likewise, a dict. Default: None.
+        apply_gradients_args: For `opt.apply_gradients`, after gradients and variables: a
+            tuple. Default: None.
+        apply_gradients_kwargs: Likewise, a dict. Default: None.
+        variables: What a Keras optimizer trains. Default: None.
+        tape: A GradientTape that has watched it, in place of `variables`. Default: None.
+        gradient_capture_context: Not supported. Default: None.
+        captured_gradient_outfeed: Not supported. Default: None.
+
+    Raises:
+        TypeError: An argument has another type.
+        ValueError: Arguments that exclude each other.
+        RuntimeError: A Keras optimizer without variables.
+        NotImplementedError: Gradients are to be captured.
+
+    Source: Graphcore's class of this name.
+    """
+
+    def __init__(
+        self,
+        opt: Any,
+        loss: Any,
+        compute_gradients_args: tuple[Any, ...] | None = None,
+        compute_gradients_kwargs: dict[str, Any] | None = None,
+        apply_gradients_args: tuple[Any, ...] | None = None,
+        apply_gradients_kwargs: dict[str, Any] | None = None,
+        variables: Any = None,
+        tape: Any = None,
+        gradient_capture_context: Any = None,
+        captured_gradient_outfeed: Any = None,
+    ) -> None:
+        import tensorflow as tf
+
+        self.is_keras = is_keras_optimizer(opt)
+        if not self.is_keras and not isinstance(opt, tf.compat.v1.train.Optimizer):
+            raise TypeError(
+                "OptimizerFunctionOutput.opt must be a TensorFlow Optimizer or Keras "
+                f"optimizer object, got {type(opt).__name__}."
+            )
+        if not tf.is_tensor(loss):
+            raise TypeError(
+                "OptimizerFunctionOutput.loss must be a TensorFlow Tensor object, got "
+                f"{type(loss).__name__}."
+            )
+        for name, value, kind in (
+            ("compute_gradients_args", compute_gradients_args, tuple),
+            ("compute_gradients_kwargs", compute_gradients_kwargs, dict),
+            ("apply_gradients_args", apply_gradients_args, tuple),
+            ("apply_gradients_kwargs", apply_gradients_kwargs, dict),
+        ):
+            if value is not None and not isinstance(value, kind):
+                raise TypeError(
+                    f"OptimizerFunctionOutput.{name} must be a {kind.__name__}, got "
+                    f"{type(value).__name__}."
+                )
+        if self.is_keras:
+            check_keras(
+                compute_gradients_args, compute_gradients_kwargs, variables, tape
+            )
+        elif tape is not None or variables:
+            which = "tape" if tape is not None else "variables"
+            raise ValueError(
+                f"OptimizerFunctionOutput.{which} may only be used with a Keras "
+                "optimizer: one of TensorFlow 1 takes `var_list` in "
+                "compute_gradients_kwargs."
+            )
+        if (
+            gradient_capture_context is not None
+            or captured_gradient_outfeed is not None
+        ):
+            raise NotImplementedError(
+                "Capturing gradients is not supported: enqueue what is needed in "
+                "`apply_gradients` of an optimizer of your own."
+            )
+        self.opt = opt
+        self.loss = loss
+        self.compute_gradients_args = compute_gradients_args or ()
+        self.compute_gradients_kwargs = compute_gradients_kwargs or {}
+        self.apply_gradients_args = apply_gradients_args or ()
+        self.apply_gradients_kwargs = apply_gradients_kwargs or {}
+        self.variables = list(variables or ())
+        self.tape = tape
+
+
+def check_keras(args: Any, kwargs: Any, variables: Any, tape: Any) -> None:
+    """What only a Keras optimizer must, and must not have."""
+    if args is not None or kwargs is not None:
+        which = (
+            "compute_gradients_args" if args is not None else "compute_gradients_kwargs"
+        )
+        raise ValueError(
+            f"OptimizerFunctionOutput.{which} may not be used with a Keras optimizer, "
+            "which has no compute_gradients."
+        )
+    if tape is not None:
+        import tensorflow as tf
+
+        if not isinstance(tape, tf.GradientTape):
+            raise TypeError(
+                "OptimizerFunctionOutput.tape must be a TensorFlow GradientTape, got "
+                f"{type(tape).__name__}."
+            )
+        if variables:
+            raise ValueError(
+                "OptimizerFunctionOutput.tape may not be used when "
+                "OptimizerFunctionOutput.variables is used."
+            )
+    elif not variables:
+        raise RuntimeError(
+            "No variables to optimize. Either OptimizerFunctionOutput.variables or "
+            "OptimizerFunctionOutput.tape must be given with a Keras optimizer."
+        )
+
+
+def is_keras_optimizer(opt: Any) -> bool:
+    """Whether it is an optimizer of Keras 2 or 3, without importing either."""
+    names = {"BaseOptimizer", "OptimizerV2", "Optimizer"}
+    return any(
+        each.__name__ in names
+        and each.__module__.split(".")[0] in ("keras", "tf_keras")
+        for each in type(opt).__mro__
+    )

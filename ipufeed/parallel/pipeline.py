@@ -1,0 +1,491 @@
+"""pipelining_ops.pipeline: a model's stages on several IPUs, at the same time.
+
+    stages.trace()           all stages, and their gradients, in one graph     stages.py
+    partition.split()        which op belongs to which position             partition.py
+    Plan, ChipProgram        a loop for each chip, rings between them    chip_program.py
+    IpufeedPipeline          one op in the program: runs the chips' loops    ipufeed/cc
+    apply_gradients          after each execution, in the program itself
+
+Source: Graphcore's pipelining_ops, whose interface this is; the schedules are those of
+schedules.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ipufeed import _native
+from ipufeed.device import loops, params, system
+from ipufeed.parallel import checks, partition, schedules, stages, weight_update
+from ipufeed.parallel.chip_program import Accumulation, ChipProgram, Plan
+from ipufeed.parallel.options import RecomputationMode
+from ipufeed.parallel.reduction_method import (
+    GradientAccumulationReductionMethod as Reduction,
+)
+from ipufeed.parallel.schedules import PipelineSchedule, Position, Schedule
+from ipufeed.queues.chain import put_token, take_token
+
+
+def pipeline(
+    computational_stages: Any,
+    gradient_accumulation_count: int | None = None,
+    gradient_accumulation_dtype: Any = None,
+    gradient_accumulation_for_captured_grads: bool = True,
+    repeat_count: int = 1,
+    batch_serialization_iterations: int = 1,
+    inputs: Any = None,
+    infeed_queue: Any = None,
+    outfeed_queue: Any = None,
+    optimizer_function: Callable[..., Any] | None = None,
+    device_mapping: Any = None,
+    pipeline_schedule: PipelineSchedule | None = None,
+    recomputation_mode: RecomputationMode | None = None,
+    forward_propagation_stages_poplar_options: Any = None,
+    backward_propagation_stages_poplar_options: Any = None,
+    weight_update_poplar_options: Any = None,
+    offload_weight_update_variables: bool | None = None,
+    replicated_optimizer_state_sharding: bool = False,
+    offload_activations: bool | None = None,
+    offload_gradient_accumulation_buffers: bool | None = None,
+    replicated_weight_sharding: bool | None = None,
+    offload_weights: bool | None = None,
+    continuous_weight_updates: bool = False,
+    outfeed_loss: bool = False,
+    accumulate_outfeed: bool = False,
+    accumulate_outfeed_dtype: Any = None,
+    outfeed_mask: Any = None,
+    reduction_method: Any = Reduction.SUM,
+    name: str | None = None,
+) -> Any:
+    """Builds a pipeline: each stage a program of its own, on its own IPU.
+
+        def stage1(x, y):              # the infeed's element
+            return layer(x, 64), y
+        def stage2(x, y):              # what stage1 has returned
+            return loss_of(layer(x, 10), y)
+        def optimizer(loss):
+            return OptimizerFunctionOutput(GradientDescentOptimizer(0.01), loss)
+
+        pipelining_ops.pipeline([stage1, stage2], gradient_accumulation_count=8,
+                                infeed_queue=infeed, outfeed_queue=outfeed,
+                                optimizer_function=optimizer)
+
+    One execution takes `gradient_accumulation_count` mini-batches through all stages, and
+    then updates the weights once.
+
+    Args:
+        computational_stages: Functions, at least two. The first gets `inputs` and then
+            the infeed's element (spread, or as keywords if it is a dict), each other one
+            what the one before it has returned. A list of functions in their place is
+            concurrent stages: each gets the same, and what they return is concatenated.
+        gradient_accumulation_count: Mini-batches of an execution.
+        gradient_accumulation_dtype: Of the buffers that gradients are accumulated in: a
+            dtype, or a function that gives one for a variable. The optimizer gets
+            gradients of it. Default (None): that of each gradient.
+        gradient_accumulation_for_captured_grads: No gradients are captured; no effect.
+        repeat_count: Executions. Default: 1.
+        batch_serialization_iterations: How often each stage runs for a mini-batch of the
+            count; with Sequential, on one IPU. Default: 1.
+        inputs: Tensors for the first stage, the same for all mini-batches. Default: None.
+        infeed_queue: An IPUInfeedQueue: an element for each mini-batch. Default: None.
+        outfeed_queue: An IPUOutfeedQueue for what the last stage returns. Default: None.
+        optimizer_function: Takes what the last stage returns, and returns an
+            OptimizerFunctionOutput. Default (None): nothing is trained.
+        device_mapping: The IPU of each stage, nested as the stages are. Default: 0, 1, ...
+        pipeline_schedule: Default: Grouped; Sequential with batch serialization.
+        recomputation_mode: With `allow_recompute` of the configuration, how. Default:
+            Auto.
+        forward_propagation_stages_poplar_options: A PipelineStageOptions for each stage.
+        backward_propagation_stages_poplar_options: Likewise.
+        weight_update_poplar_options: Likewise, one.
+        offload_weight_update_variables: Whether the optimizer's state is in the host's
+            memory and is moved to the IPU for each update (offloading.py); what is
+            computed is the same, as with the next five, which change nothing here.
+            Default (None): it is not.
+        replicated_optimizer_state_sharding: Needs the argument before. Default: False.
+        offload_activations: Where activations are kept. Default: None.
+        offload_gradient_accumulation_buffers: Where sums are kept. Default: None.
+        replicated_weight_sharding: Whether replicas share weights. Default: None.
+        offload_weights: Where weights are kept. Default: None.
+        continuous_weight_updates: Not supported. Default: False.
+        outfeed_loss: Only the loss is enqueued. Default: False.
+        accumulate_outfeed: Values are summed over an execution and enqueued once in it.
+            Default: False.
+        accumulate_outfeed_dtype: Of these sums: a dtype, or a function that gives one for
+            a tensor. Default: that of each value.
+        outfeed_mask: A bool for each output of the last stage: True keeps it back.
+            Default: None.
+        reduction_method: Of gradients: a GradientAccumulationReductionMethod, or its name.
+            Default: SUM.
+        name: Of the operation. Default: None.
+
+    Returns:
+        An operation; inside a tf.function, which cannot return one, a tensor.
+
+    Raises:
+        ValueError, TypeError, NotImplementedError: An argument is wrong.
+        RuntimeError: It is called in eager mode.
+        tf.errors.FailedPreconditionError: When the program is compiled: the schedule
+            cannot have so many mini-batches (`schedules.refusal`).
+        tf.errors.InternalError: When the program is compiled: its IPUs, the power of two
+            that holds `device_mapping`, do not divide those of the device. A device that
+            has more of them runs as many copies (device/replication.py).
+        tf.errors.OutOfRangeError: When it runs: the dataset has ended. The execution
+            that failed updates no weights.
+
+    Threads: builds a part of the current graph. When it runs, each IPU has its own.
+    """
+    import tensorflow as tf
+
+    count = checks.check_count(gradient_accumulation_count)
+    repeats = checks.check_count(repeat_count, "repeat_count")
+    serialization = checks.check_count(
+        batch_serialization_iterations, "batch_serialization_iterations"
+    )
+    found = checks.check_stages(computational_stages)
+    mapping = checks.check_mapping(device_mapping, found, serialization > 1)
+    training = optimizer_function is not None
+    kind = checks.check_schedule(pipeline_schedule, serialization, mapping, training)
+    mode = checks.check_recomputation(recomputation_mode, kind)
+    checks.check_queues(infeed_queue, outfeed_queue)
+    checks.check_outfeed_options(
+        outfeed_queue, training, outfeed_loss, accumulate_outfeed, outfeed_mask
+    )
+    checks.check_stage_options(
+        "forward_propagation_stages_poplar_options",
+        forward_propagation_stages_poplar_options,
+        len(found),
+    )
+    checks.check_stage_options(
+        "backward_propagation_stages_poplar_options",
+        backward_propagation_stages_poplar_options,
+        len(found),
+    )
+    reduction = Reduction.parse(reduction_method)
+    checks.check_update(
+        continuous_weight_updates,
+        replicated_optimizer_state_sharding,
+        offload_weight_update_variables,
+        serialization,
+        reduction,
+    )
+    if tf.executing_eagerly():
+        raise RuntimeError(
+            "pipeline() builds a part of a program: call it inside ipu_compiler.compile, "
+            "or a tf.function with jit_compile=True."
+        )
+    del mode
+    values = [tf.convert_to_tensor(value) for value in as_list(inputs)]
+    schedule = Schedule(kind, mapping, training)
+    builder = _Builder(
+        schedule=schedule,
+        count=count * serialization,
+        infeed_queue=infeed_queue,
+        outfeed_queue=outfeed_queue,
+        outfeed_loss=outfeed_loss,
+        accumulate_outfeed=accumulate_outfeed,
+        accumulate_outfeed_dtype=accumulate_outfeed_dtype,
+        outfeed_mask=outfeed_mask,
+        reduction=reduction,
+        gradient_dtype=gradient_accumulation_dtype,
+        offload_state=bool(offload_weight_update_variables),
+        refusal=schedules.refusal(schedule, count, uses_io_tiles()),
+    )
+
+    def execution() -> Any:
+        return builder.execution(found, values, optimizer_function)
+
+    is_compiled = params.executor() == "xla"
+    body = execution if is_compiled else compiled(execution)
+    with tf.name_scope(name or "pipeline"):
+        # The executor's optimizers take a compiled function in an old loop apart.
+        done = loops.repeat(repeats, body, [], use_while_v1=is_compiled)
+    if infeed_queue is not None:
+        loops.check_dequeued(infeed_queue)
+    return done
+
+
+def compiled(execution: Callable[[], Any]) -> Callable[[], Any]:
+    """What builds an execution as a compiled function, for TensorFlow's executor.
+
+    The chips' programs are compiled in any case; what is around them is op by op.
+    """
+    import tensorflow as tf
+
+    def traced() -> Any:
+        with tf.control_dependencies([execution()]):
+            return tf.constant(0)
+
+    function = tf.function(traced, jit_compile=True, autograph=False)
+    return lambda: function().op
+
+
+def as_list(inputs: Any) -> list[Any]:
+    """None, one value or several."""
+    if inputs is None:
+        return []
+    return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+
+
+def uses_io_tiles() -> bool:
+    """Whether some tiles only move data."""
+    config = system.configured()
+    return bool(config.io_tiles.num_io_tiles)
+
+
+class _Builder:
+    """Builds one execution of a pipeline; its arguments are those of `pipeline`."""
+
+    def __init__(
+        self,
+        *,
+        schedule: Schedule,
+        count: int,
+        infeed_queue: Any,
+        outfeed_queue: Any,
+        outfeed_loss: bool,
+        accumulate_outfeed: bool,
+        accumulate_outfeed_dtype: Any,
+        outfeed_mask: Any,
+        reduction: Reduction,
+        gradient_dtype: Any,
+        offload_state: bool,
+        refusal: str,
+    ) -> None:
+        self.schedule = schedule
+        self.count = count
+        self.infeed_queue = infeed_queue
+        self.outfeed_queue = outfeed_queue
+        self.outfeed_loss = outfeed_loss
+        self.accumulate_outfeed = accumulate_outfeed
+        self.accumulate_outfeed_dtype = accumulate_outfeed_dtype
+        self.outfeed_mask = outfeed_mask
+        self.reduction = reduction
+        self.gradient_dtype = gradient_dtype
+        self.offload_state = offload_state
+        self.refusal = refusal
+
+    def execution(
+        self,
+        functions: list[list[Callable[..., Any]]],
+        inputs: list[Any],
+        optimizer_function: Callable[..., Any] | None,
+    ) -> Any:
+        """Builds it; gives the operation."""
+        import tensorflow as tf
+
+        model = stages.trace(
+            functions, self.schedule, inputs, self.infeed_queue, optimizer_function
+        )
+        model.traced.recomputes = recomputes()
+        leaving = self.leaving(model)
+        left = [] if leaving is None else tf.nest.flatten(leaving)
+        tensors: list[Any] = []
+        accumulations: list[Accumulation] = []
+        update = None
+        if model.optimizer is not None:
+            update = weight_update.trace(model, self.dtype_of_sum, self.last)
+            tensors += [each for each, _ in model.gradients if each is not None]
+            accumulations += self.accumulate_gradients(model)
+            tensors += update.from_stages
+            accumulations += [last_value(each) for each in update.from_stages]
+        used = len(tensors)
+        if left and self.accumulate_outfeed:
+            tensors += left
+            accumulations += [self.accumulate_output(each) for each in left]
+        elif left:
+            self.enqueue(model, leaving)
+        model.traced.results = tensors
+        for tensor in tensors:
+            check_shape(tensor)
+        parts = partition.split(model.traced, self.schedule.positions)
+        plan = Plan(model.traced, self.schedule, self.count, parts, accumulations)
+        results = launch(plan, self.refusal)
+        operations = [take_token().op]
+        if left and self.accumulate_outfeed:
+            packed = tf.nest.pack_sequence_as(leaving, results[used:])
+            operations.append(self.outfeed_queue.enqueue(packed))
+        if update is not None:
+            operations.append(
+                weight_update.put(update, model, results[:used], self.offload_state)
+            )
+        return tf.group(*(each for each in operations if each is not None))
+
+    @property
+    def last(self) -> Position:
+        """The last forward position."""
+        return [each for each in self.schedule.positions if not each.backward][-1]
+
+    def dtype_of_sum(self, variable: Any, gradient: Any) -> Any:
+        """Of a gradient's sum."""
+        return dtype_of(self.gradient_dtype, variable, gradient.dtype)
+
+    def leaving(self, model: stages.Model) -> Any:
+        """What is enqueued, as the traced graph has it; None for nothing.
+
+        Raises:
+            ValueError: There is something, and no queue for it.
+        """
+        if self.outfeed_loss:
+            assert model.optimizer is not None
+            return self.with_queue(model, model.optimizer.loss)
+        if self.outfeed_mask is None:
+            return self.with_queue(model, model.structure) if model.outputs else None
+        mask = [bool(each) for each in as_list(self.outfeed_mask)]
+        if len(mask) != len(model.outputs):
+            raise ValueError(
+                "The last computational stage has "
+                f"{len(model.outputs)} outputs, and outfeed_mask has {len(mask)} values: "
+                "give one for each output."
+            )
+        left = [
+            tensor
+            for tensor, masked in zip(model.outputs, mask, strict=True)
+            if not masked
+        ]
+        return self.with_queue(model, left) if left else None
+
+    def with_queue(self, model: stages.Model, structure: Any) -> Any:
+        """The structure; raises ValueError where there is no queue for it."""
+        if self.outfeed_queue is not None:
+            return structure
+        names = ", ".join(tensor.name for tensor in model.outputs)
+        raise ValueError(
+            f"The last computational stage has tensor outputs: {names}, but no "
+            "outfeed_queue has been provided."
+        )
+
+    def enqueue(self, model: stages.Model, structure: Any) -> None:
+        """The last stage gives each mini-batch's values to the outfeed."""
+        with model.traced.graph.as_default(), stages.owned(model.traced, self.last):
+            self.outfeed_queue.enqueue(structure)
+
+    def accumulate_gradients(self, model: stages.Model) -> list[Accumulation]:
+        """How each gradient is accumulated."""
+        import tensorflow as tf
+
+        count = self.count
+
+        def added(total: Any, value: Any, mini_batch: Any) -> Any:
+            del mini_batch
+            return total + value
+
+        def scaled(total: Any, value: Any, mini_batch: Any) -> Any:
+            del mini_batch
+            return total + value * tf.cast(1 / count, value.dtype)
+
+        def running(total: Any, value: Any, mini_batch: Any) -> Any:
+            number = tf.cast(mini_batch, value.dtype)
+            return total * (number / (number + 1)) + value / (number + 1)
+
+        update = {
+            Reduction.SUM: added,
+            Reduction.MEAN: scaled,
+            Reduction.RUNNING_MEAN: running,
+        }[self.reduction]
+        return [
+            Accumulation(self.dtype_of_sum(variable, gradient), update)
+            for gradient, variable in model.gradients
+            if gradient is not None
+        ]
+
+    def accumulate_output(self, tensor: Any) -> Accumulation:
+        """How a value of the outfeed is accumulated: it is summed."""
+        dtype = dtype_of(self.accumulate_outfeed_dtype, tensor, tensor.dtype)
+        return Accumulation(dtype, lambda total, value, _: total + value)
+
+
+def dtype_of(wanted: Any, what: Any, own: Any) -> Any:
+    """A dtype, or what a function gives for `what`; None for its own.
+
+    Raises:
+        TypeError: It is none of these.
+    """
+    import tensorflow as tf
+
+    if wanted is None:
+        return own
+    try:
+        found = wanted(what) if callable(wanted) else wanted
+        return own if found is None else tf.as_dtype(found)
+    except TypeError as error:
+        raise TypeError(
+            "An accumulation's dtype must be None, a DType, or a function that gives one "
+            f"of these for a variable or a tensor, got {wanted!r}."
+        ) from error
+
+
+def check_shape(tensor: Any) -> None:
+    """Raises ValueError unless the shape is known: there is a buffer of it."""
+    if not tensor.shape.is_fully_defined():
+        raise ValueError(
+            f"What a pipeline accumulates must have a fully defined shape: {tensor.name} "
+            f"has {tensor.shape}."
+        )
+
+
+def recomputes() -> bool:
+    """`allow_recompute` of the configuration."""
+    return bool(system.configured().allow_recompute)
+
+
+def last_value(tensor: Any) -> Accumulation:
+    """Only the last mini-batch's value counts."""
+    return Accumulation(tensor.dtype, lambda total, value, mini_batch: value)
+
+
+def launch(plan: Plan, refusal: str) -> list[Any]:
+    """Builds the op that runs the chips; gives what they have accumulated.
+
+    Args:
+        plan: The pipeline.
+        refusal: Why the program must not be compiled, or "".
+    """
+    from tensorflow.python.ops import control_flow_util_v2
+
+    programs, chips, operands, counts = [], plan.chips(), [], []
+    arguments: dict[int, Any] = {}
+    numbers: list[int] = []  # of the accumulated tensors, as the programs give them
+    shapes: list[Any] = []
+    dtypes: list[Any] = []
+    for chip in chips:
+        program = ChipProgram(plan, chip)
+        graph = stages.new_graph(
+            control_flow_util_v2.unique_fn_name("pipeline", f"chip{chip}")
+        )
+        with graph.as_default():
+            results = program.build()
+        graph.outputs = graph.structured_outputs = results
+        own = []
+        for outside in graph.external_captures:
+            arguments.setdefault(id(outside), outside)
+            own.append(list(arguments).index(id(outside)))
+        control_flow_util_v2.create_new_tf_function(graph)
+        programs.append(graph.name)
+        operands += own
+        counts.append(len(own))
+        numbers += [-1, *program.results]
+        shapes += [each.shape for each in results]
+        dtypes += [each.dtype for each in results]
+    values, token = _native.load().ipufeed_pipeline(
+        list(arguments.values()),
+        take_token(),
+        result_types=dtypes,
+        result_shapes=shapes,
+        programs=programs,
+        chips=chips,
+        devices=checks.devices_needed(plan.schedule.devices),
+        operands=operands,
+        operand_counts=counts,
+        ring_names=[
+            f"{ring.source.label} to {ring.target.label}" for ring in plan.rings
+        ],
+        ring_capacities=[ring.capacity for ring in plan.rings],
+        ring_credits=[ring.full for ring in plan.rings],
+        stages=len(plan.schedule.positions),
+        refusal=refusal,
+    )
+    put_token(token)
+    found = dict(zip(numbers, values, strict=True))
+    return [found[number] for number in range(len(plan.traced.results))]

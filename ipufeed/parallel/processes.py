@@ -1,0 +1,272 @@
+"""Replicas in several processes: their exchanges go through TensorFlow's collectives.
+
+    process 0:  replicas --> one tensor --+                  +--> replicas
+    process 1:  replicas --> one tensor --+-- ring reduce ---+--> replicas
+
+    TF_CONFIG='{"cluster": {"worker": ["localhost:2301", "localhost:2302"]},
+                "task": {"type": "worker", "index": 0}}'
+
+Each process configures `experimental.multi_replica_distribution` with the number of
+processes and its own index, runs the same program, and feeds it its own part of the data
+(`dataset.shard(process_count, process_index)`). The addresses are those that TensorFlow's
+own strategies take, in TF_CONFIG; each process listens at its own from its first exchange
+on. Reductions are computed first within each process, then between them, and every process
+gets the same bits.
+
+Source: TensorFlow's ring reduction between the servers of a cluster, as of its
+MultiWorkerMirroredStrategy; the configuration is Graphcore's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import socket
+import threading
+from typing import Any
+
+import numpy as np
+
+from ipufeed import _native
+from ipufeed.device.log import LOGGER
+
+INTERNAL = 13  # of absl's status codes
+# How often a wait looks whether the others are alive, and whether anybody wants its end.
+LOOK_S = 0.5
+
+# By Reduction of ipufeed/cc/replicas.h.
+MERGES = ("Add", "Mul", "Min", "Max")
+
+ON_EXCHANGE = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.POINTER(ctypes.c_int),
+    ctypes.c_void_p,
+    ctypes.c_int64,
+)
+
+
+class Group:
+    """The processes of TF_CONFIG, of which this is one.
+
+    Args:
+        count: How many there must be.
+        index: Of this one.
+
+    Raises:
+        tf.errors.FailedPreconditionError: TF_CONFIG says nothing, or something else.
+
+    Threads: any; exchanges of one lane follow each other.
+    """
+
+    def __init__(self, count: int, index: int) -> None:
+        import tensorflow as tf
+
+        self.count, self.index = count, index
+        self.addresses = addresses(count, index)
+        self.lock = threading.Lock()
+        self.sessions: dict[tuple[int, int, int, int], Any] = {}
+        self.has_met = False
+        options = self.options({"CPU": 1, "IPU": 0})
+        try:
+            self.server = tf.distribute.Server(
+                {"worker": self.addresses},
+                job_name="worker",
+                task_index=index,
+                config=options,
+            )
+        except tf.errors.OpError as error:
+            raise tf.errors.FailedPreconditionError(
+                None,
+                None,
+                f"Process {index} cannot listen at {self.addresses[index]}, which "
+                f"TF_CONFIG gives it: {error.message}",
+            ) from error
+        LOGGER.info(
+            "Process %d of %d listens at %s.", index, count, self.addresses[index]
+        )
+
+    def options(self, device_count: dict[str, int]) -> Any:
+        """A ConfigProto."""
+        import tensorflow as tf
+
+        config = tf.compat.v1.ConfigProto(device_count=device_count)
+        config.experimental.collective_group_leader = "/job:worker/replica:0/task:0"
+        return config
+
+    def session(self, lane: int, reduction: int, mean: bool, dtype: int) -> Any:
+        """What runs such exchanges, and its tensors; made when it is first wanted."""
+        import tensorflow as tf
+
+        with self.lock:
+            found = self.sessions.get((lane, reduction, mean, dtype))
+            if found is not None:
+                return found
+            with (
+                tf.Graph().as_default() as graph,
+                tf.device(f"/job:worker/task:{self.index}/device:CPU:0"),
+            ):
+                value = tf.compat.v1.placeholder(tf.dtypes.as_dtype(dtype), [None])
+                result = tf.raw_ops.CollectiveReduce(
+                    input=value,
+                    group_size=self.count,
+                    group_key=1,
+                    # The same number for the same exchange in all processes.
+                    instance_key=((lane * 4 + reduction) * 2 + mean) * 128 + dtype,
+                    merge_op=MERGES[reduction],
+                    final_op="Div" if mean else "Id",
+                    subdiv_offsets=[0],
+                    communication_hint="ring",
+                )
+            config = self.options({})
+            # The others' devices are no business of this session, which must not wait
+            # for them to be there.
+            config.device_filters.append(f"/job:worker/task:{self.index}")
+            session = tf.compat.v1.Session(self.server.target, graph, config)
+            self.sessions[lane, reduction, mean, dtype] = session, value, result
+            return session, value, result
+
+    def reduce(
+        self, data: Any, lane: int, reduction: int, mean: bool, dtype: int, wanted: Any
+    ) -> Any:
+        """The reduction of one array over the processes.
+
+        Args:
+            data: 1-D array.
+            lane: See processes.h.
+            reduction: Number of one of MERGES.
+            mean: Whether the result is divided by the processes.
+            dtype: TensorFlow's number of the dtype.
+            wanted: Says whether anybody still waits.
+
+        Raises:
+            tf.errors.OpError: The others cannot be reached, or have gone.
+        """
+        import tensorflow as tf
+
+        session, value, result = self.session(lane, reduction, mean, dtype)
+        done = threading.Event()
+        answer: list[Any] = []
+
+        def run() -> None:
+            try:
+                answer.append(session.run(result, {value: data}))
+            except Exception as error:
+                answer.append(error)
+            done.set()
+
+        # A daemon: a process that does not come must not keep this one from its end.
+        threading.Thread(target=run, daemon=True).start()
+        while not done.wait(LOOK_S):
+            if not wanted():
+                raise tf.errors.CancelledError(None, None, "Nobody wants the result.")
+            if self.has_met:
+                self.look_for_the_others()
+        if isinstance(answer[0], Exception):
+            if self.has_met:
+                self.look_for_the_others()
+            raise answer[0]
+        self.has_met = True
+        return answer[0]
+
+    def look_for_the_others(self) -> None:
+        """Raises tf.errors.AbortedError if one listens no more."""
+        import tensorflow as tf
+
+        for index, address in enumerate(self.addresses):
+            host, _, port = address.rpartition(":")
+            try:
+                socket.create_connection((host, int(port)), timeout=5.0).close()
+            except OSError as error:
+                raise tf.errors.AbortedError(
+                    None,
+                    None,
+                    f"Process {index} of {self.count}, at {address}, has gone: {error}. "
+                    f"Process {self.index} cannot go on alone: start all of them anew.",
+                ) from error
+
+
+def addresses(count: int, index: int) -> list[str]:
+    """Where the processes listen.
+
+    Raises:
+        tf.errors.FailedPreconditionError: TF_CONFIG says nothing, or something else.
+    """
+    import tensorflow as tf
+
+    try:
+        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        found = resolver.cluster_spec().as_dict().get("worker", [])
+        own = resolver.task_id
+    except ValueError as error:
+        raise tf.errors.FailedPreconditionError(
+            None, None, f"TF_CONFIG cannot be read: {error}"
+        ) from error
+    if len(found) == count and own == index:
+        return list(found)
+    says = f"has {len(found)} workers and the index {own}"
+    raise tf.errors.FailedPreconditionError(
+        None,
+        None,
+        f"experimental.multi_replica_distribution says that this is process {index} of "
+        f"{count}; TF_CONFIG must say where they are, and "
+        f"{says if os.environ.get('TF_CONFIG') else 'is not set'}. Set it to "
+        '{"cluster": {"worker": ["host:port", ...]}, '
+        f'"task": {{"type": "worker", "index": {index}}}}}.',
+    )
+
+
+@functools.cache
+def group(count: int, index: int) -> Group:
+    """The group, connected at its first exchange; once for the process."""
+    return Group(count, index)
+
+
+def join(count: int, index: int) -> None:
+    """Tells the core that there are so many processes, of which this is one.
+
+    Threads: any, between programs.
+    """
+    callback = callback_of(count, index)
+    address = ctypes.cast(callback, ctypes.c_void_p)
+    _native.entry().ipufeed_set_processes(count, index, address)
+
+
+@functools.cache
+def callback_of(count: int, index: int) -> Any:
+    """What the core asks (OnExchange of ipufeed/cc/processes.h); kept for good."""
+
+    def exchange(
+        lane: int,
+        reduction: int,
+        mean: int,
+        dtype: int,
+        address: int,
+        elements: int,
+        wanted: Any,
+        message: int,
+        message_size: int,
+    ) -> int:
+        import tensorflow as tf
+
+        try:
+            kind = np.dtype(tf.dtypes.as_dtype(dtype).as_numpy_dtype)
+            memory = (ctypes.c_char * (elements * kind.itemsize)).from_address(address)
+            data = np.frombuffer(memory, kind)
+            data[:] = group(count, index).reduce(
+                data.copy(), lane, reduction, bool(mean), dtype, lambda: wanted[0] != 0
+            )
+        except Exception as error:
+            text = str(getattr(error, "message", error)).encode()
+            text = text[: message_size - 1] + b"\0"
+            ctypes.memmove(message, text, len(text))
+            return int(getattr(error, "error_code", INTERNAL))
+        return 0
+
+    return ON_EXCHANGE(exchange)

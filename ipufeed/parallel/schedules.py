@@ -1,0 +1,243 @@
+"""When each stage of a pipeline works on which mini-batch.
+
+A pipeline has S positions: its F forward stages, and when it trains as many backward ones,
+F-1 ... 0. Position k of mini-batch i is in time step start(i) + k. L mini-batches start in
+each block of S steps, at the block's offsets; what the schedules differ in is L:
+
+    Grouped      L = S   one starts in each step, and a device may have several positions
+                         in one step: all of its forward and backward stages
+    Interleaved  L = how often the list of devices can be turned so that no device is
+                 asked for twice in a step: F
+    Sequential   L = 1   one after the other
+
+    Grouped, two stages, training:            Interleaved, the same:
+
+    step  0  1  2  3  4  5                    step  0  1  2  3  4  5
+    F0    0  1  2  3                          IPU 0 F0 -  F0 B0 -  B0
+    F1       0  1  2  3                       IPU 1 -  F1 B1 F1 B1 -
+    B1          0  1  2  3
+    B0             0  1  2  3
+
+The order in which things happen does not change what is computed. It does change how long
+it takes, and how much is kept: what a forward stage leaves for its backward stage waits in
+a FIFO (`Schedule.fifo_depth`).
+
+Everything here is plain Python: no tensors.
+
+Source: the schedules of Graphcore's TensorFlow, and their technical note on model
+parallelism.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from functools import cached_property
+
+
+class PipelineSchedule(enum.IntEnum):
+    """In which order the stages of a pipeline run.
+
+    Grouped: all forward stages together, all backward stages together. The default.
+    Interleaved: forward and backward in turn, so that less is kept.
+    Sequential: one stage after the other, as a sharded model.
+    """
+
+    Grouped = 0
+    Interleaved = 1
+    Sequential = 2
+
+
+@dataclass(frozen=True)
+class Position:
+    """A stage in one direction, on one IPU.
+
+    Attributes:
+        index: k, its place among the positions; concurrent stages share one.
+        stage: The forward stage's number.
+        branch: Among the concurrent stages, its number.
+        device: Its IPU.
+        backward: Its direction.
+    """
+
+    index: int
+    stage: int
+    branch: int
+    device: int
+    backward: bool = False
+
+    @property
+    def label(self) -> str:
+        """As in "F0", or "B1.1" for the second of concurrent stages."""
+        branch = f".{self.branch}" if self.branch else ""
+        return f"{'B' if self.backward else 'F'}{self.stage}{branch}"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The table of one pipeline.
+
+    Attributes:
+        kind: Which of the three.
+        devices: For each forward stage the IPUs of its (concurrent) stages.
+        training: Whether there are backward stages.
+    """
+
+    kind: PipelineSchedule
+    devices: tuple[tuple[int, ...], ...]
+    training: bool
+
+    @property
+    def forward_stages(self) -> int:
+        """F."""
+        return len(self.devices)
+
+    @property
+    def length(self) -> int:
+        """S, positions and steps of a block."""
+        return self.forward_stages * (2 if self.training else 1)
+
+    @cached_property
+    def positions(self) -> tuple[Position, ...]:
+        """All of them, by index."""
+        found = [
+            Position(stage, stage, branch, device)
+            for stage, devices in enumerate(self.devices)
+            for branch, device in enumerate(devices)
+        ]
+        if self.training:
+            found += [
+                Position(self.length - 1 - stage, stage, branch, device, True)
+                for stage in reversed(range(self.forward_stages))
+                for branch, device in enumerate(self.devices[stage])
+            ]
+        return tuple(found)
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """The steps of a block in which mini-batches start, L of them."""
+        if self.kind is PipelineSchedule.Sequential:
+            return (0,)
+        if self.kind is PipelineSchedule.Grouped:
+            return tuple(range(self.length))
+        used = list(self.devices)
+        if self.training:
+            used += reversed(self.devices)
+        return rotations(used)
+
+    @property
+    def overlap(self) -> int:
+        """L, the mini-batches that start in a block."""
+        return len(self.offsets)
+
+    @cached_property
+    def stride(self) -> int:
+        """Steps from the start of a mini-batch to that of the next.
+
+        Where they are not the same throughout, which happens with few device mappings
+        only, mini-batches do not overlap.
+        """
+        stride = self.length // self.overlap
+        even = tuple(range(0, stride * self.overlap, stride))
+        return stride if even == self.offsets else self.length
+
+    def start(self, mini_batch: int) -> int:
+        """The step in which a mini-batch enters the pipeline."""
+        return mini_batch * self.stride
+
+    def steps(self, count: int) -> list[list[tuple[Position, int]]]:
+        """What happens in each step: positions and their mini-batches.
+
+        Args:
+            count: Mini-batches.
+        """
+        table: list[list[tuple[Position, int]]] = [
+            [] for _ in range(self.start(count - 1) + self.length)
+        ]
+        for mini_batch in range(count):
+            for position in self.positions:
+                step = self.start(mini_batch) + position.index
+                table[step].append((position, mini_batch))
+        for row in table:
+            row.sort(key=lambda each: (each[0].index, each[0].branch))
+        return table
+
+    def lag(self, position: Position) -> int:
+        """How many mini-batches the position is behind the one that starts."""
+        return position.index // self.stride
+
+    def phase(self, position: Position) -> int:
+        """When it is its turn, among the steps between two starts."""
+        return position.index % self.stride
+
+    def fifo_depth(self, stage: int) -> int:
+        """How many mini-batches of a stage wait between its two directions.
+
+        A FIFO moves on at the end of each step, after the stages: what comes out of one
+        of depth d was put in d + 1 turns before.
+        """
+        steps = self.length - 1 - 2 * stage
+        return (steps - 1) // self.stride if self.training else 0
+
+    def ideal_utilisation(self, count: int) -> float:
+        """Which share of the steps a device with one stage is at work: N / (N + S - 1)."""
+        return count / (count + self.length - 1)
+
+
+def rotations(devices: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """By how much a list of devices can be turned without meeting itself.
+
+    Args:
+        devices: Of each position.
+
+    Returns:
+        The offsets, the first of which is 0; no two of them use a device in one step.
+    """
+    length = len(devices)
+
+    def meet(one: int, other: int) -> bool:
+        return any(
+            set(devices[(step - one) % length]) & set(devices[(step - other) % length])
+            for step in range(length)
+        )
+
+    found: list[int] = [0]
+    for offset in range(1, length):
+        if not any(meet(offset, other) for other in found):
+            found.append(offset)
+    return tuple(found)
+
+
+NAMES_OF_THE_COUNT = (
+    "This number might be called `gradient_accumulation_count`, "
+    "`gradient_accumulation_steps_per_replica` or `steps_per_execution` depending on the "
+    "API used."
+)
+
+
+def refusal(schedule: Schedule, count: int, io_tiles: bool = False) -> str:
+    """Why so many mini-batches cannot be scheduled; "" if they can.
+
+    Args:
+        schedule: The table.
+        count: Mini-batches of one execution.
+        io_tiles: Whether some tiles only move data: transfers then take steps of their
+            own in a grouped schedule, and the count need not be a multiple. Default:
+            False.
+    """
+    overlap = schedule.overlap
+    if io_tiles and schedule.kind is PipelineSchedule.Grouped:
+        least = overlap + 2
+    else:
+        least = overlap
+        if count >= least and count % overlap:
+            return (
+                f"The number of iterations of the pipeline must be a multiple of "
+                f"{overlap}, but it is {count}. {NAMES_OF_THE_COUNT}"
+            )
+    if count < least:
+        return (
+            f"The number of iterations of the pipeline must be at least {least}, but it is "
+            f"{count}. {NAMES_OF_THE_COUNT}"
+        )
+    return ""

@@ -1,0 +1,282 @@
+"""Traces the stages of a pipeline into one graph, with their gradients."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ipufeed.parallel.options import OptimizerFunctionOutput
+from ipufeed.parallel.partition import Traced
+from ipufeed.parallel.schedules import Position, Schedule
+from ipufeed.queues.autograph import as_user_function
+from ipufeed.queues.structure import body_arguments
+
+
+@dataclass
+class Model:
+    """Stages that have been traced.
+
+    Attributes:
+        traced: Their graph, and which op is whose.
+        outputs: What the last stage has returned: tensors of the graph.
+        structure: Likewise, as it was returned: a tensor, a list or a dict.
+        optimizer: What the optimizer function has returned, if there is one.
+        gradients: With it, gradients and variables; a gradient may be None.
+    """
+
+    traced: Traced
+    outputs: list[Any]
+    structure: Any
+    optimizer: OptimizerFunctionOutput | None = None
+    gradients: list[tuple[Any, Any]] = field(default_factory=list)
+
+
+def trace(
+    stages: list[list[Callable[..., Any]]],
+    schedule: Schedule,
+    inputs: list[Any],
+    infeed_queue: Any,
+    optimizer_function: Callable[..., Any] | None,
+) -> Model:
+    """Builds all stages, and their gradients, in a graph of their own.
+
+    Args:
+        stages: The functions.
+        schedule: Their positions.
+        inputs: Tensors of the current graph, for the first stage.
+        infeed_queue: What the first stage gets after these, or None.
+        optimizer_function: See `pipeline`.
+
+    Raises:
+        TypeError, ValueError: A stage returns what it must not, or takes other tensors
+            than its arguments.
+    """
+    graph = new_graph("pipeline")
+    traced = Traced(graph)
+    places = {(each.index, each.branch): each for each in schedule.positions}
+    if schedule.training:
+        for stage, devices in enumerate(schedule.devices):
+            for branch in range(len(devices)):
+                back = schedule.length - 1 - stage
+                traced.backward[places[stage, branch]] = places[back, branch]
+    with graph.as_default():
+        arguments: list[Any] = [graph.capture(tensor) for tensor in inputs]
+        keywords: dict[str, Any] = {}
+        if infeed_queue is not None:
+            with owned(traced, places[0, 0]):
+                element = infeed_queue._dequeue()
+            more, keywords = body_arguments(element)
+            arguments = [*arguments, *more]
+        allowed = {id(inside) for _, inside in graph.captures}
+        structure: Any = None
+        for number, concurrent in enumerate(stages):
+            outputs: list[Any] = []
+            for branch, function in enumerate(concurrent):
+                position = places[number, branch]
+                with owned(traced, position):
+                    structure = call(function, arguments, keywords)
+                    outputs += tensors_of(structure, number, number == len(stages) - 1)
+                check_captures(graph, allowed)
+                check_sources(traced, position, arguments, keywords)
+            arguments, keywords = outputs, {}
+        if len(stages[-1]) > 1 or not isinstance(structure, dict):
+            structure = outputs[0] if len(outputs) == 1 else outputs
+        model = Model(traced, outputs, structure)
+        if optimizer_function is not None:
+            differentiate(model, optimizer_function)
+    return model
+
+
+def new_graph(name: str) -> Any:
+    """A graph for a function, inside the current one.
+
+    In a version 1 graph `get_variable` finds the same variables in both.
+    """
+    import tensorflow as tf
+    from tensorflow.python.framework import func_graph
+    from tensorflow.python.ops import variable_scope
+
+    if not tf.executing_eagerly():
+        variable_scope._get_default_variable_store()
+        variable_scope.get_variable_scope()
+    return func_graph.FuncGraph(name)
+
+
+@contextlib.contextmanager
+def owned(traced: Traced, position: Position) -> Iterator[None]:
+    """What is built within it belongs to the position."""
+    first = len(traced.graph.get_operations())
+    yield
+    for op in traced.graph.get_operations()[first:]:
+        traced.owners[op] = position
+
+
+def call(
+    function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]
+) -> Any:
+    """Builds one stage; what has an effect in it happens in the order of the source.
+
+    In a tf.function, that is. A version 1 program says itself what comes after what.
+    """
+    import tensorflow as tf
+    from tensorflow.python.framework import auto_control_deps
+
+    runs = as_user_function(function)
+    if not tf.compat.v1.executing_eagerly_outside_functions():
+        return runs(*arguments, **keywords)
+    with auto_control_deps.AutomaticControlDependencies():
+        return runs(*arguments, **keywords)
+
+
+def tensors_of(structure: Any, stage: int, is_last: bool) -> list[Any]:
+    """What a stage has returned, as tensors; operations only have to run.
+
+    Raises:
+        TypeError: It is more than a flat list.
+    """
+    import tensorflow as tf
+
+    if isinstance(structure, dict):
+        if not is_last:
+            raise TypeError(
+                f"Stage {stage} of the pipeline returns a dict. Only the last stage may: "
+                "return a list of tensors, which are the next stage's arguments."
+            )
+        values = tf.nest.flatten(structure)
+    elif isinstance(structure, (list, tuple)):
+        values = list(structure)
+    else:
+        values = [structure]
+    found = []
+    for value in values:
+        if value is None or isinstance(value, tf.Operation):
+            continue
+        if isinstance(value, (list, tuple, dict)):
+            raise TypeError(
+                f"Stage {stage} of the pipeline returns a {type(value).__name__} inside "
+                "its results: return a flat list of tensors."
+            )
+        found.append(tf.convert_to_tensor(value))
+    return found
+
+
+def check_captures(graph: Any, allowed: set[int]) -> None:
+    """Refuses tensors of the program around the pipeline that are no argument.
+
+    Raises:
+        ValueError: A stage uses one.
+    """
+    import tensorflow as tf
+
+    for outside, inside in graph.captures:
+        if id(inside) in allowed or inside.dtype == tf.resource:
+            continue
+        if isinstance(outside, tf.Tensor) and is_ours(outside):
+            continue
+        name = getattr(outside, "name", None) or "an eager tensor"
+        raise ValueError(
+            f"Trying to capture the tensor {name} which is not a resource. This tensor "
+            "needs to be passed as either part of the `input` or `infeed_queue` of the "
+            "pipeline."
+        )
+
+
+def is_ours(tensor: Any) -> bool:
+    """Whether it is the number of a queue."""
+    import tensorflow as tf
+
+    if isinstance(tensor, tf.__internal__.EagerTensor):
+        return bool(tensor.dtype == tf.int64 and tensor.shape.rank == 0)
+    return bool(tensor.op.type == "IpufeedHostNumber")
+
+
+def check_sources(
+    traced: Traced, position: Position, arguments: list[Any], keywords: dict[str, Any]
+) -> None:
+    """Refuses tensors of another stage that are no argument.
+
+    Raises:
+        ValueError: A stage uses one.
+    """
+    given = {id(each) for each in [*arguments, *keywords.values()]}
+    for op, owner in traced.owners.items():
+        if owner != position or op.type.startswith("Ipufeed"):
+            continue
+        for tensor in op.inputs:
+            if tensor.op.type in (
+                "Placeholder",
+                "Const",
+            ):  # of both, such as a variable
+                continue
+            source = traced.owners.get(tensor.op)
+            if source in (None, position) or id(tensor) in given:
+                continue
+            raise ValueError(
+                f"Trying to capture the tensor {tensor.name} which is not a resource: "
+                f"stage {position.label} of the pipeline uses a tensor of stage "
+                f"{source.label}. Return it from that stage, and from all between them."
+            )
+
+
+def differentiate(model: Model, optimizer_function: Callable[..., Any]) -> None:
+    """Calls the optimizer function, and builds the gradients that it asks for.
+
+    Raises:
+        TypeError: It returns no OptimizerFunctionOutput.
+        ValueError: There is nothing to train.
+    """
+    import tensorflow as tf
+
+    output = as_user_function(optimizer_function)(*model.outputs)
+    if not isinstance(output, OptimizerFunctionOutput):
+        raise TypeError(
+            "The optimizer_function must return an OptimizerFunctionOutput object, got "
+            f"{type(output).__name__}."
+        )
+    model.optimizer = output
+    graph = model.traced.graph
+    if output.is_keras:
+        variables = output.variables or list(output.tape.watched_variables())
+        sources = [as_variable(each) for each in variables]
+        gradients = tf.gradients(output.loss, sources)
+        pairs = list(zip(gradients, variables, strict=True))
+    else:
+        keywords = dict(output.compute_gradients_kwargs)
+        known = tf.compat.v1.trainable_variables()
+        if (
+            not output.compute_gradients_args
+            and "var_list" not in keywords
+            and not known
+        ):
+            keywords["var_list"] = used_variables(graph)
+        pairs = output.opt.compute_gradients(
+            output.loss, *output.compute_gradients_args, **keywords
+        )
+    model.gradients = [
+        (None if gradient is None else tf.convert_to_tensor(gradient), variable)
+        for gradient, variable in pairs
+    ]
+    if all(gradient is None for gradient, _ in model.gradients):
+        raise ValueError(
+            "No gradients provided for any variable: the loss that the "
+            "optimizer_function gives depends on none of them."
+        )
+
+
+def as_variable(variable: Any) -> Any:
+    """The tf.Variable, also of what Keras 3 has around it."""
+    import tensorflow as tf
+
+    return variable if isinstance(variable, tf.Variable) else variable.value
+
+
+def used_variables(graph: Any) -> list[Any]:
+    """The trainable variables that a traced graph reads, in the order of first use.
+
+    In TensorFlow 2 no collection has them.
+    """
+    handles = {id(each.handle): each for each in graph._watched_variables}
+    found = [handles.get(id(outside)) for outside in graph.external_captures]
+    return [each for each in found if each is not None and each.trainable]

@@ -1,0 +1,108 @@
+"""One of the processes of test_several_processes.py: says what comes of each exchange.
+
+    TF_CONFIG=... python process.py
+
+Prints a JSON object for each case, on a line of its own. At the end all but the first
+process go without a word, and that one says what it hears of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import numpy as np
+import tensorflow as tf
+from models import Pipelined, v1
+
+from ipufeed.device.config import IPUConfig
+from ipufeed.device.strategy import IPUStrategy
+from ipufeed.parallel import collectives
+from ipufeed.parallel.optimizers import CrossReplicaOptimizer
+
+CLUSTER = json.loads(os.environ["TF_CONFIG"])
+INDEX = CLUSTER["task"]["index"]
+COUNT = len(CLUSTER["cluster"]["worker"])
+DTYPES = ("float32", "float16", "bfloat16", "float64", "int32", "int64")
+
+
+def configure(ipus: int) -> None:
+    config = IPUConfig()
+    config.auto_select_ipus = ipus
+    config.experimental.multi_replica_distribution.process_count = COUNT
+    config.experimental.multi_replica_distribution.process_index = INDEX
+    config.configure_ipu_system()
+
+
+def run(build: Any, jit: bool = True) -> Any:
+    """What a program gives, as lists; of an error its class and its text."""
+    strategy = IPUStrategy()
+    program = tf.function(build, jit_compile=jit)
+    try:
+        with strategy.scope():
+            found = strategy.run(program)
+    except tf.errors.OpError as error:
+        return [type(error).__name__, error.message]
+    return tf.nest.map_structure(lambda each: each.numpy().tolist(), found)
+
+
+def say(case: str, result: Any) -> None:
+    sys.stdout.write(json.dumps({case: result}) + "\n")
+    sys.stdout.flush()
+
+
+def sums() -> list[Any]:
+    """Of 1, 2, 3 times this process's number, in each dtype; and a mean."""
+    index = collectives.replication_index()
+    found = [
+        collectives.cross_replica_sum(tf.cast(tf.range(1, 4) * (index + 1), dtype))
+        for dtype in DTYPES
+    ]
+    mean = collectives.cross_replica_mean(tf.cast(index, tf.float32))
+    return [tf.cast(each, tf.float32) for each in (*found, mean, index)]
+
+
+def train() -> dict[str, Any]:
+    """A pipeline of two stages, this process's mini-batches."""
+    model = Pipelined(
+        lambda: CrossReplicaOptimizer(v1.train.MomentumOptimizer(0.05, 0.9)),
+        2,
+        4,
+        shard=(COUNT, INDEX),
+        repeat_count=3,
+    )
+    trained = model.train()
+    return {
+        "losses": trained.losses.tolist(),
+        "weights": [each.tolist() for each in trained.weights],
+    }
+
+
+def main() -> None:
+    for ipus in (1, 2):
+        configure(ipus)
+        say(f"sums on {ipus}", run(sums))
+    configure(1)
+    say("sums in executor mode", run(sums, jit=False))
+    say("gather", run(lambda: collectives.all_gather(tf.ones([2]), COUNT)))
+    configure(2)
+    say(
+        "groups within a process",
+        run(lambda: collectives.all_gather(collectives.replication_index(), 2)),
+    )
+    for ipus in (2, 4):
+        configure(ipus)
+        say(f"pipeline on {ipus}", train())
+    configure(1)
+    if INDEX > 0:
+        os._exit(0)
+    say("alone", run(lambda: collectives.cross_replica_sum(np.float32(1.0))))
+    os._exit(0)  # the servers of a cluster cannot be closed
+
+
+if __name__ == "__main__":
+    main()

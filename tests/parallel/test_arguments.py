@@ -1,0 +1,397 @@
+"""What a pipeline's arguments must be: each mistake has its own error, before it runs."""
+
+import re
+
+import pytest
+import tensorflow as tf
+
+from ipufeed.parallel.options import (
+    OptimizerFunctionOutput,
+    PipelineStageOptions,
+    RecomputationMode,
+)
+from ipufeed.parallel.pipeline import pipeline
+from ipufeed.parallel.schedules import PipelineSchedule
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+from ipufeed.queues.outfeed import IPUOutfeedMode
+
+GROUPED, INTERLEAVED, SEQUENTIAL = PipelineSchedule
+v1 = tf.compat.v1
+
+
+def identity(*arguments):
+    return arguments
+
+
+def two_stages():
+    return [identity, identity]
+
+
+def no_optimizer(*arguments):
+    raise AssertionError("arguments are looked at before anything is built")
+
+
+def build(stages=None, count=4, **arguments):
+    """Builds a pipeline in a graph."""
+    with tf.Graph().as_default():
+        arguments.setdefault("inputs", [v1.placeholder(tf.float32, [2])])
+        return pipeline(two_stages() if stages is None else stages, count, **arguments)
+
+
+def outfeed(**arguments):
+    return IPUOutfeedQueue(**arguments)
+
+
+CASES = {
+    "no count": (
+        {"count": None},
+        ValueError,
+        "gradient_accumulation_count must be specified.",
+    ),
+    "a negative count": (
+        {"count": -1},
+        ValueError,
+        "must be a positive integer, got -1",
+    ),
+    "a huge count": ({"count": 2**31}, ValueError, "must fit a 32-bit integer"),
+    "a count that is no number": ({"count": "x"}, TypeError, "must be an integer"),
+    "a count with a fraction": ({"count": 2.5}, TypeError, "must be an integer"),
+    "one stage": (
+        {"stages": [identity]},
+        ValueError,
+        "Pipeline requires at least two computational stages.",
+    ),
+    "stages that are no list": (
+        {"stages": identity},
+        TypeError,
+        "computational_stages argument needs to be a list or a tuple.",
+    ),
+    "a stage that is no function": (
+        {"stages": [identity, 3]},
+        TypeError,
+        "must be a function, got int",
+    ),
+    "lists in lists of stages": (
+        {"stages": [identity, [[identity], identity]]},
+        ValueError,
+        "may be nested once",
+    ),
+    "a mapping that is no list": (
+        {"device_mapping": 0},
+        TypeError,
+        "device_mapping argument needs to be a list or a tuple.",
+    ),
+    "a mapping of another length": (
+        {"device_mapping": [0, 1, 2]},
+        ValueError,
+        "Each stage must be mapped to an IPU: 3 mappings != 2 stages",
+    ),
+    "a mapping of other concurrent stages": (
+        {"stages": [identity, [identity, identity]], "device_mapping": [0, [1]]},
+        ValueError,
+        "Each stage must be mapped to an IPU: 1 mappings != 2 concurrent stages",
+    ),
+    "a negative device": (
+        {"device_mapping": [0, -1]},
+        ValueError,
+        "must not be negative, got -1",
+    ),
+    "a schedule that is none": (
+        {"pipeline_schedule": "Grouped"},
+        TypeError,
+        "not a member of the PipelineSchedule enumeration",
+    ),
+    "interleaved training with two stages on a device": (
+        {
+            "pipeline_schedule": INTERLEAVED,
+            "device_mapping": [0, 0],
+            "optimizer_function": no_optimizer,
+        },
+        NotImplementedError,
+        "The pipelining schedule 'Interleaved' does not currently support multiple "
+        "pipeline stages on the same device for training graphs.",
+    ),
+    "batch serialization in a grouped schedule": (
+        {"batch_serialization_iterations": 2, "pipeline_schedule": GROUPED},
+        NotImplementedError,
+        "Batch serialization is only supported with PipelineSchedule.Sequential",
+    ),
+    "batch serialization on two devices": (
+        {"batch_serialization_iterations": 2, "device_mapping": [0, 1]},
+        NotImplementedError,
+        "need to be mapped to a single IPU",
+    ),
+    "batch serialization with a mean": (
+        {"batch_serialization_iterations": 2, "reduction_method": "mean"},
+        NotImplementedError,
+        "only supported with the reduction method SUM",
+    ),
+    "continuous updates": (
+        {"continuous_weight_updates": True},
+        NotImplementedError,
+        "Continuous weight updates are currently not supported.",
+    ),
+    "state sharding without offloading": (
+        {"replicated_optimizer_state_sharding": True},
+        ValueError,
+        "To use replicated_optimizer_state_sharding, optimizer state must be offloaded by "
+        "using offload_weight_update_variables.",
+    ),
+    "an unknown reduction": (
+        {"reduction_method": "median"},
+        ValueError,
+        "Cannot parse median as one of GradientAccumulationReductionMethod. Valid values "
+        "are: SUM, MEAN, RUNNING_MEAN.",
+    ),
+    "a mode of another schedule": (
+        {
+            "pipeline_schedule": SEQUENTIAL,
+            "recomputation_mode": RecomputationMode.RecomputeThenBackpropagate,
+        },
+        ValueError,
+        "RecomputeThenBackpropagate is not supported with the pipeline schedule Sequential",
+    ),
+    "a mode that is none": (
+        {"recomputation_mode": "Auto"},
+        TypeError,
+        "not a member of the RecomputationMode enumeration",
+    ),
+    "another infeed": (
+        {"infeed_queue": 3},
+        TypeError,
+        "infeed_queue is not an instance of ipu_infeed_queue.IPUInfeedQueue",
+    ),
+    "another outfeed": (
+        {"outfeed_queue": 3},
+        TypeError,
+        "outfeed_queue is not an instance of ipu_outfeed_queue.IPUOutfeedQueue",
+    ),
+    "the loss without an optimizer": (
+        {"outfeed_loss": True},
+        ValueError,
+        "An optimizer_function must be provided when outfeed_loss is True.",
+    ),
+    "a mask without an optimizer": (
+        {"outfeed_mask": [True]},
+        ValueError,
+        "An optimizer_function must be provided when outfeed_mask is used.",
+    ),
+    "a mask and the loss": (
+        {
+            "outfeed_mask": [True],
+            "outfeed_loss": True,
+            "optimizer_function": no_optimizer,
+        },
+        ValueError,
+        "Only one of `outfeed_loss` and `outfeed_mask` can be set.",
+    ),
+    "sums without a queue": (
+        {"accumulate_outfeed": True},
+        ValueError,
+        "An outfeed_queue must be provided when accumulate_outfeed is True.",
+    ),
+    "stage options that are no list": (
+        {"forward_propagation_stages_poplar_options": PipelineStageOptions()},
+        TypeError,
+        "must be a list or a tuple of PipelineStageOptions",
+    ),
+    "stage options of another kind": (
+        {"backward_propagation_stages_poplar_options": [{}, {}]},
+        TypeError,
+        "must be a list of PipelineStageOptions, got dict",
+    ),
+    "too few stage options": (
+        {"forward_propagation_stages_poplar_options": [PipelineStageOptions()]},
+        ValueError,
+        "same length as computational_stages: 1 != 2",
+    ),
+    "outputs without a queue": (
+        {},
+        ValueError,
+        "The last computational stage has tensor outputs: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_wrong_argument_is_refused(case):
+    """With an error of its kind that says what must be what."""
+    arguments, error, text = CASES[case]
+
+    with pytest.raises(error, match=re.escape(text)):
+        build(**arguments)
+
+
+def test_sums_need_a_queue_that_keeps_all():
+    """LAST would drop all but one."""
+    queue = outfeed(outfeed_mode=IPUOutfeedMode.LAST)
+
+    with pytest.raises(ValueError, match="it must be in IPUOutfeedMode ALL"):
+        build(accumulate_outfeed=True, outfeed_queue=queue)
+
+
+def test_a_tensor_that_is_no_argument_is_named():
+    """A stage gets its tensors through `inputs`, or the infeed."""
+    with tf.Graph().as_default():
+        outside = v1.placeholder(tf.float32, [2], name="outside")
+        with pytest.raises(
+            ValueError,
+            match="Trying to capture the tensor outside:0 which is not a reso",
+        ):
+            pipeline([lambda x: x + outside, identity], 4, inputs=[tf.zeros([2])])
+
+
+def test_a_tensor_of_another_stage_is_named():
+    """What a stage needs of an earlier one goes through those between them."""
+    kept = []
+
+    def first(x):
+        kept.append(x * 2)
+        return x
+
+    def third(x):
+        return x + kept[0]
+
+    with pytest.raises(
+        ValueError, match=r"stage F2 of the pipeline uses .* of stage F0"
+    ):
+        build([first, identity, third])
+
+
+def test_a_count_that_is_known_only_when_it_runs_is_refused():
+    """In both styles: the programs of the IPUs are built for one count."""
+    wanted = "gradient_accumulation_count` must be an integer that is known when the"
+    with tf.Graph().as_default(), pytest.raises(TypeError, match=wanted):
+        pipeline(two_stages(), v1.placeholder(tf.int32, []))
+
+    @tf.function
+    def program(count):
+        pipeline(two_stages(), count)
+
+    with pytest.raises(TypeError, match=wanted):
+        program(tf.constant(4))
+
+
+def test_eager_mode_is_refused_with_the_way_out():
+    """A pipeline is a part of a program."""
+    with pytest.raises(RuntimeError, match="jit_compile=True"):
+        pipeline(two_stages(), 4, inputs=[1.0])
+
+
+# ---- What the optimizer function returns
+
+V1 = {"opt": lambda: v1.train.GradientDescentOptimizer(0.1)}
+KERAS = {"opt": lambda: tf.keras.optimizers.SGD(0.1)}
+
+OUTPUTS = {
+    "no optimizer": (
+        {"opt": lambda: 3},
+        TypeError,
+        "opt must be a TensorFlow Optimizer",
+    ),
+    "no loss": (
+        V1 | {"loss": lambda: 1.0},
+        TypeError,
+        "loss must be a TensorFlow Tensor",
+    ),
+    "arguments that are no tuple": (
+        V1 | {"compute_gradients_args": list},
+        TypeError,
+        "compute_gradients_args must be a tuple, got list",
+    ),
+    "keywords that are no dict": (
+        V1 | {"apply_gradients_kwargs": tuple},
+        TypeError,
+        "apply_gradients_kwargs must be a dict, got tuple",
+    ),
+    "a TensorFlow 1 optimizer with variables": (
+        V1 | {"variables": lambda: [1]},
+        ValueError,
+        "variables may only be used with a Keras optimizer",
+    ),
+    "a TensorFlow 1 optimizer with a tape": (
+        V1 | {"tape": tf.GradientTape},
+        ValueError,
+        "tape may only be used with a Keras optimizer",
+    ),
+    "a queue for captured gradients": (
+        V1 | {"captured_gradient_outfeed": outfeed},
+        NotImplementedError,
+        "Capturing gradients is not supported: enqueue what is needed in",
+    ),
+    "a Keras optimizer alone": (KERAS, RuntimeError, "No variables to optimize."),
+    "a Keras optimizer with arguments": (
+        KERAS | {"compute_gradients_args": tuple},
+        ValueError,
+        "compute_gradients_args may not be used with a Keras optimizer",
+    ),
+    "a tape and variables": (
+        KERAS | {"tape": tf.GradientTape, "variables": lambda: [1]},
+        ValueError,
+        "tape may not be used when OptimizerFunctionOutput.variables is used",
+    ),
+    "a tape that is none": (
+        KERAS | {"tape": int},
+        TypeError,
+        "must be a TensorFlow Grad",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OUTPUTS)
+def test_a_wrong_output_of_the_optimizer_function_is_refused(case):
+    """With the error of the original, which names the argument."""
+    makers, error, text = OUTPUTS[case]
+    arguments = {name: make() for name, make in makers.items()}
+    arguments.setdefault("loss", tf.constant(1.0))
+
+    with pytest.raises(error, match=re.escape(text)):
+        OptimizerFunctionOutput(**arguments)
+
+
+def test_an_optimizer_function_must_return_its_output():
+    """A bare optimizer is not enough: nobody would know the loss."""
+    with pytest.raises(TypeError, match="must return an OptimizerFunctionOutput"):
+        build(
+            optimizer_function=lambda *_: v1.train.GradientDescentOptimizer(0.1),
+            outfeed_queue=outfeed(),
+        )
+
+
+def test_a_mask_has_a_value_for_each_output():
+    """Two values for one output are a mistake."""
+
+    def optimizer_function(x):
+        variable = v1.get_variable("w", [2], use_resource=True)
+        loss = tf.reduce_sum(x * variable)
+        return OptimizerFunctionOutput(v1.train.GradientDescentOptimizer(0.1), loss)
+
+    with pytest.raises(ValueError, match="1 outputs, and outfeed_mask has 2 values"):
+        build(
+            optimizer_function=optimizer_function,
+            outfeed_queue=outfeed(),
+            outfeed_mask=[True, False],
+        )
+
+
+def test_an_infeed_is_spread_or_given_by_name():
+    """As a loop's body gets it: a dict becomes keyword arguments."""
+    seen = []
+
+    def first(x, *, left, right):
+        seen.append((left.shape.as_list(), right.shape.as_list()))
+        return x
+
+    with tf.Graph().as_default():
+        queue = IPUInfeedQueue(
+            tf.data.Dataset.from_tensors({"left": [1.0], "right": [1.0, 2.0]})
+        )
+        pipeline(
+            [first, identity],
+            4,
+            inputs=[v1.placeholder(tf.float32, [2])],
+            infeed_queue=queue,
+            outfeed_queue=outfeed(),
+        )
+
+    assert seen[0] == ([1], [2])

@@ -1,0 +1,239 @@
+"""What replicas exchange: values, shapes, groups, gradients, and what is refused."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from replicated import on, run_loop
+
+from ipufeed.parallel import collectives
+from ipufeed.queues import IPUOutfeedQueue
+
+pytestmark = pytest.mark.usefixtures("clean_system")
+
+
+def on_replicas(replicas, values, function):
+    """What `function` gives for values[r] on replica r."""
+    values = np.asarray(values)
+    with on(replicas) as style:
+        infeed = style.feed(lambda: tf.data.Dataset.from_tensor_slices(values))
+        outfeed = IPUOutfeedQueue()
+        run_loop(style, 1, lambda x: outfeed.enqueue(function(x)), infeed)
+        (result,) = style.read(outfeed.dequeue())
+    return result
+
+
+VALUES = np.arange(24, dtype=np.float32).reshape(4, 6) ** 2
+
+
+def test_a_sum_is_the_same_on_all():
+    """Of every element."""
+    found = on_replicas(4, VALUES, collectives.cross_replica_sum)
+
+    np.testing.assert_array_equal(found, [VALUES.sum(axis=0)] * 4)
+
+
+def test_a_mean_is_the_sum_divided():
+    """By the number of replicas."""
+    found = on_replicas(2, VALUES[:2], collectives.cross_replica_mean)
+
+    np.testing.assert_array_equal(found, [VALUES[:2].mean(axis=0)] * 2)
+
+
+@pytest.mark.parametrize("count", [1, 3, 8192, 100_001])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_sums_of_all_sizes_are_those_of_numpy(count, dtype):
+    """Also of those that the replicas share out, with a remainder."""
+    random = np.random.default_rng(1)
+    values = random.integers(-50, 50, size=(4, count)).astype(dtype)
+    found = on_replicas(4, values, collectives.cross_replica_sum)
+
+    np.testing.assert_array_equal(found, [values.sum(axis=0, dtype=dtype)] * 4)
+
+
+def test_the_order_of_a_sum_is_that_of_the_replicas():
+    """Floats say in which order they were added."""
+    values = np.array([[1e8], [1.0], [-1e8], [1.0]], np.float32)
+    found = on_replicas(4, values, collectives.cross_replica_sum)
+    expected = ((values[0] + values[1]) + values[2]) + values[3]
+
+    np.testing.assert_array_equal(found, [expected] * 4)
+
+
+def test_floats_of_16_bits_are_summed_in_32():
+    """2048 + 1 + 1 is 2048 in float16, step by step."""
+    values = np.array([[2048], [1], [1], [0]], np.float16)
+    found = on_replicas(4, values, collectives.cross_replica_sum)
+
+    np.testing.assert_array_equal(found, [[2050]] * 4)
+
+
+def test_groups_have_sums_of_their_own():
+    """Replicas that follow each other are a group."""
+    found = on_replicas(
+        4, VALUES, lambda x: collectives.cross_replica_sum(x, replica_group_size=2)
+    )
+    first, second = VALUES[:2].sum(axis=0), VALUES[2:].sum(axis=0)
+
+    np.testing.assert_array_equal(found, [first, first, second, second])
+
+
+def test_all_gather_stacks_the_replicas():
+    """In their order, on each."""
+    found = on_replicas(4, VALUES, lambda x: collectives.all_gather(x, 4))
+
+    np.testing.assert_array_equal(found, [VALUES] * 4)
+
+
+@pytest.mark.parametrize(
+    ("op", "reduce"),
+    [
+        ("COLLECTIVE_OP_ADD", np.sum),
+        ("COLLECTIVE_OP_MEAN", np.mean),
+        ("COLLECTIVE_OP_MUL", np.prod),
+        ("COLLECTIVE_OP_MIN", np.min),
+        ("COLLECTIVE_OP_MAX", np.max),
+    ],
+)
+def test_reduce_scatter_gives_each_its_part(op, reduce):
+    """Filled up with zeros to equal parts."""
+    values = 1 + VALUES[:, :6] / 100
+    found = on_replicas(4, values, lambda x: collectives.reduce_scatter(x, 4, op))
+    whole = np.concatenate([reduce(values, axis=0), np.zeros(2, np.float32)])
+
+    np.testing.assert_allclose(found, whole.reshape(4, 2), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("split", "concat"), [(0, 0), (0, 1), (1, 0), (1, -1)])
+def test_all_to_all_transposes_parts_and_replicas(split, concat):
+    """Part r of each on replica r."""
+    values = np.arange(2 * 4 * 6, dtype=np.float32).reshape(2, 4, 6)
+    found = on_replicas(
+        2, values, lambda x: collectives.all_to_all(x, split, concat, 2)
+    )
+    parts = [np.split(each, 2, axis=split) for each in values]
+    expected = [
+        np.concatenate([parts[0][r], parts[1][r]], axis=concat) for r in range(2)
+    ]
+
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_several_tensors_meet_at_once():
+    """Of different dtypes and shapes."""
+    found = on_replicas(
+        2,
+        VALUES[:2],
+        lambda x: tf.concat(
+            [
+                tf.cast(each, tf.float32)
+                for each in collectives.cross_replica_means(
+                    [x[:2], tf.cast(x[2:], tf.float16)]
+                )
+            ],
+            axis=0,
+        ),
+    )
+
+    np.testing.assert_array_equal(found, [VALUES[:2].mean(axis=0)] * 2)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: collectives.cross_replica_sum(x), [6.0] * 3),
+        (lambda x: collectives.cross_replica_mean(x), [3.0] * 3),
+        (lambda x: collectives.all_gather(x, 2), [6.0] * 3),
+        (lambda x: collectives.reduce_scatter(x, 2), [3.0] * 3),
+        (lambda x: collectives.all_to_all(x[:2], 0, 0, 2), [3.0, 3.0, 0.0]),
+    ],
+    ids=["sum", "mean", "gather", "scatter", "all to all"],
+)
+def test_exchanges_have_gradients(function, expected):
+    """That of a tensor comes from all replicas that it went to."""
+
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            result = tf.reduce_sum(function(x) * 3.0)
+        return tape.gradient(result, x)
+
+    found = on_replicas(2, VALUES[:2, :3], gradient)
+
+    np.testing.assert_array_equal(found, [expected] * 2)
+
+
+def test_alone_they_give_back_what_they_get():
+    """In eager mode, and in a program that runs once."""
+    x = tf.constant([1.0, 2.0])
+
+    for function in (collectives.cross_replica_sum, collectives.cross_replica_mean):
+        np.testing.assert_array_equal(function(x), x)
+    np.testing.assert_array_equal(collectives.all_gather(x, 1), [x])
+    np.testing.assert_array_equal(collectives.reduce_scatter(x, 1), x)
+    np.testing.assert_array_equal(collectives.all_to_all(x, 0, 0, 1), x)
+    assert collectives.replication_index() == 0
+    np.testing.assert_array_equal(
+        on_replicas(1, VALUES[:1], collectives.cross_replica_sum), VALUES[0]
+    )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: collectives.all_gather(x, 4)[0],
+        lambda x: collectives.reduce_scatter(x, 4),
+        lambda x: collectives.cross_replica_sum(x, 4),
+    ],
+    ids=["gather", "scatter", "group"],
+)
+def test_a_program_for_more_replicas_is_refused_when_it_runs(function):
+    """With both numbers."""
+    with pytest.raises(tf.errors.InvalidArgumentError, match="got 4 for 2"):
+        on_replicas(2, VALUES[:2], function)
+
+
+def test_replicas_that_come_for_different_things_are_told():
+    """They would wait for each other for ever."""
+
+    def differing(x):
+        return tf.cond(
+            collectives.replication_index() == 0,
+            lambda: collectives.cross_replica_sum(x),
+            lambda: collectives.cross_replica_mean(x),
+        )
+
+    with pytest.raises(
+        tf.errors.InternalError,
+        match=r"replica 0 has come for a reduction.*replica 1 for a mean",
+    ):
+        on_replicas(2, VALUES[:2], differing)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda x: collectives.cross_replica_sum(x, 0), ValueError, "positive integer"),
+        (
+            lambda x: collectives.cross_replica_mean(tf.cast(x, tf.int32)),
+            TypeError,
+            "int32",
+        ),
+        (
+            lambda x: collectives.cross_replica_sum(x > 0),
+            TypeError,
+            "bool: use tf.cast",
+        ),
+        (lambda x: collectives.all_gather(x, None), ValueError, "replication_factor"),
+        (lambda x: collectives.reduce_scatter(x, 2, "ADD"), ValueError, "got 'ADD'"),
+        (lambda x: collectives.all_to_all(x, 1, 0, 2), ValueError, "split_dimension"),
+        (
+            lambda x: collectives.all_to_all(x, 0, 0, 4),
+            ValueError,
+            "divisible by the 4",
+        ),
+    ],
+)
+def test_what_cannot_be_exchanged_is_refused(call, error, says):
+    """When the program is built."""
+    with pytest.raises(error, match=says):
+        call(tf.constant([1.0, 2.0]))

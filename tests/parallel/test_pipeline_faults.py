@@ -1,0 +1,286 @@
+"""A stage that fails, gets no data or must stop: all others stop with it, and say why."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers import sleeping
+from models import Pipelined, v1
+from replicated import configure
+
+from ipufeed.device import clock, compiler
+from ipufeed.device.scopes import ipu_scope
+from ipufeed.device.strategy import IPUStrategy
+from ipufeed.parallel import collectives, timeline
+from ipufeed.parallel.pipeline import pipeline
+from ipufeed.parallel.schedules import PipelineSchedule
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_stall_report
+
+DEADLOCK_S = 20.0
+
+
+@pytest.fixture(autouse=True)
+def four_ipus(clean_system):
+    """A device of four IPUs."""
+    configure(4)
+
+
+def program_of(dataset, stages, count, **arguments):
+    """A pipeline in a tf.function, and what runs it."""
+    infeed, outfeed = IPUInfeedQueue(dataset), IPUOutfeedQueue()
+    _ = infeed.initializer
+
+    @tf.function(jit_compile=True)
+    def program():
+        return pipeline(
+            stages, count, infeed_queue=infeed, outfeed_queue=outfeed, **arguments
+        )
+
+    return lambda: IPUStrategy().run(program), outfeed
+
+
+def numbers(count):
+    return tf.data.Dataset.range(count).map(lambda i: tf.cast(i, tf.float32))
+
+
+STAGES = [lambda x: x + 1.0, lambda x: x * 2.0, lambda x: x - 1.0]
+
+
+@pytest.mark.parametrize("kind", PipelineSchedule)
+def test_a_dataset_that_ends_too_early_stops_all_stages(kind):
+    """The error is the infeed's, and names the IPU that wanted an element."""
+    run, _ = program_of(numbers(10), STAGES, 6, repeat_count=2, pipeline_schedule=kind)
+
+    with pytest.raises(
+        tf.errors.OutOfRangeError,
+        match=r"more elements .*\(Stage F0 on IPU 0 of the pipeline's device\.\)",
+    ):
+        run()
+
+
+def test_the_copy_that_gets_no_data_is_named():
+    """A dataset that ends in the middle of a round ends all copies."""
+    configure(4)
+    run, _ = program_of(numbers(9), STAGES[:2], 4, repeat_count=3)
+
+    with pytest.raises(
+        tf.errors.OutOfRangeError,
+        match=r"\(Stage F0 on IPU [02] of the pipeline's device\.\) "
+        r"\(Replica [01] of 2\.\)",
+    ):
+        run()
+
+
+@pytest.mark.parametrize("ipus", [2, 4])
+def test_the_stage_that_fails_is_named(ipus):
+    """Though the first stage waits for the last, and the last one for nothing."""
+    configure(ipus)
+
+    def bad(x):
+        return collectives.cross_replica_sum(x, replica_group_size=3)
+
+    run, _ = program_of(numbers(100), [STAGES[0], bad], 4)
+
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"group size must divide .*\(Stage F1 on IPU [13] of the pipeline's device",
+    ):
+        run()
+
+
+@pytest.mark.parametrize("ipus", [4, 8])
+def test_a_stage_that_stalls_is_named(ipus, capfd):
+    """By those that wait for it, before and behind; each in the copy that it is in."""
+    configure(ipus)
+    stalls = [STAGES[0], lambda x: clock.wait(x, 1.5), STAGES[2]]
+    run, _ = program_of(
+        numbers(100), stalls, 3, pipeline_schedule=PipelineSchedule.Sequential
+    )
+    set_stall_report(0.3)
+    try:
+        run()
+    finally:
+        set_stall_report(30)
+
+    said = capfd.readouterr().err
+    for copy in [""] if ipus == 4 else [" of replica 0", " of replica 1"]:
+        assert f"pipeline queue 'F1 to F2{copy}' is empty and the IPU before it" in said
+
+
+def test_an_execution_that_fails_updates_no_weights():
+    """Though most of its mini-batches have gone through all stages."""
+    configure(2)
+    model = Pipelined(lambda: v1.train.GradientDescentOptimizer(0.1), 2, 1200)
+    before = [each.numpy() for each in model.variables]
+
+    with pytest.raises(tf.errors.OutOfRangeError):  # after 1000 elements
+        model.train()
+
+    for variable, value in zip(model.variables, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
+def test_an_error_of_the_dataset_arrives_with_its_text():
+    """As it does without a pipeline."""
+
+    def fail(x):
+        if x == 7:
+            raise ValueError("seven is broken")
+        return x
+
+    dataset = tf.data.Dataset.range(100).map(
+        lambda x: tf.ensure_shape(
+            tf.cast(tf.py_function(fail, [x], tf.int64), tf.float32), []
+        )
+    )
+    run, _ = program_of(dataset, STAGES, 12)
+
+    with pytest.raises(tf.errors.OpError, match="seven is broken"):
+        run()
+
+
+def test_the_next_program_runs_after_one_that_failed():
+    """Nothing of the pipeline that failed is left on the chips."""
+    run, _ = program_of(numbers(4), STAGES, 6)
+    with pytest.raises(tf.errors.OutOfRangeError):
+        run()
+
+    again, outfeed = program_of(numbers(12), STAGES, 6)
+    again()
+
+    np.testing.assert_array_equal(outfeed.dequeue(), (np.arange(6) + 1) * 2 - 1)
+
+
+def test_closing_the_session_ends_a_pipeline_that_waits_for_data():
+    """From another thread, while every stage waits."""
+    with tf.Graph().as_default():
+        slow = sleeping(60.0).map(lambda i: tf.cast(i, tf.float32))
+        infeed, outfeed = IPUInfeedQueue(slow), IPUOutfeedQueue()
+        with ipu_scope("/device:IPU:0"):
+            program = compiler.compile(
+                lambda: pipeline(STAGES, 6, infeed_queue=infeed, outfeed_queue=outfeed)
+            )
+        session = v1.Session()
+        session.run(infeed.initializer)
+        threading.Timer(1.0, session.close).start()
+        start = time.monotonic()
+        with pytest.raises(tf.errors.CancelledError):
+            session.run(program)
+
+    assert time.monotonic() - start < DEADLOCK_S
+
+
+def test_a_device_with_too_few_ipus_is_refused():
+    """With how many it needs, and what to do."""
+    configure(2)
+    run, _ = program_of(numbers(100), STAGES, 6)
+
+    with pytest.raises(
+        tf.errors.InternalError,
+        match=r"with 2 IPUs and 4 shards\..*`auto_select_ipus`.*`device_mapping`",
+    ):
+        run()
+
+
+def test_a_count_that_does_not_fit_is_refused_when_it_is_compiled():
+    """Not when it is built: the text is the original's."""
+    run, _ = program_of(numbers(100), STAGES, 7)
+
+    with pytest.raises(
+        tf.errors.FailedPreconditionError,
+        match=r"The number of iterations of the pipeline must be a multiple of 3, but it "
+        r"is 7\. This number might be called `gradient_accumulation_count`",
+    ):
+        run()
+
+
+def test_two_pipelines_of_one_device_run_one_after_the_other():
+    """Each waits for the other's end: two that share IPUs must not wait for each other."""
+    programs = [program_of(numbers(1000), STAGES, 6, repeat_count=20) for _ in range(2)]
+    threads = [threading.Thread(target=run) for run, _ in programs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLOCK_S)
+
+    assert not any(thread.is_alive() for thread in threads)
+    for _, outfeed in programs:
+        np.testing.assert_array_equal(outfeed.dequeue(), (np.arange(120) + 1) * 2 - 1)
+
+
+@pytest.mark.parametrize("kind", PipelineSchedule)
+def test_two_runs_are_equal_to_the_last_bit(kind):
+    """The order of all sums is the schedule's, not the threads'."""
+    configure(2)
+
+    def train():
+        model = Pipelined(
+            lambda: v1.train.AdamOptimizer(0.01),
+            2,
+            8,
+            pipeline_schedule=kind,
+            repeat_count=4,
+        )
+        return model.train()
+
+    one, other = train(), train()
+
+    np.testing.assert_array_equal(one.losses, other.losses)
+    for left, right in zip(one.weights, other.weights, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+# ---- The order in which it really happens
+
+
+@pytest.mark.parametrize("kind", PipelineSchedule)
+def test_each_ipu_works_in_the_order_of_its_schedule(kind):
+    """Stage by stage and mini-batch by mini-batch, as the table of the schedule says."""
+    model = Pipelined(
+        lambda: v1.train.GradientDescentOptimizer(0.1), 3, 12, pipeline_schedule=kind
+    )
+    with timeline.record() as executed:
+        model.train()
+
+    from ipufeed.parallel.schedules import Schedule
+
+    table = Schedule(kind, ((0,), (1,), (2,)), training=True)
+    for chip in range(3):
+        planned = [
+            (position.label, mini_batch)
+            for step in table.steps(12)
+            for position, mini_batch in step
+            if position.device == chip
+        ]
+        done = [
+            (each.label, each.mini_batch)
+            for each in executed.slices
+            if each.chip == chip
+        ]
+        assert done == planned
+    assert all(0 < share <= 1 for share in executed.utilisation().values())
+    assert executed.to_svg().count("<rect") == 6 + 6 * 12
+
+
+def test_only_one_stage_of_a_sequential_pipeline_works_at_a_time():
+    """Also in inference, where nothing comes back by itself."""
+    run, _ = program_of(
+        numbers(100), STAGES, 20, pipeline_schedule=PipelineSchedule.Sequential
+    )
+    with timeline.record() as executed:
+        run()
+
+    ends = [each.end_ns for each in executed.slices]
+    starts = [each.start_ns for each in executed.slices]
+    assert all(end <= start for end, start in zip(ends, starts[1:], strict=False))
+
+
+def test_a_timeline_of_nothing_says_so():
+    """In place of an empty picture."""
+    with timeline.record() as executed:
+        pass
+
+    with pytest.raises(ValueError, match="No stage has been recorded"):
+        executed.to_svg()

@@ -1,0 +1,185 @@
+"""The three schedules, step by step, and what they say of counts and FIFOs."""
+
+import pytest
+
+from ipufeed.parallel.schedules import (
+    PipelineSchedule,
+    Schedule,
+    refusal,
+    rotations,
+)
+
+GROUPED, INTERLEAVED, SEQUENTIAL = PipelineSchedule
+
+
+def rows(schedule: Schedule, count: int) -> list[str]:
+    """A line for each device: what it does in each step, as in "F0:2"."""
+    steps = schedule.steps(count)
+    devices = sorted({each.device for each in schedule.positions})
+    lines = []
+    for device in devices:
+        cells = []
+        for step in steps:
+            own = [
+                f"{position.label}:{mini_batch}"
+                for position, mini_batch in step
+                if position.device == device
+            ]
+            cells.append("+".join(own) or "-")
+        lines.append(" ".join(cells))
+    return lines
+
+
+def test_grouped_training_runs_all_of_a_devices_stages_in_each_step():
+    """Two stages, four mini-batches: ramp-up, one full step, ramp-down."""
+    schedule = Schedule(GROUPED, ((0,), (1,)), training=True)
+
+    assert rows(schedule, 4) == [
+        "F0:0 F0:1 F0:2 F0:3+B0:0 B0:1 B0:2 B0:3",
+        "- F1:0 F1:1+B1:0 F1:2+B1:1 F1:3+B1:2 B1:3 -",
+    ]
+
+
+def test_interleaved_training_runs_forward_and_backward_in_turn():
+    """A device has one stage in a step, and a mini-batch starts in every second one."""
+    schedule = Schedule(INTERLEAVED, ((0,), (1,)), training=True)
+
+    assert rows(schedule, 4) == [
+        "F0:0 - F0:1 B0:0 F0:2 B0:1 F0:3 B0:2 - B0:3",
+        "- F1:0 B1:0 F1:1 B1:1 F1:2 B1:2 F1:3 B1:3 -",
+    ]
+
+
+def test_sequential_training_runs_one_stage_at_a_time():
+    """The next mini-batch starts when the one before has gone forth and back."""
+    schedule = Schedule(SEQUENTIAL, ((0,), (1,)), training=True)
+
+    assert rows(schedule, 2) == [
+        "F0:0 - - B0:0 F0:1 - - B0:1",
+        "- F1:0 B1:0 - - F1:1 B1:1 -",
+    ]
+
+
+@pytest.mark.parametrize("kind", [GROUPED, INTERLEAVED])
+def test_inference_starts_a_mini_batch_in_each_step(kind):
+    """Three stages, each a step behind the one before."""
+    schedule = Schedule(kind, ((0,), (1,), (2,)), training=False)
+
+    assert rows(schedule, 3) == [
+        "F0:0 F0:1 F0:2 - -",
+        "- F1:0 F1:1 F1:2 -",
+        "- - F2:0 F2:1 F2:2",
+    ]
+
+
+def test_sequential_inference_runs_one_stage_at_a_time():
+    """Nothing overlaps."""
+    schedule = Schedule(SEQUENTIAL, ((0,), (1,)), training=False)
+
+    assert rows(schedule, 2) == ["F0:0 - F0:1 -", "- F1:0 - F1:1"]
+
+
+def test_concurrent_stages_work_on_a_mini_batch_in_the_same_step():
+    """Both branches of the second stage, and then the third."""
+    schedule = Schedule(GROUPED, ((0,), (1, 2), (2,)), training=False)
+
+    assert rows(schedule, 3) == [
+        "F0:0 F0:1 F0:2 - -",
+        "- F1:0 F1:1 F1:2 -",
+        "- F1.1:0 F1.1:1+F2:0 F1.1:2+F2:1 F2:2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "training", "expected"),
+    [
+        (GROUPED, False, 4),
+        (GROUPED, True, 8),
+        (INTERLEAVED, False, 4),
+        (INTERLEAVED, True, 4),
+        (SEQUENTIAL, False, 1),
+        (SEQUENTIAL, True, 1),
+    ],
+)
+def test_the_overlap_of_four_stages_is_the_original_systems(kind, training, expected):
+    """F or 2F for Grouped, F for Interleaved, 1 for Sequential."""
+    schedule = Schedule(kind, ((0,), (1,), (2,), (3,)), training)
+
+    assert schedule.overlap == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "depths"),
+    [(GROUPED, [6, 4, 2, 0]), (INTERLEAVED, [3, 2, 1, 0]), (SEQUENTIAL, [0, 0, 0, 0])],
+)
+def test_activation_fifos_are_as_deep_as_the_schedule_needs(kind, depths):
+    """2(F-1-s), F-1-s and 0."""
+    schedule = Schedule(kind, ((0,), (1,), (2,), (3,)), training=True)
+
+    assert [schedule.fifo_depth(stage) for stage in range(4)] == depths
+
+
+def test_turns_of_a_list_that_meets_itself_are_left_out():
+    """A device that is used twice allows some turns only."""
+    assert rotations([(0,), (1,), (2,)]) == (0, 1, 2)
+    assert rotations([(0,), (1,), (1,), (0,)]) == (0, 2)
+    assert rotations([(0,), (1,), (0,)]) == (0,)
+    assert rotations([(0,), (0,)]) == (0,)
+
+
+@pytest.mark.parametrize("kind", PipelineSchedule)
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("mapping", [(0, 1), (0, 1, 2, 3), (0, 0, 1), (2, 0, 1)])
+def test_no_schedule_loses_or_repeats_work(kind, training, mapping):
+    """Each position has each mini-batch once, in order, and as lag and phase say."""
+    schedule = Schedule(kind, tuple((each,) for each in mapping), training)
+    count = 2 * schedule.overlap
+
+    seen: dict[tuple[str, int], int] = {}
+    for number, step in enumerate(schedule.steps(count)):
+        for position, mini_batch in step:
+            assert (position.label, mini_batch) not in seen
+            seen[position.label, mini_batch] = number
+        if kind is INTERLEAVED:
+            devices = [position.device for position, _ in step]
+            assert len(devices) == len(set(devices))
+
+    assert len(seen) == count * schedule.length
+    for mini_batch in range(count):
+        times = [seen[each.label, mini_batch] for each in schedule.positions]
+        assert times == sorted(times)
+    for position in schedule.positions:
+        start = schedule.start(5) + position.index
+        turn = 5 + schedule.lag(position)
+        assert start == turn * schedule.stride + schedule.phase(position)
+
+
+def test_the_ideal_share_of_work_is_that_of_a_full_pipeline():
+    """N / (N + S - 1)."""
+    schedule = Schedule(GROUPED, ((0,), (1,), (2,), (3,)), training=False)
+
+    assert schedule.ideal_utilisation(32) == 32 / 35
+
+
+COUNT_NAMES = (
+    "This number might be called `gradient_accumulation_count`, "
+    "`gradient_accumulation_steps_per_replica` or `steps_per_execution` depending on "
+    "the API used."
+)
+
+
+def test_counts_that_do_not_fit_are_refused_with_the_original_words():
+    """A multiple of L, and at least L; L + 2 with I/O tiles, and no multiple."""
+    schedule = Schedule(GROUPED, ((0,), (1,)), training=True)
+
+    assert refusal(schedule, 8) == ""
+    assert refusal(schedule, 10) == (
+        "The number of iterations of the pipeline must be a multiple of 4, but it is 10. "
+        + COUNT_NAMES
+    )
+    assert refusal(schedule, 2) == (
+        "The number of iterations of the pipeline must be at least 4, but it is 2. "
+        + COUNT_NAMES
+    )
+    assert refusal(schedule, 7, io_tiles=True) == ""
+    assert "at least 6, but it is 5" in refusal(schedule, 5, io_tiles=True)

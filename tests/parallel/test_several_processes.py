@@ -1,0 +1,136 @@
+"""Replicas in two processes: the same numbers as in one, and no wait for who has gone."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers import cluster, free_addresses
+from models import Trained, assert_equal, unsplit, v1
+from replicated import configure
+
+from ipufeed.device.config import IPUConfig
+from ipufeed.device.strategy import IPUStrategy
+from ipufeed.parallel import collectives
+
+HERE = pathlib.Path(__file__).parent
+LIMIT_S = 240.0  # only a hang gets there
+COUNT = 2
+
+
+@pytest.fixture(scope="module")
+def said():
+    """What each process has said, by the case."""
+    addresses = free_addresses(COUNT)
+    started = [
+        subprocess.Popen(
+            [sys.executable, str(HERE / "process.py")],
+            env={
+                **os.environ,
+                "TF_CONFIG": cluster(addresses, index),
+                "TF_CPP_MIN_LOG_LEVEL": "3",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index in range(COUNT)
+    ]
+    try:
+        ended = [process.communicate(timeout=LIMIT_S) for process in started]
+    finally:
+        for process in started:
+            process.kill()  # if one has not ended, the other waits for it
+    for process, (_, err) in zip(started, ended, strict=True):
+        assert process.returncode == 0, err
+    said = [[json.loads(line) for line in out.splitlines()] for out, _ in ended]
+    return [{key: line[key] for line in lines for key in line} for lines in said]
+
+
+@pytest.mark.parametrize("ipus", [1, 2])
+def test_sums_are_over_the_replicas_of_all_processes(said, ipus):
+    """In each dtype that replicas add up; each process has the same bits."""
+    replicas = COUNT * ipus
+    total = replicas * (replicas + 1) / 2
+    for index, process in enumerate(said):
+        *sums, mean, own = process[f"sums on {ipus}"]
+        for each in sums:
+            assert each == [total, 2 * total, 3 * total]
+        assert mean == (replicas - 1) / 2
+        assert own == index * ipus  # replica 0 of the process gives the results
+
+
+def test_the_executor_exchanges_between_processes_too(said):
+    """It runs one copy of a program, in each process."""
+    for index, process in enumerate(said):
+        assert process["sums in executor mode"][0] == [3.0, 6.0, 9.0]
+        assert process["sums in executor mode"][-1] == index
+
+
+def test_what_does_not_go_between_processes_is_refused(said):
+    """With what does; in groups within a process all exchanges do."""
+    for index, process in enumerate(said):
+        kind, text = process["gather"]
+        assert kind == "UnimplementedError"
+        assert "groups of at most its 1 replicas" in text
+        own = [2.0 * index, 2.0 * index + 1]
+        assert process["groups within a process"] == own
+
+
+@pytest.mark.parametrize("ipus", [2, 4])
+def test_pipelines_in_two_processes_train_as_the_unsplit_model(said, ipus):
+    """Each takes every second mini-batch; copies in both have the same weights."""
+    copies = COUNT * ipus // 2
+    expected = unsplit(
+        lambda: v1.train.MomentumOptimizer(0.05, 0.9), 2, 4, 3, replicas=copies
+    )
+    trained = [process[f"pipeline on {ipus}"] for process in said]
+    losses = np.stack([each["losses"] for each in trained], axis=1)
+    weights = [np.array(each, np.float32) for each in trained[0]["weights"]]
+
+    assert_equal(Trained(np.reshape(losses, -1), weights), expected)
+    assert trained[0]["weights"] == trained[1]["weights"]
+
+
+def test_a_process_that_has_gone_is_named(said):
+    """In place of a wait without end."""
+    kind, text = said[0]["alone"]
+
+    assert kind == "AbortedError"
+    assert "Process 1 of 2, at localhost:" in text
+    assert "has gone" in text
+
+
+@pytest.mark.parametrize(
+    ("variable", "why"),
+    [
+        (None, "TF_CONFIG must say where they are, and is not set"),
+        (cluster(["localhost:1"], 0), "has 1 workers and the index 0"),
+        (cluster(["localhost:1"] * 3, 1), "has 3 workers and the index 1"),
+    ],
+    ids=["none", "one", "three"],
+)
+def test_addresses_must_fit_the_configuration(clean_system, monkeypatch, variable, why):
+    """The error says what TF_CONFIG must be; the next program, of one process, runs."""
+    if variable is None:
+        monkeypatch.delenv("TF_CONFIG", raising=False)
+    else:
+        monkeypatch.setenv("TF_CONFIG", variable)
+    config = IPUConfig()
+    config.auto_select_ipus = 1
+    config.experimental.multi_replica_distribution.process_count = 2
+    config.configure_ipu_system()
+
+    @tf.function(jit_compile=True)
+    def program():
+        return collectives.cross_replica_sum(tf.constant(2.0))
+
+    with pytest.raises(tf.errors.FailedPreconditionError, match=why):
+        IPUStrategy().run(program)
+
+    configure(1)
+    assert IPUStrategy().run(program).numpy() == 2.0
