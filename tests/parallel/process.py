@@ -1,4 +1,4 @@
-"""One of the processes of test_processes.py: says what comes of each exchange.
+"""One of the processes of test_several_processes.py: says what comes of each exchange.
 
     TF_CONFIG=... python process.py
 

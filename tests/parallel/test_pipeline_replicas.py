@@ -30,6 +30,20 @@ def numbers(count=1000):
     return tf.data.Dataset.range(count).map(lambda i: tf.cast(i, tf.float32))
 
 
+def results_of(style, stages, count, **arguments):
+    """What the outfeed of a pipeline gets, whose infeed counts; it runs once."""
+    infeed, outfeed = style.feed(numbers), IPUOutfeedQueue()
+    style.run(
+        lambda: pipeline(
+            stages, count, infeed_queue=infeed, outfeed_queue=outfeed, **arguments
+        )
+    )
+    return style.read(outfeed.dequeue())
+
+
+TWO = [lambda x: x + 1.0, lambda x: x * 2.0]
+
+
 @pytest.mark.parametrize(
     ("kind", "layers", "replicas", "optimizer"),
     [
@@ -81,18 +95,7 @@ def test_two_runs_of_several_copies_are_equal_to_the_last_bit():
 def test_elements_are_dealt_out_to_the_copies(style, kind):
     """Element k * R + r goes to copy r, whose result is at [k, r]."""
     with on(4, style) as ready:
-        infeed, outfeed = ready.feed(numbers), IPUOutfeedQueue()
-        ready.run(
-            lambda: pipeline(
-                [lambda x: x + 1.0, lambda x: x * 2.0],
-                4,
-                repeat_count=2,
-                infeed_queue=infeed,
-                outfeed_queue=outfeed,
-                pipeline_schedule=kind,
-            )
-        )
-        results = ready.read(outfeed.dequeue())
+        results = results_of(ready, TWO, 4, repeat_count=2, pipeline_schedule=kind)
 
     np.testing.assert_array_equal(results, (np.arange(16) + 1).reshape(8, 2) * 2)
 
@@ -100,18 +103,7 @@ def test_elements_are_dealt_out_to_the_copies(style, kind):
 def test_sums_of_an_execution_have_the_axis_too():
     """[repeat_count, R]."""
     with on(4) as style:
-        infeed, outfeed = style.feed(numbers), IPUOutfeedQueue()
-        style.run(
-            lambda: pipeline(
-                [lambda x: x + 1.0, lambda x: x * 2.0],
-                4,
-                repeat_count=3,
-                infeed_queue=infeed,
-                outfeed_queue=outfeed,
-                accumulate_outfeed=True,
-            )
-        )
-        results = style.read(outfeed.dequeue())
+        results = results_of(style, TWO, 4, repeat_count=3, accumulate_outfeed=True)
 
     each = (np.arange(24) + 1).reshape(3, 4, 2) * 2
     np.testing.assert_array_equal(results, each.sum(axis=1))
@@ -120,28 +112,18 @@ def test_sums_of_an_execution_have_the_axis_too():
 @pytest.mark.parametrize("kind", PipelineSchedule)
 def test_stages_exchange_with_the_same_stage_of_other_copies(kind):
     """Every stage of every mini-batch, also two exchanges on one IPU."""
+
+    def first(x):
+        total = collectives.cross_replica_sum(x)
+        return x, total, collectives.cross_replica_mean(total * 10.0)
+
+    def second(x, total, mean):
+        index = tf.cast(collectives.replication_index(), tf.float32)
+        everyone = collectives.all_gather(x, 4)
+        return tf.concat([[total, mean, index], everyone], 0)
+
     with on(8) as style:
-        infeed, outfeed = style.feed(numbers), IPUOutfeedQueue()
-
-        def first(x):
-            total = collectives.cross_replica_sum(x)
-            return x, total, collectives.cross_replica_mean(total * 10.0)
-
-        def second(x, total, mean):
-            index = tf.cast(collectives.replication_index(), tf.float32)
-            everyone = collectives.all_gather(x, 4)
-            return tf.concat([[total, mean, index], everyone], 0)
-
-        style.run(
-            lambda: pipeline(
-                [first, second],
-                12,
-                infeed_queue=infeed,
-                outfeed_queue=outfeed,
-                pipeline_schedule=kind,
-            )
-        )
-        results = style.read(outfeed.dequeue())
+        results = results_of(style, [first, second], 12, pipeline_schedule=kind)
 
     elements = np.arange(48.0).reshape(12, 4)
     totals = np.repeat(elements.sum(axis=1, keepdims=True), 4, axis=1)
@@ -154,25 +136,19 @@ def test_stages_exchange_with_the_same_stage_of_other_copies(kind):
 
 def test_an_exchange_in_a_stage_is_differentiated():
     """The gradient of what others have used comes back from them."""
+
+    def optimizer_function(loss):
+        descent = v1.train.GradientDescentOptimizer(1.0)
+        return OptimizerFunctionOutput(CrossReplicaOptimizer(descent), loss)
+
     with on(4) as style:
-        infeed, outfeed = style.feed(numbers), IPUOutfeedQueue()
         with IPUStrategy().scope():
             weight = tf.Variable(2.0)
-
-        def first(x):
-            return collectives.cross_replica_sum(x * weight)
-
-        style.run(
-            lambda: pipeline(
-                [first, lambda x: x * 3.0],
-                4,
-                infeed_queue=infeed,
-                outfeed_queue=outfeed,
-                optimizer_function=lambda x: OptimizerFunctionOutput(
-                    CrossReplicaOptimizer(v1.train.GradientDescentOptimizer(1.0)), x
-                ),
-            )
-        )
+        stages = [
+            lambda x: collectives.cross_replica_sum(x * weight),
+            lambda x: x * 3.0,
+        ]
+        results_of(style, stages, 4, optimizer_function=optimizer_function)
 
     # Each copy's loss is 3 w (a + b), so that dw of their sum is 6 a on one, 6 b on the
     # other; the mean of both, for all of 0 ... 7.
@@ -184,25 +160,13 @@ def test_the_executor_runs_one_copy_of_a_pipeline(style):
     """On its IPUs; where there are more, the error says how many are enough."""
     configure(2)
     with styles.entered(style, "tensorflow") as ready:
-        infeed, outfeed = ready.feed(numbers), IPUOutfeedQueue()
-
-        def net():
-            return pipeline(
-                [lambda x: x + 1.0, lambda x: x * 2.0],
-                4,
-                repeat_count=2,
-                infeed_queue=infeed,
-                outfeed_queue=outfeed,
-            )
-
-        ready.run(net)
-        results = ready.read(outfeed.dequeue())
+        results = results_of(ready, TWO, 4, repeat_count=2)
         configure(4)
         with pytest.raises(
             tf.errors.UnimplementedError,
             match=r"has 4 IPUs for 2 copies. Set `auto_select_ipus` to 2",
         ):
-            ready.run(net)
+            results_of(ready, TWO, 4)
 
     np.testing.assert_array_equal(results, (np.arange(8) + 1) * 2)
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from replicated import configure, on, run_loop
 
 from ipufeed import _native
-from ipufeed.device import scopes
+from ipufeed.device import scopes, steps
 from ipufeed.parallel import accumulation, collectives, optimizers
 from ipufeed.queues import (
     IPUInfeedQueue,
@@ -107,6 +107,23 @@ def test_programs_go_on_where_the_last_one_stopped():
         np.arange(20.0).reshape(5, 4),
     )
     assert found[1].shape == (0, 4)
+
+
+def test_each_replica_has_steps_of_its_own():
+    """One begins when the replica's own last one has ended, whatever the others do."""
+    with on(2) as style:
+        infeed = style.feed(lambda: numbers().prefetch(8))
+        outfeed = IPUOutfeedQueue()
+
+        def body(x):
+            times = steps.step(0.004)
+            return outfeed.enqueue({"x": x, "times": times})
+
+        run_loop(style, 8, body, infeed)
+        times = steps.to_times(style.read(outfeed.dequeue())["times"])
+
+    assert times.end.shape == (8, 2)
+    np.testing.assert_array_equal(times.free[1:], times.end[:-1])
 
 
 @pytest.mark.parametrize("style", ["graph", "function"])
