@@ -109,7 +109,7 @@ absl::Status Infeed::dequeue(Program& program, int replica,
     TF_RETURN_IF_ERROR(next(program, round * replicas_ + replica, &element));
     rounds.store(++round, std::memory_order_relaxed);
   } while (round <= first_round_);
-  program.step_clock(replica).take(element.ready_ns);
+  program.step_clock().take(element.ready_ns);
   *components = std::move(element.components);
   return check((round - 1) * replicas_ + replica, *components);
 }

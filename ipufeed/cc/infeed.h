@@ -59,7 +59,7 @@ class Infeed {
   void wake();
 
   // A thread of the program: one for each replica. Waits for the next element of the
-  // replica: of R the element k * R + r, when it has had k. Tells the replica's clock
+  // replica: of R the element k * R + r, when it has had k. Tells the chip's clock
   // of steps when it was there; errors name the feed and the number of the element.
   absl::Status dequeue(Program& program, int replica,
                        std::vector<tensorflow::Tensor>* components);

@@ -92,7 +92,7 @@ absl::Status Outfeed::enqueue_part(Program& program, int replica,
   // References into a deque stay valid while others are added and removed at its ends.
   Round& round = rounds_[static_cast<std::size_t>(number - first_round_)];
   lock.unlock();
-  if (is_ahead) program.step_clock(replica).held_until(now_ns());
+  if (is_ahead) program.step_clock().held_until(now_ns());
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::size_t bytes =
         round.whole[i].TotalBytes() / static_cast<std::size_t>(replicas());
@@ -109,7 +109,7 @@ absl::Status Outfeed::enqueue_part(Program& program, int replica,
   lock.unlock();
   // Nobody else is here meanwhile: the next round needs this replica's part, too. So
   // the queue has one writer at a time, and they follow each other by the lock.
-  return enqueue(program, std::move(whole), replica);
+  return enqueue(program, std::move(whole));
 }
 
 // With the lock. Waits while the replica is far ahead; false once the program is
@@ -165,7 +165,7 @@ absl::Status Outfeed::open_round(std::size_t replica,
                    "': what is enqueued must not depend on the replica."));
 }
 
-absl::Status Outfeed::enqueue(Program& program, ResultElement&& element, int replica) {
+absl::Status Outfeed::enqueue(Program& program, ResultElement&& element) {
   if (is_over(program)) return stopped_while("enqueuing to outfeed", name_, program);
   TF_RETURN_IF_ERROR(check(element));
   if (mode_ == OutfeedMode::kLast) {
@@ -180,7 +180,7 @@ absl::Status Outfeed::enqueue(Program& program, ResultElement&& element, int rep
     switch (queue_.enqueue(std::move(element), stall.next_report_ns(), stopped)) {
       case FeedOutcome::kDone:
         if (queue_.writer_stats().waits != waits) {
-          program.step_clock(replica).held_until(now_ns());
+          program.step_clock().held_until(now_ns());
         }
         return absl::OkStatus();
       case FeedOutcome::kTimedOut:

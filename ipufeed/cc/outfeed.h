@@ -51,8 +51,8 @@ class Outfeed {
   void wake();
 
   // The program's thread. Waits while the ring is full and the store has no room, and
-  // then tells the replica's clock of steps until when.
-  absl::Status enqueue(Program& program, ResultElement&& element, int replica = 0);
+  // then tells the chip's clock of steps until when.
+  absl::Status enqueue(Program& program, ResultElement&& element);
 
   // The same for one of several replicas, on its thread. Each component of a result is
   // [replicas, *shape], and there when the last of them has given its part: nobody sees

@@ -107,9 +107,9 @@ void Program::stop(absl::Status why) {
   stop_.notify_all();
 }
 
-StepClock& Program::step_clock(int replica) {
+StepClock& Program::step_clock() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return step_clocks_[replica];
+  return step_clocks_[current.chip];
 }
 
 bool Program::compute(std::int64_t step_ns, StepTimes* times) {
@@ -117,7 +117,7 @@ bool Program::compute(std::int64_t step_ns, StepTimes* times) {
   // wait.
   std::unique_lock<std::mutex> lock(mutex_);
   watch();
-  *times = step_clocks_[current.replica].next(now_ns(), step_ns);
+  *times = step_clocks_[current.chip].next(now_ns(), step_ns);
   // The steady clock is the one of now_ns().
   const std::chrono::steady_clock::time_point end{
       std::chrono::nanoseconds(times->end_ns)};

@@ -73,12 +73,13 @@ class Program {
   absl::Status outfeed(std::int64_t number, OutfeedMode mode, std::size_t capacity,
                        Outfeed** out);
 
-  // When a replica's steps begin and end: the queue calls tell it what held the device
-  // up. Any thread, and for the program's life.
-  StepClock& step_clock(int replica);
+  // When the steps of this thread's chip begin and end: the queue calls tell it what
+  // held the chip up. A replica has one of its own, and each stage of a pipeline,
+  // unless they share a chip. For the program's life.
+  StepClock& step_clock();
 
-  // A thread of the program. Waits until a step of so many nanoseconds of its replica
-  // has ended; false if the program was stopped meanwhile.
+  // A thread of the program. Waits until a step of so many nanoseconds of its chip has
+  // ended; false if the program was stopped meanwhile.
   bool compute(std::int64_t step_ns, StepTimes* times);
 
   // Who is woken when the program is stopped, until it is removed.
@@ -109,7 +110,7 @@ class Program {
   std::vector<std::shared_ptr<Infeed>> infeeds_;
   std::vector<std::shared_ptr<Outfeed>> outfeeds_;
   std::vector<Wakeable*> wakeables_;
-  std::map<int, StepClock> step_clocks_;  // by replica; one stays where it is
+  std::map<int, StepClock> step_clocks_;  // by chip; one stays where it is
 };
 
 // What a thread works for. Pools hand it on with each piece of work.

@@ -6,7 +6,7 @@ import tensorflow as tf
 from models import v1
 from replicated import configure
 
-from ipufeed.device import compiler
+from ipufeed.device import compiler, steps
 from ipufeed.device.config import IPUConfig
 from ipufeed.device.scopes import ipu_scope
 from ipufeed.device.strategy import IPUStrategy
@@ -137,6 +137,22 @@ def test_batch_serialization_runs_a_stage_several_times_for_a_mini_batch():
     )
 
     np.testing.assert_array_equal(results[:, 0], (np.arange(6) + 1) * 2)
+
+
+def test_each_stage_has_steps_of_its_own():
+    """One begins when the IPU's own last one has ended, whatever the others do."""
+
+    def first(x):
+        return x, steps.step(0.004)
+
+    def second(x, times):
+        return {"first": times, "second": steps.step(0.004), "x": x}
+
+    results = run([first, second], 8)
+
+    for stage in ("first", "second"):
+        times = steps.to_times(results[stage])
+        np.testing.assert_array_equal(times.free[1:], times.end[:-1])
 
 
 # ---- Training
