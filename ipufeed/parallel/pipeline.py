@@ -196,9 +196,11 @@ def pipeline(
     def execution() -> Any:
         return builder.execution(found, values, optimizer_function)
 
-    body = execution if params.executor() == "xla" else compiled(execution)
+    is_compiled = params.executor() == "xla"
+    body = execution if is_compiled else compiled(execution)
     with tf.name_scope(name or "pipeline"):
-        done = loops.repeat(repeats, body, [])
+        # The executor's optimizers take a compiled function in an old loop apart.
+        done = loops.repeat(repeats, body, [], use_while_v1=is_compiled)
     if infeed_queue is not None:
         loops.check_dequeued(infeed_queue)
     return done
