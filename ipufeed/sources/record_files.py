@@ -65,6 +65,7 @@ def tfrecord(
     if check:
         records = sum(report.records for report in check_all(paths, compression))
 
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def read(path: Any) -> Any:
         file = tf.data.TFRecordDataset(path, compression or "", name="read_file")
         return name_errors(file, path)

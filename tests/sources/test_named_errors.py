@@ -74,3 +74,11 @@ def test_names_are_one_for_all_elements_or_one_for_each():
         with pytest.raises(tf.errors.InvalidArgumentError) as failed:
             list(name_errors(failing, tf.constant(names)))
         assert said in str(failed.value)
+
+
+def test_making_the_dataset_says_nothing(files, caplog, capfd):
+    """AutoGraph would warn of what it cannot convert."""
+    with caplog.at_level("WARNING", logger="tensorflow"):
+        tfrecord(files, check=False)
+
+    assert caplog.text + capfd.readouterr().err == ""
