@@ -1,8 +1,9 @@
 // A dataset that passes its input on, and says in an error which element it was.
 //
 // tf.data's own errors say what is wrong, not with which file: "Unknown image file
-// format". Here the k-th name goes in front of the error of the k-th element. The
-// elements below must be one to one with the names, and in their order.
+// format". Here the k-th name goes in front of the error of the k-th element: the
+// elements below must be one to one with the names, and in their order. A single name,
+// a scalar, stands for all elements, as those of one file.
 
 #include <cstdint>
 #include <memory>
@@ -36,7 +37,8 @@ REGISTER_OP("IpufeedNameErrorsDataset")
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
     .Doc(R"doc(
 Passes on the elements of a dataset; puts the k-th of `names` in front of the error of the
-k-th element. Errors count as elements, as they do for ignore_errors.
+k-th element. Errors count as elements, as they do for ignore_errors. A scalar stands in front
+of all errors.
 )doc");
 
 class NameErrorsDataset : public PassingDataset {
@@ -66,13 +68,13 @@ class NameErrorsDataset : public PassingDataset {
 
     absl::Status GetNextInternal(IteratorContext* ctx, std::vector<Tensor>* out,
                                  bool* end) override {
+      const Tensor& names = dataset()->names_;
       std::int64_t number = 0;
-      {
+      if (names.dims() > 0) {
         std::lock_guard<std::mutex> lock(mutex_);
         number = next_++;
       }
       absl::Status status = input()->GetNext(ctx, out, end);
-      const Tensor& names = dataset()->names_;
       // The end and a stop are nobody's fault.
       if (status.ok() || absl::IsCancelled(status) || number >= names.NumElements()) {
         return status;
@@ -115,9 +117,10 @@ class NameErrorsDatasetOp : public UnaryDatasetOpKernel {
                    DatasetBase** output) override {
     const Tensor* names = nullptr;
     OP_REQUIRES_OK(ctx, ctx->input("names", &names));
-    OP_REQUIRES(ctx, names->dims() == 1,
-                absl::InvalidArgumentError(absl::StrCat(
-                    "`names` must be a vector, got ", names->dims(), " dimensions.")));
+    OP_REQUIRES(ctx, names->dims() <= 1,
+                absl::InvalidArgumentError(
+                    absl::StrCat("`names` must be a scalar or a vector, got ",
+                                 names->dims(), " dimensions.")));
     *output = new NameErrorsDataset(ctx, input, *names);
   }
 };

@@ -8,6 +8,7 @@ from typing import Any
 
 from ipufeed.errors import SourceError
 from ipufeed.sources.files import parallelism, shard_of
+from ipufeed.sources.named_errors import name_errors
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif")
 CHANNELS = (1, 3, 4)
@@ -139,29 +140,3 @@ def list_images(folder: str) -> tuple[list[tuple[str, int]], list[str]]:
             )
         found += [(os.path.join(inside, file), number) for file in files]
     return found, names
-
-
-def name_errors(dataset: Any, names: Any) -> Any:
-    """The same dataset; the error of its k-th element begins with the k-th name.
-
-    Args:
-        dataset: One whose elements are one to one with the names, in their order.
-        names: tf.string [n].
-    """
-    from tensorflow.python.data.ops import dataset_ops
-
-    from ipufeed import _native
-
-    class NameErrorsDataset(dataset_ops.UnaryUnchangedStructureDataset):  # type: ignore[misc]
-        """See ipufeed/cc/name_errors_op.cc."""
-
-        def __init__(self, source: Any) -> None:
-            variant = _native.load().ipufeed_name_errors_dataset(
-                source._variant_tensor,
-                names,
-                output_types=source._flat_types,
-                output_shapes=source._flat_shapes,
-            )
-            super().__init__(source, variant)
-
-    return NameErrorsDataset(dataset)

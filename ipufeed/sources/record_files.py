@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ipufeed.sources.files import list_files, parallelism, shard_of
+from ipufeed.sources.named_errors import name_errors
 from ipufeed.sources.record_check import RecordReport, check_tfrecord, compression_of
 
 # Files that are open at a time: enough for AUTOTUNE to choose from.
@@ -40,7 +41,8 @@ def tfrecord(
 
     Returns:
         A tf.data.Dataset of tf.string [], in an order that is always the same. Stages:
-        `files`, `read`.
+        `files`, `read`. An error of reading, such as a record whose data do not fit its
+        CRC, begins with the file's path.
 
     Raises:
         TypeError, ValueError: An argument is of another kind, or out of range.
@@ -63,14 +65,22 @@ def tfrecord(
     if check:
         records = sum(report.records for report in check_all(paths, compression))
 
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def read(path: Any) -> Any:
-        return tf.data.TFRecordDataset(path, compression or "", name="read_file")
+        file = tf.data.TFRecordDataset(path, compression or "", name="read_file")
+        return name_errors(file, path)
 
-    if calls == 1 or len(paths) == 1:
+    # Several files are read within a function: there an error can name its file, and
+    # tf.data finds what it shards by file.
+    dataset = tf.data.Dataset.from_tensor_slices(paths, name="files")
+    if len(paths) == 1:
         dataset = tf.data.TFRecordDataset(paths, compression or "", name="read")
+        dataset = name_errors(dataset, paths[0])
+    elif calls == 1:
+        dataset = dataset.flat_map(read, name="read")
     else:
         open_files = MOST_OPEN if calls == tf.data.AUTOTUNE else calls
-        dataset = tf.data.Dataset.from_tensor_slices(paths, name="files").interleave(
+        dataset = dataset.interleave(
             read,
             cycle_length=min(open_files, len(paths)),
             num_parallel_calls=min(calls, len(paths)),
