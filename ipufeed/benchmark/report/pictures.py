@@ -38,6 +38,8 @@ PARTS = {
 # else down to a line.
 HIGHEST = 3.0
 MOST_STAGES = 30
+# A queue that never held more than this, on average, would be an empty frame.
+LEAST_DEPTH = 0.05
 # MLPerf Storage asks for so much of most of its jobs.
 USUAL_BAR = 0.9
 UNITS = (
@@ -180,9 +182,9 @@ def waits_picture(result: dict[str, Any], width: int) -> str:
 
 
 def depth_picture(result: dict[str, Any], width: int) -> str:
-    """Elements that lay ready in the queue, over time."""
+    """Elements that lay ready in the queue, over time; none if there never were any."""
     course = course_of(result)
-    if course is None or not course.end > 0:
+    if course is None or not course.end > 0 or max(course.depths) < LEAST_DEPTH:
         return ""
     capacity = number(part(result, "queue").get("capacity"))
     deepest = max(course.depths)
