@@ -13,7 +13,7 @@ from results import EMPTY, FAILED, HOSTILE, OLD, ONE_ELEMENT, result_of
 
 from ipufeed.benchmark.report import pictures
 from ipufeed.benchmark.report.axes import Axes
-from ipufeed.benchmark.report.page import NARROW, WIDE, page
+from ipufeed.benchmark.report.page import NARROW, WIDE, page, value_of
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
 WEIGHT = 500_000
@@ -144,6 +144,57 @@ def test_no_part_of_a_picture_is_outside_of_it(width):
                 left = x - {"start": 0, "middle": wide / 2, "end": wide}[anchor]
                 assert left >= -1, (name, each.text)
                 assert left + wide <= width + 1, (name, each.text)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, 0.5, 0.7, 1.0])
+def test_the_word_at_a_line_is_not_cut_off(value):
+    """Left of it, right of it, or on it; wherever it stands, its unit is there."""
+    axes = Axes("a picture", NARROW, 100, (0.0, 1.0), (0.0, 1.0))
+
+    text = "an element every 25.1 ms"
+    axes.upright(value, text)
+
+    x, anchor = re.findall(
+        r'<text x="([\d.]+)" y="[\d.]+" text-anchor="(\w+)">an el', axes.svg()
+    )[0]
+    left = float(x) - (6.5 * len(text) if anchor == "end" else 0)
+    assert left >= 0
+    assert left + 6.5 * len(text) <= NARROW
+
+
+def test_a_queue_that_was_always_empty_is_a_sentence():
+    """An empty frame tells nobody anything."""
+    result = result_of()
+    series = result["series"]
+    series["queue_depth"] = [0.0] * len(series["queue_depth"])
+    text = "".join(Page(page(result)).text)
+
+    assert pictures.depth_picture(result, WIDE) == ""
+    assert "Next to nothing lay ready at any time" in text
+    assert "Next to nothing" not in "".join(Page(page(result_of())).text)
+
+
+def test_the_dashed_line_across_the_knee_is_explained():
+    """What it is, and why it is where it is."""
+    text = "".join(Page(page(result_of())).text)
+
+    assert "the bar of the MLPerf job, or 90 %, which is usual." in text
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1.81694, "1.82"),
+        (3.8042, "3.8"),
+        (0.0012345, "0.00123"),
+        (1597052.4, "1,597,052"),
+        ([0.5123456, 3], "0: 0.512, 1: 3"),
+        (32, "32"),
+    ],
+)
+def test_figures_have_three_digits(value, shown):
+    """What is behind them is noise; large numbers have all of theirs."""
+    assert value_of("load_average", value) in (shown, f"<bdi>{shown}</bdi>")
 
 
 def test_a_long_word_at_the_end_of_an_axis_is_not_cut_off():

@@ -162,13 +162,17 @@ class Axes:
         those further right are higher, so that no line goes through a word.
         """
         x, y = self.at_x(value), self.top + 12 + below
-        fits = x - len(text) * CHARACTER - 4 > self.left
-        anchor, shift = ("end", -4) if fits else ("start", 4)
+        room = len(text) * CHARACTER + 4
+        head, anchor, place = y - 11, "start", x + 4
+        if x - room > self.left:
+            anchor, place = "end", x - 4
+        elif x + room > self.width:  # too long for either side: it stands on the line
+            head, place = y + 4, max(self.left + 4.0, self.width - room)
         self.parts.append(
-            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y - 11}" y2="{self.bottom}" '
+            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{head}" y2="{self.bottom}" '
             'stroke="currentColor" stroke-dasharray="3 3"/>'
         )
-        self.parts.append(words(x + shift, y, text, anchor))
+        self.parts.append(words(place, y, text, anchor))
 
     def x_ticks(self, ticks: Sequence[tuple[float, str]], name: str) -> None:
         """Marks under the axis, as many as there is room for, and what they are."""

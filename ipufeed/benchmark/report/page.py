@@ -66,6 +66,7 @@ def page(result: dict[str, Any]) -> str:
             "in the picture): the other side is.",
             result,
             pictures.depth_picture,
+            empty_queue(result),
         ),
         section(
             "Time between elements",
@@ -86,7 +87,9 @@ def page(result: dict[str, Any]) -> str:
         section(
             "Does it keep an accelerator busy?",
             "How much of its time an accelerator would compute, for steps of several "
-            "lengths. Where the curve leaves the top, the pipeline begins to hold it up.",
+            "lengths. Where the curve leaves the top, the pipeline begins to hold it up. "
+            "The dashed line across is what is asked of it: the bar of the MLPerf job, or "
+            "90 %, which is usual.",
             result,
             pictures.au_picture,
             device(result),
@@ -230,6 +233,17 @@ def left_out(result: dict[str, Any]) -> str:
     return f"<p>Not in the steady rate:</p><ul>{found}</ul>" if found else ""
 
 
+def empty_queue(result: dict[str, Any]) -> str:
+    """In the place of a picture without anything in it."""
+    course = pictures.course_of(result)
+    if course is None or max(course.depths) >= pictures.LEAST_DEPTH:
+        return ""
+    return (
+        "<p>Next to nothing lay ready at any time when an element had just been taken: "
+        "the dataset is the slower side.</p>"
+    )
+
+
 def device(result: dict[str, Any]) -> str:
     """What came out for the step that was asked for, and for those that were tried."""
     found = part(result, "device")
@@ -296,11 +310,20 @@ def value_of(name: str, value: Any) -> str:
         if "per_second" not in name and "seconds" in name:
             return seconds(value)
     if isinstance(value, float):
-        return f"{number(value):,.6g}"
+        return rounded(value)
     if isinstance(value, int):
         return f"{value:,}" if abs(value) < 10**18 else f"{number(value):.6g}"
     if isinstance(value, (dict, list)):
         inner = value.items() if isinstance(value, dict) else enumerate(value)
-        listed = ", ".join(f"{name}: {each}" for name, each in list(inner)[:MOST_ROWS])
+        listed = ", ".join(
+            f"{name}: {rounded(each) if isinstance(each, float) else each}"
+            for name, each in list(inner)[:MOST_ROWS]
+        )
         return text_of(listed, 400)
     return text_of(value, 400)
+
+
+def rounded(value: float) -> str:
+    """Three digits, and all of a large number."""
+    shown = number(value)
+    return f"{shown:,.0f}" if abs(shown) >= 100 else f"{shown:.3g}"

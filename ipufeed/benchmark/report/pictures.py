@@ -38,6 +38,10 @@ PARTS = {
 # else down to a line.
 HIGHEST = 3.0
 MOST_STAGES = 30
+# A queue that never held more than this, on average, would be an empty frame.
+LEAST_DEPTH = 0.05
+# A picture of this width has no room for many words beside a line.
+NARROW_PX = 500
 # MLPerf Storage asks for so much of most of its jobs.
 USUAL_BAR = 0.9
 UNITS = (
@@ -180,9 +184,9 @@ def waits_picture(result: dict[str, Any], width: int) -> str:
 
 
 def depth_picture(result: dict[str, Any], width: int) -> str:
-    """Elements that lay ready in the queue, over time."""
+    """Elements that lay ready in the queue, over time; none if there never were any."""
     course = course_of(result)
-    if course is None or not course.end > 0:
+    if course is None or not course.end > 0 or max(course.depths) < LEAST_DEPTH:
         return ""
     capacity = number(part(result, "queue").get("capacity"))
     deepest = max(course.depths)
@@ -291,7 +295,8 @@ def au_picture(result: dict[str, Any], width: int) -> str:
     rate = number(part(result, "steady").get("elements_per_second"))
     period = number(device.get("period_seconds")) or (1 / rate if rate > 0 else 0.0)
     if low <= period <= high:
-        axes.upright(period, f"an element every {seconds(period)}", 14)
+        every = "an element every" if width > NARROW_PX else "every"
+        axes.upright(period, f"{every} {seconds(period)}")
     ticks = [(tick, seconds(tick)) for tick in log_ticks(low, high)]
     axes.x_ticks(ticks, "time that the accelerator takes for a step")
     return axes.svg()
