@@ -63,6 +63,13 @@ ACTING = {
     "ipu_model.tiles_per_ipu": {"ipu_model.tiles_per_ipu": 3},
 }
 
+# What acts on something else: test_system.py, tests/parallel/test_several_processes.py.
+ACTING_ELSEWHERE = {
+    "device_connection.type",
+    "experimental.multi_replica_distribution.process_count",
+    "experimental.multi_replica_distribution.process_index",
+}
+
 
 @pytest.mark.parametrize("name", ACTING)
 def test_what_is_said_to_act_changes_the_devices(name):
@@ -74,8 +81,8 @@ def test_what_is_said_to_act_changes_the_devices(name):
 
 
 def test_the_acting_attributes_are_the_tested_ones():
-    """And the connection type."""
+    """Here, or with what they act on."""
     table = rows("What the attributes do")
     acting = [name for row in table if row[1] == "acts" for name in row[0].split(", ")]
 
-    assert {name.strip("`") for name in acting} == {*ACTING, "device_connection.type"}
+    assert {name.strip("`") for name in acting} == {*ACTING, *ACTING_ELSEWHERE}
