@@ -74,6 +74,7 @@ def trace(
 def apply(output: Any, pairs: list[tuple[Any, Any]]) -> Any:
     """Calls the optimizer."""
     import tensorflow as tf
+    from tensorflow.python.framework import auto_control_deps
 
     if not output.is_keras:
         return output.opt.apply_gradients(
@@ -85,9 +86,12 @@ def apply(output: Any, pairs: list[tuple[Any, Any]]) -> Any:
     if not getattr(output.opt, "built", True):
         with tf.init_scope():
             output.opt.build([variable for _, variable in trained])
-    return output.opt.apply_gradients(
-        trained, *output.apply_gradients_args, **output.apply_gradients_kwargs
-    )
+    # Keras reads what it has just assigned, in the order of its source; version 1
+    # programs, which `stages.call` leaves as they are, would read it before.
+    with auto_control_deps.AutomaticControlDependencies():
+        return output.opt.apply_gradients(
+            trained, *output.apply_gradients_args, **output.apply_gradients_kwargs
+        )
 
 
 def is_in(tensor: Any, graph: Any) -> bool:

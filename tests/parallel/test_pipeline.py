@@ -1,6 +1,9 @@
 """A pipeline trains as the unsplit model does, whatever its schedule and its optimizer."""
 
+import json
 import logging
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
@@ -55,3 +58,74 @@ def test_the_program_of_each_ipu_has_a_name_of_its_own(clean_system, caplog):
 
     for chip in range(4):
         assert caplog.text.count(f"Compiled pipelinechip{chip} in") == 1
+
+
+VERSION_1 = """
+import json, sys
+import ipufeed.compat
+ipufeed.compat.install()
+import tensorflow.compat.v1 as tf
+from tensorflow.python.ipu import ipu_compiler, ipu_infeed_queue, ipu_outfeed_queue
+from tensorflow.python.ipu import pipelining_ops, scopes
+from tensorflow.python.ipu.config import IPUConfig
+
+tf.disable_v2_behavior()
+config = IPUConfig()
+config.auto_select_ipus = 2
+config.configure_ipu_system()
+optimizer = eval(sys.argv[1])
+ones = tf.data.Dataset.from_tensors(1.0).repeat()
+infeed = ipu_infeed_queue.IPUInfeedQueue(ones)
+outfeed = ipu_outfeed_queue.IPUOutfeedQueue()
+
+def first(x):
+    return x
+
+def second(x):
+    return -x * tf.get_variable("w", [], initializer=tf.zeros_initializer())
+
+def train(loss):
+    return pipelining_ops.OptimizerFunctionOutput(
+        optimizer, loss, variables=tf.trainable_variables()
+    )
+
+def model():
+    return pipelining_ops.pipeline(
+        [first, second], 4, infeed_queue=infeed, outfeed_queue=outfeed,
+        optimizer_function=train,
+    )
+
+with scopes.ipu_scope("/device:IPU:0"):
+    program = ipu_compiler.compile(model)
+found = []
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run(infeed.initializer)
+    (weight,) = [each for each in tf.trainable_variables() if each.name == "w:0"]
+    for _ in range(3):
+        session.run(program)
+        found.append(float(session.run(weight)))
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "weights"),
+    [
+        # A gradient of -4 each time.
+        ("tf.keras.optimizers.SGD(1.0, momentum=0.9)", [4, 11.6, 22.44]),
+        ("tf.keras.optimizers.Adam(1.0)", [1, 2, 3]),
+    ],
+)
+def test_keras_optimizers_update_in_their_own_order_in_version_1(optimizer, weights):
+    """They read what they have just assigned, and version 1 would read it before."""
+    done = subprocess.run(
+        [sys.executable, "-c", VERSION_1, optimizer],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout) == pytest.approx(weights, rel=1e-4)
