@@ -96,7 +96,14 @@ def test_a_file_imports_only_what_is_below_it(path):
 
 def test_the_ring_and_its_waiting_know_nothing_of_tensorflow():
     """The lock-free core compiles alone, under sanitizers and beside the model."""
-    for name in ("spsc_ring.h", "wait.h", "feed.h", "cpus.h", "test_hooks.h"):
+    for name in (
+        "spsc_ring.h",
+        "wait.h",
+        "clock.h",
+        "feed.h",
+        "cpus.h",
+        "test_hooks.h",
+    ):
         text = (PACKAGE / "cc" / name).read_text()
         includes = re.findall(r'#include [<"]([^>"]+)[>"]', text)
 

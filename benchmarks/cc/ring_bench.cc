@@ -81,12 +81,6 @@ long involuntary_switches() {
   return usage.ru_nivcsw;
 }
 
-std::int64_t thread_cpu_ns() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
-
 // A stamp for single round trips: the cheapest clock there is.
 std::uint64_t ticks() {
 #if defined(__x86_64__)

@@ -134,7 +134,6 @@ class PipelineModel:
         fetching: Steps whose calls fetch their elements, or would if they were parallel.
         pooled: Seconds of functions in the pool, by node; empty if they take more than it
             has, and so run elsewhere.
-        pool_full: Whether they fill it.
     """
 
     period: float
@@ -145,7 +144,6 @@ class PipelineModel:
     below: dict[str, list[str]] = field(default_factory=dict)
     fetching: set[str] = field(default_factory=set)
     pooled: dict[str, float] = field(default_factory=dict)
-    pool_full: bool = False
     costs: dict[str, StageCost] = field(default_factory=dict)
     critical: Unit | None = None
 
@@ -302,11 +300,8 @@ def find_costs(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> N
         if step.functions and node not in functions:
             functions[node] = model.costs[node].seconds
     weight = sum(functions.values())
-    filled = weight / model.pool / model.period
-    if filled <= 1 / ALL_IN_POOL_SHARE:
+    if weight / model.pool <= model.period / ALL_IN_POOL_SHARE:
         model.pooled = functions
-        longest = max((unit.period({}) for unit in model.units), default=0.0)
-        model.pool_full = filled >= ALL_IN_POOL_SHARE and weight / model.pool > longest
     for node, seconds in functions.items():
         if weight > 0 and pooled > 0:
             cost = model.costs[node]
@@ -383,11 +378,12 @@ def blame(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> None:
             model.costs[node].share += own_part
             heaviest[node] = heaviest.get(node, 0.0) + own_part
             stack += split(steps[node].inputs, part - own_part, run)
-    if not model.pool_full:
+    shared = all_fill_pool(model)
+    if not shared:
         fill_unseen(model, heaviest, run)
     if model.cpu_bound and heaviest and max(heaviest.values()) > 0.5:
         blame_by(model, in_pipeline, "cpu_seconds")
-    elif pool_is_full(model):
+    elif shared or one_fills_pool(model):
         blame_by(model, in_pipeline, "seconds")
     if any(cost.share > 0 for cost in model.costs.values()):
         worst = max(model.costs, key=lambda node: model.costs[node].share)
@@ -464,15 +460,21 @@ def fill_unseen(
                 cost.period = seconds / unit.workers
 
 
-def pool_is_full(model: PipelineModel) -> bool:
-    """Whether functions that sleep or wait have taken all threads of the pool.
+def all_fill_pool(model: PipelineModel) -> bool:
+    """Whether all functions together, and no thread alone, hold the pipeline up.
 
-    All steps' functions run in one pool, of as many threads as there are CPUs. A parallel
-    step that fills it makes serial ones elsewhere wait for a thread; that wait looks like
-    their own time.
+    They run in one pool, of as many threads as there are CPUs.
     """
-    if model.pool_full:
-        return True
+    period = sum(model.pooled.values()) / model.pool
+    longest = max((unit.period({}) for unit in model.units), default=0.0)
+    return period >= ALL_IN_POOL_SHARE * model.period and period > longest
+
+
+def one_fills_pool(model: PipelineModel) -> bool:
+    """Whether functions of one step that sleep or wait have taken all of its threads.
+
+    Serial steps elsewhere then wait for a thread; that wait looks like their own time.
+    """
     filled = max(
         (
             sum(unit.steps.values()) / model.period

@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "cpu_time.h"
+#include "clock.h"
 #include "payload.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "trace.h"

@@ -1,7 +1,5 @@
 #include "measure.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <atomic>
 #include <utility>
@@ -25,12 +23,6 @@ constexpr std::int64_t kConsumerNapNs = 200'000;
 // Enough for a dataset to come down; less than a person who pressed Ctrl-C would
 // notice.
 constexpr std::int64_t kFeederGraceNs = 100'000'000;
-
-std::int64_t cpu_ns(clockid_t clock) {
-  timespec t;
-  clock_gettime(clock, &t);
-  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
 
 // The op's cancellation (Session.close, a time-out, another op's error) while it lasts.
 class CancellationGuard {
@@ -210,7 +202,7 @@ class Consumer {
     // Behind the stamp by what it took to wake up and to make room for the copies, and
     // one moment for all that is divided by the time since then.
     out_->steady_ns = now_ns();
-    process_cpu_ns_ = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+    process_cpu_ns_ = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     starved_before_ns_ = feed.reader_stats().waited_ns;
     blocked_before_ns_ = feed.writer_stats().waited_ns;
     look(feed);
@@ -302,11 +294,11 @@ class Consumer {
     const WaitStats writer = feed.writer_stats();
     out_->consumer_parks = static_cast<std::int64_t>(reader.parks);
     out_->feeder_parks = static_cast<std::int64_t>(writer.parks);
-    out_->consumer_cpu_ns = cpu_ns(CLOCK_THREAD_CPUTIME_ID) - consumer_cpu_before_ns_;
+    out_->consumer_cpu_ns = thread_cpu_ns() - consumer_cpu_before_ns_;
     if (out_->elements == 0) return;
     out_->starved_ns = reader.waited_ns - starved_before_ns_;
     out_->blocked_ns = writer.waited_ns - blocked_before_ns_;
-    out_->cpu_ns = cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - process_cpu_ns_;
+    out_->cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - process_cpu_ns_;
     out_->cpu_wall_ns = out_->finished_ns - out_->steady_ns;
     mark_end();
   }
@@ -329,7 +321,7 @@ class Consumer {
   std::int64_t process_cpu_ns_ = 0;
   std::int64_t starved_before_ns_ = 0;
   std::int64_t blocked_before_ns_ = 0;
-  const std::int64_t consumer_cpu_before_ns_ = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+  const std::int64_t consumer_cpu_before_ns_ = thread_cpu_ns();
 };
 
 }  // namespace
@@ -380,13 +372,13 @@ absl::Status measure_bare(OpKernelContext* ctx, tensorflow::data::DatasetBase* d
   for (std::int64_t i = -warm_up; i < elements && !out->ended; ++i) {
     if (i == 0) {
       out->first_ns = now_ns();
-      out->cpu_ns = -cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+      out->cpu_ns = -clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     }
     TF_RETURN_IF_ERROR(iterator->get_next(&components, &out->ended));
     if (i >= 0 && !out->ended) ++out->elements;
   }
   out->last_ns = now_ns();
-  out->cpu_ns += cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+  out->cpu_ns += clock_ns(CLOCK_PROCESS_CPUTIME_ID);
   return absl::OkStatus();
 }
 

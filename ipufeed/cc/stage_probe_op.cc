@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu_time.h"
+#include "clock.h"
 #include "passing_dataset.h"
 #include "stage_probe.h"
 #include "tensorflow/core/framework/common_shape_fns.h"

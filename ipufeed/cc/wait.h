@@ -36,18 +36,12 @@
 #include <cstdint>
 #include <limits>
 
+#include "clock.h"
 #include "cpus.h"
 #include "spsc_ring.h"  // kCacheLine
 #include "test_hooks.h"
 
 namespace ipufeed {
-
-// Nanoseconds of the monotonic clock, which no one can set back.
-inline std::int64_t now_ns() noexcept {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
 
 inline constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::max();
 

@@ -3,6 +3,7 @@
 Sources and functions sleep; a rule for CPU time burns some.
 """
 
+import copy
 import time
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from tensorflow.python.data.experimental.ops import testing
 from ipufeed.benchmark import Settings, measure
 from ipufeed.benchmark.advice import Case, find_advice
 from ipufeed.benchmark.attribution import with_stages
+from ipufeed.benchmark.pipeline_graph import find_node
 from ipufeed.benchmark.stages import explain
 from ipufeed.benchmark.summary import summarize
 from ipufeed.benchmark.text import WIDTH
@@ -200,6 +202,9 @@ def test_workers_that_wait_for_their_turn_may_give_up_the_order():
 
     assert codes(found) == ["strict_order"]
     assert "deterministic=False" in found[0].text
+    edited = copy.deepcopy(explanation.graph.graph)
+    found[0].edit(edited, found[0].node)
+    assert find_node(edited, found[0].node).attr["deterministic"].s == b"false"
     # A busy machine may make the shorter ones too short.
     for seconds in (0.5, 2.0, 8.0):
         verify(found, dataset, explanation.graph, seconds, explanation.rate)

@@ -325,11 +325,3 @@ def test_what_to_change_is_told_with_what_came_of_it():
     )
     assert "not tried: decode" in text
     assert "decode=2x" in text
-
-
-def test_a_result_without_a_section_of_advice_shows_that_of_its_stages():
-    """Results from before there was one."""
-    old = result_of(name="decode")
-    del old["advice"], old["what_if"]
-
-    assert "decode: cache it" in " ".join(check(page(old)).text)

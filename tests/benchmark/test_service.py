@@ -191,6 +191,7 @@ def test_the_command_gives_each_worker_and_the_curve(folder):
     assert worker["elements"] >= service["delivered_elements"] > 0
     assert worker["elements_per_second"] > 0
     assert worker["cpu_seconds"] > 0
+    assert worker["cpus_busy"] > 0
     assert [point["workers"] for point in service["scale"]] == [0, 1]
     assert [point["efficiency"] for point in service["scale"]] == [None, 1.0]
     assert result["dataset"]["samples_per_element"] == 4

@@ -50,17 +50,9 @@ def stage_name(stage: dict[str, Any]) -> str:
 
 def advice(result: dict[str, Any]) -> str:
     """Each edit, what it should give, and what it gave if it was tried."""
-    found = rows_of(result, "advice")
-    if not found and not isinstance(result.get("advice"), list):
-        # Of a result from before there was a section of its own.
-        found = [
-            {"text": f"{each.get('name', '')}: {each['advice']}"}
-            for each in rows_of(result, "stages")
-            if each.get("advice")
-        ]
     items = "".join(
         f"<li>{text_of(each.get('text', ''))}{outcome(each)}</li>"
-        for each in found[:MOST_ROWS]
+        for each in rows_of(result, "advice")[:MOST_ROWS]
     )
     return f"<h3>What to change</h3><ul>{items}</ul>" if items else ""
 
