@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 
+#include "Eigen/Core"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "stall.h"
@@ -27,19 +28,34 @@ using Sum = std::conditional_t<std::is_same_v<T, Eigen::half> ||
                                    std::is_same_v<T, tensorflow::bfloat16>,
                                float, T>;
 
+// Elements that are reduced at a time. Their sums stay in the first cache, and loops
+// over that many are what a compiler makes wide instructions of.
+constexpr std::int64_t kBlock = 1024;
+
 template <class S>
-S reduce(Reduction reduction, S a, S b) {
+using Block = Eigen::Array<S, Eigen::Dynamic, 1, 0, kBlock, 1>;
+
+template <class S>
+void reduce(Reduction reduction, const Block<S>& from, Block<S>* sums) {
   switch (reduction) {
     case Reduction::kAdd:
-      return static_cast<S>(a + b);
+      *sums += from;
+      break;
     case Reduction::kMultiply:
-      return static_cast<S>(a * b);
+      *sums *= from;
+      break;
+    // By hand: what Eigen makes of NaN depends on the place in the block.
     case Reduction::kMin:
-      return b < a ? b : a;
+      for (Eigen::Index i = 0; i < from.size(); ++i) {
+        if (from[i] < (*sums)[i]) (*sums)[i] = from[i];
+      }
+      break;
     case Reduction::kMax:
-      return a < b ? b : a;
+      for (Eigen::Index i = 0; i < from.size(); ++i) {
+        if ((*sums)[i] < from[i]) (*sums)[i] = from[i];
+      }
+      break;
   }
-  return a;
 }
 
 // The tensor number `index` of each replica of a group.
@@ -54,18 +70,26 @@ struct Group {
   }
 };
 
-// Element i of the reduction over a group.
+// A block of what a member of a group has brought.
 template <class T>
-T reduced(const Group& group, const Meeting& meeting, std::int64_t i) {
-  auto sum = static_cast<Sum<T>>(static_cast<const T*>(group.of(0).input)[i]);
+auto block_of(const void* data, std::int64_t begin, std::int64_t count) {
+  using Values = Eigen::Array<T, Eigen::Dynamic, 1>;
+  return Eigen::Map<const Values>(static_cast<const T*>(data) + begin, count)
+      .template cast<Sum<T>>();
+}
+
+// `count` elements, of a block at most, of the reduction over a group.
+template <class T>
+void reduce_block(const Group& group, const Meeting& meeting, std::int64_t begin,
+                  std::int64_t count, T* to) {
+  Block<Sum<T>> sums = block_of<T>(group.of(0).input, begin, count);
+  Block<Sum<T>> next(count);
   for (std::size_t r = 1; r < group.size; ++r) {
-    sum = reduce(meeting.reduction, sum,
-                 static_cast<Sum<T>>(static_cast<const T*>(group.of(r).input)[i]));
+    next = block_of<T>(group.of(r).input, begin, count);
+    reduce(meeting.reduction, next, &sums);
   }
-  if (meeting.exchange == Exchange::kMean) {
-    sum = static_cast<Sum<T>>(sum / static_cast<Sum<T>>(group.size));
-  }
-  return static_cast<T>(sum);
+  if (meeting.exchange == Exchange::kMean) sums /= static_cast<Sum<T>>(group.size);
+  Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>(to, count) = sums.template cast<T>();
 }
 
 // The part of the member `member`: with what is read by others, each writes results
@@ -75,23 +99,26 @@ void share_of(const Group& group, const Meeting& meeting, std::size_t member) {
   const auto size = static_cast<std::int64_t>(group.size);
   const auto own = static_cast<std::int64_t>(member);
   const Brought& mine = group.of(member);
+  auto* const to = static_cast<T*>(mine.result);
   if (meeting.exchange == Exchange::kReduceScatter) {
-    auto* to = static_cast<T*>(mine.result);
-    for (std::int64_t i = 0; i < mine.result_count; ++i) {
-      const std::int64_t from = own * mine.result_count + i;
-      to[i] =
-          from < mine.count ? reduced<T>(group, meeting, from) : static_cast<T>(0.0F);
+    const std::int64_t begin = std::min(own * mine.result_count, mine.count);
+    const std::int64_t end = std::min(begin + mine.result_count, mine.count);
+    for (std::int64_t i = begin; i < end; i += kBlock) {
+      reduce_block(group, meeting, i, std::min(kBlock, end - i), to + (i - begin));
     }
+    std::fill(to + (end - begin), to + mine.result_count, static_cast<T>(0.0F));
     return;
   }
   const std::int64_t begin = mine.count * own / size;
   const std::int64_t end = mine.count * (own + 1) / size;
-  auto* to = static_cast<T*>(mine.result);
-  for (std::int64_t i = begin; i < end; ++i) to[i] = reduced<T>(group, meeting, i);
-  for (std::size_t r = 0; r < group.size; ++r) {
-    if (r == member) continue;
-    std::memcpy(static_cast<T*>(group.of(r).result) + begin, to + begin,
-                static_cast<std::size_t>(end - begin) * sizeof(T));
+  for (std::int64_t i = begin; i < end; i += kBlock) {
+    const std::int64_t count = std::min(kBlock, end - i);
+    reduce_block(group, meeting, i, count, to + i);
+    for (std::size_t r = 0; r < group.size; ++r) {
+      if (r == member) continue;
+      std::memcpy(static_cast<T*>(group.of(r).result) + i, to + i,
+                  static_cast<std::size_t>(count) * sizeof(T));
+    }
   }
 }
 

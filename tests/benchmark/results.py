@@ -7,6 +7,33 @@ import numpy as np
 from ipufeed.benchmark.histogram import histogram
 from ipufeed.benchmark.series import Parts, series_section
 
+# Of the JSON, in its order.
+SECTIONS = [
+    "schema_version",
+    "epochs",
+    "dataset",
+    "settings",
+    "machine",
+    "startup",
+    "steady",
+    "latency",
+    "memcpy",
+    "resources",
+    "calibration",
+    "queue",
+    "links",
+    "stages",
+    "advice",
+    "what_if",
+    "series",
+    "device",
+    "cold",
+    "service",
+    "processes",
+    "warnings",
+    "error",
+    "comparison",
+]
 HOSTILE = {
     "markup": "</svg></title><script>alert(1)</script>\"'><img src=x onerror=alert(1)>",
     "lines": "first\nsecond\r\n\tthird\x00\x07\x1b[31m",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import sleeping
+from results import SECTIONS
 
 from ipufeed.benchmark import Settings, measure
 from ipufeed.benchmark.calibration import null_pipeline
@@ -95,32 +96,7 @@ def test_the_json_is_strict_and_complete(known_rate):
 
     parsed = json.loads(known_rate.to_json(), parse_constant=refuse)
 
-    assert list(parsed) == [
-        "schema_version",
-        "epochs",
-        "dataset",
-        "settings",
-        "machine",
-        "startup",
-        "steady",
-        "latency",
-        "memcpy",
-        "resources",
-        "calibration",
-        "queue",
-        "links",
-        "stages",
-        "advice",
-        "what_if",
-        "series",
-        "device",
-        "cold",
-        "service",
-        "processes",
-        "warnings",
-        "error",
-        "comparison",
-    ]
+    assert list(parsed) == SECTIONS
     assert parsed["dataset"]["element_spec"] == "float32 (?, 8)"
     assert parsed["dataset"]["name"] == "known"
 
