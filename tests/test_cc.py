@@ -33,6 +33,7 @@ PROGRAMS = (
     "wait_test",
     "feed_test",
     "result_queue_test",
+    "rendezvous_test",
 )
 THREADED = PROGRAMS[5:]
 COMMON = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{HEADERS}")
@@ -164,6 +165,15 @@ def test_core_has_no_memory_error(run):
 )
 def test_each_memory_order_is_guarded(run):
     """With any one of the orders [1] to [6] relaxed we see the data race."""
+    assert run.returncode == 66, run.stdout + run.stderr
+    assert "WARNING: ThreadSanitizer: data race" in run.stderr
+
+
+@pytest.mark.parametrize(
+    "build", [planted("rendezvous_test", "IPUFEED_PLANT_UNLOCKED_LEAVE")]
+)
+def test_the_lock_of_who_leaves_is_guarded(run):
+    """A member that ends beside the lock is seen: its end could be missed."""
     assert run.returncode == 66, run.stdout + run.stderr
     assert "WARNING: ThreadSanitizer: data race" in run.stderr
 

@@ -338,10 +338,16 @@ class IpuExecutable : public xla::Executable {
       context.replica = r;
       context.replicas = replicas;
       context.others = &others;
-      works.push_back({r * shards_, context, [this, copy, r, replicas] {
+      works.push_back({r * shards_, context, [this, copy, program, &others, r] {
                          copy->result = inner()->ExecuteAsyncOnStream(
                              &copy->options, std::move(copy->arguments));
-                         return of_replica(copy->result.status(), r, replicas);
+                         absl::Status status = copy->result.status();
+                         // One that has failed stops the others.
+                         if (status.ok()) {
+                           others.leave_for_good(r);
+                           status = program->leave(r);
+                         }
+                         return of_replica(status, r, others.count());
                        }});
     }
     const absl::Status status =

@@ -1,3 +1,8 @@
+// Memory order. A replica that ends stores that it has left, after the rounds that it
+// has had:
+//   [1] leave() -> in_the_way()  who sees that it has left sees all its rounds.
+// Then it wakes the others, who either see it or sleep and are woken: wait.h, [7], [8].
+
 #include "infeed.h"
 
 #include <algorithm>
@@ -78,6 +83,8 @@ absl::Status Infeed::fit(int replicas) {
         "the queue the `device_ordinal` of the IPU that uses it."));
   }
   replicas_ = replicas;
+  for (Reader& reader : readers_)
+    reader.has_left.store(false, std::memory_order_relaxed);
   // A program that was stopped may have left them in the middle of a round.
   for (int r = 0; r < replicas; ++r) {
     first_round_ = std::max(
@@ -121,11 +128,14 @@ absl::Status Infeed::next(const Program& program, std::int64_t number,
   const auto rings = static_cast<std::int64_t>(readers_.size());
   const std::int64_t ring = rings == 1 ? 0 : number % rings;
   ElementFeed& feed = feeder_->feed(static_cast<std::size_t>(ring));
-  const auto stopped = [&program] { return program.stopped(); };
+  int left = -1;
+  const auto stopped = [this, &program, number, &left] {
+    return program.stopped() || (left = in_the_way(number)) >= 0;
+  };
   // Also a program that never has to wait can be stopped. If the end of the dataset has
   // stopped it, in another replica, this one goes on to the same round.
-  const bool stops = stopped() && !(feed.state() == FeedState::kEnded &&
-                                    absl::IsOutOfRange(program.stop_status()));
+  const bool stops = program.stopped() && !(feed.state() == FeedState::kEnded &&
+                                            absl::IsOutOfRange(program.stop_status()));
   FeedOutcome outcome = stops ? FeedOutcome::kStopped : feed.try_pop(element);
   StallWatch stall;
   while (outcome == FeedOutcome::kTimedOut) {
@@ -154,6 +164,7 @@ absl::Status Infeed::next(const Program& program, std::int64_t number,
                                      name_, "': ", error.message()));
     }
     case FeedOutcome::kStopped:
+      if (left >= 0 && !program.stopped()) return never_dealt(number, left);
       return stopped_while("dequeuing from infeed", name_, program);
     case FeedOutcome::kCancelled:
     case FeedOutcome::kTimedOut:
@@ -163,6 +174,41 @@ absl::Status Infeed::next(const Program& program, std::int64_t number,
       absl::StrCat("The infeed queue '", name_,
                    "' has been closed: the session that initialized it has gone. Run "
                    "its initializer again."));
+}
+
+void Infeed::leave(int replica) {
+  readers_[static_cast<std::size_t>(replica)].has_left.store(
+      true, std::memory_order_release);  // [1]
+  wake();
+}
+
+// A replica that has left, and for whose next elements there is no room before the one
+// of this number is dealt out; -1 if there is none. Its rings never empty again, and
+// the first element has set their limit.
+int Infeed::in_the_way(std::int64_t number) const {
+  const auto rings = static_cast<std::int64_t>(readers_.size()) / replicas_;
+  for (int r = 0; r < replicas_; ++r) {
+    const Reader& reader = readers_[static_cast<std::size_t>(r)];
+    if (!reader.has_left.load(std::memory_order_acquire)) continue;  // [1]
+    const auto room =
+        static_cast<std::int64_t>(feeder_->feed(static_cast<std::size_t>(r)).limit());
+    const std::int64_t full =
+        reader.rounds.load(std::memory_order_relaxed) + rings * room;
+    if (full * replicas_ + r < number) return r;
+  }
+  return -1;
+}
+
+absl::Status Infeed::never_dealt(std::int64_t number, int left) const {
+  return absl::InternalError(absl::StrCat(
+      "Replica ", left, " has ended after ",
+      readers_[static_cast<std::size_t>(left)].rounds.load(std::memory_order_relaxed) -
+          first_round_,
+      " elements of infeed queue '", name_, "', and replica ", number % replicas_,
+      " waits for another one after ", number / replicas_ - first_round_,
+      ". Elements are dealt out to the replicas in turn, and those of a replica that "
+      "takes none are in the way: all must take as many. A loop must not run longer on "
+      "one replica than on another."));
 }
 
 absl::Status Infeed::check(std::int64_t number,

@@ -64,16 +64,25 @@ class Infeed {
   absl::Status dequeue(Program& program, int replica,
                        std::vector<tensorflow::Tensor>* components);
 
+  // The replica takes no more, until the next program. Others may then wait for an
+  // element that is never dealt out, because one of this replica's is in the way: they
+  // get an error. A thread of the program, after the replica's last dequeue().
+  void leave(int replica);
+
   FeedStats stats() const;
 
  private:
   // What one replica has had. A cache line each: their threads write them.
   struct alignas(kCacheLine) Reader {
     std::atomic<std::int64_t> rounds{0};
+    // [1] in infeed.cc.
+    std::atomic<bool> has_left{false};
   };
 
   absl::Status fit(int replicas);
   absl::Status next(const Program& program, std::int64_t number, Element* element);
+  int in_the_way(std::int64_t number) const;
+  absl::Status never_dealt(std::int64_t number, int left) const;
   absl::Status check(std::int64_t number,
                      const std::vector<tensorflow::Tensor>& components) const;
 

@@ -27,6 +27,16 @@ std::atomic<std::int64_t> limit_bytes{std::int64_t{4} << 30};
 // How many rounds a replica may be ahead of the slowest one.
 constexpr std::int64_t kOpenRounds = 16;
 
+absl::Status gave_less(const std::string& name, std::size_t left, std::int64_t given,
+                       std::size_t other) {
+  return absl::InternalError(absl::StrCat(
+      "Replica ", left, " has ended after ", given, given == 1 ? " result" : " results",
+      " for outfeed queue '", name, "', and replica ", other,
+      " has another one. A result is made of a part of each replica: all must enqueue "
+      "as many. What is enqueued must not be in a branch or a loop whose condition "
+      "differs between replicas."));
+}
+
 }  // namespace
 
 void set_outfeed_limit_bytes(std::int64_t bytes) {
@@ -49,6 +59,7 @@ absl::Status Outfeed::take(std::int64_t step, int replicas) {
     rounds_.clear();  // what a program that was stopped has given half
     first_round_ = 0;
     given_.assign(static_cast<std::size_t>(replicas), 0);
+    left_.assign(static_cast<std::size_t>(replicas), false);
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(absl::StrCat(
@@ -87,6 +98,7 @@ absl::Status Outfeed::enqueue_part(Program& program, int replica,
     lock.unlock();
     return stopped_while("enqueuing to outfeed", name_, program);
   }
+  TF_RETURN_IF_ERROR(check_left(own));
   TF_RETURN_IF_ERROR(open_round(own, parts));
   const std::int64_t number = given_[own]++;
   // References into a deque stay valid while others are added and removed at its ends.
@@ -112,14 +124,39 @@ absl::Status Outfeed::enqueue_part(Program& program, int replica,
   return enqueue(program, std::move(whole));
 }
 
-// With the lock. Waits while the replica is far ahead; false once the program is
-// stopped. Program::stop has the program's lock when it wants this one, so that who has
-// this one asks the program for nothing but stopped().
+absl::Status Outfeed::leave(int replica) {
+  const auto own = static_cast<std::size_t>(replica);
+  std::lock_guard<std::mutex> lock(rounds_mutex_);
+  left_[own] = true;
+  round_given_.notify_all();
+  for (std::size_t r = 0; r < given_.size(); ++r) {
+    if (given_[r] > given_[own]) return gave_less(name_, own, given_[own], r);
+  }
+  return absl::OkStatus();
+}
+
+// With the lock: whether a replica has ended whose part of this one's next round is
+// missing. It holds for all that come, whoever was faster: either they have given more
+// when it leaves, or it has left when they give more.
+absl::Status Outfeed::check_left(std::size_t replica) const {
+  for (std::size_t r = 0; r < given_.size(); ++r) {
+    if (left_[r] && given_[r] <= given_[replica]) {
+      return gave_less(name_, r, given_[r], replica);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// With the lock. Waits while the replica is far ahead and nobody that it waits for has
+// ended; false once the program is stopped. Program::stop has the program's lock when
+// it wants this one, so that who has this one asks the program for nothing but
+// stopped().
 bool Outfeed::wait_for_round(const Program& program, std::size_t replica,
                              std::unique_lock<std::mutex>* lock) {
   StallWatch stall;
   while (given_[replica] - first_round_ >= kOpenRounds) {
     if (program.stopped()) return false;
+    if (!check_left(replica).ok()) return true;
     const std::int64_t deadline_ns = stall.next_report_ns();
     if (deadline_ns == kNoDeadline) {
       round_given_.wait(*lock);

@@ -60,6 +60,11 @@ class Outfeed {
   absl::Status enqueue_part(Program& program, int replica,
                             const std::vector<ResultPart>& parts);
 
+  // The replica enqueues no more, until the next program; its thread. An error if
+  // others have enqueued more: a result without its part is never whole. Those that do
+  // so later get the error, too.
+  absl::Status leave(int replica);
+
   // ---- Any thread ----
 
   // All that has not been taken yet. For kAll.
@@ -109,6 +114,7 @@ class Outfeed {
   };
 
   absl::Status check(const ResultElement& element);
+  absl::Status check_left(std::size_t replica) const;
   bool wait_for_round(const Program& program, std::size_t replica,
                       std::unique_lock<std::mutex>* lock);
   absl::Status open_round(std::size_t replica, const std::vector<ResultPart>& parts);
@@ -126,11 +132,12 @@ class Outfeed {
   std::atomic<std::uint64_t> runs_{0};
   std::atomic<std::uint64_t> failed_elsewhere_{0};
   std::atomic<int> replicas_{1};
-  std::mutex rounds_mutex_;  // guards the next four
+  std::mutex rounds_mutex_;  // guards the next five
   std::condition_variable round_given_;
   std::deque<Round> rounds_;
   std::int64_t first_round_ = 0;     // number of the front of rounds_
   std::vector<std::int64_t> given_;  // rounds, by replica
+  std::vector<bool> left_;           // by replica
   std::mutex last_mutex_;            // guards last_
   std::condition_variable run_ended_;
   ResultElement last_;

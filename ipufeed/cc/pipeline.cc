@@ -46,9 +46,13 @@ absl::Status PipelineRun::send(std::size_t number, const std::vector<Memory>& te
     if (each.bytes > 0) std::memcpy(to, each.data, each.bytes);
     to += each.bytes;
   }
-  const auto stopped = [this] { return over(); };
+  const auto left = [&ring] {
+    return ring.reader_has_left.load(std::memory_order_relaxed);
+  };
+  const auto stopped = [this, left] { return over() || left(); };
+  // What fits is sent, whoever reads it.
   FeedOutcome outcome =
-      stopped() ? FeedOutcome::kStopped : ring.feed.try_push(std::move(ring.out));
+      over() ? FeedOutcome::kStopped : ring.feed.try_push(std::move(ring.out));
   StallWatch stall;
   while (outcome == FeedOutcome::kTimedOut) {
     outcome = ring.feed.push(std::move(ring.out), stall.next_report_ns(), stopped);
@@ -57,7 +61,13 @@ absl::Status PipelineRun::send(std::size_t number, const std::vector<Memory>& te
                    "the IPU behind it has taken nothing");
     }
   }
-  return outcome == FeedOutcome::kDone ? absl::OkStatus() : why("sending to", ring);
+  if (outcome == FeedOutcome::kDone) return absl::OkStatus();
+  if (outcome == FeedOutcome::kStopped && !over()) {
+    return absl::InternalError(absl::StrCat(
+        "IPU ", ring.target, " of the pipeline has ended, and IPU ", ring.source,
+        " waits until it takes what goes from ", ring.name, "."));
+  }
+  return why("sending to", ring);
 }
 
 absl::Status PipelineRun::receive(std::size_t number,
@@ -75,6 +85,11 @@ absl::Status PipelineRun::receive(std::size_t number,
                    "the IPU before it has sent nothing");
     }
   }
+  if (outcome == FeedOutcome::kEnded) {
+    return absl::InternalError(absl::StrCat(
+        "IPU ", ring.source, " of the pipeline has ended, and IPU ", ring.target,
+        " waits for another mini-batch that goes from ", ring.name, "."));
+  }
   if (outcome != FeedOutcome::kDone) return why("receiving from", ring);
   if (ring.in.size() < total(tensors)) {
     return absl::InternalError("a packet of a pipeline is too small.");
@@ -85,6 +100,16 @@ absl::Status PipelineRun::receive(std::size_t number,
     from += each.bytes;
   }
   return absl::OkStatus();
+}
+
+void PipelineRun::leave(int chip) {
+  for (const auto& ring : rings_) {
+    if (ring->source == chip) ring->feed.end();
+    if (ring->target == chip) {
+      ring->reader_has_left.store(true, std::memory_order_relaxed);
+      ring->feed.wake_writer();
+    }
+  }
 }
 
 void PipelineRun::fail() {

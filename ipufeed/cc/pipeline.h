@@ -52,6 +52,9 @@ class PipelineRun final : public Wakeable {
     std::int64_t capacity = 1;  // mini-batches
     std::int64_t credits = 0;   // empty packets that are in it from the start
     std::string name;           // for a person
+    // Which of the device's chips writes to it, and which one reads from it.
+    int source = 0;
+    int target = 0;
   };
 
   // stages: how many begin_stage() knows. chips: from which to which of the device.
@@ -59,8 +62,8 @@ class PipelineRun final : public Wakeable {
               std::size_t stages, int first_chip, int chips);
 
   // Copies the tensors out, or in. Waits for room, or for the packet; an error once the
-  // program is stopped or the pipeline has failed. One chip sends to a ring and one
-  // receives from it, each one call at a time.
+  // program is stopped or the pipeline has failed, and if the chip at the other end has
+  // ended. One chip sends to a ring and one receives from it, each one call at a time.
   absl::Status send(std::size_t ring, const std::vector<Memory>& tensors);
   absl::Status receive(std::size_t ring, const std::vector<Memory>& tensors);
 
@@ -72,6 +75,10 @@ class PipelineRun final : public Wakeable {
   std::int64_t begun(std::size_t stage) const { return begun_[stage]; }
   std::size_t stages() const { return begun_.size(); }
 
+  // The chip's program has ended, without an error; its thread. It sends and receives
+  // no more.
+  void leave(int chip);
+
   // Every wait returns with an error. Any thread.
   void fail();
 
@@ -81,10 +88,18 @@ class PipelineRun final : public Wakeable {
  private:
   struct Ring {
     explicit Ring(const RingOptions& options)
-        : feed(static_cast<std::size_t>(options.capacity)), name(options.name) {}
+        : feed(static_cast<std::size_t>(options.capacity)),
+          name(options.name),
+          source(options.source),
+          target(options.target) {}
 
     Feed<Packet, absl::Status> feed;
     const std::string name;
+    const int source;
+    const int target;
+    // Relaxed: nothing goes with it. The wake-up orders it before what the writer reads
+    // next: wait.h, [7] and [8].
+    std::atomic<bool> reader_has_left{false};
     Packet out;  // the writer's
     Packet in;   // the reader's
   };

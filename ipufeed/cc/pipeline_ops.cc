@@ -43,6 +43,8 @@ REGISTER_OP("IpufeedPipeline")
     .Attr("ring_names: list(string) >= 0")
     .Attr("ring_capacities: list(int) >= 0")
     .Attr("ring_credits: list(int) >= 0")
+    .Attr("ring_sources: list(int) >= 0")
+    .Attr("ring_targets: list(int) >= 0")
     .Attr("stages: int >= 1")
     .Attr("refusal: string = ''")
     .SetIsStateful()
@@ -55,6 +57,8 @@ programs: Of each chip. Takes those of `arguments` that `operands` names for it,
   `results`.
 chips: The number of each program's chip.
 devices: How many chips the pipeline has.
+ring_sources, ring_targets: Of each ring, the number of the chip that writes to it, and
+  of the one that reads from it.
 refusal: Why it cannot be compiled; empty if it can be.
 )");
 

@@ -112,6 +112,8 @@ struct Call {
   Numbers result_counts;
   Numbers capacities;  // of the rings
   Numbers credits;
+  Numbers sources;
+  Numbers targets;
   std::string_view names;  // of the rings, one behind the other, with a comma between
   std::int64_t devices;
   std::int64_t stages;
@@ -137,16 +139,18 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   const int ordinal = program->ordinal();
   TF_RETURN_IF_ERROR(check_chips(ordinal, call.devices * context.replicas));
   const std::vector<std::string_view> names = absl::StrSplit(call.names, ',');
+  const int first = context.replica * static_cast<int>(call.devices);
   std::vector<PipelineRun::RingOptions> rings;
   for (std::size_t i = 0; i < call.capacities.size(); ++i) {
-    rings.push_back({call.capacities[i], call.credits[i], std::string(names[i])});
+    rings.push_back({call.capacities[i], call.credits[i], std::string(names[i]),
+                     first + static_cast<int>(call.sources[i]),
+                     first + static_cast<int>(call.targets[i])});
     if (context.replicas > 1) {
       absl::StrAppend(&rings.back().name, " of replica ", context.replica);
     }
   }
   ChipLease lease;
   TF_RETURN_IF_ERROR(lease.take(&*program));
-  const int first = context.replica * static_cast<int>(call.devices);
   PipelineRun run(*program, rings, static_cast<std::size_t>(call.stages), first,
                   static_cast<int>(call.devices));
   context.pipeline = &run;
@@ -156,14 +160,21 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
     const int own = static_cast<int>(call.chips[i]);
     const int index = first + own;
     context.chip = index;
-    if (others != nullptr) context.others = &others->of_chip(own);
-    works.push_back({index, context, [&, i, index] {
+    const auto key = static_cast<std::uint64_t>(call.keys[i]);
+    if (others != nullptr) context.others = &others->of_chip(own, key);
+    works.push_back({index, context, [&, i, index, key] {
                        const absl::Status status = run_chip_program(
-                           static_cast<std::uint64_t>(call.keys[i]),
-                           chip(ordinal, index),
+                           key, chip(ordinal, index),
                            part_of(operands, call.operands, call.operand_counts, i),
                            part_of(outputs, call.results, call.result_counts, i));
-                       return status.ok() ? status : at_stage(status, run, index);
+                       if (!status.ok()) return at_stage(status, run, index);
+                       // Who waits for this chip waits in vain.
+                       run.leave(index);
+                       const Context& own_context = current_context();
+                       if (own_context.others != nullptr) {
+                         own_context.others->leave(own_context.replica);
+                       }
+                       return status;
                      }});
   }
   program->add(&run);
@@ -178,12 +189,13 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
 ffi::Error pipeline_call(ffi::RemainingArgs args, ffi::RemainingRets results,
                          Numbers keys, Numbers chips, Numbers operands,
                          Numbers operand_counts, Numbers places, Numbers result_counts,
-                         Numbers capacities, Numbers credits, std::string_view names,
-                         std::int64_t devices, std::int64_t stages) {
+                         Numbers capacities, Numbers credits, Numbers sources,
+                         Numbers targets, std::string_view names, std::int64_t devices,
+                         std::int64_t stages) {
   return to_ffi(
       run_pipeline(args, results,
                    {keys, chips, operands, operand_counts, places, result_counts,
-                    capacities, credits, names, devices, stages}));
+                    capacities, credits, sources, targets, names, devices, stages}));
 }
 
 absl::StatusOr<PipelineRun*> current_pipeline() {
@@ -305,6 +317,8 @@ XLA_FFI_DEFINE_HANDLER(kPipelineHandler, pipeline_call,
                            .Attr<Numbers>("result_counts")
                            .Attr<Numbers>("capacities")
                            .Attr<Numbers>("credits")
+                           .Attr<Numbers>("sources")
+                           .Attr<Numbers>("targets")
                            .Attr<std::string_view>("names")
                            .Attr<std::int64_t>("devices")
                            .Attr<std::int64_t>("stages"));
@@ -365,6 +379,8 @@ class PipelineXlaOp : public XlaOpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_names", &names_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_capacities", &capacities_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_credits", &credits_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_sources", &sources_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_targets", &targets_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("stages", &stages_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("refusal", &refusal_));
   }
@@ -446,7 +462,9 @@ class PipelineXlaOp : public XlaOpKernel {
         list_attribute("results", results), ", ",
         list_attribute("result_counts", result_counts), ", ",
         list_attribute("capacities", {capacities_.begin(), capacities_.end()}), ", ",
-        list_attribute("credits", {credits_.begin(), credits_.end()}), ", names = \"",
+        list_attribute("credits", {credits_.begin(), credits_.end()}), ", ",
+        list_attribute("sources", {sources_.begin(), sources_.end()}), ", ",
+        list_attribute("targets", {targets_.begin(), targets_.end()}), ", names = \"",
         absl::StrJoin(names_, ","), "\", devices = ", devices_,
         " : i64, stages = ", stages_, " : i64}");
     const xla::XlaOp done = call(ctx->builder(), kPipeline, operands, operand_shapes,
@@ -533,6 +551,8 @@ class PipelineXlaOp : public XlaOpKernel {
   std::vector<std::string> names_;  // of the rings, as the next two
   std::vector<int> capacities_;
   std::vector<int> credits_;
+  std::vector<int> sources_;
+  std::vector<int> targets_;
   std::int64_t stages_ = 0;
   std::string refusal_;
 };

@@ -97,17 +97,26 @@ int process_count() { return processes.load(std::memory_order_relaxed); }
 
 int process_index() { return own_index.load(std::memory_order_relaxed); }
 
-absl::Status is_between_processes(const Meeting& meeting, int replicas, bool* result) {
-  *result = process_count() > 1 && (meeting.group == 0 || meeting.group > replicas);
+absl::Status is_between_processes(Meeting* meeting, int replicas, bool* result) {
+  const std::int64_t own = replicas;
+  const std::int64_t all = own * process_count();
+  *result = process_count() > 1 && (meeting->group == 0 || meeting->group > own);
   if (!*result) return absl::OkStatus();
   const bool is_sum =
-      meeting.exchange == Exchange::kReduce || meeting.exchange == Exchange::kMean;
-  if (is_sum && meeting.group == 0) return absl::OkStatus();
+      meeting->exchange == Exchange::kReduce || meeting->exchange == Exchange::kMean;
+  if (is_sum && (meeting->group == 0 || meeting->group == all)) {
+    meeting->group = 0;
+    return absl::OkStatus();
+  }
   return absl::UnimplementedError(absl::StrCat(
-      "Between processes there are reductions over all replicas: cross_replica_sum, "
-      "cross_replica_mean and CrossReplicaOptimizer. Other exchanges stay within a "
-      "process: give them groups of at most its ",
-      replicas, " replicas."));
+      "Got ", name_of(*meeting), " in groups of ", meeting->group,
+      " replicas, and the ", process_count(), " processes have ", own,
+      " each. Between processes there are sums and means of all replicas: "
+      "cross_replica_sum, cross_replica_mean and CrossReplicaOptimizer, without a "
+      "group "
+      "or with one of ",
+      all, ". Other exchanges stay within a process: give them groups of at most its ",
+      own, " replicas."));
 }
 
 absl::Status exchange_over_processes(const Program& program, const Meeting& meeting) {

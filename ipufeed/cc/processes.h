@@ -27,9 +27,10 @@ void set_processes(int count, int index, OnExchange ask);
 int process_count();
 int process_index();
 
-// Whether replicas of other processes take part in an exchange of so many here. An
-// error for those that there are within a process only.
-absl::Status is_between_processes(const Meeting& meeting, int replicas, bool* result);
+// Whether replicas of other processes take part in an exchange of so many here. A group
+// of all replicas of all processes is none. An error for exchanges that there are
+// within a process only.
+absl::Status is_between_processes(Meeting* meeting, int replicas, bool* result);
 
 // Reduces the results of a meeting with those of the other processes, and waits for
 // them. The program's thread; an error once the program is stopped.

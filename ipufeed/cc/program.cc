@@ -107,6 +107,16 @@ void Program::stop(absl::Status why) {
   stop_.notify_all();
 }
 
+absl::Status Program::leave(int replica) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  left_.push_back(replica);
+  absl::Status status;
+  for (const auto& feed : infeeds_) feed->leave(replica);
+  for (const auto& feed : outfeeds_) status.Update(feed->leave(replica));
+  // Of a program that was stopped nobody has given all.
+  return stopped() ? absl::OkStatus() : status;
+}
+
 StepClock& Program::step_clock() {
   std::lock_guard<std::mutex> lock(mutex_);
   return step_clocks_[current.chip];
@@ -147,6 +157,7 @@ absl::Status Program::infeed(std::int64_t number, Infeed** out) {
   std::shared_ptr<Infeed> feed;
   TF_RETURN_IF_ERROR(find_infeed(number, &feed));
   TF_RETURN_IF_ERROR(feed->take(current.replicas));
+  for (const int replica : left_) feed->leave(replica);
   *out = feed.get();
   infeeds_.push_back(std::move(feed));
   watch();
@@ -166,6 +177,8 @@ absl::Status Program::outfeed(std::int64_t number, OutfeedMode mode,
                             &feed));
   }
   TF_RETURN_IF_ERROR(feed->take(step_, current.replicas));
+  // Nobody has enqueued anything yet.
+  for (const int replica : left_) TF_RETURN_IF_ERROR(feed->leave(replica));
   *out = feed.get();
   outfeeds_.push_back(std::move(feed));
   watch();

@@ -82,6 +82,10 @@ class Program {
   // ended; false if the program was stopped meanwhile.
   bool compute(std::int64_t step_ns, StepTimes* times);
 
+  // A replica of the program has ended, without an error; its thread. Who waits for it
+  // at a queue is told. An error if it has enqueued less than others.
+  absl::Status leave(int replica);
+
   // Who is woken when the program is stopped, until it is removed.
   void add(Wakeable* wakeable);
   void remove(Wakeable* wakeable);
@@ -110,6 +114,7 @@ class Program {
   std::vector<std::shared_ptr<Infeed>> infeeds_;
   std::vector<std::shared_ptr<Outfeed>> outfeeds_;
   std::vector<Wakeable*> wakeables_;
+  std::vector<int> left_;                 // replicas that have ended
   std::map<int, StepClock> step_clocks_;  // by chip; one stays where it is
 };
 

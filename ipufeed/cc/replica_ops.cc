@@ -101,7 +101,7 @@ class ExchangeOp : public OpKernel {
                                  result->NumElements(), result->data()});
     }
     bool is_between = false;
-    OP_REQUIRES_OK(ctx, is_between_processes(meeting, 1, &is_between));
+    OP_REQUIRES_OK(ctx, is_between_processes(&meeting, 1, &is_between));
     OP_REQUIRES_OK(ctx, meet_alone(meeting));
     if (is_between) {
       OP_REQUIRES_OK(ctx, with_step_program(ctx, [&](Program& program) {

@@ -58,7 +58,7 @@ absl::Status exchange(const ffi::RemainingArgs& args, ffi::RemainingRets& result
   write_token(results, tensors);
   const Context& context = current_context();
   bool is_between = false;
-  TF_RETURN_IF_ERROR(is_between_processes(meeting, context.replicas, &is_between));
+  TF_RETURN_IF_ERROR(is_between_processes(&meeting, context.replicas, &is_between));
   TF_RETURN_IF_ERROR(meet(meeting));
   if (!is_between) return absl::OkStatus();
   if (context.replica == 0) {

@@ -1,7 +1,5 @@
 #include "replicas.h"
 
-#include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <string>
 #include <type_traits>
@@ -11,7 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "stall.h"
 #include "tensorflow/core/framework/types.h"
-#include "wait.h"
 
 namespace ipufeed {
 namespace {
@@ -145,8 +142,13 @@ void move_share(const Group& group, const Meeting& meeting, std::size_t member) 
   }
 }
 
-absl::Status do_share(const std::vector<const Meeting*>& meetings,
-                      std::size_t replica) {
+bool is_reduced(Exchange exchange) {
+  return exchange != Exchange::kGather && exchange != Exchange::kAllToAll &&
+         exchange != Exchange::kBroadcast;
+}
+
+// Of a meeting that has been checked.
+void do_share(const std::vector<const Meeting*>& meetings, std::size_t replica) {
   const Meeting& meeting = *meetings[replica];
   const std::size_t size =
       meeting.group == 0 ? meetings.size() : static_cast<std::size_t>(meeting.group);
@@ -154,9 +156,7 @@ absl::Status do_share(const std::vector<const Meeting*>& meetings,
   for (std::size_t index = 0; index < meeting.tensors.size(); ++index) {
     const Group group{meetings, first, size, index};
     const std::size_t member = replica - first;
-    if (meeting.exchange == Exchange::kGather ||
-        meeting.exchange == Exchange::kAllToAll ||
-        meeting.exchange == Exchange::kBroadcast) {
+    if (!is_reduced(meeting.exchange)) {
       move_share(group, meeting, member);
       continue;
     }
@@ -180,9 +180,25 @@ absl::Status do_share(const std::vector<const Meeting*>& meetings,
         share_of<std::int64_t>(group, meeting, member);
         break;
       default:
+        break;  // refused by check_dtypes()
+    }
+  }
+}
+
+absl::Status check_dtypes(const Meeting& meeting) {
+  if (!is_reduced(meeting.exchange)) return absl::OkStatus();
+  for (const Brought& each : meeting.tensors) {
+    switch (each.dtype) {
+      case tensorflow::DT_FLOAT:
+      case tensorflow::DT_DOUBLE:
+      case tensorflow::DT_HALF:
+      case tensorflow::DT_BFLOAT16:
+      case tensorflow::DT_INT32:
+      case tensorflow::DT_INT64:
+        continue;
+      default:
         return absl::InvalidArgumentError(absl::StrCat(
-            "Replicas cannot reduce ",
-            tensorflow::DataTypeString(meeting.tensors[index].dtype),
+            "Replicas cannot reduce ", tensorflow::DataTypeString(each.dtype),
             ": the dtype must be one of float32, float16, bfloat16, float64, int32, "
             "int64. Use tf.cast."));
     }
@@ -198,27 +214,23 @@ std::int64_t bytes_of(const Meeting& meeting) {
   return bytes;
 }
 
-const char* name_of(Exchange exchange) {
-  switch (exchange) {
-    case Exchange::kReduce:
-      return "a reduction";
-    case Exchange::kMean:
-      return "a mean";
-    case Exchange::kGather:
-      return "an all_gather";
-    case Exchange::kReduceScatter:
-      return "a reduce_scatter";
-    case Exchange::kAllToAll:
-      return "an all_to_all";
-    case Exchange::kBroadcast:
-      return "a broadcast";
-  }
-  return "an exchange";
+std::string count_of(std::int64_t count, const char* what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
 }
 
 std::string describe(const Meeting& meeting) {
-  return absl::StrCat(name_of(meeting.exchange), " of ", meeting.tensors.size(),
-                      " tensors, ", bytes_of(meeting), " bytes");
+  return absl::StrCat(
+      name_of(meeting), " of ",
+      count_of(static_cast<std::int64_t>(meeting.tensors.size()), "tensor"), ", ",
+      count_of(bytes_of(meeting), "byte"));
+}
+
+// "replica 2", "replicas 0, 1 and 3".
+std::string replicas_of(const std::vector<std::size_t>& numbers) {
+  if (numbers.size() == 1) return absl::StrCat("replica ", numbers[0]);
+  const auto last = numbers.end() - (numbers.empty() ? 0 : 1);
+  return absl::StrCat("replicas ", absl::StrJoin(numbers.begin(), last, ", "), " and ",
+                      numbers.empty() ? 0 : *last);
 }
 
 bool same(const Meeting& a, const Meeting& b) {
@@ -256,7 +268,7 @@ absl::Status check_sizes(const Meeting& meeting, std::int64_t replicas) {
         meeting.exchange != Exchange::kAllToAll || each.count % members == 0;
     if (each.result_count == wanted && divides) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("The program was built with ", name_of(meeting.exchange),
+        absl::StrCat("The program was built with ", name_of(meeting),
                      " for another number of replicas than the ", members,
                      " that there are: `replication_factor` must be ", members, "."));
   }
@@ -272,103 +284,77 @@ absl::Status stopped_in_exchange(const Program& program, int replica) {
 
 }  // namespace
 
-Replicas::Replicas(int count) : meetings_(static_cast<std::size_t>(count)) {}
+const char* name_of(const Meeting& meeting) {
+  switch (meeting.exchange) {
+    case Exchange::kReduce:
+      return meeting.reduction == Reduction::kAdd ? "a sum (cross_replica_sum)"
+                                                  : "a reduction";
+    case Exchange::kMean:
+      return "a mean (cross_replica_mean, CrossReplicaOptimizer)";
+    case Exchange::kGather:
+      return "an all_gather";
+    case Exchange::kReduceScatter:
+      return "a reduce_scatter";
+    case Exchange::kAllToAll:
+      return "an all_to_all";
+    case Exchange::kBroadcast:
+      return "what replica 0 has got from the other processes";
+  }
+  return "an exchange";
+}
+
+Replicas::Replicas(int count, bool is_stage)
+    : is_stage_(is_stage),
+      rendezvous_(static_cast<std::size_t>(count)),
+      meetings_(static_cast<std::size_t>(count)),
+      gone_(static_cast<std::size_t>(count)) {}
 
 absl::Status Replicas::meet(const Program& program, int replica,
                             const Meeting& meeting) {
   TF_RETURN_IF_ERROR(check_sizes(meeting, count()));
-  std::unique_lock<std::mutex> lock(mutex_);
-  // Who is fast may be back before all have left the meeting before.
-  if (!wait(&lock, program, replica, Phase::kGathering)) {
-    lock.unlock();
-    return stopped_in_exchange(program, replica);
-  }
+  TF_RETURN_IF_ERROR(check_dtypes(meeting));
   const auto own = static_cast<std::size_t>(replica);
   meetings_[own] = &meeting;
-  ++here_;
   const bool alone = bytes_of(meeting) < kAloneBytes;
-  if (here_ < count()) {
-    const Phase next = alone ? Phase::kLeaving : Phase::kWorking;
-    if (!wait(&lock, program, replica, next)) {
-      meetings_[own] = nullptr;
-      --here_;
-      lock.unlock();
-      return stopped_in_exchange(program, replica);
-    }
-  } else {
+  const auto begin = [this, alone] {
     outcome_ = check();
-    working_ = count();
-    if (outcome_.ok() && alone) {
-      for (std::size_t r = 0; r < meetings_.size() && outcome_.ok(); ++r) {
-        outcome_ = do_share(meetings_, r);
-      }
-    }
-    if (alone || !outcome_.ok()) {
-      working_ = 0;
-      leaving_ = count();
-      phase_ = Phase::kLeaving;
-    } else {
-      phase_ = Phase::kWorking;
-    }
-    changed_.notify_all();
-  }
-  if (phase_ == Phase::kWorking) {
-    lock.unlock();
-    const absl::Status done = do_share(meetings_, own);
-    lock.lock();
-    if (outcome_.ok()) outcome_ = done;
-    if (--working_ == 0) {
-      leaving_ = count();
-      phase_ = Phase::kLeaving;
-      changed_.notify_all();
-    } else {
-      // Nobody looks at the program's end here: what this replica has brought must not
-      // go while others work with it.
-      changed_.wait(lock, [this] { return phase_ == Phase::kLeaving; });
-    }
-  }
-  const absl::Status outcome = outcome_;
-  meetings_[own] = nullptr;
-  if (--leaving_ == 0) {
-    here_ = 0;
-    phase_ = Phase::kGathering;
-    changed_.notify_all();
-  }
-  return outcome;
-}
-
-// With the lock. False once the program is stopped, unless the meeting has begun.
-// A meeting whose replicas disagree goes from gathering to leaving at once.
-bool Replicas::wait(std::unique_lock<std::mutex>* lock, const Program& program,
-                    int replica, Phase phase) {
-  const auto reached = [this, phase] {
-    if (phase_ == phase) return true;
-    return phase == Phase::kWorking && phase_ == Phase::kLeaving;
+    if (!outcome_.ok()) return false;
+    if (!alone) return true;
+    for (std::size_t r = 0; r < meetings_.size(); ++r) do_share(meetings_, r);
+    return false;
   };
-  StallWatch stall;
-  while (!reached()) {
-    if (program.stopped()) return false;
-    const std::int64_t deadline_ns = stall.next_report_ns();
-    if (deadline_ns == kNoDeadline) {
-      changed_.wait(*lock);
-      continue;
+  struct Patience {
+    const Program& program;
+    const int replica;
+    StallWatch stall;
+
+    std::int64_t next_report_ns() { return stall.next_report_ns(); }
+    void report(const Rendezvous::Attendance& attendance) {
+      const bool one = attendance.missing.size() == 1;
+      stall.report(program,
+                   absl::StrCat("replica ", replica, " has something to exchange, and ",
+                                replicas_of(attendance.missing), one ? " has" : " have",
+                                " not come"));
     }
-    changed_.wait_for(*lock, std::chrono::nanoseconds(deadline_ns - now_ns()));
-    if (now_ns() < deadline_ns || reached()) continue;
-    std::vector<std::string> missing;
-    for (std::size_t r = 0; r < meetings_.size(); ++r) {
-      if (meetings_[r] == nullptr) missing.push_back(std::to_string(r));
-    }
-    lock->unlock();
-    stall.report(program, absl::StrCat("replica ", replica,
-                                       " has something to exchange, and replica ",
-                                       absl::StrJoin(missing, ", "), " has not come"));
-    lock->lock();
+  } patience{program, replica, {}};
+  Rendezvous::Attendance attendance;
+  const auto outcome = rendezvous_.meet(
+      own, begin, [this, own] { do_share(meetings_, own); },
+      // Program::stop has the program's lock when it wakes who is here, so that who
+      // waits asks the program for nothing but this.
+      [&program] { return program.stopped(); }, patience, &attendance);
+  switch (outcome) {
+    case Rendezvous::Outcome::kMet:
+      return outcome_;
+    case Rendezvous::Outcome::kEnded:
+      return ended(attendance, meeting);
+    case Rendezvous::Outcome::kStopped:
+      break;
   }
-  return true;
+  return stopped_in_exchange(program, replica);
 }
 
-// With the lock, when all are here.
+// With what began, when all are here.
 absl::Status Replicas::check() const {
   for (std::size_t r = 1; r < meetings_.size(); ++r) {
     if (same(*meetings_[0], *meetings_[r])) continue;
@@ -380,23 +366,55 @@ absl::Status Replicas::check() const {
   return absl::OkStatus();
 }
 
-Replicas& Replicas::of_chip(int n) {
+absl::Status Replicas::ended(const Rendezvous::Attendance& attendance,
+                             const Meeting& meeting) const {
+  std::string who = replicas_of(attendance.ended);
+  who[0] = 'R';
+  const bool one = attendance.ended.size() == 1;
+  return absl::InternalError(absl::StrCat(
+      who, one ? " has" : " have", " ended",
+      is_stage_ ? " this execution of the stage" : "", ", and ",
+      replicas_of(attendance.here),
+      attendance.here.size() == 1 ? " waits for " : " wait for ", one ? "it" : "them",
+      " with ", describe(meeting),
+      ". All replicas must come to each exchange: it must not be in a branch or a loop "
+      "whose condition differs between them."));
+}
+
+Replicas& Replicas::of_chip(int chip, std::uint64_t part) {
   std::lock_guard<std::mutex> lock(mutex_);
-  std::unique_ptr<Replicas>& found = of_chips_[n];
-  if (found == nullptr) found = std::make_unique<Replicas>(count());
+  std::unique_ptr<Replicas>& found = of_chips_[{chip, part}];
+  if (found == nullptr) {
+    found = std::make_unique<Replicas>(count(), /*is_stage=*/true);
+    for (int r = 0; r < count(); ++r) {
+      if (gone_[static_cast<std::size_t>(r)]) found->leave_for_good(r);
+    }
+  }
   return *found;
 }
 
-void Replicas::wake() {
-  // Under the lock: who is about to wait has looked at the program before, or will.
+void Replicas::leave(int replica) {
+  rendezvous_.leave(static_cast<std::size_t>(replica));
+}
+
+void Replicas::leave_for_good(int replica) {
+  rendezvous_.leave_for_good(static_cast<std::size_t>(replica));
   std::lock_guard<std::mutex> lock(mutex_);
-  changed_.notify_all();
-  for (const auto& [n, replicas] : of_chips_) replicas->wake();
+  gone_[static_cast<std::size_t>(replica)] = true;
+  for (const auto& [chip, replicas] : of_chips_) replicas->leave_for_good(replica);
+}
+
+void Replicas::wake() {
+  rendezvous_.wake();
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [chip, replicas] : of_chips_) replicas->wake();
 }
 
 absl::Status meet_alone(const Meeting& meeting) {
   TF_RETURN_IF_ERROR(check_sizes(meeting, 1));
-  return do_share({&meeting}, 0);
+  TF_RETURN_IF_ERROR(check_dtypes(meeting));
+  do_share({&meeting}, 0);
+  return absl::OkStatus();
 }
 
 }  // namespace ipufeed

@@ -6,18 +6,21 @@
 //
 // A result is computed once, from replica 0 up, and copied: it has the same bits on all
 // replicas and in each run. Floats of 16 bits are summed in 32.
+//
+// Who waits for a replica whose program has ended gets an error: see rendezvous.h.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "program.h"
+#include "rendezvous.h"
 #include "tensorflow/core/framework/types.pb.h"
 
 namespace ipufeed {
@@ -56,43 +59,50 @@ struct Meeting {
 
 class Replicas : public Wakeable {
  public:
-  explicit Replicas(int count);
+  // is_stage: they meet in a stage of a pipeline, and come back for its next execution.
+  explicit Replicas(int count, bool is_stage = false);
   Replicas(const Replicas&) = delete;
   Replicas& operator=(const Replicas&) = delete;
 
   int count() const { return static_cast<int>(meetings_.size()); }
 
-  // Where those chips of the replicas meet that are a replica's n-th: the stages of a
-  // pipeline come to their exchanges independently of each other. Any thread; it lives
-  // as long as this.
-  Replicas& of_chip(int n);
+  // Where those chips of the replicas meet that run the same part of the same pipeline:
+  // the stages come to their exchanges independently of each other. chip: of the
+  // replica's. part: the key of its program. Any thread; it lives as long as this.
+  Replicas& of_chip(int chip, std::uint64_t part);
 
   // The replica's thread. Waits until all replicas are here, does what they have come
   // for, and returns when all results are there. An error if they have come for
-  // different things, if the numbers do not fit, or once the program is stopped.
+  // different things, if the numbers do not fit, once the program is stopped, or if a
+  // replica has ended and will not come.
   absl::Status meet(const Program& program, int replica, const Meeting& meeting);
+
+  // The replica has done its part of a pipeline, once; or its program has ended.
+  void leave(int replica);
+  void leave_for_good(int replica);
 
   void wake() override;
 
  private:
-  enum class Phase { kGathering, kWorking, kLeaving };
-
-  bool wait(std::unique_lock<std::mutex>* lock, const Program& program, int replica,
-            Phase phase);
   absl::Status check() const;
+  absl::Status ended(const Rendezvous::Attendance& attendance,
+                     const Meeting& meeting) const;
 
-  // Guards all below. Program::stop has the program's lock when it wants this one, so
-  // that who has this one asks the program for nothing but stopped().
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Phase phase_ = Phase::kGathering;
-  std::vector<const Meeting*> meetings_;  // by replica, of those that are here
-  int here_ = 0;
-  int working_ = 0;
-  int leaving_ = 0;
+  const bool is_stage_;
+  Rendezvous rendezvous_;
+  // By replica, of those that are here. A replica writes its own before it comes, and
+  // others read it until it leaves: the rendezvous orders them. So it does the outcome,
+  // which who begins writes: the next meeting begins when all have read it and come
+  // back.
+  std::vector<const Meeting*> meetings_;
   absl::Status outcome_;
-  std::map<int, std::unique_ptr<Replicas>> of_chips_;
+  std::mutex mutex_;        // guards the next two
+  std::vector<bool> gone_;  // for good, by replica
+  std::map<std::pair<int, std::uint64_t>, std::unique_ptr<Replicas>> of_chips_;
 };
+
+// What is exchanged, for a person: by what the user calls it.
+const char* name_of(const Meeting& meeting);
 
 // What a meeting of one does: the same, without anybody else.
 absl::Status meet_alone(const Meeting& meeting);

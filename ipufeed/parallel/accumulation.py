@@ -16,6 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipufeed.device.training_loop import training_loop
+from ipufeed.parallel.lifting import variables_outside
 from ipufeed.parallel.optimizers import CrossReplicaOptimizer, dense_gradient
 from ipufeed.parallel.reduction_method import GradientAccumulationReductionMethod
 from ipufeed.parallel.wrapper import IpuOptimizer
@@ -125,7 +126,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         """What has been accumulated with this gradient; adds what stores it to `stored`."""
         if gradient is None:
             return None
-        with tf.init_scope():
+        with variables_outside(), tf.init_scope():
             slot = self._get_or_make_slot_with_initializer(
                 variable,
                 _v1.zeros_initializer(),

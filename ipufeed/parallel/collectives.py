@@ -4,9 +4,11 @@
     index = replication_index()                  0, 1, ... on each its own
 
 Every replica must come to the same exchanges in the same order: whether there is one must
-not depend on a value that differs between replicas, such as the index. Results are computed
-in the order of the replicas, so that they are the same from run to run. In a program that
-runs once, and in eager mode, there is one replica: all of these give back what they get.
+not depend on a value that differs between replicas, such as the index. One that ends while
+others wait for it is an error of the program (tf.errors.InternalError) that names it.
+Results are computed in the order of the replicas, so that they are the same from run to
+run. In a program that runs once, and in eager mode, there is one replica: all of these give
+back what they get.
 
 Source: names, arguments and shapes are those of Graphcore's cross_replica_ops,
 replication_ops, all_to_all_op and reduce_scatter_op.
@@ -53,7 +55,8 @@ def cross_replica_sum(
     Args:
         x: A tensor of a float or of int32 or int64. Floats of 16 bits are summed in 32.
         replica_group_size: So many replicas that follow each other (0 to n-1, n to 2n-1,
-            ...) have a sum of their own. Default: all have one.
+            ...) have a sum of their own. Default: all have one, and so they have with
+            the number of all replicas of all processes.
         name: Of the op.
 
     Returns:
@@ -63,6 +66,8 @@ def cross_replica_sum(
         TypeError: Another dtype.
         ValueError: The group is no positive integer.
         tf.errors.InvalidArgumentError: When it runs: it does not divide the replicas.
+        tf.errors.UnimplementedError: When it runs: a group goes from one process to
+            another, and is not of all replicas.
     """
     group = checked_size(replica_group_size, "replica_group_size")
     return exchange([number(x, NUMBERS)], Exchange.REDUCE, group=group, name=name)[0]
@@ -82,7 +87,7 @@ def cross_replica_mean(
         A tensor like x.
 
     Raises:
-        TypeError, ValueError, tf.errors.InvalidArgumentError: See cross_replica_sum.
+        TypeError, ValueError, tf.errors.OpError: See cross_replica_sum.
     """
     group = checked_size(replica_group_size, "replica_group_size")
     return exchange([number(x, FLOATS)], Exchange.MEAN, group=group, name=name)[0]

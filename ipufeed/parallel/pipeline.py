@@ -212,13 +212,32 @@ def compiled(execution: Callable[[], Any]) -> Callable[[], Any]:
     The chips' programs are compiled in any case; what is around them is op by op.
     """
     import tensorflow as tf
+    from tensorflow.python.eager.polymorphic_function import (
+        attributes,
+        polymorphic_function,
+        tracing_compilation,
+    )
+
+    stages.share_variables()
 
     def traced() -> Any:
-        with tf.control_dependencies([execution()]):
+        with stages.resource_variables(), tf.control_dependencies([execution()]):
             return tf.constant(0)
 
-    function = tf.function(traced, jit_compile=True, autograph=False)
-    return lambda: function().op
+    # A tf.function would trace what makes variables twice, and `get_variable` makes each
+    # once.
+    options = tracing_compilation.TracingOptions(
+        traced,
+        name="pipeline",
+        attributes={attributes.XLA_COMPILE: True},
+        autograph=False,
+    )
+
+    def call() -> Any:
+        with polymorphic_function.OptionalXlaContext(True):
+            return tracing_compilation.call_function(tracing_options=options).op
+
+    return call
 
 
 def as_list(inputs: Any) -> list[Any]:
@@ -483,6 +502,8 @@ def launch(plan: Plan, refusal: str) -> list[Any]:
         ],
         ring_capacities=[ring.capacity for ring in plan.rings],
         ring_credits=[ring.full for ring in plan.rings],
+        ring_sources=[ring.source.device for ring in plan.rings],
+        ring_targets=[ring.target.device for ring in plan.rings],
         stages=len(plan.schedule.positions),
         refusal=refusal,
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ipufeed.parallel.lifting import variables_outside
 from ipufeed.parallel.options import OptimizerFunctionOutput
 from ipufeed.parallel.partition import Traced
 from ipufeed.parallel.schedules import Position, Schedule
@@ -94,14 +95,34 @@ def new_graph(name: str) -> Any:
 
     In a version 1 graph `get_variable` finds the same variables in both.
     """
-    import tensorflow as tf
     from tensorflow.python.framework import func_graph
+
+    share_variables()
+    return func_graph.FuncGraph(name)
+
+
+def share_variables() -> None:
+    """Makes `get_variable` find the current graph's variables in the graphs inside it."""
+    import tensorflow as tf
     from tensorflow.python.ops import variable_scope
 
     if not tf.executing_eagerly():
         variable_scope._get_default_variable_store()
         variable_scope.get_variable_scope()
-    return func_graph.FuncGraph(name)
+
+
+@contextlib.contextmanager
+def resource_variables() -> Iterator[None]:
+    """Within it `get_variable` makes resource variables, as in a compiled program."""
+    import tensorflow as tf
+
+    scope = tf.compat.v1.get_variable_scope()
+    before = scope.use_resource
+    scope.set_use_resource(True)
+    try:
+        yield
+    finally:
+        scope.set_use_resource(before)
 
 
 @contextlib.contextmanager
@@ -229,7 +250,8 @@ def differentiate(model: Model, optimizer_function: Callable[..., Any]) -> None:
     """
     import tensorflow as tf
 
-    output = as_user_function(optimizer_function)(*model.outputs)
+    with variables_outside():
+        output = as_user_function(optimizer_function)(*model.outputs)
     if not isinstance(output, OptimizerFunctionOutput):
         raise TypeError(
             "The optimizer_function must return an OptimizerFunctionOutput object, got "

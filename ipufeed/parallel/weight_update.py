@@ -13,6 +13,7 @@ from typing import Any
 
 from ipufeed.parallel import partition, stages
 from ipufeed.parallel.copying import Copier
+from ipufeed.parallel.lifting import keep, variables_outside
 from ipufeed.parallel.offloading import is_offloaded, with_remote
 from ipufeed.parallel.schedules import Position
 from ipufeed.queues.chain import put_token, take_token
@@ -63,7 +64,8 @@ def trace(
                 dtype = dtype_of(variable, gradient)
                 placeholders.append(tf.compat.v1.placeholder(dtype, gradient.shape))
                 pairs.append((placeholders[-1], variable))
-            stages.call(lambda: apply(output, pairs), [], {})
+            with variables_outside():
+                stages.call(lambda: apply(output, pairs), [], {})
     owners = partition.assign(model.traced, last)
     used = [outside for outside in graph.external_captures if is_in(outside, outer)]
     from_stages = [tensor for tensor in used if tensor.op in owners]
@@ -86,6 +88,8 @@ def apply(output: Any, pairs: list[tuple[Any, Any]]) -> Any:
     if not getattr(output.opt, "built", True):
         with tf.init_scope():
             output.opt.build([variable for _, variable in trained])
+    for variable in output.opt.variables:
+        keep(stages.as_variable(variable))
     # Keras reads what it has just assigned, in the order of its source; version 1
     # programs, which `stages.call` leaves as they are, would read it before.
     with auto_control_deps.AutomaticControlDependencies():

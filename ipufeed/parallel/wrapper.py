@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipufeed.parallel.lifting import variables_outside
+
 Optimizer: Any = tf.compat.v1.train.Optimizer
 
 
@@ -42,7 +44,9 @@ class IpuOptimizer(Optimizer):  # type: ignore[misc]
         self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
     ) -> Any:
         """The op in which the wrapped optimizer updates the variables."""
-        return self._opt.apply_gradients(grads_and_vars, global_step, name)
+        # Its state, of an optimizer that is made in the body of a loop, is made here.
+        with variables_outside():
+            return self._opt.apply_gradients(grads_and_vars, global_step, name)
 
     def get_slot(self, var: Any, name: str) -> Any:
         """The wrapped optimizer's state of a variable; see tf.compat.v1.train."""

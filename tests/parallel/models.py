@@ -97,6 +97,7 @@ class Pipelined:
         make_optimizer: Of TensorFlow 1 or Keras.
         layers: Stages.
         shard: How many take turns with the mini-batches, and the number of this one.
+        made_inside: Whether the optimizer is made while the program is traced.
         arguments: Of `pipeline`.
     """
 
@@ -106,6 +107,7 @@ class Pipelined:
         layers: int,
         count: int,
         shard: tuple[int, int] = (1, 0),
+        made_inside: bool = False,
         **arguments: Any,
     ) -> None:
         self.strategy = IPUStrategy()
@@ -136,7 +138,7 @@ class Pipelined:
                 infeed_queue=self.infeed,
                 outfeed_queue=self.outfeed,
                 optimizer_function=lambda loss: OptimizerFunctionOutput(
-                    optimizer, loss, **more
+                    make_optimizer() if made_inside else optimizer, loss, **more
                 ),
                 **arguments,
             )

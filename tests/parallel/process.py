@@ -66,6 +66,15 @@ def sums() -> list[Any]:
     return [tf.cast(each, tf.float32) for each in (*found, mean, index)]
 
 
+def in_groups(size: int) -> list[Any]:
+    """A sum and a mean of the index of each replica, over groups of so many."""
+    index = tf.cast(collectives.replication_index(), tf.float32)
+    return [
+        collectives.cross_replica_sum(index, size),
+        collectives.cross_replica_mean(index, size),
+    ]
+
+
 def train() -> dict[str, Any]:
     """A pipeline of two stages, this process's mini-batches."""
     model = Pipelined(
@@ -86,6 +95,8 @@ def main() -> None:
     for ipus in (1, 2):
         configure(ipus)
         say(f"sums on {ipus}", run(sums))
+        say(f"groups of all on {ipus}", run(lambda n=ipus: in_groups(COUNT * n)))
+    say("groups across", run(lambda: in_groups(3)))
     configure(1)
     say("sums in executor mode", run(sums, jit=False))
     say("gather", run(lambda: collectives.all_gather(tf.ones([2]), COUNT)))

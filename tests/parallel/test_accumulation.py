@@ -1,5 +1,7 @@
 """What the gradient accumulation optimizers promise: one update for several batches."""
 
+import gc
+
 import keras
 import numpy as np
 import pytest
@@ -123,6 +125,34 @@ def test_the_step_counts_updates(style):
     style.run(lambda: style.repeat(12, body, [], infeed))
 
     assert style.read(step) == UPDATES
+
+
+@pytest.mark.parametrize("inner", INNER)
+def test_an_optimizer_may_be_made_in_the_body_of_the_loop(style, inner):
+    """It trains as one that was made before, also in the next run of the program."""
+    x, y = small_model.samples(24)
+
+    def make():
+        return V2(optimizers.CrossReplicaOptimizer(INNER[inner]()), 4)
+
+    def trained(inside):
+        infeed = style.feed(lambda: small_model.batches(x, y, 2))
+        variables = small_model.weights(style)
+        made = make()
+
+        def body(x, y):
+            optimizer = make() if inside else made
+            loss = small_model.loss(variables, x, y)
+            return optimizer.minimize(loss, var_list=variables)
+
+        program = style.build(lambda: style.repeat(8, body, [], infeed))
+        for _ in range(2):
+            program()
+            gc.collect()
+        return [np.array(each) for each in style.read(variables)]
+
+    for one, other in zip(trained(True), trained(False), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def test_replicas_that_come_for_different_things_are_told():
 
     with pytest.raises(
         tf.errors.InternalError,
-        match=r"replica 0 has come for a reduction.*replica 1 for a mean",
+        match=r"replica 0 has come for a sum \(.*, replica 1 for a mean \(",
     ):
         on_replicas(2, VALUES[:2], differing)
 

@@ -5,9 +5,10 @@ import logging
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
-from models import Pipelined, assert_equal, unsplit, v1
+from models import Pipelined, Trained, assert_equal, unsplit, v1
 from replicated import configure
 
 from ipufeed.parallel.schedules import PipelineSchedule
@@ -48,6 +49,18 @@ def test_a_pipeline_trains_as_the_unsplit_model(clean_system, kind, layers, opti
     )
 
     assert_equal(model.train(), unsplit(OPTIMIZERS[optimizer], layers, count, 3))
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "keras sgd", "keras adam"])
+def test_an_optimizer_may_be_made_while_the_program_is_traced(clean_system, optimizer):
+    """In the optimizer_function. Its state stays from one run to the next."""
+    configure(2)
+    model = Pipelined(OPTIMIZERS[optimizer], 2, 4, made_inside=True)
+    runs = [model.train() for _ in range(3)]
+    losses = np.concatenate([each.losses for each in runs])
+
+    expected = unsplit(OPTIMIZERS[optimizer], 2, 4, 3)
+    assert_equal(Trained(losses, runs[-1].weights), expected)
 
 
 def test_the_program_of_each_ipu_has_a_name_of_its_own(clean_system, caplog):

@@ -6,7 +6,7 @@ import tensorflow as tf
 from models import v1
 from replicated import configure
 
-from ipufeed.device import compiler, steps
+from ipufeed.device import compiler, params, steps
 from ipufeed.device.config import IPUConfig
 from ipufeed.device.scopes import ipu_scope
 from ipufeed.device.strategy import IPUStrategy
@@ -307,9 +307,17 @@ def test_a_stage_may_assign_to_its_variables(weight):
     np.testing.assert_allclose(results, np.arange(4) * 2 + expected[1:])
 
 
-def test_a_version_1_program_trains_with_a_rate_that_is_fed():
-    """The rate is an input that all stages hand on, and variables come of get_variable."""
-    with tf.Graph().as_default(), v1.Session() as session:
+@pytest.mark.parametrize("executor", ["xla", "tensorflow"])
+def test_a_version_1_program_trains_with_a_rate_that_is_fed(executor):
+    """The rate is an input that all stages hand on, and variables come of get_variable.
+
+    So do the optimizer's, which are made once, whoever runs what is around the pipeline.
+    """
+    with (
+        params.executor_scope(executor),
+        tf.Graph().as_default(),
+        v1.Session() as session,
+    ):
         infeed, outfeed = IPUInfeedQueue(counting()), IPUOutfeedQueue()
 
         def first(rate, x):
@@ -317,9 +325,7 @@ def test_a_version_1_program_trains_with_a_rate_that_is_fed():
             return rate, x[0] * weight
 
         def optimizer_function(rate, loss):
-            return OptimizerFunctionOutput(
-                v1.train.GradientDescentOptimizer(rate), loss
-            )
+            return OptimizerFunctionOutput(v1.train.MomentumOptimizer(rate, 0.5), loss)
 
         def net(rate):
             return pipeline(
@@ -344,4 +350,5 @@ def test_a_version_1_program_trains_with_a_rate_that_is_fed():
         session.run(program, {rate: 0.0})
 
         np.testing.assert_allclose(first_weight, 2.0 - 0.5 * 6)
+        assert len(v1.global_variables()) == 2  # the weight, and its momentum
         np.testing.assert_allclose(session.run(losses), [0, 2, 4, 6, -4, -5, -6, -7])

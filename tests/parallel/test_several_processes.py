@@ -64,6 +64,24 @@ def test_sums_are_over_the_replicas_of_all_processes(said, ipus):
         assert own == index * ipus  # replica 0 of the process gives the results
 
 
+@pytest.mark.parametrize("ipus", [1, 2])
+def test_a_group_of_all_replicas_of_all_processes_is_no_group(said, ipus):
+    """Its sums and means are those without one."""
+    indices = range(COUNT * ipus)
+    for process in said:
+        assert process[f"groups of all on {ipus}"] == [sum(indices), np.mean(indices)]
+
+
+def test_a_group_of_some_replicas_of_several_processes_is_refused(said):
+    """With what can be done."""
+    for process in said:
+        kind, text = process["groups across"]
+        assert kind == "UnimplementedError"
+        assert "in groups of 3 replicas, and the 2 processes have 2 each" in text
+        assert "without a group or with one of 4" in text
+        assert "groups of at most its 2 replicas" in text
+
+
 def test_the_executor_exchanges_between_processes_too(said):
     """It runs one copy of a program, in each process."""
     for index, process in enumerate(said):

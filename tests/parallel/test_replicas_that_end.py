@@ -1,0 +1,269 @@
+"""A replica, or an IPU of a pipeline, that ends before others need it: an error at once.
+
+Each program here waited for ever. What it says does not depend on who is faster: the
+replicas are held up by delays from a seed.
+"""
+
+import dataclasses
+import random
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from replicated import configure
+
+from ipufeed.device import clock, loops
+from ipufeed.device.strategy import IPUStrategy
+from ipufeed.parallel import chip_program, collectives
+from ipufeed.parallel.optimizers import CrossReplicaOptimizer
+from ipufeed.parallel.options import OptimizerFunctionOutput
+from ipufeed.parallel.pipeline import pipeline
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+
+pytestmark = pytest.mark.usefixtures("clean_system")
+
+DEADLOCK_S = 60.0  # with the time that compiling takes; only a hang gets there
+v1 = tf.compat.v1
+
+
+def run(build):
+    """A program of what `build` builds, which has to end; its error is raised."""
+    program = tf.function(build, jit_compile=True, autograph=False)
+    ended = []
+
+    def work():
+        try:
+            ended.append(IPUStrategy().run(program))
+        except Exception as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(DEADLOCK_S)
+    assert ended, "the program waits for ever"
+    if isinstance(ended[0], Exception):
+        raise ended[0]
+    return ended[0]
+
+
+def refused(build, match):
+    """Three times, since threads that stay behind are too few for that; then all work."""
+    for _ in range(3):
+        with pytest.raises(tf.errors.InternalError, match=match):
+            run(build)
+    index = run(lambda: collectives.cross_replica_sum(collectives.replication_index()))
+    assert int(index) > 0
+
+
+def held_up(seed, value):
+    """`value`, on each replica after another time, on some at once."""
+    dice = random.Random(seed)
+    delays = [dice.choice([0.0, 0.0, 0.001, 0.01, 0.05]) for _ in range(4)]
+    return tf.switch_case(
+        collectives.replication_index(),
+        [lambda s=seconds: clock.wait(value, s) for seconds in delays],
+    )
+
+
+def numbers():
+    """0.0, 1.0, ..."""
+    return tf.data.Dataset.range(10**6).map(lambda i: tf.cast(i, tf.float32))
+
+
+def shorter(replica, count, less):
+    """How often a loop runs: `less` on one replica."""
+    return tf.where(collectives.replication_index() == replica, less, count)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_who_waits_in_an_exchange_for_one_that_has_ended_is_told(seed):
+    """Its loop was shorter. The others are told who, in what, and that they wait."""
+    configure(4)
+
+    def build():
+        def body(x):
+            return collectives.cross_replica_sum(held_up(seed, x)) / 4.0
+
+        return loops.repeat(shorter(2, 5, 3), body, [1.0])
+
+    refused(
+        build,
+        r"Replica 2 has ended, and replicas? [013](, [013])*( and [013])? waits? for it "
+        r"with a sum \(cross_replica_sum\) of 1 tensor, 4 bytes\. All replicas must come",
+    )
+
+
+def test_large_exchanges_end_likewise():
+    """Those that all replicas compute a share of, and groups of some of them."""
+    configure(4)
+
+    def build():
+        def body(x):
+            return collectives.cross_replica_mean(x, replica_group_size=2)
+
+        return loops.repeat(shorter(3, 4, 2), body, [tf.ones([100_000])])
+
+    refused(build, r"Replica 3 has ended, .* with a mean \(cross_replica_mean, ")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_program_without_the_exchange_ends_the_others(seed):
+    """The one that has none returns at once, or after the others have come."""
+    configure(2)
+
+    def build():
+        x = held_up(seed, tf.constant([1.0, 2.0]))
+        return tf.cond(
+            collectives.replication_index() == 1,
+            lambda: x,
+            lambda: collectives.all_gather(x, 2)[0],
+        )
+
+    refused(
+        build,
+        "Replica 1 has ended, and replica 0 waits for it with an all_gather of 1 tensor, "
+        "8 bytes",
+    )
+
+
+@pytest.mark.parametrize(("count", "less"), [(2, 1), (100, 3), (3, 0)])
+@pytest.mark.parametrize("seed", range(3))
+def test_who_enqueues_less_than_others_is_named(count, less, seed):
+    """Results are lost otherwise, and with many of them the others wait for ever."""
+    configure(4)
+    outfeed = IPUOutfeedQueue()
+
+    def build():
+        def body(x):
+            return x + 1.0, outfeed.enqueue(x)
+
+        x = held_up(seed, tf.constant(0.0))
+        return loops.repeat(shorter(1, count, less), body, [x])
+
+    refused(
+        build,
+        rf"Replica 1 has ended after {less} results? for outfeed queue '.*', and replica "
+        r"[023] has another one\. A result is made of a part of each replica",
+    )
+
+
+@pytest.mark.parametrize("delayed", [False, True])
+def test_who_waits_for_an_element_that_is_never_dealt_out_is_told(delayed):
+    """What the others take is behind elements of the replica that has ended."""
+    configure(2)
+    infeed = IPUInfeedQueue(numbers(), prefetch_depth=3)
+    _ = infeed.initializer
+
+    def build():
+        def body(total, x):
+            return total + (held_up(1, x) if delayed else x)
+
+        return loops.repeat(shorter(0, 5000, 2), body, [0.0], infeed)
+
+    with pytest.raises(
+        tf.errors.InternalError,
+        match=r"Replica 0 has ended after 2 elements of infeed queue '.*', and replica 1 "
+        r"waits for another one after \d+\. Elements are dealt out to the replicas in",
+    ):
+        run(build)
+
+
+def test_what_has_been_dealt_out_is_taken_though_one_has_ended():
+    """A few elements more or less are no error: nobody waits."""
+    configure(2)
+    infeed = IPUInfeedQueue(numbers())
+    _ = infeed.initializer
+
+    def build():
+        def body(total, x):
+            return total + x
+
+        return collectives.cross_replica_sum(
+            loops.repeat(shorter(1, 4, 2), body, [0.0], infeed)
+        )
+
+    assert float(run(build)) == (0 + 2 + 4 + 6) + (1 + 3)
+
+
+STAGES = [lambda x: x + 1.0, lambda x: x * 2.0]
+
+
+def pipelined(stages, count, **arguments):
+    """What builds a pipeline with queues of its own."""
+    infeed, outfeed = IPUInfeedQueue(numbers()), IPUOutfeedQueue()
+    _ = infeed.initializer
+    return lambda: pipeline(
+        stages, count, infeed_queue=infeed, outfeed_queue=outfeed, **arguments
+    )
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_stage_whose_partner_in_another_copy_has_ended_is_told(trains):
+    """Also while that copy waits for this one, to exchange gradients."""
+    configure(4)
+    with IPUStrategy().scope():
+        weight = tf.Variable(2.0)
+
+    def second(x):
+        x = x * weight
+        return tf.cond(
+            collectives.replication_index() == 1,
+            lambda: x,
+            lambda: collectives.cross_replica_sum(x),
+        )
+
+    def optimizer(loss):
+        descent = v1.train.GradientDescentOptimizer(0.0)
+        return OptimizerFunctionOutput(CrossReplicaOptimizer(descent), loss)
+
+    build = pipelined(
+        [STAGES[0], second],
+        4,
+        repeat_count=3,
+        optimizer_function=optimizer if trains else None,
+    )
+    refused(
+        build,
+        r"Replica 1 has ended this execution of the stage, and replica 0 waits for it "
+        r"with a sum .*\(Stage F1 on IPU 1 of the pipeline's device\.\) \(Replica 0 of 2",
+    )
+
+
+@pytest.mark.parametrize(
+    ("chip", "says"),
+    [
+        (0, "IPU 0 of the pipeline has ended, and IPU 1 waits for another mini-batch"),
+        (1, "IPU 1 of the pipeline has ended, and IPU 0 waits until it takes"),
+    ],
+)
+def test_an_ipu_whose_neighbour_has_ended_is_told(monkeypatch, chip, says):
+    """The one before it, or behind it: its program is cut short here."""
+    configure(2)
+    whole = chip_program.ChipProgram.__init__
+
+    def cut(self, plan, number):
+        if number == chip:
+            plan = dataclasses.replace(plan, count=1, rings=[])
+        whole(self, plan, number)
+
+    monkeypatch.setattr(chip_program.ChipProgram, "__init__", cut)
+    refused(pipelined(STAGES, 20), rf"{says} .*F0 to F1.*\(IPU {1 - chip} of the")
+
+
+def test_copies_that_do_the_same_end_without_an_error():
+    """However unevenly they run: nobody is taken for one that has ended."""
+    configure(4)
+    outfeed = IPUOutfeedQueue()
+
+    def build():
+        def body(x):
+            x = collectives.cross_replica_sum(held_up(4, x)) / 4.0
+            return x, outfeed.enqueue(held_up(5, x))
+
+        return loops.repeat(20, body, [1.0])
+
+    for _ in range(5):
+        run(build)
+
+    np.testing.assert_array_equal(outfeed.dequeue(), np.ones((100, 4), np.float32))
