@@ -127,9 +127,11 @@ bool Outfeed::wait_for_round(const Program& program, std::size_t replica,
     }
     round_given_.wait_for(*lock, std::chrono::nanoseconds(deadline_ns - now_ns()));
     if (now_ns() < deadline_ns) continue;
+    const std::string missing = replicas_have(
+        given_.size(), [this](std::size_t r) { return given_[r] <= first_round_; });
     lock->unlock();
-    stall.report(program, "outfeed", name_, "waiting",
-                 "another replica has not enqueued its part of a result");
+    stall.report(program, "outfeed", name_, "incomplete",
+                 absl::StrCat(missing, " not enqueued a part of its first result"));
     lock->lock();
   }
   return true;

@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "stall.h"
 #include "tensorflow/core/framework/types.h"
 #include "wait.h"
@@ -328,14 +327,12 @@ bool Replicas::wait(std::unique_lock<std::mutex>* lock, const Program& program,
     }
     changed_.wait_for(*lock, std::chrono::nanoseconds(deadline_ns - now_ns()));
     if (now_ns() < deadline_ns || reached()) continue;
-    std::vector<std::string> missing;
-    for (std::size_t r = 0; r < meetings_.size(); ++r) {
-      if (meetings_[r] == nullptr) missing.push_back(std::to_string(r));
-    }
+    const std::string missing = replicas_have(
+        meetings_.size(), [this](std::size_t r) { return meetings_[r] == nullptr; });
     lock->unlock();
-    stall.report(program, absl::StrCat("replica ", replica,
-                                       " has something to exchange, and replica ",
-                                       absl::StrJoin(missing, ", "), " has not come"));
+    stall.report(program,
+                 absl::StrCat("replica ", replica, " has something to exchange, and ",
+                              missing, " not come"));
     lock->lock();
   }
   return true;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -23,10 +24,11 @@ class StallWatch {
   // When to report next, on the monotonic clock.
   std::int64_t next_report_ns();
 
-  // Logs one line: which feed, which side waits, for how long, and how full the queues
-  // of the program are.
+  // Says one line: who waits (the stage, the IPU, the replica of this thread), for how
+  // long, for which feed and which side of it, and how full the queues of the program
+  // are.
   void report(const Program& program, const char* kind, const std::string& name,
-              const char* state, const char* reason);
+              const char* state, const std::string& reason);
 
   // Likewise of a wait for something else, which `what` names.
   void report(const Program& program, const std::string& what);
@@ -35,6 +37,11 @@ class StallWatch {
   std::int64_t start_ns_ = 0;
   std::int64_t next_ns_ = 0;
 };
+
+// Those of so many replicas that `awaited` is true of, and their verb: "replica 2 has",
+// "replicas 1, 2 and 3 have".
+std::string replicas_have(std::size_t count,
+                          const std::function<bool(std::size_t)>& awaited);
 
 // The error of a queue call of a program that was stopped.
 absl::Status stopped_while(const char* doing, const std::string& name,
