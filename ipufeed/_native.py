@@ -107,6 +107,7 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_end_eager_programs", [whole], None),
         ("ipufeed_stop_programs", [text], whole),
         ("ipufeed_wait_for_interrupt", [], whole),
+        ("ipufeed_next_line", [text, int64], None),
         ("ipufeed_main_thread_calls", [whole], None),
         ("ipufeed_set_on_first_use", [ON_FIRST_USE], None),
         ("ipufeed_set_log_cycle_count", [whole], None),

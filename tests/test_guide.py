@@ -10,21 +10,23 @@ from helpers import ROOT
 
 from ipufeed.benchmark.arguments import build_parser
 from ipufeed.benchmark.report.stored import build_parser as build_report_parser
+from ipufeed.parallel import schedules
 
 DOCS = ROOT / "docs"
 PAGES = ("read-the-report.md", "bottleneck.md")
 
 
-def load_pictures():
+def load_pictures(name="__main__"):
     """The script that draws them."""
-    path = DOCS / "pictures" / "__main__.py"
-    spec = importlib.util.spec_from_file_location("guide_pictures", path)
+    path = DOCS / "pictures" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"guide_pictures_{name}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 PICTURES = load_pictures()
+TIMELINES = load_pictures("timelines")
 
 
 @pytest.mark.parametrize("name", PICTURES.PICTURES)
@@ -44,6 +46,29 @@ def test_a_result_behind_a_picture_is_of_the_pipeline_beside_it(name):
     assert result["error"] is None
 
 
+@pytest.mark.parametrize("name", TIMELINES.PICTURES)
+def test_a_picture_of_a_schedule_is_what_was_executed(name):
+    """It has been measured: each stage on each mini-batch, in the table's order."""
+    assert (DOCS / f"{name}.svg").read_text(encoding="utf-8") == TIMELINES.draw(name)
+    executed = TIMELINES.load()[TIMELINES.PICTURES[name]]
+    (one,) = executed.executions
+    schedule, count = schedules.read(one.schedule)
+    for chip in range(TIMELINES.STAGES):
+        done = [
+            (each.label, each.mini_batch)
+            for each in executed.slices
+            if each.chip == chip
+        ]
+        assert done == [
+            (position.label, mini_batch)
+            for step in schedule.steps(count)
+            for position, mini_batch in step
+            if position.device == chip
+        ]
+    for share in executed.utilisation().values():
+        assert 0.9 * share.ideal < share < share.ideal
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_the_guide_has_options_that_there_are(page):
     """As they stand there, `report` included."""
@@ -58,7 +83,7 @@ def test_every_command_of_the_guide_has_options_that_there_are(page):
             assert build_parser().parse_args(words).target == "dataset.py"
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, "pipelines.md"])
 def test_every_link_of_the_guide_leads_to_a_file(page):
     """Pictures, too, each of which has words for who cannot see it."""
     found = re.findall(r"(!?)\[([^\]]*)\]\(([^)]+)\)", read(page))

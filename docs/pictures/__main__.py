@@ -2,7 +2,8 @@
 
 They are the pictures of the page that `--html` writes, one below the other, drawn from
 the results that are stored beside this file. --measure makes these anew first, with the
-command that stands in COMMANDS; that takes half a minute.
+command that stands in COMMANDS; that takes half a minute. timelines.py has those of
+pipelines on several IPUs.
 """
 
 import argparse
@@ -70,10 +71,15 @@ def measure() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python docs/pictures", description=__doc__)
     parser.add_argument("--measure", action="store_true", help="make the results anew")
+    import timelines  # beside this file, which is what is run
+
     if parser.parse_args().measure:
         measure()
+        timelines.measure()
     for name in PICTURES:
         (HERE.parent / f"{name}.svg").write_text(draw(name), encoding="utf-8")
+    for name in timelines.PICTURES:
+        (HERE.parent / f"{name}.svg").write_text(timelines.draw(name), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 // The plain C entry points of the feeds, for ctypes: what must not be an op. _native.py
 // declares them again; both lists must agree. c_api.cc has those of measurements.
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <string>
 
 #include "chips.h"
 #include "feed_table.h"
@@ -14,6 +17,7 @@
 #include "outfeed.h"
 #include "processes.h"
 #include "program.h"
+#include "said.h"
 #include "stall.h"
 #include "step_program.h"
 
@@ -209,6 +213,14 @@ IPUFEED_API void ipufeed_set_chips(int ordinal, int count) {
   ipufeed::set_chips(ordinal, count);
 }
 IPUFEED_API int ipufeed_chips(int ordinal) { return ipufeed::chips_of(ordinal); }
+
+// See said.h. Waits for a line; writes at most size - 1 bytes of it.
+IPUFEED_API void ipufeed_next_line(char* line, std::int64_t size) {
+  const std::string next = ipufeed::next_line();
+  const auto length = std::min(next.size(), static_cast<std::size_t>(size) - 1);
+  std::memcpy(line, next.data(), length);
+  line[length] = '\0';
+}
 
 // See interrupt.h.
 IPUFEED_API int ipufeed_wait_for_interrupt() { return ipufeed::wait_for_interrupt(); }

@@ -164,9 +164,14 @@ bool Outfeed::wait_for_round(const Program& program, std::size_t replica,
     }
     round_given_.wait_for(*lock, std::chrono::nanoseconds(deadline_ns - now_ns()));
     if (now_ns() < deadline_ns) continue;
+    std::vector<std::size_t> missing;
+    for (std::size_t r = 0; r < given_.size(); ++r) {
+      if (given_[r] <= first_round_) missing.push_back(r);
+    }
     lock->unlock();
-    stall.report(program, "outfeed", name_, "waiting",
-                 "another replica has not enqueued its part of a result");
+    stall.report(program, "outfeed", name_, "incomplete",
+                 absl::StrCat(replicas_have(missing),
+                              " not enqueued a part of its first result"));
     lock->lock();
   }
   return true;

@@ -14,6 +14,10 @@ std::size_t total(const std::vector<Memory>& tensors) {
   return bytes;
 }
 
+std::string named(const Place& place) {
+  return absl::StrCat("stage ", place.stage, " on IPU ", place.chip);
+}
+
 }  // namespace
 
 std::byte* Packet::reserve(std::size_t bytes) {
@@ -25,11 +29,8 @@ std::byte* Packet::reserve(std::size_t bytes) {
 }
 
 PipelineRun::PipelineRun(const Program& program, const std::vector<RingOptions>& rings,
-                         std::size_t stages, int first_chip, int chips)
-    : program_(program),
-      begun_(stages, 0),
-      first_chip_(first_chip),
-      at_(static_cast<std::size_t>(chips)) {
+                         int first_chip, int chips)
+    : program_(program), first_chip_(first_chip), at_(static_cast<std::size_t>(chips)) {
   for (const RingOptions& each : rings) {
     rings_.push_back(std::make_unique<Ring>(each));
     for (std::int64_t i = 0; i < each.credits; ++i) {
@@ -57,15 +58,15 @@ absl::Status PipelineRun::send(std::size_t number, const std::vector<Memory>& te
   while (outcome == FeedOutcome::kTimedOut) {
     outcome = ring.feed.push(std::move(ring.out), stall.next_report_ns(), stopped);
     if (outcome == FeedOutcome::kTimedOut) {
-      stall.report(program_, "pipeline", ring.name, "full",
-                   "the IPU behind it has taken nothing");
+      stall.report(program_, "pipeline", ring.name(), "full",
+                   absl::StrCat(named(ring.target), " has taken nothing"));
     }
   }
   if (outcome == FeedOutcome::kDone) return absl::OkStatus();
   if (outcome == FeedOutcome::kStopped && !over()) {
     return absl::InternalError(absl::StrCat(
-        "IPU ", ring.target, " of the pipeline has ended, and IPU ", ring.source,
-        " waits until it takes what goes from ", ring.name, "."));
+        "IPU ", ring.target.chip, " of the pipeline has ended, and IPU ",
+        ring.source.chip, " waits until it takes what goes from ", ring.name(), "."));
   }
   return why("sending to", ring);
 }
@@ -81,14 +82,15 @@ absl::Status PipelineRun::receive(std::size_t number,
   while (outcome == FeedOutcome::kTimedOut) {
     outcome = ring.feed.pop(&ring.in, stall.next_report_ns(), stopped);
     if (outcome == FeedOutcome::kTimedOut) {
-      stall.report(program_, "pipeline", ring.name, "empty",
-                   "the IPU before it has sent nothing");
+      stall.report(program_, "pipeline", ring.name(), "empty",
+                   absl::StrCat(named(ring.source), " has sent nothing"));
     }
   }
   if (outcome == FeedOutcome::kEnded) {
-    return absl::InternalError(absl::StrCat(
-        "IPU ", ring.source, " of the pipeline has ended, and IPU ", ring.target,
-        " waits for another mini-batch that goes from ", ring.name, "."));
+    return absl::InternalError(
+        absl::StrCat("IPU ", ring.source.chip, " of the pipeline has ended, and IPU ",
+                     ring.target.chip, " waits for another mini-batch that goes from ",
+                     ring.name(), "."));
   }
   if (outcome != FeedOutcome::kDone) return why("receiving from", ring);
   if (ring.in.size() < total(tensors)) {
@@ -104,8 +106,8 @@ absl::Status PipelineRun::receive(std::size_t number,
 
 void PipelineRun::leave(int chip) {
   for (const auto& ring : rings_) {
-    if (ring->source == chip) ring->feed.end();
-    if (ring->target == chip) {
+    if (ring->source.chip == chip) ring->feed.end();
+    if (ring->target.chip == chip) {
       ring->reader_has_left.store(true, std::memory_order_relaxed);
       ring->feed.wake_writer();
     }
@@ -126,7 +128,7 @@ void PipelineRun::wake() {
 }
 
 absl::Status PipelineRun::why(const char* doing, const Ring& ring) const {
-  if (program_.stopped()) return stopped_while(doing, ring.name, program_);
+  if (program_.stopped()) return stopped_while(doing, ring.name(), program_);
   return absl::CancelledError("another IPU of the pipeline has failed");
 }
 

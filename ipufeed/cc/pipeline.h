@@ -46,20 +46,24 @@ class Packet {
   std::size_t size_ = 0;
 };
 
+// Where a stage is.
+struct Place {
+  std::string stage;
+  int chip = 0;  // of the device
+};
+
 class PipelineRun final : public Wakeable {
  public:
   struct RingOptions {
     std::int64_t capacity = 1;  // mini-batches
     std::int64_t credits = 0;   // empty packets that are in it from the start
-    std::string name;           // for a person
-    // Which of the device's chips writes to it, and which one reads from it.
-    int source = 0;
-    int target = 0;
+    Place source;
+    Place target;
   };
 
-  // stages: how many begin_stage() knows. chips: from which to which of the device.
+  // chips: from which to which of the device.
   PipelineRun(const Program& program, const std::vector<RingOptions>& rings,
-              std::size_t stages, int first_chip, int chips);
+              int first_chip, int chips);
 
   // Copies the tensors out, or in. Waits for room, or for the packet; an error once the
   // program is stopped or the pipeline has failed, and if the chip at the other end has
@@ -67,13 +71,10 @@ class PipelineRun final : public Wakeable {
   absl::Status send(std::size_t ring, const std::vector<Memory>& tensors);
   absl::Status receive(std::size_t ring, const std::vector<Memory>& tensors);
 
-  // What a chip is at, on its thread: a stage, or "" for none; for errors. Since when,
-  // for a trace.
+  // What a chip is at, on its thread: the stage whose turn it is, or "" for none yet;
+  // for errors and reports.
   void enter(int chip, std::string_view stage) { at_[index_of(chip)] = stage; }
   const std::string& at(int chip) const { return at_[index_of(chip)]; }
-  void begin_stage(std::size_t stage, std::int64_t now) { begun_[stage] = now; }
-  std::int64_t begun(std::size_t stage) const { return begun_[stage]; }
-  std::size_t stages() const { return begun_.size(); }
 
   // The chip's program has ended, without an error; its thread. It sends and receives
   // no more.
@@ -89,14 +90,14 @@ class PipelineRun final : public Wakeable {
   struct Ring {
     explicit Ring(const RingOptions& options)
         : feed(static_cast<std::size_t>(options.capacity)),
-          name(options.name),
           source(options.source),
           target(options.target) {}
 
+    std::string name() const { return source.stage + " to " + target.stage; }
+
     Feed<Packet, absl::Status> feed;
-    const std::string name;
-    const int source;
-    const int target;
+    const Place source;
+    const Place target;
     // Relaxed: nothing goes with it. The wake-up orders it before what the writer reads
     // next: wait.h, [7] and [8].
     std::atomic<bool> reader_has_left{false};
@@ -115,7 +116,6 @@ class PipelineRun final : public Wakeable {
   const Program& program_;
   std::atomic<bool> failed_{false};
   std::vector<std::unique_ptr<Ring>> rings_;
-  std::vector<std::int64_t> begun_;
   const int first_chip_;
   std::vector<std::string> at_;  // by chip
 };

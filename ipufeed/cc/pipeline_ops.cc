@@ -1,7 +1,8 @@
 // The ops of a pipeline. They run in compiled programs only: pipeline_xla_ops.cc.
 //
 //   IpufeedPipeline            in the program of the device: one function for each chip
-//   IpufeedSend, IpufeedReceive, IpufeedStageMark         in these functions
+//   IpufeedSend, IpufeedReceive                           in these functions
+//   IpufeedStageEnters, -Begins, -Ends         around each stage, and its update
 
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -40,12 +41,11 @@ REGISTER_OP("IpufeedPipeline")
     .Attr("devices: int >= 1")
     .Attr("operands: list(int) >= 0")
     .Attr("operand_counts: list(int) >= 1")
-    .Attr("ring_names: list(string) >= 0")
+    .Attr("ring_stages: list(string) >= 0")
+    .Attr("ring_chips: list(int) >= 0")
     .Attr("ring_capacities: list(int) >= 0")
     .Attr("ring_credits: list(int) >= 0")
-    .Attr("ring_sources: list(int) >= 0")
-    .Attr("ring_targets: list(int) >= 0")
-    .Attr("stages: int >= 1")
+    .Attr("schedule: string")
     .Attr("refusal: string = ''")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) { return given_shapes(c, "result_shapes"); })
@@ -57,8 +57,9 @@ programs: Of each chip. Takes those of `arguments` that `operands` names for it,
   `results`.
 chips: The number of each program's chip.
 devices: How many chips the pipeline has.
-ring_sources, ring_targets: Of each ring, the number of the chip that writes to it, and
-  of the one that reads from it.
+ring_stages: Of each ring the stage that sends, and the one that receives.
+ring_chips: Likewise their chips.
+schedule: For a trace: what it is that runs.
 refusal: Why it cannot be compiled; empty if it can be.
 )");
 
@@ -83,18 +84,48 @@ REGISTER_OP("IpufeedReceive")
     .SetShapeFn([](InferenceContext* c) { return given_shapes(c, "shapes"); })
     .Doc("The next tensors from another chip of the pipeline. Waits for them.");
 
-REGISTER_OP("IpufeedStageMark")
+REGISTER_OP("IpufeedStageEnters")
+    .Input("token: uint32")
+    .Output("next: uint32")
+    .Attr("label: string")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .Doc("It is a stage's turn: what the chip waits for from here on it waits for.");
+
+REGISTER_OP("IpufeedStageBegins")
+    .Input("inputs: dtypes")
+    .Input("token: uint32")
+    .Output("same: dtypes")
+    .Output("started: int32")
+    .Output("next: uint32")
+    .Attr("dtypes: list(type) >= 0")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      for (int i = 0; i + 1 < c->num_inputs(); ++i) c->set_output(i, c->input(i));
+      c->set_output(c->num_outputs() - 2, c->Vector(2));
+      c->set_output(c->num_outputs() - 1, c->Scalar());
+      return absl::OkStatus();
+    })
+    .Doc(R"(
+Where a stage has its inputs. What it computes must take them from here.
+
+A token orders calls, and no computing: that is ordered by its data alone. What took its
+inputs from where they were received could be computed before this, or after the end.
+
+started: When, for IpufeedStageEnds.
+)");
+
+REGISTER_OP("IpufeedStageEnds")
     .Input("mini_batch: int32")
+    .Input("started: int32")
     .Input("after: dtypes")
     .Input("token: uint32")
     .Output("next: uint32")
     .Attr("dtypes: list(type) >= 0")
-    .Attr("stage: int >= 0")
     .Attr("label: string")
-    .Attr("ends: bool")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
-    .Doc("Where a stage begins, or ends once `after` is computed: for a trace.");
+    .Doc("Where a stage has made its outputs, which are `after`: for a trace.");
 
 class CompiledOnly : public OpKernel {
  public:
@@ -113,7 +144,11 @@ REGISTER_KERNEL_BUILDER(Name("IpufeedSend").Device(tensorflow::DEVICE_CPU),
                         CompiledOnly);
 REGISTER_KERNEL_BUILDER(Name("IpufeedReceive").Device(tensorflow::DEVICE_CPU),
                         CompiledOnly);
-REGISTER_KERNEL_BUILDER(Name("IpufeedStageMark").Device(tensorflow::DEVICE_CPU),
+REGISTER_KERNEL_BUILDER(Name("IpufeedStageEnters").Device(tensorflow::DEVICE_CPU),
+                        CompiledOnly);
+REGISTER_KERNEL_BUILDER(Name("IpufeedStageBegins").Device(tensorflow::DEVICE_CPU),
+                        CompiledOnly);
+REGISTER_KERNEL_BUILDER(Name("IpufeedStageEnds").Device(tensorflow::DEVICE_CPU),
                         CompiledOnly);
 
 }  // namespace

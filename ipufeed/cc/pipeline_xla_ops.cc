@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -112,11 +113,11 @@ struct Call {
   Numbers result_counts;
   Numbers capacities;  // of the rings
   Numbers credits;
-  Numbers sources;
-  Numbers targets;
-  std::string_view names;  // of the rings, one behind the other, with a comma between
+  // Of each ring source and target, one behind the other; with a comma between.
+  std::string_view ring_stages;
+  Numbers ring_chips;
   std::int64_t devices;
-  std::int64_t stages;
+  std::string_view schedule;
 };
 
 // Where an error has come from.
@@ -125,6 +126,16 @@ absl::Status at_stage(const absl::Status& status, const PipelineRun& run, int ch
       run.at(chip).empty() ? "" : absl::StrCat("Stage ", run.at(chip), " on ");
   return absl::Status(status.code(), absl::StrCat(status.message(), " (", stage, "IPU ",
                                                   chip, " of the pipeline's device.)"));
+}
+
+// An execution of a pipeline, for a trace.
+void record_execution(const Call& call, int ordinal, int first_chip,
+                      std::int64_t start_ns) {
+  const std::int64_t now = now_ns();
+  const std::string schedule(call.schedule);
+  record({TraceKind::kPipeline, ordinal, number_of(schedule), start_ns, now,
+          now - start_ns, 0, first_chip, 1},
+         schedule);
 }
 
 absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
@@ -138,21 +149,20 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   context.program = &*program;
   const int ordinal = program->ordinal();
   TF_RETURN_IF_ERROR(check_chips(ordinal, call.devices * context.replicas));
-  const std::vector<std::string_view> names = absl::StrSplit(call.names, ',');
   const int first = context.replica * static_cast<int>(call.devices);
+  const std::vector<std::string_view> stages = absl::StrSplit(call.ring_stages, ',');
+  const auto place = [&](std::size_t i) -> Place {
+    return {std::string(stages[i]), first + static_cast<int>(call.ring_chips[i])};
+  };
   std::vector<PipelineRun::RingOptions> rings;
   for (std::size_t i = 0; i < call.capacities.size(); ++i) {
-    rings.push_back({call.capacities[i], call.credits[i], std::string(names[i]),
-                     first + static_cast<int>(call.sources[i]),
-                     first + static_cast<int>(call.targets[i])});
-    if (context.replicas > 1) {
-      absl::StrAppend(&rings.back().name, " of replica ", context.replica);
-    }
+    rings.push_back(
+        {call.capacities[i], call.credits[i], place(2 * i), place(2 * i + 1)});
   }
   ChipLease lease;
   TF_RETURN_IF_ERROR(lease.take(&*program));
-  PipelineRun run(*program, rings, static_cast<std::size_t>(call.stages), first,
-                  static_cast<int>(call.devices));
+  const std::int64_t start_ns = traces() ? now_ns() : 0;
+  PipelineRun run(*program, rings, first, static_cast<int>(call.devices));
   context.pipeline = &run;
   Replicas* const others = context.others;
   std::vector<ChipWork> works;
@@ -181,6 +191,7 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   const absl::Status status =
       run_on_chips(ordinal, works, [&run](const absl::Status&) { run.fail(); });
   program->remove(&run);
+  if (start_ns != 0) record_execution(call, ordinal, first, start_ns);
   TF_RETURN_IF_ERROR(status);
   write_token(results, results.size() - 1);
   return absl::OkStatus();
@@ -189,13 +200,13 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
 ffi::Error pipeline_call(ffi::RemainingArgs args, ffi::RemainingRets results,
                          Numbers keys, Numbers chips, Numbers operands,
                          Numbers operand_counts, Numbers places, Numbers result_counts,
-                         Numbers capacities, Numbers credits, Numbers sources,
-                         Numbers targets, std::string_view names, std::int64_t devices,
-                         std::int64_t stages) {
+                         Numbers capacities, Numbers credits,
+                         std::string_view ring_stages, Numbers ring_chips,
+                         std::int64_t devices, std::string_view schedule) {
   return to_ffi(
       run_pipeline(args, results,
                    {keys, chips, operands, operand_counts, places, result_counts,
-                    capacities, credits, sources, targets, names, devices, stages}));
+                    capacities, credits, ring_stages, ring_chips, devices, schedule}));
 }
 
 absl::StatusOr<PipelineRun*> current_pipeline() {
@@ -225,30 +236,48 @@ absl::Status receive(ffi::RemainingRets& results, std::int64_t ring) {
   return absl::OkStatus();
 }
 
-absl::Status mark(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
-                  std::int64_t number, std::int64_t ends, std::string_view label) {
-  write_token(results, 0);
+absl::Status stage_enters(ffi::RemainingRets& results, std::string_view label) {
   TF_ASSIGN_OR_RETURN(PipelineRun * run, current_pipeline());
-  const Context& context = current_context();
-  run->enter(context.chip, ends == 0 ? label : "");
+  run->enter(current_context().chip, label);
+  write_token(results, 0);
+  return absl::OkStatus();
+}
+
+// The inputs, and when they were there: 0 if nobody wants to know.
+absl::Status stage_begins(const ffi::RemainingArgs& args, ffi::RemainingRets& results) {
+  const std::size_t inputs = args.size() - 1;
+  std::vector<Memory> from;
+  std::vector<Memory> to;
+  TF_RETURN_IF_ERROR(read(args, inputs, &from));
+  TF_RETURN_IF_ERROR(read(results, inputs + 1, &to));
+  for (std::size_t i = 0; i < inputs; ++i) {
+    if (from[i].data == to[i].data || from[i].bytes == 0) continue;
+    std::memcpy(to[i].data, from[i].data, from[i].bytes);
+  }
+  const std::int64_t now = traces() ? now_ns() : 0;
+  std::memcpy(to[inputs].data, &now, sizeof(now));
+  write_token(results, inputs + 1);
+  return absl::OkStatus();
+}
+
+absl::Status stage_ends(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
+                        std::string_view label) {
+  write_token(results, 0);
   if (!traces()) return absl::OkStatus();
-  const auto stage = static_cast<std::size_t>(number);
-  const auto batch = args.get<ffi::AnyBuffer>(0);
-  if (stage >= run->stages() || !batch.has_value()) {
-    return absl::InternalError("a mark of a stage that there is not.");
-  }
   const std::int64_t now = now_ns();
-  if (ends == 0) {
-    run->begin_stage(stage, now);
-    return absl::OkStatus();
-  }
+  std::vector<Memory> from;
+  TF_RETURN_IF_ERROR(read(args, 2, &from));
   std::int32_t mini_batch = 0;
-  std::memcpy(&mini_batch, batch->untyped_data(), sizeof(mini_batch));
-  const std::int64_t start = run->begun(stage);
-  record({TraceKind::kStage, context.program->ordinal(),
-          number + context.replica * static_cast<std::int64_t>(run->stages()), start,
-          now, now - start, 0, mini_batch, 1},
-         absl::StrCat(label, " on chip ", context.chip));
+  std::memcpy(&mini_batch, from[0].data, sizeof(mini_batch));
+  std::int64_t start = 0;
+  std::memcpy(&start, from[1].data, sizeof(start));
+  if (start == 0) return absl::OkStatus();  // the trace began in the middle of it
+  const Context& context = current_context();
+  const int ordinal = context.program == nullptr ? -1 : context.program->ordinal();
+  const std::string name = absl::StrCat(label, " on chip ", context.chip);
+  record({TraceKind::kStage, ordinal, number_of(name), start, now, now - start, 0,
+          mini_batch, 1},
+         name);
   return absl::OkStatus();
 }
 
@@ -262,9 +291,18 @@ ffi::Error receive_call(ffi::RemainingArgs, ffi::RemainingRets results,
   return to_ffi(receive(results, ring));
 }
 
-ffi::Error mark_call(ffi::RemainingArgs args, ffi::RemainingRets results,
-                     std::int64_t stage, std::int64_t ends, std::string_view label) {
-  return to_ffi(mark(args, results, stage, ends, label));
+ffi::Error enters_call(ffi::RemainingArgs, ffi::RemainingRets results,
+                       std::string_view label) {
+  return to_ffi(stage_enters(results, label));
+}
+
+ffi::Error begins_call(ffi::RemainingArgs args, ffi::RemainingRets results) {
+  return to_ffi(stage_begins(args, results));
+}
+
+ffi::Error ends_call(ffi::RemainingArgs args, ffi::RemainingRets results,
+                     std::string_view label) {
+  return to_ffi(stage_ends(args, results, label));
 }
 
 absl::Status wait(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
@@ -303,7 +341,9 @@ constexpr char kWait[] = "ipufeed_wait";
 constexpr char kPipeline[] = "ipufeed_pipeline";
 constexpr char kSend[] = "ipufeed_send";
 constexpr char kReceive[] = "ipufeed_receive";
-constexpr char kMark[] = "ipufeed_stage_mark";
+constexpr char kEnters[] = "ipufeed_stage_enters";
+constexpr char kBegins[] = "ipufeed_stage_begins";
+constexpr char kEnds[] = "ipufeed_stage_ends";
 
 XLA_FFI_DEFINE_HANDLER(kPipelineHandler, pipeline_call,
                        ffi::Ffi::Bind()
@@ -317,24 +357,24 @@ XLA_FFI_DEFINE_HANDLER(kPipelineHandler, pipeline_call,
                            .Attr<Numbers>("result_counts")
                            .Attr<Numbers>("capacities")
                            .Attr<Numbers>("credits")
-                           .Attr<Numbers>("sources")
-                           .Attr<Numbers>("targets")
-                           .Attr<std::string_view>("names")
+                           .Attr<std::string_view>("ring_stages")
+                           .Attr<Numbers>("ring_chips")
                            .Attr<std::int64_t>("devices")
-                           .Attr<std::int64_t>("stages"));
+                           .Attr<std::string_view>("schedule"));
 XLA_FFI_DEFINE_HANDLER(
     kSendHandler, send_call,
     ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attr<std::int64_t>("ring"));
 XLA_FFI_DEFINE_HANDLER(
     kReceiveHandler, receive_call,
     ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attr<std::int64_t>("ring"));
-XLA_FFI_DEFINE_HANDLER(kMarkHandler, mark_call,
-                       ffi::Ffi::Bind()
-                           .RemainingArgs()
-                           .RemainingRets()
-                           .Attr<std::int64_t>("stage")
-                           .Attr<std::int64_t>("ends")
-                           .Attr<std::string_view>("label"));
+XLA_FFI_DEFINE_HANDLER(
+    kEntersHandler, enters_call,
+    ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attr<std::string_view>("label"));
+XLA_FFI_DEFINE_HANDLER(kBeginsHandler, begins_call,
+                       ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER(
+    kEndsHandler, ends_call,
+    ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attr<std::string_view>("label"));
 XLA_FFI_DEFINE_HANDLER(
     kWaitHandler, wait_call,
     ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attr<std::int64_t>("nanoseconds"));
@@ -349,7 +389,9 @@ XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kWait, "Host", kWaitHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kPipeline, "Host", kPipelineHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kSend, "Host", kSendHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kReceive, "Host", kReceiveHandler);
-XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kMark, "Host", kMarkHandler);
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kEnters, "Host", kEntersHandler);
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kBegins, "Host", kBeginsHandler);
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kEnds, "Host", kEndsHandler);
 
 // ---- Lowering
 
@@ -376,12 +418,11 @@ class PipelineXlaOp : public XlaOpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("devices", &devices_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("operands", &operands_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("operand_counts", &operand_counts_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_names", &names_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_stages", &ring_stages_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_chips", &ring_chips_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_capacities", &capacities_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_credits", &credits_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_sources", &sources_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_targets", &targets_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("stages", &stages_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("schedule", &schedule_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("refusal", &refusal_));
   }
 
@@ -462,11 +503,10 @@ class PipelineXlaOp : public XlaOpKernel {
         list_attribute("results", results), ", ",
         list_attribute("result_counts", result_counts), ", ",
         list_attribute("capacities", {capacities_.begin(), capacities_.end()}), ", ",
-        list_attribute("credits", {credits_.begin(), credits_.end()}), ", ",
-        list_attribute("sources", {sources_.begin(), sources_.end()}), ", ",
-        list_attribute("targets", {targets_.begin(), targets_.end()}), ", names = \"",
-        absl::StrJoin(names_, ","), "\", devices = ", devices_,
-        " : i64, stages = ", stages_, " : i64}");
+        list_attribute("credits", {credits_.begin(), credits_.end()}),
+        ", ring_stages = \"", absl::StrJoin(ring_stages_, ","), "\", ",
+        list_attribute("ring_chips", {ring_chips_.begin(), ring_chips_.end()}),
+        ", devices = ", devices_, " : i64, schedule = \"", schedule_, "\"}");
     const xla::XlaOp done = call(ctx->builder(), kPipeline, operands, operand_shapes,
                                  result_shapes, attributes);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -548,12 +588,11 @@ class PipelineXlaOp : public XlaOpKernel {
   std::int64_t devices_ = 0;
   std::vector<int> operands_;
   std::vector<int> operand_counts_;
-  std::vector<std::string> names_;  // of the rings, as the next two
-  std::vector<int> capacities_;
+  std::vector<int> capacities_;  // of the rings, as the next three
   std::vector<int> credits_;
-  std::vector<int> sources_;
-  std::vector<int> targets_;
-  std::int64_t stages_ = 0;
+  std::vector<std::string> ring_stages_;
+  std::vector<int> ring_chips_;
+  std::string schedule_;
   std::string refusal_;
 };
 
@@ -620,17 +659,44 @@ class ReceiveXlaOp : public CallXlaOp {
   }
 };
 
-class StageMarkXlaOp : public CallXlaOp {
+class StageEntersXlaOp : public CallXlaOp {
  public:
-  explicit StageMarkXlaOp(OpKernelConstruction* ctx) : CallXlaOp(ctx, kMark) {
-    std::int64_t stage = 0;
-    bool ends = false;
+  explicit StageEntersXlaOp(OpKernelConstruction* ctx) : CallXlaOp(ctx, kEnters) {
     std::string label;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("stage", &stage));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("ends", &ends));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("label", &label));
-    attributes_ = absl::StrCat("{stage = ", stage, " : i64, ends = ", ends ? 1 : 0,
-                               " : i64, label = \"", label, "\"}");
+    attributes_ = absl::StrCat("{label = \"", label, "\"}");
+  }
+};
+
+class StageEndsXlaOp : public CallXlaOp {
+ public:
+  explicit StageEndsXlaOp(OpKernelConstruction* ctx) : CallXlaOp(ctx, kEnds) {
+    std::string label;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("label", &label));
+    attributes_ = absl::StrCat("{label = \"", label, "\"}");
+  }
+};
+
+// The inputs stay where they are.
+class StageBeginsXlaOp : public XlaOpKernel {
+ public:
+  using XlaOpKernel::XlaOpKernel;
+
+  void Compile(XlaOpKernelContext* ctx) override {
+    const int inputs = ctx->num_inputs() - 1;
+    std::vector<xla::XlaOp> operands;
+    std::vector<xla::Shape> shapes;
+    for (int i = 0; i <= inputs; ++i) {
+      OP_REQUIRES_OK(ctx, add_operand(ctx->Input(i), &operands, &shapes));
+    }
+    std::vector<xla::Shape> results(shapes.begin(), shapes.begin() + inputs);
+    results.push_back(xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::S32, {2}));
+    results.push_back(token_shape());
+    const xla::XlaOp done =
+        call(ctx->builder(), kBegins, operands, shapes, results, "", inputs);
+    for (int i = 0; i < inputs + 2; ++i) {
+      ctx->SetOutput(i, xla::GetTupleElement(done, i));
+    }
   }
 };
 
@@ -682,7 +748,9 @@ REGISTER_XLA_OP(Name("IpufeedRemote"), RemoteXlaOp);
 REGISTER_XLA_OP(Name("IpufeedPipeline").AllowResourceTypes(), PipelineXlaOp);
 REGISTER_XLA_OP(Name("IpufeedSend"), SendXlaOp);
 REGISTER_XLA_OP(Name("IpufeedReceive"), ReceiveXlaOp);
-REGISTER_XLA_OP(Name("IpufeedStageMark"), StageMarkXlaOp);
+REGISTER_XLA_OP(Name("IpufeedStageEnters"), StageEntersXlaOp);
+REGISTER_XLA_OP(Name("IpufeedStageBegins"), StageBeginsXlaOp);
+REGISTER_XLA_OP(Name("IpufeedStageEnds"), StageEndsXlaOp);
 
 }  // namespace
 }  // namespace ipufeed

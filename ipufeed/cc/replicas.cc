@@ -6,7 +6,6 @@
 
 #include "Eigen/Core"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "stall.h"
 #include "tensorflow/core/framework/types.h"
 
@@ -225,14 +224,6 @@ std::string describe(const Meeting& meeting) {
       count_of(bytes_of(meeting), "byte"));
 }
 
-// "replica 2", "replicas 0, 1 and 3".
-std::string replicas_of(const std::vector<std::size_t>& numbers) {
-  if (numbers.size() == 1) return absl::StrCat("replica ", numbers[0]);
-  const auto last = numbers.end() - (numbers.empty() ? 0 : 1);
-  return absl::StrCat("replicas ", absl::StrJoin(numbers.begin(), last, ", "), " and ",
-                      numbers.empty() ? 0 : *last);
-}
-
 bool same(const Meeting& a, const Meeting& b) {
   if (a.exchange != b.exchange || a.reduction != b.reduction || a.group != b.group ||
       a.tensors.size() != b.tensors.size()) {
@@ -330,11 +321,9 @@ absl::Status Replicas::meet(const Program& program, int replica,
 
     std::int64_t next_report_ns() { return stall.next_report_ns(); }
     void report(const Rendezvous::Attendance& attendance) {
-      const bool one = attendance.missing.size() == 1;
       stall.report(program,
                    absl::StrCat("replica ", replica, " has something to exchange, and ",
-                                replicas_of(attendance.missing), one ? " has" : " have",
-                                " not come"));
+                                replicas_have(attendance.missing), " not come"));
     }
   } patience{program, replica, {}};
   Rendezvous::Attendance attendance;
@@ -368,12 +357,11 @@ absl::Status Replicas::check() const {
 
 absl::Status Replicas::ended(const Rendezvous::Attendance& attendance,
                              const Meeting& meeting) const {
-  std::string who = replicas_of(attendance.ended);
+  std::string who = replicas_have(attendance.ended);
   who[0] = 'R';
   const bool one = attendance.ended.size() == 1;
   return absl::InternalError(absl::StrCat(
-      who, one ? " has" : " have", " ended",
-      is_stage_ ? " this execution of the stage" : "", ", and ",
+      who, " ended", is_stage_ ? " this execution of the stage" : "", ", and ",
       replicas_of(attendance.here),
       attendance.here.size() == 1 ? " waits for " : " wait for ", one ? "it" : "them",
       " with ", describe(meeting),

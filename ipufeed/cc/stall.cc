@@ -1,16 +1,36 @@
 #include "stall.h"
 
 #include <atomic>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "pipeline.h"
 #include "program.h"
-#include "tensorflow/core/platform/logging.h"
+#include "said.h"
 #include "wait.h"
 
 namespace ipufeed {
 namespace {
 
 std::atomic<std::int64_t> report_after_ns{30'000'000'000};
+
+// Stage, IPU and replica that this thread works for, as far as there are several.
+std::string who_waits(const Program& program) {
+  const Context& context = current_context();
+  const std::string stage =
+      context.pipeline == nullptr ? "" : context.pipeline->at(context.chip);
+  std::string who = stage.empty() ? "A program" : absl::StrCat("Stage ", stage);
+  absl::StrAppend(&who, " on ");
+  if (context.pipeline != nullptr || context.replicas > 1) {
+    absl::StrAppend(&who, "IPU ", context.chip, " of ");
+  }
+  absl::StrAppend(&who, "/device:IPU:", program.ordinal());
+  if (context.replicas > 1) {
+    absl::StrAppend(&who, " (replica ", context.replica, " of ", context.replicas, ")");
+  }
+  return who;
+}
 
 }  // namespace
 
@@ -30,7 +50,7 @@ std::int64_t StallWatch::next_report_ns() {
 
 void StallWatch::report(const Program& program, const char* kind,
                         const std::string& name, const char* state,
-                        const char* reason) {
+                        const std::string& reason) {
   report(program,
          absl::StrCat(kind, " queue '", name, "' is ", state, " and ", reason));
 }
@@ -38,10 +58,21 @@ void StallWatch::report(const Program& program, const char* kind,
 void StallWatch::report(const Program& program, const std::string& what) {
   const std::int64_t waited = now_ns() - start_ns_;
   next_ns_ = now_ns() + waited;
-  LOG(WARNING) << "A program on IPU " << program.ordinal() << " has waited for "
-               << waited / 1'000'000 / 1000.0 << " s: " << what
-               << ". It goes on waiting. Its queues: " << program.describe_feeds()
-               << ".";
+  say(absl::StrCat(
+      who_waits(program), " has waited for ", waited / 1'000'000 / 1000.0, " s: ", what,
+      ". It goes on waiting. Its queues: ", program.describe_feeds(), "."));
+}
+
+std::string replicas_of(const std::vector<std::size_t>& numbers) {
+  if (numbers.empty()) return "another replica";
+  if (numbers.size() == 1) return absl::StrCat("replica ", numbers[0]);
+  return absl::StrCat("replicas ",
+                      absl::StrJoin(numbers.begin(), numbers.end() - 1, ", "), " and ",
+                      numbers.back());
+}
+
+std::string replicas_have(const std::vector<std::size_t>& numbers) {
+  return absl::StrCat(replicas_of(numbers), numbers.size() > 1 ? " have" : " has");
 }
 
 absl::Status stopped_while(const char* doing, const std::string& name,

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -23,10 +24,11 @@ class StallWatch {
   // When to report next, on the monotonic clock.
   std::int64_t next_report_ns();
 
-  // Logs one line: which feed, which side waits, for how long, and how full the queues
-  // of the program are.
+  // Says one line: who waits (the stage, the IPU, the replica of this thread), for how
+  // long, for which feed and which side of it, and how full the queues of the program
+  // are.
   void report(const Program& program, const char* kind, const std::string& name,
-              const char* state, const char* reason);
+              const char* state, const std::string& reason);
 
   // Likewise of a wait for something else, which `what` names.
   void report(const Program& program, const std::string& what);
@@ -35,6 +37,10 @@ class StallWatch {
   std::int64_t start_ns_ = 0;
   std::int64_t next_ns_ = 0;
 };
+
+// "replica 2", "replicas 1, 2 and 3"; and with their verb: "replica 2 has".
+std::string replicas_of(const std::vector<std::size_t>& numbers);
+std::string replicas_have(const std::vector<std::size_t>& numbers);
 
 // The error of a queue call of a program that was stopped.
 absl::Status stopped_while(const char* doing, const std::string& name,

@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,12 @@ enum class TraceKind : std::int32_t {
   kDeviceToHost = 5,  // number: the outfeed's; waited: for room
   kFeeder = 6,        // number: the infeed's; waited: for room
   kConsumer = 7,      // of a measurement; waited: for an element
-  kStage = 8,         // number: chip and stage of a pipeline; bytes: its mini-batch
+  // A stage of a pipeline, or its weight update. number: of its name; bytes: its
+  // mini-batch
+  kStage = 8,
+  // An execution of a pipeline. number: of its name, which is its schedule; bytes: the
+  // first of its chips
+  kPipeline = 9,
 };
 
 struct TraceEvent {
@@ -53,6 +59,11 @@ inline bool traces() { return tracing.load(std::memory_order_relaxed); }
 
 // Any thread. `name`: what a person calls the number.
 void record(const TraceEvent& event, const std::string& name);
+
+// The number of what has nothing but a name.
+inline std::int64_t number_of(const std::string& name) {
+  return static_cast<std::int64_t>(std::hash<std::string>()(name));
+}
 
 // False if a trace is running. capacity: events of each thread, at least 64.
 bool start_trace(std::int64_t capacity);

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -53,14 +55,21 @@ inline void write_token(ffi::RemainingRets& results, std::size_t index) {
   }
 }
 
+// in_place: so many of the first results are in the memory of the first operands. XLA
+// copies an operand that is used elsewhere, too.
 inline xla::XlaOp call(xla::XlaBuilder* builder, const char* target,
                        const std::vector<xla::XlaOp>& operands,
                        const std::vector<xla::Shape>& operand_shapes,
                        const std::vector<xla::Shape>& results,
-                       const std::string& attributes) {
+                       const std::string& attributes, std::int64_t in_place = 0) {
+  std::vector<std::pair<xla::ShapeIndex, std::pair<std::int64_t, xla::ShapeIndex>>>
+      same;
+  for (std::int64_t i = 0; i < in_place; ++i) {
+    same.emplace_back(xla::ShapeIndex({i}), std::make_pair(i, xla::ShapeIndex()));
+  }
   return xla::CustomCallWithLayout(
       builder, target, operands, xla::ShapeUtil::MakeTupleShape(results),
-      operand_shapes, attributes, /*has_side_effect=*/true, {}, /*literal=*/nullptr,
+      operand_shapes, attributes, /*has_side_effect=*/true, same, /*literal=*/nullptr,
       xla::CustomCallSchedule::SCHEDULE_NONE,
       xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
 }

@@ -109,6 +109,8 @@ def row_of(event: Event) -> tuple[int, str]:
     name = event.name or str(event.number)
     if event.kind is Kind.STAGE:
         return IPUS, f"IPU {event.ordinal}, {name}"
+    if event.kind is Kind.PIPELINE:
+        return IPUS, f"IPU {event.ordinal}, pipeline from chip {event.nbytes}"
     if event.number < 0:
         return IPUS, f"IPU {event.ordinal}, {name}"
     if event.kind is Kind.DEVICE_TO_HOST:
@@ -135,9 +137,13 @@ def slices_of(event: Event, begun_ns: int) -> list[dict[str, Any]]:
         if event.count > 1:
             figures |= {"runs": event.count, "busy [us]": event.busy_ns / 1e3}
         return [span(title(event), start, end - start, figures)]
+    if event.kind is Kind.STAGE and event.nbytes < 0:
+        return [span("weight update", start, end - start, {})]
     if event.kind is Kind.STAGE:
         figures = {"mini-batch": event.nbytes}
         return [span(f"mini-batch {event.nbytes}", start, end - start, figures)]
+    if event.kind is Kind.PIPELINE:
+        return [span(event.name, start, end - start, {})]
     figures = {"bytes": event.nbytes, "count": event.count}
     if event.count > 1:
         figures |= {

@@ -56,6 +56,7 @@ class Kind(IntEnum):
     FEEDER = 6
     CONSUMER = 7
     STAGE = 8  # of a pipeline; `nbytes` is its mini-batch
+    PIPELINE = 9  # an execution of one; `nbytes` is the first of its IPUs
 
 
 @dataclass(frozen=True)

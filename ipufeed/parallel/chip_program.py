@@ -4,7 +4,9 @@
         for each position of the chip, in the schedule's order:
             mini_batch = turn - its lag;  if 0 <= mini_batch < count:
                 receive what other chips have sent, take what this one has kept
+                begins: the inputs are there
                 compute
+                ends: the outputs are made
                 send, keep, add to what is accumulated
 
 A chip with one lag, such as any that has one stage, has no conditions: its program is the
@@ -20,7 +22,15 @@ from typing import Any
 
 from ipufeed import _native
 from ipufeed.parallel.copying import Copier
-from ipufeed.parallel.partition import Part, Traced
+from ipufeed.parallel.partition import (
+    TOKEN_INPUTS,
+    Part,
+    Traced,
+    can_cross,
+    data_inputs,
+    has_effect,
+    in_order,
+)
 from ipufeed.parallel.schedules import Position, Schedule
 
 
@@ -322,28 +332,72 @@ class _Copy(Copier):
         self.plan = plan
         self.part = part
         self.mini_batch = mini_batch
+        # Ids of what is computed of the inputs, once they are there.
+        self.inside: set[int] = set()
+        self.begun = False
 
     def run(self, wanted: list[Any]) -> list[Any]:
-        """Receives, computes and sends; gives the token and the tensors that are wanted."""
-        position = self.part.position
+        """Receives, computes and sends; gives the token and the tensors that are wanted.
+
+        The two marks lie in the data, not only in the order of the calls: XLA computes
+        what has its operands, wherever the calls are.
+        """
+        ops, position = _native.load(), self.part.position
+        self.token = ops.ipufeed_stage_enters(self.token, label=position.label)
+        inputs = [*self.values]
         for ring in self.plan.rings:
             if ring.target == position:
-                self.receive(ring)
-        self.mark([], ends=False)
+                inputs += self.receive(ring)
+        inputs += self.dequeue()
+        values = [self.values[each] for each in inputs]
+        same, started, self.token = ops.ipufeed_stage_begins(values, self.token)
+        self.values.update(zip(inputs, same, strict=True))
+        self.begun, self.inside = True, {id(each) for each in same}
+        enqueues = last_enqueues(self.part.ops)
         for op in self.part.ops:
-            self.copy(op)
+            if op not in enqueues:
+                self.copy(op)
         results = [self.value(tensor) for tensor in wanted]
         outgoing = [ring for ring in self.plan.rings if ring.source == position]
         sent = [[self.value(tensor) for tensor in ring.tensors] for ring in outgoing]
-        self.mark([*results, *(each for one in sent for each in one)], ends=True)
+        self.token = ops.ipufeed_stage_ends(
+            self.mini_batch,
+            started,
+            [
+                *results,
+                *(each for one in sent for each in one),
+                *self.effects(enqueues),
+            ],
+            self.token,
+            label=position.label,
+        )
+        for op in enqueues:
+            self.copy(op)
         for ring, tensors in zip(outgoing, sent, strict=True):
-            self.token = _native.load().ipufeed_send(
-                tensors, self.token, ring=ring.number
-            )
+            self.token = ops.ipufeed_send(tensors, self.token, ring=ring.number)
         return [self.token, *results]
 
-    def receive(self, ring: Ring) -> None:
-        """Takes what another chip has sent."""
+    def make(self, op: Any, inputs: list[Any]) -> Any:
+        """The copy of an op; one that is there for its effect stays between the marks.
+
+        Also if it takes none of the inputs, as the gradient of a last stage's wait.
+        """
+        if self.begun and not any(id(each) in self.inside for each in inputs):
+            if not has_effect(op) or op.type in TOKEN_INPUTS:
+                return super().make(op, inputs)
+            own = [place for place, each in enumerate(inputs) if can_cross(each)]
+            same, _, self.token = _native.load().ipufeed_stage_begins(
+                [inputs[place] for place in own], self.token
+            )
+            for place, value in zip(own, same, strict=True):
+                inputs[place] = value
+        made = super().make(op, inputs)
+        if self.begun:
+            self.inside |= {id(each) for each in made.outputs}
+        return made
+
+    def receive(self, ring: Ring) -> list[int]:
+        """Takes what another chip has sent; gives the ids of the tensors."""
         tensors, self.token = _native.load().ipufeed_receive(
             self.token,
             dtypes=[each.dtype for each in ring.tensors],
@@ -352,18 +406,40 @@ class _Copy(Copier):
         )
         for tensor, value in zip(ring.tensors, tensors, strict=True):
             self.values[id(tensor)] = value
+        return [id(tensor) for tensor in ring.tensors]
 
-    def mark(self, after: list[Any], *, ends: bool) -> None:
-        """Where the stage begins or ends, for a trace."""
-        position = self.part.position
-        self.token = _native.load().ipufeed_stage_mark(
-            self.mini_batch,
-            after,
-            self.token,
-            stage=self.plan.schedule.positions.index(position),
-            label=position.label,
-            ends=ends,
-        )
+    def dequeue(self) -> list[int]:
+        """Takes what the infeed has, if it is this position's; gives the tensors' ids."""
+        own = [op for op in self.part.ops if op.type == "IpufeedDequeue"]
+        for op in in_order(own, lambda op: [each.op for each in data_inputs(op)]):
+            self.copy(op)
+        return [id(tensor) for op in own for tensor in op.outputs[:-1]]
+
+    def effects(self, enqueues: list[Any]) -> list[Any]:
+        """What must be computed by the end though nobody wants it.
+
+        What is enqueued and assigned, and what an op gives that is there for its effect;
+        calls that are chained have the token.
+        """
+        found: dict[int, Any] = {}
+        for op in self.part.ops:
+            if op not in enqueues and (op.type in TOKEN_INPUTS or not has_effect(op)):
+                continue
+            takes = op in enqueues or not op.outputs
+            for tensor in data_inputs(op) if takes else op.outputs:
+                if can_cross(tensor):
+                    found[id(tensor)] = tensor
+        return [self.value(each) for each in found.values()]
+
+
+def last_enqueues(ops: list[Any]) -> list[Any]:
+    """Those of a position's enqueues behind which it does nothing in the ops' order."""
+    found: list[Any] = []
+    for op in reversed([each for each in ops if each.type in TOKEN_INPUTS]):
+        if op.type != "IpufeedEnqueue":
+            break
+        found.insert(0, op)
+    return found
 
 
 def at(slot: Any, tensor: Any) -> Any:

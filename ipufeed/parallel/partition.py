@@ -183,7 +183,7 @@ def split(traced: Traced, positions: tuple[Position, ...]) -> list[Part]:
     roots: dict[Position, list[Any]] = {each: [] for each in positions}
     parts = {each: Part(each) for each in positions}
     for op, position in owners.items():
-        if op.op_def.is_stateful and has_effect(op):
+        if has_effect(op):
             roots[position].append(op)
     for number, tensor in enumerate(traced.results):
         position = owners.get(tensor.op, forward[-1])
@@ -211,8 +211,8 @@ def split(traced: Traced, positions: tuple[Position, ...]) -> list[Part]:
 
 
 def has_effect(op: Any) -> bool:
-    """Whether a stateful op must run though nobody needs its results."""
-    if op.type in COPIED:
+    """Whether an op must run though nobody needs its results."""
+    if op.type in COPIED or not op.op_def.is_stateful:
         return False
     return not op.type.startswith(("Random", "Stateless", "VarIsInitialized"))
 

@@ -487,6 +487,7 @@ def launch(plan: Plan, refusal: str) -> list[Any]:
         numbers += [-1, *program.results]
         shapes += [each.shape for each in results]
         dtypes += [each.dtype for each in results]
+    ends = [each for ring in plan.rings for each in (ring.source, ring.target)]
     values, token = _native.load().ipufeed_pipeline(
         list(arguments.values()),
         take_token(),
@@ -497,14 +498,11 @@ def launch(plan: Plan, refusal: str) -> list[Any]:
         devices=checks.devices_needed(plan.schedule.devices),
         operands=operands,
         operand_counts=counts,
-        ring_names=[
-            f"{ring.source.label} to {ring.target.label}" for ring in plan.rings
-        ],
+        ring_stages=[each.label for each in ends],
+        ring_chips=[each.device for each in ends],
         ring_capacities=[ring.capacity for ring in plan.rings],
         ring_credits=[ring.full for ring in plan.rings],
-        ring_sources=[ring.source.device for ring in plan.rings],
-        ring_targets=[ring.target.device for ring in plan.rings],
-        stages=len(plan.schedule.positions),
+        schedule=plan.schedule.text(plan.count),
         refusal=refusal,
     )
     put_token(token)

@@ -31,6 +31,7 @@ parallelism.
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -179,9 +180,58 @@ class Schedule:
         steps = self.length - 1 - 2 * stage
         return (steps - 1) // self.stride if self.training else 0
 
-    def ideal_utilisation(self, count: int) -> float:
-        """Which share of the steps a device with one stage is at work: N / (N + S - 1)."""
-        return count / (count + self.length - 1)
+    def ideal_utilisation(self, count: int) -> dict[int, float]:
+        """Of each IPU, the share of an execution that it is at work at best.
+
+        That is if every stage took as long as any other, and nothing else took any time:
+        an IPU then waits for nothing but its inputs. With F stages on as many IPUs it is
+        N / (N + F - 1) for Grouped and Interleaved (which in inference, where S = F, is
+        N / (N + S - 1)), and 1 / F for Sequential.
+
+        Args:
+            count: N, the mini-batches.
+        """
+        free: dict[int, int] = {}
+        busy: dict[int, int] = {}
+        ends: dict[
+            tuple[int, int], int
+        ] = {}  # of all branches, by index and mini-batch
+        for step in self.steps(count):
+            for position, mini_batch in step:
+                device, index = position.device, position.index
+                before = ends.get((index - 1, mini_batch), 0)
+                if index == 0 and self.overlap == 1 and mini_batch > 0:
+                    before = ends[self.length - 1, mini_batch - 1]
+                end = max(before, free.get(device, 0)) + 1
+                free[device] = end
+                busy[device] = busy.get(device, 0) + 1
+                ends[index, mini_batch] = max(end, ends.get((index, mini_batch), 0))
+        return {device: busy[device] / max(free.values()) for device in sorted(busy)}
+
+    def text(self, count: int) -> str:
+        """All of it in a line, as a trace has it: see `read`."""
+        devices = ["+".join(map(str, each)) for each in self.devices]
+        return (
+            f"{self.kind.name} {'training' if self.training else 'inference'}, "
+            f"{count} mini-batches, stages on IPUs {' '.join(devices)}"
+        )
+
+
+TEXT = re.compile(
+    r"(\w+) (training|inference), (\d+) mini-batches, stages on IPUs ([\d+ ]+)"
+)
+
+
+def read(text: str) -> tuple[Schedule, int] | None:
+    """The schedule and its mini-batches, from `Schedule.text`; None of another text."""
+    found = TEXT.fullmatch(text)
+    if found is None:
+        return None
+    devices = tuple(
+        tuple(int(device) for device in stage.split("+")) for stage in found[4].split()
+    )
+    kind = PipelineSchedule[found[1]]
+    return Schedule(kind, devices, found[2] == "training"), int(found[3])
 
 
 def rotations(devices: list[tuple[int, ...]]) -> tuple[int, ...]:

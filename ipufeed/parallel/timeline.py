@@ -5,46 +5,68 @@
     executed.write_svg("pipeline.svg")
     print(executed.utilisation())
 
-The programs of the chips say when each stage begins and ends; nothing is computed from the
-schedule. `ipufeed.executable.trace` writes the same into a Chrome trace, with the rest.
+The programs of the chips say when each stage has its inputs and when it has made its
+outputs; nothing is computed from the schedule, but for the ideal that is written beside
+what was measured. `ipufeed.executable.trace` writes the same into a Chrome trace, with the
+rest.
 """
 
 from __future__ import annotations
 
 import contextlib
-import html
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ipufeed.device.log import LOGGER
 from ipufeed.executable import tracing
 from ipufeed.executable.tracing import Event, Kind
+from ipufeed.parallel import schedules
 
-COLOURS = (
-    "#4e79a7",
-    "#f28e2b",
-    "#59a14f",
-    "#e15759",
-    "#76b7b2",
-    "#edc948",
-    "#b07aa1",
-    "#9c755f",
-)
-LABEL = re.compile(r"([FB])(\d+)(?:\.(\d+))? on chip (\d+)")
+LABEL = re.compile(r"([FB][\d.]+|update) on chip (\d+)")
+UPDATE = "update"
+
+
+class Utilisation(float):
+    """A share of the time, which is a number like any other, and what is ideal.
+
+    Attributes:
+        ideal: The most that the schedule allows, were all stages equally long
+            (`Schedule.ideal_utilisation`); None if that is not known, as of pipelines of
+            several schedules in one block.
+    """
+
+    ideal: float | None
+
+    def __new__(cls, share: float, ideal: float | None = None) -> Utilisation:
+        """A share of 0 to 1."""
+        made = super().__new__(cls, share)
+        made.ideal = ideal
+        return made
+
+    def __repr__(self) -> str:
+        ideal = "" if self.ideal is None else f" (ideal {self.ideal:.3f})"
+        return f"{float(self):.3f}{ideal}"
+
+    def __str__(self) -> str:
+        ideal = "" if self.ideal is None else f" ({self.ideal:.1%})"
+        return f"{float(self):.1%}{ideal}".replace("%", " %")
 
 
 @dataclass(frozen=True)
 class Slice:
-    """A stage at work on a mini-batch.
+    """A stage at work on a mini-batch, or a weight update.
 
     Attributes:
-        label: The stage, as in "F0" or "B1".
-        chip: Its IPU within the device.
-        mini_batch: The number of the mini-batch, from 0 in each execution.
-        start_ns: On the monotonic clock.
-        end_ns: Likewise.
+        label: The stage, as in "F0" or "B1"; "update".
+        chip: Its IPU within the device. Of a weight update the first one of its copy of
+            the pipeline.
+        mini_batch: The number of the mini-batch, from 0 in each execution; -1 of an
+            update.
+        start_ns: When its inputs were there, on the monotonic clock.
+        end_ns: When its outputs were made, likewise.
     """
 
     label: str
@@ -54,71 +76,147 @@ class Slice:
     end_ns: int
 
     @property
-    def order(self) -> tuple[int, int, str]:
-        """Rows by chip, forward first."""
-        return self.chip, self.label[0] == "B", self.label
+    def order(self) -> tuple[bool, int, bool, str]:
+        """Rows by chip, forward first; updates below all others."""
+        return (
+            self.label == UPDATE,
+            self.chip,
+            self.label.startswith("B"),
+            self.label,
+        )
+
+
+@dataclass(frozen=True)
+class Execution:
+    """An execution of a pipeline, by one of its copies.
+
+    Attributes:
+        schedule: All of it, as in "Grouped training, 8 mini-batches, stages on IPUs 0 1".
+        first_chip: The first of the copy's IPUs within the device.
+        start_ns: On the monotonic clock.
+        end_ns: Likewise, before the weight update.
+    """
+
+    schedule: str
+    first_chip: int
+    start_ns: int
+    end_ns: int
+
+    def ideal_utilisation(self) -> dict[int, float]:
+        """Of each IPU of the copy."""
+        found = schedules.read(self.schedule)
+        if found is None:
+            return {}
+        shares = found[0].ideal_utilisation(found[1])
+        return {self.first_chip + chip: share for chip, share in shares.items()}
 
 
 @dataclass
 class Timeline:
-    """The slices of what has been recorded.
+    """What has been recorded; it is filled at the end of the block of `record`.
 
     Attributes:
-        slices: By their start.
+        slices: Stages at work, by their start.
+        updates: Weight updates, likewise. An update is part of the program, and no IPU's
+            work alone.
+        executions: Of pipelines, likewise.
     """
 
     slices: list[Slice] = field(default_factory=list)
+    updates: list[Slice] = field(default_factory=list)
+    executions: list[Execution] = field(default_factory=list)
 
     @property
     def start_ns(self) -> int:
-        """When the first slice begins."""
-        return min(each.start_ns for each in self.slices)
+        """When the first stage begins; raises ValueError as `utilisation` does."""
+        return min(each.start_ns for each in self.recorded())
 
     @property
     def end_ns(self) -> int:
-        """When the last one ends."""
-        return max(each.end_ns for each in self.slices)
+        """When the last one ends; likewise."""
+        return max(each.end_ns for each in self.recorded())
+
+    def recorded(self) -> list[Slice]:
+        """The slices.
+
+        Raises:
+            ValueError: There are none.
+        """
+        if not self.slices:
+            raise ValueError(
+                "No stage has been recorded: run a pipeline inside the block of "
+                "timeline.record(), and ask for its figures and its picture after the "
+                "block. (Building or compiling a pipeline runs no stage.)"
+            )
+        return self.slices
 
     def rows(self) -> dict[str, list[Slice]]:
         """The slices of each stage, by a name of it; rows of a chip stand together."""
         found: dict[str, list[Slice]] = {}
-        for each in sorted(self.slices, key=lambda one: (one.order, one.start_ns)):
+        every = [*self.slices, *self.updates]
+        for each in sorted(every, key=lambda one: (one.order, one.start_ns)):
             found.setdefault(f"IPU {each.chip}, {each.label}", []).append(each)
         return found
 
-    def utilisation(self) -> dict[int, float]:
+    def utilisation(self) -> dict[int, Utilisation]:
         """Of each chip, which share of the time some stage of it was at work.
 
-        A stage is at work from when it has its inputs until its outputs are computed:
-        waits for other chips and for feeds are idle time. Ideal, for one stage of a
-        grouped pipeline on each chip, is N / (N + S - 1).
+        A stage is at work from when it has its inputs until its outputs are made: waits
+        for other chips and for feeds are idle time, and so is a weight update between two
+        executions. The time is that from the first stage's beginning to the last one's
+        end. Beside each share is the ideal (`Schedule.ideal_utilisation`), such as
+        N / (N + S - 1) for a stage of a grouped pipeline in inference on each chip.
+
+        Raises:
+            ValueError: No stage has been recorded.
         """
-        whole = self.end_ns - self.start_ns
+        whole = max(1, self.end_ns - self.start_ns)
         busy: dict[int, int] = {}
         for each in self.slices:
             busy[each.chip] = busy.get(each.chip, 0) + each.end_ns - each.start_ns
-        return {chip: busy[chip] / whole for chip in sorted(busy)}
+        ideals: dict[int, set[float]] = {}
+        for schedule, first in {
+            (one.schedule, one.first_chip) for one in self.executions
+        }:
+            execution = Execution(schedule, first, 0, 0)
+            for chip, share in execution.ideal_utilisation().items():
+                ideals.setdefault(chip, set()).add(share)
+        return {
+            chip: Utilisation(busy[chip] / whole, only(ideals.get(chip, set())))
+            for chip in sorted(busy)
+        }
 
-    def to_svg(self) -> str:
+    def to_svg(self, width: int = 960, whole_ms: float | None = None) -> str:
         """The picture.
 
+        Args:
+            width: Pixels, at least 320. Default: 960.
+            whole_ms: Which time the rows stand for at least, so that several pictures can
+                have one scale. Default (None): that of this timeline.
+
         Raises:
-            ValueError: Nothing has been recorded.
+            ValueError: No stage has been recorded, or `width` is too small.
         """
-        if not self.slices:
-            raise ValueError(
-                "No stage has been recorded: run a pipeline to its end inside the block."
-            )
-        return draw(self)
+        from ipufeed.parallel.timeline_svg import draw
+
+        self.recorded()
+        if width < 320:
+            raise ValueError(f"`width` must be at least 320 pixels, got {width}.")
+        return draw(self, width, whole_ms)
 
     def write_svg(self, path: str | os.PathLike[str]) -> None:
         """Writes it, in place of what the file has.
 
         Raises:
-            ValueError: Nothing has been recorded.
+            ValueError: No stage has been recorded.
             OSError: The file cannot be written.
         """
         Path(path).write_text(self.to_svg(), encoding="utf-8")
+
+
+def only(values: set[float]) -> float | None:
+    """The value, if there is one."""
+    return next(iter(values)) if len(values) == 1 else None
 
 
 @contextlib.contextmanager
@@ -139,65 +237,25 @@ def record(events: int = tracing.DEFAULT_EVENTS) -> Iterator[Timeline]:
     try:
         yield timeline
     finally:
-        found, _ = tracing.stop()
-        timeline.slices = slices_of(found)
+        found, dropped = tracing.stop()
+        fill(timeline, found)
+        if dropped:
+            LOGGER.warning(
+                "The timeline lacks %d events, for which there was no room: give `events` "
+                "more.",
+                dropped,
+            )
 
 
-def slices_of(events: list[Event]) -> list[Slice]:
-    """Those of stages."""
-    found = []
+def fill(timeline: Timeline, events: list[Event]) -> None:
+    """Sorts what has been recorded."""
     for event in events:
+        if event.kind is Kind.PIPELINE:
+            timeline.executions.append(
+                Execution(event.name, event.nbytes, event.start_ns, event.end_ns)
+            )
         label = LABEL.fullmatch(event.name) if event.kind is Kind.STAGE else None
         if label is None:
             continue
-        branch = f".{label[3]}" if label[3] else ""
-        found.append(
-            Slice(
-                f"{label[1]}{label[2]}{branch}",
-                int(label[4]),
-                event.nbytes,
-                event.start_ns,
-                event.end_ns,
-            )
-        )
-    return found
-
-
-WIDTH, ROW, LEFT, TOP = 960, 26, 96, 30
-
-
-def draw(timeline: Timeline) -> str:
-    """The SVG: time from left to right, what is idle is grey."""
-    rows = timeline.rows()
-    whole = max(1, timeline.end_ns - timeline.start_ns)
-    height = TOP + ROW * len(rows) + 24
-    share = timeline.utilisation()
-    title = ", ".join(f"IPU {chip} {part:.0%}" for chip, part in share.items())
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 16}" '
-        f'height="{height}" role="img" font-family="sans-serif" font-size="12">',
-        f"<title>{html.escape(f'At work: {title}')}</title>",
-        f'<text x="8" y="18">{whole / 1e6:.3f} ms; at work: {html.escape(title)}</text>',
-    ]
-    for number, (name, slices) in enumerate(rows.items()):
-        y = TOP + number * ROW
-        parts += [
-            f'<text x="8" y="{y + 17}">{html.escape(name)}</text>',
-            f'<rect x="{LEFT}" y="{y + 2}" width="{WIDTH}" height="{ROW - 4}" '
-            'fill="#ececef"/>',
-        ]
-        for each in slices:
-            x = LEFT + (each.start_ns - timeline.start_ns) / whole * WIDTH
-            width = max(0.5, (each.end_ns - each.start_ns) / whole * WIDTH)
-            colour = COLOURS[each.mini_batch % len(COLOURS)]
-            text = f"{each.label}, mini-batch {each.mini_batch}"
-            parts.append(
-                f'<rect x="{x:.2f}" y="{y + 2}" width="{width:.2f}" height="{ROW - 4}" '
-                f'fill="{colour}"><title>{text}</title></rect>'
-            )
-            if width > 16:
-                parts.append(
-                    f'<text x="{x + width / 2:.2f}" y="{y + 17}" fill="#fff" '
-                    f'text-anchor="middle">{each.mini_batch}</text>'
-                )
-    return "\n".join([*parts, "</svg>", ""])
+        one = Slice(label[1], int(label[2]), event.nbytes, event.start_ns, event.end_ns)
+        (timeline.updates if label[1] == UPDATE else timeline.slices).append(one)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ipufeed import _native
 from ipufeed.parallel import partition, stages
 from ipufeed.parallel.copying import Copier
 from ipufeed.parallel.lifting import keep, variables_outside
@@ -134,12 +135,30 @@ def put(
 
     def copied() -> Any:
         # What copies of the program exchange comes after what the stages exchange.
-        copier = Copier(update.graph, values, take_token(), keep_device=True)
+        sums = [id(each) for each in update.gradients]
+        same, started, token = _native.load().ipufeed_stage_begins(
+            [values[each] for each in sums], take_token()
+        )
+        copier = Copier(
+            update.graph,
+            values | dict(zip(sums, same, strict=True)),
+            token,
+            keep_device=True,
+        )
         for op in update.graph.get_operations():
             copier.copy(op)
-        put_token(copier.token)
         effects = [made for op, made in copier.ops.items() if op.op_def.is_stateful]
-        return tf.group(*effects)
+        with tf.control_dependencies(effects):
+            after = [
+                stages.as_variable(variable).read_value()
+                for gradient, variable in model.gradients
+                if gradient is not None
+            ]
+        token = _native.load().ipufeed_stage_ends(
+            -1, started, after, copier.token, label="update"
+        )
+        put_token(token)
+        return tf.group(*effects, token.op)
 
     if not offload:
         return copied()

@@ -204,8 +204,13 @@ def test_a_session_may_close_on_a_blocked_program(release):
 
 
 @SIDES
-def test_a_program_that_waits_says_so_and_burns_nothing(side, release, no_store, capfd):
-    """Rows 17 and 18: a report with both queues' fill, memory and CPU at rest."""
+def test_a_program_that_waits_says_so_and_burns_nothing(
+    side, release, no_store, capfd, caplog
+):
+    """Rows 17 and 18: a report with both queues' fill, memory and CPU at rest.
+
+    It is Python's logger that says it: TensorFlow's own log may be silent.
+    """
     set_stall_report(0.05)
     try:
         feeds, n = blocked_on(side, release, jit=True)
@@ -221,6 +226,11 @@ def test_a_program_that_waits_says_so_and_burns_nothing(side, release, no_store,
     finally:
         set_stall_report(30)
     report = capfd.readouterr().err
+    assert "A program on /device:IPU:0 has waited for" in report
+    (record,) = [each for each in caplog.records if "has waited for" in each.message][
+        :1
+    ]
+    assert (record.name, record.levelname) == ("ipufeed", "WARNING")
     assert (
         f"{side} queue '{feeds.infeed._id if side == 'infeed' else feeds.outfeed._id}'"
         in report

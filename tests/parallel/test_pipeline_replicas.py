@@ -184,4 +184,6 @@ def test_each_copy_has_rows_of_its_own_in_the_picture():
     for chip in range(4):
         done = [each for each in executed.slices if each.chip == chip]
         assert sorted(each.mini_batch for each in done) == [0, 0, 1, 1, 2, 2, 3, 3]
-    assert executed.to_svg().count("<rect") == 8 + 4 * 8
+    updates = [each.chip for each in executed.updates]
+    assert sorted(updates) == [0, 2]
+    assert executed.to_svg().count("<rect") == 8 + 4 * 8 + 2 * 2

@@ -352,8 +352,10 @@ def test_a_replica_that_stalls_is_waited_for_and_named(capfd):
     assert isinstance(error, tf.errors.CancelledError)
     assert "enough" in str(error)
     said = capfd.readouterr().err
+    assert "A program on IPU 0 of /device:IPU:0 (replica 0 of 4) has waited for" in said
     assert (
-        "replica 0 has something to exchange, and replicas 1, 2 and 3 have not" in said
+        "replica 0 has something to exchange, and replicas 1, 2 and 3 have not come"
+        in said
     )
     assert "its dataset has delivered nothing" in said
 

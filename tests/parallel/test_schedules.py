@@ -5,6 +5,7 @@ import pytest
 from ipufeed.parallel.schedules import (
     PipelineSchedule,
     Schedule,
+    read,
     refusal,
     rotations,
 )
@@ -154,11 +155,41 @@ def test_no_schedule_loses_or_repeats_work(kind, training, mapping):
         assert start == turn * schedule.stride + schedule.phase(position)
 
 
-def test_the_ideal_share_of_work_is_that_of_a_full_pipeline():
-    """N / (N + S - 1)."""
-    schedule = Schedule(GROUPED, ((0,), (1,), (2,), (3,)), training=False)
+def ideal(kind, devices, training, count):
+    """Of each IPU."""
+    schedule = Schedule(kind, tuple((each,) for each in devices), training)
+    return schedule.ideal_utilisation(count)
 
-    assert schedule.ideal_utilisation(32) == 32 / 35
+
+def test_the_ideal_share_of_work_is_that_of_a_full_pipeline():
+    """N / (N + S - 1), for a stage on each IPU."""
+    for kind in (GROUPED, INTERLEAVED):
+        assert ideal(kind, [0, 1, 2, 3], False, 32) == dict.fromkeys(range(4), 32 / 35)
+
+
+def test_the_ideal_of_training_has_both_directions_on_an_ipu():
+    """N / (N + F - 1), of Sequential 1 / F: an IPU waits for its inputs, for no step."""
+    for kind in (GROUPED, INTERLEAVED):
+        assert ideal(kind, [0, 1], True, 4) == {0: 4 / 5, 1: 4 / 5}
+        assert ideal(kind, range(4), True, 32) == dict.fromkeys(range(4), 32 / 35)
+    assert ideal(SEQUENTIAL, [0, 1], True, 4) == {0: 1 / 2, 1: 1 / 2}
+
+
+def test_the_ideal_of_ipus_with_unequal_work_is_unequal():
+    """An IPU with two stages keeps the others waiting; alone, it waits for nobody."""
+    assert ideal(GROUPED, [0, 0, 1], False, 4) == {0: 8 / 9, 1: 4 / 9}
+    assert ideal(GROUPED, [0, 0], True, 8) == {0: 1.0}
+    assert ideal(SEQUENTIAL, [0, 1, 0], False, 5) == {0: 10 / 15, 1: 5 / 15}
+
+
+@pytest.mark.parametrize("kind", PipelineSchedule)
+@pytest.mark.parametrize("training", [False, True])
+def test_a_schedule_is_read_from_its_text(kind, training):
+    """Concurrent stages included; other text is none."""
+    schedule = Schedule(kind, ((0,), (1, 12), (2,)), training)
+
+    assert read(schedule.text(12)) == (schedule, 12)
+    assert read("something else") is None
 
 
 COUNT_NAMES = (

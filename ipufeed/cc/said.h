@@ -1,0 +1,19 @@
+// What the native core says to a person, by Python's logger `ipufeed` like all else:
+// TensorFlow's own log drops warnings where TF_CPP_MIN_LOG_LEVEL is 2.
+//
+//   any thread: say(line) --> a short list --> next_line(): Python's thread logs it
+//
+// Nobody waits for Python: who has something to say may be what Python waits for.
+#pragma once
+
+#include <string>
+
+namespace ipufeed {
+
+// Before anybody listens it goes to TensorFlow's log. Any thread.
+void say(std::string line);
+
+// Waits for the next line. One thread at a time.
+std::string next_line();
+
+}  // namespace ipufeed
