@@ -302,8 +302,9 @@ def test_the_innermost_context_gets_them():
     with GradientCaptureContext() as outer, tf.GradientTape(persistent=True) as tape:
         tape.watch(x)
         y = capture_upstream_gradients(x, tag="x") ** 2
-    with GradientCaptureContext() as inner:
+    with GradientCaptureContext() as around, GradientCaptureContext() as inner:
         tape.gradient(y, x)
+    assert not around.captured_gradients
     assert (list(outer.captured_gradients), list(inner.captured_gradients)) == (
         [],
         ["x"],
