@@ -54,6 +54,7 @@ _MODULES = {
 # modules, and what their package has itself. ipufeed/compat.py says where each is.
 _ALIASES = (
     "config",
+    "eager",
     "gradient_accumulation",
     "ipu_compiler",
     "ipu_infeed_queue",

@@ -110,6 +110,10 @@ MODULES: dict[str, dict[str, str]] = {
         ("dataset_benchmark", "infeed_benchmark", "partial_epochs"),
         "ipufeed.benchmark.dataset_benchmark",
     ),
+    "eager": {},
+    "eager.backprop": dict.fromkeys(
+        ("GradientCaptureContext", "GradientCaptureTape"), "ipufeed.parallel.captured"
+    ),
     "gradient_accumulation": {
         "GradientAccumulationReductionMethod": "ipufeed.parallel.reduction_method"
     },
@@ -136,6 +140,7 @@ MODULES: dict[str, dict[str, str]] = {
     "ops.cross_replica_ops": dict.fromkeys(
         ("cross_replica_mean", "cross_replica_sum"), _COLLECTIVES
     ),
+    "ops.grad_util_ops": {"capture_upstream_gradients": "ipufeed.parallel.captured"},
     "ops.pipelining_ops": _PIPELINING,
     "ops.reduce_scatter_op": {"reduce_scatter": _COLLECTIVES},
     "ops.replication_ops": {"replication_index": _COLLECTIVES},

@@ -19,6 +19,7 @@ USED = {
         "configure_ipu_system get_ipu_config reset_ipu_configuration"
     ),
     "dataset_benchmark": "dataset_benchmark infeed_benchmark",
+    "eager.backprop": "GradientCaptureContext GradientCaptureTape",
     "gradient_accumulation": "GradientAccumulationReductionMethod",
     "ipu_compiler": "compile",
     "ipu_infeed_queue": "IPUInfeedQueue IPUIterator IPUOwnedIterator",
@@ -29,6 +30,7 @@ USED = {
     "loops": "repeat while_loop",
     "ops.all_to_all_op": "all_gather all_to_all",
     "ops.cross_replica_ops": "cross_replica_mean cross_replica_sum",
+    "ops.grad_util_ops": "capture_upstream_gradients",
     "ops.reduce_scatter_op": "reduce_scatter",
     "ops.replication_ops": "replication_index",
     "optimizers": (

@@ -1,18 +1,23 @@
-// The ops of a pipeline. They run in compiled programs only: pipeline_xla_ops.cc.
+// The ops of a pipeline. But for the first they run in compiled programs only:
+// pipeline_xla_ops.cc.
 //
-//   IpufeedPipeline            in the program of the device: one function for each chip
+//   IpufeedPipelineCount       in the program of the device: how many mini-batches
+//   IpufeedPipeline            likewise: one function for each chip
 //   IpufeedSend, IpufeedReceive                           in these functions
 //   IpufeedStageEnters, -Begins, -Ends         around each stage, and its update
 
+#include "pipeline_count.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/framework/tensor.h"
 
 namespace ipufeed {
 namespace {
 
 using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::shape_inference::InferenceContext;
 
@@ -46,7 +51,6 @@ REGISTER_OP("IpufeedPipeline")
     .Attr("ring_capacities: list(int) >= 0")
     .Attr("ring_credits: list(int) >= 0")
     .Attr("schedule: string")
-    .Attr("refusal: string = ''")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) { return given_shapes(c, "result_shapes"); })
     .Doc(R"(
@@ -60,7 +64,6 @@ devices: How many chips the pipeline has.
 ring_stages: Of each ring the stage that sends, and the one that receives.
 ring_chips: Likewise their chips.
 schedule: For a trace: what it is that runs.
-refusal: Why it cannot be compiled; empty if it can be.
 )");
 
 REGISTER_OP("IpufeedSend")
@@ -127,6 +130,38 @@ REGISTER_OP("IpufeedStageEnds")
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
     .Doc("Where a stage has made its outputs, which are `after`: for a trace.");
 
+REGISTER_OP("IpufeedPipelineCount")
+    .Input("count: int64")
+    .Output("same: int32")
+    .Attr("multiple: int >= 1")
+    .Attr("least: int >= 0")
+    .Attr("most: int >= 1")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .Doc("How many mini-batches an execution has, which must be possible.");
+
+class PipelineCountOp : public OpKernel {
+ public:
+  explicit PipelineCountOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("multiple", &multiple_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("least", &least_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("most", &most_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    const std::int64_t count = ctx->input(0).scalar<std::int64_t>()();
+    OP_REQUIRES_OK(ctx, check_pipeline_count(count, multiple_, least_, most_));
+    tensorflow::Tensor* same = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &same));
+    same->scalar<std::int32_t>()() = static_cast<std::int32_t>(count);
+  }
+
+ private:
+  std::int64_t multiple_ = 1;
+  std::int64_t least_ = 0;
+  std::int64_t most_ = 1;
+};
+
 class CompiledOnly : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -138,6 +173,8 @@ class CompiledOnly : public OpKernel {
   }
 };
 
+REGISTER_KERNEL_BUILDER(Name("IpufeedPipelineCount").Device(tensorflow::DEVICE_CPU),
+                        PipelineCountOp);
 REGISTER_KERNEL_BUILDER(Name("IpufeedPipeline").Device(tensorflow::DEVICE_CPU),
                         CompiledOnly);
 REGISTER_KERNEL_BUILDER(Name("IpufeedSend").Device(tensorflow::DEVICE_CPU),

@@ -22,6 +22,7 @@
 #include "chip_program.h"
 #include "chips.h"
 #include "pipeline.h"
+#include "pipeline_count.h"
 #include "program.h"
 #include "remote.h"
 #include "replicas.h"
@@ -336,8 +337,17 @@ ffi::Error remote_call(ffi::RemainingArgs args, ffi::RemainingRets results,
   return to_ffi(remote(args, results, number, stores));
 }
 
+ffi::Error count_call(ffi::BufferR0<ffi::S64> count,
+                      ffi::Result<ffi::BufferR0<ffi::S32>> same, std::int64_t multiple,
+                      std::int64_t least, std::int64_t most) {
+  const std::int64_t value = *count.typed_data();
+  *same->typed_data() = static_cast<std::int32_t>(value);
+  return to_ffi(check_pipeline_count(value, multiple, least, most));
+}
+
 constexpr char kRemote[] = "ipufeed_remote";
 constexpr char kWait[] = "ipufeed_wait";
+constexpr char kCount[] = "ipufeed_pipeline_count";
 constexpr char kPipeline[] = "ipufeed_pipeline";
 constexpr char kSend[] = "ipufeed_send";
 constexpr char kReceive[] = "ipufeed_receive";
@@ -361,6 +371,13 @@ XLA_FFI_DEFINE_HANDLER(kPipelineHandler, pipeline_call,
                            .Attr<Numbers>("ring_chips")
                            .Attr<std::int64_t>("devices")
                            .Attr<std::string_view>("schedule"));
+XLA_FFI_DEFINE_HANDLER(kCountHandler, count_call,
+                       ffi::Ffi::Bind()
+                           .Arg<ffi::BufferR0<ffi::S64>>()
+                           .Ret<ffi::BufferR0<ffi::S32>>()
+                           .Attr<std::int64_t>("multiple")
+                           .Attr<std::int64_t>("least")
+                           .Attr<std::int64_t>("most"));
 XLA_FFI_DEFINE_HANDLER(
     kSendHandler, send_call,
     ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attr<std::int64_t>("ring"));
@@ -386,6 +403,7 @@ XLA_FFI_DEFINE_HANDLER(kRemoteHandler, remote_call,
                            .Attr<std::int64_t>("stores"));
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kRemote, "Host", kRemoteHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kWait, "Host", kWaitHandler);
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kCount, "Host", kCountHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kPipeline, "Host", kPipelineHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kSend, "Host", kSendHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kReceive, "Host", kReceiveHandler);
@@ -423,7 +441,6 @@ class PipelineXlaOp : public XlaOpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_capacities", &capacities_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_credits", &credits_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("schedule", &schedule_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("refusal", &refusal_));
   }
 
   void Compile(XlaOpKernelContext* ctx) override { OP_REQUIRES_OK(ctx, compile(ctx)); }
@@ -441,7 +458,6 @@ class PipelineXlaOp : public XlaOpKernel {
   };
 
   absl::Status compile(XlaOpKernelContext* ctx) {
-    if (!refusal_.empty()) return absl::FailedPreconditionError(refusal_);
     std::vector<xla::XlaOp> operands;
     std::vector<xla::Shape> operand_shapes;
     for (int i = 0; i < ctx->num_inputs(); ++i) {
@@ -593,7 +609,6 @@ class PipelineXlaOp : public XlaOpKernel {
   std::vector<std::string> ring_stages_;
   std::vector<int> ring_chips_;
   std::string schedule_;
-  std::string refusal_;
 };
 
 // A call whose operands are the op's inputs and whose results are its outputs.
@@ -700,6 +715,32 @@ class StageBeginsXlaOp : public XlaOpKernel {
   }
 };
 
+class PipelineCountXlaOp : public XlaOpKernel {
+ public:
+  explicit PipelineCountXlaOp(OpKernelConstruction* ctx) : XlaOpKernel(ctx) {
+    std::int64_t multiple = 1;
+    std::int64_t least = 0;
+    std::int64_t most = 1;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("multiple", &multiple));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("least", &least));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("most", &most));
+    attributes_ = absl::StrCat("{multiple = ", multiple, " : i64, least = ", least,
+                               " : i64, most = ", most, " : i64}");
+  }
+
+  void Compile(XlaOpKernelContext* ctx) override {
+    const auto scalar = [](xla::PrimitiveType type) {
+      return xla::ShapeUtil::MakeShapeWithDescendingLayout(type, {});
+    };
+    const xla::XlaOp done = call(ctx->builder(), kCount, {ctx->Input(0)},
+                                 {scalar(xla::S64)}, {scalar(xla::S32)}, attributes_);
+    ctx->SetOutput(0, xla::GetTupleElement(done, 0));
+  }
+
+ private:
+  std::string attributes_;
+};
+
 // A call that gives its one operand back.
 class SameXlaOp : public XlaOpKernel {
  public:
@@ -745,6 +786,7 @@ class RemoteXlaOp : public SameXlaOp {
 
 REGISTER_XLA_OP(Name("IpufeedWait"), WaitXlaOp);
 REGISTER_XLA_OP(Name("IpufeedRemote"), RemoteXlaOp);
+REGISTER_XLA_OP(Name("IpufeedPipelineCount"), PipelineCountXlaOp);
 REGISTER_XLA_OP(Name("IpufeedPipeline").AllowResourceTypes(), PipelineXlaOp);
 REGISTER_XLA_OP(Name("IpufeedSend"), SendXlaOp);
 REGISTER_XLA_OP(Name("IpufeedReceive"), ReceiveXlaOp);

@@ -56,7 +56,8 @@ class DeviceConnectionConfig(Category):
             "ipu2" or "ipu21". Default: "", allowed if `type` attaches.
         type: When to attach. Default: ALWAYS.
         enable_remote_buffers: Whether the hardware compiled for has remote buffers.
-            Ignored if `type` is ALWAYS. Default: False.
+            Ignored if `type` is one that attaches: `system.has_remote_buffers`. Default:
+            False.
     """
 
     version: str = ""

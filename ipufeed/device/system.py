@@ -246,6 +246,21 @@ def connection_type() -> DeviceConnectionType:
         return _connection_type(_system.config, _system.flags)
 
 
+def has_remote_buffers() -> bool:
+    """Whether IPUs can move tensors from and to the host's memory inside a program.
+
+    All that can be attached to can, but the IPU Model; for what is compiled without being
+    attached to, `device_connection.enable_remote_buffers` says it.
+    """
+    with _system.lock:
+        if connection_type() in (
+            DeviceConnectionType.ALWAYS,
+            DeviceConnectionType.ON_DEMAND,
+        ):
+            return not (_system.flags or flags_module.get_flags()).use_ipu_model
+        return configured().device_connection.enable_remote_buffers
+
+
 def precompiles() -> bool:
     """Whether programs are only compiled, for another machine."""
     return connection_type() is DeviceConnectionType.PRE_COMPILE

@@ -31,8 +31,9 @@ NOT_IN_KEY = (
 )
 CONNECTION = "device_connection"
 # What the simulated hardware is. What is compiled for the same without being attached to
-# it is the same program.
-HARDWARE = {"version": "ipu2", "enable_remote_buffers": True}
+# it is the same program. Remote buffers are not among it: a program that uses them moves
+# tensors, and is another one by that.
+HARDWARE = {"version": "ipu2"}
 # Options of the engine that only report.
 REPORTING = ("autoReport.", "debug.")
 

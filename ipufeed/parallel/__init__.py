@@ -6,6 +6,7 @@ reduction_method.py        SUM, MEAN or RUNNING_MEAN of gradients
 wrapper.py                 what the optimizers here have in common
 optimizers.py              mean over replicas, shards, gradients that are mapped
 accumulation.py            one update for several mini-batches
+captured.py                gradients in the middle of a model
 offloading.py              an optimizer's state in the host's memory
 pipeline.py                stages on IPUs of their own, and what is beside it here
 """

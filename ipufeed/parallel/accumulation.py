@@ -41,7 +41,8 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         num_mini_batches: Mini-batches for one update, at least 1. The loop must run a
             multiple of it.
         offload_weight_update_variables: Whether the optimizer's state would be kept in the
-            host's memory between updates. It is there anyway, so this changes no result.
+            host's memory between updates. It is there anyway: nothing is moved, and nothing
+            changes, whatever it is.
         replicated_optimizer_state_sharding: Whether that would be divided among the
             replicas; likewise.
         dtype: Of the accumulators: None for that of each variable, a tf.DType, or a

@@ -5,23 +5,29 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from ipufeed import _native
 from ipufeed.parallel.options import (
     PipelineStageOptions,
     RecomputationMode,
 )
 from ipufeed.parallel.reduction_method import GradientAccumulationReductionMethod
-from ipufeed.parallel.schedules import PipelineSchedule
+from ipufeed.parallel.schedules import (
+    PipelineSchedule,
+    Schedule,
+    possible_counts,
+    refusal,
+)
 
 INT32_MAX = 2**31 - 1
 
 Stages = list[list[Any]]
 
 
-def check_count(count: Any, name: str = "gradient_accumulation_count") -> int:
-    """A number of mini-batches.
+def check_count(count: Any, name: str, least: int = 0) -> int:
+    """A number that is known when the program is built.
 
     Raises:
-        ValueError: It is none, or not in [1, 2^31).
+        ValueError: It is none, or not in [least, 2^31).
         TypeError: It is no integer.
     """
     if count is None:
@@ -33,11 +39,72 @@ def check_count(count: Any, name: str = "gradient_accumulation_count") -> int:
             f"`{name}` must be an integer that is known when the program is built, got "
             f"{type(count).__name__}: pass its value."
         ) from error
-    if number < 0:
+    if number < least:
         raise ValueError(f"{name} must be a positive integer, got {number}.")
     if number > INT32_MAX:
         raise ValueError(f"{name} must fit a 32-bit integer, got {number}.")
     return number
+
+
+def check_mini_batches(count: Any) -> Any:
+    """gradient_accumulation_count: an int, or a tensor as it is.
+
+    Raises:
+        ValueError: It is none, no single number, or not in [0, 2^31), if that is known.
+        TypeError: It is no integer.
+    """
+    import tensorflow as tf
+
+    name = "gradient_accumulation_count"
+    if not tf.is_tensor(count):
+        return check_count(count, name)
+    if not count.dtype.is_integer:
+        raise TypeError(f"`{name}` must be an integer, got {count.dtype.name}.")
+    if count.shape.rank not in (None, 0):
+        raise ValueError(
+            f"`{name}` must be a single number, got a tensor of shape {count.shape}."
+        )
+    known = tf.get_static_value(count)
+    if known is not None:
+        check_count(known, name)
+    return count
+
+
+def check_scheduled(
+    count: Any, schedule: Schedule, serialization: int, io_tiles: bool
+) -> Any:
+    """The mini-batches of an execution; that of a tensor is looked at when it runs.
+
+    Args:
+        count: An int, or a tensor, of the current graph or eager.
+        schedule: Which has them.
+        serialization: How often each stage runs for one of the count.
+        io_tiles: Whether some tiles only move data.
+
+    Returns:
+        An int, or an int32 scalar, of all iterations of a stage.
+
+    Raises:
+        tf.errors.FailedPreconditionError: The schedule cannot have so many; for a tensor
+            when the program runs.
+    """
+    import tensorflow as tf
+
+    known = tf.get_static_value(count) if tf.is_tensor(count) else count
+    if known is not None:
+        refused = refusal(schedule, int(known), io_tiles)
+        if refused:
+            raise tf.errors.FailedPreconditionError(None, None, refused)
+    if not tf.is_tensor(count):
+        return count * serialization
+    multiple, least = possible_counts(schedule, io_tiles)
+    # The chips count in 32 bits, and to the end of the last mini-batch.
+    most = INT32_MAX // serialization - schedule.length
+    number = tf.reshape(tf.cast(count, tf.int64), [])
+    checked = _native.load().ipufeed_pipeline_count(
+        number, multiple=multiple, least=least, most=most
+    )
+    return checked * serialization
 
 
 def check_stages(stages: Any) -> Stages:

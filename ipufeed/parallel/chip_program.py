@@ -75,7 +75,7 @@ class Plan:
     Attributes:
         traced: The stages.
         schedule: Their order.
-        count: Mini-batches of an execution.
+        count: Mini-batches of an execution: an int, or an int32 scalar.
         parts: Of each position, what it does.
         accumulations: Of each of `traced.results`.
         rings: Between chips.
@@ -83,7 +83,7 @@ class Plan:
 
     traced: Traced
     schedule: Schedule
-    count: int
+    count: Any
     parts: list[Part]
     accumulations: list[Accumulation]
     rings: list[Ring] = field(default_factory=list)
@@ -163,8 +163,8 @@ class ChipProgram:
         self.lags = {position: plan.schedule.lag(position) for position in own}
         first = min(self.lags.values())
         self.lags = {position: lag - first for position, lag in self.lags.items()}
-        self.turns = plan.count + max(self.lags.values())
-        self.always = max(self.lags.values()) == 0
+        self.last_lag = max(self.lags.values())
+        self.always = self.last_lag == 0
         self.kept = [
             Kept(
                 source,
@@ -197,6 +197,8 @@ class ChipProgram:
             for each in self.kept
         ]
 
+        turns = self.plan.count + self.last_lag
+
         def body(turn: Any, token: Any, *carried: Any) -> list[Any]:
             turning = _Turn(self, turn, token, list(carried))
             for part in self.parts:
@@ -204,7 +206,7 @@ class ChipProgram:
             return [turn + 1, turning.token, *turning.sums, *turning.slots]
 
         results = tf.while_loop(
-            lambda turn, *_: turn < self.turns,
+            lambda turn, *_: turn < turns,
             body,
             [tf.constant(0), tf.constant(0, tf.uint32), *sums, *slots],
             parallel_iterations=1,

@@ -61,14 +61,21 @@ class OptimizerFunctionOutput:
         apply_gradients_kwargs: Likewise, a dict. Default: None.
         variables: What a Keras optimizer trains. Default: None.
         tape: A GradientTape that has watched it, in place of `variables`. Default: None.
-        gradient_capture_context: Not supported. Default: None.
-        captured_gradient_outfeed: Not supported. Default: None.
+        gradient_capture_context: A GradientCaptureContext that gets the gradients that
+            `capture_upstream_gradients` has marked in the stages. A GradientCaptureTape is
+            one, too. Default: None.
+        captured_gradient_outfeed: An IPUOutfeedQueue that gets them, as a dict from tag to
+            gradient: accumulated, once in each execution, or each mini-batch's without
+            `gradient_accumulation_for_captured_grads`. No context is needed beside it.
+            Default: None.
+
+    If `opt.apply_gradients` has a parameter `captured_grads`, it gets the same dict by that
+    name; without accumulation the last mini-batch's.
 
     Raises:
         TypeError: An argument has another type.
-        ValueError: Arguments that exclude each other.
+        ValueError: Arguments that exclude each other; an optimizer that accumulates.
         RuntimeError: A Keras optimizer without variables.
-        NotImplementedError: Gradients are to be captured.
 
     Source: Graphcore's class of this name.
     """
@@ -110,6 +117,7 @@ class OptimizerFunctionOutput:
                     f"OptimizerFunctionOutput.{name} must be a {kind.__name__}, got "
                     f"{type(value).__name__}."
                 )
+        check_accumulates_nothing(opt)
         if self.is_keras:
             check_keras(
                 compute_gradients_args, compute_gradients_kwargs, variables, tape
@@ -121,14 +129,10 @@ class OptimizerFunctionOutput:
                 "optimizer: one of TensorFlow 1 takes `var_list` in "
                 "compute_gradients_kwargs."
             )
-        if (
-            gradient_capture_context is not None
-            or captured_gradient_outfeed is not None
-        ):
-            raise NotImplementedError(
-                "Capturing gradients is not supported: enqueue what is needed in "
-                "`apply_gradients` of an optimizer of your own."
-            )
+        self.captures = captures_of(
+            tape, gradient_capture_context, captured_gradient_outfeed
+        )
+        self.captured_gradient_outfeed = captured_gradient_outfeed
         self.opt = opt
         self.loss = loss
         self.compute_gradients_args = compute_gradients_args or ()
@@ -137,6 +141,56 @@ class OptimizerFunctionOutput:
         self.apply_gradients_kwargs = apply_gradients_kwargs or {}
         self.variables = list(variables or ())
         self.tape = tape
+
+
+def check_accumulates_nothing(opt: Any) -> None:
+    """Refuses an optimizer that accumulates gradients, itself or in one that it wraps.
+
+    Raises:
+        ValueError: It does.
+    """
+    inner = opt
+    while inner is not None:
+        number = getattr(inner, "_num_mini_batches", 1)
+        if number != 1:
+            raise ValueError(
+                f"OptimizerFunctionOutput.opt must not be a {type(inner).__name__}: a "
+                "pipeline accumulates the gradients of its gradient_accumulation_count "
+                "mini-batches itself. Give the optimizer that it wraps, and multiply "
+                f"gradient_accumulation_count by {number} for as few updates."
+            )
+        inner = getattr(inner, "_opt", None)
+
+
+def captures_of(tape: Any, context: Any, outfeed: Any) -> Any:
+    """The context that gets captured gradients; None if nobody wants them.
+
+    Raises:
+        TypeError: The context or the queue is none.
+        ValueError: There are two contexts.
+    """
+    from ipufeed.parallel.captured import GradientCaptureContext, GradientCaptureTape
+    from ipufeed.queues.outfeed import IPUOutfeedQueue
+
+    for name, value, kind in (
+        ("gradient_capture_context", context, GradientCaptureContext),
+        ("captured_gradient_outfeed", outfeed, IPUOutfeedQueue),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(
+                f"OptimizerFunctionOutput.{name} must be an instance of {kind.__name__}, "
+                f"got {type(value).__name__}."
+            )
+    if isinstance(tape, GradientCaptureTape):
+        if context is not None:
+            raise ValueError(
+                "OptimizerFunctionOutput.gradient_capture_context may not be used when "
+                "OptimizerFunctionOutput.tape is a GradientCaptureTape, which is one."
+            )
+        return tape.context
+    if context is None and outfeed is not None:
+        return GradientCaptureContext()
+    return context
 
 
 def check_keras(args: Any, kwargs: Any, variables: Any, tape: Any) -> None:

@@ -17,19 +17,20 @@ from typing import Any
 
 from ipufeed import _native
 from ipufeed.device import loops, params, system
-from ipufeed.parallel import checks, partition, schedules, stages, weight_update
+from ipufeed.parallel import checks, partition, stages, weight_update
 from ipufeed.parallel.chip_program import Accumulation, ChipProgram, Plan
 from ipufeed.parallel.options import RecomputationMode
 from ipufeed.parallel.reduction_method import (
     GradientAccumulationReductionMethod as Reduction,
 )
 from ipufeed.parallel.schedules import PipelineSchedule, Position, Schedule
+from ipufeed.parallel.sums import Sums, last_value
 from ipufeed.queues.chain import put_token, take_token
 
 
 def pipeline(
     computational_stages: Any,
-    gradient_accumulation_count: int | None = None,
+    gradient_accumulation_count: Any = None,
     gradient_accumulation_dtype: Any = None,
     gradient_accumulation_for_captured_grads: bool = True,
     repeat_count: int = 1,
@@ -79,11 +80,16 @@ def pipeline(
             the infeed's element (spread, or as keywords if it is a dict), each other one
             what the one before it has returned. A list of functions in their place is
             concurrent stages: each gets the same, and what they return is concatenated.
-        gradient_accumulation_count: Mini-batches of an execution.
+        gradient_accumulation_count: Mini-batches of an execution: an int, which is a part
+            of the program, or a scalar integer tensor, which is an input of it: another
+            value does not compile another one.
         gradient_accumulation_dtype: Of the buffers that gradients are accumulated in: a
             dtype, or a function that gives one for a variable. The optimizer gets
             gradients of it. Default (None): that of each gradient.
-        gradient_accumulation_for_captured_grads: No gradients are captured; no effect.
+        gradient_accumulation_for_captured_grads: Whether gradients that are captured
+            (OptimizerFunctionOutput) are accumulated as those of variables are. Otherwise
+            the outfeed gets those of each mini-batch, and the optimizer the last.
+            Default: True.
         repeat_count: Executions. Default: 1.
         batch_serialization_iterations: How often each stage runs for a mini-batch of the
             count; with Sequential, on one IPU. Default: 1.
@@ -102,8 +108,10 @@ def pipeline(
         offload_weight_update_variables: Whether the optimizer's state is in the host's
             memory and is moved to the IPU for each update (offloading.py); what is
             computed is the same, as with the next five, which change nothing here.
-            Default (None): it is not.
-        replicated_optimizer_state_sharding: Needs the argument before. Default: False.
+            Default (None): it is where IPUs have remote buffers, as all have that can be
+            attached to (`system.has_remote_buffers`).
+        replicated_optimizer_state_sharding: Needs the argument before to be True.
+            Default: False.
         offload_activations: Where activations are kept. Default: None.
         offload_gradient_accumulation_buffers: Where sums are kept. Default: None.
         replicated_weight_sharding: Whether replicas share weights. Default: None.
@@ -126,8 +134,8 @@ def pipeline(
     Raises:
         ValueError, TypeError, NotImplementedError: An argument is wrong.
         RuntimeError: It is called in eager mode.
-        tf.errors.FailedPreconditionError: When the program is compiled: the schedule
-            cannot have so many mini-batches (`schedules.refusal`).
+        tf.errors.FailedPreconditionError: The schedule cannot have so many mini-batches
+            (`schedules.refusal`); for a tensor, when the program runs.
         tf.errors.InternalError: When the program is compiled: its IPUs, the power of two
             that holds `device_mapping`, do not divide those of the device. A device that
             has more of them runs as many copies (device/replication.py).
@@ -138,10 +146,10 @@ def pipeline(
     """
     import tensorflow as tf
 
-    count = checks.check_count(gradient_accumulation_count)
+    count = checks.check_mini_batches(gradient_accumulation_count)
     repeats = checks.check_count(repeat_count, "repeat_count")
     serialization = checks.check_count(
-        batch_serialization_iterations, "batch_serialization_iterations"
+        batch_serialization_iterations, "batch_serialization_iterations", least=1
     )
     found = checks.check_stages(computational_stages)
     mapping = checks.check_mapping(device_mapping, found, serialization > 1)
@@ -176,21 +184,24 @@ def pipeline(
             "or a tf.function with jit_compile=True."
         )
     del mode
-    values = [tf.convert_to_tensor(value) for value in as_list(inputs)]
     schedule = Schedule(kind, mapping, training)
+    count = checks.check_scheduled(count, schedule, serialization, uses_io_tiles())
+    values = [tf.convert_to_tensor(value) for value in as_list(inputs)]
     builder = _Builder(
         schedule=schedule,
-        count=count * serialization,
+        sums=Sums(
+            count,
+            reduction,
+            gradient_accumulation_dtype,
+            bool(gradient_accumulation_for_captured_grads),
+            accumulate_outfeed_dtype,
+        ),
         infeed_queue=infeed_queue,
         outfeed_queue=outfeed_queue,
         outfeed_loss=outfeed_loss,
         accumulate_outfeed=accumulate_outfeed,
-        accumulate_outfeed_dtype=accumulate_outfeed_dtype,
         outfeed_mask=outfeed_mask,
-        reduction=reduction,
-        gradient_dtype=gradient_accumulation_dtype,
-        offload_state=bool(offload_weight_update_variables),
-        refusal=schedules.refusal(schedule, count, uses_io_tiles()),
+        offload_state=offloads(offload_weight_update_variables),
     )
 
     def execution() -> Any:
@@ -247,6 +258,11 @@ def as_list(inputs: Any) -> list[Any]:
     return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
 
 
+def offloads(wanted: bool | None) -> bool:
+    """Whether the optimizer's state is offloaded; without a wish where it can be."""
+    return system.has_remote_buffers() if wanted is None else bool(wanted)
+
+
 def uses_io_tiles() -> bool:
     """Whether some tiles only move data."""
     config = system.configured()
@@ -260,30 +276,22 @@ class _Builder:
         self,
         *,
         schedule: Schedule,
-        count: int,
+        sums: Sums,
         infeed_queue: Any,
         outfeed_queue: Any,
         outfeed_loss: bool,
         accumulate_outfeed: bool,
-        accumulate_outfeed_dtype: Any,
         outfeed_mask: Any,
-        reduction: Reduction,
-        gradient_dtype: Any,
         offload_state: bool,
-        refusal: str,
     ) -> None:
         self.schedule = schedule
-        self.count = count
+        self.sums = sums
         self.infeed_queue = infeed_queue
         self.outfeed_queue = outfeed_queue
         self.outfeed_loss = outfeed_loss
         self.accumulate_outfeed = accumulate_outfeed
-        self.accumulate_outfeed_dtype = accumulate_outfeed_dtype
         self.outfeed_mask = outfeed_mask
-        self.reduction = reduction
-        self.gradient_dtype = gradient_dtype
         self.offload_state = offload_state
-        self.refusal = refusal
 
     def execution(
         self,
@@ -303,29 +311,44 @@ class _Builder:
         tensors: list[Any] = []
         accumulations: list[Accumulation] = []
         update = None
+        captured: dict[str, tuple[Any, Accumulation]] = {}
+        queue = None
         if model.optimizer is not None:
-            update = weight_update.trace(model, self.dtype_of_sum, self.last)
+            captured = self.sums.of_captured(model)
+            queue = model.optimizer.captured_gradient_outfeed
+            update = weight_update.trace(
+                model, self.sums.dtype_of_gradient, self.last, captured
+            )
             tensors += [each for each, _ in model.gradients if each is not None]
-            accumulations += self.accumulate_gradients(model)
+            accumulations += self.sums.of_gradients(model)
+            tensors += [each for each, _ in captured.values()]
+            accumulations += [each for _, each in captured.values()]
             tensors += update.from_stages
             accumulations += [last_value(each) for each in update.from_stages]
         used = len(tensors)
         if left and self.accumulate_outfeed:
             tensors += left
-            accumulations += [self.accumulate_output(each) for each in left]
+            accumulations += [self.sums.of_output(each) for each in left]
         elif left:
             self.enqueue(model, leaving)
+        if queue is not None and not self.sums.accumulates_captured:
+            with model.traced.graph.as_default():
+                queue.enqueue(model.captured)
         model.traced.results = tensors
         for tensor in tensors:
             check_shape(tensor)
         parts = partition.split(model.traced, self.schedule.positions)
-        plan = Plan(model.traced, self.schedule, self.count, parts, accumulations)
-        results = launch(plan, self.refusal)
+        plan = Plan(model.traced, self.schedule, self.sums.count, parts, accumulations)
+        results = launch(plan)
         operations = [take_token().op]
         if left and self.accumulate_outfeed:
             packed = tf.nest.pack_sequence_as(leaving, results[used:])
             operations.append(self.outfeed_queue.enqueue(packed))
         if update is not None:
+            if queue is not None and self.sums.accumulates_captured:
+                first = len(update.gradients) - len(captured)
+                found = dict(zip(captured, results[first:], strict=False))
+                operations.append(queue.enqueue(found))
             operations.append(
                 weight_update.put(update, model, results[:used], self.offload_state)
             )
@@ -335,10 +358,6 @@ class _Builder:
     def last(self) -> Position:
         """The last forward position."""
         return [each for each in self.schedule.positions if not each.backward][-1]
-
-    def dtype_of_sum(self, variable: Any, gradient: Any) -> Any:
-        """Of a gradient's sum."""
-        return dtype_of(self.gradient_dtype, variable, gradient.dtype)
 
     def leaving(self, model: stages.Model) -> Any:
         """What is enqueued, as the traced graph has it; None for nothing.
@@ -380,60 +399,6 @@ class _Builder:
         with model.traced.graph.as_default(), stages.owned(model.traced, self.last):
             self.outfeed_queue.enqueue(structure)
 
-    def accumulate_gradients(self, model: stages.Model) -> list[Accumulation]:
-        """How each gradient is accumulated."""
-        import tensorflow as tf
-
-        count = self.count
-
-        def added(total: Any, value: Any, mini_batch: Any) -> Any:
-            del mini_batch
-            return total + value
-
-        def scaled(total: Any, value: Any, mini_batch: Any) -> Any:
-            del mini_batch
-            return total + value * tf.cast(1 / count, value.dtype)
-
-        def running(total: Any, value: Any, mini_batch: Any) -> Any:
-            number = tf.cast(mini_batch, value.dtype)
-            return total * (number / (number + 1)) + value / (number + 1)
-
-        update = {
-            Reduction.SUM: added,
-            Reduction.MEAN: scaled,
-            Reduction.RUNNING_MEAN: running,
-        }[self.reduction]
-        return [
-            Accumulation(self.dtype_of_sum(variable, gradient), update)
-            for gradient, variable in model.gradients
-            if gradient is not None
-        ]
-
-    def accumulate_output(self, tensor: Any) -> Accumulation:
-        """How a value of the outfeed is accumulated: it is summed."""
-        dtype = dtype_of(self.accumulate_outfeed_dtype, tensor, tensor.dtype)
-        return Accumulation(dtype, lambda total, value, _: total + value)
-
-
-def dtype_of(wanted: Any, what: Any, own: Any) -> Any:
-    """A dtype, or what a function gives for `what`; None for its own.
-
-    Raises:
-        TypeError: It is none of these.
-    """
-    import tensorflow as tf
-
-    if wanted is None:
-        return own
-    try:
-        found = wanted(what) if callable(wanted) else wanted
-        return own if found is None else tf.as_dtype(found)
-    except TypeError as error:
-        raise TypeError(
-            "An accumulation's dtype must be None, a DType, or a function that gives one "
-            f"of these for a variable or a tensor, got {wanted!r}."
-        ) from error
-
 
 def check_shape(tensor: Any) -> None:
     """Raises ValueError unless the shape is known: there is a buffer of it."""
@@ -449,18 +414,8 @@ def recomputes() -> bool:
     return bool(system.configured().allow_recompute)
 
 
-def last_value(tensor: Any) -> Accumulation:
-    """Only the last mini-batch's value counts."""
-    return Accumulation(tensor.dtype, lambda total, value, mini_batch: value)
-
-
-def launch(plan: Plan, refusal: str) -> list[Any]:
-    """Builds the op that runs the chips; gives what they have accumulated.
-
-    Args:
-        plan: The pipeline.
-        refusal: Why the program must not be compiled, or "".
-    """
+def launch(plan: Plan) -> list[Any]:
+    """Builds the op that runs the chips; gives what they have accumulated."""
     from tensorflow.python.ops import control_flow_util_v2
 
     programs, chips, operands, counts = [], plan.chips(), [], []
@@ -502,8 +457,7 @@ def launch(plan: Plan, refusal: str) -> list[Any]:
         ring_chips=[each.device for each in ends],
         ring_capacities=[ring.capacity for ring in plan.rings],
         ring_credits=[ring.full for ring in plan.rings],
-        schedule=plan.schedule.text(plan.count),
-        refusal=refusal,
+        schedule=plan.schedule.text(tf.get_static_value(plan.count)),
     )
     put_token(token)
     found = dict(zip(numbers, values, strict=True))

@@ -208,15 +208,22 @@ class Schedule:
                 ends[index, mini_batch] = max(end, ends.get((index, mini_batch), 0))
         return {device: busy[device] / max(free.values()) for device in sorted(busy)}
 
-    def text(self, count: int) -> str:
-        """All of it in a line, as a trace has it: see `read`."""
+    def text(self, count: int | None) -> str:
+        """All of it in a line, as a trace has it: see `read`.
+
+        Args:
+            count: Mini-batches; None if only the run knows, then there is an N for them.
+        """
         devices = ["+".join(map(str, each)) for each in self.devices]
         return (
             f"{self.kind.name} {'training' if self.training else 'inference'}, "
-            f"{count} mini-batches, stages on IPUs {' '.join(devices)}"
+            f"{UNKNOWN if count is None else count} mini-batches, "
+            f"stages on IPUs {' '.join(devices)}"
         )
 
 
+# In the place of a number of mini-batches that only the run knows.
+UNKNOWN = "N"
 TEXT = re.compile(
     r"(\w+) (training|inference), (\d+) mini-batches, stages on IPUs ([\d+ ]+)"
 )
@@ -265,29 +272,36 @@ NAMES_OF_THE_COUNT = (
 )
 
 
+def possible_counts(schedule: Schedule, io_tiles: bool = False) -> tuple[int, int]:
+    """How many mini-batches can be scheduled: multiples of what, and how many at least.
+
+    Args:
+        schedule: The table.
+        io_tiles: Whether some tiles only move data: transfers then take steps of their
+            own in a grouped schedule, and the count need not be a multiple. Default:
+            False.
+    """
+    if io_tiles and schedule.kind is PipelineSchedule.Grouped:
+        return 1, schedule.overlap + 2
+    return schedule.overlap, schedule.overlap
+
+
 def refusal(schedule: Schedule, count: int, io_tiles: bool = False) -> str:
     """Why so many mini-batches cannot be scheduled; "" if they can.
 
     Args:
         schedule: The table.
         count: Mini-batches of one execution.
-        io_tiles: Whether some tiles only move data: transfers then take steps of their
-            own in a grouped schedule, and the count need not be a multiple. Default:
-            False.
+        io_tiles: See `possible_counts`. Default: False.
     """
-    overlap = schedule.overlap
-    if io_tiles and schedule.kind is PipelineSchedule.Grouped:
-        least = overlap + 2
-    else:
-        least = overlap
-        if count >= least and count % overlap:
-            return (
-                f"The number of iterations of the pipeline must be a multiple of "
-                f"{overlap}, but it is {count}. {NAMES_OF_THE_COUNT}"
-            )
+    multiple, least = possible_counts(schedule, io_tiles)
     if count < least:
-        return (
-            f"The number of iterations of the pipeline must be at least {least}, but it is "
-            f"{count}. {NAMES_OF_THE_COUNT}"
-        )
-    return ""
+        rule = f"at least {least}"
+    elif count % multiple:
+        rule = f"a multiple of {multiple}"
+    else:
+        return ""
+    return (
+        f"The number of iterations of the pipeline must be {rule}, but it is {count}. "
+        f"{NAMES_OF_THE_COUNT}"
+    )

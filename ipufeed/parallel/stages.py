@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ class Model:
         structure: Likewise, as it was returned: a tensor, a list or a dict.
         optimizer: What the optimizer function has returned, if there is one.
         gradients: With it, gradients and variables; a gradient may be None.
+        captured: Gradients in the middle of the stages, by tag: captured.py.
     """
 
     traced: Traced
@@ -32,6 +34,7 @@ class Model:
     structure: Any
     optimizer: OptimizerFunctionOutput | None = None
     gradients: list[tuple[Any, Any]] = field(default_factory=list)
+    captured: dict[str, Any] = field(default_factory=dict)
 
 
 def trace(
@@ -76,6 +79,7 @@ def trace(
             outputs: list[Any] = []
             for branch, function in enumerate(concurrent):
                 position = places[number, branch]
+                check_arity(function, position, stages, arguments, keywords)
                 with owned(traced, position):
                     structure = call(function, arguments, keywords)
                     outputs += tensors_of(structure, number, number == len(stages) - 1)
@@ -149,6 +153,45 @@ def call(
         return runs(*arguments, **keywords)
     with auto_control_deps.AutomaticControlDependencies():
         return runs(*arguments, **keywords)
+
+
+def check_arity(
+    function: Callable[..., Any],
+    position: Position,
+    stages: list[list[Callable[..., Any]]],
+    arguments: list[Any],
+    keywords: dict[str, Any],
+) -> None:
+    """Finds out before tracing whether a stage takes what it will get.
+
+    Raises:
+        TypeError: It does not; the error names both stages.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # built-in functions have none
+        return
+    try:
+        signature.bind(*arguments, **keywords)
+    except TypeError as error:
+        number = position.stage
+        if number == 0:
+            gets = "`inputs` and the infeed give it"
+        else:
+            names = ", ".join(f"`{name_of(each)}`" for each in stages[number - 1])
+            gets = f"stage {number - 1} ({names}) gives it"
+        count = len(arguments) + len(keywords)
+        named = f", by name: {', '.join(keywords)}" if keywords else ""
+        raise TypeError(
+            f"Stage {number} of the pipeline ({position.label}, `{name_of(function)}`) "
+            f"cannot be called with the {count} tensor{'s' if count != 1 else ''} that "
+            f"{gets}{named}: {error}. It is `{name_of(function)}{signature}`."
+        ) from error
+
+
+def name_of(function: Any) -> str:
+    """What a stage is called in its source."""
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def tensors_of(structure: Any, stage: int, is_last: bool) -> list[Any]:
@@ -246,10 +289,8 @@ def differentiate(model: Model, optimizer_function: Callable[..., Any]) -> None:
 
     Raises:
         TypeError: It returns no OptimizerFunctionOutput.
-        ValueError: There is nothing to train.
+        ValueError: There is nothing to train, or to capture.
     """
-    import tensorflow as tf
-
     with variables_outside():
         output = as_user_function(optimizer_function)(*model.outputs)
     if not isinstance(output, OptimizerFunctionOutput):
@@ -258,7 +299,27 @@ def differentiate(model: Model, optimizer_function: Callable[..., Any]) -> None:
             f"{type(output).__name__}."
         )
     model.optimizer = output
-    graph = model.traced.graph
+    with output.captures or contextlib.nullcontext():
+        model.gradients = gradients_of(output, model.traced.graph)
+    if output.captures is not None:
+        model.captured = output.captures.captured_gradients
+    if all(gradient is None for gradient, _ in model.gradients):
+        raise ValueError(
+            "No gradients provided for any variable: the loss that the "
+            "optimizer_function gives depends on none of them."
+        )
+    if output.captured_gradient_outfeed is not None and not model.captured:
+        raise ValueError(
+            "OptimizerFunctionOutput.captured_gradient_outfeed is given, but no gradient "
+            "has been captured: mark tensors in the stages with "
+            "capture_upstream_gradients, and use what it returns."
+        )
+
+
+def gradients_of(output: OptimizerFunctionOutput, graph: Any) -> list[tuple[Any, Any]]:
+    """Gradients and variables; a gradient may be None."""
+    import tensorflow as tf
+
     if output.is_keras:
         variables = output.variables or list(output.tape.watched_variables())
         sources = [as_variable(each) for each in variables]
@@ -276,15 +337,10 @@ def differentiate(model: Model, optimizer_function: Callable[..., Any]) -> None:
         pairs = output.opt.compute_gradients(
             output.loss, *output.compute_gradients_args, **keywords
         )
-    model.gradients = [
+    return [
         (None if gradient is None else tf.convert_to_tensor(gradient), variable)
         for gradient, variable in pairs
     ]
-    if all(gradient is None for gradient, _ in model.gradients):
-        raise ValueError(
-            "No gradients provided for any variable: the loss that the "
-            "optimizer_function gives depends on none of them."
-        )
 
 
 def as_variable(variable: Any) -> Any:

@@ -247,13 +247,29 @@ def record(events: int = tracing.DEFAULT_EVENTS) -> Iterator[Timeline]:
             )
 
 
+def execution_of(event: Event, events: list[Event]) -> Execution:
+    """The execution; how many mini-batches it had is seen where only the run knew."""
+    schedule = event.name
+    unknown = f" {schedules.UNKNOWN} mini-batches"
+    if unknown in schedule:
+        count = 1 + max(
+            (
+                each.nbytes
+                for each in events
+                if each.kind is Kind.STAGE
+                and event.start_ns <= each.start_ns <= event.end_ns
+            ),
+            default=-1,
+        )
+        schedule = schedule.replace(unknown, f" {count} mini-batches")
+    return Execution(schedule, event.nbytes, event.start_ns, event.end_ns)
+
+
 def fill(timeline: Timeline, events: list[Event]) -> None:
     """Sorts what has been recorded."""
     for event in events:
         if event.kind is Kind.PIPELINE:
-            timeline.executions.append(
-                Execution(event.name, event.nbytes, event.start_ns, event.end_ns)
-            )
+            timeline.executions.append(execution_of(event, events))
         label = LABEL.fullmatch(event.name) if event.kind is Kind.STAGE else None
         if label is None:
             continue

@@ -7,6 +7,7 @@ the program, after the pipeline's op.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ class WeightUpdate:
 
     Attributes:
         graph: Its FuncGraph.
-        gradients: Placeholders in it.
+        gradients: Placeholders in it, for those of variables and those captured.
         from_stages: Tensors of the stages that it uses and that depend on a mini-batch:
             the last one's values are meant.
         elsewhere: Tensors of the stages' graph that depend on none.
@@ -39,7 +40,10 @@ class WeightUpdate:
 
 
 def trace(
-    model: stages.Model, dtype_of: Callable[[Any, Any], Any], last: Position
+    model: stages.Model,
+    dtype_of: Callable[[Any, Any], Any],
+    last: Position,
+    captured: dict[str, tuple[Any, Any]],
 ) -> WeightUpdate:
     """Builds what the optimizer does.
 
@@ -47,6 +51,8 @@ def trace(
         model: The stages, with an optimizer.
         dtype_of: Of the sum of a gradient, for the variable and the gradient.
         last: The last forward position.
+        captured: Gradients in the middle of the stages that are results of the pipeline:
+            by tag, each with how it is accumulated.
     """
     import tensorflow as tf
 
@@ -65,8 +71,13 @@ def trace(
                 dtype = dtype_of(variable, gradient)
                 placeholders.append(tf.compat.v1.placeholder(dtype, gradient.shape))
                 pairs.append((placeholders[-1], variable))
+            given = {
+                tag: tf.compat.v1.placeholder(how.dtype, gradient.shape)
+                for tag, (gradient, how) in captured.items()
+            }
+            placeholders += given.values()
             with variables_outside():
-                stages.call(lambda: apply(output, pairs), [], {})
+                stages.call(lambda: apply(output, pairs, given), [], {})
     owners = partition.assign(model.traced, last)
     used = [outside for outside in graph.external_captures if is_in(outside, outer)]
     from_stages = [tensor for tensor in used if tensor.op in owners]
@@ -74,14 +85,23 @@ def trace(
     return WeightUpdate(graph, placeholders, from_stages, elsewhere)
 
 
-def apply(output: Any, pairs: list[tuple[Any, Any]]) -> Any:
+def takes_captured(output: Any) -> bool:
+    """Whether the optimizer wants to see captured gradients."""
+    parameters = inspect.signature(output.opt.apply_gradients).parameters
+    return output.captures is not None and "captured_grads" in parameters
+
+
+def apply(output: Any, pairs: list[tuple[Any, Any]], captured: dict[str, Any]) -> Any:
     """Calls the optimizer."""
     import tensorflow as tf
     from tensorflow.python.framework import auto_control_deps
 
+    keywords = dict(output.apply_gradients_kwargs)
+    if takes_captured(output):
+        keywords["captured_grads"] = captured
     if not output.is_keras:
         return output.opt.apply_gradients(
-            pairs, *output.apply_gradients_args, **output.apply_gradients_kwargs
+            pairs, *output.apply_gradients_args, **keywords
         )
     trained = [
         (gradient, variable) for gradient, variable in pairs if gradient is not None
@@ -95,7 +115,7 @@ def apply(output: Any, pairs: list[tuple[Any, Any]]) -> Any:
     # programs, which `stages.call` leaves as they are, would read it before.
     with auto_control_deps.AutomaticControlDependencies():
         return output.opt.apply_gradients(
-            trained, *output.apply_gradients_args, **output.apply_gradients_kwargs
+            trained, *output.apply_gradients_args, **keywords
         )
 
 
@@ -112,8 +132,8 @@ def put(
     Args:
         update: The update.
         model: The stages.
-        results: For each of its gradients the sum, and then for each of `from_stages` the
-            last value.
+        results: For each of its gradients what has been accumulated, and then for each of
+            `from_stages` the last value.
         offload: Whether what only the optimizer uses is in the host's memory.
 
     Returns:

@@ -61,12 +61,12 @@ def loop(constant, mode=IPUOutfeedMode.ALL, elements=None):
     return run, outfeed
 
 
-def configured(connection, **attributes):
+def configured(connection, remote=True, **attributes):
     config = IPUConfig()
     config.auto_select_ipus = 1
     config.device_connection.type = connection
     config.device_connection.version = "ipu2"
-    config.device_connection.enable_remote_buffers = True
+    config.device_connection.enable_remote_buffers = remote
     for name, value in attributes.items():
         setattr(config, name, value)
     config.configure_ipu_system()
@@ -303,6 +303,22 @@ def test_pre_compiling_says_where_the_program_is(flags, tmp_path, caplog):
     expected = f"A pre-compiled Poplar program has been saved to {path}"
     assert expected in [record.getMessage() for record in caplog.records]
     assert re.fullmatch(r"[1-9a-f][0-9a-f]*\.poplar_exec", path.name)
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_what_was_compiled_before_is_found_whatever_was_said_of_remote_buffers(
+    flags, tmp_path, remote
+):
+    """A program that has none is the same with and without them."""
+    flags(f"--executable_cache_path={tmp_path}/cache")
+    configured(DeviceConnectionType.PRE_COMPILE, remote)
+    constant = float(next(unique))
+    loop(constant)[0](1)
+    assert stats().compiles == 1
+    configured(DeviceConnectionType.ALWAYS, not remote)
+
+    assert loop(constant)[0](1) == [4 * constant] * 2
+    assert stats().compiles == 1
 
 
 def test_pre_compiling_needs_a_folder(clean_system):

@@ -1,8 +1,9 @@
 """A process of test_pipeline_cache.py: trains a pipeline of two stages, and says what of.
 
-    python cached_pipeline.py IPUS CONNECTION EXTRA
+    python cached_pipeline.py IPUS CONNECTION EXTRA [COUNT]
 
-EXTRA functions are traced first, on a device of so many IPUs. Prints a JSON object.
+EXTRA functions are traced first, on a device of so many IPUs. With COUNT that many
+mini-batches are an input of the program. Prints a JSON object.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ipufeed.executable import stats
 from ipufeed.parallel.optimizers import CrossReplicaOptimizer
 
 
-def main(ipus: str, connection: str, extra: str) -> None:
+def main(ipus: str, connection: str, extra: str, *counts: str) -> None:
     """Trains, and prints."""
     config = IPUConfig()
     config.auto_select_ipus = int(ipus)
@@ -35,7 +36,7 @@ def main(ipus: str, connection: str, extra: str) -> None:
     model = Pipelined(
         lambda: CrossReplicaOptimizer(v1.train.MomentumOptimizer(0.05, 0.9)), 2, 4
     )
-    trained = model.train()
+    trained = model.train(*map(int, counts))
     counts = stats()
     found = {
         "compiles": counts.compiles,

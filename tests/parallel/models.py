@@ -131,10 +131,10 @@ class Pipelined:
             return run
 
         @tf.function(jit_compile=True)
-        def program() -> Any:
+        def program(*counts: Any) -> Any:
             return pipeline(
                 [stage(number) for number in range(layers)],
-                count,
+                *(counts or [count]),
                 infeed_queue=self.infeed,
                 outfeed_queue=self.outfeed,
                 optimizer_function=lambda loss: OptimizerFunctionOutput(
@@ -145,9 +145,12 @@ class Pipelined:
 
         self.program = program
 
-    def train(self) -> Trained:
-        """Runs the program once; its losses, and the weights after it."""
-        self.strategy.run(self.program)
+    def train(self, *counts: int) -> Trained:
+        """Runs the program once; its losses, and the weights after it.
+
+        With a count, that is an input of the program.
+        """
+        self.strategy.run(self.program, [tf.constant(each) for each in counts])
         return Trained(
             np.reshape(self.outfeed.dequeue().numpy(), -1),
             [each.numpy() for each in self.variables],

@@ -2,9 +2,13 @@
 
 import re
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipufeed.parallel.accumulation import GradientAccumulationOptimizerV2
+from ipufeed.parallel.captured import GradientCaptureContext, GradientCaptureTape
+from ipufeed.parallel.optimizers import MapGradientOptimizer
 from ipufeed.parallel.options import (
     OptimizerFunctionOutput,
     PipelineStageOptions,
@@ -125,6 +129,11 @@ CASES = {
         {"batch_serialization_iterations": 2, "reduction_method": "mean"},
         NotImplementedError,
         "only supported with the reduction method SUM",
+    ),
+    "no iterations of a stage": (
+        {"batch_serialization_iterations": 0},
+        ValueError,
+        "batch_serialization_iterations must be a positive integer, got 0",
     ),
     "continuous updates": (
         {"continuous_weight_updates": True},
@@ -255,21 +264,63 @@ def test_a_tensor_of_another_stage_is_named():
     with pytest.raises(
         ValueError, match=r"stage F2 of the pipeline uses .* of stage F0"
     ):
-        build([first, identity, third])
+        build([first, identity, third], 6)
 
 
-def test_a_count_that_is_known_only_when_it_runs_is_refused():
-    """In both styles: the programs of the IPUs are built for one count."""
-    wanted = "gradient_accumulation_count` must be an integer that is known when the"
-    with tf.Graph().as_default(), pytest.raises(TypeError, match=wanted):
-        pipeline(two_stages(), v1.placeholder(tf.int32, []))
+@pytest.mark.parametrize("count", [7, np.int64(7), lambda: tf.constant(7)])
+def test_a_count_that_does_not_fit_is_refused_before_a_stage_is_built(count):
+    """Of a tensor, too, whose value is known."""
 
-    @tf.function
-    def program(count):
-        pipeline(two_stages(), count)
+    def never(x):
+        raise AssertionError("arguments are looked at before anything is built")
 
-    with pytest.raises(TypeError, match=wanted):
-        program(tf.constant(4))
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(
+            tf.errors.FailedPreconditionError,
+            match="must be a multiple of 2, but it is 7",
+        ),
+    ):
+        pipeline([never, never], count() if callable(count) else count)
+
+
+def test_a_count_that_is_a_tensor_is_one_integer():
+    """Its dtype and its shape are looked at when the program is built."""
+    with tf.Graph().as_default():
+        with pytest.raises(TypeError, match="must be an integer, got float32"):
+            pipeline(two_stages(), v1.placeholder(tf.float32, []))
+        with pytest.raises(
+            ValueError, match=r"a single number, got a tensor of shape \("
+        ):
+            pipeline(two_stages(), v1.placeholder(tf.int32, [2]))
+
+
+ARITIES = {
+    "the first stage": (
+        [lambda x: x, identity],
+        r"Stage 0 of the pipeline \(F0, `<lambda>`\) cannot be called with the 2 tensors "
+        r"that `inputs` and the infeed give it: too many positional arguments\. It is "
+        r"`<lambda>\(x\)`\.",
+    ),
+    "a later one": (
+        [identity, lambda x, y, z: x],
+        r"Stage 1 of the pipeline \(F1, `<lambda>`\) cannot be called with the 2 tensors "
+        r"that stage 0 \(`identity`\) gives it: missing a required argument: 'z'\.",
+    ),
+    "a concurrent one": (
+        [identity, [identity, lambda x: x]],
+        r"Stage 1 of the pipeline \(F1\.1, `<lambda>`\) cannot be called with the 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ARITIES)
+def test_a_stage_that_takes_other_arguments_is_named(case):
+    """By its number and its name, with what it gets and from whom."""
+    stages, text = ARITIES[case]
+
+    with pytest.raises(TypeError, match=text):
+        build(stages, inputs=[tf.zeros([2]).numpy()] * 2, count=6)
 
 
 def test_eager_mode_is_refused_with_the_way_out():
@@ -314,10 +365,36 @@ OUTPUTS = {
         ValueError,
         "tape may only be used with a Keras optimizer",
     ),
-    "a queue for captured gradients": (
-        V1 | {"captured_gradient_outfeed": outfeed},
-        NotImplementedError,
-        "Capturing gradients is not supported: enqueue what is needed in",
+    "a queue for captured gradients that is none": (
+        V1 | {"captured_gradient_outfeed": int},
+        TypeError,
+        "captured_gradient_outfeed must be an instance of IPUOutfeedQueue, got int",
+    ),
+    "a context of captured gradients that is none": (
+        V1 | {"gradient_capture_context": object},
+        TypeError,
+        "gradient_capture_context must be an instance of GradientCaptureContext, got ",
+    ),
+    "two contexts": (
+        KERAS
+        | {
+            "tape": GradientCaptureTape,
+            "gradient_capture_context": GradientCaptureContext,
+        },
+        ValueError,
+        "may not be used when OptimizerFunctionOutput.tape is a GradientCaptureTape",
+    ),
+    "an optimizer that accumulates": (
+        {
+            "opt": lambda: MapGradientOptimizer(
+                GradientAccumulationOptimizerV2(V1["opt"](), 8), lambda g, v: g
+            )
+        },
+        ValueError,
+        "OptimizerFunctionOutput.opt must not be a GradientAccumulationOptimizerV2: a "
+        "pipeline accumulates the gradients of its gradient_accumulation_count "
+        "mini-batches itself. Give the optimizer that it wraps, and multiply "
+        "gradient_accumulation_count by 8",
     ),
     "a Keras optimizer alone": (KERAS, RuntimeError, "No variables to optimize."),
     "a Keras optimizer with arguments": (

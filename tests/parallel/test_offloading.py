@@ -9,6 +9,9 @@ from models import WIDTH, Pipelined, v1
 from replicated import configure, on
 
 from ipufeed import executable
+from ipufeed.device import system
+from ipufeed.device.config import IPUConfig
+from ipufeed.parallel import offloading
 from ipufeed.parallel.optimizers import CrossReplicaOptimizer
 from ipufeed.parallel.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline import pipeline
@@ -40,7 +43,7 @@ def trained(optimizer, offload, executions=3):
 def test_offloaded_state_changes_no_number(optimizer):
     """Losses and weights, to the last bit."""
     configure(2)
-    kept, offloaded = trained(optimizer, None), trained(optimizer, True)
+    kept, offloaded = trained(optimizer, False), trained(optimizer, True)
 
     np.testing.assert_array_equal(offloaded.losses, kept.losses)
     for one, other in zip(offloaded.weights, kept.weights, strict=True):
@@ -102,6 +105,41 @@ def test_the_memory_report_tells_remote_buffers_from_the_rest(
         memory["peak_bytes"] + by_purpose["code"] + by_purpose["remote"]
         == (memory["total_bytes"])
     )
+
+
+@pytest.mark.parametrize(
+    ("attributes", "model", "offloads"),
+    [
+        ({}, False, True),
+        ({"type": "ON_DEMAND"}, False, True),
+        ({}, True, False),
+        ({"type": "PRE_COMPILE", "version": "ipu2"}, False, False),
+        (
+            {"type": "PRE_COMPILE", "version": "ipu2", "enable_remote_buffers": True},
+            False,
+            True,
+        ),
+    ],
+)
+def test_state_is_offloaded_by_default_where_there_are_remote_buffers(
+    monkeypatch, attributes, model, offloads
+):
+    """IPUs that are attached have them, the IPU Model none; else the config says it."""
+    if model:
+        monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model")
+    config = IPUConfig.from_dict(
+        {"auto_select_ipus": 2}
+        | {f"device_connection.{name}": value for name, value in attributes.items()}
+    )
+    system.configure_ipu_system(config)
+    moves = []
+    monkeypatch.setattr(
+        offloading, "move", lambda *_, **__: moves.append(1) or tf.no_op()
+    )
+    program = Pipelined(OPTIMIZERS["momentum"], 2, 4).program
+    program.get_concrete_function()
+
+    assert bool(moves) is offloads
 
 
 def test_copies_of_a_pipeline_offload_too():

@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).parent
 LIMIT_S = 120.0  # only a hang gets there
 
 
-def run(folder, ipus, connection="ALWAYS", seed=0, extra=0):
+def run(folder, ipus, connection="ALWAYS", seed=0, extra=0, counts=()):
     """Trains in a process of its own; what it prints, and its log."""
     done = subprocess.run(
         [
@@ -22,6 +22,7 @@ def run(folder, ipus, connection="ALWAYS", seed=0, extra=0):
             str(ipus),
             connection,
             str(extra),
+            *map(str, counts),
         ],
         env={
             **os.environ,
@@ -49,6 +50,16 @@ def test_a_second_process_compiles_nothing_of_a_pipeline(tmp_path, ipus):
     assert second["losses"] == first["losses"]
     assert second["weights"] == first["weights"]
     assert len(first["losses"]) == 4 * ipus // 2
+
+
+def test_a_second_process_with_another_count_compiles_nothing(tmp_path):
+    """Where the count is a tensor: its value is in no key."""
+    first, _ = run(tmp_path / "cache", 2, counts=[4])
+    second, _ = run(tmp_path / "cache", 2, counts=[12])
+
+    assert (first["compiles"], first["read"]) == (3, 0)
+    assert (second["compiles"], second["read"]) == (0, 3)
+    assert (len(first["losses"]), len(second["losses"])) == (4, 12)
 
 
 @pytest.mark.parametrize("ipus", [2, 4])

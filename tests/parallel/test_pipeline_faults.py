@@ -11,10 +11,11 @@ from helpers import sleeping
 from models import Pipelined, v1
 from replicated import configure
 
-from ipufeed.device import clock, compiler
+from ipufeed.device import clock, compiler, params
 from ipufeed.device.scopes import ipu_scope
 from ipufeed.device.strategy import IPUStrategy
 from ipufeed.parallel import collectives, timeline
+from ipufeed.parallel.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline import pipeline
 from ipufeed.parallel.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_stall_report
@@ -135,6 +136,31 @@ def test_an_execution_that_fails_updates_no_weights():
         np.testing.assert_array_equal(variable.numpy(), value)
 
 
+@pytest.mark.parametrize(("executor", "kept"), [("xla", 0), ("tensorflow", 2)])
+def test_what_an_error_leaves_of_several_executions_is_the_executors(executor, kept):
+    """Compiled, none of the program's updates; in TensorFlow's executor those before."""
+    with params.executor_scope(executor):
+        configure(2)
+        with IPUStrategy().scope():
+            weight = tf.Variable(1.0)
+
+        def optimizer(loss):
+            return OptimizerFunctionOutput(v1.train.GradientDescentOptimizer(1.0), loss)
+
+        run, outfeed = program_of(
+            numbers(10),  # of the 12 that three executions take
+            [lambda x: x, lambda x: x * 0.0 + weight],
+            4,
+            repeat_count=3,
+            optimizer_function=optimizer,
+        )
+        with pytest.raises(tf.errors.OutOfRangeError):
+            run()
+
+        assert weight.numpy() == 1.0 - 4 * kept
+        assert len(outfeed.dequeue()) >= 8
+
+
 def test_an_error_of_the_dataset_arrives_with_its_text():
     """As it does without a pipeline."""
 
@@ -197,8 +223,8 @@ def test_a_device_with_too_few_ipus_is_refused():
         run()
 
 
-def test_a_count_that_does_not_fit_is_refused_when_it_is_compiled():
-    """Not when it is built: the text is the original's."""
+def test_a_count_that_does_not_fit_is_refused_with_the_original_text():
+    """Inside a program as well, with none of the compiler's around it."""
     run, _ = program_of(numbers(100), STAGES, 7)
 
     with pytest.raises(

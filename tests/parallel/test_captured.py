@@ -1,0 +1,320 @@
+"""Gradients in the middle of a model: captured, accumulated, seen and used."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from models import WIDTH, data, loss_of, v1, weights
+from replicated import configure, on
+
+from ipufeed.device.strategy import IPUStrategy
+from ipufeed.parallel.captured import (
+    GradientCaptureContext,
+    GradientCaptureTape,
+    capture_upstream_gradients,
+)
+from ipufeed.parallel.options import OptimizerFunctionOutput
+from ipufeed.parallel.pipeline import pipeline
+from ipufeed.parallel.schedules import PipelineSchedule
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+
+pytestmark = pytest.mark.usefixtures("clean_system")
+
+RATE = 0.1
+
+
+class Seeing(v1.train.GradientDescentOptimizer):
+    """Keeps what it is given of captured gradients in variables."""
+
+    def __init__(self, kept):
+        super().__init__(RATE)
+        self.kept = kept
+
+    def apply_gradients(
+        self, grads_and_vars, global_step=None, name=None, *, captured_grads
+    ):
+        update = super().apply_gradients(grads_and_vars, global_step, name)
+        seen = [
+            self.kept[tag].assign(gradient, read_value=False)
+            for tag, gradient in captured_grads.items()
+        ]
+        return tf.group(update, *(each for each in seen if each is not None))
+
+
+def expected(count, executions=1, reduce=np.sum):
+    """Of each execution, and of each of its mini-batches, the two captured gradients."""
+    xs, ys = data(count * executions)
+    variables = [tf.Variable(each) for each in weights(2)]
+    found = {"first": [], "second": []}
+    with tf.device("cpu"):
+        for execution in range(executions):
+            total = [0.0, 0.0]
+            for number in range(execution * count, (execution + 1) * count):
+                with tf.GradientTape() as tape:
+                    first = tf.tanh(xs[number] @ variables[0])
+                    second = tf.tanh(first @ variables[1])
+                    loss = loss_of(second, ys[number])
+                sources = [first, second, *variables]
+                gradients = tape.gradient(loss, sources)
+                found["first"].append(gradients[0].numpy())
+                found["second"].append(gradients[1].numpy())
+                total = [a + b for a, b in zip(total, gradients[2:], strict=True)]
+            factor = 1 / count if reduce is np.mean else 1.0
+            for variable, gradient in zip(variables, total, strict=True):
+                variable.assign_sub(RATE * factor * gradient)
+    return {
+        tag: np.reshape(values, (executions, count, *values[0].shape))
+        for tag, values in found.items()
+    }
+
+
+def train(count, make_output, **arguments):
+    """Runs a pipeline of two stages, in each of which a tensor is marked."""
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(data(1000)))
+    outfeed = IPUOutfeedQueue()
+    _ = infeed.initializer
+    strategy = IPUStrategy()
+    with strategy.scope():
+        variables = [tf.Variable(each) for each in weights(2)]
+
+    def first(x, y):
+        return capture_upstream_gradients(tf.tanh(x @ variables[0]), tag="first"), y
+
+    def second(x, y):
+        x = capture_upstream_gradients(tf.tanh(x @ variables[1]), tag="second")
+        return loss_of(x, y)
+
+    @tf.function(jit_compile=True)
+    def program():
+        return pipeline(
+            [first, second],
+            count,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            optimizer_function=lambda loss: make_output(loss, variables),
+            **arguments,
+        )
+
+    strategy.run(program)
+    return variables
+
+
+def assert_close(found, wanted):
+    assert set(found) == set(wanted)
+    for tag, values in wanted.items():
+        scale = np.abs(values).max()
+        np.testing.assert_allclose(found[tag], values, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("kind", PipelineSchedule)
+@pytest.mark.parametrize("reduction", ["SUM", "MEAN", "RUNNING_MEAN"])
+def test_a_queue_gets_what_has_been_accumulated(kind, reduction):
+    """Once in each execution, by the tensors' tags, reduced as other gradients are."""
+    configure(2)
+    queue = IPUOutfeedQueue()
+    train(
+        4,
+        lambda loss, _: OptimizerFunctionOutput(
+            v1.train.GradientDescentOptimizer(RATE),
+            loss,
+            captured_gradient_outfeed=queue,
+        ),
+        repeat_count=2,
+        pipeline_schedule=kind,
+        reduction_method=reduction,
+    )
+    reduce = np.sum if reduction == "SUM" else np.mean
+
+    wanted = expected(4, 2, reduce)
+    assert_close(
+        {tag: each.numpy() for tag, each in queue.dequeue().items()},
+        {tag: reduce(values, axis=1) for tag, values in wanted.items()},
+    )
+
+
+def test_without_accumulation_a_queue_gets_each_mini_batch():
+    """In their order, each with its own gradient."""
+    configure(2)
+    queue = IPUOutfeedQueue()
+    train(
+        4,
+        lambda loss, _: OptimizerFunctionOutput(
+            v1.train.GradientDescentOptimizer(RATE),
+            loss,
+            captured_gradient_outfeed=queue,
+        ),
+        repeat_count=2,
+        gradient_accumulation_for_captured_grads=False,
+    )
+
+    assert_close(
+        {tag: each.numpy() for tag, each in queue.dequeue().items()},
+        {
+            tag: values.reshape(8, *values.shape[2:])
+            for tag, values in expected(4, 2).items()
+        },
+    )
+
+
+@pytest.mark.parametrize("accumulates", [True, False])
+def test_an_optimizer_that_asks_gets_captured_gradients(accumulates):
+    """As `captured_grads`: what has been accumulated, or the last mini-batch's."""
+    configure(2)
+    shape = (2, WIDTH)
+    with IPUStrategy().scope():
+        kept = {tag: tf.Variable(tf.zeros(shape)) for tag in ("first", "second")}
+    train(
+        8,
+        lambda loss, _: OptimizerFunctionOutput(
+            Seeing(kept), loss, gradient_capture_context=GradientCaptureContext()
+        ),
+        gradient_accumulation_for_captured_grads=accumulates,
+    )
+    wanted = expected(8)
+
+    assert_close(
+        {tag: each.numpy() for tag, each in kept.items()},
+        {
+            tag: values[0].sum(axis=0) if accumulates else values[0, -1]
+            for tag, values in wanted.items()
+        },
+    )
+
+
+def test_a_keras_optimizer_has_a_tape_that_captures():
+    """In place of a context; what is trained is the same as without."""
+    configure(2)
+    queue = IPUOutfeedQueue()
+    with IPUStrategy().scope():
+        optimizers = [tf.keras.optimizers.SGD(RATE) for _ in range(2)]
+
+    def output(loss, variables):
+        tape = GradientCaptureTape()
+        with tape:
+            for variable in variables:
+                tape.watch(variable)
+        return OptimizerFunctionOutput(
+            optimizers[0], loss, tape=tape, captured_gradient_outfeed=queue
+        )
+
+    seen = train(4, output)
+    plain = train(
+        4,
+        lambda loss, variables: OptimizerFunctionOutput(
+            optimizers[1], loss, variables=variables
+        ),
+    )
+
+    wanted = expected(4)
+    assert_close(
+        {tag: each.numpy() for tag, each in queue.dequeue().items()},
+        {tag: values.sum(axis=1) for tag, values in wanted.items()},
+    )
+    for one, other in zip(seen, plain, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_copies_of_a_pipeline_give_what_each_has_captured():
+    """With a dimension for the copies, whose mini-batches are every second."""
+    configure(4)
+    queue = IPUOutfeedQueue()
+    train(
+        4,
+        lambda loss, _: OptimizerFunctionOutput(
+            v1.train.GradientDescentOptimizer(RATE),
+            loss,
+            captured_gradient_outfeed=queue,
+        ),
+    )
+    all_of_them = expected(8)
+
+    assert_close(
+        {tag: each.numpy()[0] for tag, each in queue.dequeue().items()},
+        {
+            tag: np.stack([values[0, r::2].sum(axis=0) for r in (0, 1)])
+            for tag, values in all_of_them.items()
+        },
+    )
+
+
+def test_a_queue_without_a_marked_tensor_is_refused():
+    """It would never get anything."""
+    configure(2)
+    arguments = {"captured_gradient_outfeed": IPUOutfeedQueue()}
+    with tf.Graph().as_default():
+        weight = v1.get_variable("w", [2], use_resource=True)
+
+        def output(loss):
+            optimizer = v1.train.GradientDescentOptimizer(RATE)
+            return OptimizerFunctionOutput(optimizer, loss, **arguments)
+
+        with pytest.raises(ValueError, match="mark tensors in the stages with"):
+            pipeline(
+                [lambda x: x * weight, tf.reduce_sum],
+                4,
+                inputs=[tf.zeros([2])],
+                outfeed_queue=IPUOutfeedQueue(),
+                optimizer_function=output,
+            )
+
+
+# ---- Without a pipeline
+
+
+@pytest.mark.parametrize("style", ["graph", "function"])
+def test_a_context_has_the_gradients_of_a_program(style):
+    """Built by tf.gradients, of the same backward pass."""
+    with on(1, style) as ready:
+
+        def net(x):
+            marked = capture_upstream_gradients(x * 3.0, tag="tripled")
+            with GradientCaptureContext() as context:
+                (gradient,) = tf.gradients(tf.reduce_sum(marked**2), x)
+            return gradient, context.captured_gradients["tripled"]
+
+        gradient, captured = ready.run(net, [1.0, 2.0])
+
+    np.testing.assert_allclose(captured, [6.0, 12.0])
+    np.testing.assert_allclose(gradient, [18.0, 36.0])
+
+
+def test_a_tape_has_the_gradients_of_its_last_call():
+    """In eager mode: by tags, those of a list with numbers; equal tags are told apart."""
+    x = tf.constant([1.0, 2.0])
+    with GradientCaptureTape(persistent=True) as tape:
+        tape.watch(x)
+        one, other = capture_upstream_gradients([x * 3.0, x * 5.0], tag="pair")
+        again = capture_upstream_gradients(x, tag="pair_0")
+        y = tf.reduce_sum(one * other + again)
+    for _ in range(2):
+        tape.gradient(y, x)
+
+    found = {
+        tag: each.numpy().tolist() for tag, each in tape.captured_gradients.items()
+    }
+    assert sorted(found) == ["pair_0", "pair_0_1", "pair_1"]
+    assert found["pair_1"] == [3.0, 6.0]
+    assert sorted([found["pair_0"], found["pair_0_1"]]) == [[1.0, 1.0], [5.0, 10.0]]
+
+
+def test_the_innermost_context_gets_them():
+    """And the one in which they were marked where gradients are taken in none."""
+    x = tf.constant(2.0)
+    with GradientCaptureContext() as outer, tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = capture_upstream_gradients(x, tag="x") ** 2
+    with GradientCaptureContext() as around, GradientCaptureContext() as inner:
+        tape.gradient(y, x)
+    assert not around.captured_gradients
+    assert (list(outer.captured_gradients), list(inner.captured_gradients)) == (
+        [],
+        ["x"],
+    )
+
+    tape.gradient(y, x)
+    assert float(outer.captured_gradients["x"]) == 4.0
+
+
+def test_a_tensor_without_a_gradient_is_refused():
+    """An integer has none."""
+    with pytest.raises(TypeError, match="which have gradients, got int32"):
+        capture_upstream_gradients(tf.constant(1))
