@@ -63,9 +63,11 @@ inline xla::XlaOp call(xla::XlaBuilder* builder, const char* target,
                        const std::vector<xla::Shape>& results,
                        const std::string& attributes, std::int64_t in_place = 0) {
   std::vector<std::pair<xla::ShapeIndex, std::pair<std::int64_t, xla::ShapeIndex>>>
-      same;
+      same(static_cast<std::size_t>(in_place));
   for (std::int64_t i = 0; i < in_place; ++i) {
-    same.emplace_back(xla::ShapeIndex({i}), std::make_pair(i, xla::ShapeIndex()));
+    auto& [result, operand] = same[static_cast<std::size_t>(i)];
+    result.push_back(i);
+    operand.first = i;
   }
   return xla::CustomCallWithLayout(
       builder, target, operands, xla::ShapeUtil::MakeTupleShape(results),
