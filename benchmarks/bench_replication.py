@@ -44,7 +44,8 @@ class Replication:
         _ = self.queue.deleter
 
     def track_feeder_overhead(self):
-        self.fed(50)  # empties what was read ahead
+        # Takes what was read ahead, and the first that is waited for.
+        self.fed(self.queue.stats().capacity // REPLICAS + 2)
         seconds = feeds.seconds(lambda: self.fed(ELEMENTS // REPLICAS))
         bare = sum(
             iterate.bare(self.source, ELEMENTS // REPLICAS).wall

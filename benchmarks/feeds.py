@@ -21,12 +21,18 @@ def source(tensors: Any) -> Any:
 
 
 def slow_source(seconds: float) -> Any:
-    """An int32 scalar after each so many seconds, without CPU."""
+    """An int32 scalar after each so many seconds, without CPU.
+
+    AUTOTUNE would add a buffer that fills while nobody reads: later elements then take no
+    time.
+    """
     import tensorflow as tf
     from tensorflow.python.data.experimental.ops import testing
 
+    options = tf.data.Options()
+    options.autotune.enabled = False
     dataset = tf.data.Dataset.from_tensors(tf.constant(1, tf.int32)).repeat()
-    return dataset.apply(testing.sleep(round(seconds * 1e6)))
+    return dataset.apply(testing.sleep(round(seconds * 1e6))).with_options(options)
 
 
 def infeed(dataset: Any, **arguments: Any) -> Any:

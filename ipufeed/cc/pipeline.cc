@@ -1,6 +1,9 @@
 #include "pipeline.h"
 
 #include <cstring>
+#include <deque>
+#include <iterator>
+#include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "stall.h"
@@ -18,14 +21,71 @@ std::string named(const Place& place) {
   return absl::StrCat("stage ", place.stage, " on IPU ", place.chip);
 }
 
+// The memory of packets whose pipeline has ended, for the next execution of the same
+// program: new memory comes page by page from the kernel, which takes as long as to
+// copy into it.
+class Spare {
+ public:
+  static Spare& get() {
+    static auto* const spare = new Spare;  // threads may outlive static objects
+    return *spare;
+  }
+
+  // Uninitialised: all of it is written.
+  std::byte* take(std::size_t bytes) {
+    if (bytes >= kLarge) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      for (auto each = blocks_.rbegin(); each != blocks_.rend(); ++each) {
+        if (each->size != bytes) continue;
+        std::byte* found = each->bytes.release();
+        blocks_.erase(std::next(each).base());
+        total_ -= bytes;
+        return found;
+      }
+    }
+    return new std::byte[bytes];
+  }
+
+  // Keeps the last ones.
+  void give(std::byte* bytes, std::size_t size) {
+    std::unique_ptr<std::byte[]> owned(bytes);
+    if (size < kLarge || size > kMost) return;
+    std::vector<Block> old;  // freed without the lock
+    std::lock_guard<std::mutex> lock(mutex_);
+    blocks_.push_back({std::move(owned), size});
+    total_ += size;
+    while (total_ > kMost) {
+      total_ -= blocks_.front().size;
+      old.push_back(std::move(blocks_.front()));
+      blocks_.pop_front();
+    }
+  }
+
+ private:
+  struct Block {
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t size;
+  };
+
+  static constexpr std::size_t kLarge = 64 << 10;  // malloc keeps smaller ones itself
+  static constexpr std::size_t kMost = 256 << 20;  // of all
+
+  std::mutex mutex_;  // guards the next two
+  std::deque<Block> blocks_;
+  std::size_t total_ = 0;
+};
+
 }  // namespace
+
+Packet::~Packet() { Spare::get().give(bytes_, size_); }
 
 std::byte* Packet::reserve(std::size_t bytes) {
   if (size_ < bytes) {
-    bytes_.reset(new std::byte[bytes]);  // uninitialised: all of it is written
+    Spare::get().give(bytes_, size_);
+    bytes_ = Spare::get().take(bytes);
     size_ = bytes;
   }
-  return bytes_.get();
+  return bytes_;
 }
 
 PipelineRun::PipelineRun(const Program& program, const std::vector<RingOptions>& rings,

@@ -29,6 +29,7 @@ namespace ipufeed {
 class Packet {
  public:
   Packet() = default;
+  ~Packet();
   Packet(Packet&& other) noexcept { *this = std::move(other); }
   Packet& operator=(Packet&& other) noexcept {
     std::swap(bytes_, other.bytes_);
@@ -36,13 +37,14 @@ class Packet {
     return *this;
   }
 
-  // Room for so many bytes; what was in it is lost if it had less.
+  // Room for so many bytes; what was in it is lost if it had less. Large ones come of
+  // packets that other pipelines have had.
   std::byte* reserve(std::size_t bytes);
-  const std::byte* data() const { return bytes_.get(); }
+  const std::byte* data() const { return bytes_; }
   std::size_t size() const { return size_; }
 
  private:
-  std::unique_ptr<std::byte[]> bytes_;
+  std::byte* bytes_ = nullptr;
   std::size_t size_ = 0;
 };
 

@@ -416,6 +416,7 @@ def recomputes() -> bool:
 
 def launch(plan: Plan) -> list[Any]:
     """Builds the op that runs the chips; gives what they have accumulated."""
+    import tensorflow as tf
     from tensorflow.python.ops import control_flow_util_v2
 
     programs, chips, operands, counts = [], plan.chips(), [], []
