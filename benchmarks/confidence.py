@@ -5,8 +5,9 @@
 Each pair is a run of a pipeline and one of the same (false alarms), or of one that takes
 5 % longer (what is seen), made in turn by what the command measures with. Pipelines:
 `sleep` waits 2 ms for each element, `slow` 10 ms, `burn` computes on one thread, `parallel`
-on all under AUTOTUNE. The verdicts are those of one run against one, with default settings unless
---seconds says otherwise: 100 pairs then take more than an hour for each pipeline.
+on all under AUTOTUNE. The verdicts are those of one run against one, with default
+settings unless --seconds says otherwise: 100 pairs then take more than an hour for each
+pipeline.
 
 Promised are at most 1 false alarm, and at least 95 changes seen, of 100 on a quiet machine.
 Pairs beside others who took the CPUs are counted, and listed apart. The intervals are
