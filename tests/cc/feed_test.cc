@@ -11,6 +11,7 @@
 
 #include "check.h"
 
+using ipufeed::clock_ns;
 using ipufeed::FeedOutcome;
 using ipufeed::FeedState;
 using ipufeed::now_ns;

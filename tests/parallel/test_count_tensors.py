@@ -9,6 +9,7 @@ from replicated import configure, on
 from ipufeed.device import params
 from ipufeed.device.config import IPUConfig
 from ipufeed.executable import stats
+from ipufeed.parallel import timeline
 from ipufeed.parallel.optimizers import CrossReplicaOptimizer
 from ipufeed.parallel.pipeline import pipeline
 from ipufeed.parallel.schedules import PipelineSchedule, Schedule, refusal
@@ -65,6 +66,20 @@ def test_counts_of_one_program_share_what_is_compiled():
 
     assert stats().compiles == before
     assert [len(each) for each in losses] == [12, 8]
+
+
+def test_a_timeline_knows_how_many_mini_batches_there_were():
+    """The program does not; what is ideal depends on it."""
+    configure(2)
+    model = Pipelined(momentum, 2, 0)
+    for count in (4, 12):
+        with timeline.record() as executed:
+            model.train(count)
+
+        (execution,) = executed.executions
+        assert f" {count} mini-batches" in execution.schedule
+        ideal = [share.ideal for share in executed.utilisation().values()]
+        assert ideal == pytest.approx([count / (count + 1)] * 2)
 
 
 def test_copies_of_a_pipeline_take_a_tensor():

@@ -248,7 +248,8 @@ def test_an_ipu_whose_neighbour_has_ended_is_told(monkeypatch, chip, says):
         whole(self, plan, number)
 
     monkeypatch.setattr(chip_program.ChipProgram, "__init__", cut)
-    refused(pipelined(STAGES, 20), rf"{says} .*F0 to F1.*\(IPU {1 - chip} of the")
+    other = f"Stage F{1 - chip} on IPU {1 - chip} of"
+    refused(pipelined(STAGES, 20), rf"{says} .*F0 to F1.*\({other}")
 
 
 def test_copies_that_do_the_same_end_without_an_error():
