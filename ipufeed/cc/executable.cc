@@ -1,14 +1,7 @@
-// See executable.h. Beside queue_xla_ops.cc the only file with XLA's headers in it.
-
-#define EIGEN_USE_THREADS
-
 #include "executable.h"
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -18,17 +11,15 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "chip_program.h"
 #include "chips.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
-#include "ipu_device.h"
+#include "ipu_executable.h"
 #include "machine_features.h"
-#include "off_main.h"
 #include "program.h"
-#include "replicas.h"
+#include "program_events.h"
 #include "shards.h"
 #include "tensorflow/compiler/jit/device_compiler.h"
 #include "tensorflow/compiler/jit/xla_device_compiler_client.h"
@@ -36,12 +27,7 @@
 #include "tensorflow/core/framework/device.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "trace.h"
-#include "wait.h"
 #include "xla/client/client_library.h"
-#include "xla/hlo/ir/hlo_computation.h"
-#include "xla/hlo/ir/hlo_instruction.h"
-#include "xla/hlo/ir/hlo_module.h"
-#include "xla/service/transfer_manager.h"
 #include "xla/stream_executor/platform_manager.h"
 
 namespace ipufeed {
@@ -54,361 +40,11 @@ using StockCompiler =
 using Persistor =
     tensorflow::DeviceExecutablePersistor<xla::LocalExecutable, xla::LocalClient>;
 
-std::atomic<OnProgram> on_program{nullptr};
-std::atomic<RunMode> mode{RunMode::kRun};
 std::atomic<std::int64_t> next_id{1};
-
-// What each device holds; 0 for nothing.
-std::atomic<std::uint64_t> loaded[kIpus];
-
-std::int64_t resident_bytes() {
-  long pages = 0;
-  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
-    if (std::fscanf(file, "%*s %ld", &pages) != 1) pages = 0;
-    std::fclose(file);
-  }
-  return std::int64_t{pages} * sysconf(_SC_PAGESIZE);
-}
-
-// What a program does from start_ns on, until now.
-void record_program(TraceKind kind, int ordinal, std::uint64_t key,
-                    const std::string& name, std::int64_t start_ns) {
-  const std::int64_t end_ns = now_ns();
-  record({kind, ordinal, static_cast<std::int64_t>(key), start_ns, end_ns,
-          end_ns - start_ns, 0, 0, 1},
-         name);
-}
-
-// Time and memory of one phase.
-class Phase {
- public:
-  Phase() : start_ns_(now_ns()), start_bytes_(resident_bytes()) {}
-  void write(ProgramExchange* exchange) const {
-    exchange->duration_ns = now_ns() - start_ns_;
-    exchange->rss_bytes = resident_bytes() - start_bytes_;
-  }
-  std::int64_t start_ns() const { return start_ns_; }
-
- private:
-  const std::int64_t start_ns_;
-  const std::int64_t start_bytes_;
-};
-
-constexpr std::size_t kMessageSize = 16384;
-
-absl::Status tell(int event, ProgramExchange* exchange, std::string* message) {
-  const auto ask = on_program.load(std::memory_order_acquire);
-  if (ask == nullptr) return absl::OkStatus();
-  message->resize(kMessageSize);
-  exchange->message = message->data();
-  exchange->message_size = static_cast<std::int64_t>(message->size());
-  int code = 0;
-  off_main([&] { code = ask(event, exchange); });
-  if (code == 0) return absl::OkStatus();
-  return absl::Status(static_cast<absl::StatusCode>(code), message->c_str());
-}
-
-// For events whose answer is not asked for.
-void report(int event, ProgramExchange* exchange, std::string text = "") {
-  const auto ask = on_program.load(std::memory_order_acquire);
-  if (ask == nullptr) return;
-  exchange->message = text.data();
-  exchange->message_size = static_cast<std::int64_t>(text.size());
-  off_main([&] { ask(event, exchange); });
-}
-
-// A program, whoever runs it.
-struct Compiled {
-  std::uint64_t key = 0;
-  std::string name;
-  std::unique_ptr<xla::LocalExecutable> executable;
-  const xla::LocalClient* client = nullptr;  // that it was built with
-};
-
-// Loads and switches that Python has not been told of, and whether it wants to be.
-std::atomic<std::int64_t> op_loads{0};
-std::atomic<std::int64_t> op_switches{0};
-std::atomic<bool> log_ops{false};
-
-// The device gets the program that is about to run on it. Single ops are only counted
-// unless somebody reads the log: to tell Python takes longer than many of them.
-void load_onto(int ordinal, std::uint64_t key, const char* name, bool is_op = false) {
-  if (ordinal < 0 || ordinal >= kIpus || key == 0) return;
-  // Relaxed: the value is all that is exchanged.
-  if (loaded[ordinal].load(std::memory_order_relaxed) == key) return;
-  Phase phase;
-  const std::uint64_t previous =
-      loaded[ordinal].exchange(key, std::memory_order_relaxed);
-  if (previous == key) return;
-  if (is_op && !log_ops.load(std::memory_order_relaxed)) {
-    op_loads.fetch_add(1, std::memory_order_relaxed);
-    if (previous != 0) op_switches.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
-  ProgramExchange exchange{};
-  exchange.ordinal = ordinal;
-  exchange.name = name;
-  exchange.key = key;
-  exchange.previous = previous;
-  phase.write(&exchange);
-  if (traces()) {
-    record_program(TraceKind::kLoad, ordinal, key, name, phase.start_ns());
-  }
-  report(kOntoDevice, &exchange);
-}
-
-// A program with one result gives it alone, not in a tuple.
-int results_of(const xla::Shape& shape) {
-  return shape.IsTuple() ? static_cast<int>(shape.tuple_shapes().size()) : 1;
-}
-
-xla::ShapeIndex index_of(const xla::Shape& shape, int result) {
-  return shape.IsTuple() ? xla::ShapeIndex({result}) : xla::ShapeIndex();
-}
-
-// Of a program that is not started: variables lend their memory with the arguments, and
-// keep it.
-void give_back(std::vector<xla::ExecutionInput>& arguments) {
-  for (xla::ExecutionInput& argument : arguments) {
-    auto lent = argument.MutableBuffer({})->Release();
-    if (lent.has_value()) lent->Release();
-    argument.ClearUnownedIndex({});
-  }
-}
-
-// How the results of a program that does not run are made.
-struct Unchanged {
-  int result;     // of the program: the new value of a variable
-  int parameter;  // that has the old one
-};
 
 // The chip programs that were built on this thread for a program that is still being
 // lowered. It takes them over, and lets them live as long as itself.
 thread_local std::vector<std::shared_ptr<Compiled>> chip_programs;
-
-// A replica's own arguments: copies of what the program may write to, and of the others
-// their place.
-absl::Status copy_arguments(const std::vector<xla::ExecutionInput>& arguments,
-                            const xla::ServiceExecutableRunOptions& options,
-                            std::vector<xla::ExecutionInput>* copies) {
-  auto* allocator = options.run_options().allocator();
-  const int ordinal = options.run_options().stream()->parent()->device_ordinal();
-  absl::Status status;
-  const auto copy = [&](const xla::MaybeOwningDeviceAddress& original) {
-    const auto from = original.AsDeviceAddress();
-    if (!original.HasOwnership()) return xla::MaybeOwningDeviceAddress(from);
-    auto memory = allocator->Allocate(ordinal, from.size());
-    if (!memory.ok()) {
-      status = memory.status();
-      return xla::MaybeOwningDeviceAddress();
-    }
-    std::memcpy((*memory)->opaque(), from.opaque(), from.size());
-    return xla::MaybeOwningDeviceAddress(*std::move(memory));
-  };
-  for (const xla::ExecutionInput& argument : arguments) {
-    copies->emplace_back(argument.Buffers().Map<xla::MaybeOwningDeviceAddress>(copy));
-  }
-  return status;
-}
-
-// Whether anybody can tell how many copies of a program run: those that take and give
-// nothing, and do not ask for their number, all compute the same.
-bool is_told_apart(const xla::HloModule& module) {
-  for (const xla::HloComputation* computation : module.computations()) {
-    for (const xla::HloInstruction* each : computation->instructions()) {
-      if (each->opcode() == xla::HloOpcode::kCustomCall &&
-          absl::StartsWith(each->custom_call_target(), "ipufeed_")) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
-class IpuExecutable : public xla::Executable {
- public:
-  // shards: IPUs that one copy is spread over. As many copies run as there are for.
-  IpuExecutable(std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged,
-                int shards)
-      : Executable(compiled->executable->executable()->shared_module()),
-        compiled_(std::move(compiled)),
-        unchanged_(std::move(unchanged)),
-        shards_(shards),
-        is_told_apart_(!has_module() || ipufeed::is_told_apart(module())),
-        chip_programs_(std::exchange(chip_programs, {})) {}
-
-  absl::StatusOr<xla::ExecutionOutput> ExecuteAsyncOnStream(
-      const xla::ServiceExecutableRunOptions* options,
-      std::vector<xla::ExecutionInput> arguments) override {
-    const Program* program = current_program();
-    const int ordinal = program == nullptr ? 0 : program->ordinal();
-    absl::Status usable = use_device(ordinal);
-    if (usable.ok() && run_mode() == RunMode::kRefuse) {
-      usable = absl::InvalidArgumentError(
-          "Trying to run an executable on a device that was configured for "
-          "compilation only.");
-    }
-    if (!usable.ok()) {
-      give_back(arguments);
-      return usable;
-    }
-    if (run_mode() == RunMode::kZeros) return zeros(options, arguments);
-    load_onto(ordinal, compiled_->key, compiled_->name.c_str());
-    if (!traces()) return run(options, std::move(arguments));
-    const std::int64_t start_ns = now_ns();
-    auto result = run(options, std::move(arguments));
-    record_program(TraceKind::kExecute, ordinal, compiled_->key, compiled_->name,
-                   start_ns);
-    return result;
-  }
-
-  std::int64_t SizeOfGeneratedCodeInBytes() const override {
-    return inner()->SizeOfGeneratedCodeInBytes();
-  }
-
-  absl::Span<const xla::BufferAllocation* absl_nonnull const> GetAllocations()
-      const override {
-    return inner()->GetAllocations();
-  }
-
- private:
-  xla::Executable* inner() const { return compiled_->executable->executable(); }
-
-  absl::StatusOr<xla::ExecutionOutput> run(
-      const xla::ServiceExecutableRunOptions* options,
-      std::vector<xla::ExecutionInput> arguments) {
-    const Context& context = current_context();
-    // A part of a program that runs replicated already is not replicated once more.
-    if (context.program == nullptr || context.replicas > 1 ||
-        context.pipeline != nullptr || !is_told_apart_) {
-      return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
-    }
-    const int chips = chips_of(context.program->ordinal());
-    if (chips == 1 && shards_ == 1) {
-      return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
-    }
-    // The device may have been configured anew since the program was compiled.
-    if (chips % shards_ != 0) {
-      give_back(arguments);
-      return absl::InternalError(absl::StrCat(
-          "Trying to run a graph on an IPU device with ", chips, " IPUs and ", shards_,
-          " shards. The number of shards needs to divide the number of IPUs."));
-    }
-    const int replicas = chips / shards_;
-    if (replicas == 1) {
-      return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
-    }
-    return run_replicas(*options, std::move(arguments), context.program, replicas);
-  }
-
-  // Runs so many copies, each on the first of its chips. The results are those of the
-  // first copy; what the others leave is dropped.
-  absl::StatusOr<xla::ExecutionOutput> run_replicas(
-      const xla::ServiceExecutableRunOptions& options,
-      std::vector<xla::ExecutionInput> arguments, Program* program, int replicas) {
-    struct Copy {
-      xla::ServiceExecutableRunOptions options;
-      std::vector<xla::ExecutionInput> arguments;
-      absl::StatusOr<xla::ExecutionOutput> result = absl::InternalError("not run");
-    };
-    ChipLease lease;
-    absl::Status ready = lease.take(program);
-    std::vector<std::unique_ptr<Copy>> copies;
-    for (int r = 0; r < replicas && ready.ok(); ++r) {
-      auto copy = std::make_unique<Copy>(Copy{options, {}, absl::InternalError("")});
-      copy->options.mutable_run_options()->set_intra_op_thread_pool(
-          chip(program->ordinal(), r * shards_).pool());
-      // Before the first copy runs, which gets the arguments themselves.
-      if (r > 0) ready = copy_arguments(arguments, options, &copy->arguments);
-      copies.push_back(std::move(copy));
-    }
-    if (!ready.ok()) {
-      give_back(arguments);
-      return ready;
-    }
-    copies[0]->arguments = std::move(arguments);
-    Replicas others(replicas);
-    program->add(&others);
-    std::vector<ChipWork> works;
-    for (int r = 0; r < replicas; ++r) {
-      Copy* copy = copies[static_cast<std::size_t>(r)].get();
-      Context context;
-      context.program = program;
-      context.chip = r * shards_;
-      context.replica = r;
-      context.replicas = replicas;
-      context.others = &others;
-      works.push_back({r * shards_, context, [this, copy, program, &others, r] {
-                         copy->result = inner()->ExecuteAsyncOnStream(
-                             &copy->options, std::move(copy->arguments));
-                         absl::Status status = copy->result.status();
-                         // One that has failed stops the others.
-                         if (status.ok()) {
-                           others.leave_for_good(r);
-                           status = program->leave(r);
-                         }
-                         return of_replica(status, r, others.count());
-                       }});
-    }
-    const absl::Status status =
-        run_on_chips(program->ordinal(), works,
-                     [program](const absl::Status& why) { program->stop(why); });
-    program->remove(&others);
-    if (!status.ok()) return status;
-    return std::move(copies[0]->result);
-  }
-
-  // An error says whose it is. One that stopped all is none of a replica's own.
-  static absl::Status of_replica(const absl::Status& status, int replica,
-                                 int replicas) {
-    if (status.ok() || absl::IsCancelled(status)) return status;
-    return absl::Status(status.code(), absl::StrCat(status.message(), " (Replica ",
-                                                    replica, " of ", replicas, ".)"));
-  }
-
-  absl::StatusOr<xla::ExecutionOutput> zeros(
-      const xla::ServiceExecutableRunOptions* options,
-      std::vector<xla::ExecutionInput>& arguments) const {
-    TF_ASSIGN_OR_RETURN(xla::TransferManager * manager,
-                        xla::TransferManager::GetForPlatform(
-                            options->run_options().stream()->parent()->GetPlatform()));
-    TF_ASSIGN_OR_RETURN(
-        xla::ScopedShapedBuffer result,
-        manager->AllocateScopedShapedBuffer(
-            result_shape(), options->run_options().allocator(),
-            options->run_options().stream()->parent()->device_ordinal()));
-    const int count = results_of(result.on_device_shape());
-    for (int i = 0; i < count; ++i) {
-      const auto buffer = result.buffer(index_of(result.on_device_shape(), i));
-      if (buffer.size() > 0) std::memset(buffer.opaque(), 0, buffer.size());
-    }
-    for (const Unchanged& each : unchanged_) {
-      const xla::ShapeIndex index = index_of(result.on_device_shape(), each.result);
-      xla::ExecutionInput& argument = arguments[each.parameter];
-      // A variable that nobody else reads lends its own memory, and looks for it among
-      // the results.
-      auto lent = argument.MutableBuffer({})->Release();
-      if (lent.has_value()) {
-        argument.ClearUnownedIndex({});
-        // Frees what was allocated in its place.
-        const stream_executor::ScopedDeviceAddress<std::uint8_t> spare(
-            result.buffer(index), result.device_ordinal(), result.memory_allocator());
-        result.set_buffer(*std::move(lent), index);
-        continue;
-      }
-      const auto to = result.buffer(index);
-      const auto from = argument.Buffer({}).AsDeviceAddress();
-      std::memcpy(to.opaque(), from.opaque(), std::min(to.size(), from.size()));
-    }
-    return xla::ExecutionOutput(std::move(result));
-  }
-
-  const std::shared_ptr<Compiled> compiled_;
-  const std::vector<Unchanged> unchanged_;
-  const int shards_;
-  const bool is_told_apart_;
-  const std::vector<std::shared_ptr<Compiled>> chip_programs_;
-};
 
 // The programs of this process. An entry's lock is held while its program is found or
 // compiled: who comes second waits, and shares it.
@@ -497,14 +133,15 @@ class Compiler : public XlaDeviceCompilerClient {
   absl::StatusOr<std::unique_ptr<xla::LocalExecutable>> BuildExecutable(
       const XlaCompiler::Options& options,
       const XlaCompiler::CompilationResult& result) override {
-    if (on_program.load(std::memory_order_acquire) == nullptr) {
+    if (!has_listener()) {
       return XlaDeviceCompilerClient::BuildExecutable(options, result);
     }
     const int shards = shards_of_program(options, result);
     TF_ASSIGN_OR_RETURN(auto compiled, share_or_build(options, result, shards));
     const auto build_options = compiled->executable->build_options();
     return std::make_unique<xla::LocalExecutable>(
-        std::make_unique<IpuExecutable>(std::move(compiled), updates(result), shards),
+        make_executable(std::move(compiled), updates(result), shards,
+                        std::exchange(chip_programs, {})),
         client()->mutable_backend(), build_options);
   }
 
@@ -639,7 +276,7 @@ void* aligned(const Memory& memory, std::vector<tensorflow::Tensor>* copies) {
 
 absl::StatusOr<std::uint64_t> build_chip_program(
     const XlaCompiler& compiler, const tensorflow::XlaCompilationResult& result) {
-  if (on_program.load(std::memory_order_acquire) == nullptr) {
+  if (!has_listener()) {
     return absl::FailedPreconditionError(
         "A pipeline needs the executable cache: import ipufeed before it is run.");
   }
@@ -696,27 +333,6 @@ absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
     if (from.size() > 0) std::memcpy(results[i].data, from.opaque(), from.size());
   }
   return absl::OkStatus();
-}
-
-void set_on_program(OnProgram ask) { on_program.store(ask, std::memory_order_release); }
-
-void set_run_mode(RunMode wanted) { mode.store(wanted, std::memory_order_relaxed); }
-
-RunMode run_mode() { return mode.load(std::memory_order_relaxed); }
-
-void forget_loaded() {
-  for (auto& key : loaded) key.store(0, std::memory_order_relaxed);
-}
-
-void note_single_op(int ordinal, std::uint64_t key, const char* name) {
-  load_onto(ordinal, key, name, /*is_op=*/true);
-}
-
-void set_log_ops(bool log) { log_ops.store(log, std::memory_order_relaxed); }
-
-void take_op_loads(std::int64_t* loads, std::int64_t* switches) {
-  *loads = op_loads.exchange(0, std::memory_order_relaxed);
-  *switches = op_switches.exchange(0, std::memory_order_relaxed);
 }
 
 void install_compiler(tensorflow::Device* device) {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "executable.h"
+#include "program_events.h"
 
 #define IPUFEED_API extern "C" __attribute__((visibility("default")))
 

@@ -25,6 +25,7 @@
 #include "off_main.h"
 #include "pools.h"
 #include "program.h"
+#include "program_events.h"
 #include "tensorflow/core/common_runtime/device_factory.h"
 #include "tensorflow/core/common_runtime/threadpool_device.h"
 #include "tensorflow/core/framework/allocator.h"

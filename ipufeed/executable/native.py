@@ -1,4 +1,4 @@
-"""How the native core and Python talk of a program (ipufeed/cc/executable.h).
+"""How the native core and Python talk of a program (ipufeed/cc/program_events.h).
 
 The core calls `on_program` while it compiles and loads, on whatever thread does that.
 What is raised here becomes the error of the program that was asked for.
@@ -37,7 +37,7 @@ class RunMode(IntEnum):
 
 
 class Exchange(ctypes.Structure):
-    """ProgramExchange of executable.h."""
+    """ProgramExchange of program_events.h."""
 
     _fields_ = [
         ("id", ctypes.c_int64),

@@ -1,0 +1,44 @@
+// A compiled program as TensorFlow starts it: on its device, in as many copies as there
+// are IPUs for.
+//
+//   each run -> attach -> load onto the device -> run
+//                                  several replicas: on a chip each, at once
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "xla/client/local_client.h"
+#include "xla/service/executable.h"
+#include "xla/shape.h"
+
+namespace ipufeed {
+
+// A program, whoever runs it.
+struct Compiled {
+  std::uint64_t key = 0;
+  std::string name;
+  std::unique_ptr<xla::LocalExecutable> executable;
+  const xla::LocalClient* client = nullptr;  // that it was built with
+};
+
+// How the results of a program that does not run are made.
+struct Unchanged {
+  int result;     // of the program: the new value of a variable
+  int parameter;  // that has the old one
+};
+
+// A program with one result gives it alone, not in a tuple: how many there are.
+int results_of(const xla::Shape& shape);
+
+// What TensorFlow runs.
+//   unchanged      results where the program does not run
+//   shards         IPUs that one copy is spread over. As many copies run as there are
+//   for chip_programs  that it starts: they live as long as this
+std::unique_ptr<xla::Executable> make_executable(
+    std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged, int shards,
+    std::vector<std::shared_ptr<Compiled>> chip_programs);
+
+}  // namespace ipufeed
