@@ -9,9 +9,9 @@
 Each process configures `experimental.multi_replica_distribution` with the number of
 processes and its own index, runs the same program, and feeds it its own part of the data
 (`dataset.shard(process_count, process_index)`). The addresses are those that TensorFlow's
-own strategies take, in TF_CONFIG; each process listens at its own from its first exchange
-on. Reductions are computed first within each process, then between them, and every process
-gets the same bits.
+own strategies take, in TF_CONFIG; each process listens at its own as soon as it is
+configured, and notes who else does. Reductions are computed first within each process,
+then between them, and every process gets the same bits.
 
 Source: TensorFlow's ring reduction between the servers of a cluster, as of its
 MultiWorkerMirroredStrategy; the configuration is Graphcore's.
@@ -19,11 +19,13 @@ MultiWorkerMirroredStrategy; the configuration is Graphcore's.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
 import socket
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,8 @@ from ipufeed.device.log import LOGGER
 INTERNAL = 13  # of absl's status codes
 # How often a wait looks whether the others are alive, and whether anybody wants its end.
 LOOK_S = 0.5
+# After which time it says who has not come yet; then after twice as long, and so on.
+SAY_S = 10.0
 
 # By Reduction of ipufeed/cc/replicas.h.
 MERGES = ("Add", "Mul", "Min", "Max")
@@ -72,7 +76,8 @@ class Group:
         self.addresses = addresses(count, index)
         self.lock = threading.Lock()
         self.sessions: dict[tuple[int, int, int, int], Any] = {}
-        self.has_met = False
+        # Who has listened at some time: has gone if it does so no more.
+        self.seen = {index}
         options = self.options({"CPU": 1, "IPU": 0})
         try:
             self.server = tf.distribute.Server(
@@ -91,6 +96,7 @@ class Group:
         LOGGER.info(
             "Process %d of %d listens at %s.", index, count, self.addresses[index]
         )
+        threading.Thread(target=self.watch, daemon=True).start()
 
     def options(self, device_count: dict[str, int]) -> Any:
         """A ConfigProto."""
@@ -163,33 +169,64 @@ class Group:
 
         # A daemon: a process that does not come must not keep this one from its end.
         threading.Thread(target=run, daemon=True).start()
+        start, said = time.monotonic(), SAY_S
         while not done.wait(LOOK_S):
             if not wanted():
                 raise tf.errors.CancelledError(None, None, "Nobody wants the result.")
-            if self.has_met:
-                self.look_for_the_others()
+            self.look_for_the_others()
+            if len(self.seen) < self.count and time.monotonic() - start > said:
+                said *= 2
+                LOGGER.warning("%s", self.who_is_missing())
         if isinstance(answer[0], Exception):
-            if self.has_met:
-                self.look_for_the_others()
+            self.look_for_the_others()
             raise answer[0]
-        self.has_met = True
         return answer[0]
 
+    def watch(self) -> None:
+        """Notes who listens, until all have been seen; on a thread of its own."""
+        while len(self.seen) < self.count:
+            for index, address in enumerate(self.addresses):
+                if index not in self.seen and reach(address) is None:
+                    self.seen.add(index)
+            time.sleep(LOOK_S)
+
+    def who_is_missing(self) -> str:
+        """A sentence for the log."""
+        missing = ", ".join(
+            f"process {index} at {address}"
+            for index, address in enumerate(self.addresses)
+            if index not in self.seen
+        )
+        return (
+            f"Process {self.index} of {self.count} has something to exchange, and waits "
+            f"for {missing}: nothing has listened there so far."
+        )
+
     def look_for_the_others(self) -> None:
-        """Raises tf.errors.AbortedError if one listens no more."""
+        """Raises tf.errors.AbortedError if one has listened, and does so no more."""
         import tensorflow as tf
 
         for index, address in enumerate(self.addresses):
-            host, _, port = address.rpartition(":")
-            try:
-                socket.create_connection((host, int(port)), timeout=5.0).close()
-            except OSError as error:
+            error = reach(address)
+            if error is None:
+                self.seen.add(index)
+            elif index in self.seen:
                 raise tf.errors.AbortedError(
                     None,
                     None,
                     f"Process {index} of {self.count}, at {address}, has gone: {error}. "
                     f"Process {self.index} cannot go on alone: start all of them anew.",
                 ) from error
+
+
+def reach(address: str) -> OSError | None:
+    """Why nobody can be reached there; None if somebody listens."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5.0).close()
+    except OSError as error:
+        return error
+    return None
 
 
 def addresses(count: int, index: int) -> list[str]:
@@ -224,15 +261,21 @@ def addresses(count: int, index: int) -> list[str]:
 
 @functools.cache
 def group(count: int, index: int) -> Group:
-    """The group, connected at its first exchange; once for the process."""
+    """The group; once for the process."""
     return Group(count, index)
 
 
 def join(count: int, index: int) -> None:
     """Tells the core that there are so many processes, of which this is one.
 
+    It listens from now on if TF_CONFIG says where; if not, the first exchange says why.
+
     Threads: any, between programs.
     """
+    import tensorflow as tf
+
+    with contextlib.suppress(tf.errors.FailedPreconditionError):
+        group(count, index)
     callback = callback_of(count, index)
     address = ctypes.cast(callback, ctypes.c_void_p)
     _native.entry().ipufeed_set_processes(count, index, address)

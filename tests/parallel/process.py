@@ -1,9 +1,10 @@
 """One of the processes of test_several_processes.py: says what comes of each exchange.
 
-    TF_CONFIG=... python process.py
+    TF_CONFIG=... python process.py [early]
 
 Prints a JSON object for each case, on a line of its own. At the end all but the first
-process go without a word, and that one says what it hears of them.
+process go without a word, and that one says what it hears of them. With `early` they go
+before there was any exchange.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -23,6 +25,7 @@ from ipufeed.device.config import IPUConfig
 from ipufeed.device.strategy import IPUStrategy
 from ipufeed.parallel import collectives
 from ipufeed.parallel.optimizers import CrossReplicaOptimizer
+from ipufeed.parallel.processes import reach
 
 CLUSTER = json.loads(os.environ["TF_CONFIG"])
 INDEX = CLUSTER["task"]["index"]
@@ -91,7 +94,21 @@ def train() -> dict[str, Any]:
     }
 
 
+def go_early() -> None:
+    """The first process waits for the others, which go once they have seen it."""
+    configure(1)
+    if INDEX == 0:
+        say("alone", run(lambda: collectives.cross_replica_sum(np.float32(1.0))))
+    else:
+        while reach(CLUSTER["cluster"]["worker"][0]) is not None:
+            time.sleep(0.1)
+        time.sleep(2.0)  # and it has seen them
+    os._exit(0)
+
+
 def main() -> None:
+    if sys.argv[1:] == ["early"]:
+        go_early()
     for ipus in (1, 2):
         configure(ipus)
         say(f"sums on {ipus}", run(sums))

@@ -25,10 +25,15 @@ COUNT = 2
 @pytest.fixture(scope="module")
 def said():
     """What each process has said, by the case."""
+    return run_processes()
+
+
+def run_processes(*arguments):
+    """What each process of process.py says, by the case."""
     addresses = free_addresses(COUNT)
     started = [
         subprocess.Popen(
-            [sys.executable, str(HERE / "process.py")],
+            [sys.executable, str(HERE / "process.py"), *arguments],
             env={
                 **os.environ,
                 "TF_CONFIG": cluster(addresses, index),
@@ -117,6 +122,15 @@ def test_pipelines_in_two_processes_train_as_the_unsplit_model(said, ipus):
 def test_a_process_that_has_gone_is_named(said):
     """In place of a wait without end."""
     kind, text = said[0]["alone"]
+
+    assert kind == "AbortedError"
+    assert "Process 1 of 2, at localhost:" in text
+    assert "has gone" in text
+
+
+def test_a_process_that_goes_before_its_first_exchange_is_named():
+    """It has been seen, and is not one that comes later."""
+    kind, text = run_processes("early")[0]["alone"]
 
     assert kind == "AbortedError"
     assert "Process 1 of 2, at localhost:" in text
