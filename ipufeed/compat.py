@@ -203,15 +203,39 @@ class AliasModule(types.ModuleType):
         table: dict[str, str] = self.__dict__["_table"]
         if name not in table:
             raise AttributeError(
-                f"module {self.__name__!r} has no attribute {name!r}. It has: "
-                f"{', '.join(sorted(table))}."
+                f"module {self.__name__!r} has no attribute {name!r}. {self._contents()}"
+                f"{elsewhere(name)}"
             )
         value = resolve(table[name], name)
         setattr(self, name, value)
         return value
 
+    def _contents(self) -> str:
+        """What there is, for an error: the names of its own, and its modules."""
+        modules = [
+            name
+            for name, value in self.__dict__.items()
+            if isinstance(value, AliasModule)
+        ]
+        parts = []
+        if self.__dict__["_table"]:
+            parts.append(f"It has: {', '.join(sorted(self.__dict__['_table']))}.")
+        if modules:
+            parts.append(f"Its modules: {', '.join(sorted(modules))}.")
+        return " ".join(parts)
+
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self.__dict__["_table"]})
+
+
+def elsewhere(name: str) -> str:
+    """A sentence that says which modules have a name, or are called so; "" for none."""
+    places = [
+        f"ipu.{module}" if module.rpartition(".")[2] == name else f"ipu.{module}.{name}"
+        for module, names in MODULES.items()
+        if name in names or module.rpartition(".")[2] == name
+    ]
+    return f" There is {' and '.join(places)}." if places else ""
 
 
 def resolve(module: str, name: str) -> Any:

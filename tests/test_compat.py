@@ -155,11 +155,27 @@ def test_a_name_that_is_not_there_is_refused_with_those_that_are(installed):
     """In a module and in the package; a module that is not there cannot be imported."""
     with pytest.raises(AttributeError, match=r"'nonsense'. It has: repeat, while_loop"):
         _ = installed.loops.nonsense
-    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+    with pytest.raises(
+        AttributeError,
+        match=r"'nonsense'. It has: IPUConfig, .*\. Its modules: .*, optimizers, ",
+    ):
         _ = installed.nonsense
     with pytest.raises(ImportError, match="nonsense"):
         importlib.import_module("tensorflow.python.ipu.nonsense")
     assert not hasattr(installed, "nonsense")
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("sharded_optimizer", "ipu.optimizers.sharded_optimizer"),
+        ("repeat", "ipu.loops.repeat"),
+    ],
+)
+def test_a_name_that_is_elsewhere_is_refused_with_its_place(installed, name, place):
+    """A module, as the name of a class or a function."""
+    with pytest.raises(AttributeError, match=rf" There is {place}\.$"):
+        getattr(installed, name)
 
 
 def test_importing_a_module_of_the_table_under_our_name():

@@ -10,12 +10,13 @@ mini-batch of each update overwrites it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from ipufeed.device.training_loop import training_loop
+from ipufeed.parallel.checks import check_flags, check_sharded_state
+from ipufeed.parallel.dtypes import check_dtype, dtype_of, names_the_cast
 from ipufeed.parallel.lifting import variables_outside
 from ipufeed.parallel.optimizers import CrossReplicaOptimizer, dense_gradient
 from ipufeed.parallel.reduction_method import GradientAccumulationReductionMethod
@@ -44,17 +45,19 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
             host's memory between updates. It is there anyway: nothing is moved, and nothing
             changes, whatever it is.
         replicated_optimizer_state_sharding: Whether that would be divided among the
-            replicas; likewise.
-        dtype: Of the accumulators: None for that of each variable, a tf.DType, or a
-            function of the variable that returns one. The wrapped optimizer gets gradients
-            of this dtype.
+            replicas; likewise. It must not be with `offload_weight_update_variables=False`.
+        dtype: Of the accumulators: None for that of each variable, a dtype of floating
+            point (TensorFlow's, NumPy's or its name), or a function of the variable that
+            returns one. The wrapped optimizer gets gradients of this dtype.
         reduction_method: A GradientAccumulationReductionMethod or its name. SUM adds the
             gradients up, MEAN and RUNNING_MEAN give their mean.
         name: Of its ops and variables.
 
     Raises:
         ValueError: `opt` is a Keras optimizer; num_mini_batches is less than 1; another
-            method.
+            method; state that is to be sharded and not offloaded.
+        TypeError: `dtype` is none, or a flag is no bool; in `apply_gradients`: the wrapped
+            optimizer cannot apply gradients of `dtype`.
         tf.errors.FailedPreconditionError: When the program runs: it is not applied in the
             body of loops.repeat, or that does not run a multiple of num_mini_batches.
 
@@ -72,10 +75,18 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         name: str = "GradientAccumulationOptimizerV2",
     ) -> None:
         super().__init__(opt, name)
+        check_flags(
+            offload_weight_update_variables=offload_weight_update_variables,
+            replicated_optimizer_state_sharding=replicated_optimizer_state_sharding,
+        )
+        check_sharded_state(
+            replicated_optimizer_state_sharding,
+            offload_weight_update_variables is not False,
+        )
         self._num_mini_batches = checked_number(num_mini_batches)
         self._offload_weight_update_variables = offload_weight_update_variables
         self._replicated_optimizer_state_sharding = replicated_optimizer_state_sharding
-        self._dtype = checked_dtype(dtype)
+        self._dtype = check_dtype(dtype, "dtype")
         self._method = GradientAccumulationReductionMethod.parse(reduction_method)
 
     def apply_gradients(
@@ -87,12 +98,12 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
             for gradient, variable in grads_and_vars
         ]
         if self._num_mini_batches == 1:
-            return super().apply_gradients(pairs, global_step, name)
+            return self._apply(pairs, global_step, name)
         loop = training_loop()
         count = loop.require_multiple(self._num_mini_batches)
         if loop.iteration is None:  # the program fails when it runs
             with tf.control_dependencies([count]):
-                return super().apply_gradients(pairs, global_step, name)
+                return self._apply(pairs, global_step, name)
         position = loop.iteration % self._num_mini_batches
         stored: list[Any] = []
         accumulated = [
@@ -103,7 +114,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
 
         def update() -> Any:
             put_token(first_token)  # what replicas exchange here is in the chain, too
-            op = IpuOptimizer.apply_gradients(self, accumulated, global_step)
+            op = self._apply(accumulated, global_step, None)
             with tf.control_dependencies([op] if op is not None else []):
                 return tf.identity(take_token())
 
@@ -115,11 +126,19 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         put_token(token)
         return tf.group(*stored, token, name=name or self.get_name())
 
+    def _apply(self, pairs: Any, global_step: Any, name: str | None) -> Any:
+        """The op in which the wrapped optimizer updates with what was accumulated."""
+        with names_the_cast(pairs, "dtype"):
+            return IpuOptimizer.apply_gradients(self, pairs, global_step, name)
+
     def _of_accumulator_dtype(self, gradient: Any, variable: Any) -> Any:
         gradient = dense_gradient(gradient)
         if gradient is None:
             return None
-        return tf.cast(gradient, accumulator_dtype(self._dtype, variable))
+        own = variable.dtype.base_dtype
+        return tf.cast(
+            gradient, dtype_of(self._dtype, variable, own, "dtype", "variable")
+        )
 
     def _accumulate(
         self, gradient: Any, variable: Any, position: Any, stored: list[Any]
@@ -248,33 +267,3 @@ def checked_number(num_mini_batches: Any) -> int:
             f"num_mini_batches must be a positive number, got {num_mini_batches!r}."
         )
     return int(number.__index__())
-
-
-def checked_dtype(dtype: Any) -> Any:
-    """None, a tf.DType, or a function that gives one.
-
-    Raises:
-        TypeError: Another type.
-    """
-    if dtype is None or (callable(dtype) and not isinstance(dtype, type)):
-        return dtype
-    try:
-        return tf.as_dtype(dtype)
-    except TypeError as error:
-        raise TypeError(
-            "`dtype` must be None, a tf.DType, or a function of a variable that returns "
-            f"one, got {type(dtype).__name__} {dtype!r}."
-        ) from error
-
-
-def accumulator_dtype(
-    dtype: tf.DType | Callable[[Any], Any] | None, variable: Any
-) -> Any:
-    """The dtype of a variable's accumulator.
-
-    Raises:
-        TypeError: What the function returned is no dtype.
-    """
-    if dtype is None:
-        return variable.dtype.base_dtype
-    return checked_dtype(dtype(variable)) if callable(dtype) else dtype

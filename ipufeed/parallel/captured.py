@@ -101,8 +101,14 @@ def capture_upstream_gradients(inputs: Any, tag: str | None = None) -> Any:
         A tensor, a list or a tuple, as `inputs` is.
 
     Raises:
-        TypeError: A tensor is not of floating point: it has no gradient.
+        TypeError: A tensor is not of floating point: it has no gradient; or the tag is no
+            text.
     """
+    if tag is not None and not isinstance(tag, str):
+        raise TypeError(
+            "`tag` of capture_upstream_gradients must be a str or None, got "
+            f"{type(tag).__name__} {tag!r}."
+        )
     if not isinstance(inputs, (list, tuple)):
         return captured(inputs, tag)
     found = [

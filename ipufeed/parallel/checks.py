@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numpy as np
+
 from ipufeed import _native
 from ipufeed.parallel.options import (
     PipelineStageOptions,
@@ -33,6 +35,8 @@ def check_count(count: Any, name: str, least: int = 0) -> int:
     if count is None:
         raise ValueError(f"{name} must be specified.")
     try:
+        if isinstance(count, bool):
+            raise TypeError("a bool counts nothing")
         number = operator.index(count)
     except TypeError as error:
         raise TypeError(
@@ -301,6 +305,7 @@ def check_outfeed_options(
 
     Raises:
         ValueError: They do not.
+        TypeError: The mask is none.
     """
     from ipufeed.queues.outfeed import IPUOutfeedMode
 
@@ -314,6 +319,7 @@ def check_outfeed_options(
         )
     if outfeed_loss and outfeed_mask is not None:
         raise ValueError("Only one of `outfeed_loss` and `outfeed_mask` can be set.")
+    check_mask(outfeed_mask)
     if not accumulate_outfeed:
         return
     if outfeed_queue is None:
@@ -322,6 +328,51 @@ def check_outfeed_options(
         )
     if outfeed_queue._outfeed_mode is not IPUOutfeedMode.ALL:
         raise ValueError("To accumulate the outfeed, it must be in IPUOutfeedMode ALL.")
+
+
+def check_mask(mask: Any) -> None:
+    """Raises TypeError unless it is a list of bools, or None."""
+    if mask is None:
+        return
+    if isinstance(mask, (list, tuple)) and all(is_flag(each) for each in mask):
+        return
+    raise TypeError(
+        "outfeed_mask must be a list or a tuple of bools, one for each output of the last "
+        f"computational stage, got {mask!r}."
+    )
+
+
+def check_flags(**flags: Any) -> None:
+    """Raises TypeError for the first that is neither a bool nor None."""
+    for name, value in flags.items():
+        if value is not None and not is_flag(value):
+            raise TypeError(
+                f"{name} must be a bool, got {type(value).__name__} {value!r}."
+            )
+
+
+def is_flag(value: Any) -> bool:
+    """Whether it is a bool; 0, 1 and NumPy's are as good."""
+    return isinstance(value, (bool, int, np.bool_)) and value in (0, 1)
+
+
+def check_optimizer_function(function: Any) -> None:
+    """Raises TypeError unless it can be called, or is None."""
+    if function is None or callable(function):
+        return
+    raise TypeError(
+        "optimizer_function must be a function that takes what the last stage returns and "
+        f"returns an OptimizerFunctionOutput, or None, got {type(function).__name__}."
+    )
+
+
+def check_sharded_state(state_sharding: Any, offload_state: bool) -> None:
+    """Raises ValueError if the optimizer's state is sharded and not offloaded."""
+    if state_sharding and not offload_state:
+        raise ValueError(
+            "To use replicated_optimizer_state_sharding, optimizer state must be "
+            "offloaded by using offload_weight_update_variables."
+        )
 
 
 def check_stage_options(name: str, options: Any, stages: int) -> None:
@@ -351,7 +402,7 @@ def check_stage_options(name: str, options: Any, stages: int) -> None:
 def check_update(
     continuous: bool,
     state_sharding: bool,
-    offload_state: bool | None,
+    offload_state: bool,
     serialization: int,
     reduction: GradientAccumulationReductionMethod,
 ) -> None:
@@ -365,11 +416,7 @@ def check_update(
         raise NotImplementedError(
             "Continuous weight updates are currently not supported."
         )
-    if state_sharding and not offload_state:
-        raise ValueError(
-            "To use replicated_optimizer_state_sharding, optimizer state must be "
-            "offloaded by using offload_weight_update_variables."
-        )
+    check_sharded_state(state_sharding, offload_state)
     if serialization > 1 and reduction is not GradientAccumulationReductionMethod.SUM:
         raise NotImplementedError(
             "Batch serialization is only supported with the reduction method SUM, but got "

@@ -23,10 +23,16 @@ class CrossReplicaOptimizer(IpuOptimizer):
         name: Of its ops.
 
     Raises:
-        ValueError: `opt` is a Keras optimizer.
+        ValueError: `opt` is a Keras optimizer; docs/pipelines.md says what to do with one.
 
     Source: Graphcore's optimizer of this name. The replicas meet once for all gradients.
     """
+
+    _for_keras = (
+        " Make a subclass of a Keras optimizer that gives its apply_gradients "
+        "cross_replica_ops.cross_replica_mean(gradient) in place of each gradient "
+        "(docs/pipelines.md)."
+    )
 
     def __init__(self, opt: Any, name: str = "CrossReplicaOptimizer") -> None:
         super().__init__(opt, name)

@@ -30,6 +30,8 @@ TOKEN_INPUTS = {
 }
 
 READS = ("ReadVariableOp", "ResourceGather")
+# How the types of ops begin that change the variable whose handle is their first input.
+WRITES = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply")
 # Stateful by their definition, and the same wherever they are copied to.
 COPIED = {
     "IpufeedHostNumber",
@@ -175,10 +177,12 @@ def split(traced: Traced, positions: tuple[Position, ...]) -> list[Part]:
     """What each position does, in the order of `positions`.
 
     Raises:
-        ValueError: a stage needs what a later one computes.
+        ValueError: a stage needs what a later one computes, or stages of two IPUs assign
+            to one variable.
     """
     forward = [each for each in positions if not each.backward]
     owners = assign(traced, forward[-1])
+    check_writers(traced, owners)
     forward_of = {back: there for there, back in traced.backward.items()}
     roots: dict[Position, list[Any]] = {each: [] for each in positions}
     parts = {each: Part(each) for each in positions}
@@ -208,6 +212,38 @@ def split(traced: Traced, positions: tuple[Position, ...]) -> list[Part]:
                 if source not in waiting:
                     waiting.append(source)
     return [parts[each] for each in positions]
+
+
+def check_writers(traced: Traced, owners: dict[Any, Position]) -> None:
+    """Refuses stages of two IPUs that assign to one variable: each has its own copy.
+
+    Raises:
+        ValueError: There are such.
+    """
+    writers: dict[int, Position] = {}
+    for op, position in owners.items():
+        if not op.type.startswith(WRITES):
+            continue
+        handle = op.inputs[0]
+        other = writers.setdefault(id(handle), position)
+        if other.device != position.device:
+            raise ValueError(
+                f"Stage {other.label} of the pipeline, on IPU {other.device}, and stage "
+                f"{position.label}, on IPU {position.device}, both assign to the variable "
+                f"{name_of(handle, traced.graph)}. Only stages of one IPU may: put both on "
+                "one (`device_mapping`), or give each a variable of its own."
+            )
+
+
+def name_of(handle: Any, graph: Any) -> str:
+    """What a variable is called in the program, by its handle in a traced graph."""
+    around = {id(inside): outside for outside, inside in graph.captures}
+    outside = around.get(id(handle), handle)
+    for variable in graph._watched_variables:
+        if variable.handle is outside:
+            return str(variable.name)
+    # An eager handle has no name; the placeholder for it has.
+    return str(getattr(outside, "op", handle.op).name)
 
 
 def has_effect(op: Any) -> bool:

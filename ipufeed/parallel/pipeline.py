@@ -19,12 +19,13 @@ from ipufeed import _native
 from ipufeed.device import loops, params, system
 from ipufeed.parallel import checks, partition, stages, weight_update
 from ipufeed.parallel.chip_program import Accumulation, ChipProgram, Plan
+from ipufeed.parallel.dtypes import check_dtype
 from ipufeed.parallel.options import RecomputationMode
 from ipufeed.parallel.reduction_method import (
     GradientAccumulationReductionMethod as Reduction,
 )
 from ipufeed.parallel.schedules import PipelineSchedule, Position, Schedule
-from ipufeed.parallel.sums import Sums, last_value
+from ipufeed.parallel.sums import GRADIENTS, OUTPUTS, Sums, last_value
 from ipufeed.queues.chain import put_token, take_token
 
 
@@ -84,13 +85,15 @@ def pipeline(
             of the program, or a scalar integer tensor, which is an input of it: another
             value does not compile another one.
         gradient_accumulation_dtype: Of the buffers that gradients are accumulated in: a
-            dtype, or a function that gives one for a variable. The optimizer gets
-            gradients of it. Default (None): that of each gradient.
+            dtype of floating point (TensorFlow's, NumPy's or its name), or a function
+            that gives one for a variable. The optimizer gets gradients of it, and must
+            be one that casts them if its variables have another. Default (None): that of
+            each gradient.
         gradient_accumulation_for_captured_grads: Whether gradients that are captured
             (OptimizerFunctionOutput) are accumulated as those of variables are. Otherwise
             the outfeed gets those of each mini-batch, and the optimizer the last.
             Default: True.
-        repeat_count: Executions. Default: 1.
+        repeat_count: Executions, at least 1. Default: 1.
         batch_serialization_iterations: How often each stage runs for a mini-batch of the
             count; with Sequential, on one IPU. Default: 1.
         inputs: Tensors for the first stage, the same for all mini-batches. Default: None.
@@ -110,8 +113,8 @@ def pipeline(
             computed is the same, as with the next five, which change nothing here.
             Default (None): it is where IPUs have remote buffers, as all have that can be
             attached to (`system.has_remote_buffers`).
-        replicated_optimizer_state_sharding: Needs the argument before to be True.
-            Default: False.
+        replicated_optimizer_state_sharding: Needs the optimizer's state to be offloaded,
+            by the argument before or its default. Default: False.
         offload_activations: Where activations are kept. Default: None.
         offload_gradient_accumulation_buffers: Where sums are kept. Default: None.
         replicated_weight_sharding: Whether replicas share weights. Default: None.
@@ -122,7 +125,8 @@ def pipeline(
             Default: False.
         accumulate_outfeed_dtype: Of these sums: a dtype, or a function that gives one for
             a tensor. Default: that of each value.
-        outfeed_mask: A bool for each output of the last stage: True keeps it back.
+        outfeed_mask: A list of a bool for each output of the last stage: True keeps it
+            back.
             Default: None.
         reduction_method: Of gradients: a GradientAccumulationReductionMethod, or its name.
             Default: SUM.
@@ -147,15 +151,28 @@ def pipeline(
     import tensorflow as tf
 
     count = checks.check_mini_batches(gradient_accumulation_count)
-    repeats = checks.check_count(repeat_count, "repeat_count")
+    repeats = checks.check_count(repeat_count, "repeat_count", least=1)
     serialization = checks.check_count(
         batch_serialization_iterations, "batch_serialization_iterations", least=1
     )
     found = checks.check_stages(computational_stages)
     mapping = checks.check_mapping(device_mapping, found, serialization > 1)
+    checks.check_optimizer_function(optimizer_function)
     training = optimizer_function is not None
     kind = checks.check_schedule(pipeline_schedule, serialization, mapping, training)
     mode = checks.check_recomputation(recomputation_mode, kind)
+    checks.check_flags(
+        gradient_accumulation_for_captured_grads=gradient_accumulation_for_captured_grads,
+        offload_weight_update_variables=offload_weight_update_variables,
+        replicated_optimizer_state_sharding=replicated_optimizer_state_sharding,
+        offload_activations=offload_activations,
+        offload_gradient_accumulation_buffers=offload_gradient_accumulation_buffers,
+        replicated_weight_sharding=replicated_weight_sharding,
+        offload_weights=offload_weights,
+        continuous_weight_updates=continuous_weight_updates,
+        outfeed_loss=outfeed_loss,
+        accumulate_outfeed=accumulate_outfeed,
+    )
     checks.check_queues(infeed_queue, outfeed_queue)
     checks.check_outfeed_options(
         outfeed_queue, training, outfeed_loss, accumulate_outfeed, outfeed_mask
@@ -170,11 +187,14 @@ def pipeline(
         backward_propagation_stages_poplar_options,
         len(found),
     )
+    gradient_dtype = check_dtype(gradient_accumulation_dtype, GRADIENTS)
+    output_dtype = check_dtype(accumulate_outfeed_dtype, OUTPUTS, "tensor")
     reduction = Reduction.parse(reduction_method)
+    offload_state = offloads(offload_weight_update_variables)
     checks.check_update(
         continuous_weight_updates,
         replicated_optimizer_state_sharding,
-        offload_weight_update_variables,
+        offload_state,
         serialization,
         reduction,
     )
@@ -192,16 +212,16 @@ def pipeline(
         sums=Sums(
             count,
             reduction,
-            gradient_accumulation_dtype,
+            gradient_dtype,
             bool(gradient_accumulation_for_captured_grads),
-            accumulate_outfeed_dtype,
+            output_dtype,
         ),
         infeed_queue=infeed_queue,
         outfeed_queue=outfeed_queue,
         outfeed_loss=outfeed_loss,
         accumulate_outfeed=accumulate_outfeed,
         outfeed_mask=outfeed_mask,
-        offload_state=offloads(offload_weight_update_variables),
+        offload_state=offload_state,
     )
 
     def execution() -> Any:
@@ -370,7 +390,7 @@ class _Builder:
             return self.with_queue(model, model.optimizer.loss)
         if self.outfeed_mask is None:
             return self.with_queue(model, model.structure) if model.outputs else None
-        mask = [bool(each) for each in as_list(self.outfeed_mask)]
+        mask = list(self.outfeed_mask)
         if len(mask) != len(model.outputs):
             raise ValueError(
                 "The last computational stage has "

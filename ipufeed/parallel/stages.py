@@ -288,9 +288,11 @@ def differentiate(model: Model, optimizer_function: Callable[..., Any]) -> None:
     """Calls the optimizer function, and builds the gradients that it asks for.
 
     Raises:
-        TypeError: It returns no OptimizerFunctionOutput.
+        TypeError: It does not take the last stage's outputs, or returns no
+            OptimizerFunctionOutput.
         ValueError: There is nothing to train, or to capture.
     """
+    check_takes_outputs(optimizer_function, model.outputs)
     with variables_outside():
         output = as_user_function(optimizer_function)(*model.outputs)
     if not isinstance(output, OptimizerFunctionOutput):
@@ -314,6 +316,27 @@ def differentiate(model: Model, optimizer_function: Callable[..., Any]) -> None:
             "has been captured: mark tensors in the stages with "
             "capture_upstream_gradients, and use what it returns."
         )
+
+
+def check_takes_outputs(function: Callable[..., Any], outputs: list[Any]) -> None:
+    """Finds out before it is called whether the optimizer function takes the outputs.
+
+    Raises:
+        TypeError: It does not.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # built-in functions have none
+        return
+    try:
+        signature.bind(*outputs)
+    except TypeError as error:
+        count = len(outputs)
+        raise TypeError(
+            f"The optimizer_function `{name_of(function)}` cannot be called with the "
+            f"{count} tensor{'s' if count != 1 else ''} that the last stage of the "
+            f"pipeline returns: {error}. It is `{name_of(function)}{signature}`."
+        ) from error
 
 
 def gradients_of(output: OptimizerFunctionOutput, graph: Any) -> list[tuple[Any, Any]]:

@@ -8,10 +8,15 @@ from typing import Any
 
 from ipufeed.parallel import weight_update
 from ipufeed.parallel.chip_program import Accumulation
+from ipufeed.parallel.dtypes import dtype_of
 from ipufeed.parallel.reduction_method import (
     GradientAccumulationReductionMethod as Reduction,
 )
 from ipufeed.parallel.stages import Model
+
+# What a user calls the dtypes of the two kinds of sums.
+GRADIENTS = "gradient_accumulation_dtype"
+OUTPUTS = "accumulate_outfeed_dtype"
 
 
 @dataclass(frozen=True)
@@ -21,10 +26,10 @@ class Sums:
     Attributes:
         count: Mini-batches: an int, or an int32 scalar.
         reduction: Of gradients.
-        gradient_dtype: Of their sums: a dtype, a function of the variable, or None for
+        gradient_dtype: Of their sums: a DType, a function of the variable, or None for
             that of each gradient.
         accumulates_captured: Whether captured gradients are accumulated as well.
-        output_dtype: Of outputs' sums: a dtype, a function of the tensor, or None for that
+        output_dtype: Of outputs' sums: a DType, a function of the tensor, or None for that
             of each.
     """
 
@@ -36,7 +41,9 @@ class Sums:
 
     def dtype_of_gradient(self, variable: Any, gradient: Any) -> Any:
         """Of a gradient's sum."""
-        return dtype_of(self.gradient_dtype, variable, gradient.dtype)
+        return dtype_of(
+            self.gradient_dtype, variable, gradient.dtype, GRADIENTS, "variable"
+        )
 
     def of_gradients(self, model: Model) -> list[Accumulation]:
         """How each gradient of a variable is accumulated."""
@@ -63,13 +70,13 @@ class Sums:
         wanted = None if callable(self.gradient_dtype) else self.gradient_dtype
         update = self.reduce()
         return {
-            tag: (each, Accumulation(dtype_of(wanted, each, each.dtype), update))
+            tag: (each, Accumulation(each.dtype if wanted is None else wanted, update))
             for tag, each in model.captured.items()
         }
 
     def of_output(self, tensor: Any) -> Accumulation:
         """How a value of the outfeed is accumulated: it is summed."""
-        dtype = dtype_of(self.output_dtype, tensor, tensor.dtype)
+        dtype = dtype_of(self.output_dtype, tensor, tensor.dtype, OUTPUTS, "tensor")
         return Accumulation(dtype, lambda total, value, _: total + value)
 
     def reduce(self) -> Callable[[Any, Any, Any], Any]:
@@ -95,26 +102,6 @@ class Sums:
             Reduction.MEAN: scaled,
             Reduction.RUNNING_MEAN: running,
         }[self.reduction]
-
-
-def dtype_of(wanted: Any, what: Any, own: Any) -> Any:
-    """A dtype, or what a function gives for `what`; None for its own.
-
-    Raises:
-        TypeError: It is none of these.
-    """
-    import tensorflow as tf
-
-    if wanted is None:
-        return own
-    try:
-        found = wanted(what) if callable(wanted) else wanted
-        return own if found is None else tf.as_dtype(found)
-    except TypeError as error:
-        raise TypeError(
-            "An accumulation's dtype must be None, a DType, or a function that gives one "
-            f"of these for a variable or a tensor, got {wanted!r}."
-        ) from error
 
 
 def last_value(tensor: Any) -> Accumulation:

@@ -15,6 +15,7 @@ from typing import Any
 from ipufeed import _native
 from ipufeed.parallel import partition, stages
 from ipufeed.parallel.copying import Copier
+from ipufeed.parallel.dtypes import names_the_cast
 from ipufeed.parallel.lifting import keep, variables_outside
 from ipufeed.parallel.offloading import is_offloaded, with_remote
 from ipufeed.parallel.schedules import Position
@@ -100,9 +101,10 @@ def apply(output: Any, pairs: list[tuple[Any, Any]], captured: dict[str, Any]) -
     if takes_captured(output):
         keywords["captured_grads"] = captured
     if not output.is_keras:
-        return output.opt.apply_gradients(
-            pairs, *output.apply_gradients_args, **keywords
-        )
+        with names_the_cast(pairs, "gradient_accumulation_dtype"):
+            return output.opt.apply_gradients(
+                pairs, *output.apply_gradients_args, **keywords
+            )
     trained = [
         (gradient, variable) for gradient, variable in pairs if gradient is not None
     ]

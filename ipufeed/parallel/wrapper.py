@@ -24,6 +24,9 @@ class IpuOptimizer(Optimizer):  # type: ignore[misc]
     Source: Graphcore's class of this name.
     """
 
+    # What to do in place of wrapping a Keras optimizer, if there is something.
+    _for_keras = ""
+
     def __init__(self, opt: Any, name: str | None = None) -> None:
         name = name or type(self).__name__
         if not isinstance(opt, Optimizer):
@@ -31,6 +34,7 @@ class IpuOptimizer(Optimizer):  # type: ignore[misc]
                 f"{type(self).__name__} wraps TensorFlow 1 optimizers "
                 "(tf.compat.v1.train.GradientDescentOptimizer and the like), not Keras or "
                 f"TensorFlow 2 ones: got {type(opt).__module__}.{type(opt).__name__}."
+                f"{self._for_keras}"
             )
         super().__init__(use_locking=False, name=name)
         self._opt = opt

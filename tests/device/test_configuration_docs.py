@@ -63,9 +63,10 @@ ACTING = {
     "ipu_model.tiles_per_ipu": {"ipu_model.tiles_per_ipu": 3},
 }
 
-# What acts on something else: test_system.py, tests/parallel/test_several_processes.py,
-# tests/parallel/test_offloading.py.
+# What acts on something else: test_system.py, and test_several_processes.py,
+# test_offloading.py and test_pipeline_data.py (recomputation) of tests/parallel.
 ACTING_ELSEWHERE = {
+    "allow_recompute",
     "device_connection.enable_remote_buffers",
     "device_connection.type",
     "experimental.multi_replica_distribution.process_count",

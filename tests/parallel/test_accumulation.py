@@ -225,12 +225,13 @@ class Recording(v1.train.Optimizer):
         (None, [tf.float16, tf.float32]),
         (tf.float32, [tf.float32, tf.float32]),
         ("float16", [tf.float16, tf.float16]),
+        (np.float32, [tf.float32, tf.float32]),
         (
             lambda var: tf.float64 if var.dtype == tf.float16 else var.dtype,
             [tf.float64, tf.float32],
         ),
     ],
-    ids=["the variable's", "one for all", "by name", "by variable"],
+    ids=["the variable's", "one for all", "by name", "of NumPy", "by variable"],
 )
 def test_accumulators_have_the_dtype_that_is_asked_for(dtype, expected):
     """And so have the gradients that the wrapped optimizer gets."""
@@ -296,6 +297,12 @@ def test_keras_optimizers_are_refused(make):
         make(keras.optimizers.SGD(0.1))
 
 
+def test_replicas_with_a_keras_optimizer_are_told_the_way_out():
+    """It exchanges gradients itself."""
+    with pytest.raises(ValueError, match=r"subclass of a Keras .*cross_replica_mean"):
+        optimizers.CrossReplicaOptimizer(keras.optimizers.SGD(0.1))
+
+
 @pytest.mark.parametrize("number", [0, -1, 1.5, True, None])
 def test_the_number_of_mini_batches_must_be_positive(number):
     """And an integer."""
@@ -312,9 +319,9 @@ def test_the_older_form_is_for_descent_and_momentum():
         older(INNER["adam"](), 2)
 
 
-@pytest.mark.parametrize("dtype", [3.5, int, object()])
+@pytest.mark.parametrize("dtype", [3.5, int, object(), tf.int32, "float99"])
 def test_a_dtype_must_be_one(dtype):
-    """A Python type is none."""
+    """Of floating point, as gradients are; a Python type is none."""
     with pytest.raises(TypeError, match=r"`dtype` must be None, a tf.DType"):
         V2(INNER["descent"](), 2, dtype=dtype)
 

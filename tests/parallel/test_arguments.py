@@ -60,6 +60,12 @@ CASES = {
     "a huge count": ({"count": 2**31}, ValueError, "must fit a 32-bit integer"),
     "a count that is no number": ({"count": "x"}, TypeError, "must be an integer"),
     "a count with a fraction": ({"count": 2.5}, TypeError, "must be an integer"),
+    "a count that is a bool": ({"count": True}, TypeError, "must be an integer"),
+    "no execution": (
+        {"repeat_count": 0},
+        ValueError,
+        "repeat_count must be a positive integer, got 0.",
+    ),
     "one stage": (
         {"stages": [identity]},
         ValueError,
@@ -140,12 +146,6 @@ CASES = {
         NotImplementedError,
         "Continuous weight updates are currently not supported.",
     ),
-    "state sharding without offloading": (
-        {"replicated_optimizer_state_sharding": True},
-        ValueError,
-        "To use replicated_optimizer_state_sharding, optimizer state must be offloaded by "
-        "using offload_weight_update_variables.",
-    ),
     "an unknown reduction": (
         {"reduction_method": "median"},
         ValueError,
@@ -194,6 +194,50 @@ CASES = {
         ValueError,
         "Only one of `outfeed_loss` and `outfeed_mask` can be set.",
     ),
+    "a mask that is no list": (
+        {"outfeed_mask": True, "optimizer_function": no_optimizer},
+        TypeError,
+        "outfeed_mask must be a list or a tuple of bools, one for each output of the last "
+        "computational stage, got True.",
+    ),
+    "a mask of words": (
+        {"outfeed_mask": ["no"], "optimizer_function": no_optimizer},
+        TypeError,
+        "outfeed_mask must be a list or a tuple of bools",
+    ),
+    "a flag that is a word": (
+        {"offload_weight_update_variables": "yes"},
+        TypeError,
+        "offload_weight_update_variables must be a bool, got str 'yes'.",
+    ),
+    "a flag that is another number": (
+        {"outfeed_loss": 2},
+        TypeError,
+        "outfeed_loss must be a bool, got int 2.",
+    ),
+    "an optimizer function that is none": (
+        {"optimizer_function": 3},
+        TypeError,
+        "optimizer_function must be a function that takes what the last stage returns",
+    ),
+    "a dtype of gradients that is none": (
+        {"gradient_accumulation_dtype": "float99"},
+        TypeError,
+        "`gradient_accumulation_dtype` must be None, a tf.DType of floating point such as "
+        "tf.float32, or a function of a variable that returns one, got str 'float99'.",
+    ),
+    "gradients without fractions": (
+        {"gradient_accumulation_dtype": tf.int32},
+        TypeError,
+        "`gradient_accumulation_dtype` must be None, a tf.DType of floating point such as "
+        "tf.float32, or a function of a variable that returns one, got dtype tf.int32.",
+    ),
+    "outputs that are no numbers": (
+        {"accumulate_outfeed_dtype": tf.string},
+        TypeError,
+        "`accumulate_outfeed_dtype` must be None, a tf.DType of numbers such as "
+        "tf.float32, or a function of a tensor that returns one, got dtype tf.string.",
+    ),
     "sums without a queue": (
         {"accumulate_outfeed": True},
         ValueError,
@@ -229,6 +273,21 @@ def test_a_wrong_argument_is_refused(case):
 
     with pytest.raises(error, match=re.escape(text)):
         build(**arguments)
+
+
+def test_state_that_is_sharded_must_not_be_kept_on_the_device():
+    """It is offloaded by default; an optimizer that accumulates is told so, too."""
+    text = "state must be offloaded by using offload_weight_update_variables"
+    arguments = {
+        "offload_weight_update_variables": False,
+        "replicated_optimizer_state_sharding": True,
+    }
+
+    build(replicated_optimizer_state_sharding=True, outfeed_queue=outfeed())
+    with pytest.raises(ValueError, match=text):
+        build(optimizer_function=no_optimizer, **arguments)
+    with pytest.raises(ValueError, match=text):
+        GradientAccumulationOptimizerV2(V1["opt"](), 4, **arguments)
 
 
 def test_sums_need_a_queue_that_keeps_all():
@@ -433,6 +492,100 @@ def test_an_optimizer_function_must_return_its_output():
             optimizer_function=lambda *_: v1.train.GradientDescentOptimizer(0.1),
             outfeed_queue=outfeed(),
         )
+
+
+def test_an_optimizer_function_that_takes_other_arguments_is_named():
+    """With what it would get, and how it is defined."""
+
+    def optimizer_function(one, two, three):
+        raise AssertionError("it is not called with too few")
+
+    with pytest.raises(
+        TypeError,
+        match=r"The optimizer_function `optimizer_function` cannot be called with the 1 "
+        r"tensor that the last stage of the pipeline returns: missing a required argument: "
+        r"'two'\. It is `optimizer_function\(one, two, three\)`\.",
+    ):
+        build(optimizer_function=optimizer_function, outfeed_queue=outfeed())
+
+
+def half_variable():
+    return v1.get_variable("w", [2], tf.float16, use_resource=True)
+
+
+def pipeline_of_wide_sums():
+    """Builds a pipeline whose optimizer gets wider gradients than its variable."""
+
+    def optimizer_function(x):
+        loss = tf.reduce_sum(tf.cast(x, tf.float16) * half_variable())
+        return OptimizerFunctionOutput(V1["opt"](), loss)
+
+    build(
+        optimizer_function=optimizer_function,
+        outfeed_queue=outfeed(),
+        gradient_accumulation_dtype=tf.float32,
+    )
+
+
+def loop_of_wide_sums():
+    """The same of an optimizer that accumulates itself."""
+    optimizer = GradientAccumulationOptimizerV2(V1["opt"](), 1, dtype=tf.float32)
+    with tf.Graph().as_default():
+        optimizer.minimize(tf.reduce_sum(half_variable()))
+
+
+@pytest.mark.parametrize(
+    ("make", "argument"),
+    [
+        (pipeline_of_wide_sums, "gradient_accumulation_dtype"),
+        (loop_of_wide_sums, "dtype"),
+    ],
+    ids=["pipeline", "loop"],
+)
+def test_an_optimizer_that_does_not_cast_is_refused_with_the_cast(make, argument):
+    """Gradients of another dtype than their variable's cannot be applied as they are."""
+    text = (
+        rf"gradients of float32, as `{argument}` says, and cannot apply them to the "
+        r"variable w:0 of float16. Cast them back: wrap it in MapGradientOptimizerInverted"
+    )
+    with pytest.raises(TypeError, match=text):
+        make()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_stages_of_two_devices_that_assign_to_one_variable_are_named(version):
+    """Each device has its own copy, and neither has what the other wrote."""
+
+    def pieces(variable):
+        def stage(x):
+            with tf.control_dependencies([variable().assign_add(1.0)]):
+                return tf.identity(x)
+
+        return [stage, stage]
+
+    text = (
+        r"Stage F0 of the pipeline, on IPU 0, and stage F1, on IPU 1, both assign to the "
+        r"variable count.*\. Only stages of one IPU may"
+    )
+    if version == 1:
+
+        def count():
+            with v1.variable_scope("", reuse=v1.AUTO_REUSE):
+                return v1.get_variable("count", [], use_resource=True, trainable=False)
+
+        with pytest.raises(ValueError, match=text):
+            build(pieces(count), outfeed_queue=outfeed())
+        return
+    kept = tf.Variable(0.0, trainable=False, name="count")
+
+    @tf.function
+    def program():
+        pipeline(
+            pieces(lambda: kept), 4, inputs=[tf.zeros([2])], outfeed_queue=outfeed()
+        )
+
+    with pytest.raises(ValueError, match=text):
+        program.get_concrete_function()
 
 
 def test_a_mask_has_a_value_for_each_output():

@@ -318,3 +318,11 @@ def test_a_tensor_without_a_gradient_is_refused():
     """An integer has none."""
     with pytest.raises(TypeError, match="which have gradients, got int32"):
         capture_upstream_gradients(tf.constant(1))
+
+
+def test_a_tag_is_a_text():
+    """It is a key of what the queue gets."""
+    with pytest.raises(
+        TypeError, match=r"`tag` of .* must be a str or None, got int 3"
+    ):
+        capture_upstream_gradients(tf.constant(1.0), tag=3)

@@ -113,14 +113,15 @@ def test_the_first_stage_may_be_concurrent():
     np.testing.assert_array_equal(results[:, 0], np.arange(4) * 3 + 1)
 
 
-def test_sums_leave_once_in_an_execution():
+@pytest.mark.parametrize("dtype", [tf.float16, np.float16, lambda output: tf.float16])
+def test_sums_leave_once_in_an_execution(dtype):
     """In the dtype that is asked for."""
     results = run(
         [lambda x: x + 0.5, lambda x: x * 2.0],
         4,
         repeat_count=3,
         accumulate_outfeed=True,
-        accumulate_outfeed_dtype=tf.float16,
+        accumulate_outfeed_dtype=dtype,
     )
 
     assert results.dtype == np.float16
@@ -234,8 +235,13 @@ def test_the_loss_leaves_alone(weight):
     np.testing.assert_allclose(results, np.arange(4) * 6)
 
 
-def test_sums_of_gradients_have_the_dtype_that_is_asked_for(weight):
-    """A function of the variable gives it; the optimizer sees it."""
+@pytest.mark.parametrize(
+    "dtype",
+    [lambda variable: tf.float16, np.float16, tf.float16, "float16"],
+    ids=["by variable", "of NumPy", "of TensorFlow", "by name"],
+)
+def test_sums_of_gradients_have_the_dtype_that_is_asked_for(weight, dtype):
+    """One for all, or that of a function of the variable; the optimizer sees it."""
     seen = []
 
     class Casting(v1.train.GradientDescentOptimizer):
@@ -249,7 +255,7 @@ def test_sums_of_gradients_have_the_dtype_that_is_asked_for(weight):
         [lambda x: x[0] * weight, lambda x: x],
         4,
         optimizer_function=lambda x: OptimizerFunctionOutput(Casting(1.0), x),
-        gradient_accumulation_dtype=lambda variable: tf.float16,
+        gradient_accumulation_dtype=dtype,
     )
 
     assert seen == [tf.float16]

@@ -1,9 +1,13 @@
 """Copies of a pipeline: each trains with its own mini-batches, and all stay the same."""
 
+import re
+import textwrap
+
 import numpy as np
 import pytest
 import styles
 import tensorflow as tf
+from helpers import ROOT
 from models import Pipelined, assert_equal, unsplit, v1
 from replicated import configure, on
 
@@ -70,6 +74,19 @@ def test_copies_of_a_pipeline_train_as_the_unsplit_model(
     )
 
     expected = unsplit(OPTIMIZERS[optimizer], layers, count, 3, replicas)
+    assert_equal(model.train(), expected)
+
+
+def test_a_keras_optimizer_averages_as_the_page_says():
+    """With the class of docs/pipelines.md."""
+    configure(4)
+    text = (ROOT / "docs" / "pipelines.md").read_text()
+    (source,) = re.findall(r"```python\n[^`]*?(  class Averaging[^`]*)```", text)
+    names = {"tf": tf, "cross_replica_ops": collectives}
+    exec(textwrap.dedent(source), names)
+    model = Pipelined(lambda: names["AveragingSGD"](0.1), 2, 4, repeat_count=3)
+
+    expected = unsplit(lambda: tf.keras.optimizers.SGD(0.1), 2, 4, 3, replicas=2)
     assert_equal(model.train(), expected)
 
 
