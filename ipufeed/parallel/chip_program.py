@@ -16,6 +16,7 @@ is written while the position has none, so that XLA updates the slots in place.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,7 +43,7 @@ class Ring:
         number: Of the ring.
         source: The position that sends.
         target: The position that receives.
-        tensors: Of the traced graph, for each mini-batch.
+        tensors: Of the traced graph, for each mini-batch; none where only the order counts.
         capacity: Mini-batches that fit.
         full: Empty packets that are in it from the start.
     """
@@ -90,14 +91,30 @@ class Plan:
 
     def __post_init__(self) -> None:
         for part in self.parts:
-            for source, tensors in part.incoming.items():
+            for source, tensors in self.awaited(part).items():
                 if source.device != part.position.device:
                     turns = self.turns_between(source, part.position)
                     self.add_ring(source, part.position, tensors, turns + 2)
-        first, last = self.schedule.positions[0], self.schedule.positions[-1]
-        if self.schedule.overlap == 1 and first.device != last.device:
-            # A mini-batch starts when the one before has left.
-            self.add_ring(last, first, [], 2, full=1)
+        if self.schedule.overlap > 1:
+            return
+        # A mini-batch starts when the one before has left.
+        last = self.at_index(self.schedule.length - 1)
+        for source, target in itertools.product(last, self.at_index(0)):
+            if source.device != target.device:
+                self.add_ring(source, target, [], 2, full=1)
+
+    def awaited(self, part: Part) -> dict[Position, list[Any]]:
+        """What a position gets from others; nothing from one that it only comes after.
+
+        Each comes after those before it, data or not: the gradient of a linear stage
+        depends on nothing that later stages compute, and would be done before them.
+        """
+        before = self.at_index(part.position.index - 1)
+        return {**{each: [] for each in before}, **part.incoming}
+
+    def at_index(self, index: int) -> list[Position]:
+        """The positions that share a place; several of concurrent stages."""
+        return [each for each in self.schedule.positions if each.index == index]
 
     def add_ring(
         self,

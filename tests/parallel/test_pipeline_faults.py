@@ -1,5 +1,6 @@
 """A stage that fails, gets no data or must stop: all others stop with it, and say why."""
 
+import itertools
 import re
 import threading
 import time
@@ -314,3 +315,46 @@ def test_only_one_stage_of_a_sequential_pipeline_works_at_a_time():
     ends = [each.end_ns for each in executed.slices]
     starts = [each.start_ns for each in executed.slices]
     assert all(end <= start for end, start in zip(ends, starts[1:], strict=False))
+
+
+@pytest.mark.parametrize(
+    ("kind", "mapping"),
+    [
+        *((kind, [0, 1]) for kind in PipelineSchedule),
+        (PipelineSchedule.Grouped, [0, 0]),
+        (PipelineSchedule.Sequential, [0, 0]),
+    ],
+)
+def test_a_stage_comes_after_the_one_before_it_though_it_needs_nothing_of_it(
+    kind, mapping
+):
+    """The gradient of a linear stage could be computed before the loss is."""
+    configure(max(mapping) + 1)
+    with IPUStrategy().scope():
+        first, second = tf.Variable(1.0), tf.Variable(1.0)
+
+    def linear(x):
+        # What its backward stage waits for is for its own weight alone.
+        return x * 2.0 + clock.wait(tf.stop_gradient(x) * second, 0.004)
+
+    run, _ = program_of(
+        numbers(8).repeat(),
+        [lambda x: x * first, linear],
+        8,
+        device_mapping=mapping,
+        pipeline_schedule=kind,
+        optimizer_function=lambda loss: OptimizerFunctionOutput(
+            v1.train.GradientDescentOptimizer(0.01), loss
+        ),
+    )
+    with timeline.record() as executed:
+        run()
+
+    found = {(each.label, each.mini_batch): each for each in executed.slices}
+    assert len(found) == 4 * 8
+    for mini_batch in range(8):
+        way = [found[stage, mini_batch] for stage in ("F0", "F1", "B1", "B0")]
+        for one, after in itertools.pairwise(way):
+            assert one.end_ns <= after.start_ns, (one, after)
+        if kind is PipelineSchedule.Sequential and mini_batch > 0:
+            assert found["B0", mini_batch - 1].end_ns <= way[0].start_ns
