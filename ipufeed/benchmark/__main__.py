@@ -39,6 +39,7 @@ from ipufeed.errors import (
     MeasurementInterrupted,
     NativeLibraryError,
     ScaleOutError,
+    SourceError,
 )
 
 # The first word of a command line; a file of that name is ./compare.
@@ -196,7 +197,12 @@ def attribute(
     result: Any, dataset: Any, options: Namespace, interrupts: Interrupts
 ) -> tuple[Any, int]:
     """The result with its stages, and the exit code; Ctrl-C keeps what was measured."""
-    from ipufeed.benchmark.attribution import NO_STAGES, warned, with_stages
+    from ipufeed.benchmark.attribution import (
+        NO_STAGES,
+        NoSuchStage,
+        warned,
+        with_stages,
+    )
 
     try:
         return with_stages(
@@ -206,9 +212,9 @@ def attribute(
         return interruption.result, interrupts.code
     except KeyboardInterrupt:
         return warned(result, NO_STAGES), interrupts.code
-    except ValueError as error:
-        complain(as_options(str(error)).replace("`what_if`", "--what-if"))
-        return result, BAD_INPUT
+    except NoSuchStage as error:
+        complain(str(error).replace("`what_if`", "--what-if"))
+        return error.result, BAD_INPUT
 
 
 def recording_for(options: Namespace) -> Any:
@@ -383,9 +389,12 @@ class ScriptError(Exception):
                 f"{self.path} called sys.exit({error.code!r}) before it gave a dataset."
             )
             return
-        traceback.print_exception(
-            type(error), error, own_frames(error.__traceback__, str(self.path))
-        )
+        frames = own_frames(error.__traceback__, str(self.path))
+        if isinstance(error, SourceError) and frames is not None:
+            # A sentence that says what to do: our own frames would bury it.
+            complain(f"{self.path}:{frames.tb_lineno}: {error}")
+            return
+        traceback.print_exception(type(error), error, frames)
         if isinstance(error, ImportError) and "relative import" in str(error):
             complain(
                 f"{self.path} is run as a file, which belongs to no package. Write "

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 # A gain below this is not worth an edit, and hard to tell from the noise.
 LEAST_GAIN = 1.1
 MOST_ADVICE = 3
+# With this much of a CPU idle, functions that compute do so for more than this share of
+# their time; else they also wait for a CPU.
+IDLE_CPUS = 0.25
+COMPUTING_SHARE, CROWDED_COMPUTING_SHARE = 0.5, 0.25
 
 Edit = Callable[[Any, str], None]
 
@@ -34,6 +38,8 @@ class Advice:
         text: The edit in words.
         gain: Predicted rate over the measured one; None where none can be predicted.
         edit: Makes it, in the graph as written; None where that takes a human.
+        pool: Threads of options.threading.private_threadpool_size, if that is (part of)
+            the edit.
         predicted: Elements per second.
         measured: Elements per second with the edit, from --verify; else None.
         measured_gain: Its ratio to the rate without, measured beside it.
@@ -46,6 +52,7 @@ class Advice:
     text: str
     gain: float | None = None
     edit: Edit | None = None
+    pool: int | None = None
     predicted: float | None = None
     measured: float | None = None
     measured_gain: float | None = None
@@ -100,6 +107,17 @@ class Case:
     def workers(self) -> float:
         """As many as AUTOTUNE would use at most."""
         return float(max(1, self.usable_cpus))
+
+    def computes(self, stage: Stage) -> bool:
+        """Whether a stage's functions compute more than they wait.
+
+        Where all CPUs are taken, a function that only computes waits for one, too.
+        """
+        idle = self.explanation.model.idle >= IDLE_CPUS
+        least = COMPUTING_SHARE if idle else CROWDED_COMPUTING_SHARE
+        return stage.cpu_seconds_per_element > least * max(
+            stage.seconds_per_element, 1e-9
+        )
 
 
 def find_advice(case: Case) -> list[Advice]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ipufeed.benchmark import graph_edits
 from ipufeed.benchmark.advice import Advice, Case
+from ipufeed.benchmark.advice_workers import elements_of_source, important, more_workers
 from ipufeed.benchmark.functions import (
     is_elementwise,
     is_random,
@@ -21,13 +22,7 @@ from ipufeed.benchmark.functions import (
     runs_python,
 )
 from ipufeed.benchmark.pipeline_graph import Step
-from ipufeed.benchmark.stages import Stage
 
-# A stage with less of the time that matters is not what holds a pipeline back.
-LEAST_SHARE = 0.15
-# A Python function that computes for more than this share of its time (in the rest it may
-# wait for a CPU) holds the interpreter's lock: a second one beside it would wait.
-PYTHON_COMPUTES_SHARE = 0.25
 # Files to read side by side, when there was one.
 FILES = 4
 # Of the memory that there is, for a cache; and for a shuffle buffer.
@@ -47,11 +42,6 @@ HAND_OVER_S = 100e-6
 IDLE_WORKERS_SHARE = 0.6
 
 
-def important(case: Case) -> list[Stage]:
-    """The stages that matter."""
-    return [s for s in case.explanation.stages if s.share >= LEAST_SHARE]
-
-
 def serial_map(case: Case) -> list[Advice]:
     """A map that runs one call at a time."""
     found = []
@@ -62,10 +52,8 @@ def serial_map(case: Case) -> list[Advice]:
         if step.op != "MapDataset" and not fused:
             continue
         graph = case.explanation.graph.graph
-        computes = stage.cpu_seconds_per_element > PYTHON_COMPUTES_SHARE * max(
-            stage.seconds_per_element, 1e-9
-        )
-        if computes and runs_python(graph, step):
+        # It holds the interpreter's lock: a second one beside it would wait.
+        if case.computes(stage) and runs_python(graph, step):
             found.append(
                 Advice(
                     "python_function",
@@ -76,10 +64,9 @@ def serial_map(case: Case) -> list[Advice]:
                 )
             )
             continue
-        gain = case.gain(
-            case.explanation.model.predict({}, {stage.node: case.workers()})
-        )
-        if gain is None:
+        model = case.explanation.model
+        gain = case.gain(model.predict({}, {stage.node: case.workers()}))
+        if gain is None or model.pool_full():
             continue
         found.append(
             Advice(
@@ -126,18 +113,6 @@ def serial_interleave(case: Case) -> list[Advice]:
                 Advice("serial_interleave", stage.name, stage.node, text, gain, edit)
             )
     return found
-
-
-def elements_of_source(case: Case, inputs: tuple[str, ...]) -> int | None:
-    """How many elements a step's only input is known to hold."""
-    graph = case.explanation.graph
-    if len(inputs) != 1 or (spec := graph.spec_of(inputs[0])) is None:
-        return None
-    try:
-        count = int(graph.dataset(graph.graph, inputs[0], spec).cardinality())
-    except Exception:  # a source that cannot tell without reading
-        return None
-    return count if count >= 0 else None
 
 
 def missing_prefetch(case: Case) -> list[Advice]:
@@ -369,7 +344,8 @@ def strict_order(case: Case) -> list[Advice]:
     """Workers that wait because their elements must come out in order."""
     found = []
     explanation = case.explanation
-    if explanation.model.cpu_bound:
+    # In a full pool workers wait for its threads: advice_workers.py.
+    if explanation.model.cpu_bound or explanation.model.pool_full():
         return []
     for stage in important(case):
         step = case.step(stage)
@@ -435,5 +411,6 @@ RULES: tuple[Callable[[Case], list[Advice]], ...] = (
     floats_from_bytes,
     large_shuffle,
     strict_order,
+    more_workers,
     no_cpu_left,
 )

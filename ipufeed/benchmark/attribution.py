@@ -25,6 +25,18 @@ NO_STAGES = "and stages and advice were not finished."
 NOT_TRIED = "the stages are whole, and not all advice was tried."
 
 
+class NoSuchStage(ValueError):  # noqa: N818, it says what is wrong
+    """A question names a stage that is not there.
+
+    Attributes:
+        result: With the stages, and the answers to the other questions.
+    """
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result
+
+
 def with_stages(
     result: Result,
     dataset: Any,
@@ -48,7 +60,8 @@ def with_stages(
         A new result.
 
     Raises:
-        ValueError: A question is not of that form, or names a stage that is not there.
+        ValueError: A question is not of that form.
+        NoSuchStage: (a ValueError) one names a stage that is not there; it has the result.
         MeasurementInterrupted: (a KeyboardInterrupt) after Ctrl-C, with a result that has
             what was found until then, and a warning.
     """
@@ -61,7 +74,12 @@ def with_stages(
         if not (questions or verified):
             return result
         return replace(result, warnings=[*result.warnings, no_stages()])
-    answers = [answer(question, explanation) for question in questions]
+    answers, refused = [], None
+    for question in questions:
+        try:
+            answers.append(answer(question, explanation))
+        except ValueError as error:
+            refused = refused or error
     startup = result.startup["seconds"] if result.startup else None
     memcpy = result.memcpy["share"] if result.memcpy else None
     advice = find_advice(
@@ -91,6 +109,8 @@ def with_stages(
     )
     if interruption is not None:
         raise MeasurementInterrupted(warned(found, NOT_TRIED)) from interruption
+    if refused is not None:
+        raise NoSuchStage(str(refused), found) from refused
     return found
 
 

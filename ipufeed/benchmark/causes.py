@@ -29,7 +29,10 @@ def why_left_out(part: LeftOut, autotune: bool, cache: bool, busy: bool) -> str:
     if part.what == "fill" and autotune:
         causes.append("AUTOTUNE, which begins with little parallelism")
     if busy and not (part.what == "fill" and cache):
-        causes.append("the other processes that the warning is about")
+        # Whether they came and went, or were there all the time, nobody has seen.
+        causes.append(
+            "the other processes that the warning is about, if they took more then"
+        )
     if not causes:
         return f"{rate}; nothing that was measured says why"
     return f"{rate}; perhaps {', or '.join(causes)}"

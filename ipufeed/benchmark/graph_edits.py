@@ -48,6 +48,33 @@ def _parallel_interleave(graph: Any, step: Any) -> None:
     step.attr["deterministic"].s = b"default"
 
 
+def map_calls(graph: Any, node: str, calls: int) -> None:
+    """`num_parallel_calls=calls` for a parallel map."""
+    step = find_node(graph, node)
+    check_op(step, "ParallelMapDatasetV2")
+    step.input[-1] = add_constant(graph, f"{node}_ipufeed_calls", calls)
+
+
+def interleave_calls(graph: Any, node: str, calls: int) -> None:
+    """`num_parallel_calls=calls` for a parallel interleave, of as many datasets."""
+    step = find_node(graph, node)
+    check_op(step, "ParallelInterleaveDatasetV4")
+    cycle = constant_value(graph, step.input[-5])
+    if cycle is None or cycle < calls:
+        step.input[-5] = add_constant(graph, f"{node}_ipufeed_cycle", calls)
+    step.input[-1] = add_constant(graph, f"{node}_ipufeed_calls", calls)
+
+
+def constant_value(graph: Any, text: str) -> int | None:
+    """The number that an input stands for, or None."""
+    import tensorflow as tf
+
+    source = find_node(graph, node_name(text))
+    if source.op != "Const":
+        return None
+    return int(tf.make_ndarray(source.attr["value"].tensor))
+
+
 def prefetch_behind(graph: Any, node: str) -> None:
     """Puts `.prefetch(tf.data.AUTOTUNE)` behind a step."""
     _insert_behind(graph, node, "PrefetchDataset", AUTOTUNE)

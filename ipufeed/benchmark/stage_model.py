@@ -60,6 +60,7 @@ class Unit:
         functions: Whether it is the functions of a parallel step.
         fetched: What each call fetches before it computes, likewise.
         calls: At a time, fetching or computing; workers compute.
+        own_threads: Whether the functions have threads beside the pool's.
     """
 
     steps: dict[str, float]
@@ -67,6 +68,7 @@ class Unit:
     functions: bool = False
     fetched: dict[str, float] = field(default_factory=dict)
     calls: float = 1.0
+    own_threads: bool = False
 
     def period(self, factors: Mapping[str, float]) -> float:
         """Seconds that an element of the pipeline takes it, with changed costs."""
@@ -133,7 +135,9 @@ class PipelineModel:
         below: The steps that a step's thread runs before it, by node.
         fetching: Steps whose calls fetch their elements, or would if they were parallel.
         pooled: Seconds of functions in the pool, by node; empty if they take more than it
-            has, and so run elsewhere.
+            has: some of it then is waiting for a thread.
+        functions: The same, whatever they take.
+        idle: CPUs that neither the pipeline nor anybody else used.
     """
 
     period: float
@@ -144,6 +148,8 @@ class PipelineModel:
     below: dict[str, list[str]] = field(default_factory=dict)
     fetching: set[str] = field(default_factory=set)
     pooled: dict[str, float] = field(default_factory=dict)
+    functions: dict[str, float] = field(default_factory=dict)
+    idle: float = 0.0
     costs: dict[str, StageCost] = field(default_factory=dict)
     critical: Unit | None = None
 
@@ -166,6 +172,62 @@ class PipelineModel:
         for unit in self.units:
             units += parts(unit, made, set())
         return self.gain_to(replace(self, units=units).model_period({}, {}))
+
+    def predict_pool(self, threads: int, calls: Mapping[str, float]) -> float:
+        """Likewise, with a pool of so many threads and other numbers of calls, by node.
+
+        What serial functions have waited for a thread of a full pool, they no longer do.
+        """
+        took = self.in_pool()
+        units = []
+        for unit in self.units:
+            new = replace(
+                unit,
+                steps={n: min(c, took.get(n, c)) for n, c in unit.steps.items()},
+                fetched={n: min(c, took.get(n, c)) for n, c in unit.fetched.items()},
+            )
+            if unit.functions and not unit.own_threads:
+                (node,) = unit.steps
+                most = calls.get(node, max(unit.calls, unit.workers))
+                new = replace(new, workers=min(most, float(threads)), calls=most)
+            units.append(new)
+        wider = replace(
+            self, pool=threads, units=units, pooled=took if self.functions else {}
+        )
+        return self.gain_to(wider.model_period({}, {}))
+
+    def in_pool(self) -> dict[str, float]:
+        """Seconds in a thread of the pool, by node, without the waiting for one.
+
+        Those of parallel steps are so by themselves. A serial step's are seen from
+        outside: all together they had what the parallel ones have left.
+        """
+        parallel = self.parallel_functions()
+        serial = self.functions.keys() - parallel.keys()
+        seen = sum(self.functions[node] for node in serial)
+        room = max(0.0, self.pool * self.period - sum(parallel.values()))
+        part = min(1.0, room / seen) if seen > 0 else 1.0
+        return {
+            node: max(seconds * part, min(seconds, self.costs[node].cpu_seconds))
+            if node in serial
+            else seconds
+            for node, seconds in self.functions.items()
+        }
+
+    def parallel_functions(self) -> dict[str, float]:
+        """Those in the pool of steps that call several at a time, by node."""
+        several = {
+            n for u in self.units if u.functions and u.calls > 1 for n in u.steps
+        }
+        return {n: c for n, c in self.functions.items() if n in several}
+
+    def pool_full(self) -> bool:
+        """Whether functions, parallel ones above all, have kept all its threads busy."""
+        there = self.pool * self.period
+        return (
+            sum(self.functions.values()) >= ALL_IN_POOL_SHARE * there
+            and sum(self.parallel_functions().values()) >= there / 2
+        )
 
     def gain_to(self, after: float) -> float:
         """How many times as fast the pipeline is with another period of the model."""
@@ -210,6 +272,8 @@ class PipelineModel:
         if node not in unit.steps:
             return parts(unit, below, {node}) if unit.functions else [unit]
         most = min(count, max(self.pool, unit.workers))
+        if unit.own_threads:
+            most = count
         if unit.functions:
             return [replace(unit, workers=most, calls=count)]
         own = {node: unit.steps[node]}
@@ -232,8 +296,23 @@ class PipelineModel:
         return None if unit is None else unit.heaviest(factors)
 
 
-def build_model(steps: list[Step], run: StageRun, usable_cpus: int) -> PipelineModel:
-    """The model of a pipeline whose steps (from the sources on) were probed."""
+def build_model(
+    steps: list[Step],
+    run: StageRun,
+    usable_cpus: int,
+    *,
+    pool: int | None = None,
+    own_threads: frozenset[str] = frozenset(),
+) -> PipelineModel:
+    """The model of a pipeline whose steps were probed.
+
+    Args:
+        steps: From the sources on.
+        run: What the probes saw.
+        usable_cpus: For this process.
+        pool: Threads that functions run in. Default: one for each CPU.
+        own_threads: Nodes of parallel steps whose workers need none of the pool's.
+    """
     elements = run.elements
     busy = run.cpu_ns / run.wall_ns
     others = run.others or 0.0
@@ -245,15 +324,21 @@ def build_model(steps: list[Step], run: StageRun, usable_cpus: int) -> PipelineM
         cpu_bound=busy + others >= CPU_BOUND_SHARE * usable_cpus
         and busy >= CPU_BOUND_SHARE * cpus,
     )
-    model.pool = usable_cpus
+    model.pool = usable_cpus if pool is None else pool
+    model.idle = max(0.0, usable_cpus - busy - others)
     by_node = {step.node: step for step in steps}
     model.costs = {step.node: StageCost() for step in steps}
-    find_costs(model, by_node, run)
+    find_costs(model, by_node, run, own_threads)
     blame(model, by_node, run)
     return model
 
 
-def find_costs(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> None:
+def find_costs(
+    model: PipelineModel,
+    steps: dict[str, Step],
+    run: StageRun,
+    own_threads: frozenset[str],
+) -> None:
     """Fills in units, seconds and CPU seconds."""
     readings, per = run.readings, 1e9 * run.elements
     functions: dict[str, float] = {}
@@ -263,13 +348,21 @@ def find_costs(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> N
             functions[node] = function_ns(reading) / per
             # No more than the pool has, unless more were seen at work.
             most = max(model.pool, functions[node] / model.period)
+            if node in own_threads:
+                most = reading.parallelism
             workers = float(max(1.0, min(reading.parallelism, most)))
             cost.seconds = functions[node]
             cost.period = functions[node] / workers
             if reading.parallelism > 0:
                 calls = float(reading.parallelism)
                 model.units.append(
-                    Unit({node: functions[node]}, workers, True, calls=calls)
+                    Unit(
+                        {node: functions[node]},
+                        workers,
+                        True,
+                        calls=calls,
+                        own_threads=node in own_threads,
+                    )
                 )
             continue
         cost.seconds = (
@@ -299,9 +392,11 @@ def find_costs(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> N
     for node, step in steps.items():
         if step.functions and node not in functions:
             functions[node] = model.costs[node].seconds
+    model.functions = {n: c for n, c in functions.items() if n not in own_threads}
+    shared = sum(model.functions.values())
+    if shared / model.pool <= model.period / ALL_IN_POOL_SHARE:
+        model.pooled = model.functions
     weight = sum(functions.values())
-    if weight / model.pool <= model.period / ALL_IN_POOL_SHARE:
-        model.pooled = functions
     for node, seconds in functions.items():
         if weight > 0 and pooled > 0:
             cost = model.costs[node]
@@ -479,7 +574,7 @@ def one_fills_pool(model: PipelineModel) -> bool:
         (
             sum(unit.steps.values()) / model.period
             for unit in model.units
-            if unit.functions and unit.workers >= model.pool
+            if unit.functions and unit.workers >= model.pool and not unit.own_threads
         ),
         default=0.0,
     )

@@ -31,9 +31,9 @@ def stage_lines(result: Result) -> list[str]:
             lines += wrap(f"    with {inside} inside it")
     left = len(result.stages) - len(shown) - len(hidden)
     if left > 0:
-        verb = "hides" if left == 1 else "hide"
+        verbs = ("hides", "takes") if left == 1 else ("hide", "take")
         lines.append(
-            f"  {left} more, which {verb} behind these or take next to nothing"
+            f"  {left} more, which {verbs[0]} behind these or {verbs[1]} next to nothing"
         )
     for advice in result.advice or []:
         lines += wrap("advice: " + advice["text"] + outcome(advice))

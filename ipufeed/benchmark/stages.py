@@ -14,7 +14,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipufeed.benchmark.pipeline_graph import PipelineGraph, Step
+from ipufeed.benchmark.functions import nodes_of
+from ipufeed.benchmark.pipeline_graph import PipelineGraph, Step, is_dataset
 from ipufeed.benchmark.stage_model import PipelineModel, StageCost, build_model
 from ipufeed.benchmark.stage_names import inner_names, stage_kind, stage_names
 from ipufeed.benchmark.stage_run import StageRun, run_with_probes
@@ -142,7 +143,13 @@ def explain(
         return None
     if run is None:
         return None
-    model = build_model(graph.steps, run, usable_cpus())
+    model = build_model(
+        graph.steps,
+        run,
+        usable_cpus(),
+        pool=dataset.options().threading.private_threadpool_size or None,
+        own_threads=own_threads(graph),
+    )
     names = stage_names(graph)
     stages = sorted(
         (describe(step, graph, run, model, names) for step in graph.steps),
@@ -158,6 +165,20 @@ def explain(
         stages=stages,
         rate=rate if rate is not None else 1 / model.period,
         seconds=time.monotonic() - started,
+    )
+
+
+def own_threads(graph: PipelineGraph) -> frozenset[str]:
+    """Parallel interleaves whose datasets call no functions: none of the pool's threads."""
+    return frozenset(
+        step.node
+        for step in graph.steps
+        if step.op == "ParallelInterleaveDatasetV4"
+        and not any(
+            is_dataset(node.op)
+            and any(v.WhichOneof("value") == "func" for v in node.attr.values())
+            for node in nodes_of(graph.graph, step)
+        )
     )
 
 

@@ -119,7 +119,8 @@ def left_out(steady: dict[str, Any] | None) -> str | None:
     if steady is None or not steady["left_out"]:
         return None
     return "; ".join(
-        f"{part['what']} ({duration(part['seconds'])}, {part['elements']} elements): "
+        f"{part['what']} ({duration(part['seconds'])}, "
+        f"{counted(part['elements'], 'element')}): "
         f"{part['why']}"
         for part in steady["left_out"]
     )

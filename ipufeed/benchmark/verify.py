@@ -43,21 +43,28 @@ def verify(
     """
     import tensorflow as tf
 
-    if not any(each.edit for each in advice):
+    if not any(each.edit or each.pool for each in advice):
         return
     written = PipelineGraph.of(dataset, rewritten=False)
     for each in advice:
-        if each.edit is None:
+        if each.edit is None and each.pool is None:
             each.note = "not tried: it takes an edit of the program"
-            continue
-        node = same_step(graph, each.node, written)
-        if node is None:
-            each.note = "not tried: tf.data has made the stage, by fusing others"
             continue
         edited = copy.deepcopy(written.graph)
         try:
-            each.edit(edited, node)
+            if each.edit is not None:
+                node = same_step(graph, each.node, written)
+                if node is None:
+                    each.note = (
+                        "not tried: tf.data has made the stage, by fusing others"
+                    )
+                    continue
+                each.edit(edited, node)
             changed = written.with_options(edited, last_node(edited, written.root))
+            if each.pool is not None:
+                options = tf.data.Options()
+                options.threading.private_threadpool_size = each.pool
+                changed = changed.with_options(options)
             gain = gain_of(dataset, changed, seconds)
         except (tf.errors.OpError, ValueError) as error:
             each.note = f"not tried: {type(error).__name__}: {error}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,8 @@ BUSY_SHARE = 0.1
 STALLED_SHARE = 0.1
 # Passes whose rates differ by a smaller share are much the same.
 PASSES_DIFFER = 0.2
+# What to measure, at least, of a dataset whose first element took all the time.
+ELEMENTS_WORTH = 10
 
 
 @dataclass(frozen=True)
@@ -123,9 +126,9 @@ def ended_early(facts: Facts) -> Warning_:
     if settings.asked_elements is not None:
         if elements >= settings.asked_elements:
             return None
-        asked = f"{settings.asked_elements} elements"
+        asked = counted(settings.asked_elements, "element")
     elif settings.epochs:
-        asked = f"{settings.epochs} epochs"
+        asked = counted(settings.epochs, "epoch")
     else:
         asked = f"{settings.time_limit:g} s"
     if elements == 1:
@@ -164,12 +167,24 @@ def too_few(facts: Facts) -> Warning_:
         return (
             "no_rate",
             f"{counted(elements, 'element')} cannot give a rate: that takes two, with some "
-            "time between them.",
+            f"time between them.{longer_than_first(facts)}",
         )
     return (
         "few_elements",
         f"The rate rests on {counted(elements, 'element')}: take it as a magnitude, or "
         f"{more(facts)}.",
+    )
+
+
+def longer_than_first(facts: Facts) -> str:
+    """How long to measure, where one element took all of the time there was."""
+    counters, settings = facts.raw.counters, facts.settings
+    first = (counters["first_ns"] - counters["requested_ns"]) / 1e9
+    if counters["ended"] or settings.seconds is None or first < settings.seconds / 2:
+        return ""
+    return (
+        f" The first one took {first:.3g} s and {settings.seconds:g} s were asked for: "
+        f"measure for longer (--seconds {math.ceil(ELEMENTS_WORTH * first)})."
     )
 
 

@@ -74,7 +74,10 @@ def expand(path: str, what: str) -> list[str]:
     paths = sorted(glob.glob(path, recursive=True))
     paths = [each for each in paths if os.path.isfile(each)]
     if not paths:
-        raise SourceError(f"no file fits the pattern {path}.")
+        raise SourceError(
+            f"no file fits the pattern {path}: `files` must name {what} files, or be a "
+            f"pattern that some fit. It was looked for from {os.getcwd()}."
+        )
     return paths
 
 

@@ -14,7 +14,12 @@ from tensorflow.python.data.experimental.ops import testing
 from ipufeed.benchmark import Settings, measure
 from ipufeed.benchmark.advice import Case, find_advice
 from ipufeed.benchmark.attribution import with_stages
-from ipufeed.benchmark.pipeline_graph import find_node
+from ipufeed.benchmark.graph_edits import (
+    constant_value,
+    interleave_calls,
+    map_calls,
+)
+from ipufeed.benchmark.pipeline_graph import PipelineGraph, find_node
 from ipufeed.benchmark.stages import explain
 from ipufeed.benchmark.summary import summarize
 from ipufeed.benchmark.text import WIDTH
@@ -61,6 +66,27 @@ def burns(seconds, name="decode"):
 
 def endless():
     return tf.data.Dataset.range(10**9)
+
+
+def slow_source():
+    """16 ms for an element."""
+    return endless().apply(testing.sleep(16_000))
+
+
+def waits(seconds, calls):
+    """Datasets that wait, in threads of the interleave's own."""
+    return endless().interleave(
+        lambda x: tf.data.Dataset.range(1000).apply(testing.sleep(int(seconds * 1e6))),
+        cycle_length=calls,
+        num_parallel_calls=calls,
+        name="files",
+    )
+
+
+def with_pool(dataset, threads):
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = threads
+    return dataset.with_options(options)
 
 
 def files(folder, count):
@@ -238,7 +264,8 @@ def test_where_all_cpus_are_busy_nothing_parallel_is_proposed():
     "dataset",
     [
         pytest.param(
-            lambda: endless().map(sleeps(0.004), 4).batch(4).prefetch(2), id="parallel"
+            lambda: slow_source().map(sleeps(0.004), 4).batch(4).prefetch(2),
+            id="parallel",
         ),
         pytest.param(lambda: endless().apply(testing.sleep(4_000)), id="source"),
         pytest.param(lambda: endless().batch(4).prefetch(2), id="free"),
@@ -253,6 +280,7 @@ def test_where_all_cpus_are_busy_nothing_parallel_is_proposed():
                     cycle_length=4,
                     num_parallel_calls=4,
                 )
+                .apply(testing.sleep(16_000))
                 .prefetch(2)
             ),
             id="parallel interleave",
@@ -262,6 +290,106 @@ def test_where_all_cpus_are_busy_nothing_parallel_is_proposed():
 def test_a_pipeline_with_nothing_wrong_gets_no_advice(dataset):
     """Whatever takes the time in it."""
     assert codes(advice_for(dataset(), memory_available=1 << 34)) == []
+
+
+@pytest.mark.parametrize(
+    ("dataset", "edit"),
+    [
+        pytest.param(
+            lambda: with_pool(endless().map(sleeps(0.006), 2), 8),
+            "raise num_parallel_calls from 2 to 8 in map `decode`",
+            id="map",
+        ),
+        pytest.param(
+            lambda: waits(0.008, 4).prefetch(2),
+            "raise num_parallel_calls from 4 to 16 (and cycle_length to at least that)",
+            id="interleave",
+        ),
+    ],
+)
+def test_workers_that_all_wait_are_to_be_more(dataset, edit):
+    """While CPUs are idle, a number that was written is too small."""
+    (found,) = advice_for(dataset())
+
+    assert found.code == "more_calls"
+    assert edit in found.text
+    assert 2 < found.gain < 5
+
+
+def test_an_interleave_is_not_to_read_more_datasets_than_there_are():
+    """Six files: six calls, and none to be raised from there."""
+    few = tf.data.Dataset.range(6)
+
+    def read(calls):
+        return few.interleave(
+            lambda x: endless().apply(testing.sleep(8_000)), calls, None, calls
+        )
+
+    (found,) = advice_for(read(2))
+    assert "from 2 to 6" in found.text
+    assert codes(advice_for(read(6))) == []
+
+
+def test_edits_of_calls_are_made_in_the_graph_as_written():
+    """The number, and an interleave's cycle where it is shorter."""
+    graph = PipelineGraph.of(waits(0.001, 4).map(sleeps(0.001), 2), rewritten=False)
+    files, decode = (
+        next(each.node for each in graph.steps if each.kind.startswith(kind))
+        for kind in ("ParallelInterleave", "ParallelMap")
+    )
+    interleave_calls(graph.graph, files, 16)
+    map_calls(graph.graph, decode, 8)
+
+    inputs = find_node(graph.graph, files).input
+    numbers = [constant_value(graph.graph, inputs[place]) for place in (-5, -1)]
+    assert numbers == [16, 16]
+    assert constant_value(graph.graph, find_node(graph.graph, decode).input[-1]) == 8
+    assert next(iter(graph.with_options(graph.graph, graph.root))) is not None
+    with pytest.raises(ValueError, match="must be a ParallelMapDatasetV2, got"):
+        map_calls(graph.graph, files, 8)
+
+
+def test_a_pool_full_of_functions_that_wait_is_to_be_larger():
+    """No number of calls helps there; --verify sets the option from outside."""
+    dataset = with_pool(endless().map(sleeps(0.006), 4).map(lambda x: x + 1, 2), 2)
+    explanation = explained(dataset, 2.0)
+    found = find_advice(Case(explanation, 4))
+
+    assert codes(found) == ["small_pool"]
+    assert "options.threading.private_threadpool_size = 8" in found[0].text
+    assert found[0].gain > 1.5
+    for seconds in (
+        0.5,
+        2.0,
+        8.0,
+    ):  # a busy machine may make the shorter ones too short
+        verify(found, dataset, explanation.graph, seconds, explanation.rate)
+        if found[0].measured_gain is not None:
+            break
+    assert found[0].measured_gain is not None, found[0].note
+    assert found[0].measured_gain > 1.3
+
+
+def test_workers_that_compute_are_not_to_be_more():
+    """They want CPUs, and in Python the one interpreter."""
+    found = codes(advice_for(with_pool(endless().map(burns(0.004), 2), 2)))
+
+    assert "small_pool" not in found
+    assert "more_calls" not in found
+
+
+def test_a_function_that_computes_for_a_third_of_its_time_waits_where_cpus_are_idle():
+    """Where they are not, it may have waited for one of them."""
+    explanation = explained(endless().map(sleeps(0.004)), cut=False)
+    (stage,) = [each for each in explanation.stages if each.name == "decode"]
+    stage.cpu_seconds_per_element = 0.35 * stage.seconds_per_element
+    codes_of = {}
+    for idle in (0.0, 1.0):
+        model = replace(explanation.model, idle=idle)
+        found = find_advice(Case(replace(explanation, model=model), 4))
+        codes_of[idle] = [each.code for each in found]
+
+    assert codes_of == {0.0: ["python_function"], 1.0: ["serial_map"]}
 
 
 @pytest.fixture(scope="module")

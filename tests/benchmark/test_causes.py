@@ -9,7 +9,7 @@ from ipufeed.benchmark.steady import LeftOut
 
 AUTOTUNE = "AUTOTUNE, which begins with little parallelism"
 CACHE = "the first pass through the cache, which fills it"
-OTHERS = "the other processes that the warning is about"
+OTHERS = "the other processes that the warning is about, if they took more then"
 
 
 @pytest.mark.parametrize(

@@ -933,6 +933,28 @@ def test_wrong_options_are_refused(runs, options):
     assert "Traceback" not in done.stderr
 
 
+case(
+    "no_files",
+    """
+    from ipufeed import sources
+    dataset = sources.tfrecord("nope*.tfrecord")
+    """,
+)
+
+
+def test_files_that_cannot_be_read_are_a_sentence(runs):
+    """The line of the file, what is wrong and the way out; no line of ours."""
+    done = runs["no_files"]
+
+    assert (done.code, done.stdout) == (2, "")
+    assert re.search(
+        r"dataset\.py:\d+: no file fits the pattern nope\*\.tfrecord: `files` must name "
+        "TFRecord files",
+        done.words,
+    )
+    assert "Traceback" not in done.stderr
+
+
 # ---- Ctrl-C ----
 
 case(
@@ -1239,6 +1261,7 @@ def test_a_stage_that_is_not_there_is_bad_input_and_loses_no_result(runs):
     assert "--what-if must name a stage of the pipeline, and `dekode` is" in done.words
     assert "`decode`" in done.words
     assert done.elements > 0
+    assert "ceiling/s" in done.stderr  # the table, to choose from
 
 
 case(

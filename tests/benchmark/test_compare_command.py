@@ -75,7 +75,7 @@ def test_what_cannot_be_told_has_a_code_of_its_own(folder, capfd):
     assert (
         "gate open: whether more than 5 % of the rate is lost cannot be told." in words
     )
-    assert "would have been seen" in words
+    assert "would have been seen in 95 of 100 such comparisons" in words
 
 
 def test_several_of_each_stand_on_either_side_of_two_dashes(folder, capfd):
@@ -184,7 +184,8 @@ def test_the_way_out_says_how_long_and_how_many():
 
     words = " ".join(" ".join(verdict_lines(compare(wide, wide))).split())
 
-    assert "would have been seen. To see one of 5 %, run each for " in words
+    seen = "would have been seen in 95 of 100 such comparisons. "
+    assert f"{seen}To see one of 5 %, run each for " in words
     assert "(--seconds) or compare" in words
 
 

@@ -162,6 +162,21 @@ def test_the_word_at_a_line_is_not_cut_off(value):
     assert left + 6.5 * len(text) <= NARROW
 
 
+@pytest.mark.parametrize("pixels", [10, 90, 97, 110, 200])
+def test_the_word_at_a_line_keeps_away_from_the_axis(pixels):
+    """Where there is hardly room left of its line it stands right of it."""
+    axes = Axes("a picture", WIDE, 100, (0.0, 1.0), (0.0, 1.0))
+    text = "p50 8.03 ms"
+    value = pixels / (axes.right - axes.left)
+    axes.upright(value, text)
+
+    x, anchor = re.findall(
+        r'<text x="([\d.]+)" y="[\d.]+" text-anchor="(\w+)">p50', axes.svg()
+    )[0]
+    left = float(x) - (8.5 * len(text) if anchor == "end" else 0)  # of a wide font
+    assert left >= axes.left + 4
+
+
 def test_a_queue_that_was_always_empty_is_a_sentence():
     """An empty frame tells nobody anything."""
     result = result_of()

@@ -1,6 +1,7 @@
 """What measure() promises: true rates, exact counts, and a word where they mislead."""
 
 import json
+import re
 import threading
 import time
 
@@ -126,6 +127,23 @@ def test_one_element_is_no_rate():
         "dataset_ended": "The dataset ended after its only element; asked for were 10 s.",
     }
     assert "none: one element has no rate" in summarize(result)
+
+
+def test_an_element_that_takes_all_the_time_says_how_much_there_should_be():
+    """What the first one took, and seconds for ten of its kind."""
+
+    def slow(x):
+        return tf.numpy_function(lambda v: (time.sleep(0.6), v)[1], [x], tf.int64)
+
+    result = measure(tf.data.Dataset.range(100).map(slow), Settings(seconds=0.2))
+    messages = {warning["code"]: warning["message"] for warning in result.warnings}
+
+    assert result.elements == 1
+    assert re.search(
+        r"The first one took 0\.\d+ s and 0\.2 s were asked for: measure for longer "
+        r"\(--seconds \d+\)\.",
+        messages["no_rate"],
+    )
 
 
 def test_a_dataset_that_stalls_is_not_called_fast():

@@ -33,7 +33,7 @@ def reading(wall_ms, cpu_ms=0.0, *, pool_ms=None, workers=-1):
     )
 
 
-def model_of(steps, readings, period_ms, cpu_ms=0.0, cpus=4):
+def model_of(steps, readings, period_ms, cpu_ms=0.0, cpus=4, **options):
     run = StageRun(
         readings=readings,
         wall_ns=round(period_ms * MS * ELEMENTS),
@@ -41,7 +41,7 @@ def model_of(steps, readings, period_ms, cpu_ms=0.0, cpus=4):
         others=0.0,
         elements=ELEMENTS,
     )
-    return build_model(steps, run, cpus)
+    return build_model(steps, run, cpus, **options)
 
 
 @pytest.fixture
@@ -249,3 +249,57 @@ def test_a_buffer_takes_along_what_a_step_is_made_of_and_no_more():
 
     assert model.predict_prefetch("right") == pytest.approx(6 / 5)
     assert model.predict_prefetch("left") == pytest.approx(6 / 5)
+
+
+def test_a_larger_pool_frees_serial_functions_from_waiting_for_a_thread():
+    """3 ms in four calls and 1 ms in a thread, with two threads: 2 ms; else 1 ms."""
+    source = step("source")
+    fetch = step("fetch", "source", op="ParallelMapDatasetV2")
+    last = replace(step("last", "fetch", op="MapDataset"), functions={"f": "last"})
+    model = model_of(
+        [source, fetch, last],
+        {
+            "source": reading(0.0),
+            "fetch": reading(0.0, pool_ms=3.0, workers=4),
+            "last": reading(2.0),
+        },
+        2.0,
+        cpus=2,
+    )
+
+    assert model.pool_full()
+    assert model.in_pool()["last"] == pytest.approx(1e-3)
+    assert model.predict_pool(8, {}) == pytest.approx(2)
+    assert model.predict_pool(2, {}) < 1.4  # 3 ms by two
+
+
+def test_a_pool_of_the_users_size_is_not_full_with_as_many_functions_as_cpus():
+    """Two calls of 6 ms keep two of eight threads busy; more calls have room."""
+    steps = [step("source"), step("fetch", "source", op="ParallelMapDatasetV2")]
+    readings = {
+        "source": reading(0.0),
+        "fetch": reading(3.0, pool_ms=6.0, workers=2),
+    }
+    model = model_of(steps, readings, 3.0, cpus=2, pool=8)
+
+    assert not model.pool_full()
+    assert model.predict({}, {"fetch": 8.0}) == pytest.approx(4)
+    small = model_of(steps, readings, 3.0, cpus=2)
+    assert small.pool_full()
+    assert small.predict({}, {"fetch": 8.0}) == pytest.approx(1)
+    assert small.predict_pool(8, {"fetch": 8.0}) == pytest.approx(4)
+
+
+def test_workers_with_threads_of_their_own_are_all_counted():
+    """Four datasets that wait 8 ms, on two CPUs: 2 ms, which no kernel has booked."""
+    files = step("files", op="ParallelInterleaveDatasetV4")
+    model = model_of(
+        [files],
+        {"files": reading(2.0, pool_ms=0.01, workers=4)},
+        2.0,
+        cpus=2,
+        own_threads=frozenset({"files"}),
+    )
+
+    assert model.costs["files"].seconds == pytest.approx(8e-3, rel=0.15)
+    assert model.predict({}, {"files": 16.0}) > 3

@@ -25,6 +25,7 @@ BLUE, ORANGE, PURPLE, GREEN, GREY = (
 FONT = 13
 CHARACTER = 7.2  # of the widest usual fonts at that size, on average
 LEFT, RIGHT, FOOT = 62, 14, 42
+FROM_AXIS = 24  # between the axis and a word that stands left of its line
 
 
 @dataclass
@@ -164,7 +165,8 @@ class Axes:
         x, y = self.at_x(value), self.top + 12 + below
         room = len(text) * CHARACTER + 4
         head, anchor, place = y - 11, "start", x + 4
-        if x - room > self.left:
+        # Fonts differ in width, and the axis has words and figures of its own.
+        if x - room > self.left + FROM_AXIS:
             anchor, place = "end", x - 4
         elif x + room > self.width:  # too long for either side: it stands on the line
             head, place = y + 4, max(self.left + 4.0, self.width - room)

@@ -1,0 +1,155 @@
+"""The rule for parallel steps whose workers are all at work while CPUs are idle.
+
+Functions that wait (for a disk, a service, a lock) want more workers than there are CPUs.
+Two things hold their number down: the `num_parallel_calls` that was written, and the pool
+that all functions of a pipeline run in, which has one thread for each CPU unless
+`options.threading.private_threadpool_size` says otherwise. AUTOTUNE uses no more than the
+pool has. An interleave has threads of its own beside it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ipufeed.benchmark import graph_edits
+from ipufeed.benchmark.advice import Advice, Case
+from ipufeed.benchmark.pipeline_graph import Step
+from ipufeed.benchmark.stages import Stage
+
+# A stage with less of the time that matters is not what holds a pipeline back.
+LEAST_SHARE = 0.15
+PARALLEL = ("ParallelMapDatasetV2", "MapAndBatchDataset")
+INTERLEAVE = "ParallelInterleaveDatasetV4"
+# So many times as many workers are proposed, and never more than so many.
+TIMES = (2, 4)
+MOST_WORKERS = 64
+# Workers that work for this share of their time are all at work.
+AT_WORK_SHARE = 0.8
+# Half of the workers for a little less is the better edit.
+GOOD_ENOUGH = 0.9
+
+
+def more_workers(case: Case) -> list[Advice]:
+    """A parallel step with too few calls, or whose calls want threads of a full pool."""
+    model = case.explanation.model
+    if model.cpu_bound:
+        return []
+    found = []
+    for stage in important(case):
+        step = case.step(stage)
+        # What computes wants CPUs; in Python, even the one interpreter.
+        if not stage.parallelism or case.computes(stage):
+            continue
+        if step.op in (*PARALLEL, INTERLEAVE):
+            own = any(u.own_threads for u in model.units if stage.node in u.steps)
+            full = not own and model.pool_full()
+            advice = (larger_pool if full else more_calls)(case, stage, step)
+            found += [advice] if advice else []
+    return found
+
+
+def important(case: Case) -> list[Stage]:
+    """The stages that matter."""
+    return [s for s in case.explanation.stages if s.share >= LEAST_SHARE]
+
+
+def more_calls(case: Case, stage: Stage, step: Step) -> Advice | None:
+    """`num_parallel_calls` that was written, and is too small."""
+    calls, model = stage.parallelism or 1, case.explanation.model
+    working = stage.seconds_per_element / calls / model.period
+    if stage.autotuned or calls < 2 or working < AT_WORK_SHARE:
+        return None
+    most = float(MOST_WORKERS)
+    if step.op == INTERLEAVE:
+        most = elements_of_source(case, step.inputs) or most
+    if not any(unit.own_threads for unit in model.units if stage.node in unit.steps):
+        most = min(most, model.pool)
+    gains = {}
+    for times in TIMES:
+        count = int(min(calls * times, most, MOST_WORKERS))
+        if count > calls:
+            gains[count] = model.predict({}, {stage.node: float(count)})
+    if not gains or case.gain(gains[count := enough(gains)]) is None:
+        return None
+    return Advice(
+        "more_calls",
+        stage.name,
+        stage.node,
+        f"raise {raised(step, calls, count)} in {kind_of(step)} `{stage.name}`: all "
+        f"{calls} workers are busy, and they wait more than they compute",
+        gains[count],
+        edit_of(step, count),
+    )
+
+
+def larger_pool(case: Case, stage: Stage, step: Step) -> Advice | None:
+    """Calls that wait for one of the pool's threads, and in it for something else."""
+    model = case.explanation.model
+    calls = float(stage.parallelism or 1)
+    fixed, higher = {}, {}
+    for times in TIMES:
+        threads = min(model.pool * times, MOST_WORKERS)
+        if threads > model.pool:
+            wanted = {stage.node: max(calls, float(threads))}
+            fixed[threads] = model.predict_pool(threads, {})
+            higher[threads] = model.predict_pool(threads, wanted)
+    if not higher:
+        return None
+    threads = enough(higher)
+    # AUTOTUNE takes what the pool has.
+    raise_calls = not stage.autotuned and threads > calls
+    raise_calls = raise_calls and fixed[threads] < GOOD_ENOUGH * higher[threads]
+    gain = (higher if raise_calls or stage.autotuned else fixed)[threads]
+    if case.gain(gain) is None:
+        return None
+    change = f"options.threading.private_threadpool_size = {threads}"
+    if raise_calls:
+        change += f", and raise {raised(step, int(calls), threads)}"
+    return Advice(
+        "small_pool",
+        stage.name,
+        stage.node,
+        f"set {change}: all {model.pool} threads for functions are taken, most by "
+        f"{kind_of(step)} `{stage.name}`, which waits more than it computes",
+        gain,
+        edit_of(step, threads) if raise_calls else None,
+        pool=threads,
+    )
+
+
+def enough(gains: dict[int, float]) -> int:
+    """The smallest number whose gain is nearly the largest."""
+    best = max(gains.values())
+    return min(n for n, gain in gains.items() if gain >= GOOD_ENOUGH * best)
+
+
+def kind_of(step: Step) -> str:
+    """As its author would call it."""
+    return "interleave" if step.op == INTERLEAVE else "map"
+
+
+def raised(step: Step, calls: int, count: int) -> str:
+    """`num_parallel_calls from 2 to 8`."""
+    change = f"num_parallel_calls from {calls} to {count}"
+    if step.op != INTERLEAVE:
+        return change
+    return f"{change} (and cycle_length to at least that)"
+
+
+def edit_of(step: Step, count: int) -> partial[None]:
+    """The edit of the graph."""
+    if step.op == INTERLEAVE:
+        return partial(graph_edits.interleave_calls, calls=count)
+    return partial(graph_edits.map_calls, calls=count)
+
+
+def elements_of_source(case: Case, inputs: tuple[str, ...]) -> int | None:
+    """How many elements a step's only input is known to hold."""
+    graph = case.explanation.graph
+    if len(inputs) != 1 or (spec := graph.spec_of(inputs[0])) is None:
+        return None
+    try:
+        count = int(graph.dataset(graph.graph, inputs[0], spec).cardinality())
+    except Exception:  # a source that cannot tell without reading
+        return None
+    return count if count >= 0 else None
