@@ -122,7 +122,7 @@ absl::Status PipelineRun::send(std::size_t number, const std::vector<Memory>& te
     outcome = ring.feed.push(std::move(ring.out), stall.next_report_ns(), stopped);
     if (outcome == FeedOutcome::kTimedOut) {
       stall.report(program_, "pipeline", ring.name(), "full",
-                   absl::StrCat(named(ring.target), " has taken nothing"));
+                   absl::StrCat(named(ring.target), " takes nothing"));
     }
   }
   if (outcome == FeedOutcome::kDone) {
@@ -149,7 +149,9 @@ absl::Status PipelineRun::receive(std::size_t number,
     outcome = ring.feed.pop(&ring.in, stall.next_report_ns(), stopped);
     if (outcome == FeedOutcome::kTimedOut) {
       stall.report(program_, "pipeline", ring.name(), "empty",
-                   absl::StrCat(named(ring.source), " has sent nothing"));
+                   absl::StrCat(named(ring.source), ring.in.sent_ns == 0
+                                                        ? " has sent nothing"
+                                                        : " has sent nothing more"));
     }
   }
   if (outcome == FeedOutcome::kEnded) {
