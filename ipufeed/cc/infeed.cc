@@ -142,7 +142,8 @@ absl::Status Infeed::next(const Program& program, std::int64_t number,
     outcome = feed.pop(element, stall.next_report_ns(), stopped);
     if (outcome == FeedOutcome::kTimedOut) {
       stall.report(program, "infeed", name_, "empty",
-                   "its dataset has delivered nothing");
+                   number > 0 ? "its dataset has delivered nothing more"
+                              : "its dataset has delivered nothing");
     }
   }
   switch (outcome) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "stall.h"
+#include "wait.h"
 
 namespace ipufeed {
 namespace {
@@ -88,7 +89,7 @@ std::byte* Packet::reserve(std::size_t bytes) {
   return bytes_;
 }
 
-PipelineRun::PipelineRun(const Program& program, const std::vector<RingOptions>& rings,
+PipelineRun::PipelineRun(Program& program, const std::vector<RingOptions>& rings,
                          int first_chip, int chips)
     : program_(program), first_chip_(first_chip), at_(static_cast<std::size_t>(chips)) {
   for (const RingOptions& each : rings) {
@@ -107,6 +108,7 @@ absl::Status PipelineRun::send(std::size_t number, const std::vector<Memory>& te
     if (each.bytes > 0) std::memcpy(to, each.data, each.bytes);
     to += each.bytes;
   }
+  ring.out.sent_ns = now_ns();
   const auto left = [&ring] {
     return ring.reader_has_left.load(std::memory_order_relaxed);
   };
@@ -114,15 +116,19 @@ absl::Status PipelineRun::send(std::size_t number, const std::vector<Memory>& te
   // What fits is sent, whoever reads it.
   FeedOutcome outcome =
       over() ? FeedOutcome::kStopped : ring.feed.try_push(std::move(ring.out));
+  const bool is_full = outcome == FeedOutcome::kTimedOut;
   StallWatch stall;
   while (outcome == FeedOutcome::kTimedOut) {
     outcome = ring.feed.push(std::move(ring.out), stall.next_report_ns(), stopped);
     if (outcome == FeedOutcome::kTimedOut) {
       stall.report(program_, "pipeline", ring.name(), "full",
-                   absl::StrCat(named(ring.target), " has taken nothing"));
+                   absl::StrCat(named(ring.target), " takes nothing"));
     }
   }
-  if (outcome == FeedOutcome::kDone) return absl::OkStatus();
+  if (outcome == FeedOutcome::kDone) {
+    if (is_full) program_.step_clock().held_until(now_ns());
+    return absl::OkStatus();
+  }
   if (outcome == FeedOutcome::kStopped && !over()) {
     return absl::InternalError(absl::StrCat(
         "IPU ", ring.target.chip, " of the pipeline has ended, and IPU ",
@@ -143,7 +149,9 @@ absl::Status PipelineRun::receive(std::size_t number,
     outcome = ring.feed.pop(&ring.in, stall.next_report_ns(), stopped);
     if (outcome == FeedOutcome::kTimedOut) {
       stall.report(program_, "pipeline", ring.name(), "empty",
-                   absl::StrCat(named(ring.source), " has sent nothing"));
+                   absl::StrCat(named(ring.source), ring.in.sent_ns == 0
+                                                        ? " has sent nothing"
+                                                        : " has sent nothing more"));
     }
   }
   if (outcome == FeedOutcome::kEnded) {
@@ -153,6 +161,7 @@ absl::Status PipelineRun::receive(std::size_t number,
                      ring.name(), "."));
   }
   if (outcome != FeedOutcome::kDone) return why("receiving from", ring);
+  program_.step_clock().take(ring.in.sent_ns);
   if (ring.in.size() < total(tensors)) {
     return absl::InternalError("a packet of a pipeline is too small.");
   }

@@ -34,6 +34,7 @@ class Packet {
   Packet& operator=(Packet&& other) noexcept {
     std::swap(bytes_, other.bytes_);
     std::swap(size_, other.size_);
+    std::swap(sent_ns, other.sent_ns);
     return *this;
   }
 
@@ -42,6 +43,8 @@ class Packet {
   std::byte* reserve(std::size_t bytes);
   const std::byte* data() const { return bytes_; }
   std::size_t size() const { return size_; }
+
+  std::int64_t sent_ns = 0;  // 0 of one that was there from the start
 
  private:
   std::byte* bytes_ = nullptr;
@@ -64,12 +67,13 @@ class PipelineRun final : public Wakeable {
   };
 
   // chips: from which to which of the device.
-  PipelineRun(const Program& program, const std::vector<RingOptions>& rings,
-              int first_chip, int chips);
+  PipelineRun(Program& program, const std::vector<RingOptions>& rings, int first_chip,
+              int chips);
 
   // Copies the tensors out, or in. Waits for room, or for the packet; an error once the
   // program is stopped or the pipeline has failed, and if the chip at the other end has
   // ended. One chip sends to a ring and one receives from it, each one call at a time.
+  // The chip's step clock is told what it has waited for.
   absl::Status send(std::size_t ring, const std::vector<Memory>& tensors);
   absl::Status receive(std::size_t ring, const std::vector<Memory>& tensors);
 
@@ -115,7 +119,7 @@ class PipelineRun final : public Wakeable {
     return static_cast<std::size_t>(chip - first_chip_);
   }
 
-  const Program& program_;
+  Program& program_;
   std::atomic<bool> failed_{false};
   std::vector<std::unique_ptr<Ring>> rings_;
   const int first_chip_;

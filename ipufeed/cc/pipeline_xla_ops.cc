@@ -162,7 +162,8 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   }
   ChipLease lease;
   TF_RETURN_IF_ERROR(lease.take(&*program));
-  const std::int64_t start_ns = traces() ? now_ns() : 0;
+  const std::int64_t start_ns = now_ns();
+  const bool traced = traces();
   PipelineRun run(*program, rings, first, static_cast<int>(call.devices));
   context.pipeline = &run;
   Replicas* const others = context.others;
@@ -174,6 +175,8 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
     const auto key = static_cast<std::uint64_t>(call.keys[i]);
     if (others != nullptr) context.others = &others->of_chip(own, key);
     works.push_back({index, context, [&, i, index, key] {
+                       // Until now the chip has waited for the execution before.
+                       program->step_clock().take(start_ns);
                        const absl::Status status = run_chip_program(
                            key, chip(ordinal, index),
                            part_of(operands, call.operands, call.operand_counts, i),
@@ -192,7 +195,9 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   const absl::Status status =
       run_on_chips(ordinal, works, [&run](const absl::Status&) { run.fail(); });
   program->remove(&run);
-  if (start_ns != 0) record_execution(call, ordinal, first, start_ns);
+  // Who goes on after all chips may have waited for the last.
+  program->step_clock().take(now_ns());
+  if (traced) record_execution(call, ordinal, first, start_ns);
   TF_RETURN_IF_ERROR(status);
   write_token(results, results.size() - 1);
   return absl::OkStatus();

@@ -9,13 +9,15 @@
 //
 // (Lindley's recursion for a queue with one server, as in measure.cc.) The times are
 // those of a device that shares no CPU with its host. ready(n) is when the dataset
-// delivered the element, held(n - 1) when an enqueue that had to wait went on. How late
-// our own thread wakes up, takes the element and copies it lies within the step, as a
-// transfer does on a device that computes meanwhile. A thread that others keep from its
-// CPU may fall behind by the slack, kSlackSteps steps and kSlackNs at most, and catches
-// up by the next steps: so much is waiting in the infeed's ring, and the dataset sees
-// no difference. Only what is more than that moves the end of a step, and can be told
-// from the rest:
+// delivered the element or another chip sent its tensors, held(n - 1) when an enqueue
+// or a send that had to wait went on. A chip that waits does not compute ahead: a step
+// takes its whole time from when all that it needs was there. How late our own thread
+// wakes up, takes the element and copies it lies within the step, as a transfer does on
+// a device that computes meanwhile. A thread that others keep from its CPU may fall
+// behind by the slack, kSlackSteps steps and kSlackNs at most, and catches up by the
+// next steps: so much is waiting in the infeed's ring, and the dataset sees no
+// difference. Only what is more than that moves the end of a step, and can be told from
+// the rest:
 //
 //   end(n) - end(n - 1) = blocked + starved + step + late
 //   blocked = free - end(n - 1)    starved = start - free    late = end - start - step
@@ -43,8 +45,8 @@ class StepClock {
   static constexpr std::int64_t kSlackSteps = 8;
   static constexpr std::int64_t kSlackNs = 20'000'000;
 
-  // The program's thread: it has taken an element that was there at ready_ns, 0 for
-  // always.
+  // The program's thread: it has taken an element, or what another chip has sent, that
+  // was there at ready_ns, 0 for always.
   //
   // Both stores are relaxed, and so are next()'s loads: in a program the calls follow
   // each other by the token that they hand on. Atomic they are for calls that no token
@@ -55,7 +57,7 @@ class StepClock {
     }
   }
 
-  // Likewise: a result found its outfeed full until now.
+  // Likewise: a result found its outfeed full until now, or what is sent its ring.
   void held_until(std::int64_t ns) noexcept {
     held_ns_.store(ns, std::memory_order_relaxed);
   }

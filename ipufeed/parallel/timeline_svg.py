@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections import Counter
 
 from ipufeed.parallel import schedules
 from ipufeed.parallel.timeline import UPDATE, Slice, Timeline
@@ -56,9 +57,7 @@ def draw(timeline: Timeline, width: int, whole_ms: float | None) -> str:
         f'font-family="system-ui, sans-serif" font-size="{FONT}" fill="currentColor">',
         f"<title>{html.escape(title)}</title>{STYLE}",
         words(EDGE, 18, heading(timeline), 'font-weight="600"'),
-        words(
-            EDGE, 34, f"in {own / 1e6:.1f} ms. A colour is a mini-batch, grey is idle."
-        ),
+        words(EDGE, 34, f"in {own / 1e6:.1f} ms. {legend(timeline)}"),
         words(width - EDGE, 52, "at work (ideal)", 'text-anchor="end"'),
     ]
     parts += ruler(whole, scale, TOP + ROW * len(rows))
@@ -86,7 +85,16 @@ def heading(timeline: Timeline) -> str:
     text = next(iter(found)) if len(found) == 1 else ""
     if schedules.read(text) is None:
         return "Stages of a pipeline"
-    return text.partition(", stages")[0]
+    copies = Counter(each.first_chip for each in timeline.executions)
+    executions = max(copies.values())
+    times = f" in each of {executions} executions" if executions > 1 else ""
+    return text.partition(", stages")[0] + times
+
+
+def legend(timeline: Timeline) -> str:
+    """What the colours stand for."""
+    updates = ", that of these words a weight update" if timeline.updates else ""
+    return f"A colour is a mini-batch{updates}, grey is idle."
 
 
 def block(each: Slice, x: float, width: float, y: int) -> str:

@@ -111,15 +111,17 @@ def test_a_stage_that_stalls_is_named(ipus, capfd):
     for first, copy in (
         [(0, "")] if ipus == 4 else [(0, " (replica 0 of 2)"), (4, " (replica 1 of 2)")]
     ):
-        for waiting, queue, awaited in (
-            ("F2", "F1 to F2", "F1"),
-            ("F0", "F2 to F0", "F2"),
+        for waiting, queue, awaited, more in (
+            ("F2", "F1 to F2", "F1", ""),
+            ("F2", "F1 to F2", "F1", " more"),
+            ("F0", "F2 to F0", "F2", ""),
+            ("F0", "F2 to F0", "F2", " more"),
         ):
             on, to = (first + int(stage[1]) for stage in (waiting, awaited))
             assert re.search(
                 rf"Stage {waiting} on IPU {on} of /device:IPU:0{re.escape(copy)} has "
                 rf"waited for [\d.]+ s: pipeline queue '{queue}' is empty and stage "
-                rf"{awaited} on IPU {to} has sent nothing\. It goes on waiting\.",
+                rf"{awaited} on IPU {to} has sent nothing{more}\. It goes on waiting\.",
                 said,
             ), said
 

@@ -267,6 +267,19 @@ def test_a_picture_stays_within_its_width(width, whole_ns):
     assert "at work (ideal)" in said
 
 
+def test_a_picture_says_how_often_and_what_an_update_looks_like():
+    """Executions of one copy; an update only where there is one."""
+    (one,) = made().executions
+    again = [one, Execution(one.schedule, 2, 0, 9)] * 2
+    update = Slice("update", 0, -1, 0, 5)
+
+    assert ">Grouped inference, 1 mini-batches<" in made().to_svg()
+    assert "weight update" not in made().to_svg()
+    said = made(executions=again, updates=[update]).to_svg()
+    assert ">Grouped inference, 1 mini-batches in each of 2 executions<" in said
+    assert "mini-batch, that of these words a weight update, grey is idle." in said
+
+
 def test_a_picture_that_is_too_narrow_is_refused():
     """With the least width."""
     with pytest.raises(ValueError, match="at least 320 pixels, got 100"):

@@ -1,0 +1,55 @@
+"""Steps in a pipeline's stages: each costs its time from when its inputs are there."""
+
+import pytest
+import tensorflow as tf
+from replicated import configure
+
+from ipufeed.device.steps import step, to_times
+from ipufeed.device.strategy import IPUStrategy
+from ipufeed.parallel.pipeline import pipeline
+from ipufeed.parallel.schedules import PipelineSchedule
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+
+STEP_S = 0.005
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_step_begins_when_what_another_ipu_sends_is_there(clean_system, copies):
+    """One mini-batch on its way, two executions: no wait for it is made up for."""
+    configure(2 * copies)
+    dataset = tf.data.Dataset.from_tensors(1.0).repeat()
+    infeed, outfeed = IPUInfeedQueue(dataset), IPUOutfeedQueue()
+    _ = infeed.initializer
+
+    def first(x):
+        return x, step(STEP_S)
+
+    def second(x, times):
+        return times, step(STEP_S)
+
+    @tf.function(jit_compile=True)
+    def program():
+        return pipeline(
+            [first, second],
+            4,
+            repeat_count=2,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            pipeline_schedule=PipelineSchedule.Sequential,
+        )
+
+    IPUStrategy().run(program)
+    for found in zip(
+        *(tf.unstack(part, copies, 1) for part in parts(outfeed, copies)), strict=True
+    ):
+        one, other = map(to_times, found)
+        assert one.end.shape == (8,)
+        assert (other.start >= one.end).all()
+        assert (one.start[1:] >= other.end[:-1]).all()
+
+
+def parts(outfeed, copies):
+    """What the two stages have enqueued, with an axis for the copies."""
+    return [
+        tf.reshape(part, [-1, copies, 8]) for part in tf.nest.flatten(outfeed.dequeue())
+    ]
