@@ -36,7 +36,7 @@ def main() -> int:
         text = asv("run", "--python=same", "--quick", "--dry-run", home=home)
     values = re.findall(r"^\[ *[\d.]+%\] ··· \S+_\S+ +(\S+)$", text, re.MULTILINE)
     # One of several parameters is "ok", and has its values in a table below.
-    failed = [value for value in values if not value[0].isdigit() and value != "ok"]
+    failed = [v for v in values if not re.match(r"-?\d", v) and v != "ok"]
     failed += re.findall(r"^ +\S+ +(failed|n/a) *$", text, re.MULTILINE)
     print(f"asv: {len(values)} benchmarks, {len(failed)} without a value")
     return int(len(values) < LEAST or bool(failed))
