@@ -50,6 +50,7 @@ namespace {
 
 using ipufeed::cpu_relax;
 using ipufeed::now_ns;
+using ipufeed::thread_cpu_ns;
 
 constexpr std::size_t kCapacity = 1024;
 
