@@ -144,6 +144,8 @@ def run(
 
     code, recording = OK, recording_for(options)
     try:
+        if options.what_if:
+            check_what_if(options.what_if, dataset)
         with ProgressBar(settings, options.quiet) as progress:
             run_it: Callable[..., Any] = measure
             on_device = options.through or device is not None
@@ -199,7 +201,6 @@ def attribute(
     """The result with its stages, and the exit code; Ctrl-C keeps what was measured."""
     from ipufeed.benchmark.attribution import (
         NO_STAGES,
-        NoSuchStage,
         warned,
         with_stages,
     )
@@ -212,9 +213,16 @@ def attribute(
         return interruption.result, interrupts.code
     except KeyboardInterrupt:
         return warned(result, NO_STAGES), interrupts.code
-    except NoSuchStage as error:
-        complain(str(error).replace("`what_if`", "--what-if"))
-        return error.result, BAD_INPUT
+
+
+def check_what_if(questions: list[str], dataset: Any) -> None:
+    """A question without an answer should not first take ten seconds."""
+    from ipufeed.benchmark.what_if import check_stages, parse_what_if
+
+    try:
+        check_stages([parse_what_if(text) for text in questions], dataset)
+    except ValueError as error:
+        raise ValueError(str(error).replace("`what_if`", "--what-if")) from error
 
 
 def recording_for(options: Namespace) -> Any:

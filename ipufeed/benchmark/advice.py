@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # A gain below this is not worth an edit, and hard to tell from the noise.
 LEAST_GAIN = 1.1
+# A stage with less of the time that matters is not what holds a pipeline back.
+LEAST_SHARE = 0.15
 MOST_ADVICE = 3
 # With this much of a CPU idle, functions that compute do so for more than this share of
 # their time; else they also wait for a CPU.
@@ -95,6 +97,21 @@ class Case:
     def step(self, stage: Stage) -> Step:
         """The step of a stage."""
         return next(s for s in self.explanation.graph.steps if s.node == stage.node)
+
+    def important(self) -> list[Stage]:
+        """The stages that matter."""
+        return [s for s in self.explanation.stages if s.share >= LEAST_SHARE]
+
+    def elements_of_source(self, inputs: tuple[str, ...]) -> int | None:
+        """How many elements a step's only input is known to hold."""
+        graph = self.explanation.graph
+        if len(inputs) != 1 or (spec := graph.spec_of(inputs[0])) is None:
+            return None
+        try:
+            count = int(graph.dataset(graph.graph, inputs[0], spec).cardinality())
+        except Exception:  # a source that cannot tell without reading
+            return None
+        return count if count >= 0 else None
 
     def readers(self, node: str) -> list[Step]:
         """The steps that read a step's elements."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from ipufeed.benchmark import graph_edits
 from ipufeed.benchmark.advice import Advice, Case
-from ipufeed.benchmark.advice_workers import elements_of_source, important, more_workers
+from ipufeed.benchmark.advice_workers import more_workers
 from ipufeed.benchmark.functions import (
     is_elementwise,
     is_random,
@@ -22,6 +22,7 @@ from ipufeed.benchmark.functions import (
     runs_python,
 )
 from ipufeed.benchmark.pipeline_graph import Step
+from ipufeed.benchmark.stage_pool import is_full
 
 # Files to read side by side, when there was one.
 FILES = 4
@@ -45,7 +46,7 @@ IDLE_WORKERS_SHARE = 0.6
 def serial_map(case: Case) -> list[Advice]:
     """A map that runs one call at a time."""
     found = []
-    for stage in important(case):
+    for stage in case.important():
         step = case.step(stage)
         # tf.data fuses a serial map with the batch behind it, and leaves it serial.
         fused = step.op == "MapAndBatchDataset" and stage.parallelism == 1
@@ -66,7 +67,7 @@ def serial_map(case: Case) -> list[Advice]:
             continue
         model = case.explanation.model
         gain = case.gain(model.predict({}, {stage.node: case.workers()}))
-        if gain is None or model.pool_full():
+        if gain is None or is_full(model):
             continue
         found.append(
             Advice(
@@ -85,7 +86,7 @@ def serial_map(case: Case) -> list[Advice]:
 def serial_interleave(case: Case) -> list[Advice]:
     """An interleave, or one file after another, in a single thread."""
     found = []
-    for stage in important(case):
+    for stage in case.important():
         step = case.step(stage)
         graph = case.explanation.graph.graph
         edit: Callable[[Any, str], None]
@@ -96,7 +97,7 @@ def serial_interleave(case: Case) -> list[Advice]:
             )
             edit, workers = graph_edits.parallelize_interleave, case.workers()
         elif step.op == "FlatMapDataset" and reads_files(graph, step):
-            if elements_of_source(case, step.inputs) == 1:
+            if case.elements_of_source(step.inputs) == 1:
                 continue  # a single file: nothing to read beside it
             text = (
                 f"read several files at a time in `{stage.name}`: files.interleave("
@@ -249,7 +250,7 @@ def map_before_batch(case: Case) -> list[Advice]:
     """A small elementwise function, called for each element and not for each batch."""
     found = []
     explanation = case.explanation
-    for stage in important(case):
+    for stage in case.important():
         step = case.step(stage)
         if step.op not in ("MapDataset", "ParallelMapDatasetV2", "MapAndBatchDataset"):
             continue
@@ -345,9 +346,9 @@ def strict_order(case: Case) -> list[Advice]:
     found = []
     explanation = case.explanation
     # In a full pool workers wait for its threads: advice_workers.py.
-    if explanation.model.cpu_bound or explanation.model.pool_full():
+    if explanation.model.cpu_bound or is_full(explanation.model):
         return []
-    for stage in important(case):
+    for stage in case.important():
         step = case.step(stage)
         if step.op not in ("ParallelMapDatasetV2", "ParallelInterleaveDatasetV4"):
             continue

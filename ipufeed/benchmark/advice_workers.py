@@ -14,10 +14,9 @@ from functools import partial
 from ipufeed.benchmark import graph_edits
 from ipufeed.benchmark.advice import Advice, Case
 from ipufeed.benchmark.pipeline_graph import Step
+from ipufeed.benchmark.stage_pool import is_full
 from ipufeed.benchmark.stages import Stage
 
-# A stage with less of the time that matters is not what holds a pipeline back.
-LEAST_SHARE = 0.15
 PARALLEL = ("ParallelMapDatasetV2", "MapAndBatchDataset")
 INTERLEAVE = "ParallelInterleaveDatasetV4"
 # So many times as many workers are proposed, and never more than so many.
@@ -35,22 +34,17 @@ def more_workers(case: Case) -> list[Advice]:
     if model.cpu_bound:
         return []
     found = []
-    for stage in important(case):
+    for stage in case.important():
         step = case.step(stage)
         # What computes wants CPUs; in Python, even the one interpreter.
         if not stage.parallelism or case.computes(stage):
             continue
         if step.op in (*PARALLEL, INTERLEAVE):
             own = any(u.own_threads for u in model.units if stage.node in u.steps)
-            full = not own and model.pool_full()
+            full = not own and is_full(model)
             advice = (larger_pool if full else more_calls)(case, stage, step)
             found += [advice] if advice else []
     return found
-
-
-def important(case: Case) -> list[Stage]:
-    """The stages that matter."""
-    return [s for s in case.explanation.stages if s.share >= LEAST_SHARE]
 
 
 def more_calls(case: Case, stage: Stage, step: Step) -> Advice | None:
@@ -61,7 +55,7 @@ def more_calls(case: Case, stage: Stage, step: Step) -> Advice | None:
         return None
     most = float(MOST_WORKERS)
     if step.op == INTERLEAVE:
-        most = elements_of_source(case, step.inputs) or most
+        most = case.elements_of_source(step.inputs) or most
     if not any(unit.own_threads for unit in model.units if stage.node in unit.steps):
         most = min(most, model.pool)
     gains = {}
@@ -141,15 +135,3 @@ def edit_of(step: Step, count: int) -> partial[None]:
     if step.op == INTERLEAVE:
         return partial(graph_edits.interleave_calls, calls=count)
     return partial(graph_edits.map_calls, calls=count)
-
-
-def elements_of_source(case: Case, inputs: tuple[str, ...]) -> int | None:
-    """How many elements a step's only input is known to hold."""
-    graph = case.explanation.graph
-    if len(inputs) != 1 or (spec := graph.spec_of(inputs[0])) is None:
-        return None
-    try:
-        count = int(graph.dataset(graph.graph, inputs[0], spec).cardinality())
-    except Exception:  # a source that cannot tell without reading
-        return None
-    return count if count >= 0 else None

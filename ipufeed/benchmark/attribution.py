@@ -12,29 +12,19 @@ from ipufeed.benchmark.result import Result
 from ipufeed.benchmark.stages import Explanation, budget, explain
 from ipufeed.benchmark.verify import verify
 from ipufeed.benchmark.warn import interrupted_later
-from ipufeed.benchmark.what_if import answer, parse_what_if
+from ipufeed.benchmark.what_if import answer, check_stages, parse_what_if
 from ipufeed.errors import MeasurementInterrupted
 
 # With less time than this for attribution there is nothing to be seen.
 LEAST_SECONDS = 0.4
+# A run with probes that gives less than this of the measured rate is another pipeline's.
+SLOWED_SHARE = 0.7
 # Seconds of each run of --verify, and bounds for runs of slow elements.
 VERIFY_ELEMENTS = 100
 VERIFY_SECONDS = (1.0, 10.0)
 # What the warning says after Ctrl-C.
 NO_STAGES = "and stages and advice were not finished."
 NOT_TRIED = "the stages are whole, and not all advice was tried."
-
-
-class NoSuchStage(ValueError):  # noqa: N818, it says what is wrong
-    """A question names a stage that is not there.
-
-    Attributes:
-        result: With the stages, and the answers to the other questions.
-    """
-
-    def __init__(self, message: str, result: Result) -> None:
-        super().__init__(message)
-        self.result = result
 
 
 def with_stages(
@@ -60,12 +50,13 @@ def with_stages(
         A new result.
 
     Raises:
-        ValueError: A question is not of that form.
-        NoSuchStage: (a ValueError) one names a stage that is not there; it has the result.
+        ValueError: A question is not of that form, or names a stage that is not there.
+            Known before anything runs.
         MeasurementInterrupted: (a KeyboardInterrupt) after Ctrl-C, with a result that has
             what was found until then, and a warning.
     """
     questions = [parse_what_if(text) for text in what_if]
+    check_stages(questions, dataset)
     try:
         explanation = explained(result, dataset)
     except KeyboardInterrupt as error:
@@ -74,12 +65,6 @@ def with_stages(
         if not (questions or verified):
             return result
         return replace(result, warnings=[*result.warnings, no_stages()])
-    answers, refused = [], None
-    for question in questions:
-        try:
-            answers.append(answer(question, explanation))
-        except ValueError as error:
-            refused = refused or error
     startup = result.startup["seconds"] if result.startup else None
     memcpy = result.memcpy["share"] if result.memcpy else None
     advice = find_advice(
@@ -103,14 +88,13 @@ def with_stages(
         stage.advice = own[0] if own else None
     found = replace(
         result,
+        warnings=[*result.warnings, *slowed(explanation, samples)],
         stages=explanation.rows(),
         advice=[each.row() for each in advice],
-        what_if=answers or None,
+        what_if=[answer(question, explanation) for question in questions] or None,
     )
     if interruption is not None:
         raise MeasurementInterrupted(warned(found, NOT_TRIED)) from interruption
-    if refused is not None:
-        raise NoSuchStage(str(refused), found) from refused
     return found
 
 
@@ -157,6 +141,28 @@ def about(value: float) -> str:
 def warned(result: Result, left_out: str) -> Result:
     """The result of an interrupted look at the stages; its rate is not concerned."""
     return replace(result, warnings=[interrupted_later(left_out), *result.warnings])
+
+
+def slowed(explanation: Explanation, samples: float | None) -> list[dict[str, str]]:
+    """A warning where the stages are those of a much slower run than was measured."""
+    from ipufeed.benchmark.summary import number
+
+    seen = explanation.rate_with_probes()
+    if seen >= SLOWED_SHARE * explanation.rate:
+        return []
+    unit = "elements/s" if not samples or samples == 1 else "samples/s"
+    with_probes, without = (
+        number(rate * (samples or 1.0)) for rate in (seen, explanation.rate)
+    )
+    return [
+        {
+            "code": "stages_slowed",
+            "message": f"Stages are from a run with probes between the steps, which gave "
+            f"{with_probes} {unit} where {without} were measured: to look at such small "
+            "elements costs as much as to make them, or the machine was busier. Take "
+            "their shares and times as rough ones.",
+        }
+    ]
 
 
 def no_stages() -> dict[str, str]:

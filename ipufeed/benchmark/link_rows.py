@@ -11,7 +11,7 @@ WORDS = {
     "dataset": "the dataset: the program waited for it",
     "infeed": "the hand-over to the program: the dataset alone is faster",
     "program": "the program itself, copies into it included",
-    "outfeed": "the host: the program waited for room in the outfeed",
+    "host": "the host: the program waited for room in the outfeed",
 }
 
 
@@ -24,7 +24,7 @@ def link_rows(links: dict[str, Any] | None) -> list[tuple[str, str | None]]:
     infeed, outfeed = links["infeed"], links["outfeed"]
     dataset, latency = links["dataset"], links["host"]["latency_ns"]
     slowest = WORDS[links["slowest"]]
-    if links["slowest"] == "outfeed" and outfeed["blocked_share"] < HARDLY:
+    if links["slowest"] == "host" and outfeed["blocked_share"] < HARDLY:
         slowest = PILE_UP  # what lies behind the outfeed has room for them
     return [
         ("slowest link", slowest),

@@ -106,9 +106,9 @@ def links_section(run: DeviceRun, alone: Steady | None) -> dict[str, Any]:
 def slowest(
     starved: float, busy: float, held: float, rate: float, alone: Steady | None
 ) -> str:
-    """The link that the others waited for: dataset, infeed, program or outfeed."""
+    """The link that the others waited for: dataset, infeed, program or host."""
     if held > max(starved, busy):
-        return "outfeed"
+        return "host"
     if busy >= starved:
         return "program"
     if alone is not None and alone.rate > HAND_OVER * rate:
@@ -119,7 +119,7 @@ def slowest(
 def slowest_by_verdict(verdict: str, rate: float, alone: Steady | None) -> str:
     """The same of a device with a step time, whose own clock knows better."""
     if verdict == "reader-bound":
-        return "outfeed"
+        return "host"
     if verdict != "host-bound":
         return "program"
     return (

@@ -198,7 +198,8 @@ def measure_workers(
             "delivered_elements": result.elements,
             "deaths": watch.deaths,
         }
-    warnings = [*death_warnings(section), *result.warnings]
+    silent = 0.0 if result.error else watch.silent_at_end
+    warnings = [*death_warnings(section, silent), *result.warnings]
     return dataclasses.replace(result, service=section, warnings=warnings)
 
 
@@ -213,7 +214,7 @@ def run_watched(
 
     watch.pass_on_to(on_progress)
     raw, interruption = run_measurement(remote, attributes, watch)
-    watch.look()
+    watch.end()
     if not isinstance(interruption, LostError):
         return raw, interruption
     if raw is None:
@@ -333,8 +334,15 @@ def with_efficiency(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def death_warnings(section: dict[str, Any]) -> list[dict[str, str]]:
-    """A warning for each process that died."""
+def death_warnings(
+    section: dict[str, Any], silent: float = 0.0
+) -> list[dict[str, str]]:
+    """A warning for each process that died.
+
+    Args:
+        section: `service` of the result.
+        silent: Seconds without an element at the end of a run that then was over.
+    """
     found = []
     for death in section["deaths"]:
         message = (
@@ -343,5 +351,10 @@ def death_warnings(section: dict[str, Any]) -> list[dict[str, str]]:
         )
         if death["process"] != "dispatcher":
             message += " " + PROMISES[section["sharding"]]
+            if silent:
+                message += (
+                    f" No element came in the last {silent:.2g} s of the run: measure for "
+                    "longer (--seconds) to see whether any still does."
+                )
         found.append({"code": "worker_died", "message": message})
     return found

@@ -15,6 +15,8 @@ from ipufeed.benchmark.service_cluster import Cluster
 
 # After a death: silence for so long means that what is left will not come.
 STALL_S = 5.0
+# Silence at the end of a run that is too short to be sure: worth telling.
+SILENCE_S = 0.5
 # With no process to look at: silence for so long, and nobody listening or no element yet.
 FOREIGN_STALL_S = 120.0
 ASK_EVERY_S = 2.0
@@ -30,6 +32,8 @@ class Watch:
     Attributes:
         deaths: A dict for each process that has ended: process, seconds (after the first
             element), elements (that had come), how.
+        silent_at_end: Seconds without an element at the end of the run, after a death; 0
+            for less than SILENCE_S.
     """
 
     def __init__(
@@ -42,11 +46,13 @@ class Watch:
         self._first_s: float | None = None
         self._moved_s = time.monotonic()
         self._asked_s = self._moved_s
+        self._seen_s = 0.0
         self._elements = 0
-        self._dead: set[str] = set()
         self._begin: tuple[float, list[int], list[float], float] | None = None
         self._end: tuple[float, list[int], list[float], float] | None = None
+        self._ended_s: dict[str, float] = {}
         self.deaths: list[dict[str, Any]] = []
+        self.silent_at_end = 0.0
 
     def pass_on_to(self, on_progress: Callable[[Progress], None] | None) -> None:
         """Who else wants to know."""
@@ -84,8 +90,8 @@ class Watch:
             return
         now = time.monotonic()
         for child in (cluster.dispatcher, *cluster.workers):
-            if not child.alive() and child.what not in self._dead:
-                self._dead.add(child.what)
+            if not child.alive() and child.what not in self._ended_s:
+                self._ended_s[child.what] = now
                 code = child.process.returncode
                 self.deaths.append(
                     {
@@ -97,24 +103,35 @@ class Watch:
                 )
         if self._first_s is None:
             return
+        if self._begin is not None and self._moved_s <= self._seen_s:
+            return  # silence, which is nobody's rate
+        self._seen_s = now
         cpu = [worker.cpu_seconds for worker in cluster.workers]
         self._end = (now, cluster.counts(), cpu, cluster.dispatcher.cpu_seconds)
         if self._begin is None:
             self._begin = self._end
 
+    def end(self) -> None:
+        """The last look: the run is over."""
+        self.look()
+        silent = time.monotonic() - self._moved_s
+        if self._ended_s and silent > SILENCE_S:
+            self.silent_at_end = silent
+
     def _judge(self, now: float) -> None:
         """Raises when what has ended cannot be done without."""
-        if not self._dead or self._cluster is None:
+        if not self._ended_s or self._cluster is None:
             return
+        dead = self._ended_s.keys()
         workers = [worker.what for worker in self._cluster.workers]
-        if "dispatcher" in self._dead:
+        if "dispatcher" in dead:
             raise LostError("the dispatcher of tf.data service has ended.")
-        if self._dead.issuperset(workers):
+        if dead >= set(workers):
             raise LostError(
                 "all workers of tf.data service have ended: nobody is left to deliver."
             )
         if now - self._moved_s > STALL_S:
-            gone = ", ".join(sorted(self._dead))
+            gone = ", ".join(sorted(dead))
             raise LostError(
                 f"{gone} has ended, and no element came for {STALL_S:g} s: what it had "
                 "not delivered is lost. TensorFlow would wait for it for an hour."
@@ -139,13 +156,17 @@ class Watch:
                 ) from error
 
     def worker_rows(self, counted: bool) -> list[dict[str, Any]]:
-        """What each worker did between the first element and the last look."""
+        """What each worker did from the first element on, while elements came.
+
+        One that has ended: until then.
+        """
         assert self._cluster is not None
         rows = []
         for number, worker in enumerate(self._cluster.workers):
             seconds = elements = cpu = None
             if self._begin is not None and self._end is not None:
-                seconds = self._end[0] - self._begin[0]
+                until = min(self._end[0], self._ended_s.get(worker.what, self._end[0]))
+                seconds = max(0.0, until - self._begin[0])
                 elements = self._end[1][number] - self._begin[1][number]
                 cpu = self._end[2][number] - self._begin[2][number]
             known = bool(seconds) and seconds is not None
@@ -161,7 +182,7 @@ class Watch:
                     if known and cpu is not None and seconds
                     else None,
                     "peak_rss_bytes": worker.peak_rss_bytes,
-                    "died": worker.what in self._dead,
+                    "died": worker.what in self._ended_s,
                 }
             )
         return rows
@@ -173,5 +194,5 @@ class Watch:
         return {
             "cpu_seconds": self._cluster.dispatcher.cpu_seconds,
             "peak_rss_bytes": self._cluster.dispatcher.peak_rss_bytes,
-            "died": "dispatcher" in self._dead,
+            "died": "dispatcher" in self._ended_s,
         }

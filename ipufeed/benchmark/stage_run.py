@@ -6,7 +6,8 @@ is not in them, the books of a dataset that a `repeat` starts again are thrown a
 with AUTOTUNE off there are none. So a short second run has probes of ours between the
 steps of the graph as tf.data rewrote it (fused and injected steps included). They give
 wall and CPU time of each step by difference, and read the model for what only it knows:
-the time of functions in a pool, AUTOTUNE's choices, buffered bytes. With AUTOTUNE off
+the time of functions in a pool, AUTOTUNE's choices, buffered bytes. What the datasets
+inside a parallel interleave take is told by a probe in its function. With AUTOTUNE off
 the model is ours and only keeps books. The run that is reported has no probe in it, so
 that attribution costs it nothing.
 """
@@ -22,7 +23,12 @@ from typing import Any
 
 from ipufeed import _native
 from ipufeed.benchmark import machine
-from ipufeed.benchmark.pipeline_graph import PipelineGraph, Step, node_name
+from ipufeed.benchmark.pipeline_graph import (
+    PipelineGraph,
+    Step,
+    find_node,
+    node_name,
+)
 from ipufeed.benchmark.run import Progress, run_measurement
 from ipufeed.benchmark.settings import MOST
 
@@ -32,15 +38,22 @@ PROBE_FIELDS = (
     "wall_ns",
     "cpu_ns",
     "model_ns",
-    "inner_ns",
-    "inner_elements",
     "is_async",
     "parallelism",
     "buffer_elements",
     "buffered_bytes",
     "tuned",
 )
-_SUMS = ("elements", "wall_ns", "cpu_ns", "model_ns", "inner_ns", "inner_elements")
+_SUMS = ("elements", "wall_ns", "cpu_ns", "model_ns")
+# Steps that read several datasets of their function's at a time.
+INTERLEAVES = frozenset(
+    {
+        "ParallelInterleaveDatasetV2",
+        "ParallelInterleaveDatasetV3",
+        "ParallelInterleaveDatasetV4",
+        "LegacyParallelInterleaveDatasetV2",
+    }
+)
 # Steps that have threads of their own; asked for only where there is no model to tell.
 _THREADED = ("Parallel", "LegacyParallel", "MapAndBatch", "Prefetch")
 # The part of the run that is for AUTOTUNE and the buffers to settle.
@@ -51,19 +64,24 @@ FEWEST_ELEMENTS = 3
 
 @dataclass(frozen=True)
 class Reading:
-    """A step over the counted part of the run; times in ns, see stage_probe.h."""
+    """A step over the counted part of the run; times in ns, see stage_probe.h.
+
+    Attributes:
+        inner_wall_ns: In the datasets that its function made, all its threads together.
+        inner_cpu_ns: Of those threads meanwhile.
+    """
 
     elements: int
     wall_ns: int
     cpu_ns: int
     model_ns: int
-    inner_ns: int
-    inner_elements: int
     is_async: int
     parallelism: int
     buffer_elements: int
     buffered_bytes: int
     tuned: int
+    inner_wall_ns: int = 0
+    inner_cpu_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -125,14 +143,14 @@ def run_with_probes(
         KeyboardInterrupt: Ctrl-C.
     """
     entry = _native.entry()
-    nodes = [step.node for step in graph.steps]
-    group = entry.ipufeed_probes_new(len(nodes))
+    slots = len(graph.steps) + len(makers(graph))
+    group = entry.ipufeed_probes_new(slots)
     try:
         edited, root = insert_probes(graph, group)
         dataset = graph.as_it_is(edited, root)
         moments: list[_Moment] = []
         follow = _follower(
-            lambda: take_moment(group, len(nodes)),
+            lambda: take_moment(group, slots),
             moments,
             seconds,
             seconds if limit_s is None else limit_s,
@@ -202,7 +220,11 @@ def _follower(
 
 
 def insert_probes(graph: PipelineGraph, group: int) -> tuple[Any, str]:
-    """A copy of the graph with a probe behind each step, and its last node."""
+    """A copy of the graph with a probe behind each step, and its last node.
+
+    The slots of the group: one for each step, and then one for the datasets that each
+    of `makers` makes.
+    """
     edited = copy.deepcopy(graph.graph)
     slots = {step.node: slot for slot, step in enumerate(graph.steps)}
     for node in edited.node:
@@ -210,12 +232,41 @@ def insert_probes(graph: PipelineGraph, group: int) -> tuple[Any, str]:
             if node_name(text) in slots and not text.startswith("^"):
                 node.input[number] = probe_name(slots[node_name(text)])
     for name, slot in slots.items():
-        probe = edited.node.add(name=probe_name(slot), op="IpufeedProbeDataset")
-        probe.input.append(name)
-        probe.attr["group"].i = group
-        probe.attr["slot"].i = slot
+        set_probe(edited.node.add(), slot, group, name)
+    for number, step in enumerate(makers(graph)):
+        probe_inside(edited, step, len(slots) + number, group)
     last = graph.steps[-1].node
     return edited, probe_name(slots[last])
+
+
+def makers(graph: PipelineGraph) -> list[Step]:
+    """Steps whose functions make datasets, which threads of the step's own read."""
+    return [step for step in graph.steps if step.op in INTERLEAVES]
+
+
+def probe_inside(edited: Any, step: Step, slot: int, group: int) -> None:
+    """Puts a probe behind the dataset that a step's function returns.
+
+    In a copy of the function under another name: other steps may call it, too, and the
+    one that runs elsewhere stays as it is.
+    """
+    library = {each.signature.name: each for each in edited.library.function}
+    function = edited.library.function.add()
+    function.CopyFrom(library[step.functions["f"]])
+    function.signature.name += f"_{probe_name(slot)}"
+    (output,) = function.signature.output_arg
+    set_probe(function.node_def.add(), slot, group, function.ret[output.name])
+    function.ret[output.name] = f"{probe_name(slot)}:handle:0"
+    node = find_node(edited, step.node)
+    node.attr["f"].func.name = function.signature.name
+
+
+def set_probe(node: Any, slot: int, group: int, behind: str) -> None:
+    """Makes a new node of a graph or a function a probe."""
+    node.name, node.op = probe_name(slot), "IpufeedProbeDataset"
+    node.input.append(behind)
+    node.attr["group"].i = group
+    node.attr["slot"].i = slot
 
 
 def probe_name(slot: int) -> str:
@@ -264,18 +315,24 @@ def take_moment(group: int, slots: int) -> _Moment:
 
 def between(first: _Moment, last: _Moment, graph: PipelineGraph) -> StageRun | None:
     """What happened from one moment to the other; None for too little."""
+    counted = [
+        {
+            name: max(0, after[name] - before[name]) if name in _SUMS else after[name]
+            for name in PROBE_FIELDS
+        }
+        for before, after in zip(first.values, last.values, strict=True)
+    ]
     readings = {}
-    for step, before, after in zip(graph.steps, first.values, last.values, strict=True):
-        readings[step.node] = Reading(
-            **{
-                name: max(0, after[name] - before[name])
-                if name in _SUMS
-                else after[name]
-                for name in PROBE_FIELDS
-            }
-        )
+    for step, values in zip(graph.steps, counted, strict=False):
+        readings[step.node] = Reading(**values)
         if readings[step.node].is_async < 0:
             readings[step.node] = without_model(readings[step.node], step, graph)
+    for step, inside in zip(makers(graph), counted[len(graph.steps) :], strict=True):
+        readings[step.node] = replace(
+            readings[step.node],
+            inner_wall_ns=inside["wall_ns"],
+            inner_cpu_ns=inside["cpu_ns"],
+        )
     elements = readings[graph.steps[-1].node].elements
     if elements < FEWEST_ELEMENTS or last.time_ns <= first.time_ns:
         return None

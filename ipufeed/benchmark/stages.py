@@ -16,7 +16,8 @@ from typing import Any
 
 from ipufeed.benchmark.functions import nodes_of
 from ipufeed.benchmark.pipeline_graph import PipelineGraph, Step, is_dataset
-from ipufeed.benchmark.stage_model import PipelineModel, StageCost, build_model
+from ipufeed.benchmark.stage_costs import build_model
+from ipufeed.benchmark.stage_model import PipelineModel, StageCost
 from ipufeed.benchmark.stage_names import inner_names, stage_kind, stage_names
 from ipufeed.benchmark.stage_run import StageRun, run_with_probes
 
@@ -26,6 +27,8 @@ TIME_SHARE = 0.5
 # Of that, the run with probes; the rest is for the cut.
 RUN_SHARE = 0.6
 CUT_SHARE = 0.15
+# A step alone is as fast as the pipeline with it, up to noise.
+AS_FAST_SHARE = 0.8
 
 
 @dataclass
@@ -92,6 +95,10 @@ class Explanation:
     seconds: float
     advice: list[Any] = field(default_factory=list)
 
+    def rate_with_probes(self) -> float:
+        """Elements per second of the run that they were found in."""
+        return self.run.elements / self.run.wall_ns * 1e9
+
     def rows(self) -> list[dict[str, Any]]:
         """The stages as the JSON has them."""
         return [stage.row() for stage in self.stages]
@@ -151,19 +158,20 @@ def explain(
         own_threads=own_threads(graph),
     )
     names = stage_names(graph)
+    rate = 1 / model.period if rate is None else rate
     stages = sorted(
-        (describe(step, graph, run, model, names) for step in graph.steps),
+        (describe(step, graph, run, model, names, rate) for step in graph.steps),
         key=lambda stage: (-stage.share, -model.costs[stage.node].period),
     )
     if cut and stages and stages[0].share > 0:
-        confirm(stages[0], graph, run, CUT_SHARE * seconds)
+        confirm(stages[0], graph, run, CUT_SHARE * seconds, rate)
     return Explanation(
         graph=graph,
         model=model,
         run=run,
         names=names,
         stages=stages,
-        rate=rate if rate is not None else 1 / model.period,
+        rate=rate,
         seconds=time.monotonic() - started,
     )
 
@@ -188,8 +196,9 @@ def describe(
     run: StageRun,
     model: PipelineModel,
     names: dict[str, str],
+    rate: float,
 ) -> Stage:
-    """A step as a stage."""
+    """A step as a stage, of a pipeline that gives `rate` elements per second."""
     reading, cost = run.readings[step.node], model.costs[step.node]
     return Stage(
         node=step.node,
@@ -204,24 +213,36 @@ def describe(
         if reading.buffered_bytes > 0
         or (reading.is_async == 1 and reading.buffered_bytes == 0)
         else None,
-        ceiling_elements_per_second=ceiling(cost, model),
+        ceiling_elements_per_second=ceiling(cost, model, rate),
         inside=inner_names(graph.graph, step),
     )
 
 
-def ceiling(cost: StageCost, model: PipelineModel) -> float | None:
-    """Elements per second of a pipeline in which all else is free; None: no bound."""
+def ceiling(cost: StageCost, model: PipelineModel, rate: float) -> float | None:
+    """Elements per second of a pipeline in which all else is free; None: no bound.
+
+    No less than what the whole pipeline gives: below it there are only the probes' costs.
+    """
     period = max(cost.period, cost.cpu_seconds / model.cpus)
-    return 1 / period if period > 0 else None
+    return max(rate, 1 / period) if period > 0 else None
 
 
-def confirm(stage: Stage, graph: PipelineGraph, run: StageRun, seconds: float) -> None:
-    """Replaces a ceiling by what the step gives alone, where it can be had."""
+def confirm(
+    stage: Stage, graph: PipelineGraph, run: StageRun, seconds: float, rate: float
+) -> None:
+    """Replaces a ceiling by what the step gives alone, where it can be had.
+
+    Where that is much less than the pipeline with the step in it gives, each of many
+    small elements has cost more to look at than to make: nothing is confirmed.
+    """
     from ipufeed.benchmark.cut import measure_alone
 
     per_element = run.readings[stage.node].elements / run.elements
     alone = measure_alone(graph, stage.node, seconds)
     if alone is None or per_element <= 0:
         return
-    stage.ceiling_elements_per_second = alone / per_element
+    found = alone / per_element
+    if found < AS_FAST_SHARE * rate:
+        return
+    stage.ceiling_elements_per_second = max(rate, found)
     stage.confirmed = True

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from ipufeed.benchmark.pipeline_graph import PipelineGraph
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.stages import Explanation
 
 MOST_SPEED = 1e6
+MOST_NAMES = 12
 
 
 @dataclass(frozen=True)
@@ -44,20 +48,59 @@ def parse_what_if(text: str) -> WhatIf:
     )
 
 
-def answer(question: WhatIf, explanation: Explanation) -> dict[str, Any]:
-    """The predicted rate, and what would then hold the pipeline up.
+def check_stages(questions: Iterable[WhatIf], dataset: Any) -> None:
+    """Refuses questions about stages that a dataset does not have. Nothing is iterated.
+
+    A dataset that cannot be taken apart is left to who measures it.
 
     Raises:
         ValueError: There is no such stage; the message names those that there are.
     """
-    nodes = [stage.node for stage in explanation.stages if stage.name == question.stage]
+    import tensorflow as tf
+
+    from ipufeed.benchmark.stage_names import stage_names
+
+    if not tf.executing_eagerly() or not isinstance(dataset, tf.data.Dataset):
+        return
+    if tf.is_symbolic_tensor(dataset._variant_tensor):
+        return
+    try:
+        names = stage_names(PipelineGraph.of(dataset))
+    except tf.errors.OpError:
+        return
+    for question in questions:
+        nodes_of_stage(question, names)
+
+
+def nodes_of_stage(question: WhatIf, names: Mapping[str, str]) -> list[str]:
+    """The nodes of the stage that is asked for.
+
+    Args:
+        question: What is asked.
+        names: Of all stages, by node.
+
+    Raises:
+        ValueError: There is no such stage; the message names those that there are.
+    """
+    nodes = [node for node, name in names.items() if name == question.stage]
     if not nodes:
-        names = ", ".join(f"`{stage.name}`" for stage in explanation.stages[:12])
+        there = ", ".join(f"`{name}`" for name in list(names.values())[:MOST_NAMES])
         raise ValueError(
             f"`what_if` must name a stage of the pipeline, and `{question.stage}` is "
-            f"none. There are: {names}."
+            f"none. There are: {there}."
         )
-    factors = dict.fromkeys(nodes, question.factor)
+    return nodes
+
+
+def answer(question: WhatIf, explanation: Explanation) -> dict[str, Any]:
+    """The predicted rate, and what would then hold the pipeline up.
+
+    Raises:
+        ValueError: There is no such stage; see nodes_of_stage().
+    """
+    factors = dict.fromkeys(
+        nodes_of_stage(question, explanation.names), question.factor
+    )
     gain = explanation.model.predict(factors)
     limit = explanation.model.next_limit(factors)
     predicted = explanation.rate * gain

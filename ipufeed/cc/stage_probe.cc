@@ -12,12 +12,6 @@ namespace {
 using tensorflow::data::model::ModelProto;
 using tensorflow::data::model::Node;
 
-constexpr char kProbeName[] = "IpufeedProbe";  // the op's, without "Dataset"
-
-// Datasets that come and go inside a step are remembered up to this many: enough for a
-// mean, and no memory to speak of.
-constexpr std::size_t kMostInner = 1024;
-
 struct Groups {
   std::mutex mutex;
   std::int64_t last = 0;
@@ -38,15 +32,6 @@ struct Groups {
     return slots[static_cast<std::size_t>(slot)];
   }
 };
-
-// A node's time with that of all below it, down to the next probe.
-std::int64_t subtree_ns(const Node& node) {
-  std::int64_t sum = node.processing_time();
-  for (const auto& input : node.inputs()) {
-    if (input->name() != kProbeName) sum += subtree_ns(*input);
-  }
-  return sum;
-}
 
 void add_parameters(const Node& node, ProbeReading* sum) {
   ModelProto::Node proto;
@@ -70,7 +55,7 @@ ProbeCounters::Live* ProbeCounters::begin(NodePtr probe) {
 
 void ProbeCounters::end(Live* live) {
   std::lock_guard<std::mutex> lock(mutex_);
-  look(live, &past_);
+  look(*live, &past_);
   live_.erase(std::remove_if(live_.begin(), live_.end(),
                              [live](const auto& one) { return one.get() == live; }),
               live_.end());
@@ -95,27 +80,19 @@ void ProbeCounters::leave(std::int64_t start_ns, std::int64_t end_ns,
 ProbeReading ProbeCounters::read() {
   std::lock_guard<std::mutex> lock(mutex_);
   ProbeReading sum = past_;
-  for (const auto& live : live_) look(live.get(), &sum);
+  for (const auto& live : live_) look(*live, &sum);
   past_.buffered_bytes = sum.buffered_bytes;  // the most so far
   sum.wall_ns += calls_ * now_ns() - started_ns_;
   return sum;
 }
 
-void ProbeCounters::look(Live* live, ProbeReading* sum) {
-  if (live->probe == nullptr) return;
-  for (const auto& step : live->probe->inputs()) {
+void ProbeCounters::look(const Live& live, ProbeReading* sum) {
+  if (live.probe == nullptr) return;
+  for (const auto& step : live.probe->inputs()) {
     sum->model_ns += step->processing_time();
     sum->is_async = step->IsAsync() ? 1 : 0;
     sum->buffered_bytes = std::max(sum->buffered_bytes, step->buffered_bytes());
     add_parameters(*step, sum);
-    for (const auto& inner : step->inputs()) {
-      if (inner->name() == kProbeName || live->inner.size() >= kMostInner) continue;
-      live->inner.emplace(inner->id(), inner);
-    }
-  }
-  for (const auto& [id, inner] : live->inner) {
-    sum->inner_ns += subtree_ns(*inner);
-    sum->inner_elements += inner->num_elements();
   }
 }
 
@@ -154,9 +131,8 @@ IPUFEED_API int ipufeed_probe_read(std::int64_t group, std::int64_t slot,
   if (counters == nullptr) return 1;
   const ipufeed::ProbeReading r = counters->read();
   const std::int64_t values[ipufeed::kProbeFields] = {
-      r.elements,        r.wall_ns,        r.cpu_ns,   r.model_ns,
-      r.inner_ns,        r.inner_elements, r.is_async, r.parallelism,
-      r.buffer_elements, r.buffered_bytes, r.tuned};
+      r.elements,    r.wall_ns,         r.cpu_ns,         r.model_ns, r.is_async,
+      r.parallelism, r.buffer_elements, r.buffered_bytes, r.tuned};
   std::copy(std::begin(values), std::end(values), fields);
   return 0;
 }

@@ -9,11 +9,11 @@
 //
 // A step with threads of its own (prefetch, parallel map) keeps the asking thread only
 // waiting; what its functions take is in the books of AUTOTUNE's model, which are read
-// along with the probe.
+// along with the probe. Datasets that its function makes (parallel interleave) have a
+// probe inside the function: several iterators then ask at a time.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -28,28 +28,23 @@ struct ProbeReading {
   std::int64_t elements = 0;
   std::int64_t wall_ns = 0;  // from asking to having, the call that still runs included
   std::int64_t cpu_ns = 0;   // of the asking thread meanwhile
-  std::int64_t model_ns = 0;  // by the model: the step itself, in all of its threads
-  std::int64_t inner_ns = 0;  // by the model: datasets that its function returns
-  std::int64_t inner_elements = 0;    // that those gave
-  std::int64_t is_async = -1;         // 1: threads of its own; -1: no model to tell
+  std::int64_t model_ns = 0;   // by the model: the step itself, in all of its threads
+  std::int64_t is_async = -1;  // 1: threads of its own; -1: no model to tell
   std::int64_t parallelism = -1;      // last seen; -1: none
   std::int64_t buffer_elements = -1;  // room, last seen; -1: none
   std::int64_t buffered_bytes = -1;   // in the buffer, the most seen; -1: no model
   std::int64_t tuned = 0;             // 1: AUTOTUNE chooses one of the two above
 };
-inline constexpr int kProbeFields = 11;
+inline constexpr int kProbeFields = 9;
 
 // The counters of one slot. Any thread.
 class ProbeCounters {
  public:
   using NodePtr = std::shared_ptr<tensorflow::data::model::Node>;
 
-  // An iterator of the probe's, under way or past.
+  // An iterator of the probe's, under way.
   struct Live {
     NodePtr probe;  // its own node in the model, or nullptr
-    // What the step's function made, by node: it stays readable when the model has
-    // dropped it.
-    std::map<std::int64_t, NodePtr> inner;
   };
 
   Live* begin(NodePtr probe);
@@ -63,7 +58,7 @@ class ProbeCounters {
   ProbeReading read();
 
  private:
-  static void look(Live* live, ProbeReading* sum);
+  static void look(const Live& live, ProbeReading* sum);
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Live>> live_;

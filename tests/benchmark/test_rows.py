@@ -10,7 +10,7 @@ from ipufeed.benchmark.stage_rows import stage_lines
 
 def links(blocked_share):
     return {
-        "slowest": "outfeed",
+        "slowest": "host",
         "dataset": None,
         "infeed": {"starved_share": 0.0, "blocked_share": 0.9},
         "program": {"seconds_per_element": 0.01, "busy_share": 1 - blocked_share},

@@ -287,12 +287,12 @@ def child(what, running=True, code=-9):
     )
 
 
-def made_up(dispatcher=True, workers=(True, True)):
+def made_up(dispatcher=True, workers=(True, True), counts=(7, 7)):
     processes = [child(f"worker {k}", running) for k, running in enumerate(workers)]
     return SimpleNamespace(
         dispatcher=child("dispatcher", dispatcher, 1),
         workers=processes,
-        counts=lambda: [7] * len(processes),
+        counts=lambda: list(counts),
     )
 
 
@@ -327,6 +327,37 @@ def test_a_worker_that_dies_is_noted_while_the_others_go_on(monkeypatch):
     ):
         watch(Progress(3, 1, 1, 1))
     assert [death["process"] for death in watch.deaths] == ["worker 0"]
+
+
+def test_silence_after_a_death_is_nobodys_rate(monkeypatch):
+    """A rate ends with the elements, a dead worker's with the worker; the rest is told."""
+    now, counts = [100.0], [0, 0]
+    monkeypatch.setattr(service_watch.time, "monotonic", lambda: now[0])
+    cluster = made_up(counts=counts)
+    watch = Watch(cluster, "", None)
+
+    def pass_second(*made):
+        now[0] += 1
+        for number, more in enumerate(made):
+            counts[number] += more
+        watch(Progress(1 + sum(counts), 1, 1, 1))
+
+    watch(Progress(1, 1, 1, 1))
+    pass_second(20, 10)
+    cluster.workers[0].alive = lambda: False
+    cluster.workers[0].process.returncode = -9
+    pass_second(0, 10)
+    pass_second(0, 10)
+    for _ in range(4):
+        pass_second(0, 0)
+    watch.end()
+
+    rates = [row["elements_per_second"] for row in watch.worker_rows(True)]
+    assert rates == pytest.approx([20 / 2, 10])  # seen to have ended after the second
+    assert watch.silent_at_end == pytest.approx(4)
+    section = {"deaths": watch.deaths, "sharding": "dynamic"}
+    (warning,) = death_warnings(section, watch.silent_at_end)
+    assert "No element came in the last 4 s of the run" in warning["message"]
 
 
 def test_a_service_of_others_is_left_when_it_is_silent(monkeypatch):

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from ipufeed.benchmark import stage_pool
 from ipufeed.benchmark.pipeline_graph import Step
-from ipufeed.benchmark.stage_model import build_model
+from ipufeed.benchmark.stage_costs import build_model
 from ipufeed.benchmark.stage_run import Reading, StageRun
 
 MS = 1_000_000
@@ -23,8 +24,6 @@ def reading(wall_ms, cpu_ms=0.0, *, pool_ms=None, workers=-1):
         wall_ns=round(wall_ms * MS * ELEMENTS),
         cpu_ns=round(cpu_ms * MS * ELEMENTS),
         model_ns=round((pool_ms or 0.0) * MS * ELEMENTS),
-        inner_ns=0,
-        inner_elements=0,
         is_async=0 if pool_ms is None else 1,
         parallelism=workers,
         buffer_elements=-1,
@@ -267,8 +266,8 @@ def test_a_larger_pool_frees_serial_functions_from_waiting_for_a_thread():
         cpus=2,
     )
 
-    assert model.pool_full()
-    assert model.in_pool()["last"] == pytest.approx(1e-3)
+    assert stage_pool.is_full(model)
+    assert stage_pool.without_waiting(model)["last"] == pytest.approx(1e-3)
     assert model.predict_pool(8, {}) == pytest.approx(2)
     assert model.predict_pool(2, {}) < 1.4  # 3 ms by two
 
@@ -282,10 +281,10 @@ def test_a_pool_of_the_users_size_is_not_full_with_as_many_functions_as_cpus():
     }
     model = model_of(steps, readings, 3.0, cpus=2, pool=8)
 
-    assert not model.pool_full()
+    assert not stage_pool.is_full(model)
     assert model.predict({}, {"fetch": 8.0}) == pytest.approx(4)
     small = model_of(steps, readings, 3.0, cpus=2)
-    assert small.pool_full()
+    assert stage_pool.is_full(small)
     assert small.predict({}, {"fetch": 8.0}) == pytest.approx(1)
     assert small.predict_pool(8, {"fetch": 8.0}) == pytest.approx(4)
 

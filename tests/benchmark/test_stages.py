@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.data.experimental.ops import testing
 
+from ipufeed.benchmark import cut
 from ipufeed.benchmark.stages import budget, explain
 
 SECONDS = 0.8  # for each run; elements take 1 to 12 ms
@@ -258,6 +259,68 @@ def test_what_runs_inside_a_step_is_named():
     (files,) = [s for s in explained(dataset, cut=False).stages if s.name == "files"]
 
     assert files.inside == ["parse", "tidy"]
+
+
+def test_datasets_inside_an_interleave_cost_what_they_wait():
+    """The books of tf.data leave out what a dataset waits; a probe inside does not."""
+    dataset = (
+        endless()
+        .interleave(
+            lambda _: endless().apply(testing.sleep(8_000)),
+            cycle_length=4,
+            num_parallel_calls=4,
+            name="files",
+        )
+        .map(pause(0.006, "post"))
+    )
+    found = explained(dataset, 2.0, cut=False)
+    node = {stage.name: stage.node for stage in found.stages}
+
+    files = found.model.costs[node["files"]]
+    assert found.stages[0].name == "post"
+    assert files.seconds == pytest.approx(0.008, rel=0.3)
+    assert found.model.predict({node["post"]: 0.0}) == pytest.approx(3, rel=0.3)
+
+
+def test_two_interleaves_of_one_function_are_told_apart():
+    """Each has a probe of its own in a copy of the function."""
+
+    @tf.function
+    def files(number):
+        return endless().apply(testing.sleep(2_000)).map(lambda x: x + number)
+
+    def both(name):
+        return endless().interleave(
+            files, cycle_length=2, num_parallel_calls=2, name=name
+        )
+
+    dataset = tf.data.Dataset.zip(both("left"), both("right").take(10**9))
+    found = explained(dataset, cut=False)
+    run = found.run
+    inside = [
+        run.readings[stage.node].inner_wall_ns / run.readings[stage.node].elements
+        for stage in found.stages
+        if stage.name in ("left", "right")
+    ]
+
+    assert inside == pytest.approx([2e6, 2e6], rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("alone", "confirmed", "ceiling"), [(0.5, False, 1), (0.95, True, 1), (2, True, 2)]
+)
+def test_no_ceiling_is_below_the_rate_of_the_pipeline(
+    monkeypatch, alone, confirmed, ceiling
+):
+    """A step that seems slower alone than the whole has been slowed by the looking."""
+    rate = 100.0
+    monkeypatch.setattr(cut, "measure_alone", lambda *_: alone * rate)
+    first = explained(endless().map(SLOW), rate=rate).stages[0]
+
+    assert first.confirmed is confirmed
+    if confirmed:
+        assert first.ceiling_elements_per_second == pytest.approx(ceiling * rate)
+    assert first.ceiling_elements_per_second >= rate
 
 
 def test_the_step_that_works_has_the_name_of_a_generator():
