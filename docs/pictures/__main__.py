@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ipufeed.benchmark.report import pictures
 from ipufeed.benchmark.report.axes import svg, words
+from ipufeed.parallel.timeline_svg import STYLE
 
 HERE = Path(__file__).resolve().parent
 WIDTH = 760
@@ -35,11 +36,6 @@ COMMANDS = {
     "run": ["pipeline.py", "--seconds", "8"],
     "memory": ["pipeline.py:make_from_memory", "--seconds", "4"],
 }
-# A file has no page around it that says the colours.
-STYLE = (
-    "<style>svg{color:#1d1d22;background:#fff}"
-    "@media (prefers-color-scheme:dark){svg{color:#e8e8ee;background:#16161a}}</style>"
-)
 
 
 def draw(name: str) -> str:

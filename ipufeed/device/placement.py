@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.device import flags
+from ipufeed.device import flags, said
 from ipufeed.device.synthetic import InitializerKind, SyntheticDataCategory
 from ipufeed.device.system import (
     attach,
@@ -100,6 +100,7 @@ def synthetic_tensor(dtype: Any, shape: Any) -> Any:
 @_native.ON_FIRST_USE  # type: ignore[untyped-decorator]
 def attach_at_first_use(ordinal: int, message: Any, size: int) -> int:
     """Asked by the native device before it runs anything; 0 or a status code."""
+    said.listen()  # from here on the core may have something to say
     try:
         attach(ordinal)
         _native.entry().ipufeed_set_log_cycle_count(

@@ -8,7 +8,7 @@ import weakref
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.queues import interrupt, said, structure
+from ipufeed.queues import interrupt, structure
 from ipufeed.queues.chain import host_number, put_token, take_token
 from ipufeed.queues.stats import QueueStats, read_stats
 from ipufeed.queues.surroundings import device_ordinal, surroundings
@@ -83,7 +83,6 @@ class IPUInfeedQueue:
         self._id = str(self._number if internal_id is None else internal_id)
         _native.entry().ipufeed_name_infeed(self._number, self._id.encode())
         interrupt.watch()
-        said.listen()
         weakref.finalize(self, forget, self._number).atexit = False
         self._feed: Any = None
         self._initializer_taken = False

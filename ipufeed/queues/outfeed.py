@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.queues import interrupt, said
+from ipufeed.queues import interrupt
 from ipufeed.queues.chain import host_number, put_token, take_token
 from ipufeed.queues.hand_over import HandOver
 from ipufeed.queues.infeed import cannot_be_pickled, drop_old_arguments
@@ -105,7 +105,6 @@ class IPUOutfeedQueue:
             self._device_ordinal,
         )
         interrupt.watch()
-        said.listen()
         # Graphs that enqueue, so that none does so twice; and who built the last of them.
         self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()
         self._enqueuing_graph: Any = None

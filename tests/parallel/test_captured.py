@@ -105,6 +105,13 @@ def assert_close(found, wanted):
         np.testing.assert_allclose(found[tag], values, atol=1e-5 * scale)
 
 
+def captured_by(queue):
+    """An optimizer_function whose gradients a queue gets."""
+    return lambda loss, _: OptimizerFunctionOutput(
+        v1.train.GradientDescentOptimizer(RATE), loss, captured_gradient_outfeed=queue
+    )
+
+
 @pytest.mark.parametrize("kind", PipelineSchedule)
 @pytest.mark.parametrize("reduction", ["SUM", "MEAN", "RUNNING_MEAN"])
 def test_a_queue_gets_what_has_been_accumulated(kind, reduction):
@@ -113,11 +120,7 @@ def test_a_queue_gets_what_has_been_accumulated(kind, reduction):
     queue = IPUOutfeedQueue()
     train(
         4,
-        lambda loss, _: OptimizerFunctionOutput(
-            v1.train.GradientDescentOptimizer(RATE),
-            loss,
-            captured_gradient_outfeed=queue,
-        ),
+        captured_by(queue),
         repeat_count=2,
         pipeline_schedule=kind,
         reduction_method=reduction,
@@ -137,11 +140,7 @@ def test_without_accumulation_a_queue_gets_each_mini_batch():
     queue = IPUOutfeedQueue()
     train(
         4,
-        lambda loss, _: OptimizerFunctionOutput(
-            v1.train.GradientDescentOptimizer(RATE),
-            loss,
-            captured_gradient_outfeed=queue,
-        ),
+        captured_by(queue),
         repeat_count=2,
         gradient_accumulation_for_captured_grads=False,
     )
@@ -219,11 +218,7 @@ def test_copies_of_a_pipeline_give_what_each_has_captured():
     queue = IPUOutfeedQueue()
     train(
         4,
-        lambda loss, _: OptimizerFunctionOutput(
-            v1.train.GradientDescentOptimizer(RATE),
-            loss,
-            captured_gradient_outfeed=queue,
-        ),
+        captured_by(queue),
     )
     all_of_them = expected(8)
 
