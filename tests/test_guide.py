@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 import shlex
+import sys
 
 import pytest
 from helpers import ROOT
@@ -13,11 +14,13 @@ from ipufeed.benchmark.report.stored import build_parser as build_report_parser
 
 DOCS = ROOT / "docs"
 PAGES = ("read-the-report.md", "bottleneck.md")
+ILLUSTRATED = (*PAGES, "ci.md")
 
 
 def load_pictures():
     """The script that draws them."""
     path = DOCS / "pictures" / "__main__.py"
+    sys.path.insert(0, str(path.parent))  # as Python does for `python docs/pictures`
     spec = importlib.util.spec_from_file_location("guide_pictures", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -44,6 +47,15 @@ def test_a_result_behind_a_picture_is_of_the_pipeline_beside_it(name):
     assert result["error"] is None
 
 
+def test_the_comparisons_of_a_picture_have_each_verdict():
+    """What was measured shows all three, as the words say."""
+    found = json.loads((DOCS / "pictures" / "gate.json").read_text())
+
+    assert list(found) == list(PICTURES.BRANCHES)
+    verdicts = [each["gate"]["verdict"] for each in found.values()]
+    assert verdicts == ["held", "slower", "cannot tell"]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_the_guide_has_options_that_there_are(page):
     """As they stand there, `report` included."""
@@ -58,7 +70,7 @@ def test_every_command_of_the_guide_has_options_that_there_are(page):
             assert build_parser().parse_args(words).target == "dataset.py"
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", ILLUSTRATED)
 def test_every_link_of_the_guide_leads_to_a_file(page):
     """Pictures, too, each of which has words for who cannot see it."""
     found = re.findall(r"(!?)\[([^\]]*)\]\(([^)]+)\)", read(page))
