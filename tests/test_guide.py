@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 import shlex
+import sys
 
 import pytest
 from helpers import ROOT
@@ -14,11 +15,13 @@ from ipufeed.parallel import schedules
 
 DOCS = ROOT / "docs"
 PAGES = ("read-the-report.md", "bottleneck.md")
+ILLUSTRATED = (*PAGES, "ci.md")
 
 
 def load_pictures(name="__main__"):
     """The script that draws them."""
     path = DOCS / "pictures" / f"{name}.py"
+    sys.path.insert(0, str(path.parent))  # as Python does for `python docs/pictures`
     spec = importlib.util.spec_from_file_location(f"guide_pictures_{name}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -69,6 +72,15 @@ def test_a_picture_of_a_schedule_is_what_was_executed(name):
         assert share == pytest.approx(share.ideal, rel=0.05)
 
 
+def test_the_comparisons_of_a_picture_have_each_verdict():
+    """What was measured shows all three, as the words say."""
+    found = json.loads((DOCS / "pictures" / "gate.json").read_text())
+
+    assert list(found) == list(PICTURES.BRANCHES)
+    verdicts = [each["gate"]["verdict"] for each in found.values()]
+    assert verdicts == ["held", "slower", "cannot tell"]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_the_guide_has_options_that_there_are(page):
     """As they stand there, `report` included."""
@@ -83,7 +95,7 @@ def test_every_command_of_the_guide_has_options_that_there_are(page):
             assert build_parser().parse_args(words).target == "dataset.py"
 
 
-@pytest.mark.parametrize("page", [*PAGES, "pipelines.md"])
+@pytest.mark.parametrize("page", [*ILLUSTRATED, "pipelines.md"])
 def test_every_link_of_the_guide_leads_to_a_file(page):
     """Pictures, too, each of which has words for who cannot see it."""
     found = re.findall(r"(!?)\[([^\]]*)\]\(([^)]+)\)", read(page))

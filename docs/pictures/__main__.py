@@ -2,8 +2,8 @@
 
 They are the pictures of the page that `--html` writes, one below the other, drawn from
 the results that are stored beside this file. --measure makes these anew first, with the
-command that stands in COMMANDS; that takes half a minute. timelines.py has those of
-pipelines on several IPUs.
+commands that stand here; that takes two minutes. timelines.py has those of pipelines on
+several IPUs.
 """
 
 import argparse
@@ -11,7 +11,11 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
+
+from gate import gate_picture
 
 from ipufeed.benchmark.report import pictures
 from ipufeed.benchmark.report.axes import svg, words
@@ -31,11 +35,20 @@ PICTURES = {
         ("The pipeline is not the bottleneck", "memory", pictures.waits_picture),
         ("Its queue is then nearly always full", "memory", pictures.depth_picture),
     ],
+    "ci": [("Three branches against main", "gate", gate_picture)],
 }
 COMMANDS = {
     "run": ["pipeline.py", "--seconds", "8"],
     "memory": ["pipeline.py:make_from_memory", "--seconds", "4"],
 }
+# Of the picture of the gate: milliseconds for an element of a branch.
+MAIN_MS = 10.0
+BRANCHES = {
+    "10 ms for an element, as on main": 10.0,
+    "11 ms": 11.0,
+    "10.5 ms, about as much as is allowed": 10.5,
+}
+RUN_S = 5
 
 
 def draw(name: str) -> str:
@@ -55,13 +68,40 @@ def draw(name: str) -> str:
 def measure() -> None:
     """Makes the results anew; all that a run prints is shown."""
     for name, arguments in COMMANDS.items():
-        command = [sys.executable, "-m", "ipufeed.benchmark", *arguments]
-        subprocess.run(
-            [*command, "--json", f"{name}.json"],
-            cwd=HERE,
-            check=True,
-            stdout=subprocess.DEVNULL,
+        benchmark([*arguments, "--json", f"{name}.json"])
+    compared = {name: against_main(each) for name, each in BRANCHES.items()}
+    (HERE / "gate.json").write_text(json.dumps(compared, indent=1) + "\n")
+
+
+def against_main(milliseconds: float) -> dict[str, Any]:
+    """What `compare --fail-if-slower 5%` says of three runs of each, made in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        sides: dict[float, list[str]] = {MAIN_MS: [], -milliseconds: []}
+        for number in range(3):
+            for side, files in sides.items():
+                files.append(f"{folder}/{side}-{number}.json")
+                run = ["pipeline.py:make_even", "--no-stages", "--seconds", str(RUN_S)]
+                run += ["--set", f"milliseconds={abs(side)}", "--json", files[-1]]
+                benchmark(run)
+        branch = sides[-milliseconds]
+        done = benchmark(
+            ["compare", *sides[MAIN_MS], "--", *branch, "--fail-if-slower", "5%"]
         )
+    found: dict[str, Any] = json.loads(done)
+    return found
+
+
+def benchmark(arguments: list[str]) -> str:
+    """Runs the command; its stdout, whatever the verdict."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ipufeed.benchmark", *arguments],
+        cwd=HERE,
+        check=False,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode in (0, 1, 3), done.returncode
+    return done.stdout
 
 
 def main() -> None:

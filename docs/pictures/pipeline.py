@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.data.experimental.ops import testing
 
 
 def records():
@@ -30,3 +31,9 @@ def make_from_memory():
     """Costs nothing: whoever takes an element, and copies its 16 MB, is slower."""
     dataset = tf.data.Dataset.from_tensors(tf.zeros([4, 1024, 1024], tf.float32))
     return dataset.repeat()
+
+
+def make_even(milliseconds: float):
+    """An element after so long, and nothing else."""
+    element = tf.data.Dataset.from_tensors(tf.zeros([64, 64, 3], tf.uint8))
+    return element.repeat().apply(testing.sleep(round(milliseconds * 1e3)))
