@@ -8,7 +8,9 @@ apart), a reduction one for each element that it takes in. Bytes are those of a 
 operands and results. Cycles are estimated from both, with an IpuModel.
 
 A loop's body counts as often as it is known to run. XLA knows that of loops with a
-constant count; the others count once, so that the figures are those of one iteration.
+constant count; the others count once, so that the figures are those of one iteration. A
+stage of a pipeline has no mini-batch in some turns of its IPU's loop: its name says in
+how many it has.
 
 Source: the counting rules of XLA's HloCostAnalysis; valid positions of a convolution
 only, as there.
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -100,7 +103,8 @@ FREE = frozenset(
         "tuple",
     }
 )
-CALLS = ("call", "conditional", "while", "fusion", "async-start")
+# As ipufeed/parallel/chip_program.py names what a stage does.
+STAGE_TURNS = re.compile(r"\b(\d+)_of_(\d+)_turns")
 
 
 @dataclass(frozen=True)
@@ -252,6 +256,8 @@ class _Counter:
 
     def conditional(self, one: Instruction, executions: int, loop: str) -> Work:
         """One branch is taken: the one with most to do, as nobody knows which."""
+        taken, turns = stage_turns(one)
+        executions = executions * taken // turns
         best, steps = Work(), list(self.steps)
         chosen = steps
         for branch in one.called:
@@ -260,7 +266,7 @@ class _Counter:
             if work.cycles >= best.cycles:
                 best, chosen = work, self.steps
         self.steps = chosen
-        return best
+        return best.times(taken / turns)
 
 
 def dtype_of(one: Instruction) -> str:
@@ -278,6 +284,14 @@ def trip_count(one: Instruction) -> int | None:
         return max(0, int(config["known_trip_count"]["n"]))
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def stage_turns(one: Instruction) -> tuple[int, int]:
+    """In how many turns a stage has a mini-batch, and of how many; (1, 1) if all."""
+    found = STAGE_TURNS.search(one.op_name)
+    if found is None or not 0 < int(found[1]) <= int(found[2]):
+        return 1, 1
+    return int(found[1]), int(found[2])
 
 
 def step_work(one: Instruction) -> Work:

@@ -231,6 +231,14 @@ class ChipProgram:
         return list(results[1 : 2 + len(sums)])
 
 
+    def turns_of_a_stage(self) -> str:
+        """What a stage's name says of how often it runs, for ipufeed/executable/cost.py."""
+        count = self.plan.count
+        if not isinstance(count, int):
+            return "some_turns"
+        return f"{count}_of_{count + self.last_lag}_turns"
+
+
 class _Turn:
     """One turn of the loop while it is built."""
 
@@ -266,7 +274,11 @@ class _Turn:
                 *(tf.zeros(each.shape, each.dtype) for each in wanted),
             ]
 
-        values = compute() if program.always else tf.cond(active, compute, rest)
+        if program.always:
+            values = compute()
+        else:
+            with tf.name_scope(program.turns_of_a_stage()):
+                values = tf.cond(active, compute, rest)
         values = tf.nest.flatten(values)  # a list of one has become its element
         self.token = values[0]
         given = dict(zip(map(id, exports), values[1:], strict=False))

@@ -106,6 +106,28 @@ def test_a_loop_of_known_count_counts_each_iteration():
     assert step.executions == 7
 
 
+def test_a_stage_counts_in_the_turns_that_have_a_mini_batch():
+    """Of seven turns of an IPU's loop, its stage may have one in four."""
+
+    def turn(number, x):
+        with tf.name_scope("4_of_7_turns"):
+            x = tf.cond(number < 4, lambda: tf.matmul(x, x), lambda: x)
+        return number + 1, x
+
+    proto = lowered(
+        lambda x: tf.while_loop(lambda n, x: n < 7, turn, [0, x])[1], tf.ones([4, 4])
+    )
+    for computation in proto.computations:
+        for one in computation.instructions:
+            if one.opcode == "while":
+                one.backend_config = b'{"known_trip_count":{"n":"7"}}'
+    found = cost_of(Module.of(proto))
+
+    assert found.total.matrix_flops == 4 * 2 * 4**3
+    (product,) = [step for step in found.steps if step.work.matrix_flops]
+    assert product.executions == 4
+
+
 def test_a_damaged_count_is_an_unknown_one():
     """What XLA notes for itself may be of any form."""
     proto = lowered(
