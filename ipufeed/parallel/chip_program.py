@@ -230,7 +230,6 @@ class ChipProgram:
         )
         return list(results[1 : 2 + len(sums)])
 
-
     def turns_of_a_stage(self) -> str:
         """What a stage's name says of how often it runs, for ipufeed/executable/cost.py."""
         count = self.plan.count
