@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass
 from typing import Any
+
+
+# Of the ops of a function that has been put in place of its call.
+INLINED = re.compile(r"_tfg_inlined_\w+?(_\d+)+$")
 
 
 @dataclass(frozen=True)
@@ -53,8 +58,8 @@ def escaped(character: str) -> str:
 
 
 def named(name: str) -> str:
-    """A name in a sentence."""
-    return f"`{printable(name)}`"
+    """A name in a sentence, without what TensorFlow has added inside a loop."""
+    return f"`{printable(INLINED.sub('', name))}`"
 
 
 def enumeration(items: list[str], most: int = 3) -> str:

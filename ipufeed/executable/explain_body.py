@@ -39,6 +39,8 @@ NOT_COMPARED = (
 
 # Longer values are not shown.
 SHORT = 40
+# Of a compiled program whose stages run on other IPUs: ipufeed/cc/pipeline_calls.h.
+PIPELINE_CALL = "ipufeed_pipeline"
 # What another value of an argument that XLA must know may show as.
 FROM_VALUES = ("shape", "constant", "loop count", "attribute", "structure")
 KNOWN_VALUE = (
@@ -357,6 +359,13 @@ class Body:
             return
         name = op_of(other) or other.opcode
         text = f"{named(name)} changed its {enumeration(fields)}"
+        if (
+            other.target == PIPELINE_CALL
+        ):  # told by keys and counts of the chips' programs
+            text = (
+                f"what the stages of {named(name)} run has changed: each IPU's program "
+                "says what"
+            )
         self.attributes.append(
             Cause("attribute", text, "", name, None, None, other.source)
         )

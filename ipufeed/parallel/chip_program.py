@@ -34,6 +34,9 @@ from ipufeed.parallel.partition import (
 )
 from ipufeed.parallel.schedules import Position, Schedule
 
+# Of the ops that depend on it: a program that is compiled again because of it says so.
+COUNT_NAME = "gradient_accumulation_count"
+
 
 @dataclass(frozen=True)
 class Ring:
@@ -223,7 +226,7 @@ class ChipProgram:
             return [turn + 1, turning.token, *turning.sums, *turning.slots]
 
         results = tf.while_loop(
-            lambda turn, *_: turn < turns,
+            lambda turn, *_: tf.less(turn, turns, COUNT_NAME),
             body,
             [tf.constant(0), tf.constant(0, tf.uint32), *sums, *slots],
             parallel_iterations=1,
@@ -258,7 +261,8 @@ class _Turn:
 
         program, position = self.program, part.position
         mini_batch = self.turn - program.lags[position]
-        active = tf.logical_and(mini_batch >= 0, mini_batch < program.plan.count)
+        in_time = tf.less(mini_batch, program.plan.count, COUNT_NAME)
+        active = tf.logical_and(mini_batch >= 0, in_time)
         known = self.local_inputs(part, mini_batch)
         exports = self.exports(position)
         wanted = [*exports, *(program.plan.traced.results[n] for n in part.results)]

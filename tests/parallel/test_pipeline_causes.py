@@ -1,0 +1,49 @@
+"""Why the programs of a pipeline are compiled again, in words of the user's program."""
+
+import numpy as np
+import tensorflow as tf
+from replicated import configure
+
+from ipufeed.device.strategy import IPUStrategy
+from ipufeed.executable.explaining import explain_programs
+from ipufeed.executable.programs import history
+from ipufeed.parallel.pipeline import pipeline
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+
+
+def compiled(count):
+    """The programs of a pipeline with so many mini-batches, in the order of their names."""
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(np.ones([2], "f")).repeat())
+    outfeed = IPUOutfeedQueue()
+    _ = infeed.initializer
+    before = len(history().programs())
+
+    @tf.function(jit_compile=True)
+    def stages_of_two():
+        return pipeline(
+            [lambda x: x * 2.0, lambda x: x + 1.0],
+            count,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+        )
+
+    strategy = IPUStrategy()
+    with strategy.scope():
+        strategy.run(stages_of_two)
+    return sorted(history().programs()[before:], key=lambda program: program.name)
+
+
+def test_another_count_is_named_as_what_it_is():
+    """By the argument, not by an op of the loop; the program around says where to look."""
+    configure(2)
+    texts = [
+        " ".join(str(cause) for cause in explain_programs(one, other))
+        for one, other in zip(compiled(8), compiled(12), strict=True)
+    ]
+
+    assert len(texts) == 3
+    for text in texts[:2]:
+        assert "8 -> 12" in text
+        assert "gradient_accumulation_count`" in text
+        assert "_tfg_inlined" not in text
+    assert "each IPU's program says what" in texts[2]
