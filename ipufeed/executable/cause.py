@@ -7,7 +7,6 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
-
 # Of the ops of a function that has been put in place of its call.
 INLINED = re.compile(r"_tfg_inlined_\w+?(_\d+)+$")
 
