@@ -98,7 +98,7 @@ class Plan:
                 if source.device != part.position.device:
                     turns = self.turns_between(source, part.position)
                     self.add_ring(source, part.position, tensors, turns + 2)
-        if self.schedule.overlap > 1:
+        if not self.schedule.one_at_a_time:
             return
         # A mini-batch starts when the one before has left.
         last = self.at_index(self.schedule.length - 1)

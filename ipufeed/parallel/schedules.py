@@ -142,6 +142,11 @@ class Schedule:
         even = tuple(range(0, stride * self.overlap, stride))
         return stride if even == self.offsets else self.length
 
+    @property
+    def one_at_a_time(self) -> bool:
+        """Whether a mini-batch starts when the one before it is through."""
+        return self.stride == self.length
+
     def start(self, mini_batch: int) -> int:
         """The step in which a mini-batch enters the pipeline."""
         return mini_batch * self.stride
@@ -193,14 +198,13 @@ class Schedule:
         """
         free: dict[int, int] = {}
         busy: dict[int, int] = {}
-        ends: dict[
-            tuple[int, int], int
-        ] = {}  # of all branches, by index and mini-batch
+        # Of all branches, by index and mini-batch.
+        ends: dict[tuple[int, int], int] = {}
         for step in self.steps(count):
             for position, mini_batch in step:
                 device, index = position.device, position.index
                 before = ends.get((index - 1, mini_batch), 0)
-                if index == 0 and self.overlap == 1 and mini_batch > 0:
+                if index == 0 and self.one_at_a_time and mini_batch > 0:
                     before = ends[self.length - 1, mini_batch - 1]
                 end = max(before, free.get(device, 0)) + 1
                 free[device] = end

@@ -182,6 +182,11 @@ def test_the_ideal_of_ipus_with_unequal_work_is_unequal():
     assert ideal(SEQUENTIAL, [0, 1, 0], False, 5) == {0: 10 / 15, 1: 5 / 15}
 
 
+def test_the_ideal_of_mini_batches_that_do_not_overlap_is_that_of_one():
+    """A mapping whose starts are uneven: each waits until the one before is through."""
+    assert ideal(INTERLEAVED, [0, 1, 0, 1], False, 6) == {0: 1 / 2, 1: 1 / 2}
+
+
 @pytest.mark.parametrize("kind", PipelineSchedule)
 @pytest.mark.parametrize("training", [False, True])
 def test_a_schedule_is_read_from_its_text(kind, training):
