@@ -238,6 +238,46 @@ def test_workers_of_one_step_are_threads_that_others_want_too():
     assert model.predict({}, {"second": 2.0}) == pytest.approx(2)
 
 
+def test_functions_of_one_step_that_fill_the_pool_have_the_blame_of_who_waits():
+    """7 ms in two calls for each 4 ms: a serial function's 3.9 ms are mostly waiting."""
+    fetch = step("fetch", "source", op="ParallelMapDatasetV2")
+    last = replace(step("last", "fetch", op="MapDataset"), functions={"f": "last"})
+    model = model_of(
+        [step("source"), fetch, last],
+        {
+            "source": reading(0.0),
+            "fetch": reading(0.1, pool_ms=7.0, workers=2),
+            "last": reading(4.0),
+        },
+        4.0,
+        cpus=2,
+    )
+
+    assert model.overbooked
+    assert model.costs["fetch"].share == pytest.approx(7 / 10.9, abs=0.01)
+    assert model.costs["last"].share == pytest.approx(3.9 / 10.9, abs=0.01)
+
+
+def test_serial_functions_that_take_their_turns_fill_no_pool():
+    """One after the other they keep one thread busy, of a pool that has one."""
+    first, second = (
+        replace(step(name, *inputs, op="MapDataset"), functions={"f": name})
+        for name, inputs in (("first", ()), ("second", ("first",)))
+    )
+    readings = {"first": reading(1.0), "second": reading(4.0)}
+    model = model_of([first, second], readings, 4.0, cpus=1)
+
+    assert not stage_pool.is_full(model)
+
+
+def test_gaps_between_hand_overs_are_not_what_a_quick_function_takes():
+    """0.05 ms in two calls, and elements that come each 0.5 ms, 0.08 of it in between."""
+    model = calls(0.42, 0.05, workers=2, period_ms=0.5)
+
+    assert model.costs["decode"].share < 0.2
+    assert model.costs["source"].share > 0.8
+
+
 def test_a_buffer_takes_along_what_a_step_is_made_of_and_no_more():
     """Behind the one source of two: the other one stays in its thread."""
     model = model_of(
