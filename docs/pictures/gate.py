@@ -53,6 +53,6 @@ def gate_picture(comparisons: Mapping[str, Mapping[str, Any]], width: int) -> st
         ]
     axes.x_ticks(
         [(tick, f"{tick:.0%}") for tick in round_ticks(low, high, 6)],
-        "rate of the branch, of that of main; the line is where it lies with 99 %",
+        "rate of the branch, main's being 100 %: each line is where it lies with 99 %",
     )
     return axes.svg()
