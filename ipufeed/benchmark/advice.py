@@ -24,7 +24,7 @@ MOST_ADVICE = 3
 # With this much of a CPU idle, functions that compute do so for more than this share of
 # their time; else they also wait for a CPU.
 IDLE_CPUS = 0.25
-COMPUTING_SHARE, CROWDED_COMPUTING_SHARE = 0.5, 0.25
+COMPUTING_SHARE, CROWDED_COMPUTING_SHARE = 0.5, 0.3
 
 Edit = Callable[[Any, str], None]
 

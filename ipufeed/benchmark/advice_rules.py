@@ -22,7 +22,6 @@ from ipufeed.benchmark.functions import (
     runs_python,
 )
 from ipufeed.benchmark.pipeline_graph import Step
-from ipufeed.benchmark.stage_pool import is_full
 
 # Files to read side by side, when there was one.
 FILES = 4
@@ -67,7 +66,7 @@ def serial_map(case: Case) -> list[Advice]:
             continue
         model = case.explanation.model
         gain = case.gain(model.predict({}, {stage.node: case.workers()}))
-        if gain is None or is_full(model):
+        if gain is None or model.pool_full:
             continue
         found.append(
             Advice(
@@ -346,7 +345,7 @@ def strict_order(case: Case) -> list[Advice]:
     found = []
     explanation = case.explanation
     # In a full pool workers wait for its threads: advice_workers.py.
-    if explanation.model.cpu_bound or is_full(explanation.model):
+    if explanation.model.cpu_bound or explanation.model.pool_full:
         return []
     for stage in case.important():
         step = case.step(stage)

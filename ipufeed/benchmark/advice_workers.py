@@ -14,7 +14,6 @@ from functools import partial
 from ipufeed.benchmark import graph_edits
 from ipufeed.benchmark.advice import Advice, Case
 from ipufeed.benchmark.pipeline_graph import Step
-from ipufeed.benchmark.stage_pool import is_full
 from ipufeed.benchmark.stages import Stage
 
 PARALLEL = ("ParallelMapDatasetV2", "MapAndBatchDataset")
@@ -29,22 +28,23 @@ GOOD_ENOUGH = 0.9
 
 
 def more_workers(case: Case) -> list[Advice]:
-    """A parallel step with too few calls, or whose calls want threads of a full pool."""
+    """A parallel step with too few calls, or steps that want threads of a full pool."""
     model = case.explanation.model
     if model.cpu_bound:
         return []
-    found = []
+    found, pools = [], []
     for stage in case.important():
         step = case.step(stage)
         # What computes wants CPUs; in Python, even the one interpreter.
-        if not stage.parallelism or case.computes(stage):
+        if case.computes(stage):
             continue
-        if step.op in (*PARALLEL, INTERLEAVE):
-            own = any(u.own_threads for u in model.units if stage.node in u.steps)
-            full = not own and is_full(model)
-            advice = (larger_pool if full else more_calls)(case, stage, step)
-            found += [advice] if advice else []
-    return found
+        own = any(u.own_threads for u in model.units if stage.node in u.steps)
+        if not own and model.pool_full and stage.node in model.functions:
+            pools.append(larger_pool(case, stage, step))
+        elif stage.parallelism and step.op in (*PARALLEL, INTERLEAVE):
+            found.append(more_calls(case, stage, step))
+    # The pool is one: what most of its time goes to is named.
+    return [advice for advice in (*pools[:1], *found) if advice]
 
 
 def more_calls(case: Case, stage: Stage, step: Step) -> Advice | None:

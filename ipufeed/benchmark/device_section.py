@@ -103,7 +103,7 @@ def device_section(facts: DeviceFacts) -> dict[str, Any] | None:
         "overhead_time_share": used.late if timed else None,
         "overhead_seconds_per_step": (free or used).harness_seconds,
         "free_source_au": free.au if free is not None and timed else None,
-        "verdict": last_wait(facts) or verdict(used, timed, results),
+        "verdict": last_wait(facts) or verdict(used, timed, results, free),
         "period_seconds": period(facts, used),
         "steps": used.steps,
         "seconds": used.seconds,
@@ -115,17 +115,26 @@ def device_section(facts: DeviceFacts) -> dict[str, Any] | None:
     }
 
 
-def verdict(used: Utilisation, timed: bool, results: dict[str, Any] | None) -> str:
-    """host-bound, device-bound, reader-bound or harness-bound: who to look at first."""
+def verdict(
+    used: Utilisation,
+    timed: bool,
+    results: dict[str, Any] | None,
+    free: Utilisation | None = None,
+) -> str:
+    """host-bound, device-bound, reader-bound or harness-bound: who to look at first.
+
+    With results that pile up, each needs memory of its own, which makes steps late. The
+    simulation is too slow only if it is so with a free source, whose results are read.
+    """
+    piled_up = results is not None and not results["keeps_up"]
     if used.blocked > max(NEGLIGIBLE, used.starved):
         return "reader-bound"
     if timed and used.late > max(NEGLIGIBLE, used.starved):
-        return "harness-bound"
+        in_time = free is not None and free.late <= NEGLIGIBLE
+        return "reader-bound" if piled_up and in_time else "harness-bound"
     if used.starved > NEGLIGIBLE:
         return "host-bound"
-    if results is not None and not results["keeps_up"]:
-        return "reader-bound"
-    return "device-bound"
+    return "reader-bound" if piled_up else "device-bound"
 
 
 def last_wait(facts: DeviceFacts) -> str | None:

@@ -145,9 +145,10 @@ class Guard:
         if self._folder is not None:
             result.write(self._folder / file)
         if result.error is not None:
+            lines = map(printable, sentence_of(result.error).splitlines())
             raise GuardError(
                 f"the dataset failed at element {result.error['element']} (from 0) with "
-                f"{result.error['type']}: {sentence_of(result.error)}"
+                f"{result.error['type']}: " + "\n".join(lines)
             )
         said, failures, doubts = [measured_rate(result)], [], []
         if self._budget is not None:

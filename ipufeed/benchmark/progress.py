@@ -1,7 +1,8 @@
-"""A progress bar on stderr, where that is a terminal."""
+"""How far a measurement is, on stderr: a bar where that is a terminal."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from types import TracebackType
@@ -9,6 +10,9 @@ from typing import Any
 
 from ipufeed.benchmark.run import Progress
 from ipufeed.benchmark.settings import Settings
+
+# A first element that takes longer is worth a word in a log.
+SAY_AFTER_S = 10.0
 
 
 class ProgressBar:
@@ -20,6 +24,8 @@ class ProgressBar:
     def __init__(self, settings: Settings, quiet: bool) -> None:
         self._settings = settings
         self._bar: Any = None
+        self._silent = quiet  # or has said what there is to say
+        self._asked = time.monotonic()
         if quiet or not sys.stderr.isatty():
             return
         from tqdm import tqdm
@@ -39,6 +45,7 @@ class ProgressBar:
     def __call__(self, progress: Progress) -> None:
         """Shows how far the measurement is."""
         if self._bar is None:
+            self._say_who_is_waited_for(progress)
             return
         if progress.first_ns == 0:
             self._bar.refresh()
@@ -53,6 +60,19 @@ class ProgressBar:
             refresh=False,
         )
         self._bar.refresh()
+
+    def _say_who_is_waited_for(self, progress: Progress) -> None:
+        """A line, once, where no bar says it: a first element may never come."""
+        waited = time.monotonic() - self._asked
+        if self._silent or progress.first_ns != 0 or waited < SAY_AFTER_S:
+            return
+        self._silent = True
+        with contextlib.suppress(OSError):
+            sys.stderr.write(
+                f"no element after {waited:.0f} s: waiting for the first one (Ctrl-C "
+                "ends it)\n"
+            )
+            sys.stderr.flush()
 
     def __enter__(self) -> ProgressBar:
         return self

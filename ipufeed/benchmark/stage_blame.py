@@ -56,7 +56,7 @@ def blame(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> None:
             model.costs[node].share += own_part
             heaviest[node] = heaviest.get(node, 0.0) + own_part
             stack += split(steps[node].inputs, part - own_part, run)
-    shared = stage_pool.fills_it_together(model)
+    shared = model.pool_full or stage_pool.fills_it_together(model)
     if not shared:
         fill_unseen(model, heaviest, run)
     if model.cpu_bound and heaviest and max(heaviest.values()) > 0.5:

@@ -132,9 +132,18 @@ def find_pool(
         if node not in own_threads
         and (run.readings[node].is_async == 1 or step.functions)
     }
-    model.overbooked = stage_pool.is_overbooked(
-        model.functions, model.pool, model.period
-    )
+    per = 1e9 * run.elements
+    booked = {
+        node: reading.model_ns / per
+        for node, reading in run.readings.items()
+        if reading.is_async == 0 and reading.model_ns > 0
+    }
+    outside = {
+        node
+        for node, reading in run.readings.items()
+        if reading.inner_wall_ns > 0 and node not in own_threads
+    }
+    stage_pool.settle(model, booked, outside)
     weight = sum(model.functions.values())
     if weight <= 0 or unseen <= 0:
         return

@@ -114,8 +114,10 @@ class PipelineModel:
         below: The steps that a step's thread runs before it, by node.
         fetching: Steps whose calls fetch their elements, or would if they were parallel.
         functions: Seconds of functions in the pool, by node.
+        pool_full: Whether they keep all its threads busy, and no thread of the pipeline
+            all of its time.
         overbooked: Whether these are more than it has: some of it then is waiting for a
-            thread.
+            thread, and nobody knows of which.
         idle: CPUs that neither the pipeline nor anybody else used.
     """
 
@@ -127,6 +129,7 @@ class PipelineModel:
     below: dict[str, list[str]] = field(default_factory=dict)
     fetching: set[str] = field(default_factory=set)
     functions: dict[str, float] = field(default_factory=dict)
+    pool_full: bool = False
     overbooked: bool = False
     idle: float = 0.0
     costs: dict[str, StageCost] = field(default_factory=dict)

@@ -1,20 +1,26 @@
 """The pool that all functions of a pipeline run in, and whether it holds the pipeline up.
 
 It has one thread for each CPU, unless `options.threading.private_threadpool_size` says
-otherwise. Functions that sleep or wait keep their thread meanwhile, and what a serial step
-then waits for a thread looks like its own time. So three questions have answers of their
-own: is the pool what holds the pipeline up (`fills_it_together`), does one step keep the
-others out of it (`one_step_fills_it`), and would more threads help (`is_full`).
+otherwise. Functions that sleep or wait keep their thread meanwhile, and what another step
+then waits for a thread looks like its own time:
+
+    serial function    seen from outside; the books of tf.data's model have it without
+    parallel function  in the books, without
+    interleave         a probe inside it sees its datasets, with the waiting of their
+                       functions: they have had what the others left
+
+The books leave out what a function waits in other ways, so they are believed only where
+they say that the pool is full.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ipufeed.benchmark.stage_model import PipelineModel
+    from ipufeed.benchmark.stage_model import PipelineModel, Unit
 
 # A pool whose threads functions keep busy for this share of the time is full: those of
 # one step, or all together.
@@ -22,18 +28,46 @@ FULL_SHARE = 0.6
 ALL_FULL_SHARE = 0.85
 
 
-def parallel_functions(model: PipelineModel) -> dict[str, float]:
-    """Those in the pool of steps that call several at a time, by node."""
-    several = {n for u in model.units if u.functions and u.calls > 1 for n in u.steps}
-    return {n: c for n, c in model.functions.items() if n in several}
+def settle(
+    model: PipelineModel,
+    booked: Mapping[str, float],
+    outside: Set[str],
+) -> None:
+    """Takes the waiting for a thread out of all times, where the pool is full.
 
-
-def is_full(model: PipelineModel) -> bool:
-    """Whether functions, parallel ones above all, have kept all its threads busy."""
+    Args:
+        model: With units and functions as they were seen.
+        booked: Seconds of serial functions by tf.data's books, by node.
+        outside: Nodes of interleaves whose datasets call functions.
+    """
     there = model.pool * model.period
-    return (
-        sum(model.functions.values()) >= ALL_FULL_SHARE * there
-        and sum(parallel_functions(model).values()) >= there / 2
+    took = {n: min(c, booked.get(n, c)) for n, c in model.functions.items()}
+    taken = sum(c for n, c in took.items() if n not in outside)
+    inside = sum(c for n, c in took.items() if n in outside)
+    part = min(1.0, max(0.0, there - taken) / inside) if inside > 0 else 1.0
+    took = {n: c * part if n in outside else c for n, c in took.items()}
+    units = [without(unit, took) for unit in model.units]
+    threads = (u.period({}) for u in units if not u.functions or u.calls <= 1)
+    model.pool_full = (
+        sum(took.values()) >= ALL_FULL_SHARE * there
+        and max(threads, default=0.0) < ALL_FULL_SHARE * model.period
+    )
+    if not model.pool_full:
+        model.overbooked = is_overbooked(model.functions, model.pool, model.period)
+        return
+    model.functions, model.units = took, units
+    for node, seconds in took.items():
+        cost = model.costs[node]
+        cost.period *= seconds / cost.seconds if cost.seconds > 0 else 1.0
+        cost.seconds = seconds
+
+
+def without(unit: Unit, took: Mapping[str, float]) -> Unit:
+    """A unit with what its functions have taken, without waiting."""
+    return replace(
+        unit,
+        steps={n: min(c, took.get(n, c)) for n, c in unit.steps.items()},
+        fetched={n: min(c, took.get(n, c)) for n, c in unit.fetched.items()},
     )
 
 
@@ -64,48 +98,21 @@ def one_step_fills_it(model: PipelineModel) -> bool:
     return filled >= FULL_SHARE * model.pool
 
 
-def without_waiting(model: PipelineModel) -> dict[str, float]:
-    """Seconds in a thread of the pool, by node, without the waiting for one.
-
-    Those of parallel steps are so by themselves. A serial step's are seen from
-    outside: all together they had what the parallel ones have left.
-    """
-    parallel = parallel_functions(model)
-    serial = model.functions.keys() - parallel.keys()
-    seen = sum(model.functions[node] for node in serial)
-    room = max(0.0, model.pool * model.period - sum(parallel.values()))
-    part = min(1.0, room / seen) if seen > 0 else 1.0
-    return {
-        node: max(seconds * part, min(seconds, model.costs[node].cpu_seconds))
-        if node in serial
-        else seconds
-        for node, seconds in model.functions.items()
-    }
-
-
 def resized(
     model: PipelineModel, threads: int, calls: Mapping[str, float]
 ) -> PipelineModel:
     """The model of the pipeline with so many threads.
-
-    What serial functions have waited for a thread of a full pool, they no longer do.
 
     Args:
         model: Of the pipeline as it is.
         threads: Of the pool.
         calls: Of parallel steps, by node, where they change.
     """
-    took = without_waiting(model)
     units = []
     for unit in model.units:
-        new = replace(
-            unit,
-            steps={n: min(c, took.get(n, c)) for n, c in unit.steps.items()},
-            fetched={n: min(c, took.get(n, c)) for n, c in unit.fetched.items()},
-        )
         if unit.functions and not unit.own_threads:
             (node,) = unit.steps
             most = calls.get(node, max(unit.calls, unit.workers))
-            new = replace(new, workers=min(most, float(threads)), calls=most)
-        units.append(new)
-    return replace(model, pool=threads, units=units, functions=took, overbooked=False)
+            unit = replace(unit, workers=min(most, float(threads)), calls=most)
+        units.append(unit)
+    return replace(model, pool=threads, units=units, overbooked=False)

@@ -16,6 +16,8 @@ from ipufeed.benchmark.steady import FEWEST_WINDOWS, SHORTEST_S, Steady
 BUSY_SHARE = 0.1
 # Silence for more than this share of the run, and twice as long as any before, is no gap.
 STALLED_SHARE = 0.1
+# After a single element nobody knows what a gap is.
+SILENCE_S = 1.0
 # Passes whose rates differ by a smaller share are much the same.
 PASSES_DIFFER = 0.2
 # What to measure, at least, of a dataset whose first element took all the time.
@@ -145,10 +147,18 @@ def ended_early(facts: Facts) -> Warning_:
 def stalled(facts: Facts) -> Warning_:
     """Nothing came any more, long before the end."""
     counters, stamps = facts.raw.counters, facts.raw.stamps
-    if counters["ended"] or facts.raw.failure is not None or len(stamps) < 2:
+    if counters["ended"] or facts.raw.failure is not None or len(stamps) == 0:
         return None
     silence = counters["finished_ns"] - counters["last_ns"]
     run = counters["finished_ns"] - counters["first_ns"]
+    if len(stamps) == 1:
+        if silence < SILENCE_S * 1e9:
+            return None
+        return (
+            "stalled",
+            f"No other element came in the {silence / 1e9:.3g} s after the first: the "
+            "dataset hangs, or takes longer than that.",
+        )
     if silence <= STALLED_SHARE * run or silence <= 2 * int(np.diff(stamps).max()):
         return None
     return (

@@ -212,6 +212,18 @@ def test_figures_have_three_digits(value, shown):
     assert value_of("load_average", value) in (shown, f"<bdi>{shown}</bdi>")
 
 
+@pytest.mark.parametrize("letter", ["N", "i", "\u5927"])
+@pytest.mark.parametrize("pixels", [30.0, 400.0])
+def test_a_name_takes_no_more_room_than_there_is(letter, pixels):
+    """Capitals and wide characters take more; the figures beside it stay readable."""
+    shown = pictures.fitting(letter * 300, pixels)
+
+    width = {"N": 10.8, "i": 7.2, "\u5927": 14.4}[letter]
+    assert shown.endswith("\u2026")
+    assert (len(shown) - 1) * width + 7.2 <= pixels
+    assert pictures.fitting("decode", pixels=400.0) == "decode"
+
+
 def test_a_long_word_at_the_end_of_an_axis_is_not_cut_off():
     """It moves inwards; words that would touch are left out."""
     axes = Axes("a picture", 200, 100, (0.0, 1.0), (0.0, 1.0))

@@ -164,6 +164,26 @@ def test_a_dataset_that_stalls_is_not_called_fast():
     assert "stalled" in codes(result)
 
 
+def test_a_dataset_that_hangs_after_its_first_element_is_said_to():
+    """There is no rate, and the reason is not that too little was asked for."""
+
+    def generate():
+        yield 0
+        time.sleep(4)
+        yield 1
+
+    dataset = tf.data.Dataset.from_generator(
+        generate, output_signature=tf.TensorSpec([], tf.int32)
+    )
+
+    result = measure(dataset, Settings(seconds=1.5))
+
+    messages = {each["code"]: each["message"] for each in result.warnings}
+    assert re.match(
+        r"No other element came in the 1\.\d+ s after the first", messages["stalled"]
+    )
+
+
 def test_a_null_pipeline_is_called_one():
     """A rate at the harness's own limit says nothing about the pipeline.
 

@@ -7,6 +7,7 @@ What is in a JSON may come from anywhere: figures that are none count as 0.
 from __future__ import annotations
 
 import math
+import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
@@ -239,6 +240,17 @@ def histogram_picture(result: dict[str, Any], width: int) -> str:
     return axes.svg()
 
 
+def fitting(text: str, pixels: float) -> str:
+    """As much of a text as has room, guessed from the width of its characters."""
+    for place, character in enumerate(text):
+        wide = unicodedata.east_asian_width(character) in "WF"
+        capital = character.isupper() or character in "@%"
+        pixels -= CHARACTER * (2.0 if wide else 1.5 if capital else 1.0)
+        if pixels < 0:
+            return text[: max(1, place - 1)] + "…"
+    return text
+
+
 def stage_picture(result: dict[str, Any], width: int) -> str:
     """A bar for each stage: its share of the time that matters."""
     stages = rows_of(result, "stages")[:MOST_STAGES]
@@ -253,10 +265,10 @@ def stage_picture(result: dict[str, Any], width: int) -> str:
         figures = f"{share:.0%}" + (f", {seconds(cost)}" if number(cost) else "")
         name, kind = str(stage.get("name", "")), str(stage.get("kind", ""))
         title = name if not kind or kind == name else f"{name} ({kind})"
-        most = max(8, int((room - len(figures) * CHARACTER) / CHARACTER) - 3)
+        left = room - (len(figures) + 3) * CHARACTER
         parts.append(
             f"<g><title>{escaped(short(title, 300))}</title>"
-            f"{words(4, y, short(title, most))}"
+            f"{words(4, y, fitting(short(title, 300), left))}"
             f"{words(width - 4, y, figures, 'end')}"
             f'<rect x="4" y="{y + 6}" width="{room}" height="12" rx="2" '
             'fill-opacity=".12"/>'
