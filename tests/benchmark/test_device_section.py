@@ -82,6 +82,24 @@ def test_results_that_pile_up_are_the_readers():
     assert section.verdict(used(), True, {"keeps_up": True}) == "device-bound"
 
 
+@pytest.mark.parametrize(
+    ("keeps_up", "free", "verdict"),
+    [
+        (False, used(), "reader-bound"),
+        (False, used(late=0.2), "harness-bound"),
+        (False, None, "harness-bound"),
+        (True, used(), "harness-bound"),
+    ],
+)
+def test_steps_that_are_late_since_results_pile_up_are_the_readers(
+    keeps_up, free, verdict
+):
+    """With a free source, whose results are read, the simulation was in time."""
+    late = used(late=0.3)
+
+    assert section.verdict(late, True, {"keeps_up": keeps_up}, free) == verdict
+
+
 def test_a_busy_device_has_a_section_without_warnings():
     """AU 1; at 100 steps there is nothing to add."""
     made = busy(free=used())
