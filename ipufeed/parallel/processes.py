@@ -23,6 +23,7 @@ import contextlib
 import ctypes
 import functools
 import os
+import re
 import socket
 import threading
 import time
@@ -38,6 +39,14 @@ INTERNAL = 13  # of absl's status codes
 LOOK_S = 0.5
 # After which time it says who has not come yet; then after twice as long, and so on.
 SAY_S = 10.0
+
+# What an exchange says that has lost another process, and how long that may take to end.
+LOST_PEER = re.compile(
+    r"from remote target /job:worker/replica:0/task:(\d+) .*"
+    r"(?:Socket closed|Connection reset|failed to connect|recvmsg)",
+    re.DOTALL,
+)
+LEAVING_S = 2.0
 
 # By Reduction of ipufeed/cc/replicas.h.
 MERGES = ("Add", "Mul", "Min", "Max")
@@ -178,9 +187,33 @@ class Group:
                 said *= 2
                 LOGGER.warning("%s", self.who_is_missing())
         if isinstance(answer[0], Exception):
-            self.look_for_the_others()
+            self.name_who_left(answer[0])
             raise answer[0]
         return answer[0]
+
+    def name_who_left(self, error: Exception) -> None:
+        """Raises tf.errors.AbortedError if an exchange has failed since a process has gone.
+
+        A process that ends closes its connections first, and listens for a moment more.
+        """
+        import tensorflow as tf
+
+        found = LOST_PEER.search(str(error))
+        deadline = time.monotonic() + (LEAVING_S if found else 0.0)
+        while True:
+            self.look_for_the_others()
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(LEAVING_S / 20)
+        if found is None or int(found[1]) >= self.count:
+            return
+        lost = int(found[1])
+        raise tf.errors.AbortedError(
+            None,
+            None,
+            f"Process {lost} of {self.count}, at {self.addresses[lost]}, has broken off an "
+            f"exchange with process {self.index}, and listens still: look what it says.",
+        ) from error
 
     def watch(self) -> None:
         """Notes who listens, until all have been seen; on a thread of its own."""

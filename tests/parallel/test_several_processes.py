@@ -15,7 +15,7 @@ from replicated import configure
 
 from ipufeed.device.config import IPUConfig
 from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel import collectives
+from ipufeed.parallel import collectives, processes
 
 HERE = pathlib.Path(__file__).parent
 LIMIT_S = 240.0  # only a hang gets there
@@ -126,6 +126,43 @@ def test_a_process_that_has_gone_is_named(said):
     assert kind == "AbortedError"
     assert "Process 1 of 2, at localhost:" in text
     assert "has gone" in text
+
+
+@pytest.mark.parametrize(
+    ("looks", "words"),
+    [
+        (2, r"Process 1 of 2, at host:2, has gone: Connection refused"),
+        (9999, r"Process 1 of 2, at host:2, has broken off an exchange with process 0"),
+    ],
+)
+def test_a_process_is_named_that_breaks_off_and_listens_for_a_moment_more(
+    monkeypatch, looks, words
+):
+    """Its connections are the first to go: the error of the exchange names a task."""
+    asked = []
+
+    def reach(address):
+        asked.append(address)
+        late = address == "host:2" and asked.count(address) > looks
+        return ConnectionRefusedError("Connection refused") if late else None
+
+    monkeypatch.setattr(processes, "reach", reach)
+    monkeypatch.setattr(processes, "LEAVING_S", 0.2)
+    group = object.__new__(processes.Group)
+    group.count, group.index, group.seen = 2, 0, {0, 1}
+    group.addresses = ["host:1", "host:2"]
+    lost = tf.errors.UnavailableError(
+        None,
+        None,
+        "Additional GRPC error information from remote target /job:worker/replica:0/"
+        "task:1 while calling /tensorflow.WorkerService/RecvBuf:\n:UNKNOWN:Error "
+        'received from peer  {grpc_message:"Socket closed", grpc_status:14}',
+    )
+
+    with pytest.raises(tf.errors.AbortedError, match=words):
+        group.name_who_left(lost)
+    group.seen = {0}
+    assert group.name_who_left(tf.errors.InternalError(None, None, "x")) is None
 
 
 def test_a_process_that_goes_before_its_first_exchange_is_named():
