@@ -17,6 +17,11 @@ MAGIC = frozenset("*?[")
 FILES_OF = "_ipufeed_files"
 
 
+def said_of(error: Exception) -> str:
+    """What another library's error says, as the middle of a sentence."""
+    return " ".join(str(error).split()).rstrip(".")
+
+
 def list_files(files: Any, what: str) -> list[str]:
     """The paths that `files` stands for.
 

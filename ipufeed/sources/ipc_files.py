@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipufeed.errors import DamagedFileError, SourceError
-from ipufeed.sources.files import list_files, parallelism, shard_of
+from ipufeed.sources.files import list_files, parallelism, said_of, shard_of
 
 STREAM_START = b"\xff\xff\xff\xff"
 
@@ -133,5 +133,6 @@ def open_file(path: str, fields: list[int] | None = None) -> Any:
                 "Write it as a file: pyarrow.ipc.new_file instead of new_stream."
             ) from error
         raise DamagedFileError(
-            f"{path} is no whole Arrow IPC file: {error}. Copy or write it again.", path
+            f"{path} is no whole Arrow IPC file: {said_of(error)}. Copy or write it again.",
+            path,
         ) from error

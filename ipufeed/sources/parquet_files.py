@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipufeed.errors import DamagedFileError, SourceError
-from ipufeed.sources.files import list_files, parallelism, shard_of
+from ipufeed.sources.files import list_files, parallelism, said_of, shard_of
 
 
 def parquet(
@@ -64,7 +64,8 @@ def parquet(
             schema = footer.schema.to_arrow_schema()
         except (pa.ArrowException, OSError) as error:
             raise DamagedFileError(
-                f"{path} is no whole Parquet file: {error}. Copy or write it again.",
+                f"{path} is no whole Parquet file: {said_of(error)}. Copy or write it "
+                "again.",
                 path,
             ) from error
         found = arrow_columns.choose_columns(schema, columns, path)

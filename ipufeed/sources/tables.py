@@ -16,7 +16,7 @@ from typing import Any
 
 from ipufeed.errors import SourceError
 from ipufeed.sources.columns import NULLS, Column, text_tensor, to_arrays
-from ipufeed.sources.files import FILES_OF
+from ipufeed.sources.files import FILES_OF, said_of
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,8 @@ def table_dataset(
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             # pyarrow's errors are of these; it names neither the file nor the place. Not
             # `from error`: TensorFlow would print both tracebacks into its message.
-            told = " ".join(str(error).split()).rstrip(".")
             raise SourceError(
-                f"{where} cannot be read: {told}. Copy or write the file again."
+                f"{where} cannot be read: {said_of(error)}. Copy or write the file again."
             ) from None
         return to_arrays(columns, data, nulls, where)
 
