@@ -77,9 +77,10 @@ absl::Status wait_for_answer(const Program& program, Asked* asked) {
     }
     if (report_ns != kNoDeadline && now_ns() >= report_ns) {
       stall.report(program, absl::StrCat("process ", process_index(),
-                                         " has something to exchange, and not all of "
-                                         "the ",
-                                         process_count(), " processes have come"));
+                                         " has something to exchange, and of the ",
+                                         process_count() - 1,
+                                         " others not all have come this far: the "
+                                         "program of one is slower, or has ended"));
     }
   }
   return asked->status;

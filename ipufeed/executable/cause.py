@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 # Of the ops of a function that has been put in place of its call.
-INLINED = re.compile(r"_tfg_inlined_\w+?(_\d+)+$")
+INLINED = re.compile(r"_tfg_(inlined|cf_sunk)_.*$")
 
 
 @dataclass(frozen=True)

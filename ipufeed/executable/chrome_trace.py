@@ -8,6 +8,7 @@ Source: "Trace Event Format", the Chromium project.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ipufeed.executable.names import author_name
@@ -143,7 +144,7 @@ def slices_of(event: Event, begun_ns: int) -> list[dict[str, Any]]:
         figures = {"mini-batch": event.nbytes}
         return [span(f"mini-batch {event.nbytes}", start, end - start, figures)]
     if event.kind is Kind.PIPELINE:
-        return [span(event.name, start, end - start, {})]
+        return [span(on_chips(event.name, event.nbytes), start, end - start, {})]
     figures = {"bytes": event.nbytes, "count": event.count}
     if event.count > 1:
         figures |= {
@@ -160,6 +161,14 @@ def slices_of(event: Event, begun_ns: int) -> list[dict[str, Any]]:
             span(WAITS[event.kind].format(event.name), waits_at, event.waited_ns, {})
         )
     return found
+
+
+def on_chips(schedule: str, first: int) -> str:
+    """`Schedule.text` of a copy that begins at a chip, with the chips that it has."""
+    what, before, chips = schedule.rpartition("stages on IPUs ")
+    if not before:
+        return schedule
+    return what + before + re.sub(r"\d+", lambda chip: str(int(chip[0]) + first), chips)
 
 
 def title(event: Event) -> str:

@@ -1,10 +1,12 @@
 """Why the programs of a pipeline are compiled again, in words of the user's program."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from replicated import configure
 
 from ipufeed.device.strategy import IPUStrategy
+from ipufeed.executable.cause import named
 from ipufeed.executable.explaining import explain_programs
 from ipufeed.executable.programs import history
 from ipufeed.parallel.pipeline import pipeline
@@ -47,3 +49,17 @@ def test_another_count_is_named_as_what_it_is():
         assert "gradient_accumulation_count`" in text
         assert "_tfg_inlined" not in text
     assert "each IPU's program says what" in texts[2]
+
+
+@pytest.mark.parametrize(
+    ("op", "shown"),
+    [
+        ("while/mul", "`while/mul`"),
+        ("mul_tfg_inlined_while_2_1_0", "`mul`"),
+        ("mul_tfg_inlined_4_of_7_turns/cond_tfg_inlined_while_2_1_0", "`mul`"),
+        ("mul_1_tfg_inlined_while_2_1_tfg_cf_sunk_4_of_7_turns/cond", "`mul_1`"),
+    ],
+)
+def test_an_op_has_the_name_that_its_author_knows(op, shown):
+    """Not what TensorFlow adds when it puts a loop's body in place."""
+    assert named(op) == shown

@@ -12,7 +12,7 @@ from replicated import configure
 from ipufeed.device import clock
 from ipufeed.device.strategy import IPUStrategy
 from ipufeed.executable import tracing
-from ipufeed.executable.chrome_trace import chrome_trace
+from ipufeed.executable.chrome_trace import chrome_trace, on_chips
 from ipufeed.executable.tracing import Kind
 from ipufeed.parallel import timeline
 from ipufeed.parallel.options import OptimizerFunctionOutput
@@ -198,6 +198,15 @@ def made(kind="Grouped", **changes):
     return Timeline(
         **({"slices": slices, "executions": [Execution(text, 0, 0, 9)]} | changes)
     )
+
+
+def test_a_copys_execution_has_the_ipus_that_it_runs_on():
+    """Its schedule counts from its first; other words are left as they are."""
+    schedule = "Grouped training, 4 mini-batches, stages on IPUs 0 1+2"
+
+    assert on_chips(schedule, 0) == schedule
+    assert on_chips(schedule, 4).endswith("4 mini-batches, stages on IPUs 4 5+6")
+    assert on_chips("schedule 7", 2) == "schedule 7"
 
 
 def test_a_share_says_what_is_ideal():
