@@ -399,6 +399,19 @@ def check_stage_options(name: str, options: Any, stages: int) -> None:
         )
 
 
+def check_weight_update_options(options: Any) -> None:
+    """Options of the weight update's compiler.
+
+    Raises:
+        TypeError: No PipelineStageOptions.
+    """
+    if options is not None and not isinstance(options, PipelineStageOptions):
+        raise TypeError(
+            "weight_update_poplar_options must be a PipelineStageOptions, got "
+            f"{type(options).__name__}."
+        )
+
+
 def check_update(
     continuous: bool,
     state_sharding: bool,

@@ -187,6 +187,7 @@ def pipeline(
         backward_propagation_stages_poplar_options,
         len(found),
     )
+    checks.check_weight_update_options(weight_update_poplar_options)
     gradient_dtype = check_dtype(gradient_accumulation_dtype, GRADIENTS)
     output_dtype = check_dtype(accumulate_outfeed_dtype, OUTPUTS, "tensor")
     reduction = Reduction.parse(reduction_method)

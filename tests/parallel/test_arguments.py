@@ -253,6 +253,11 @@ CASES = {
         TypeError,
         "must be a list of PipelineStageOptions, got dict",
     ),
+    "options of the weight update that are none": (
+        {"weight_update_poplar_options": [PipelineStageOptions()]},
+        TypeError,
+        "weight_update_poplar_options must be a PipelineStageOptions, got list",
+    ),
     "too few stage options": (
         {"forward_propagation_stages_poplar_options": [PipelineStageOptions()]},
         ValueError,
