@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ipufeed.benchmark.functions import runs_python
 from ipufeed.benchmark.pipeline_graph import Step
 
 if TYPE_CHECKING:
@@ -128,13 +129,15 @@ class Case:
     def computes(self, stage: Stage) -> bool:
         """Whether a stage's functions compute more than they wait.
 
-        Where all CPUs are taken, a function that only computes waits for one, too.
+        Where all CPUs are taken, a function that only computes waits for one, too. Calls
+        in Python wait for each other: together they compute at most all of the time.
         """
-        idle = self.explanation.model.idle >= IDLE_CPUS
-        least = COMPUTING_SHARE if idle else CROWDED_COMPUTING_SHARE
-        return stage.cpu_seconds_per_element > least * max(
-            stage.seconds_per_element, 1e-9
-        )
+        model = self.explanation.model
+        least = COMPUTING_SHARE if model.idle >= IDLE_CPUS else CROWDED_COMPUTING_SHARE
+        seconds = stage.seconds_per_element
+        if runs_python(self.explanation.graph.graph, self.step(stage)):
+            seconds = min(seconds, model.period)
+        return stage.cpu_seconds_per_element > least * max(seconds, 1e-9)
 
 
 def find_advice(case: Case) -> list[Advice]:

