@@ -306,10 +306,21 @@ def test_each_ipu_works_in_the_order_of_its_schedule(kind):
     assert executed.to_svg().count("<rect") == 6 + 6 * 12 + 2  # and the weight update
 
 
-def test_only_one_stage_of_a_sequential_pipeline_works_at_a_time():
+@pytest.mark.parametrize(
+    ("kind", "mapping", "ipus"),
+    [
+        (PipelineSchedule.Sequential, [0, 1, 2], 4),
+        (PipelineSchedule.Interleaved, [0, 1, 0, 1], 2),
+    ],
+)
+def test_only_one_stage_works_at_a_time_where_mini_batches_do_not_overlap(
+    kind, mapping, ipus
+):
     """Also in inference, where nothing comes back by itself."""
+    configure(ipus)  # for one copy: two would work side by side
+    stages = [*STAGES[: len(mapping) - 1], lambda x: clock.wait(x * 3.0, 0.002)]
     run, _ = program_of(
-        numbers(100), STAGES, 20, pipeline_schedule=PipelineSchedule.Sequential
+        numbers(100), stages, 20, pipeline_schedule=kind, device_mapping=mapping
     )
     with timeline.record() as executed:
         run()
