@@ -199,11 +199,7 @@ def attribute(
     result: Any, dataset: Any, options: Namespace, interrupts: Interrupts
 ) -> tuple[Any, int]:
     """The result with its stages, and the exit code; Ctrl-C keeps what was measured."""
-    from ipufeed.benchmark.attribution import (
-        NO_STAGES,
-        warned,
-        with_stages,
-    )
+    from ipufeed.benchmark.attribution import NO_STAGES, warned, with_stages
 
     try:
         return with_stages(

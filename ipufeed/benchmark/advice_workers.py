@@ -1,4 +1,4 @@
-"""The rule for parallel steps whose workers are all at work while CPUs are idle.
+"""The rule for functions that wait while CPUs are idle: more of them at a time.
 
 Functions that wait (for a disk, a service, a lock) want more workers than there are CPUs.
 Two things hold their number down: the `num_parallel_calls` that was written, and the pool
@@ -38,8 +38,7 @@ def more_workers(case: Case) -> list[Advice]:
         # What computes wants CPUs; in Python, even the one interpreter.
         if case.computes(stage):
             continue
-        own = any(u.own_threads for u in model.units if stage.node in u.steps)
-        if not own and model.pool_full and stage.node in model.functions:
+        if model.pool_full and stage.node in model.functions:
             pools.append(larger_pool(case, stage, step))
         elif stage.parallelism and step.op in (*PARALLEL, INTERLEAVE):
             found.append(more_calls(case, stage, step))
@@ -56,7 +55,7 @@ def more_calls(case: Case, stage: Stage, step: Step) -> Advice | None:
     most = float(MOST_WORKERS)
     if step.op == INTERLEAVE:
         most = case.elements_of_source(step.inputs) or most
-    if not any(unit.own_threads for unit in model.units if stage.node in unit.steps):
+    if stage.node in model.functions:
         most = min(most, model.pool)
     gains = {}
     for times in TIMES:

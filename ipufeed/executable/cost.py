@@ -211,6 +211,7 @@ class _Counter:
         self.model = model
         self.steps: list[Step] = []
         self.loops: list[Loop] = []
+        self.in_stage = False  # of a pipeline that is idle in some turns
 
     def computation(self, one: Computation, executions: int, loop: str) -> Work:
         total = Work()
@@ -256,8 +257,10 @@ class _Counter:
 
     def conditional(self, one: Instruction, executions: int, loop: str) -> Work:
         """One branch is taken: the one with most to do, as nobody knows which."""
-        taken, turns = stage_turns(one)
+        # A condition inside a stage may bear the stage's name, too.
+        taken, turns = (1, 1) if self.in_stage else stage_turns(one)
         executions = executions * taken // turns
+        was_in_stage, self.in_stage = self.in_stage, self.in_stage or turns > 1
         best, steps = Work(), list(self.steps)
         chosen = steps
         for branch in one.called:
@@ -265,7 +268,7 @@ class _Counter:
             work = self.computation(branch, executions, loop)
             if work.cycles >= best.cycles:
                 best, chosen = work, self.steps
-        self.steps = chosen
+        self.steps, self.in_stage = chosen, was_in_stage
         return best.times(taken / turns)
 
 
