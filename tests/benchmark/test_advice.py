@@ -379,13 +379,24 @@ def test_a_pool_that_serial_functions_fill_is_to_be_larger_and_that_is_said_once
 
 
 def test_workers_that_compute_are_not_to_be_more():
-    """They want CPUs, and in Python the one interpreter, however many wait for it."""
-    for calls in (2, 4):
-        dataset = with_pool(endless().map(burns(0.004), calls), calls)
-        found = codes(advice_for(dataset))
+    """They want CPUs, and in Python the one interpreter."""
+    found = codes(advice_for(with_pool(endless().map(burns(0.004), 2), 2)))
 
-        assert "small_pool" not in found
-        assert "more_calls" not in found
+    assert "small_pool" not in found
+    assert "more_calls" not in found
+
+
+@pytest.mark.parametrize(("cpu", "computes"), [(0.9, True), (0.2, False)])
+def test_calls_in_python_compute_if_together_they_keep_the_interpreter_busy(
+    cpu, computes
+):
+    """Each of four waits for the others in three quarters of its time."""
+    explanation = explained(endless().map(sleeps(0.004), 4), cut=False)
+    (stage,) = [each for each in explanation.stages if each.name == "decode"]
+    stage.seconds_per_element = 4 * explanation.model.period
+    stage.cpu_seconds_per_element = cpu * explanation.model.period
+
+    assert Case(explanation, 4).computes(stage) is computes
 
 
 def test_a_function_that_computes_for_a_third_of_its_time_waits_where_cpus_are_idle():
