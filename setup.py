@@ -148,7 +148,9 @@ class BuildNative(build_ext):
         # pip builds against a TensorFlow in another folder each time.
         self.include = str(include)
         compiled_by = [identity(compiler), version]
-        objects = Path(self.build_temp) / (sanitizer or "release")
+        # An editable install gets a new build_temp each time, and would compile all.
+        temporary = "build/editable" if self.editable_mode else self.build_temp
+        objects = Path(temporary) / (sanitizer or "release")
         objects.mkdir(parents=True, exist_ok=True)
         jobs = int(os.environ.get("MAX_JOBS") or len(os.sched_getaffinity(0)))
         with ThreadPoolExecutor(jobs) as pool:

@@ -53,18 +53,27 @@ _MODULES = {
 # Names of Graphcore's, so that `import ipufeed as ipu` is all that a program must change:
 # modules, and what their package has itself. ipufeed/compat.py says where each is.
 _ALIASES = (
+    "all_to_all_op",
     "config",
+    "cross_replica_ops",
+    "cross_replica_optimizer",
     "eager",
+    "grad_util_ops",
     "gradient_accumulation",
+    "gradient_accumulation_optimizer",
     "ipu_compiler",
     "ipu_infeed_queue",
     "ipu_outfeed_queue",
     "ipu_strategy",
     "loops",
+    "map_gradient_optimizer",
     "ops",
     "optimizers",
     "pipelining_ops",
+    "reduce_scatter_op",
+    "replication_ops",
     "scopes",
+    "sharded_optimizer",
     "sharding",
     "utils",
 )

@@ -176,8 +176,23 @@ MODULES: dict[str, dict[str, str]] = {
     ),
     "utils": _UTILS,
 }
+# Graphcore's package has these modules of its packages itself, too.
+MODULES |= {
+    module.rpartition(".")[2]: MODULES[module]
+    for module in (
+        "ops.all_to_all_op",
+        "ops.cross_replica_ops",
+        "ops.grad_util_ops",
+        "ops.reduce_scatter_op",
+        "ops.replication_ops",
+        "optimizers.cross_replica_optimizer",
+        "optimizers.gradient_accumulation_optimizer",
+        "optimizers.map_gradient_optimizer",
+        "optimizers.sharded_optimizer",
+    )
+}
 
-# Graphcore's package has these itself, too.
+# ... and these names.
 TOP: dict[str, str] = {
     "IPUConfig": "ipufeed.device.config",
     "IPUInfeedQueue": "ipufeed.queues.infeed",
@@ -230,10 +245,12 @@ class AliasModule(types.ModuleType):
 
 def elsewhere(name: str) -> str:
     """A sentence that says which modules have a name, or are called so; "" for none."""
+    once = {id(names): module for module, names in reversed(MODULES.items())}
     places = [
         f"ipu.{module}" if module.rpartition(".")[2] == name else f"ipu.{module}.{name}"
         for module, names in MODULES.items()
-        if name in names or module.rpartition(".")[2] == name
+        if once[id(names)] == module
+        and (name in names or module.rpartition(".")[2] == name)
     ]
     return f" There is {' and '.join(places)}." if places else ""
 

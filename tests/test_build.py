@@ -96,7 +96,8 @@ if "-c" in arguments:
 """
 
 
-def test_only_what_changed_is_compiled_again(tmp_path):
+@pytest.mark.parametrize("build_command", ["build_ext", "editable_wheel"])
+def test_only_what_changed_is_compiled_again(tmp_path, build_command):
     """A second build of the same tree compiles nothing; a header, those that include it."""
     tree, log = tmp_path / "tree", tmp_path / "compiled"
     tree.mkdir()
@@ -120,7 +121,7 @@ def test_only_what_changed_is_compiled_again(tmp_path):
             package.write("    get_lib = staticmethod(lambda: '/nowhere')\n")
             package.write("    get_compile_flags = staticmethod(lambda: [])\n")
         log.write_text("")
-        command = [sys.executable, "setup.py", "--quiet", "build_ext"]
+        command = [sys.executable, "setup.py", "--quiet", build_command]
         subprocess.run(
             command, cwd=tree, env=environment, check=True, timeout=DEADLOCK_S
         )

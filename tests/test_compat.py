@@ -28,6 +28,7 @@ USED = {
     ),
     "ipu_strategy": "IPUStrategy IPUStrategyV1",
     "loops": "repeat while_loop",
+    "cross_replica_ops": "cross_replica_mean cross_replica_sum",
     "ops.all_to_all_op": "all_gather all_to_all",
     "ops.cross_replica_ops": "cross_replica_mean cross_replica_sum",
     "ops.grad_util_ops": "capture_upstream_gradients",
@@ -47,6 +48,8 @@ USED = {
     ),
     "optimizers.map_gradient_optimizer": "MapGradientOptimizer",
     "optimizers.sharded_optimizer": "ShardedOptimizer",
+    "replication_ops": "replication_index",
+    "sharded_optimizer": "ShardedOptimizer",
     "scopes": (
         "ipu_scope ipu_jit_scope ipu_shard frontend_attribute "
         "stochastic_rounding partials_type outside_compilation_scope"
@@ -168,7 +171,8 @@ def test_a_name_that_is_not_there_is_refused_with_those_that_are(installed):
 @pytest.mark.parametrize(
     ("name", "place"),
     [
-        ("sharded_optimizer", "ipu.optimizers.sharded_optimizer"),
+        ("backprop", "ipu.eager.backprop"),
+        ("cross_replica_sum", "ipu.ops.cross_replica_ops.cross_replica_sum"),
         ("repeat", "ipu.loops.repeat"),
     ],
 )

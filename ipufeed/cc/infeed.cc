@@ -156,7 +156,9 @@ absl::Status Infeed::next(const Program& program, std::int64_t number,
           name_, "' has given all of its ", feeder_->total(), " elements",
           replicas_ == 1 ? "."
                          : absl::StrCat(", of which ", replicas_,
-                                        " replicas take one each at a time.")));
+                                        " replicas take one each at a time."),
+          " Repeat the dataset (`dataset.repeat()`), or let programs take less of "
+          "it."));
     case FeedOutcome::kFailed: {
       const absl::Status& error = feed.error();
       return absl::Status(

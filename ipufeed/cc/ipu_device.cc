@@ -190,7 +190,7 @@ class IpuDevice : public ThreadPoolDevice {
     ProgramScope scope(&program);
     ThreadPoolDevice::Compute(kernel, context);
     log_cycle_count(*kernel, start_ns);
-    program.end(/*failed=*/!context->status().ok());
+    program.end(context->status());
   }
 
   // Asynchronous kernels, such as a call of a function, go on after this returns.
@@ -208,7 +208,7 @@ class IpuDevice : public ThreadPoolDevice {
     ProgramScope scope(program.get());
     ThreadPoolDevice::ComputeAsync(kernel, context, [=, done = std::move(done)] {
       log_cycle_count(*kernel, start_ns);
-      program->end(!context->status().ok());
+      program->end(context->status());
       done();
     });
   }

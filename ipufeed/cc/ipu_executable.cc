@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "chips.h"
 #include "ipu_device.h"
+#include "processes.h"
 #include "program.h"
 #include "program_events.h"
 #include "replicas.h"
@@ -60,18 +62,22 @@ absl::Status copy_arguments(const std::vector<xla::ExecutionInput>& arguments,
   return status;
 }
 
-// Whether anybody can tell how many copies of a program run: those that take and give
-// nothing, and do not ask for their number, all compute the same.
-bool is_told_apart(const xla::HloModule& module) {
+// Whether a program has a call whose name begins so.
+bool calls_any(const xla::HloModule& module, std::string_view name) {
   for (const xla::HloComputation* computation : module.computations()) {
     for (const xla::HloInstruction* each : computation->instructions()) {
       if (each->opcode() == xla::HloOpcode::kCustomCall &&
-          absl::StartsWith(each->custom_call_target(), "ipufeed_")) {
+          absl::StartsWith(each->custom_call_target(), name)) {
         return true;
       }
     }
   }
   return false;
+}
+
+// Whether a copy of a program exchanges tensors with others.
+bool exchanges(const xla::Executable& executable) {
+  return executable.has_module() && calls_any(executable.module(), "ipufeed_exchange");
 }
 
 class IpuExecutable : public xla::Executable {
@@ -82,8 +88,14 @@ class IpuExecutable : public xla::Executable {
         compiled_(std::move(compiled)),
         unchanged_(std::move(unchanged)),
         shards_(shards),
-        is_told_apart_(!has_module() || ipufeed::is_told_apart(module())),
-        chip_programs_(std::move(chip_programs)) {}
+        is_told_apart_(!has_module() || calls_any(module(), "ipufeed_")),
+        chip_programs_(std::move(chip_programs)),
+        exchanges_(ipufeed::exchanges(*inner()) ||
+                   std::any_of(chip_programs_.begin(), chip_programs_.end(),
+                               [](const auto& each) {
+                                 return ipufeed::exchanges(
+                                     *each->executable->executable());
+                               })) {}
 
   absl::StatusOr<xla::ExecutionOutput> ExecuteAsyncOnStream(
       const xla::ServiceExecutableRunOptions* options,
@@ -126,6 +138,9 @@ class IpuExecutable : public xla::Executable {
       const xla::ServiceExecutableRunOptions* options,
       std::vector<xla::ExecutionInput> arguments) {
     const Context& context = current_context();
+    if (exchanges_ && process_count() > 1 && context.program != nullptr) {
+      context.program->will_exchange();
+    }
     // A part of a program that runs replicated already is not replicated once more.
     if (context.program == nullptr || context.replicas > 1 ||
         context.pipeline != nullptr || !is_told_apart_) {
@@ -254,8 +269,11 @@ class IpuExecutable : public xla::Executable {
   const std::shared_ptr<Compiled> compiled_;
   const std::vector<Unchanged> unchanged_;
   const int shards_;
+  // Whether anybody can tell how many copies of a program run: those that take and give
+  // nothing, and do not ask for their number, all compute the same.
   const bool is_told_apart_;
   const std::vector<std::shared_ptr<Compiled>> chip_programs_;
+  const bool exchanges_;
 };
 
 }  // namespace

@@ -134,7 +134,7 @@ absl::Status PipelineRun::send(std::size_t number, const std::vector<Memory>& te
         "IPU ", ring.target.chip, " of the pipeline has ended, and IPU ",
         ring.source.chip, " waits until it takes what goes from ", ring.name(), "."));
   }
-  return why("sending to", ring);
+  return why("sending to", ring, ring.source.chip);
 }
 
 absl::Status PipelineRun::receive(std::size_t number,
@@ -160,7 +160,8 @@ absl::Status PipelineRun::receive(std::size_t number,
                      ring.target.chip, " waits for another mini-batch that goes from ",
                      ring.name(), "."));
   }
-  if (outcome != FeedOutcome::kDone) return why("receiving from", ring);
+  if (outcome != FeedOutcome::kDone)
+    return why("receiving from", ring, ring.target.chip);
   program_.step_clock().take(ring.in.sent_ns);
   if (ring.in.size() < total(tensors)) {
     return absl::InternalError("a packet of a pipeline is too small.");
@@ -196,7 +197,8 @@ void PipelineRun::wake() {
   }
 }
 
-absl::Status PipelineRun::why(const char* doing, const Ring& ring) const {
+absl::Status PipelineRun::why(const char* doing, const Ring& ring, int chip) {
+  at_[index_of(chip)].waited = true;
   if (program_.stopped()) return stopped_while(doing, ring.name(), program_);
   return absl::CancelledError("another IPU of the pipeline has failed");
 }

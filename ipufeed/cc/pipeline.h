@@ -79,8 +79,12 @@ class PipelineRun final : public Wakeable {
 
   // What a chip is at, on its thread: the stage whose turn it is, or "" for none yet;
   // for errors and reports.
-  void enter(int chip, std::string_view stage) { at_[index_of(chip)] = stage; }
-  const std::string& at(int chip) const { return at_[index_of(chip)]; }
+  void enter(int chip, std::string_view stage) { at_[index_of(chip)].stage = stage; }
+  const std::string& at(int chip) const { return at_[index_of(chip)].stage; }
+
+  // Whether what has ended a chip's program ended a wait for another chip, which
+  // therefore has more to say of it. The chip's thread.
+  bool waited(int chip) const { return at_[index_of(chip)].waited; }
 
   // The chip's program has ended, without an error; its thread. It sends and receives
   // no more.
@@ -114,7 +118,7 @@ class PipelineRun final : public Wakeable {
   bool over() const {
     return program_.stopped() || failed_.load(std::memory_order_relaxed);
   }
-  absl::Status why(const char* doing, const Ring& ring) const;
+  absl::Status why(const char* doing, const Ring& ring, int chip);
   std::size_t index_of(int chip) const {
     return static_cast<std::size_t>(chip - first_chip_);
   }
@@ -123,7 +127,11 @@ class PipelineRun final : public Wakeable {
   std::atomic<bool> failed_{false};
   std::vector<std::unique_ptr<Ring>> rings_;
   const int first_chip_;
-  std::vector<std::string> at_;  // by chip
+  struct At {
+    std::string stage;
+    bool waited = false;
+  };
+  std::vector<At> at_;  // by chip
 };
 
 }  // namespace ipufeed

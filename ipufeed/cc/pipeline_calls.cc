@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -148,6 +149,8 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   context.pipeline = &run;
   Replicas* const others = context.others;
   std::vector<ChipWork> works;
+  std::mutex mutex;
+  absl::Status cause;  // of those that have failed by themselves; guarded by mutex
   for (std::size_t i = 0; i < call.keys.size(); ++i) {
     const int own = static_cast<int>(call.chips[i]);
     const int index = first + own;
@@ -161,7 +164,12 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
                            key, chip(ordinal, index),
                            part_of(operands, call.operands, call.operand_counts, i),
                            part_of(outputs, call.results, call.result_counts, i));
-                       if (!status.ok()) return at_stage(status, run, index);
+                       if (!status.ok()) {
+                         const absl::Status named = at_stage(status, run, index);
+                         std::lock_guard<std::mutex> lock(mutex);
+                         if (!run.waited(index)) cause.Update(named);
+                         return named;
+                       }
                        // Who waits for this chip waits in vain.
                        run.leave(index);
                        const Context& own_context = current_context();
@@ -178,6 +186,7 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   // Who goes on after all chips may have waited for the last.
   program->step_clock().take(now_ns());
   if (traced) record_execution(call, ordinal, first, start_ns);
+  TF_RETURN_IF_ERROR(cause);
   TF_RETURN_IF_ERROR(status);
   write_token(results, results.size() - 1);
   return absl::OkStatus();

@@ -27,6 +27,16 @@ std::atomic<OnExchange> on_exchange{nullptr};
 
 constexpr std::size_t kMessageSize = 4096;
 
+struct Runs {
+  std::mutex mutex;
+  ExchangeRuns runs;  // guarded by mutex
+
+  static Runs& get() {
+    static auto* runs = new Runs;  // programs may outlive static objects
+    return *runs;
+  }
+};
+
 // The tensors of one dtype, and the thread that has them exchanged. It may outlive who
 // has asked: a process that does not answer cannot be interrupted.
 struct Asked {
@@ -36,6 +46,7 @@ struct Asked {
   std::int64_t lane = 0;
   std::int64_t reduction = 0;
   int mean = 0;
+  std::int64_t run = 0;
   std::atomic<int> wanted{1};
   static_assert(sizeof(std::atomic<int>) == sizeof(int));
 
@@ -49,8 +60,8 @@ void ask(const std::shared_ptr<Asked>& asked) {
   std::string message(kMessageSize, '\0');
   const int code = on_exchange.load(std::memory_order_acquire)(
       asked->lane, asked->reduction, asked->mean, asked->dtype, asked->data.data(),
-      asked->count, reinterpret_cast<const int*>(&asked->wanted), message.data(),
-      static_cast<std::int64_t>(message.size()));
+      asked->count, reinterpret_cast<const int*>(&asked->wanted), asked->run,
+      message.data(), static_cast<std::int64_t>(message.size()));
   std::lock_guard<std::mutex> lock(asked->mutex);
   if (code != 0) {
     asked->status = absl::Status(static_cast<absl::StatusCode>(code), message.c_str());
@@ -120,8 +131,9 @@ absl::Status is_between_processes(Meeting* meeting, int replicas, bool* result) 
       own, " replicas."));
 }
 
-absl::Status exchange_over_processes(const Program& program, const Meeting& meeting) {
+absl::Status exchange_over_processes(Program& program, const Meeting& meeting) {
   const Context& context = current_context();
+  const std::int64_t run = program.exchange_run();
   // By dtype, each in one piece.
   std::map<int, std::vector<const Brought*>> pieces;
   for (const Brought& each : meeting.tensors) pieces[each.dtype].push_back(&each);
@@ -135,6 +147,7 @@ absl::Status exchange_over_processes(const Program& program, const Meeting& meet
     asked->lane = std::int64_t{program.ordinal()} * kMostChips + context.chip;
     asked->reduction = static_cast<std::int64_t>(meeting.reduction);
     asked->mean = meeting.exchange == Exchange::kMean ? 1 : 0;
+    asked->run = run;
     char* piece = asked->data.data();
     for (const Brought* each : tensors) {
       const auto bytes = static_cast<std::size_t>(each->result_count) * width;
@@ -156,6 +169,25 @@ absl::Status exchange_over_processes(const Program& program, const Meeting& meet
     }
   }
   return absl::OkStatus();
+}
+
+std::int64_t begin_exchange_run() {
+  Runs& all = Runs::get();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  return ++all.runs.begun;
+}
+
+void note_failed_run(std::int64_t run, const absl::Status& why) {
+  Runs& all = Runs::get();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  all.runs.failed = run > 0 ? run : all.runs.begun + 1;
+  all.runs.why = why;
+}
+
+ExchangeRuns exchange_runs() {
+  Runs& all = Runs::get();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  return all.runs;
 }
 
 }  // namespace ipufeed

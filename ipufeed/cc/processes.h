@@ -17,10 +17,11 @@ namespace ipufeed {
 // What Python is asked: to reduce `count` elements in place with those of the other
 // processes, which ask the same. lane: exchanges of one lane follow each other, those
 // of two lanes may not; the same in all processes. wanted: turns 0 when nobody waits
-// for the result any more. The code is absl's; of an error the message is written.
+// for the result any more. run: Program::exchange_run(). The code is absl's; of an
+// error the message is written.
 using OnExchange = int (*)(std::int64_t lane, std::int64_t reduction, int mean,
                            int dtype, void* data, std::int64_t count, const int* wanted,
-                           char* message, std::int64_t message_size);
+                           std::int64_t run, char* message, std::int64_t message_size);
 
 // count: 1 for a process alone. Any thread, between programs.
 void set_processes(int count, int index, OnExchange ask);
@@ -34,6 +35,20 @@ absl::Status is_between_processes(Meeting* meeting, int replicas, bool* result);
 
 // Reduces the results of a meeting with those of the other processes, and waits for
 // them. The program's thread; an error once the program is stopped.
-absl::Status exchange_over_processes(const Program& program, const Meeting& meeting);
+absl::Status exchange_over_processes(Program& program, const Meeting& meeting);
+
+// The programs of this process that have come to an exchange with others. The processes
+// run the same programs, so that the n-th of one waits for the n-th of each other.
+struct ExchangeRuns {
+  std::int64_t begun = 0;
+  std::int64_t failed = 0;  // the last that has; 0 for none
+  absl::Status why;
+};
+
+// Any thread; it gives the number of the program.
+std::int64_t begin_exchange_run();
+// run: 0 for one that has failed on its way to the first exchange.
+void note_failed_run(std::int64_t run, const absl::Status& why);
+ExchangeRuns exchange_runs();
 
 }  // namespace ipufeed

@@ -12,6 +12,7 @@
 #include "infeed.h"
 #include "interrupt.h"
 #include "outfeed.h"
+#include "processes.h"
 #include "wait.h"
 
 namespace ipufeed {
@@ -59,9 +60,24 @@ Program::Program(tensorflow::CancellationManager* manager, int ordinal,
                  std::int64_t step)
     : stops_seen_(stops_seen()), manager_(manager), ordinal_(ordinal), step_(step) {}
 
-Program::~Program() { end(/*failed=*/false); }
+Program::~Program() { end(absl::OkStatus()); }
 
-void Program::end(bool failed) {
+void Program::will_exchange() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  will_exchange_ = true;
+}
+
+std::int64_t Program::exchange_run() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (exchange_run_ == 0) exchange_run_ = begin_exchange_run();
+  watch();
+  return exchange_run_;
+}
+
+void Program::end(const absl::Status& status) {
+  if (!status.ok() && (will_exchange_ || exchange_run_ > 0)) {
+    note_failed_run(exchange_run_, status);
+  }
   if (!watched_) return;  // no other thread has seen this object, or it has ended
   watched_ = false;
   auto& running = Running::get();
@@ -85,7 +101,7 @@ void Program::end(bool failed) {
   for (const auto& feed : infeeds) feed->give_back();
   for (const auto& feed : outfeeds) feed->give_back();
   // It may have failed before its first result: whoever waits for one hears of it.
-  if (failed) note_failure_at_outfeeds(ordinal_);
+  if (!status.ok()) note_failure_at_outfeeds(ordinal_);
   std::lock_guard<std::mutex> lock(running.mutex);
   --running.ending;
   running.ended.notify_all();

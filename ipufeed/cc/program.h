@@ -93,10 +93,18 @@ class Program {
   // Name and fill of each feed that it uses, for a person. Any thread.
   std::string describe_feeds() const;
 
+  // It has exchanges with other processes, which will wait for it: they are told if it
+  // fails before the first. Nobody knows that of what is not compiled.
+  void will_exchange();
+
+  // Its number among the programs of this process that have come to such an exchange,
+  // from 1. From now on others can stop it.
+  std::int64_t exchange_run();
+
   // The program is over: gives its feeds back, and lets go of the step. Before the step
   // hears of the end, which may destroy what this refers to. The destructor does it,
   // too.
-  void end(bool failed);
+  void end(const absl::Status& status);
 
  private:
   void watch();
@@ -110,6 +118,8 @@ class Program {
   mutable std::mutex mutex_;      // guards all below
   absl::Status why_;
   bool watched_ = false;
+  bool will_exchange_ = false;
+  std::int64_t exchange_run_ = 0;  // none so far
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
   std::vector<std::shared_ptr<Infeed>> infeeds_;
   std::vector<std::shared_ptr<Outfeed>> outfeeds_;

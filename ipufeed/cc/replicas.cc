@@ -238,13 +238,26 @@ bool same(const Meeting& a, const Meeting& b) {
   return true;
 }
 
+// What says how many replicas exchange.
+const char* argument_of(const Meeting& meeting) {
+  switch (meeting.exchange) {
+    case Exchange::kGather:
+    case Exchange::kReduceScatter:
+      return "`replication_factor`";
+    case Exchange::kAllToAll:
+      return "`number_of_replicas`";
+    default:
+      return "`replica_group_size`";
+  }
+}
+
 // Whether the sizes fit the number of replicas: the program may have been built for
 // another one.
 absl::Status check_sizes(const Meeting& meeting, std::int64_t replicas) {
   if (meeting.group < 0 || (meeting.group > 0 && replicas % meeting.group != 0)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "The replica group size must divide the number of replicas, got ",
-        meeting.group, " for ", replicas,
+        argument_of(meeting), " of ", name_of(meeting),
+        " must divide the number of replicas, got ", meeting.group, " for ", replicas,
         ". The replicas are the IPUs of the device, divided by the shards of the "
         "program."));
   }
@@ -258,10 +271,10 @@ absl::Status check_sizes(const Meeting& meeting, std::int64_t replicas) {
     const bool divides =
         meeting.exchange != Exchange::kAllToAll || each.count % members == 0;
     if (each.result_count == wanted && divides) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("The program was built with ", name_of(meeting),
-                     " for another number of replicas than the ", members,
-                     " that there are: `replication_factor` must be ", members, "."));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "The program was built with ", name_of(meeting),
+        " for another number of replicas than the ", members,
+        " that there are: ", argument_of(meeting), " must be ", members, "."));
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,5 @@
 #include "step_program.h"
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,11 +19,12 @@ struct StepProgram {
   // see Cancellable.
   StepProgram(int ordinal, std::int64_t step, bool is_eager)
       : program(nullptr, ordinal, step), eager(is_eager) {}
-  ~StepProgram() { program.end(failed.load(std::memory_order_relaxed)); }
+  ~StepProgram() { program.end(status); }
 
   Program program;
   const bool eager;
-  std::atomic<bool> failed{false};
+  std::mutex mutex;     // guards the next
+  absl::Status status;  // the first error of an op
 };
 
 using Key = std::pair<std::int64_t, int>;  // step, ordinal
@@ -135,7 +135,10 @@ absl::Status with_step_program(OpKernelContext* ctx,
     Cancellable cancellable(ctx, &step->program);
     status = use(step->program);
   }
-  if (!status.ok()) step->failed.store(true, std::memory_order_relaxed);
+  if (!status.ok()) {
+    std::lock_guard<std::mutex> lock(step->mutex);
+    step->status.Update(status);
+  }
   return status;
 }
 

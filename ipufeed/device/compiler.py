@@ -158,7 +158,7 @@ def with_xla(computation: Callable[..., Any], inputs: list[Any], ordinal: int) -
 
     graph = tf.compat.v1.get_default_graph()
     first_op = len(graph.get_operations())
-    with outside.building(traced=False) as program:
+    with outside.building(traced=False, name=name_of(computation)) as program:
         results = xla.compile.__wrapped__(computation, inputs)
     if program.has_outside:
         refuse_replicas(ordinal, graph.get_operations()[first_op:])
@@ -169,6 +169,12 @@ def with_xla(computation: Callable[..., Any], inputs: list[Any], ordinal: int) -
     return results
 
 
+def name_of(computation: Callable[..., Any]) -> str:
+    """What its author calls it; "" for what has no name, such as a lambda."""
+    name = str(getattr(inspect.unwrap(computation), "__name__", ""))
+    return name if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) else ""
+
+
 def name_program(graph: Any, first_op: int, computation: Callable[..., Any]) -> None:
     """Puts the computation's name into that of the program, which TensorFlow numbers.
 
@@ -176,8 +182,8 @@ def name_program(graph: Any, first_op: int, computation: Callable[..., Any]) -> 
     """
     import tensorflow as tf
 
-    name = getattr(inspect.unwrap(computation), "__name__", "")
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):  # such as <lambda>
+    name = name_of(computation)
+    if not name:
         return
     for op in graph.get_operations()[first_op:]:
         mark = op.node_def.attr.get(outside.COMPILE_ATTR)

@@ -79,10 +79,13 @@ class Building:
     Attributes:
         traced: Compilation is decided before the trace, so the scope ends it with
             NeedsExecutor.
+        name: That its author has given it; "" for none, and for what is traced, which
+            has a graph with a name.
         has_outside: A scope has been entered.
     """
 
     traced: bool
+    name: str = ""
     has_outside: bool = False
 
 
@@ -95,9 +98,9 @@ _outside: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 
 @contextlib.contextmanager
-def building(*, traced: bool) -> Iterator[Building]:
+def building(*, traced: bool, name: str = "") -> Iterator[Building]:
     """Within it outside_compilation_scope may be used. See Building."""
-    program = Building(traced)
+    program = Building(traced, name)
     token = _building.set(program)
     try:
         yield program
@@ -153,6 +156,21 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
             yield
     finally:
         _outside.reset(token)
+
+
+def program_name() -> str:
+    """What the author calls the program that is being built; "" if it has no name."""
+    import tensorflow as tf
+
+    program = _building.get()
+    if program is not None and program.name:
+        return program.name
+    name = ""
+    graph = tf.compat.v1.get_default_graph()
+    while graph is not None:
+        name = getattr(graph, "name", name)  # only those of functions have one
+        graph = getattr(graph, "outer_graph", None)
+    return name
 
 
 def mark_program(graph: Any, first_op: int) -> None:

@@ -106,6 +106,12 @@ class OptimizerFunctionOutput:
                 "OptimizerFunctionOutput.loss must be a TensorFlow Tensor object, got "
                 f"{type(loss).__name__}."
             )
+        if not loss.dtype.is_floating:
+            raise TypeError(
+                "OptimizerFunctionOutput.loss must be a floating-point tensor, which has "
+                f"gradients, got {getattr(loss, 'name', 'a tensor')} of {loss.dtype.name}: "
+                "use tf.cast where the stages compute it."
+            )
         for name, value, kind in (
             ("compute_gradients_args", compute_gradients_args, tuple),
             ("compute_gradients_kwargs", compute_gradients_kwargs, dict),
@@ -122,7 +128,7 @@ class OptimizerFunctionOutput:
             check_keras(
                 compute_gradients_args, compute_gradients_kwargs, variables, tape
             )
-        elif tape is not None or variables:
+        elif tape is not None or variables is not None:
             which = "tape" if tape is not None else "variables"
             raise ValueError(
                 f"OptimizerFunctionOutput.{which} may only be used with a Keras "

@@ -12,11 +12,13 @@ schedules.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.device import loops, params, system
+from ipufeed.device import loops, outside, params, system
+from ipufeed.executable.names import ANONYMOUS, author_name
 from ipufeed.parallel import checks, partition, stages, weight_update
 from ipufeed.parallel.chip_program import Accumulation, ChipProgram, Plan
 from ipufeed.parallel.dtypes import check_dtype
@@ -223,6 +225,7 @@ def pipeline(
         accumulate_outfeed=accumulate_outfeed,
         outfeed_mask=outfeed_mask,
         offload_state=offload_state,
+        prefix=program_prefix(name),
     )
 
     def execution() -> Any:
@@ -304,6 +307,7 @@ class _Builder:
         accumulate_outfeed: bool,
         outfeed_mask: Any,
         offload_state: bool,
+        prefix: str,
     ) -> None:
         self.schedule = schedule
         self.sums = sums
@@ -313,6 +317,7 @@ class _Builder:
         self.accumulate_outfeed = accumulate_outfeed
         self.outfeed_mask = outfeed_mask
         self.offload_state = offload_state
+        self.prefix = prefix
 
     def execution(
         self,
@@ -360,7 +365,7 @@ class _Builder:
             check_shape(tensor)
         parts = partition.split(model.traced, self.schedule.positions)
         plan = Plan(model.traced, self.schedule, self.sums.count, parts, accumulations)
-        results = launch(plan)
+        results = launch(plan, self.prefix)
         operations = [take_token().op]
         if left and self.accumulate_outfeed:
             packed = tf.nest.pack_sequence_as(leaving, results[used:])
@@ -435,8 +440,23 @@ def recomputes() -> bool:
     return bool(system.configured().allow_recompute)
 
 
-def launch(plan: Plan) -> list[Any]:
-    """Builds the op that runs the chips; gives what they have accumulated."""
+def program_prefix(name: str | None) -> str:
+    """How the names of the chips' programs begin: with that of the one around them.
+
+    Unrelated pipelines then are no versions of one program, in the log and in reports.
+    """
+    outer = author_name(outside.program_name())
+    words = [] if outer in ANONYMOUS else [outer]
+    return re.sub(r"[^A-Za-z0-9]+", "_", "_".join([*words, name or "pipeline"]))
+
+
+def launch(plan: Plan, prefix: str) -> list[Any]:
+    """Builds the op that runs the chips; gives what they have accumulated.
+
+    Args:
+        plan: What they do.
+        prefix: With which the names of their programs begin.
+    """
     import tensorflow as tf
     from tensorflow.python.ops import control_flow_util_v2
 
@@ -448,15 +468,15 @@ def launch(plan: Plan) -> list[Any]:
     for chip in chips:
         program = ChipProgram(plan, chip)
         graph = stages.new_graph(
-            control_flow_util_v2.unique_fn_name("pipeline", f"chip{chip}")
+            control_flow_util_v2.unique_fn_name(prefix, f"_ipu{chip}")
         )
         with graph.as_default():
             results = program.build()
         graph.outputs = graph.structured_outputs = results
         own = []
-        for outside in graph.external_captures:
-            arguments.setdefault(id(outside), outside)
-            own.append(list(arguments).index(id(outside)))
+        for given in graph.external_captures:
+            arguments.setdefault(id(given), given)
+            own.append(list(arguments).index(id(given)))
         control_flow_util_v2.create_new_tf_function(graph)
         programs.append(graph.name)
         operands += own

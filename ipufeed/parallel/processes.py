@@ -19,12 +19,10 @@ MultiWorkerMirroredStrategy; the configuration is Graphcore's.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import os
 import re
-import socket
 import threading
 import time
 from typing import Any
@@ -33,6 +31,7 @@ import numpy as np
 
 from ipufeed import _native
 from ipufeed.device.log import LOGGER
+from ipufeed.parallel.peers import Peer, reach
 
 INTERNAL = 13  # of absl's status codes
 # How often a wait looks whether the others are alive, and whether anybody wants its end.
@@ -60,6 +59,7 @@ ON_EXCHANGE = ctypes.CFUNCTYPE(
     ctypes.c_void_p,
     ctypes.c_int64,
     ctypes.POINTER(ctypes.c_int),
+    ctypes.c_int64,
     ctypes.c_void_p,
     ctypes.c_int64,
 )
@@ -87,6 +87,11 @@ class Group:
         self.sessions: dict[tuple[int, int, int, int], Any] = {}
         # Who has listened at some time: has gone if it does so no more.
         self.seen = {index}
+        self.peers = [
+            Peer(other, address)
+            for other, address in enumerate(self.addresses)
+            if other != index
+        ]
         options = self.options({"CPU": 1, "IPU": 0})
         try:
             self.server = tf.distribute.Server(
@@ -148,7 +153,14 @@ class Group:
             return session, value, result
 
     def reduce(
-        self, data: Any, lane: int, reduction: int, mean: bool, dtype: int, wanted: Any
+        self,
+        data: Any,
+        lane: int,
+        reduction: int,
+        mean: bool,
+        dtype: int,
+        wanted: Any,
+        run: int,
     ) -> Any:
         """The reduction of one array over the processes.
 
@@ -159,9 +171,11 @@ class Group:
             mean: Whether the result is divided by the processes.
             dtype: TensorFlow's number of the dtype.
             wanted: Says whether anybody still waits.
+            run: Number of the program among those with exchanges: see processes.h.
 
         Raises:
-            tf.errors.OpError: The others cannot be reached, or have gone.
+            tf.errors.OpError: The others cannot be reached, or have gone, or the same
+                program has failed in one of them: its error's type, and its words.
         """
         import tensorflow as tf
 
@@ -169,7 +183,7 @@ class Group:
         done = threading.Event()
         answer: list[Any] = []
 
-        def run() -> None:
+        def ask() -> None:
             try:
                 answer.append(session.run(result, {value: data}))
             except Exception as error:
@@ -177,12 +191,13 @@ class Group:
             done.set()
 
         # A daemon: a process that does not come must not keep this one from its end.
-        threading.Thread(target=run, daemon=True).start()
+        threading.Thread(target=ask, daemon=True).start()
         start, said = time.monotonic(), SAY_S
         while not done.wait(LOOK_S):
             if not wanted():
                 raise tf.errors.CancelledError(None, None, "Nobody wants the result.")
             self.look_for_the_others()
+            self.look_for_failures(run)
             if len(self.seen) < self.count and time.monotonic() - start > said:
                 said *= 2
                 LOGGER.warning("%s", self.who_is_missing())
@@ -214,6 +229,27 @@ class Group:
             f"Process {lost} of {self.count}, at {self.addresses[lost]}, has broken off an "
             f"exchange with process {self.index}, and listens still: look what it says.",
         ) from error
+
+    def look_for_failures(self, run: int) -> None:
+        """Raises tf.errors.OpError if another process has failed in this program.
+
+        Args:
+            run: The program's number.
+        """
+        import tensorflow as tf
+
+        for peer in self.peers:
+            failure = peer.failure() if peer.index in self.seen else None
+            if failure is None or failure.run != run:
+                continue
+            raise tf.errors.OpError(
+                None,
+                None,
+                f"Process {peer.index} of {self.count}, at {peer.address}, has failed in "
+                f"the program in which process {self.index} waits for it. Start all of "
+                f"them anew. Its error: {failure.message}",
+                failure.code,
+            )
 
     def watch(self) -> None:
         """Notes who listens, until all have been seen; on a thread of its own."""
@@ -250,16 +286,6 @@ class Group:
                     f"Process {index} of {self.count}, at {address}, has gone: {error}. "
                     f"Process {self.index} cannot go on alone: start all of them anew.",
                 ) from error
-
-
-def reach(address: str) -> OSError | None:
-    """Why nobody can be reached there; None if somebody listens."""
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=5.0).close()
-    except OSError as error:
-        return error
-    return None
 
 
 def addresses(count: int, index: int) -> list[str]:
@@ -301,14 +327,17 @@ def group(count: int, index: int) -> Group:
 def join(count: int, index: int) -> None:
     """Tells the core that there are so many processes, of which this is one.
 
-    It listens from now on if TF_CONFIG says where; if not, the first exchange says why.
+    It listens from now on if TF_CONFIG says where. If it cannot, the log says why, and so
+    does the first exchange, which fails.
 
     Threads: any, between programs.
     """
     import tensorflow as tf
 
-    with contextlib.suppress(tf.errors.FailedPreconditionError):
+    try:
         group(count, index)
+    except tf.errors.FailedPreconditionError as error:
+        LOGGER.warning("%s", error.message)
     callback = callback_of(count, index)
     address = ctypes.cast(callback, ctypes.c_void_p)
     _native.entry().ipufeed_set_processes(count, index, address)
@@ -326,6 +355,7 @@ def callback_of(count: int, index: int) -> Any:
         address: int,
         elements: int,
         wanted: Any,
+        run: int,
         message: int,
         message_size: int,
     ) -> int:
@@ -336,7 +366,13 @@ def callback_of(count: int, index: int) -> Any:
             memory = (ctypes.c_char * (elements * kind.itemsize)).from_address(address)
             data = np.frombuffer(memory, kind)
             data[:] = group(count, index).reduce(
-                data.copy(), lane, reduction, bool(mean), dtype, lambda: wanted[0] != 0
+                data.copy(),
+                lane,
+                reduction,
+                bool(mean),
+                dtype,
+                lambda: wanted[0] != 0,
+                run,
             )
         except Exception as error:
             text = str(getattr(error, "message", error)).encode()

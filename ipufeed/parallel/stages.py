@@ -80,7 +80,7 @@ def trace(
             for branch, function in enumerate(concurrent):
                 position = places[number, branch]
                 check_arity(function, position, stages, arguments, keywords)
-                with owned(traced, position):
+                with owned(traced, position), named(function, position):
                     structure = call(function, arguments, keywords)
                     outputs += tensors_of(structure, number, number == len(stages) - 1)
                 check_captures(graph, allowed)
@@ -136,6 +136,19 @@ def owned(traced: Traced, position: Position) -> Iterator[None]:
     yield
     for op in traced.graph.get_operations()[first:]:
         traced.owners[op] = position
+
+
+@contextlib.contextmanager
+def named(function: Callable[..., Any], position: Position) -> Iterator[None]:
+    """An error within it is noted to be the stage's."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(
+            f"In stage {position.stage} of the pipeline ({position.label}, "
+            f"`{name_of(function)}`)."
+        )
+        raise
 
 
 def call(
@@ -198,7 +211,7 @@ def tensors_of(structure: Any, stage: int, is_last: bool) -> list[Any]:
     """What a stage has returned, as tensors; operations only have to run.
 
     Raises:
-        TypeError: It is more than a flat list.
+        TypeError: It is more than a flat list, or has something else than numbers.
     """
     import tensorflow as tf
 
@@ -222,7 +235,13 @@ def tensors_of(structure: Any, stage: int, is_last: bool) -> list[Any]:
                 f"Stage {stage} of the pipeline returns a {type(value).__name__} inside "
                 "its results: return a flat list of tensors."
             )
-        found.append(tf.convert_to_tensor(value))
+        tensor = tf.convert_to_tensor(value)
+        if tensor.dtype in (tf.string, tf.resource, tf.variant):
+            raise TypeError(
+                f"Stage {stage} of the pipeline returns {tensor.name} of "
+                f"{tensor.dtype.name}: between IPUs, and to the outfeed, go numbers only."
+            )
+        found.append(tensor)
     return found
 
 

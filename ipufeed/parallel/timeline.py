@@ -151,11 +151,19 @@ class Timeline:
         return self.slices
 
     def rows(self) -> dict[str, list[Slice]]:
-        """The slices of each stage, by a name of it; rows of a chip stand together."""
+        """The slices of each stage, by a name of it; rows of a chip stand together.
+
+        Updates are called by their copy of the pipeline, if there are several.
+        """
         found: dict[str, list[Slice]] = {}
         every = [*self.slices, *self.updates]
+        copies = sorted({each.chip for each in self.updates})
         for each in sorted(every, key=lambda one: (one.order, one.start_ns)):
-            found.setdefault(f"IPU {each.chip}, {each.label}", []).append(each)
+            name = f"IPU {each.chip}, {each.label}"
+            if each.label == UPDATE:
+                number = f" {copies.index(each.chip)}" if len(copies) > 1 else ""
+                name = f"{UPDATE}{number}"
+            found.setdefault(name, []).append(each)
         return found
 
     def utilisation(self) -> dict[int, Utilisation]:

@@ -1,10 +1,11 @@
 """One of the processes of test_several_processes.py: says what comes of each exchange.
 
-    TF_CONFIG=... python process.py [early]
+    TF_CONFIG=... python process.py [early | starved ELEMENTS]
 
 Prints a JSON object for each case, on a line of its own. At the end all but the first
 process go without a word, and that one says what it hears of them. With `early` they go
-before there was any exchange.
+before there was any exchange. With `starved` they have so
+many elements for a program that takes four, and live on when it has failed.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ import numpy as np
 import tensorflow as tf
 from models import Pipelined, v1
 
+from ipufeed.device import loops
 from ipufeed.device.config import IPUConfig
 from ipufeed.device.strategy import IPUStrategy
 from ipufeed.parallel import collectives
 from ipufeed.parallel.optimizers import CrossReplicaOptimizer
-from ipufeed.parallel.processes import reach
+from ipufeed.parallel.peers import reach
+from ipufeed.queues import IPUInfeedQueue
 
 CLUSTER = json.loads(os.environ["TF_CONFIG"])
 INDEX = CLUSTER["task"]["index"]
@@ -100,15 +103,39 @@ def go_early() -> None:
     if INDEX == 0:
         say("alone", run(lambda: collectives.cross_replica_sum(np.float32(1.0))))
     else:
-        while reach(CLUSTER["cluster"]["worker"][0]) is not None:
-            time.sleep(0.1)
+        wait_for_the_first(listens=True)
         time.sleep(2.0)  # and it has seen them
     os._exit(0)
+
+
+def starve(elements: int) -> None:
+    """All but the first process have too few elements."""
+    configure(1)
+    count = elements if INDEX > 0 else 4
+    feed = IPUInfeedQueue(tf.data.Dataset.range(count).map(lambda i: tf.ones([])))
+
+    def body(total: Any, x: Any) -> Any:
+        return total + collectives.cross_replica_sum(x)
+
+    feed.initializer  # noqa: B018, in eager mode it is what starts the feed
+    say("starved", run(lambda: loops.repeat(4, body, [tf.constant(0.0)], feed)))
+    if INDEX > 0:
+        wait_for_the_first(listens=True)
+        wait_for_the_first(listens=False)
+    os._exit(0)
+
+
+def wait_for_the_first(listens: bool) -> None:
+    """Until the first process listens, or no longer does."""
+    while (reach(CLUSTER["cluster"]["worker"][0]) is None) != listens:
+        time.sleep(0.1)
 
 
 def main() -> None:
     if sys.argv[1:] == ["early"]:
         go_early()
+    if sys.argv[1:2] == ["starved"]:
+        starve(int(sys.argv[2]))
     for ipus in (1, 2):
         configure(ipus)
         say(f"sums on {ipus}", run(sums))

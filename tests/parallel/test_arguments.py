@@ -263,6 +263,12 @@ CASES = {
         ValueError,
         "same length as computational_stages: 1 != 2",
     ),
+    "a stage that returns text": (
+        {"stages": [lambda x: tf.as_string(x), identity]},
+        TypeError,
+        "Stage 0 of the pipeline returns AsString:0 of string: between IPUs, and to the "
+        "outfeed, go numbers only.",
+    ),
     "outputs without a queue": (
         {},
         ValueError,
@@ -312,6 +318,18 @@ def test_a_tensor_that_is_no_argument_is_named():
             match="Trying to capture the tensor outside:0 which is not a reso",
         ):
             pipeline([lambda x: x + outside, identity], 4, inputs=[tf.zeros([2])])
+
+
+def test_an_error_in_a_stage_says_which_it_is():
+    """The error itself is TensorFlow's own."""
+
+    def product(x):
+        return tf.matmul(x, tf.ones([3, 1]))
+
+    with pytest.raises(ValueError, match=r"Shape must be rank 2") as caught:
+        build([identity, product])
+
+    assert caught.value.__notes__ == ["In stage 1 of the pipeline (F1, `product`)."]
 
 
 def test_a_tensor_of_another_stage_is_named():
@@ -423,6 +441,16 @@ OUTPUTS = {
         V1 | {"variables": lambda: [1]},
         ValueError,
         "variables may only be used with a Keras optimizer",
+    ),
+    "a TensorFlow 1 optimizer with an empty list of variables": (
+        V1 | {"variables": list},
+        ValueError,
+        "variables may only be used with a Keras optimizer",
+    ),
+    "a loss without gradients": (
+        V1 | {"loss": lambda: tf.constant(1)},
+        TypeError,
+        "loss must be a floating-point tensor, which has gradients, got a tensor of int32",
     ),
     "a TensorFlow 1 optimizer with a tape": (
         V1 | {"tape": tf.GradientTape},

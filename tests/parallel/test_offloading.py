@@ -96,7 +96,7 @@ def test_the_memory_report_tells_remote_buffers_from_the_rest(
     (memory,) = [
         each["memory"]
         for each in found
-        if not each["program"]["name"].startswith("pipelinechip")
+        if "pipeline_ipu" not in each["program"]["name"]
     ]
     by_purpose = memory["by_purpose"]
     assert by_purpose["remote"] == (STATE_BYTES if offload else 0)

@@ -11,7 +11,12 @@ import tensorflow as tf
 from models import Pipelined, Trained, assert_equal, unsplit, v1
 from replicated import configure
 
+from ipufeed.device import compiler
+from ipufeed.device.scopes import ipu_scope
+from ipufeed.device.strategy import IPUStrategy
+from ipufeed.parallel.pipeline import pipeline
 from ipufeed.parallel.schedules import PipelineSchedule
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 GROUPED, INTERLEAVED, SEQUENTIAL = PipelineSchedule
 
@@ -70,7 +75,44 @@ def test_the_program_of_each_ipu_has_a_name_of_its_own(clean_system, caplog):
         Pipelined(OPTIMIZERS["sgd"], 4, 16).train()  # a count of no other test
 
     for chip in range(4):
-        assert caplog.text.count(f"Compiled pipelinechip{chip} in") == 1
+        assert caplog.text.count(f"Compiled pipeline_ipu{chip} in") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [(None, "train_pipeline"), ("two/halves", "train_two_halves")]
+)
+def test_the_programs_of_the_ipus_are_called_after_the_one_around_them(
+    clean_system, caplog, name, expected
+):
+    """So that unrelated pipelines are no versions of one program."""
+    configure(2)
+
+    def program_of(*shape):
+        data = tf.data.Dataset.from_tensors(np.ones(shape, np.float32)).repeat()
+        infeed, outfeed = IPUInfeedQueue(data), IPUOutfeedQueue()
+        stages = [lambda y: y + 1.0, lambda y: y * 2.0]
+
+        def train():
+            return pipeline(
+                stages, 4, infeed_queue=infeed, outfeed_queue=outfeed, name=name
+            )
+
+        return infeed, train
+
+    size = len(expected)  # makes programs that no other test has
+    with caplog.at_level(logging.INFO, logger="ipufeed"):
+        infeed, train = program_of(size)
+        infeed.initializer  # noqa: B018, in eager mode it is what starts the feed
+        IPUStrategy().run(tf.function(train, jit_compile=True))
+        with tf.Graph().as_default(), v1.Session() as session:
+            infeed, train = program_of(2, size)
+            with ipu_scope("/device:IPU:0"):
+                program = compiler.compile(train)
+            session.run(infeed.initializer)
+            session.run(program)
+
+    for chip in range(2):
+        assert caplog.text.count(f"Compiled {expected}_ipu{chip} in") == 2
 
 
 VERSION_1 = """

@@ -88,7 +88,8 @@ def test_the_stage_that_fails_is_named(ipus):
 
     with pytest.raises(
         tf.errors.InvalidArgumentError,
-        match=r"group size must divide .*\(Stage F1 on IPU [13] of the pipeline's device",
+        match=r"`replica_group_size` of a sum \(cross_replica_sum\) must divide .*"
+        r"\(Stage F1 on IPU [13] of the pipeline's device",
     ):
         run()
 
@@ -208,7 +209,11 @@ def test_closing_the_session_ends_a_pipeline_that_waits_for_data():
         session.run(infeed.initializer)
         threading.Timer(1.0, session.close).start()
         start = time.monotonic()
-        with pytest.raises(tf.errors.CancelledError):
+        # The first stage has more to say than those that wait for it.
+        text = (
+            r"while dequeuing from infeed queue .* \(Stage F0 on IPU 0 of the pipeline"
+        )
+        with pytest.raises(tf.errors.CancelledError, match=text):
             session.run(program)
 
     assert time.monotonic() - start < DEADLOCK_S

@@ -174,6 +174,20 @@ def test_a_process_that_goes_before_its_first_exchange_is_named():
     assert "has gone" in text
 
 
+@pytest.mark.parametrize("elements", [2, 0], ids=["in the middle", "from the start"])
+def test_a_process_that_fails_in_a_program_and_lives_is_named(elements):
+    """Who waits for it gets its error: the type, and the words."""
+    first, second = (
+        each["starved"] for each in run_processes("starved", str(elements))
+    )
+
+    assert second[0] == first[0] == "OutOfRangeError"
+    assert f"has given all of its {elements} elements" in second[1]
+    assert "Process 1 of 2, at localhost:" in first[1]
+    assert "has failed in the program in which process 0 waits for it." in first[1]
+    assert first[1].endswith(f"Its error: {second[1]}")
+
+
 @pytest.mark.parametrize(
     ("variable", "why"),
     [

@@ -289,6 +289,14 @@ def test_a_picture_says_how_often_and_what_an_update_looks_like():
     assert "mini-batch, that of these words a weight update, grey is idle." in said
 
 
+def test_updates_are_called_by_their_copy_if_there_are_several():
+    """They are no IPU's work, and have no IPU's name."""
+    updates = [Slice("update", chip, -1, 0, 5) for chip in (0, 2)]
+
+    assert "update" in made(updates=updates[:1]).rows()
+    assert {"update 0", "update 1"} <= set(made(updates=updates).rows())
+
+
 def test_a_picture_that_is_too_narrow_is_refused():
     """With the least width."""
     with pytest.raises(ValueError, match="at least 320 pixels, got 100"):
