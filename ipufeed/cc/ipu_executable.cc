@@ -62,12 +62,14 @@ absl::Status copy_arguments(const std::vector<xla::ExecutionInput>& arguments,
   return status;
 }
 
-// Whether a program has a call whose name begins so.
-bool calls_any(const xla::HloModule& module, std::string_view name) {
+// Whether a program has a call whose name begins so, with this in its attributes.
+bool calls_any(const xla::HloModule& module, std::string_view name,
+               std::string_view attribute = "") {
   for (const xla::HloComputation* computation : module.computations()) {
     for (const xla::HloInstruction* each : computation->instructions()) {
       if (each->opcode() == xla::HloOpcode::kCustomCall &&
-          absl::StartsWith(each->custom_call_target(), name)) {
+          absl::StartsWith(each->custom_call_target(), name) &&
+          absl::StrContains(each->raw_backend_config_string(), attribute)) {
         return true;
       }
     }
@@ -75,9 +77,11 @@ bool calls_any(const xla::HloModule& module, std::string_view name) {
   return false;
 }
 
-// Whether a copy of a program exchanges tensors with others.
+// Whether a program exchanges tensors with other processes, if there are any: what is
+// in groups stays within a process, but for a group of all replicas of all.
 bool exchanges(const xla::Executable& executable) {
-  return executable.has_module() && calls_any(executable.module(), "ipufeed_exchange");
+  return executable.has_module() &&
+         calls_any(executable.module(), "ipufeed_exchange", "group = 0 ");
 }
 
 class IpuExecutable : public xla::Executable {

@@ -161,6 +161,7 @@ absl::Status exchange_over_processes(Program& program, const Meeting& meeting) {
           "There is no thread for an exchange between processes.");
     }
     TF_RETURN_IF_ERROR(wait_for_answer(program, asked.get()));
+    program.step_clock().take(now_ns());  // as of replicas: replica_xla_ops.cc
     piece = asked->data.data();
     for (const Brought* each : tensors) {
       const auto bytes = static_cast<std::size_t>(each->result_count) * width;

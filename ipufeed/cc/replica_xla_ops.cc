@@ -29,7 +29,12 @@ using tensorflow::XlaOpKernelContext;
 absl::Status meet(const Meeting& meeting) {
   const Context& context = current_context();
   if (context.others == nullptr) return meet_alone(meeting);
-  return context.others->meet(*context.program, context.replica, meeting);
+  std::int64_t met_ns = 0;
+  TF_RETURN_IF_ERROR(
+      context.others->meet(*context.program, context.replica, meeting, &met_ns));
+  // A step that follows does not make up for the wait.
+  context.program->step_clock().take(met_ns);
+  return absl::OkStatus();
 }
 
 absl::Status exchange(const ffi::RemainingArgs& args, ffi::RemainingRets& results,

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "stall.h"
 #include "tensorflow/core/framework/types.h"
+#include "wait.h"
 
 namespace ipufeed {
 namespace {
@@ -313,14 +314,15 @@ Replicas::Replicas(int count, bool is_stage)
       meetings_(static_cast<std::size_t>(count)),
       gone_(static_cast<std::size_t>(count)) {}
 
-absl::Status Replicas::meet(const Program& program, int replica,
-                            const Meeting& meeting) {
+absl::Status Replicas::meet(const Program& program, int replica, const Meeting& meeting,
+                            std::int64_t* met_ns) {
   TF_RETURN_IF_ERROR(check_sizes(meeting, count()));
   TF_RETURN_IF_ERROR(check_dtypes(meeting));
   const auto own = static_cast<std::size_t>(replica);
   meetings_[own] = &meeting;
   const bool alone = bytes_of(meeting) < kAloneBytes;
   const auto begin = [this, alone] {
+    met_ns_ = now_ns();
     outcome_ = check();
     if (!outcome_.ok()) return false;
     if (!alone) return true;
@@ -347,6 +349,7 @@ absl::Status Replicas::meet(const Program& program, int replica,
       [&program] { return program.stopped(); }, patience, &attendance);
   switch (outcome) {
     case Rendezvous::Outcome::kMet:
+      *met_ns = met_ns_;
       return outcome_;
     case Rendezvous::Outcome::kEnded:
       return ended(attendance, meeting);

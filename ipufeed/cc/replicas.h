@@ -75,7 +75,9 @@ class Replicas : public Wakeable {
   // for, and returns when all results are there. An error if they have come for
   // different things, if the numbers do not fit, once the program is stopped, or if a
   // replica has ended and will not come.
-  absl::Status meet(const Program& program, int replica, const Meeting& meeting);
+  // met_ns: when all were here.
+  absl::Status meet(const Program& program, int replica, const Meeting& meeting,
+                    std::int64_t* met_ns);
 
   // The replica has done its part of a pipeline, once; or its program has ended.
   void leave(int replica);
@@ -91,11 +93,12 @@ class Replicas : public Wakeable {
   const bool is_stage_;
   Rendezvous rendezvous_;
   // By replica, of those that are here. A replica writes its own before it comes, and
-  // others read it until it leaves: the rendezvous orders them. So it does the outcome,
-  // which who begins writes: the next meeting begins when all have read it and come
-  // back.
+  // others read it until it leaves: the rendezvous orders them. So it does the outcome
+  // and the time, which who begins writes: the next meeting begins when all have read
+  // them and come back.
   std::vector<const Meeting*> meetings_;
   absl::Status outcome_;
+  std::int64_t met_ns_ = 0;
   std::mutex mutex_;        // guards the next two
   std::vector<bool> gone_;  // for good, by replica
   std::map<std::pair<int, std::uint64_t>, std::unique_ptr<Replicas>> of_chips_;

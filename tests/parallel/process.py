@@ -108,17 +108,22 @@ def go_early() -> None:
     os._exit(0)
 
 
+def totals(elements: int, group: int | None) -> Any:
+    """What a program gives that takes four elements, and adds them up in groups."""
+    feed = IPUInfeedQueue(tf.data.Dataset.range(elements).map(lambda i: tf.ones([])))
+
+    def body(total: Any, x: Any) -> Any:
+        return total + collectives.cross_replica_sum(x, group)
+
+    feed.initializer  # noqa: B018, in eager mode it is what starts the feed
+    return run(lambda: loops.repeat(4, body, [tf.constant(0.0)], feed))
+
+
 def starve(elements: int) -> None:
     """All but the first process have too few elements."""
     configure(1)
     count = elements if INDEX > 0 else 4
-    feed = IPUInfeedQueue(tf.data.Dataset.range(count).map(lambda i: tf.ones([])))
-
-    def body(total: Any, x: Any) -> Any:
-        return total + collectives.cross_replica_sum(x)
-
-    feed.initializer  # noqa: B018, in eager mode it is what starts the feed
-    say("starved", run(lambda: loops.repeat(4, body, [tf.constant(0.0)], feed)))
+    say("starved", totals(count, None))
     if INDEX > 0:
         wait_for_the_first(listens=True)
         wait_for_the_first(listens=False)
@@ -149,6 +154,10 @@ def main() -> None:
         "groups within a process",
         run(lambda: collectives.all_gather(collectives.replication_index(), 2)),
     )
+    if INDEX > 0:  # a program of its own, which nobody waits for
+        say("evaluation", totals(0, 2))
+        time.sleep(2.0)
+    say("sums after an evaluation of one", run(sums))
     for ipus in (2, 4):
         configure(ipus)
         say(f"pipeline on {ipus}", train())

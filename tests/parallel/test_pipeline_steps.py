@@ -1,11 +1,13 @@
-"""Steps in a pipeline's stages: each costs its time from when its inputs are there."""
+"""Steps on several IPUs: each costs its time from when what it waits for is there."""
 
 import pytest
 import tensorflow as tf
 from replicated import configure
 
+from ipufeed.device import loops
 from ipufeed.device.steps import step, to_times
 from ipufeed.device.strategy import IPUStrategy
+from ipufeed.parallel.collectives import cross_replica_sum, replication_index
 from ipufeed.parallel.pipeline import pipeline
 from ipufeed.parallel.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
@@ -46,6 +48,28 @@ def test_a_step_begins_when_what_another_ipu_sends_is_there(clean_system, copies
         assert one.end.shape == (8,)
         assert (other.start >= one.end).all()
         assert (one.start[1:] >= other.end[:-1]).all()
+
+
+def test_a_step_begins_when_all_replicas_have_come_to_the_exchange_before(clean_system):
+    """A replica that is faster waits for the other, and does not make up for it."""
+    configure(2)
+    outfeed = IPUOutfeedQueue()
+
+    def body():
+        slower = tf.cast(replication_index(), tf.float64)
+        times = step(STEP_S + 4 * STEP_S * slower)
+        together = cross_replica_sum(tf.constant(1.0))
+        with tf.control_dependencies([together]):
+            return outfeed.enqueue(times)
+
+    @tf.function(jit_compile=True)
+    def program():
+        return loops.repeat(8, body)
+
+    IPUStrategy().run(program)
+    fast, slow = (to_times(each) for each in tf.unstack(outfeed.dequeue(), 2, 1))
+    assert fast.end.shape == (8,)
+    assert (fast.start[1:] >= slow.end[:-1]).all()
 
 
 def parts(outfeed, copies):

@@ -104,6 +104,13 @@ def test_what_does_not_go_between_processes_is_refused(said):
         assert process["groups within a process"] == own
 
 
+def test_a_process_may_fail_in_a_program_of_its_own(said):
+    """The others wait for its next exchange; the group of that program is its own."""
+    assert said[1]["evaluation"][0] == "OutOfRangeError"
+    for process in said:
+        assert process["sums after an evaluation of one"] == process["sums on 2"]
+
+
 @pytest.mark.parametrize("ipus", [2, 4])
 def test_pipelines_in_two_processes_train_as_the_unsplit_model(said, ipus):
     """Each takes every second mini-batch; copies in both have the same weights."""
