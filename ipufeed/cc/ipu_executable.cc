@@ -1,7 +1,9 @@
 #include "ipu_executable.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -61,6 +63,40 @@ absl::Status copy_arguments(const std::vector<xla::ExecutionInput>& arguments,
   }
   return status;
 }
+
+// What a program may write to as it runs, as it was before: the memory that variables
+// lend. One that fails has done a part of its updates, and must have done none.
+class Before {
+ public:
+  explicit Before(const std::vector<xla::ExecutionInput>& arguments) {
+    for (const xla::ExecutionInput& argument : arguments) {
+      for (const auto& [index, buffer] : argument.Buffers()) {
+        if (!buffer.HasOwnership()) continue;
+        const auto address = buffer.AsDeviceAddress();
+        // Not initialised: all of it is written.
+        Lent lent{address.opaque(), address.size(), nullptr};
+        lent.copy.reset(new std::byte[lent.bytes]);
+        std::memcpy(lent.copy.get(), lent.memory, lent.bytes);
+        lent_.push_back(std::move(lent));
+      }
+    }
+  }
+
+  // The variables have their memory still.
+  void restore() const {
+    for (const Lent& each : lent_) {
+      std::memcpy(each.memory, each.copy.get(), each.bytes);
+    }
+  }
+
+ private:
+  struct Lent {
+    void* memory;
+    std::size_t bytes;
+    std::unique_ptr<std::byte[]> copy;
+  };
+  std::vector<Lent> lent_;
+};
 
 // Whether a program has a call whose name begins so, with this in its attributes.
 bool calls_any(const xla::HloModule& module, std::string_view name,
@@ -150,6 +186,15 @@ class IpuExecutable : public xla::Executable {
         context.pipeline != nullptr || !is_told_apart_) {
       return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
     }
+    const Before before(arguments);
+    auto result = run_copies(options, std::move(arguments), context);
+    if (!result.ok()) before.restore();
+    return result;
+  }
+
+  absl::StatusOr<xla::ExecutionOutput> run_copies(
+      const xla::ServiceExecutableRunOptions* options,
+      std::vector<xla::ExecutionInput> arguments, const Context& context) {
     const int chips = chips_of(context.program->ordinal());
     if (chips == 1 && shards_ == 1) {
       return inner()->ExecuteAsyncOnStream(options, std::move(arguments));

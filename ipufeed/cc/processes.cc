@@ -1,5 +1,7 @@
 #include "processes.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -14,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "chips.h"
+#include "ipu_device.h"
 #include "stall.h"
 #include "tensorflow/core/framework/types.h"
 #include "wait.h"
@@ -28,8 +31,13 @@ std::atomic<OnExchange> on_exchange{nullptr};
 constexpr std::size_t kMessageSize = 4096;
 
 struct Runs {
+  struct OfDevice {
+    std::int64_t begun = 0;
+    FailedRuns failed;
+  };
+
   std::mutex mutex;
-  ExchangeRuns runs;  // guarded by mutex
+  std::array<OfDevice, kIpus> of_devices;  // guarded by mutex
 
   static Runs& get() {
     static auto* runs = new Runs;  // programs may outlive static objects
@@ -172,23 +180,24 @@ absl::Status exchange_over_processes(Program& program, const Meeting& meeting) {
   return absl::OkStatus();
 }
 
-std::int64_t begin_exchange_run() {
+std::int64_t begin_exchange_run(int ordinal) {
   Runs& all = Runs::get();
   std::lock_guard<std::mutex> lock(all.mutex);
-  return ++all.runs.begun;
+  return ++all.of_devices.at(static_cast<std::size_t>(ordinal)).begun;
 }
 
-void note_failed_run(std::int64_t run, const absl::Status& why) {
+void note_failed_run(int ordinal, std::int64_t run, const absl::Status& why) {
   Runs& all = Runs::get();
   std::lock_guard<std::mutex> lock(all.mutex);
-  all.runs.failed = run > 0 ? run : all.runs.begun + 1;
-  all.runs.why = why;
+  auto& [begun, failed] = all.of_devices.at(static_cast<std::size_t>(ordinal));
+  std::move_backward(failed.begin(), failed.end() - 1, failed.end());
+  failed[0] = {run > 0 ? run : ++begun, why};
 }
 
-ExchangeRuns exchange_runs() {
+FailedRuns failed_runs(int ordinal) {
   Runs& all = Runs::get();
   std::lock_guard<std::mutex> lock(all.mutex);
-  return all.runs;
+  return all.of_devices.at(static_cast<std::size_t>(ordinal)).failed;
 }
 
 }  // namespace ipufeed

@@ -69,14 +69,14 @@ void Program::will_exchange() {
 
 std::int64_t Program::exchange_run() {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (exchange_run_ == 0) exchange_run_ = begin_exchange_run();
+  if (exchange_run_ == 0) exchange_run_ = begin_exchange_run(ordinal_);
   watch();
   return exchange_run_;
 }
 
 void Program::end(const absl::Status& status) {
   if (!status.ok() && (will_exchange_ || exchange_run_ > 0)) {
-    note_failed_run(exchange_run_, status);
+    note_failed_run(ordinal_, exchange_run_, status);
   }
   if (!watched_) return;  // no other thread has seen this object, or it has ended
   watched_ = false;

@@ -1,7 +1,7 @@
 """The other processes of a group, as one of them sees them: who listens, who has failed.
 
-    look_for(...)     does somebody listen at its address?       a connection
-    Peer.failure()    which of its programs has failed last?     an op, run in its server
+    reach()           does somebody listen at its address?       a connection
+    Peer.failures()   which of its programs have failed last?    an op, run in its server
 
 An exchange waits for all processes. One that has failed in its program will not come to
 it, though it lives and listens; so who waits asks it.
@@ -20,17 +20,17 @@ ANSWER_MS = 5000
 
 
 class Failure(NamedTuple):
-    """The last program of a process that has failed.
+    """A program on an IPU device of a process that has failed.
 
     Attributes:
-        run: Its number among those that exchange with other processes, from 1; 0 for none.
+        run: Its number among those that exchange with other processes, from 1.
         code: Of its error, one of absl's.
         message: Of its error.
     """
 
-    run: int = 0
-    code: int = 0
-    message: str = ""
+    run: int
+    code: int
+    message: str
 
 
 class Peer:
@@ -47,14 +47,23 @@ class Peer:
         self.index, self.address = index, address
         self.asked: Any = None  # the session, and what it runs
         self.asking: threading.Thread | None = None
-        self.last = Failure()
+        self.last: list[list[Failure]] = []
 
-    def failure(self) -> Failure:
-        """What it has said last; asks once more. Does not wait for the answer."""
+    def failures(self, device: int, *, waits: bool = False) -> list[Failure]:
+        """What it has said of an IPU device, the latest first; asks once more.
+
+        Args:
+            device: Its number.
+            waits: Whether to wait for the answer to that. Default: False.
+        """
+        if waits and self.asking is not None:
+            self.asking.join(ANSWER_MS / 1000)
         if self.asking is None or not self.asking.is_alive():
             self.asking = threading.Thread(target=self.ask, daemon=True)
             self.asking.start()
-        return self.last
+        if waits:
+            self.asking.join(ANSWER_MS / 1000)
+        return self.last[device] if self.last else []
 
     def ask(self) -> None:
         """One question. One that gets no answer changes nothing: see `reach`."""
@@ -62,11 +71,18 @@ class Peer:
 
         try:
             session, tensors = self.session()
-            run, code, message = session.run(tensors)
+            found = session.run(tensors)
         except tf.errors.OpError:
             self.asked = None
             return
-        self.last = Failure(int(run), int(code), message.decode(errors="replace"))
+        self.last = [
+            [
+                Failure(int(run), int(code), message.decode(errors="replace"))
+                for run, code, message in zip(*of_device, strict=True)
+                if run > 0
+            ]
+            for of_device in zip(*found, strict=True)
+        ]
 
     def session(self) -> tuple[Any, Any]:
         """On its server."""
@@ -74,7 +90,7 @@ class Peer:
 
         if self.asked is None:
             with tf.Graph().as_default() as graph:
-                tensors = _native.load().ipufeed_exchange_runs()
+                tensors = _native.load().ipufeed_failed_runs()
             config = tf.compat.v1.ConfigProto(
                 device_count={"IPU": 0},
                 # The others' devices are no business of this session.

@@ -34,6 +34,12 @@ from ipufeed.device.log import LOGGER
 from ipufeed.parallel.peers import Peer, reach
 
 INTERNAL = 13  # of absl's status codes
+MOST_CHIPS = 1024  # kMostChips of ipufeed/cc/chips.h: lanes of an IPU device
+# With each exchange go two numbers that are the same in all processes if these are in the
+# same program: its number modulo this, and the square (equal means of both: equal numbers).
+# They are so small that the dtype has the squares' sums exactly: of 28 processes in a
+# bfloat16, of 64 in a float32.
+TAGS = {2: 4, 4: 512, 8: 512}  # by the dtype's size in bytes
 # How often a wait looks whether the others are alive, and whether anybody wants its end.
 LOOK_S = 0.5
 # After which time it says who has not come yet; then after twice as long, and so on.
@@ -87,6 +93,8 @@ class Group:
         self.sessions: dict[tuple[int, int, int, int], Any] = {}
         # Who has listened at some time: has gone if it does so no more.
         self.seen = {index}
+        # Why there can be no more exchanges; "" while there can be.
+        self.over = ""
         self.peers = [
             Peer(other, address)
             for other, address in enumerate(self.addresses)
@@ -175,8 +183,41 @@ class Group:
 
         Raises:
             tf.errors.OpError: The others cannot be reached, or have gone, or the same
-                program has failed in one of them: its error's type, and its words.
+                program has failed in one of them: its error's type, and its words. Or
+                one is in another program. After that there is no more exchange.
         """
+        import tensorflow as tf
+
+        if self.over:
+            raise tf.errors.FailedPreconditionError(None, None, self.over)
+        tag = run % TAGS[data.dtype.itemsize]
+        tags = np.array([tag, tag * tag], data.dtype)
+        try:
+            found = self.reduce_all(
+                np.concatenate([data, tags]), lane, reduction, mean, dtype, wanted, run
+            )
+            if not np.array_equal(found[-2:], tags if mean else tags * self.count):
+                self.refuse_another_program(lane, run)
+        except tf.errors.OpError as error:
+            self.over = (
+                f"Process {self.index} of {self.count} has given up an exchange with the "
+                "others before, and they are no longer in step: start all of them anew. "
+                f"What came then: {error.message}"
+            )
+            raise
+        return found[:-2]
+
+    def reduce_all(
+        self,
+        data: Any,
+        lane: int,
+        reduction: int,
+        mean: bool,
+        dtype: int,
+        wanted: Any,
+        run: int,
+    ) -> Any:
+        """The reduction of one array, with its tags; see `reduce`."""
         import tensorflow as tf
 
         session, value, result = self.session(lane, reduction, mean, dtype)
@@ -197,12 +238,14 @@ class Group:
             if not wanted():
                 raise tf.errors.CancelledError(None, None, "Nobody wants the result.")
             self.look_for_the_others()
-            self.look_for_failures(run)
+            self.look_for_failures(lane, run)
             if len(self.seen) < self.count and time.monotonic() - start > said:
                 said *= 2
                 LOGGER.warning("%s", self.who_is_missing())
         if isinstance(answer[0], Exception):
             self.name_who_left(answer[0])
+            if "Size Mismatch" in str(answer[0]):
+                self.refuse_another_program(lane, run)
             raise answer[0]
         return answer[0]
 
@@ -230,26 +273,52 @@ class Group:
             f"exchange with process {self.index}, and listens still: look what it says.",
         ) from error
 
-    def look_for_failures(self, run: int) -> None:
+    def refuse_another_program(self, lane: int, run: int) -> None:
+        """Raises tf.errors.OpError: what has met were exchanges of different programs."""
+        import tensorflow as tf
+
+        self.look_for_failures(lane, run, waits=True)
+        raise tf.errors.FailedPreconditionError(
+            None,
+            None,
+            f"Process {self.index} of {self.count} has come to an exchange of its program "
+            f"number {run} with exchanges, and another process to one of another program, "
+            "or of other tensors. All must run the same programs, with as many exchanges "
+            "in each: start all of them anew.",
+        )
+
+    def look_for_failures(self, lane: int, run: int, *, waits: bool = False) -> None:
         """Raises tf.errors.OpError if another process has failed in this program.
 
         Args:
+            lane: Of the exchange.
             run: The program's number.
+            waits: Whether to wait for what the others say now. Default: False.
         """
         import tensorflow as tf
 
         for peer in self.peers:
-            failure = peer.failure() if peer.index in self.seen else None
-            if failure is None or failure.run != run:
+            if not waits and peer.index not in self.seen:
                 continue
-            raise tf.errors.OpError(
-                None,
-                None,
-                f"Process {peer.index} of {self.count}, at {peer.address}, has failed in "
-                f"the program in which process {self.index} waits for it. Start all of "
-                f"them anew. Its error: {failure.message}",
-                failure.code,
-            )
+            failures = peer.failures(lane // MOST_CHIPS, waits=waits)
+            failure = next((each for each in failures if each.run == run), None)
+            if failure is not None:
+                raise tf.errors.OpError(
+                    None,
+                    None,
+                    f"Process {peer.index} of {self.count}, at {peer.address}, has failed "
+                    f"in the program in which process {self.index} waits for it. Its "
+                    f"error: {failure.message}",
+                    failure.code,
+                )
+            if failures and failures[0].run > run:
+                raise tf.errors.FailedPreconditionError(
+                    None,
+                    None,
+                    f"Process {peer.index} of {self.count}, at {peer.address}, is past the "
+                    f"program in which process {self.index} waits for it: start all of "
+                    f"them anew. Its last error: {failures[0].message}",
+                )
 
     def watch(self) -> None:
         """Notes who listens, until all have been seen; on a thread of its own."""
@@ -366,7 +435,7 @@ def callback_of(count: int, index: int) -> Any:
             memory = (ctypes.c_char * (elements * kind.itemsize)).from_address(address)
             data = np.frombuffer(memory, kind)
             data[:] = group(count, index).reduce(
-                data.copy(),
+                data,
                 lane,
                 reduction,
                 bool(mean),

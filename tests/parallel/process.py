@@ -1,11 +1,13 @@
 """One of the processes of test_several_processes.py: says what comes of each exchange.
 
-    TF_CONFIG=... python process.py [early | starved ELEMENTS]
+    TF_CONFIG=... python process.py [early | starved ELEMENTS | mixed ELEMENTS STEPS SIZE]
 
 Prints a JSON object for each case, on a line of its own. At the end all but the first
 process go without a word, and that one says what it hears of them. With `early` they go
 before there was any exchange. With `starved` they have so
-many elements for a program that takes four, and live on when it has failed.
+many elements for a program that takes four, and live on when it has failed. With `mixed`
+they have so many, and so many steps in the program, and all go on to another one with
+tensors of that size.
 """
 
 from __future__ import annotations
@@ -108,15 +110,15 @@ def go_early() -> None:
     os._exit(0)
 
 
-def totals(elements: int, group: int | None) -> Any:
-    """What a program gives that takes four elements, and adds them up in groups."""
-    feed = IPUInfeedQueue(tf.data.Dataset.range(elements).map(lambda i: tf.ones([])))
+def totals(elements: int, group: int | None, steps: int = 4, size: int = 1) -> Any:
+    """What a program gives that takes so many elements, and adds them up in groups."""
+    feed = IPUInfeedQueue(tf.data.Dataset.range(elements).map(lambda i: tf.ones(size)))
 
     def body(total: Any, x: Any) -> Any:
         return total + collectives.cross_replica_sum(x, group)
 
     feed.initializer  # noqa: B018, in eager mode it is what starts the feed
-    return run(lambda: loops.repeat(4, body, [tf.constant(0.0)], feed))
+    return run(lambda: loops.repeat(steps, body, [tf.zeros(size)], feed))
 
 
 def starve(elements: int) -> None:
@@ -127,6 +129,18 @@ def starve(elements: int) -> None:
     if INDEX > 0:
         wait_for_the_first(listens=True)
         wait_for_the_first(listens=False)
+    os._exit(0)
+
+
+def mix(elements: int, steps: int, size: int) -> None:
+    """The second process is not in step with the first, and both go on."""
+    configure(1)
+    say("first", totals(elements, None, steps) if INDEX > 0 else totals(4, None))
+    say("second", totals(4, None, size=size))
+    say("third", totals(4, None, size=size))
+    if INDEX > 0:
+        wait_for_the_first(listens=False)
+    time.sleep(3.0)  # the second asks it in the meantime
     os._exit(0)
 
 
@@ -141,6 +155,8 @@ def main() -> None:
         go_early()
     if sys.argv[1:2] == ["starved"]:
         starve(int(sys.argv[2]))
+    if sys.argv[1:2] == ["mixed"]:
+        mix(*map(int, sys.argv[2:]))
     for ipus in (1, 2):
         configure(ipus)
         say(f"sums on {ipus}", run(sums))

@@ -12,7 +12,7 @@ from helpers import sleeping
 from models import Pipelined, v1
 from replicated import configure
 
-from ipufeed.device import clock, compiler, params
+from ipufeed.device import clock, compiler, loops, params
 from ipufeed.device.scopes import ipu_scope
 from ipufeed.device.strategy import IPUStrategy
 from ipufeed.parallel import collectives, timeline
@@ -30,7 +30,7 @@ def four_ipus(clean_system):
     configure(4)
 
 
-def program_of(dataset, stages, count, **arguments):
+def program_of(dataset, stages, count, strategy=None, **arguments):
     """A pipeline in a tf.function, and what runs it."""
     infeed, outfeed = IPUInfeedQueue(dataset), IPUOutfeedQueue()
     _ = infeed.initializer
@@ -41,7 +41,7 @@ def program_of(dataset, stages, count, **arguments):
             stages, count, infeed_queue=infeed, outfeed_queue=outfeed, **arguments
         )
 
-    return lambda: IPUStrategy().run(program), outfeed
+    return lambda: (strategy or IPUStrategy()).run(program), outfeed
 
 
 def numbers(count):
@@ -182,6 +182,70 @@ def test_an_error_of_the_dataset_arrives_with_its_text():
 
     with pytest.raises(tf.errors.OpError, match="seven is broken"):
         run()
+
+
+@pytest.mark.parametrize("ipus", [1, 2])
+def test_a_loop_that_fails_in_a_function_updates_no_variable(ipus):
+    """Of any shape and dtype: what variables lend to a program they get back."""
+    configure(ipus)
+    made = [tf.zeros([4]), tf.zeros([200, 200]), tf.constant(0), tf.constant(0.0)]
+    with IPUStrategy().scope():
+        variables = [tf.Variable(each) for each in made]
+
+    def run(elements):
+        infeed = IPUInfeedQueue(numbers(elements * ipus))
+        _ = infeed.initializer
+
+        def body(x):
+            for each in variables:
+                each.assign_add(tf.ones_like(each) + tf.cast(0.0 * x, each.dtype))
+
+        @tf.function(jit_compile=True)
+        def program():
+            return loops.repeat(10, body, [], infeed)
+
+        IPUStrategy().run(program)
+
+    with pytest.raises(tf.errors.OutOfRangeError):
+        run(7)
+    for each in variables:
+        assert (each.numpy() == 0).all()
+    run(10)
+    with pytest.raises(tf.errors.OutOfRangeError):
+        run(7)
+    for each in variables:
+        assert (each.numpy() == 10).all()
+
+
+def test_a_pipeline_that_fails_in_a_function_updates_no_variable():
+    """Neither weights nor the optimizer's count, though two executions were done."""
+    configure(2)
+    strategy = IPUStrategy()
+    with strategy.scope():
+        weight, vector = tf.Variable(2.0), tf.Variable(tf.ones([3]))
+        optimizer = tf.keras.optimizers.Adam(0.1)
+
+    def optimizer_function(loss):
+        return OptimizerFunctionOutput(optimizer, loss, variables=[weight, vector])
+
+    stages = [
+        lambda x: x * weight,
+        lambda y: tf.reduce_sum(y * vector),
+    ]
+    run, _ = program_of(
+        numbers(10),
+        stages,
+        4,
+        strategy,
+        repeat_count=3,
+        optimizer_function=optimizer_function,
+    )
+    with pytest.raises(tf.errors.OutOfRangeError):
+        run()
+
+    assert weight.numpy() == 2.0
+    assert (vector.numpy() == 1.0).all()
+    assert optimizer.iterations.numpy() == 0
 
 
 def test_the_next_program_runs_after_one_that_failed():

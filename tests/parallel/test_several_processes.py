@@ -196,6 +196,28 @@ def test_a_process_that_fails_in_a_program_and_lives_is_named(elements):
 
 
 @pytest.mark.parametrize(
+    ("elements", "steps", "size"),
+    [(2, 4, 1), (2, 4, 3), (0, 4, 1), (9, 6, 1)],
+    ids=["it has failed", "other sizes", "at once", "it does more"],
+)
+def test_exchanges_of_different_programs_are_not_mixed(elements, steps, size):
+    """A process that goes on to another program is not taken for one in the first."""
+    first, second = run_processes("mixed", str(elements), str(steps), str(size))
+
+    if steps == 4:
+        assert second["first"][0] == first["first"][0] == "OutOfRangeError"
+        assert "has failed in the program in which process 0 waits" in first["first"][1]
+    else:
+        assert first["first"] == [8.0]
+        assert second["first"][0] == "FailedPreconditionError"
+    for said in (first, second):
+        for name in ("second", "third"):
+            kind, text = said[name]
+            assert kind == "FailedPreconditionError"
+            assert "start all of them anew" in text
+
+
+@pytest.mark.parametrize(
     ("variable", "why"),
     [
         (None, "TF_CONFIG must say where they are, and is not set"),
