@@ -38,6 +38,13 @@ def watchdog(pytestconfig):
     faulthandler.cancel_dump_traceback_later()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_configuration_is_left():
+    """The next file of the same process finds the devices as they are by default."""
+    yield
+    system.reset_ipu_configuration()
+
+
 @pytest.fixture
 def clean_system(monkeypatch):
     """A process that has configured nothing and read no flags, before and after."""

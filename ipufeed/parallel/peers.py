@@ -40,12 +40,13 @@ class Peer:
         index: Its number.
         address: Where it listens.
 
-    Threads: one at a time.
+    Threads: any; the IPUs of a pipeline wait on one each.
     """
 
     def __init__(self, index: int, address: str) -> None:
         self.index, self.address = index, address
-        self.asked: Any = None  # the session, and what it runs
+        self.lock = threading.Lock()  # guards the thread
+        self.asked: Any = None  # the session, and what it runs; that thread's
         self.asking: threading.Thread | None = None
         self.last: list[list[Failure]] = []
 
@@ -56,14 +57,20 @@ class Peer:
             device: Its number.
             waits: Whether to wait for the answer to that. Default: False.
         """
-        if waits and self.asking is not None:
-            self.asking.join(ANSWER_MS / 1000)
-        if self.asking is None or not self.asking.is_alive():
-            self.asking = threading.Thread(target=self.ask, daemon=True)
-            self.asking.start()
-        if waits:
-            self.asking.join(ANSWER_MS / 1000)
+        if waits:  # for the question before, too, whose answer may be older
+            self.question().join(ANSWER_MS / 1000)
+            self.question().join(ANSWER_MS / 1000)
+        else:
+            self.question()
         return self.last[device] if self.last else []
+
+    def question(self) -> threading.Thread:
+        """What asks it: the thread that does so already, or a new one."""
+        with self.lock:
+            if self.asking is None or not self.asking.is_alive():
+                self.asking = threading.Thread(target=self.ask, daemon=True)
+                self.asking.start()
+            return self.asking
 
     def ask(self) -> None:
         """One question. One that gets no answer changes nothing: see `reach`."""

@@ -236,7 +236,7 @@ class Group:
         start, said = time.monotonic(), SAY_S
         while not done.wait(LOOK_S):
             if not wanted():
-                raise tf.errors.CancelledError(None, None, "Nobody wants the result.")
+                raise tf.errors.CancelledError(None, None, "The program was stopped.")
             self.look_for_the_others()
             self.look_for_failures(lane, run)
             if len(self.seen) < self.count and time.monotonic() - start > said:

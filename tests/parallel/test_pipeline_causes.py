@@ -35,7 +35,7 @@ def compiled(count):
     return sorted(history().programs()[before:], key=lambda program: program.name)
 
 
-def test_another_count_is_named_as_what_it_is():
+def test_another_count_is_named_as_what_it_is(clean_system):
     """By the argument, not by an op of the loop; the program around says where to look."""
     configure(2)
     texts = [
