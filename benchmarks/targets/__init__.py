@@ -25,6 +25,8 @@ class Row:
         unit: Of the bound and the values.
         values: One per repeat, or per resampling of the repeats.
         repeats: Repeats that the values come from.
+        slack: By which factor the machine is slower now, at what the row is made of, than
+            it was when the bound was set; for `--quick`, which fails on less.
     """
 
     what: str
@@ -33,6 +35,7 @@ class Row:
     unit: str
     values: tuple[float, ...]
     repeats: int
+    slack: float = 1.0
 
     @property
     def median(self) -> float:

@@ -93,8 +93,8 @@ def quick_rows(module: Any) -> list[Row]:
 def missed_twofold(row: Row) -> bool:
     """Further off than a busy machine explains."""
     if row.sense == "at most":
-        return min(row.values) > 2 * row.reach
-    return row.sense == "at least" and max(row.values) < row.reach / 2
+        return min(row.values) > 2 * row.slack * row.reach
+    return row.sense == "at least" and max(row.values) < row.reach / row.slack / 2
 
 
 if __name__ == "__main__":

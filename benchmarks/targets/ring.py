@@ -6,14 +6,25 @@ line of its own, which is the least that a queue does. Where a processor moves t
 at once they cost the same; where it does not, only the second is a floor for a queue.
 """
 
+from dataclasses import replace
+
+import numpy as np
+
 from benchmarks import native
 from benchmarks.targets import Row, row
+
+# Of the bare ping-pong with two lines, where the bounds were set. A virtual machine whose
+# CPUs come to lie further apart has more of it, and all of the ring's times with it.
+BARE_NS = 65.0
 
 
 def rows(quick: bool) -> list[Row]:
     """Streams, round trips, and the processor time of a slow writer."""
+    native.ring_bench.cache_clear()  # they may be measured again
     found = native.ring_bench(7 if quick else 25)
     cases, ratios = found["cases"], found["ratios"]
+    bare = np.median(cases["two_lines_rtt"]["p50_ns"]["values"])
+    slack = max(1.0, float(bare) / BARE_NS)
 
     def stream(name: str) -> list[float]:
         return list(cases[name]["ns"]["values"])
@@ -21,7 +32,7 @@ def rows(quick: bool) -> list[Row]:
     def ratio(name: str) -> list[float]:
         return list(ratios[name]["values"])
 
-    return [
+    found_rows = [
         row("ring, pointer", "at most", 6, "ns", stream("ring_pointer")),
         row(
             "ring, pointer, batches of 64",
@@ -67,4 +78,7 @@ def rows(quick: bool) -> list[Row]:
             "%",
             list(cases["slow_writer_cpu"]["both_percent"]["values"]),
         ),
+    ]
+    return [
+        replace(each, slack=slack) if each.unit == "ns" else each for each in found_rows
     ]
