@@ -57,7 +57,9 @@ def draw(timeline: Timeline, width: int, whole_ms: float | None) -> str:
         f'font-family="system-ui, sans-serif" font-size="{FONT}" fill="currentColor">',
         f"<title>{html.escape(title)}</title>{STYLE}",
         words(EDGE, 18, heading(timeline), 'font-weight="600"'),
-        words(EDGE, 34, f"in {own / 1e6:.1f} ms. {legend(timeline)}"),
+        words(
+            EDGE, 34, f"in {own / 1e6:.1f} ms. A colour is a mini-batch, grey is idle."
+        ),
         words(width - EDGE, 52, "at work (ideal)", 'text-anchor="end"'),
     ]
     parts += ruler(whole, scale, TOP + ROW * len(rows))
@@ -89,12 +91,6 @@ def heading(timeline: Timeline) -> str:
     executions = max(copies.values())
     times = f" in each of {executions} executions" if executions > 1 else ""
     return text.partition(", stages")[0] + times
-
-
-def legend(timeline: Timeline) -> str:
-    """What the colours stand for."""
-    updates = ", that of these words a weight update" if timeline.updates else ""
-    return f"A colour is a mini-batch{updates}, grey is idle."
 
 
 def block(each: Slice, x: float, width: float, y: int) -> str:
