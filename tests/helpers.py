@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,18 @@ def cluster(addresses: list[str], index: int) -> str:
 def threads() -> int:
     """Threads of this process."""
     return len(os.listdir("/proc/self/task"))
+
+
+def live_feeders() -> int:
+    """Feeders at work in this process, once what earlier tests have dropped is gone."""
+    from ipufeed import _native
+
+    count, found = _native.entry().ipufeed_live_feeders, -1
+    gc.collect()
+    while found != (now := count()):  # they end on threads of their own
+        found = now
+        time.sleep(0.2)
+    return found
 
 
 def rss_bytes() -> int:

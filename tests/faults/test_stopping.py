@@ -23,7 +23,7 @@ from feeding import (
     stop_programs,
     until,
 )
-from helpers import threads
+from helpers import live_feeders, threads
 
 from ipufeed import _native
 from ipufeed.device import compiler, loops
@@ -319,12 +319,13 @@ def test_threads_and_files_are_back_after_faults(release):
 
     for _ in range(3):
         fail()
-    before = threads(), files(), _native.entry().ipufeed_live_feeders()
+    before = threads(), files(), live_feeders()
     for _ in range(30):
         fail()
     until(lambda: threads() <= before[0] + 1)  # TensorFlow's own may come and go
-    assert files() == before[1]
-    assert _native.entry().ipufeed_live_feeders() == before[2]
+    # Less is what earlier tests of this process left.
+    assert files() <= before[1]
+    assert live_feeders() <= before[2]
 
 
 def test_a_script_runs_on_one_cpu():

@@ -5,15 +5,13 @@ TF_POPLAR_FLAGS --> placement --> an infeed without its dataset, an outfeed with
 Each promise about programs holds in both styles and both modes; see tests/styles.py.
 """
 
-import gc
 import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import DEADLOCK_S
+from helpers import DEADLOCK_S, live_feeders
 
-from ipufeed import _native
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedMode, IPUOutfeedQueue
 
 SHAPE = [50, 40]
@@ -33,8 +31,7 @@ def elements(dtype):
 def test_a_synthetic_infeed_never_touches_its_dataset(flags, style, initialize):
     """The initializer may run or not: no iterator, no thread, zeros without end."""
     flags("--synthetic_data_categories=infeed")
-    gc.collect()
-    before = _native.entry().ipufeed_live_feeders()
+    before = live_feeders()
     infeed = style.feed(never) if initialize else IPUInfeedQueue(never())
     outfeed = IPUOutfeedQueue()
 
@@ -43,8 +40,7 @@ def test_a_synthetic_infeed_never_touches_its_dataset(flags, style, initialize):
 
     assert results.shape == (50, *SHAPE)
     assert not results.any()
-    # Those of earlier tests may end meanwhile.
-    assert _native.entry().ipufeed_live_feeders() <= before
+    assert live_feeders() <= before
 
 
 def test_a_synthetic_infeed_can_be_deleted_and_initialized_again(flags):
