@@ -179,7 +179,7 @@ class IpuExecutable : public xla::Executable {
       std::vector<xla::ExecutionInput> arguments) {
     const Context& context = current_context();
     if (exchanges_ && process_count() > 1 && context.program != nullptr) {
-      context.program->will_exchange();
+      context.program->exchange_run();  // from now on it counts, also if it fails
     }
     // A part of a program that runs replicated already is not replicated once more.
     if (context.program == nullptr || context.replicas > 1 ||

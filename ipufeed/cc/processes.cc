@@ -1,7 +1,5 @@
 #include "processes.h"
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -16,7 +14,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "chips.h"
-#include "ipu_device.h"
 #include "stall.h"
 #include "tensorflow/core/framework/types.h"
 #include "wait.h"
@@ -29,21 +26,6 @@ std::atomic<int> own_index{0};
 std::atomic<OnExchange> on_exchange{nullptr};
 
 constexpr std::size_t kMessageSize = 4096;
-
-struct Runs {
-  struct OfDevice {
-    std::int64_t begun = 0;
-    FailedRuns failed;
-  };
-
-  std::mutex mutex;
-  std::array<OfDevice, kIpus> of_devices;  // guarded by mutex
-
-  static Runs& get() {
-    static auto* runs = new Runs;  // programs may outlive static objects
-    return *runs;
-  }
-};
 
 // The tensors of one dtype, and the thread that has them exchanged. It may outlive who
 // has asked: a process that does not answer cannot be interrupted.
@@ -178,26 +160,6 @@ absl::Status exchange_over_processes(Program& program, const Meeting& meeting) {
     }
   }
   return absl::OkStatus();
-}
-
-std::int64_t begin_exchange_run(int ordinal) {
-  Runs& all = Runs::get();
-  std::lock_guard<std::mutex> lock(all.mutex);
-  return ++all.of_devices.at(static_cast<std::size_t>(ordinal)).begun;
-}
-
-void note_failed_run(int ordinal, std::int64_t run, const absl::Status& why) {
-  Runs& all = Runs::get();
-  std::lock_guard<std::mutex> lock(all.mutex);
-  auto& [begun, failed] = all.of_devices.at(static_cast<std::size_t>(ordinal));
-  std::move_backward(failed.begin(), failed.end() - 1, failed.end());
-  failed[0] = {run > 0 ? run : ++begun, why};
-}
-
-FailedRuns failed_runs(int ordinal) {
-  Runs& all = Runs::get();
-  std::lock_guard<std::mutex> lock(all.mutex);
-  return all.of_devices.at(static_cast<std::size_t>(ordinal)).failed;
 }
 
 }  // namespace ipufeed

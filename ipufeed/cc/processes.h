@@ -6,7 +6,6 @@
 // How processes reach each other is Python's: ipufeed/parallel/processes.py.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -37,24 +36,5 @@ absl::Status is_between_processes(Meeting* meeting, int replicas, bool* result);
 // Reduces the results of a meeting with those of the other processes, and waits for
 // them. The program's thread; an error once the program is stopped.
 absl::Status exchange_over_processes(Program& program, const Meeting& meeting);
-
-// The programs on one IPU device of this process that have come to an exchange with
-// others. The processes run the same programs, so that the n-th of one exchanges with
-// the n-th of each other.
-struct FailedRun {
-  std::int64_t run = 0;  // its number; 0 for none
-  absl::Status why;
-};
-
-// Those that have failed last, the latest first: one is often followed by others that
-// fail for it.
-using FailedRuns = std::array<FailedRun, 8>;
-
-// Any thread; it gives the number of the program, from 1.
-std::int64_t begin_exchange_run(int ordinal);
-// run: 0 for one that has failed on its way to the first exchange, and has a number,
-// too.
-void note_failed_run(int ordinal, std::int64_t run, const absl::Status& why);
-FailedRuns failed_runs(int ordinal);
 
 }  // namespace ipufeed

@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "exchange_runs.h"
 #include "feed_table.h"
 #include "infeed.h"
 #include "interrupt.h"
 #include "outfeed.h"
-#include "processes.h"
 #include "wait.h"
 
 namespace ipufeed {
@@ -62,11 +62,6 @@ Program::Program(tensorflow::CancellationManager* manager, int ordinal,
 
 Program::~Program() { end(absl::OkStatus()); }
 
-void Program::will_exchange() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  will_exchange_ = true;
-}
-
 std::int64_t Program::exchange_run() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (exchange_run_ == 0) exchange_run_ = begin_exchange_run(ordinal_);
@@ -75,7 +70,7 @@ std::int64_t Program::exchange_run() {
 }
 
 void Program::end(const absl::Status& status) {
-  if (!status.ok() && (will_exchange_ || exchange_run_ > 0)) {
+  if (!status.ok() && exchange_run_ > 0) {
     note_failed_run(ordinal_, exchange_run_, status);
   }
   if (!watched_) return;  // no other thread has seen this object, or it has ended

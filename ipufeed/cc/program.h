@@ -93,12 +93,10 @@ class Program {
   // Name and fill of each feed that it uses, for a person. Any thread.
   std::string describe_feeds() const;
 
-  // It has exchanges with other processes, which will wait for it: they are told if it
-  // fails before the first. Nobody knows that of what is not compiled.
-  void will_exchange();
-
-  // Its number among the programs of this process that have come to such an exchange,
-  // from 1. From now on others can stop it.
+  // Its number among those that exchange with other processes: see exchange_runs.h.
+  // From now on others can stop it, and who waits for it is told if it fails. To be
+  // called at its start, if it is known by then that it has exchanges, or else at the
+  // first.
   std::int64_t exchange_run();
 
   // The program is over: gives its feeds back, and lets go of the step. Before the step
@@ -118,8 +116,7 @@ class Program {
   mutable std::mutex mutex_;      // guards all below
   absl::Status why_;
   bool watched_ = false;
-  bool will_exchange_ = false;
-  std::int64_t exchange_run_ = 0;  // none so far
+  std::int64_t exchange_run_ = 0;  // none yet
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
   std::vector<std::shared_ptr<Infeed>> infeeds_;
   std::vector<std::shared_ptr<Outfeed>> outfeeds_;

@@ -1,7 +1,8 @@
 """The other processes of a group, as one of them sees them: who listens, who has failed.
 
-    reach()           does somebody listen at its address?       a connection
-    Peer.failures()   which of its programs have failed last?    an op, run in its server
+    reach()        does somebody listen at an address?         a connection
+    Peer.said()    how are its programs with exchanges?        an op, run in its server
+    Peers          all of them: whom an exchange waits for, and why it need not
 
 An exchange waits for all processes. One that has failed in its program will not come to
 it, though it lives and listens; so who waits asks it.
@@ -9,14 +10,26 @@ it, though it lives and listens; so who waits asks it.
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
+import time
 from typing import Any, NamedTuple
 
 from ipufeed import _native
 
 # How long a question may take. The answer is wanted by then, or at the next look.
 ANSWER_MS = 5000
+# How often a wait looks whether the others are alive.
+LOOK_S = 0.5
+
+# What an exchange says that has lost another process, and how long that may take to end.
+LOST_PEER = re.compile(
+    r"from remote target /job:worker/replica:0/task:(\d+) .*"
+    r"(?:Socket closed|Connection reset|failed to connect|recvmsg)",
+    re.DOTALL,
+)
+LEAVING_S = 2.0
 
 
 class Failure(NamedTuple):
@@ -33,6 +46,18 @@ class Failure(NamedTuple):
     message: str
 
 
+class Said(NamedTuple):
+    """What a process says of the programs on one of its IPU devices.
+
+    Attributes:
+        begun: The number of the last one that exchanges with other processes; 0 for none.
+        failures: Those that have failed last, the latest first.
+    """
+
+    begun: int
+    failures: list[Failure]
+
+
 class Peer:
     """Another process.
 
@@ -45,13 +70,21 @@ class Peer:
 
     def __init__(self, index: int, address: str) -> None:
         self.index, self.address = index, address
+        self.seen = False  # whether it has listened: has gone if it does so no more
         self.lock = threading.Lock()  # guards the thread
         self.asked: Any = None  # the session, and what it runs; that thread's
         self.asking: threading.Thread | None = None
-        self.last: list[list[Failure]] = []
+        self.last: list[Said] = []
 
-    def failures(self, device: int, *, waits: bool = False) -> list[Failure]:
-        """What it has said of an IPU device, the latest first; asks once more.
+    def look(self) -> OSError | None:
+        """Looks whether it listens: why it has gone; None if it has not."""
+        error = reach(self.address)
+        if error is None:
+            self.seen = True
+        return error if self.seen else None
+
+    def said(self, device: int, *, waits: bool = False) -> Said | None:
+        """What it has said of an IPU device, None for nothing so far; asks once more.
 
         Args:
             device: Its number.
@@ -62,7 +95,7 @@ class Peer:
             self.question().join(ANSWER_MS / 1000)
         else:
             self.question()
-        return self.last[device] if self.last else []
+        return self.last[device] if self.last else None
 
     def question(self) -> threading.Thread:
         """What asks it: the thread that does so already, or a new one."""
@@ -78,17 +111,20 @@ class Peer:
 
         try:
             session, tensors = self.session()
-            found = session.run(tensors)
+            begun, *failed = session.run(tensors)
         except tf.errors.OpError:
             self.asked = None
             return
         self.last = [
-            [
-                Failure(int(run), int(code), message.decode(errors="replace"))
-                for run, code, message in zip(*of_device, strict=True)
-                if run > 0
-            ]
-            for of_device in zip(*found, strict=True)
+            Said(
+                int(of_device),
+                [
+                    Failure(int(run), int(code), message.decode(errors="replace"))
+                    for run, code, message in zip(*failures, strict=True)
+                    if run > 0
+                ],
+            )
+            for of_device, *failures in zip(begun, *failed, strict=True)
         ]
 
     def session(self) -> tuple[Any, Any]:
@@ -97,7 +133,7 @@ class Peer:
 
         if self.asked is None:
             with tf.Graph().as_default() as graph:
-                tensors = _native.load().ipufeed_failed_runs()
+                tensors = _native.load().ipufeed_exchange_runs()
             config = tf.compat.v1.ConfigProto(
                 device_count={"IPU": 0},
                 # The others' devices are no business of this session.
@@ -107,6 +143,128 @@ class Peer:
             target = f"grpc://{self.address}"
             self.asked = tf.compat.v1.Session(target, graph, config), tensors
         return self.asked  # type: ignore[no-any-return]
+
+
+class Peers:
+    """The others of a group of processes.
+
+    Args:
+        addresses: Where each process listens, this one too.
+        index: Of this one.
+
+    Threads: any.
+    """
+
+    def __init__(self, addresses: list[str], index: int) -> None:
+        self.count, self.index = len(addresses), index
+        self.others = [
+            Peer(other, address)
+            for other, address in enumerate(addresses)
+            if other != index
+        ]
+
+    def watch(self) -> None:
+        """Notes who listens, until all have been seen; on a thread of its own."""
+
+        def look() -> None:
+            while unseen := [each for each in self.others if not each.seen]:
+                for each in unseen:
+                    each.look()
+                time.sleep(LOOK_S)
+
+        threading.Thread(target=look, daemon=True).start()
+
+    def waits_for(self, device: int, run: int) -> str:
+        """A sentence for the log; "" if all are as far as this one.
+
+        Args:
+            device: Number of the IPU device.
+            run: Number of the program in which this process waits: see exchange_runs.h.
+        """
+        late = []
+        for each in self.others:
+            said = each.said(device) if each.seen else None
+            if not each.seen:
+                late.append(f"{self.name(each)}: nothing has listened there so far")
+            elif said is not None and said.begun < run:
+                late.append(f"{self.name(each)}, which has begun {said.begun} of them")
+        if not late:
+            return ""
+        return (
+            f"Process {self.index} of {self.count} has something to exchange in program "
+            f"number {run} of those that exchange, and waits for {'; for '.join(late)}."
+        )
+
+    def check_alive(self) -> None:
+        """Raises tf.errors.AbortedError if one has listened, and does so no more."""
+        import tensorflow as tf
+
+        for each in self.others:
+            if (error := each.look()) is not None:
+                raise tf.errors.AbortedError(
+                    None,
+                    None,
+                    f"{self.name(each, 'Process')}, has gone: {error}. Process "
+                    f"{self.index} cannot go on alone: start all of them anew.",
+                ) from error
+
+    def check_runs(self, device: int, run: int, *, waits: bool = False) -> None:
+        """Raises tf.errors.OpError if another process has failed in a program.
+
+        Args:
+            device: Number of the IPU device.
+            run: The program's number.
+            waits: Whether to wait for what the others say now. Default: False.
+        """
+        import tensorflow as tf
+
+        for each in self.others:
+            said = each.said(device, waits=waits) if each.seen or waits else None
+            failures = [] if said is None else said.failures
+            failure = next((found for found in failures if found.run == run), None)
+            if failure is not None:
+                raise tf.errors.OpError(
+                    None,
+                    None,
+                    f"{self.name(each, 'Process')}, has failed in the program in which "
+                    f"process {self.index} waits for it. Its error: {failure.message}",
+                    failure.code,
+                )
+            if failures and failures[0].run > run:
+                raise tf.errors.FailedPreconditionError(
+                    None,
+                    None,
+                    f"{self.name(each, 'Process')}, is past the program in which process "
+                    f"{self.index} waits for it: start all of them anew. Its last error: "
+                    f"{failures[0].message}",
+                )
+
+    def check_left(self, error: Exception) -> None:
+        """Raises tf.errors.AbortedError if an exchange has failed since one has gone.
+
+        A process that ends closes its connections first, and listens for a moment more.
+        """
+        import tensorflow as tf
+
+        found = LOST_PEER.search(str(error))
+        deadline = time.monotonic() + (LEAVING_S if found else 0.0)
+        while True:
+            self.check_alive()
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(LEAVING_S / 20)
+        for each in self.others:
+            if found is not None and each.index == int(found[1]):
+                raise tf.errors.AbortedError(
+                    None,
+                    None,
+                    f"{self.name(each, 'Process')}, has broken off an exchange with "
+                    f"process {self.index}, and listens still: look what it says.",
+                ) from error
+
+    def name(self, peer: Peer, noun: str = "process") -> str:
+        """One of them, for a person."""
+        return f"{noun} {peer.index} of {self.count}, at {peer.address}"
 
 
 def reach(address: str) -> OSError | None:

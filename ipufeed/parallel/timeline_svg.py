@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections import Counter
 
 from ipufeed.parallel import schedules
@@ -90,7 +91,8 @@ def heading(timeline: Timeline) -> str:
     copies = Counter(each.first_chip for each in timeline.executions)
     executions = max(copies.values())
     times = f" in each of {executions} executions" if executions > 1 else ""
-    return text.partition(", stages")[0] + times
+    what = text.partition(", stages")[0]
+    return re.sub(r"\b1 mini-batches", "1 mini-batch", what) + times
 
 
 def block(each: Slice, x: float, width: float, y: int) -> str:

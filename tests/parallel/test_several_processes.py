@@ -15,7 +15,7 @@ from replicated import configure
 
 from ipufeed.device.config import IPUConfig
 from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel import collectives, processes
+from ipufeed.parallel import collectives, peers
 
 HERE = pathlib.Path(__file__).parent
 LIMIT_S = 240.0  # only a hang gets there
@@ -150,14 +150,14 @@ def test_a_process_is_named_that_breaks_off_and_listens_for_a_moment_more(
 
     def reach(address):
         asked.append(address)
-        late = address == "host:2" and asked.count(address) > looks
-        return ConnectionRefusedError("Connection refused") if late else None
+        return (
+            ConnectionRefusedError("Connection refused") if len(asked) > looks else None
+        )
 
-    monkeypatch.setattr(processes, "reach", reach)
-    monkeypatch.setattr(processes, "LEAVING_S", 0.2)
-    group = object.__new__(processes.Group)
-    group.count, group.index, group.seen = 2, 0, {0, 1}
-    group.addresses = ["host:1", "host:2"]
+    monkeypatch.setattr(peers, "reach", reach)
+    monkeypatch.setattr(peers, "LEAVING_S", 0.2)
+    group = peers.Peers(["host:1", "host:2"], 0)
+    group.check_alive()
     lost = tf.errors.UnavailableError(
         None,
         None,
@@ -167,9 +167,36 @@ def test_a_process_is_named_that_breaks_off_and_listens_for_a_moment_more(
     )
 
     with pytest.raises(tf.errors.AbortedError, match=words):
-        group.name_who_left(lost)
-    group.seen = {0}
-    assert group.name_who_left(tf.errors.InternalError(None, None, "x")) is None
+        group.check_left(lost)
+
+
+def test_an_exchange_that_failed_for_itself_blames_nobody(monkeypatch):
+    """All listen, and its error names none of them."""
+    monkeypatch.setattr(peers, "reach", lambda address: None)
+    group = peers.Peers(["host:1", "host:2"], 0)
+
+    assert group.check_left(tf.errors.InternalError(None, None, "x")) is None
+
+
+def test_a_long_wait_says_who_is_not_as_far(monkeypatch):
+    """Who has never listened, and who listens but has not begun that program."""
+    monkeypatch.setattr(
+        peers, "reach", lambda address: OSError("no") if address == "host:2" else None
+    )
+    group = peers.Peers([f"host:{number}" for number in range(1, 5)], 0)
+    group.check_alive()
+    for each, begun in zip(group.others[1:], (2, 3), strict=True):
+        each.last = [peers.Said(begun, [])]
+        monkeypatch.setattr(each, "ask", lambda: None)
+
+    assert group.waits_for(0, 3) == (
+        "Process 0 of 4 has something to exchange in program number 3 of those that "
+        "exchange, and waits for process 1 of 4, at host:2: nothing has listened there "
+        "so far; for process 2 of 4, at host:3, which has begun 2 of them."
+    )
+    monkeypatch.setattr(peers, "reach", lambda address: None)
+    group.check_alive()
+    assert group.waits_for(0, 2) == ""
 
 
 def test_a_process_that_goes_before_its_first_exchange_is_named():

@@ -282,10 +282,10 @@ def test_a_picture_says_how_often_and_what_an_update_looks_like():
     again = [one, Execution(one.schedule, 2, 0, 9)] * 2
     update = Slice("update", 0, -1, 0, 5)
 
-    assert ">Grouped inference, 1 mini-batches<" in made().to_svg()
+    assert ">Grouped inference, 1 mini-batch<" in made().to_svg()
     assert "weight update" not in made().to_svg()
     said = made(executions=again, updates=[update]).to_svg()
-    assert ">Grouped inference, 1 mini-batches in each of 2 executions<" in said
+    assert ">Grouped inference, 1 mini-batch in each of 2 executions<" in said
     assert ">update<" in said
 
 
