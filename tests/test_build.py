@@ -89,15 +89,24 @@ output = pathlib.Path(arguments[arguments.index("-o") + 1])
 output.write_text("built")
 if "-c" in arguments:
     source = arguments[arguments.index("-c") + 1]
+    lines = pathlib.Path(source).read_text().splitlines()
+    made_of = [line.split('"')[1] for line in lines if '"ipufeed/' in line]
     with open({log!r}, "a") as log:
-        print(pathlib.Path(source).name, file=log)
-    header = " ipufeed/cc/wait.h" if "feeder" in source else ""
-    output.with_suffix(".d").write_text(f"{{output}}: {{source}}{{header}}")
+        print(pathlib.Path(source).name, *made_of, file=log)
+    if "feeder" in f"{{source}} {{made_of}}":
+        made_of.append("ipufeed/cc/wait.h")
+    output.with_suffix(".d").write_text(" ".join([f"{{output}}:", source, *made_of]))
 """
 
 
-@pytest.mark.parametrize("build_command", ["build_ext", "editable_wheel"])
-def test_only_what_changed_is_compiled_again(tmp_path, build_command):
+@pytest.mark.parametrize(
+    ("build_command", "feeder", "trace"),
+    [
+        ("build_ext", "bundle_others.cc", "bundle_others.cc"),
+        ("editable_wheel", "feeder.cc", "trace.cc"),
+    ],
+)
+def test_only_what_changed_is_compiled_again(tmp_path, build_command, feeder, trace):
     """A second build of the same tree compiles nothing; a header, those that include it."""
     tree, log = tmp_path / "tree", tmp_path / "compiled"
     tree.mkdir()
@@ -125,17 +134,26 @@ def test_only_what_changed_is_compiled_again(tmp_path, build_command):
         subprocess.run(
             command, cwd=tree, env=environment, check=True, timeout=DEADLOCK_S
         )
-        return sorted(log.read_text().split())
+        lines = [line.split() for line in log.read_text().splitlines()]
+        return {
+            name: [os.path.basename(each) for each in rest] for name, *rest in lines
+        }
 
     sources = sorted(each.name for each in (tree / "ipufeed/cc").glob("*.cc"))
-    assert compiled("one") == sources
-    assert compiled("another") == []  # the folder of the headers is another
+    first = compiled("one")
+    members = [each for bundle in first.values() for each in bundle]
+    if build_command == "build_ext":
+        assert set(first) == {"bundle_others.cc", "bundle_xla.cc", "c_api.cc"}
+        assert sorted([*members, "c_api.cc"]) == sources  # each once
+        assert "executable.cc" in first["bundle_xla.cc"]
+    else:
+        assert sorted(first) == sources
+        assert members == []
+    assert compiled("another") == {}  # the folder of the headers is another
     with open(tree / "ipufeed/cc/wait.h", "a") as header:
         header.write("// changed\n")
-    assert compiled("third") == [
-        "c_api.cc",
-        "feeder.cc",
-    ]  # one says what it was built from
+    # One says what it was built from.
+    assert set(compiled("third")) == {"c_api.cc", feeder}
     with open(tree / "ipufeed/cc/trace.cc", "a") as source:
         source.write("// changed\n")
-    assert compiled("fourth") == ["c_api.cc", "trace.cc"]
+    assert set(compiled("fourth")) == {"c_api.cc", trace}

@@ -113,10 +113,10 @@ bool each_field(std::string_view message, Take take) {
   return fields.whole();
 }
 
-using Numbers = absl::InlinedVector<std::int64_t, 4>;
+using FewNumbers = absl::InlinedVector<std::int64_t, 4>;
 
 // Appends the numbers of a repeated field, packed or one of them.
-bool append_numbers(const Field& field, Numbers* numbers) {
+bool append_numbers(const Field& field, FewNumbers* numbers) {
   if (field.bytes.data() == nullptr) {
     numbers->push_back(static_cast<std::int64_t>(field.value));
     return true;
@@ -137,9 +137,9 @@ struct Instruction {
   std::int64_t id = 0;
   std::int64_t parameter = 0;
   bool side_effect = false;
-  Numbers operands;
-  Numbers predecessors;
-  Numbers called;
+  FewNumbers operands;
+  FewNumbers predecessors;
+  FewNumbers called;
 };
 
 bool read(std::string_view bytes, Instruction* instruction) {

@@ -10,40 +10,38 @@
 namespace ipufeed {
 namespace {
 
-struct Runs {
+struct Devices {
   std::mutex mutex;
-  std::array<ExchangeRuns, kIpus> of_devices;  // guarded by mutex
+  std::array<ExchangeRuns, kIpus> runs;  // guarded by mutex
 
-  static Runs& get() {
-    static auto* runs = new Runs;  // programs may outlive static objects
-    return *runs;
+  static Devices& get() {
+    static auto* devices = new Devices;  // programs may outlive static objects
+    return *devices;
   }
 
-  ExchangeRuns& of(int ordinal) {
-    return of_devices.at(static_cast<std::size_t>(ordinal));
-  }
+  ExchangeRuns& of(int ordinal) { return runs.at(static_cast<std::size_t>(ordinal)); }
 };
 
 }  // namespace
 
 std::int64_t begin_exchange_run(int ordinal) {
-  Runs& runs = Runs::get();
-  std::lock_guard<std::mutex> lock(runs.mutex);
-  return ++runs.of(ordinal).begun;
+  Devices& devices = Devices::get();
+  std::lock_guard<std::mutex> lock(devices.mutex);
+  return ++devices.of(ordinal).begun;
 }
 
 void note_failed_run(int ordinal, std::int64_t run, const absl::Status& why) {
-  Runs& runs = Runs::get();
-  std::lock_guard<std::mutex> lock(runs.mutex);
-  auto& failed = runs.of(ordinal).failed;
+  Devices& devices = Devices::get();
+  std::lock_guard<std::mutex> lock(devices.mutex);
+  auto& failed = devices.of(ordinal).failed;
   std::move_backward(failed.begin(), failed.end() - 1, failed.end());
   failed[0] = {run, why};
 }
 
 ExchangeRuns exchange_runs(int ordinal) {
-  Runs& runs = Runs::get();
-  std::lock_guard<std::mutex> lock(runs.mutex);
-  return runs.of(ordinal);
+  Devices& devices = Devices::get();
+  std::lock_guard<std::mutex> lock(devices.mutex);
+  return devices.of(ordinal);
 }
 
 }  // namespace ipufeed

@@ -7,8 +7,6 @@
 // - Each kernel runs as a Program (program.h), which its queue calls find again, on the
 //   pool's threads, too: XLA runs a compiled loop there.
 
-#define EIGEN_USE_THREADS
-
 #include "ipu_device.h"
 
 #include <algorithm>

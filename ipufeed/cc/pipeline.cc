@@ -126,7 +126,7 @@ absl::Status PipelineRun::send(std::size_t number, const std::vector<Memory>& te
     }
   }
   if (outcome == FeedOutcome::kDone) {
-    if (is_full) program_.step_clock().held_until(now_ns());
+    if (is_full) at_[index_of(ring.source.chip)].clock->held_until(now_ns());
     return absl::OkStatus();
   }
   if (outcome == FeedOutcome::kStopped && !over()) {
@@ -162,7 +162,7 @@ absl::Status PipelineRun::receive(std::size_t number,
   }
   if (outcome != FeedOutcome::kDone)
     return why("receiving from", ring, ring.target.chip);
-  program_.step_clock().take(ring.in.sent_ns);
+  at_[index_of(ring.target.chip)].clock->take(ring.in.sent_ns);
   if (ring.in.size() < total(tensors)) {
     return absl::InternalError("a packet of a pipeline is too small.");
   }

@@ -21,6 +21,7 @@
 #include "chip_program.h"
 #include "feed.h"
 #include "program.h"
+#include "step_clock.h"
 
 namespace ipufeed {
 
@@ -77,6 +78,10 @@ class PipelineRun final : public Wakeable {
   absl::Status send(std::size_t ring, const std::vector<Memory>& tensors);
   absl::Status receive(std::size_t ring, const std::vector<Memory>& tensors);
 
+  // A chip's program begins, on its thread. The clock is the chip's, for as long as
+  // this. Kept here, since Program::step_clock() takes a lock that all chips share.
+  void begin(int chip, StepClock& clock) { at_[index_of(chip)].clock = &clock; }
+
   // What a chip is at, on its thread: the stage whose turn it is, or "" for none yet;
   // for errors and reports.
   void enter(int chip, std::string_view stage) { at_[index_of(chip)].stage = stage; }
@@ -127,7 +132,8 @@ class PipelineRun final : public Wakeable {
   std::atomic<bool> failed_{false};
   std::vector<std::unique_ptr<Ring>> rings_;
   const int first_chip_;
-  struct At {
+  struct alignas(kCacheLine) At {  // each chip's own, which it writes to at each stage
+    StepClock* clock = nullptr;
     std::string stage;
     bool waited = false;
   };

@@ -159,7 +159,9 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
     if (others != nullptr) context.others = &others->of_chip(own, key);
     works.push_back({index, context, [&, i, index, key] {
                        // Until now the chip has waited for the execution before.
-                       program->step_clock().take(start_ns);
+                       StepClock& clock = program->step_clock();
+                       clock.take(start_ns);
+                       run.begin(index, clock);
                        const absl::Status status = run_chip_program(
                            key, chip(ordinal, index),
                            part_of(operands, call.operands, call.operand_counts, i),

@@ -1,6 +1,6 @@
 // Thread pools of simulated hardware: they start late, and know what they work for.
 //
-// Who includes this defines EIGEN_USE_THREADS first.
+// Needs EIGEN_USE_THREADS, which setup.py defines for all.
 #pragma once
 
 #include <atomic>

@@ -25,7 +25,7 @@ std::atomic<int> processes{1};
 std::atomic<int> own_index{0};
 std::atomic<OnExchange> on_exchange{nullptr};
 
-constexpr std::size_t kMessageSize = 4096;
+constexpr std::size_t kErrorSize = 4096;
 
 // The tensors of one dtype, and the thread that has them exchanged. It may outlive who
 // has asked: a process that does not answer cannot be interrupted.
@@ -47,7 +47,7 @@ struct Asked {
 };
 
 void ask(const std::shared_ptr<Asked>& asked) {
-  std::string message(kMessageSize, '\0');
+  std::string message(kErrorSize, '\0');
   const int code = on_exchange.load(std::memory_order_acquire)(
       asked->lane, asked->reduction, asked->mean, asked->dtype, asked->data.data(),
       asked->count, reinterpret_cast<const int*>(&asked->wanted), asked->run,

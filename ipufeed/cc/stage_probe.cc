@@ -10,7 +10,7 @@ namespace ipufeed {
 namespace {
 
 using tensorflow::data::model::ModelProto;
-using tensorflow::data::model::Node;
+using ModelNode = tensorflow::data::model::Node;
 
 struct Groups {
   std::mutex mutex;
@@ -33,7 +33,7 @@ struct Groups {
   }
 };
 
-void add_parameters(const Node& node, ProbeReading* sum) {
+void add_parameters(const ModelNode& node, ProbeReading* sum) {
   ModelProto::Node proto;
   if (!node.ToProto(&proto).ok()) return;
   for (const auto& parameter : proto.parameters()) {

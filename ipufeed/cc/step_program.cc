@@ -29,12 +29,13 @@ struct StepProgram {
 
 using Key = std::pair<std::int64_t, int>;  // step, ordinal
 
-struct Table {
+struct StepPrograms {
   std::mutex mutex;
   std::map<Key, std::shared_ptr<StepProgram>> programs;
 
-  static Table& get() {
-    static auto* table = new Table;  // never destroyed, as the programs of program.cc
+  static StepPrograms& get() {
+    static auto* table =
+        new StepPrograms;  // never destroyed, as the programs of program.cc
     return *table;
   }
 
@@ -60,7 +61,7 @@ class EndOfStep : public tensorflow::ResourceBase {
  public:
   explicit EndOfStep(std::int64_t step) : step_(step) {}
   ~EndOfStep() override {
-    Table::get().remove_if(
+    StepPrograms::get().remove_if(
         [this](const Key& key, const StepProgram&) { return key.first == step_; });
   }
   std::string DebugString() const override { return "the end of a step"; }
@@ -97,7 +98,7 @@ absl::Status find_or_make(OpKernelContext* ctx, int ordinal,
   // Eager calls share a container of their context's, that is hardly ever emptied.
   auto* container = ctx->step_container();
   const bool eager = container == nullptr || container->StepId() != ctx->step_id();
-  auto& table = Table::get();
+  auto& table = StepPrograms::get();
   {
     std::lock_guard<std::mutex> lock(table.mutex);
     auto& program = table.programs[{ctx->step_id(), ordinal}];
@@ -143,7 +144,7 @@ absl::Status with_step_program(OpKernelContext* ctx,
 }
 
 void end_eager_programs(int ordinal) {
-  Table::get().remove_if([ordinal](const Key& key, const StepProgram& program) {
+  StepPrograms::get().remove_if([ordinal](const Key& key, const StepProgram& program) {
     return program.eager && (ordinal < 0 || key.second == ordinal);
   });
 }
