@@ -1,5 +1,6 @@
 """What a pipeline takes beyond what its stages do."""
 
+import threading
 import time
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from benchmarks.pipeline_stages import Stages
 from benchmarks.targets import Row, row
 
+STAGE_S = 0.005
 LARGE = 1 << 20  # float32: 4 MiB
 BUFFERS = 24  # so many of them are in no cache
 
@@ -14,8 +16,11 @@ BUFFERS = 24  # so many of them are in no cache
 def rows(quick: bool) -> list[Row]:
     """Stages that wait, hand-overs of a number, hand-overs of 4 MiB."""
     repeats = 5 if quick else 15
-    waiting = Stages(seconds=0.005)
-    ideal = [each / waiting.ideal_s for each in times(waiting, repeats)]
+    waiting = Stages(seconds=STAGE_S)
+    ideal, bare = [], []
+    for _ in range(repeats):  # in turn, as below
+        ideal += [each / waiting.ideal_s for each in times(waiting, 1)]
+        bare.append(bare_seconds(waiting.count) / waiting.ideal_s)
     small = Stages(count=64, repeat=8)
     large = Stages(elements=LARGE, count=32, repeat=1)
     copying = Copying()
@@ -32,6 +37,13 @@ def rows(quick: bool) -> list[Row]:
             1.1,
             "x",
             ideal,
+        ),
+        row(
+            "    4 bare threads that sleep as often, and meet after each 5 ms",
+            "",
+            0,
+            "x",
+            bare,
         ),
         row(
             "hand-over of a number from one stage to the next, with both their work",
@@ -75,6 +87,28 @@ def times(stages: Stages, repeats: int) -> list[float]:
         stages.run()
         found.append(time.perf_counter() - start)
     return found
+
+
+def bare_seconds(count: int) -> float:
+    """What so many mini-batches take in threads that do nothing but sleep and meet.
+
+    It is what this machine adds to each sleep: late timers, and CPUs that others have.
+    """
+    steps = count + Stages.STAGES - 1
+    meeting = threading.Barrier(Stages.STAGES)
+
+    def stage() -> None:
+        for _ in range(steps):
+            time.sleep(STAGE_S)
+            meeting.wait()
+
+    threads = [threading.Thread(target=stage) for _ in range(Stages.STAGES)]
+    start = time.perf_counter()
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    return time.perf_counter() - start
 
 
 class Copying:
