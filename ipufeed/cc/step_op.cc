@@ -6,12 +6,11 @@
 
 #include "step_op.h"
 
-#include <sys/prctl.h>
-
 #include <cstring>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "sleep.h"
 #include "step_program.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -24,24 +23,6 @@ using tensorflow::OpKernel;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::shape_inference::InferenceContext;
-
-// The kernel ends sleeps some 50 us late, to wake several threads at once. Within this
-// it does not, so that steps of less than that are steps, too. prctl changes the thread
-// that calls it, and no other.
-class PreciseSleep {
- public:
-  PreciseSleep() : before_(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0)) {
-    prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-  }
-  ~PreciseSleep() {
-    if (before_ > 0) prctl(PR_SET_TIMERSLACK, before_, 0, 0, 0);
-  }
-  PreciseSleep(const PreciseSleep&) = delete;
-  PreciseSleep& operator=(const PreciseSleep&) = delete;
-
- private:
-  const int before_;
-};
 
 REGISTER_OP("IpufeedStep")
     .Input("nanoseconds: int64")
