@@ -21,7 +21,7 @@ def rows(quick: bool) -> list[Row]:
     for _ in range(repeats):  # in turn, as below
         ideal += [each / waiting.ideal_s for each in times(waiting, 1)]
         bare.append(bare_seconds(waiting.count) / waiting.ideal_s)
-    small = Stages(count=64, repeat=8)
+    small = Stages(count=64, repeat=64)
     large = Stages(elements=LARGE, count=32, repeat=1)
     copying = Copying()
     hand_overs, copies = [], []

@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "chip_program.h"
+#include "cpus.h"
 #include "feed.h"
 #include "program.h"
 #include "step_clock.h"
@@ -51,6 +52,14 @@ class Packet {
   std::byte* bytes_ = nullptr;
   std::size_t size_ = 0;
 };
+
+// How long an IPU spins for its neighbour, with its CPU on offer to others, before it
+// sleeps. A stage of a few operations takes some 10 us; to be woken takes as long, and
+// up to 50 us where the CPUs are virtual. Who would have to wait for longer than it
+// costs to sleep loses no more by this than that cost once again (Karlin et al.,
+// "Empirical studies of competitive spinning", SOSP 1991); and after a few waits in
+// vain nobody spins: wait.h.
+inline constexpr std::int64_t kRingSpinNs = 20'000;
 
 // Where a stage is.
 struct Place {
@@ -104,7 +113,8 @@ class PipelineRun final : public Wakeable {
  private:
   struct Ring {
     explicit Ring(const RingOptions& options)
-        : feed(static_cast<std::size_t>(options.capacity)),
+        : feed(static_cast<std::size_t>(options.capacity), 0,
+               usable_cpus() > 1 ? kRingSpinNs : 0),
           source(options.source),
           target(options.target) {}
 

@@ -28,6 +28,7 @@
 #pragma once
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -62,9 +63,12 @@ struct WaitStats {
 
 class WaitPoint {
  public:
+  static constexpr std::int64_t kSpinNs = 1000;
+
   // spin_ns: how long to spin before sleeping, 0 for never. The default, 1 us, is what
   // a hand-over between two running threads takes at most; it is 0 on one usable CPU.
-  explicit WaitPoint(std::int64_t spin_ns = usable_cpus() > 1 ? 1000 : 0)
+  // Who spins longer offers its CPU to others from then on.
+  explicit WaitPoint(std::int64_t spin_ns = usable_cpus() > 1 ? kSpinNs : 0)
       : spin_ns_(spin_ns) {}
   WaitPoint(const WaitPoint&) = delete;
   WaitPoint& operator=(const WaitPoint&) = delete;
@@ -140,6 +144,7 @@ class WaitPoint {
     if (vain_spins_ >= kVainSpins && ++unspun_ % kSpinAgain != 0) return false;
     const std::int64_t budget_end = start + spin_ns_;
     const std::int64_t end = budget_end < deadline_ns ? budget_end : deadline_ns;
+    std::int64_t now = start;
     do {
       for (int i = 0; i < 16; ++i) {  // a look at the clock costs as much as 16 pauses
         cpu_relax();
@@ -148,7 +153,9 @@ class WaitPoint {
           return true;
         }
       }
-    } while (now_ns() < end);
+      now = now_ns();
+      if (now >= start + kSpinNs) sched_yield();
+    } while (now < end);
     ++vain_spins_;
     return false;
   }
