@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <mutex>
+#include <utility>
 
 #include "ipu_device.h"
 
@@ -30,12 +31,32 @@ std::int64_t begin_exchange_run(int ordinal) {
   return ++devices.of(ordinal).begun;
 }
 
-void note_failed_run(int ordinal, std::int64_t run, const absl::Status& why) {
+void end_exchange_run(int ordinal, std::int64_t run, const absl::Status& status) {
   Devices& devices = Devices::get();
   std::lock_guard<std::mutex> lock(devices.mutex);
-  auto& failed = devices.of(ordinal).failed;
-  std::move_backward(failed.begin(), failed.end() - 1, failed.end());
-  failed[0] = {run, why};
+  ExchangeRuns& runs = devices.of(ordinal);
+  if (status.ok()) {
+    runs.ended = std::max(runs.ended, run);
+    return;
+  }
+  std::move_backward(runs.failed.begin(), runs.failed.end() - 1, runs.failed.end());
+  runs.failed[0] = {run, status};
+}
+
+std::int64_t begin_exchange_wait(int ordinal, std::int64_t lane, std::int64_t run,
+                                 std::string what) {
+  Devices& devices = Devices::get();
+  std::lock_guard<std::mutex> lock(devices.mutex);
+  ExchangeWait& wait = devices.of(ordinal).waits[lane];
+  const std::int64_t number = wait.run == run ? wait.number + 1 : 1;
+  wait = {run, number, std::move(what), false};
+  return number;
+}
+
+void end_exchange_wait(int ordinal, std::int64_t lane) {
+  Devices& devices = Devices::get();
+  std::lock_guard<std::mutex> lock(devices.mutex);
+  devices.of(ordinal).waits[lane].is_over = true;
 }
 
 ExchangeRuns exchange_runs(int ordinal) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "exchange_runs.h"
 #include "ipu_device.h"
 #include "tensorflow/core/framework/op.h"
@@ -28,12 +29,12 @@ REGISTER_OP("IpufeedExchangeRuns")
     .Output("failed: int64")
     .Output("codes: int32")
     .Output("messages: string")
+    .Output("ended: int64")
+    .Output("waits: string")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Vector(kIpus));
-      for (int i = 1; i < c->num_outputs(); ++i) {
-        c->set_output(i, c->Matrix(kIpus, kKept));
-      }
+      for (const int i : {0, 4, 5}) c->set_output(i, c->Vector(kIpus));
+      for (const int i : {1, 2, 3}) c->set_output(i, c->Matrix(kIpus, kKept));
       return absl::OkStatus();
     })
     .Doc(R"doc(
@@ -42,6 +43,9 @@ This process's programs that exchange with other processes; see exchange_runs.h.
 begun: by IPU device, how many there have been.
 failed: likewise, the numbers of those that have failed last, the latest first; 0 for none.
 codes, messages: of their errors.
+ended: like `begun`, the last that has ended without an error.
+waits: of each exchange that one waits in a line: its lane, the program's number, its own,
+  and what it is; with spaces between.
 )doc");
 
 class ExchangeRunsOp : public OpKernel {
@@ -57,9 +61,21 @@ class ExchangeRunsOp : public OpKernel {
     OP_REQUIRES_OK(ctx, ctx->allocate_output(1, {kIpus, kKept}, &failed));
     OP_REQUIRES_OK(ctx, ctx->allocate_output(2, {kIpus, kKept}, &codes));
     OP_REQUIRES_OK(ctx, ctx->allocate_output(3, {kIpus, kKept}, &messages));
+    Tensor* ended = nullptr;
+    Tensor* waits = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(4, {kIpus}, &ended));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(5, {kIpus}, &waits));
     for (int ordinal = 0; ordinal < kIpus; ++ordinal) {
       const ExchangeRuns runs = exchange_runs(ordinal);
       begun->vec<std::int64_t>()(ordinal) = runs.begun;
+      ended->vec<std::int64_t>()(ordinal) = runs.ended;
+      std::string lines;
+      for (const auto& [lane, wait] : runs.waits) {
+        if (wait.is_over) continue;
+        absl::StrAppend(&lines, lane, " ", wait.run, " ", wait.number, " ", wait.what,
+                        "\n");
+      }
+      waits->vec<tensorflow::tstring>()(ordinal) = lines;
       for (int i = 0; i < kKept; ++i) {
         const auto& [run, why] = runs.failed[static_cast<std::size_t>(i)];
         failed->matrix<std::int64_t>()(ordinal, i) = run;

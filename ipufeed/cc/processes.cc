@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "chips.h"
+#include "exchange_runs.h"
 #include "stall.h"
 #include "tensorflow/core/framework/types.h"
 #include "wait.h"
@@ -37,6 +38,8 @@ struct Asked {
   std::int64_t reduction = 0;
   int mean = 0;
   std::int64_t run = 0;
+  std::int64_t number = 0;
+  std::string what;
   std::atomic<int> wanted{1};
   static_assert(sizeof(std::atomic<int>) == sizeof(int));
 
@@ -51,7 +54,8 @@ void ask(const std::shared_ptr<Asked>& asked) {
   const int code = on_exchange.load(std::memory_order_acquire)(
       asked->lane, asked->reduction, asked->mean, asked->dtype, asked->data.data(),
       asked->count, reinterpret_cast<const int*>(&asked->wanted), asked->run,
-      message.data(), static_cast<std::int64_t>(message.size()));
+      asked->number, asked->what.c_str(), message.data(),
+      static_cast<std::int64_t>(message.size()));
   std::lock_guard<std::mutex> lock(asked->mutex);
   if (code != 0) {
     asked->status = absl::Status(static_cast<absl::StatusCode>(code), message.c_str());
@@ -138,19 +142,27 @@ absl::Status exchange_over_processes(Program& program, const Meeting& meeting) {
     asked->reduction = static_cast<std::int64_t>(meeting.reduction);
     asked->mean = meeting.exchange == Exchange::kMean ? 1 : 0;
     asked->run = run;
+    asked->what = absl::StrCat(
+        name_of(meeting), " of ", asked->count, " numbers of ",
+        tensorflow::DataTypeString(static_cast<tensorflow::DataType>(dtype)));
     char* piece = asked->data.data();
     for (const Brought* each : tensors) {
       const auto bytes = static_cast<std::size_t>(each->result_count) * width;
       if (bytes > 0) std::memcpy(piece, each->result, bytes);
       piece += bytes;
     }
+    asked->number =
+        begin_exchange_wait(program.ordinal(), asked->lane, run, asked->what);
     try {
       std::thread(ask, asked).detach();
     } catch (const std::system_error&) {
+      end_exchange_wait(program.ordinal(), asked->lane);
       return absl::ResourceExhaustedError(
           "There is no thread for an exchange between processes.");
     }
-    TF_RETURN_IF_ERROR(wait_for_answer(program, asked.get()));
+    const absl::Status answer = wait_for_answer(program, asked.get());
+    end_exchange_wait(program.ordinal(), asked->lane);
+    TF_RETURN_IF_ERROR(answer);
     program.step_clock().take(now_ns());  // as of replicas: replica_xla_ops.cc
     piece = asked->data.data();
     for (const Brought* each : tensors) {

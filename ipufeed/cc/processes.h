@@ -17,11 +17,12 @@ namespace ipufeed {
 // What Python is asked: to reduce `count` elements in place with those of the other
 // processes, which ask the same. lane: exchanges of one lane follow each other, those
 // of two lanes may not; the same in all processes. wanted: turns 0 when nobody waits
-// for the result any more. run: Program::exchange_run(). The code is absl's; of an
-// error the message is written.
+// for the result any more. run: Program::exchange_run(). number, what: of ExchangeWait.
+// The code is absl's; of an error the message is written.
 using OnExchange = int (*)(std::int64_t lane, std::int64_t reduction, int mean,
                            int dtype, void* data, std::int64_t count, const int* wanted,
-                           std::int64_t run, char* message, std::int64_t message_size);
+                           std::int64_t run, std::int64_t number, const char* what,
+                           char* message, std::int64_t message_size);
 
 // count: 1 for a process alone. Any thread, between programs.
 void set_processes(int count, int index, OnExchange ask);

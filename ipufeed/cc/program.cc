@@ -70,9 +70,8 @@ std::int64_t Program::exchange_run() {
 }
 
 void Program::end(const absl::Status& status) {
-  if (!status.ok() && exchange_run_ > 0) {
-    note_failed_run(ordinal_, exchange_run_, status);
-  }
+  if (exchange_run_ > 0) end_exchange_run(ordinal_, exchange_run_, status);
+  exchange_run_ = 0;      // the destructor ends it once more
   if (!watched_) return;  // no other thread has seen this object, or it has ended
   watched_ = false;
   auto& running = Running::get();

@@ -14,10 +14,13 @@ import re
 import socket
 import threading
 import time
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ipufeed import _native
 
+MOST_CHIPS = 1024  # kMostChips of ipufeed/cc/chips.h: lanes of an IPU device
 # How long a question may take. The answer is wanted by then, or at the next look.
 ANSWER_MS = 5000
 # How often a wait looks whether the others are alive.
@@ -30,6 +33,11 @@ LOST_PEER = re.compile(
     re.DOTALL,
 )
 LEAVING_S = 2.0
+
+SAME_PROGRAMS = (
+    "All must run the same programs, with the same exchanges in each: start all of them "
+    "anew."
+)
 
 
 class Failure(NamedTuple):
@@ -51,11 +59,48 @@ class Said(NamedTuple):
 
     Attributes:
         begun: The number of the last one that exchanges with other processes; 0 for none.
+        ended: Of the last that has ended without an error.
         failures: Those that have failed last, the latest first.
+        waits: Of each lane on which one waits in an exchange: the number of the program,
+            that of the exchange, and what it is.
     """
 
     begun: int
-    failures: list[Failure]
+    ended: int = 0
+    failures: Sequence[Failure] = ()
+    waits: Mapping[int, tuple[int, int, str]] = MappingProxyType({})
+
+
+class Exchange(NamedTuple):
+    """What the core wants exchanged, but for the numbers.
+
+    Attributes:
+        lane: Exchanges of one lane follow each other: see processes.h.
+        reduction: Number of one of MERGES of processes.py.
+        mean: Whether the result is divided by the processes.
+        dtype: TensorFlow's number of the dtype.
+        run: Number of the program among those with exchanges: see exchange_runs.h.
+        number: Of the exchange, among those of the lane.
+        what: All of it, for a person.
+    """
+
+    lane: int
+    reduction: int
+    mean: bool
+    dtype: int
+    run: int
+    number: int
+    what: str
+
+    @property
+    def device(self) -> int:
+        """Number of the IPU device."""
+        return self.lane // MOST_CHIPS
+
+    @property
+    def key(self) -> int:
+        """The same number for the same exchange in all processes, whatever the program."""
+        return ((self.lane * 4 + self.reduction) * 2 + self.mean) * 128 + self.dtype
 
 
 class Peer:
@@ -111,20 +156,24 @@ class Peer:
 
         try:
             session, tensors = self.session()
-            begun, *failed = session.run(tensors)
+            begun, *failed, ended, waits = session.run(tensors)
         except tf.errors.OpError:
             self.asked = None
             return
         self.last = [
             Said(
-                int(of_device),
+                int(of_begun),
+                int(of_ended),
                 [
                     Failure(int(run), int(code), message.decode(errors="replace"))
                     for run, code, message in zip(*failures, strict=True)
                     if run > 0
                 ],
+                waits_of(text.decode()),
             )
-            for of_device, *failures in zip(begun, *failed, strict=True)
+            for of_begun, of_ended, text, *failures in zip(
+                begun, ended, waits, *failed, strict=True
+            )
         ]
 
     def session(self) -> tuple[Any, Any]:
@@ -174,25 +223,28 @@ class Peers:
 
         threading.Thread(target=look, daemon=True).start()
 
-    def waits_for(self, device: int, run: int) -> str:
-        """A sentence for the log; "" if all are as far as this one.
-
-        Args:
-            device: Number of the IPU device.
-            run: Number of the program in which this process waits: see exchange_runs.h.
-        """
+    def waits_for(self, exchange: Exchange) -> str:
+        """A sentence for the log; "" if all are as far as this one."""
         late = []
         for each in self.others:
-            said = each.said(device) if each.seen else None
+            said = each.said(exchange.device) if each.seen else None
             if not each.seen:
                 late.append(f"{self.name(each)}: nothing has listened there so far")
-            elif said is not None and said.begun < run:
+            elif said is None:
+                late.append(f"{self.name(each)}, which listens and does not answer")
+            elif said.begun < exchange.run:
                 late.append(f"{self.name(each)}, which has begun {said.begun} of them")
+            elif said.waits.get(exchange.lane, ())[:2] != (
+                exchange.run,
+                exchange.number,
+            ):
+                late.append(f"{self.name(each)}, which has not come to this exchange")
         if not late:
             return ""
         return (
             f"Process {self.index} of {self.count} has something to exchange in program "
-            f"number {run} of those that exchange, and waits for {'; for '.join(late)}."
+            f"number {exchange.run} of those that exchange, and waits for "
+            f"{'; for '.join(late)}."
         )
 
     def check_alive(self) -> None:
@@ -208,20 +260,31 @@ class Peers:
                     f"{self.index} cannot go on alone: start all of them anew.",
                 ) from error
 
-    def check_runs(self, device: int, run: int, *, waits: bool = False) -> None:
-        """Raises tf.errors.OpError if another process has failed in a program.
+    def check_runs(self, exchange: Exchange, *, waits: bool = False) -> bool:
+        """Looks whether the others are in the same program, and can come to an exchange.
 
         Args:
-            device: Number of the IPU device.
-            run: The program's number.
+            exchange: In which this process waits.
             waits: Whether to wait for what the others say now. Default: False.
+
+        Returns:
+            Whether one has ended the program already: as far as it knows, the exchange
+            is done, or it has no such one.
+
+        Raises:
+            tf.errors.OpError: Another process has failed in the program, or waits in
+                another exchange.
         """
         import tensorflow as tf
 
+        is_past = False
+        run = exchange.run
         for each in self.others:
-            said = each.said(device, waits=waits) if each.seen or waits else None
-            failures = [] if said is None else said.failures
-            failure = next((found for found in failures if found.run == run), None)
+            asked = each.seen or waits
+            said = each.said(exchange.device, waits=waits) if asked else None
+            if said is None:
+                continue
+            failure = next((found for found in said.failures if found.run == run), None)
             if failure is not None:
                 raise tf.errors.OpError(
                     None,
@@ -230,14 +293,28 @@ class Peers:
                     f"process {self.index} waits for it. Its error: {failure.message}",
                     failure.code,
                 )
-            if failures and failures[0].run > run:
+            if said.failures and said.failures[0].run > run:
                 raise tf.errors.FailedPreconditionError(
                     None,
                     None,
                     f"{self.name(each, 'Process')}, is past the program in which process "
                     f"{self.index} waits for it: start all of them anew. Its last error: "
-                    f"{failures[0].message}",
+                    f"{said.failures[0].message}",
                 )
+            other = said.waits.get(exchange.lane)
+            if (
+                other is not None
+                and other[:2] == (run, exchange.number)
+                and other[2] != exchange.what
+            ):
+                raise tf.errors.FailedPreconditionError(
+                    None,
+                    None,
+                    f"{self.name(each, 'Process')}, has come to {other[2]}, where process "
+                    f"{self.index} has come to {exchange.what}. {SAME_PROGRAMS}",
+                )
+            is_past = is_past or said.ended >= run
+        return is_past
 
     def check_left(self, error: Exception) -> None:
         """Raises tf.errors.AbortedError if an exchange has failed since one has gone.
@@ -265,6 +342,15 @@ class Peers:
     def name(self, peer: Peer, noun: str = "process") -> str:
         """One of them, for a person."""
         return f"{noun} {peer.index} of {self.count}, at {peer.address}"
+
+
+def waits_of(text: str) -> dict[int, tuple[int, int, str]]:
+    """By lane, from the op's lines; see exchange_runs_op.cc."""
+    found = {}
+    for line in text.splitlines():
+        lane, run, number, what = line.split(" ", 3)
+        found[int(lane)] = int(run), int(number), what
+    return found
 
 
 def reach(address: str) -> OSError | None:

@@ -22,19 +22,19 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ipufeed import _native
 from ipufeed.device.log import LOGGER
-from ipufeed.parallel.peers import LOOK_S, Peers
+from ipufeed.parallel.peers import LEAVING_S, LOOK_S, SAME_PROGRAMS, Exchange, Peers
 
 INTERNAL = 13  # of absl's status codes
-MOST_CHIPS = 1024  # kMostChips of ipufeed/cc/chips.h: lanes of an IPU device
 # With each exchange go two numbers that are the same in all processes if these are in the
 # same program: its number modulo this, and the square (equal means of both: equal numbers).
 # They are so small that the dtype has the squares' sums exactly: of 28 processes in a
@@ -56,37 +56,11 @@ ON_EXCHANGE = ctypes.CFUNCTYPE(
     ctypes.c_int64,
     ctypes.POINTER(ctypes.c_int),
     ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.c_char_p,
     ctypes.c_void_p,
     ctypes.c_int64,
 )
-
-
-class Exchange(NamedTuple):
-    """What the core wants exchanged, but for the numbers.
-
-    Attributes:
-        lane: Exchanges of one lane follow each other: see processes.h.
-        reduction: Number of one of MERGES.
-        mean: Whether the result is divided by the processes.
-        dtype: TensorFlow's number of the dtype.
-        run: Number of the program among those with exchanges: see exchange_runs.h.
-    """
-
-    lane: int
-    reduction: int
-    mean: bool
-    dtype: int
-    run: int
-
-    @property
-    def device(self) -> int:
-        """Number of the IPU device."""
-        return self.lane // MOST_CHIPS
-
-    @property
-    def key(self) -> int:
-        """The same number for the same exchange in all processes, whatever the program."""
-        return ((self.lane * 4 + self.reduction) * 2 + self.mean) * 128 + self.dtype
 
 
 class Group:
@@ -225,18 +199,26 @@ class Group:
         # A daemon: a process that does not come must not keep this one from its end.
         threading.Thread(target=ask, daemon=True).start()
         start, pause_s = time.monotonic(), SAY_S
+        past_since: float | None = None
         while not done.wait(LOOK_S):
             if not is_wanted():
                 raise tf.errors.CancelledError(None, None, "The program was stopped.")
             self.peers.check_alive()
-            self.peers.check_runs(exchange.device, exchange.run)
+            # Who has ended the program has taken part in this exchange, whose result is
+            # on its way; or never will.
+            if not self.peers.check_runs(exchange):
+                past_since = None
+            elif past_since is None:
+                past_since = time.monotonic()
+            elif time.monotonic() - past_since > LEAVING_S:
+                self.refuse_another_program(exchange)
             if time.monotonic() - start > pause_s:
                 pause_s *= 2
-                if missing := self.peers.waits_for(exchange.device, exchange.run):
+                if missing := self.peers.waits_for(exchange):
                     LOGGER.warning("%s", missing)
         if isinstance(answer[0], Exception):
             self.peers.check_left(answer[0])
-            if "Size Mismatch" in str(answer[0]):
+            if re.search("[Ss](ize|hape) [Mm]ismatch", str(answer[0])):
                 self.refuse_another_program(exchange)
             raise answer[0]
         return answer[0]
@@ -245,14 +227,14 @@ class Group:
         """Raises tf.errors.OpError: what has met were exchanges of different programs."""
         import tensorflow as tf
 
-        self.peers.check_runs(exchange.device, exchange.run, waits=True)
+        self.peers.check_runs(exchange, waits=True)
         raise tf.errors.FailedPreconditionError(
             None,
             None,
-            f"Process {self.index} of {self.count} has come to an exchange of its program "
-            f"number {exchange.run} with exchanges, and another process to one of another "
-            "program, or of other tensors. All must run the same programs, with as many "
-            "exchanges in each: start all of them anew.",
+            f"Process {self.index} of {self.count} has come to {exchange.what} in its "
+            f"program number {exchange.run} with exchanges, and another process is in "
+            f"another program, or has ended this one, or has come to another exchange. "
+            f"{SAME_PROGRAMS}",
         )
 
 
@@ -324,6 +306,8 @@ def callback_of(count: int, index: int) -> Any:
         elements: int,
         wanted: Any,
         run: int,
+        number: int,
+        what: bytes,
         message: int,
         message_size: int,
     ) -> int:
@@ -335,7 +319,9 @@ def callback_of(count: int, index: int) -> Any:
             data = np.frombuffer(memory, kind)
             data[:] = group(count, index).reduce(
                 data,
-                Exchange(lane, reduction, bool(mean), dtype, run),
+                Exchange(
+                    lane, reduction, bool(mean), dtype, run, number, what.decode()
+                ),
                 lambda: wanted[0] != 0,
             )
         except Exception as error:

@@ -1,13 +1,15 @@
 """One of the processes of test_several_processes.py: says what comes of each exchange.
 
-    TF_CONFIG=... python process.py [early | starved ELEMENTS | mixed ELEMENTS STEPS SIZE]
+    TF_CONFIG=... python process.py
+        [early | starved ELEMENTS | mixed ELEMENTS STEPS SIZE | unlike STEPS SIZE KIND]
 
 Prints a JSON object for each case, on a line of its own. At the end all but the first
 process go without a word, and that one says what it hears of them. With `early` they go
 before there was any exchange. With `starved` they have so
 many elements for a program that takes four, and live on when it has failed. With `mixed`
 they have so many, and so many steps in the program, and all go on to another one with
-tensors of that size.
+tensors of that size. With `unlike` they have so many steps in it, tensors of that size,
+and sums or means, where the first has 4 sums of 1 number.
 """
 
 from __future__ import annotations
@@ -110,12 +112,18 @@ def go_early() -> None:
     os._exit(0)
 
 
-def totals(elements: int, group: int | None, steps: int = 4, size: int = 1) -> Any:
+def totals(
+    elements: int,
+    group: int | None,
+    steps: int = 4,
+    size: int = 1,
+    exchange: Any = collectives.cross_replica_sum,
+) -> Any:
     """What a program gives that takes so many elements, and adds them up in groups."""
     feed = IPUInfeedQueue(tf.data.Dataset.range(elements).map(lambda i: tf.ones(size)))
 
     def body(total: Any, x: Any) -> Any:
-        return total + collectives.cross_replica_sum(x, group)
+        return total + exchange(x, group)
 
     feed.initializer  # noqa: B018, in eager mode it is what starts the feed
     return run(lambda: loops.repeat(steps, body, [tf.zeros(size)], feed))
@@ -144,6 +152,19 @@ def mix(elements: int, steps: int, size: int) -> None:
     os._exit(0)
 
 
+def be_unlike(steps: int, size: int, kind: str) -> None:
+    """The second process has another program, of the same number."""
+    configure(1)
+    exchange = getattr(collectives, f"cross_replica_{kind}")
+    if INDEX > 0:
+        say("program", totals(9, None, steps, size, exchange))
+        wait_for_the_first(listens=False)
+    else:
+        say("program", totals(9, None))
+        time.sleep(3.0)  # the second asks it in the meantime
+    os._exit(0)
+
+
 def wait_for_the_first(listens: bool) -> None:
     """Until the first process listens, or no longer does."""
     while (reach(CLUSTER["cluster"]["worker"][0]) is None) != listens:
@@ -157,6 +178,8 @@ def main() -> None:
         starve(int(sys.argv[2]))
     if sys.argv[1:2] == ["mixed"]:
         mix(*map(int, sys.argv[2:]))
+    if sys.argv[1:2] == ["unlike"]:
+        be_unlike(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
     for ipus in (1, 2):
         configure(ipus)
         say(f"sums on {ipus}", run(sums))

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -185,18 +186,25 @@ def test_a_long_wait_says_who_is_not_as_far(monkeypatch):
     )
     group = peers.Peers([f"host:{number}" for number in range(1, 5)], 0)
     group.check_alive()
-    for each, begun in zip(group.others[1:], (2, 3), strict=True):
-        each.last = [peers.Said(begun, [])]
+    here = peers.Exchange(0, 0, False, 1, 3, 7, "a sum")
+    group.others[1].last = [peers.Said(2)]
+    group.others[2].last = [peers.Said(3, waits={0: (3, 7, "a sum")})]
+    for each in group.others:
         monkeypatch.setattr(each, "ask", lambda: None)
 
-    assert group.waits_for(0, 3) == (
+    assert group.waits_for(here) == (
         "Process 0 of 4 has something to exchange in program number 3 of those that "
         "exchange, and waits for process 1 of 4, at host:2: nothing has listened there "
         "so far; for process 2 of 4, at host:3, which has begun 2 of them."
     )
     monkeypatch.setattr(peers, "reach", lambda address: None)
     group.check_alive()
-    assert group.waits_for(0, 2) == ""
+    group.others[1].last = group.others[2].last
+    assert group.waits_for(here).endswith("host:2, which listens and does not answer.")
+    group.others[0].last = [peers.Said(3, waits={0: (3, 6, "a sum")})]
+    assert group.waits_for(here).endswith("which has not come to this exchange.")
+    group.others[0].last = group.others[2].last
+    assert group.waits_for(here) == ""
 
 
 def test_a_process_that_goes_before_its_first_exchange_is_named():
@@ -242,6 +250,33 @@ def test_exchanges_of_different_programs_are_not_mixed(elements, steps, size):
             kind, text = said[name]
             assert kind == "FailedPreconditionError"
             assert "start all of them anew" in text
+
+
+@pytest.mark.parametrize(
+    ("steps", "size", "kind", "words"),
+    [
+        (
+            4,
+            1,
+            "mean",
+            "has come to a mean (cross_replica_mean, CrossReplicaOptimizer)",
+        ),
+        (4, 3, "sum", "another process is in another program|has come to a sum"),
+        (2, 1, "sum", "another process is in another program, or has ended this one"),
+    ],
+    ids=["a mean for a sum", "other sizes", "fewer"],
+)
+def test_another_program_of_the_same_number_is_an_error(steps, size, kind, words):
+    """Exchanges that cannot meet are not waited for; nor is a program that has ended."""
+    first, second = run_processes("unlike", str(steps), str(size), kind)
+
+    assert first["program"][0] == "FailedPreconditionError"
+    assert re.search(words if size > 1 else re.escape(words), first["program"][1])
+    assert "start all of them anew" in first["program"][1]
+    if steps == 4:
+        assert second["program"][0] == "FailedPreconditionError"
+    else:
+        assert second["program"] == [4.0]  # the exchanges that both have had
 
 
 @pytest.mark.parametrize(
