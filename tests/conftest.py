@@ -9,6 +9,7 @@ the GIL, since pytest-timeout's thread could then say nothing.
 import faulthandler
 import os
 import signal
+import time
 
 import pytest
 
@@ -36,6 +37,27 @@ def watchdog(pytestconfig):
     )
     yield
     faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """A test marked `measures` has failed when it has failed three times.
+
+    What it finds out of times is right unless somebody else has the CPUs meanwhile.
+    """
+    if pyfuncitem.get_closest_marker("measures") is None:
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    for is_last in (False, False, True):
+        try:
+            pyfuncitem.obj(**arguments)
+            return True
+        except AssertionError:
+            if is_last:
+                raise
+            time.sleep(2.0)
+    return True
 
 
 @pytest.fixture(scope="module", autouse=True)

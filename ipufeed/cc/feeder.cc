@@ -45,6 +45,12 @@ struct Registry {
   }
 };
 
+std::atomic<bool> interpreter_ends{false};
+
+// How long the interpreter's end waits for datasets that are being taken down: as long
+// as it takes on a machine that has other work.
+constexpr std::int64_t kTakesDownNs = 20'000'000'000;
+
 // How long a device that goes waits for its feeders, all together.
 constexpr std::int64_t kLastGraceNs = 100'000'000;
 
@@ -207,7 +213,17 @@ void Feeder::run() {
       feed->fail(status);
     }
   }
-  iterator_.reset();
+  // First this store, then the load; who ends the process has them the other way round
+  // (stop_all_feeders), and all four are seq_cst: one of the two sees the other.
+  takes_down_.store(true);
+  if (interpreter_ends.load()) {
+    // A dataset's functions keep stack traces, whose destructor takes Python's lock,
+    // and Python ends a thread that wants it now: in a destructor, which aborts the
+    // process.
+    static_cast<void>(iterator_.release());
+  } else {
+    iterator_.reset();
+  }
   // Under the lock to the end: a waiter may destroy this object once it has the lock.
   std::lock_guard<std::mutex> lock(finish_mutex_);
   finished_ = true;
@@ -267,6 +283,11 @@ void stop_all_feeders(std::int64_t timeout_ns) {
   const auto running = Registry::get().running();
   for (const auto& feeder : running) feeder->stop();
   for (const auto& feeder : running) feeder->wait_finished(timeout_ns);
+  // From now on no dataset may be taken down; those that are being so are waited for.
+  interpreter_ends.store(true);
+  for (const auto& feeder : running) {
+    if (feeder->takes_down()) feeder->wait_finished(kTakesDownNs);
+  }
 }
 
 }  // namespace ipufeed

@@ -96,6 +96,9 @@ class Feeder {
   // timeout_ns went by first.
   bool wait_finished(std::int64_t timeout_ns);
 
+  // Any thread. Whether the dataset is being taken down, or has been.
+  bool takes_down() const { return takes_down_.load(); }
+
   // Any thread. What still runs of the dataset uses the device no more.
   void detach() { HostDevice::detach(link_); }
 
@@ -118,6 +121,7 @@ class Feeder {
   const std::shared_ptr<tensorflow::CancellationManager> cancellation_;
   std::int64_t largest_bytes_ = -1;  // the thread's: of an element so far
   std::atomic<std::int64_t> cpu_ns_{0};
+  std::atomic<bool> takes_down_{false};
   // Guards finished_ and thread_. Any number of threads may wait for the end, and it is
   // rare: not a case for WaitPoint.
   std::mutex finish_mutex_;
@@ -129,7 +133,8 @@ class Feeder {
 // Feeders of this process whose thread still runs.
 int live_feeders();
 
-// Stops all of them and waits at most timeout_ns for each. For the interpreter's exit.
+// Stops all of them and waits at most timeout_ns for each, longer for those that take
+// their datasets down; after that no dataset is taken down. For the interpreter's exit.
 void stop_all_feeders(std::int64_t timeout_ns);
 
 }  // namespace ipufeed

@@ -1,6 +1,6 @@
 """What attribution promises: every kind of step by its name, the slow one first.
 
-The sources sleep, so that a busy machine changes nothing; no test asserts a time.
+The sources sleep, so that a busy machine changes little; no test asserts a time.
 """
 
 import time
@@ -15,6 +15,8 @@ from ipufeed.benchmark.stages import budget, explain
 
 SECONDS = 0.8  # for each run; elements take 1 to 12 ms
 SLOW_S = 0.008
+
+pytestmark = pytest.mark.measures
 
 
 def explained(dataset, seconds=SECONDS, **options):
