@@ -541,6 +541,36 @@ print("leaving", flush=True)
     assert (done.returncode, done.stdout) == (0, "leaving\n"), done.stderr
 
 
+def test_the_interpreter_waits_for_a_dataset_that_is_being_taken_down():
+    """Else Python would end the feeder's thread in a destructor: an abort."""
+    done = run_python(
+        """
+import threading, time
+import ipufeed
+from ipufeed import _native
+import tensorflow as tf
+started = threading.Event()
+def numbers():
+    try:
+        while True:
+            yield 1
+            started.set()
+    finally:
+        time.sleep(4.0)
+        print("closed", flush=True)
+dataset = tf.data.Dataset.from_generator(
+    numbers, output_signature=tf.TensorSpec([], tf.int64))
+run = lambda: _native.load().ipufeed_measure_dataset(
+    dataset._variant_tensor, run=tf.constant(0, tf.int64), seconds_ns=10**11)
+threading.Thread(target=run, daemon=True).start()
+assert started.wait(30)
+print("leaving", flush=True)
+"""
+    )
+
+    assert (done.returncode, done.stdout) == (0, "leaving\nclosed\n"), done.stderr
+
+
 def test_a_function_may_be_called_on_a_device_by_name():
     """As tf.data's own multi-device iterators, which Keras uses, do."""
     from tensorflow.python.ops import functional_ops

@@ -47,8 +47,8 @@ struct Registry {
 
 std::atomic<bool> interpreter_ends{false};
 
-// How long the interpreter's end waits for datasets that are being taken down: as long
-// as it takes on a machine that has other work.
+// How long the interpreter's end waits for datasets that are being taken down, all
+// together: as long as it takes on a machine that has other work.
 constexpr std::int64_t kTakesDownNs = 20'000'000'000;
 
 // How long a device that goes waits for its feeders, all together.
@@ -285,8 +285,10 @@ void stop_all_feeders(std::int64_t timeout_ns) {
   for (const auto& feeder : running) feeder->wait_finished(timeout_ns);
   // From now on no dataset may be taken down; those that are being so are waited for.
   interpreter_ends.store(true);
+  const std::int64_t deadline = now_ns() + kTakesDownNs;
   for (const auto& feeder : running) {
-    if (feeder->takes_down()) feeder->wait_finished(kTakesDownNs);
+    if (!feeder->takes_down()) continue;
+    feeder->wait_finished(std::max<std::int64_t>(0, deadline - now_ns()));
   }
 }
 

@@ -144,8 +144,7 @@ class WaitPoint {
     if (vain_spins_ >= kVainSpins && ++unspun_ % kSpinAgain != 0) return false;
     const std::int64_t budget_end = start + spin_ns_;
     const std::int64_t end = budget_end < deadline_ns ? budget_end : deadline_ns;
-    std::int64_t now = start;
-    do {
+    for (;;) {
       for (int i = 0; i < 16; ++i) {  // a look at the clock costs as much as 16 pauses
         cpu_relax();
         if (ready()) {
@@ -153,9 +152,10 @@ class WaitPoint {
           return true;
         }
       }
-      now = now_ns();
+      const std::int64_t now = now_ns();
+      if (now >= end) break;
       if (now >= start + kSpinNs) sched_yield();
-    } while (now < end);
+    }
     ++vain_spins_;
     return false;
   }
