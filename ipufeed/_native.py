@@ -114,6 +114,7 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_forget_first_uses", [], None),
         # the type of the last is in parallel/processes.py
         ("ipufeed_set_processes", [whole, whole, ctypes.c_void_p], None),
+        ("ipufeed_last_exchange_run_failed", [], whole),
         ("ipufeed_set_chips", [whole, whole], None),
         ("ipufeed_chips", [whole], whole),
         # executable_c_api.cc; the types of the first are in executable/native.py

@@ -65,4 +65,14 @@ ExchangeRuns exchange_runs(int ordinal) {
   return devices.of(ordinal);
 }
 
+bool last_exchange_run_failed() {
+  Devices& devices = Devices::get();
+  std::lock_guard<std::mutex> lock(devices.mutex);
+  return std::any_of(devices.runs.begin(), devices.runs.end(),
+                     [](const ExchangeRuns& runs) {
+                       const auto& [run, why] = runs.failed[0];
+                       return run > 0 && run == runs.begun && !absl::IsCancelled(why);
+                     });
+}
+
 }  // namespace ipufeed

@@ -50,4 +50,8 @@ void end_exchange_wait(int ordinal, std::int64_t lane);
 
 ExchangeRuns exchange_runs(int ordinal);
 
+// Whether the last such program has failed, on any of the devices, and was not merely
+// stopped.
+bool last_exchange_run_failed();
+
 }  // namespace ipufeed

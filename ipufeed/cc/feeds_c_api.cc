@@ -10,6 +10,7 @@
 #include <string>
 
 #include "chips.h"
+#include "exchange_runs.h"
 #include "feed_table.h"
 #include "infeed.h"
 #include "interrupt.h"
@@ -206,6 +207,11 @@ IPUFEED_API void ipufeed_forget_first_uses() { ipufeed::forget_first_uses(); }
 // See processes.h.
 IPUFEED_API void ipufeed_set_processes(int count, int index, ipufeed::OnExchange ask) {
   ipufeed::set_processes(count, index, ask);
+}
+
+// See exchange_runs.h.
+IPUFEED_API int ipufeed_last_exchange_run_failed() {
+  return ipufeed::last_exchange_run_failed() ? 1 : 0;
 }
 
 // How many chips an IPU device has; 0 for the default, one.

@@ -20,7 +20,7 @@ from ipufeed.parallel.dtypes import check_dtype, dtype_of, names_the_cast
 from ipufeed.parallel.lifting import variables_outside
 from ipufeed.parallel.optimizers import CrossReplicaOptimizer, dense_gradient
 from ipufeed.parallel.reduction_method import GradientAccumulationReductionMethod
-from ipufeed.parallel.wrapper import IpuOptimizer
+from ipufeed.parallel.wrapper import IpuOptimizer, accumulator_in
 from ipufeed.queues.chain import put_token, take_token
 
 _v1: Any = tf.compat.v1
@@ -54,8 +54,9 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         name: Of its ops and variables.
 
     Raises:
-        ValueError: `opt` is a Keras optimizer; num_mini_batches is less than 1; another
-            method; state that is to be sharded and not offloaded.
+        ValueError: `opt` is a Keras optimizer, or accumulates gradients itself;
+            num_mini_batches is less than 1; another method; state that is to be sharded
+            and not offloaded.
         TypeError: `dtype` is none, or a flag is no bool; in `apply_gradients`: the wrapped
             optimizer cannot apply gradients of `dtype`.
         tf.errors.FailedPreconditionError: When the program runs: it is not applied in the
@@ -84,6 +85,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
             offload_weight_update_variables is not False,
         )
         self._num_mini_batches = checked_number(num_mini_batches)
+        check_accumulates_once(self, opt)
         self._offload_weight_update_variables = offload_weight_update_variables
         self._replicated_optimizer_state_sharding = replicated_optimizer_state_sharding
         self._dtype = check_dtype(dtype, "dtype")
@@ -256,6 +258,20 @@ def refuse_others(opt: Any, name: str) -> None:
         f"{name} wraps tf.compat.v1.train.GradientDescentOptimizer and MomentumOptimizer, "
         f"got {type(opt).__name__}. {name}V2 wraps any, and `verify_usage=False` leaves "
         "this check out."
+    )
+
+
+def check_accumulates_once(outer: GradientAccumulationOptimizerV2, opt: Any) -> None:
+    """Raises ValueError if two of them would each wait for iterations of one loop."""
+    inner = accumulator_in(opt)
+    if inner is None or outer._num_mini_batches == 1:
+        return
+    number = outer._num_mini_batches * inner._num_mini_batches
+    raise ValueError(
+        f"{type(outer).__name__} must not wrap a {type(inner).__name__}: both would count "
+        "the iterations of one loop. Wrap the optimizer inside it, with "
+        f"num_mini_batches={number} for an update of {outer._num_mini_batches} times "
+        f"{inner._num_mini_batches} mini-batches."
     )
 
 

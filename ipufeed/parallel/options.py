@@ -155,17 +155,16 @@ def check_accumulates_nothing(opt: Any) -> None:
     Raises:
         ValueError: It does.
     """
-    inner = opt
-    while inner is not None:
-        number = getattr(inner, "_num_mini_batches", 1)
-        if number != 1:
-            raise ValueError(
-                f"OptimizerFunctionOutput.opt must not be a {type(inner).__name__}: a "
-                "pipeline accumulates the gradients of its gradient_accumulation_count "
-                "mini-batches itself. Give the optimizer that it wraps, and multiply "
-                f"gradient_accumulation_count by {number} for as few updates."
-            )
-        inner = getattr(inner, "_opt", None)
+    from ipufeed.parallel.wrapper import accumulator_in
+
+    inner = accumulator_in(opt)
+    if inner is not None:
+        raise ValueError(
+            f"OptimizerFunctionOutput.opt must not be a {type(inner).__name__}: a "
+            "pipeline accumulates the gradients of its gradient_accumulation_count "
+            "mini-batches itself. Give the optimizer that it wraps, and multiply "
+            f"gradient_accumulation_count by {inner._num_mini_batches} for as few updates."
+        )
 
 
 def captures_of(tape: Any, context: Any, outfeed: Any) -> Any:

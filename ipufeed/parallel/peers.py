@@ -223,6 +223,10 @@ class Peers:
 
         threading.Thread(target=look, daemon=True).start()
 
+    def any_listens(self) -> bool:
+        """Whether one of them listens now."""
+        return any(each.look() is None and each.seen for each in self.others)
+
     def waits_for(self, exchange: Exchange) -> str:
         """A sentence for the log; "" if all are as far as this one."""
         late = []

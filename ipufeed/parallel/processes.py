@@ -19,6 +19,8 @@ MultiWorkerMirroredStrategy; the configuration is Graphcore's.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
 import functools
 import os
@@ -42,6 +44,10 @@ INTERNAL = 13  # of absl's status codes
 TAGS = {2: 4, 4: 512, 8: 512}  # by the dtype's size in bytes
 # After which time a wait says who has not come yet; then after twice as long, and so on.
 SAY_S = 10.0
+
+# How long a process stays at most whose last program has failed: its error is what the
+# others want to know. They ask each LOOK_S, and hear the answer one look later.
+LINGERS_S = 5.0
 
 # By Reduction of ipufeed/cc/replicas.h.
 MERGES = ("Add", "Mul", "Min", "Max")
@@ -102,6 +108,19 @@ class Group:
         LOGGER.info("Process %d of %d listens at %s.", index, count, found[index])
         self.peers = Peers(found, index)
         self.peers.watch()
+        atexit.register(self.linger)
+
+    def linger(self) -> None:
+        """Lets the others ask for the error of a program that ends this process.
+
+        They can no longer once it has gone. An error that came from them they have.
+        """
+        if self.over or not _native.entry().ipufeed_last_exchange_run_failed():
+            return
+        end = time.monotonic() + LINGERS_S
+        with contextlib.suppress(KeyboardInterrupt):
+            while time.monotonic() < end and self.peers.any_listens():
+                time.sleep(LOOK_S / 5)
 
     def options(self, device_count: dict[str, int]) -> Any:
         """A ConfigProto."""
@@ -255,6 +274,13 @@ def addresses(count: int, index: int) -> list[str]:
             None, None, f"TF_CONFIG cannot be read: {error}"
         ) from error
     if len(found) == count and own == index:
+        if len(set(found)) < count:
+            raise tf.errors.FailedPreconditionError(
+                None,
+                None,
+                f"TF_CONFIG gives several processes one address: {', '.join(found)}. Each "
+                "listens at one of its own.",
+            )
         return list(found)
     says = f"has {len(found)} workers and the index {own}"
     raise tf.errors.FailedPreconditionError(

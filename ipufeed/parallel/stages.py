@@ -15,6 +15,8 @@ from ipufeed.parallel.schedules import Position, Schedule
 from ipufeed.queues.autograph import as_user_function
 from ipufeed.queues.structure import body_arguments
 
+PYTHON_OPS = {"EagerPyFunc", "PyFunc", "PyFuncStateless"}
+
 
 @dataclass
 class Model:
@@ -81,7 +83,9 @@ def trace(
                 position = places[number, branch]
                 check_arity(function, position, stages, arguments, keywords)
                 with owned(traced, position), named(function, position):
+                    first = len(graph.get_operations())
                     structure = call(function, arguments, keywords)
+                    check_python(graph.get_operations()[first:], number)
                     outputs += tensors_of(structure, number, number == len(stages) - 1)
                 check_captures(graph, allowed)
                 check_sources(traced, position, arguments, keywords)
@@ -243,6 +247,21 @@ def tensors_of(structure: Any, stage: int, is_last: bool) -> list[Any]:
             )
         found.append(tensor)
     return found
+
+
+def check_python(ops: list[Any], stage: int) -> None:
+    """Refuses what calls back into Python: it cannot be compiled.
+
+    Raises:
+        TypeError: One of the ops of a stage does.
+    """
+    for op in ops:
+        if op.type in PYTHON_OPS:
+            raise TypeError(
+                f"Stage {stage} of the pipeline has {op.name}, a call of Python "
+                "(tf.py_function, tf.numpy_function): IPUs run compiled programs. Call it "
+                "in the dataset (`dataset.map`), or on what the outfeed gives."
+            )
 
 
 def check_captures(graph: Any, allowed: set[int]) -> None:

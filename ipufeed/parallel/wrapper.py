@@ -11,6 +11,17 @@ from ipufeed.parallel.lifting import variables_outside
 Optimizer: Any = tf.compat.v1.train.Optimizer
 
 
+def accumulator_in(opt: Any) -> Any:
+    """The outermost optimizer that accumulates gradients: it, or one that it wraps.
+
+    Returns:
+        One with `_num_mini_batches` other than 1; None if there is none.
+    """
+    while opt is not None and getattr(opt, "_num_mini_batches", 1) == 1:
+        opt = getattr(opt, "_opt", None)
+    return opt
+
+
 class IpuOptimizer(Optimizer):  # type: ignore[misc]
     """Passes everything on to the optimizer that it wraps; subclasses change a part.
 

@@ -1,12 +1,13 @@
 """One of the processes of test_several_processes.py: says what comes of each exchange.
 
-    TF_CONFIG=... python process.py
-        [early | starved ELEMENTS | mixed ELEMENTS STEPS SIZE | unlike STEPS SIZE KIND]
+    TF_CONFIG=... python process.py [early | starved ELEMENTS [leaves] |
+                                     mixed ELEMENTS STEPS SIZE | unlike STEPS SIZE KIND]
 
 Prints a JSON object for each case, on a line of its own. At the end all but the first
 process go without a word, and that one says what it hears of them. With `early` they go
-before there was any exchange. With `starved` they have so
-many elements for a program that takes four, and live on when it has failed. With `mixed`
+before there was any exchange. With `starved` they have so many elements for a program
+that takes four, and live on when it has failed; or leave, and the first, whose elements
+come a second late, asks only then. With `mixed`
 they have so many, and so many steps in the program, and all go on to another one with
 tensors of that size. With `unlike` they have so many steps in it, tensors of that size,
 and sums or means, where the first has 4 sums of 1 number.
@@ -25,6 +26,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import numpy as np
 import tensorflow as tf
 from models import Pipelined, v1
+from tensorflow.python.data.experimental.ops import testing
 
 from ipufeed.device import loops
 from ipufeed.device.config import IPUConfig
@@ -118,9 +120,11 @@ def totals(
     steps: int = 4,
     size: int = 1,
     exchange: Any = collectives.cross_replica_sum,
+    late_s: float = 0.0,
 ) -> Any:
     """What a program gives that takes so many elements, and adds them up in groups."""
-    feed = IPUInfeedQueue(tf.data.Dataset.range(elements).map(lambda i: tf.ones(size)))
+    dataset = tf.data.Dataset.range(elements).map(lambda i: tf.ones(size))
+    feed = IPUInfeedQueue(dataset.apply(testing.sleep(int(late_s * 1e6))))
 
     def body(total: Any, x: Any) -> Any:
         return total + exchange(x, group)
@@ -129,13 +133,16 @@ def totals(
     return run(lambda: loops.repeat(steps, body, [tf.zeros(size)], feed))
 
 
-def starve(elements: int) -> None:
+def starve(elements: int, leaves: bool = False) -> None:
     """All but the first process have too few elements."""
     configure(1)
-    count = elements if INDEX > 0 else 4
-    say("starved", totals(count, None))
+    late_s = 1.0 if leaves and INDEX == 0 else 0.0
     if INDEX > 0:
         wait_for_the_first(listens=True)
+    say("starved", totals(elements if INDEX > 0 else 4, None, late_s=late_s))
+    if leaves:
+        sys.exit()  # as a program that has failed does, at once
+    if INDEX > 0:
         wait_for_the_first(listens=False)
     os._exit(0)
 
@@ -175,7 +182,7 @@ def main() -> None:
     if sys.argv[1:] == ["early"]:
         go_early()
     if sys.argv[1:2] == ["starved"]:
-        starve(int(sys.argv[2]))
+        starve(int(sys.argv[2]), leaves=sys.argv[3:] == ["leaves"])
     if sys.argv[1:2] == ["mixed"]:
         mix(*map(int, sys.argv[2:]))
     if sys.argv[1:2] == ["unlike"]:

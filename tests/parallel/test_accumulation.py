@@ -310,6 +310,27 @@ def test_the_number_of_mini_batches_must_be_positive(number):
         V2(INNER["descent"](), number)
 
 
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda opt: opt,
+        optimizers.CrossReplicaOptimizer,
+        lambda opt: optimizers.MapGradientOptimizer(opt, lambda g, v: g),
+    ],
+    ids=["directly", "over replicas", "mapped"],
+)
+@pytest.mark.parametrize(
+    "outer", [V2, accumulation.CrossReplicaGradientAccumulationOptimizerV2]
+)
+def test_what_accumulates_does_not_wrap_what_does(outer, wrap):
+    """Both would count the same iterations; an update of one mini-batch counts none."""
+    inner = wrap(V2(INNER["descent"](), 3))
+    with pytest.raises(ValueError, match=r"must not wrap a Grad.*num_mini_batches=6"):
+        outer(inner, 2)
+    outer(inner, 1)
+    outer(wrap(V2(INNER["descent"](), 1)), 2)
+
+
 def test_the_older_form_is_for_descent_and_momentum():
     """Unless that is not to be checked."""
     older = accumulation.GradientAccumulationOptimizer

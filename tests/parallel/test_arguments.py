@@ -269,6 +269,17 @@ CASES = {
         "Stage 0 of the pipeline returns AsString:0 of string: between IPUs, and to the "
         "outfeed, go numbers only.",
     ),
+    "a stage that calls Python": (
+        {
+            "stages": [
+                lambda x: tf.numpy_function(lambda x: x, [x], tf.float32),
+                identity,
+            ]
+        },
+        TypeError,
+        "Stage 0 of the pipeline has PyFunc, a call of Python (tf.py_function, "
+        "tf.numpy_function): IPUs run compiled programs. Call it in the dataset",
+    ),
     "outputs without a queue": (
         {},
         ValueError,

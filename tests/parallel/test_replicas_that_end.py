@@ -7,6 +7,7 @@ replicas are held up by delays from a seed.
 import dataclasses
 import random
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -148,12 +149,20 @@ def test_who_enqueues_less_than_others_is_named(count, less, seed):
     )
 
 
+@pytest.mark.parametrize("depth", [3, 64])
 @pytest.mark.parametrize("delayed", [False, True])
-def test_who_waits_for_an_element_that_is_never_dealt_out_is_told(delayed):
-    """What the others take is behind elements of the replica that has ended."""
+def test_who_waits_for_an_element_that_is_never_dealt_out_is_told(delayed, depth):
+    """What the others take is behind elements of the replica that has ended.
+
+    Also where its ring was full, and is more than half so still: the feeder sleeps then.
+    """
     configure(2)
-    infeed = IPUInfeedQueue(numbers(), prefetch_depth=3)
+    infeed = IPUInfeedQueue(numbers(), prefetch_depth=depth)
     _ = infeed.initializer
+    end = time.monotonic() + DEADLOCK_S
+    while infeed.stats().filled < 2 * depth:
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
     def build():
         def body(total, x):

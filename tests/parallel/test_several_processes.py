@@ -216,11 +216,15 @@ def test_a_process_that_goes_before_its_first_exchange_is_named():
     assert "has gone" in text
 
 
-@pytest.mark.parametrize("elements", [2, 0], ids=["in the middle", "from the start"])
-def test_a_process_that_fails_in_a_program_and_lives_is_named(elements):
-    """Who waits for it gets its error: the type, and the words."""
+@pytest.mark.parametrize(
+    ("elements", "then"),
+    [(2, []), (0, []), (0, ["leaves"])],
+    ids=["in the middle", "from the start", "and leaves"],
+)
+def test_a_process_that_fails_in_a_program_is_named(elements, then):
+    """Who waits for it gets its error, the type and the words; also if it ends with it."""
     first, second = (
-        each["starved"] for each in run_processes("starved", str(elements))
+        each["starved"] for each in run_processes("starved", str(elements), *then)
     )
 
     assert second[0] == first[0] == "OutOfRangeError"
@@ -285,8 +289,9 @@ def test_another_program_of_the_same_number_is_an_error(steps, size, kind, words
         (None, "TF_CONFIG must say where they are, and is not set"),
         (cluster(["localhost:1"], 0), "has 1 workers and the index 0"),
         (cluster(["localhost:1"] * 3, 1), "has 3 workers and the index 1"),
+        (cluster(["localhost:1"] * 2, 0), "gives several processes one address"),
     ],
-    ids=["none", "one", "three"],
+    ids=["none", "one", "three", "the same"],
 )
 def test_addresses_must_fit_the_configuration(clean_system, monkeypatch, variable, why):
     """The error says what TF_CONFIG must be; the next program, of one process, runs."""
