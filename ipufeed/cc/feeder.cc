@@ -51,6 +51,9 @@ std::atomic<bool> interpreter_ends{false};
 // together: as long as it takes on a machine that has other work.
 constexpr std::int64_t kTakesDownNs = 20'000'000'000;
 
+// How often a feeder that waits at one of several rings looks for room; see deal().
+constexpr std::int64_t kDealNs = 5'000'000;
+
 // How long a device that goes waits for its feeders, all together.
 constexpr std::int64_t kLastGraceNs = 100'000'000;
 
@@ -248,7 +251,7 @@ absl::Status Feeder::feed_all() {
     bound_feeds(element);
     const std::int64_t ready_ns = element.ready_ns;
     const std::int64_t bytes = traced ? held_bytes(element) : 0;
-    const bool pushed = feeds_[ring]->push(std::move(element)) == FeedOutcome::kDone;
+    const bool pushed = deal(feeds_[ring].get(), &element) == FeedOutcome::kDone;
     if (traced) {
       const std::int64_t end_ns = now_ns();
       record({TraceKind::kFeeder, -1, options_.number, start_ns, end_ns,
@@ -260,6 +263,18 @@ absl::Status Feeder::feed_all() {
     if (++ring == feeds_.size()) ring = 0;
   }
   return absl::OkStatus();
+}
+
+// A reader wakes the feeder when half of its ring is empty. One of several may read no
+// further, in an exchange or at its end, while others wait for what comes after its
+// element: so the feeder looks itself whether there is room.
+FeedOutcome Feeder::deal(ElementFeed* feed, Element* element) {
+  if (feeds_.size() == 1) return feed->push(std::move(*element));
+  FeedOutcome outcome = feed->try_push(std::move(*element));
+  while (outcome == FeedOutcome::kTimedOut) {
+    outcome = feed->push(std::move(*element), now_ns() + kDealNs);
+  }
+  return outcome;
 }
 
 // Few elements that are huge must not fill the memory: the bound is in bytes, too.

@@ -110,6 +110,7 @@ class Feeder {
   void run();
   absl::Status feed_all();
   void bound_feeds(const Element& element);
+  FeedOutcome deal(ElementFeed* feed, Element* element);
 
   const FeederOptions options_;
   std::vector<std::unique_ptr<ElementFeed>> feeds_;

@@ -183,13 +183,6 @@ void Infeed::leave(int replica) {
   readers_[static_cast<std::size_t>(replica)].has_left.store(
       true, std::memory_order_release);  // [1]
   wake();
-  if (feeder_ == nullptr) return;
-  // The feeder may sleep until one of its rings is half empty, which none of them will
-  // be: it fills them first, and deals out to the others what comes before that.
-  for (std::size_t ring = static_cast<std::size_t>(replica); ring < readers_.size();
-       ring += static_cast<std::size_t>(replicas_)) {
-    feeder_->feed(ring).wake_writer();
-  }
 }
 
 // A replica that has left, and for whose next elements there is no room before the one

@@ -149,6 +149,15 @@ def test_who_enqueues_less_than_others_is_named(count, less, seed):
     )
 
 
+def fill(infeed, elements):
+    """Starts it, and waits until there are so many."""
+    _ = infeed.initializer
+    end = time.monotonic() + DEADLOCK_S
+    while infeed.stats().filled < elements:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("depth", [3, 64])
 @pytest.mark.parametrize("delayed", [False, True])
 def test_who_waits_for_an_element_that_is_never_dealt_out_is_told(delayed, depth):
@@ -158,11 +167,7 @@ def test_who_waits_for_an_element_that_is_never_dealt_out_is_told(delayed, depth
     """
     configure(2)
     infeed = IPUInfeedQueue(numbers(), prefetch_depth=depth)
-    _ = infeed.initializer
-    end = time.monotonic() + DEADLOCK_S
-    while infeed.stats().filled < 2 * depth:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    fill(infeed, 2 * depth)
 
     def build():
         def body(total, x):
@@ -193,6 +198,23 @@ def test_what_has_been_dealt_out_is_taken_though_one_has_ended():
         )
 
     assert float(run(build)) == (0 + 2 + 4 + 6) + (1 + 3)
+
+
+def test_one_may_take_more_while_there_is_room_for_what_others_do_not_take():
+    """Though they take too few to wake the feeder, and wait in an exchange."""
+    configure(2)
+    infeed = IPUInfeedQueue(numbers(), prefetch_depth=64)
+    fill(infeed, 2 * 64)
+
+    def build():
+        def body(total, x):
+            return total + x
+
+        return collectives.cross_replica_sum(
+            loops.repeat(shorter(0, 64 + 4, 5), body, [0.0], infeed)
+        )
+
+    assert float(run(build)) == sum(range(0, 10, 2)) + sum(range(1, 2 * 68, 2))
 
 
 STAGES = [lambda x: x + 1.0, lambda x: x * 2.0]
