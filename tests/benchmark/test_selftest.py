@@ -159,13 +159,17 @@ def test_a_harness_inside_the_sum_is_found(monkeypatch):
 
 
 def test_a_slow_stage_is_found_wherever_it_stands():
-    """By name always, by share when nobody else has the machine: in one of six runs."""
-    for _ in range(6):
-        wrong = failed(Check("stages", stages.stages).run(True))
-        assert not [row for row in wrong if not row.endswith("its share")]
+    """By name always; each by its share when nobody else has the machine: once in ten."""
+    wrong = None
+    for _ in range(10):
+        rows = Check("stages", stages.stages).run(True)
+        assert not [row for row in failed(rows) if not row.endswith("its share")]
+        now = {place for place, row in enumerate(rows) if not row.passed}
+        wrong = now if wrong is None else wrong & now
         if not wrong:
             return
-    pytest.fail(f"six times: {wrong}")
+        time.sleep(2.0)
+    pytest.fail(f"ten times: {wrong}")
 
 
 def test_a_tool_that_names_the_wrong_stage_is_found(monkeypatch):
