@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
+from ipufeed.python_ops import PYTHON_OPS
 
 
 def graph_nodes(dataset: Any) -> Iterator[Any]:

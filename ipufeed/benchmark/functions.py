@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipufeed.benchmark.pipeline_graph import Step
+from ipufeed.python_ops import PYTHON_OPS
 
-# Python inside the dataset: the interpreter runs one at a time.
-PYTHON_OPS = {"EagerPyFunc", "PyFunc", "PyFuncStateless"}
 READING_OPS = {"ReadFile", "IO>ReadFile"}
 READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "CSV")
 # Work on each number alone: on a batch as on its elements.
@@ -46,7 +45,7 @@ def nodes_of(graph: Any, step: Step) -> Iterator[Any]:
 
 
 def runs_python(graph: Any, step: Step) -> bool:
-    """Whether the step calls back into the interpreter."""
+    """Whether the step calls back into the interpreter, which runs one at a time."""
     return bool(ops_of(graph, step) & PYTHON_OPS)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 # The device reads them: ipufeed/cc/shards.cc.
@@ -45,19 +45,25 @@ def number_of_shards(operations: Iterable[Any]) -> int:
     What functions hold that they call, such as the bodies of loops, is counted with them.
     """
     most = 1
-    graphs: set[int] = set()
-    left = list(operations)
-    while left:
-        op = left.pop()
+    for op in with_called(operations):
         if SHARD_ATTR in op.node_def.attr:
             most = max(most, *(index + 1 for index in indices(op)))
         if op.type == PIPELINE:
             most = max(most, op.get_attr("devices"))
+    return most
+
+
+def with_called(operations: Iterable[Any]) -> Iterator[Any]:
+    """Ops, and those of all functions that they call, such as the bodies of loops."""
+    graphs: set[int] = set()
+    left = list(operations)
+    while left:
+        op = left.pop()
+        yield op
         for graph in called_graphs(op):
             if id(graph) not in graphs:
                 graphs.add(id(graph))
                 left += graph.get_operations()
-    return most
 
 
 def called_graphs(operation: Any) -> list[Any]:

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ipufeed.device.sharding import with_called
 from ipufeed.parallel.lifting import variables_outside
 from ipufeed.parallel.options import OptimizerFunctionOutput
 from ipufeed.parallel.partition import Traced
 from ipufeed.parallel.schedules import Position, Schedule
+from ipufeed.python_ops import PYTHON_OPS
 from ipufeed.queues.autograph import as_user_function
 from ipufeed.queues.structure import body_arguments
-
-PYTHON_OPS = {"EagerPyFunc", "PyFunc", "PyFuncStateless"}
 
 
 @dataclass
@@ -253,9 +253,9 @@ def check_python(ops: list[Any], stage: int) -> None:
     """Refuses what calls back into Python: it cannot be compiled.
 
     Raises:
-        TypeError: One of the ops of a stage does.
+        TypeError: One of the ops of a stage does, or of a loop or a branch in it.
     """
-    for op in ops:
+    for op in with_called(ops):
         if op.type in PYTHON_OPS:
             raise TypeError(
                 f"Stage {stage} of the pipeline has {op.name}, a call of Python "

@@ -46,6 +46,16 @@ def outfeed(**arguments):
     return IPUOutfeedQueue(**arguments)
 
 
+def loops(x):
+    return tf.while_loop(
+        lambda i: tf.reduce_sum(i) < 3,
+        lambda i: tf.ensure_shape(
+            tf.numpy_function(lambda x: x, [i], tf.float32), i.shape
+        ),
+        [x],
+    )
+
+
 CASES = {
     "no count": (
         {"count": None},
@@ -279,6 +289,16 @@ CASES = {
         TypeError,
         "Stage 0 of the pipeline has PyFunc, a call of Python (tf.py_function, "
         "tf.numpy_function): IPUs run compiled programs. Call it in the dataset",
+    ),
+    "a loop in a branch of a stage that calls Python": (
+        {
+            "stages": [
+                lambda x: tf.cond(x[0] > 0, lambda: loops(x)[0], lambda: x),
+                identity,
+            ]
+        },
+        TypeError,
+        "Stage 0 of the pipeline has PyFunc, a call of Python",
     ),
     "outputs without a queue": (
         {},
