@@ -8,8 +8,8 @@ the GIL, since pytest-timeout's thread could then say nothing.
 
 import faulthandler
 import os
+import pathlib
 import signal
-import time
 
 import pytest
 
@@ -17,9 +17,12 @@ import ipufeed as ipufeed  # before what the tests need of it
 from ipufeed.device import flags as flags_module
 from ipufeed.device import system
 
+import alone  # isort: skip
 import styles  # isort: skip
 
 WATCHDOG_S = 600.0  # beyond any test's own limit, which would say more
+
+MEASURING = pathlib.Path(__file__).parent / "benchmark"
 
 _stderr = pytest.StashKey[int]()
 
@@ -39,25 +42,33 @@ def watchdog(pytestconfig):
     faulthandler.cancel_dump_traceback_later()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem):
-    """A test marked `measures` has failed when it has failed three times.
+def pytest_collection_modifyitems(items):
+    """A test of tests/benchmark has failed when it has failed three times.
 
     What it finds out of times is right unless somebody else has the CPUs meanwhile.
     """
-    if pyfuncitem.get_closest_marker("measures") is None:
-        return None
-    names = pyfuncitem._fixtureinfo.argnames
-    arguments = {name: pyfuncitem.funcargs[name] for name in names}
-    for is_last in (False, False, True):
-        try:
-            pyfuncitem.obj(**arguments)
-            return True
-        except AssertionError:
-            if is_last:
-                raise
-            time.sleep(2.0)
-    return True
+    for item in items:
+        if MEASURING in item.path.parents:
+            item.add_marker(
+                pytest.mark.flaky(
+                    reruns=2, reruns_delay=2, only_rerun=["AssertionError"]
+                )
+            )
+
+
+@pytest.fixture(scope="session")
+def shares(tmp_path_factory, worker_id):
+    """Each process of a run has a folder of its own, in one that is the run's."""
+    own = tmp_path_factory.getbasetemp()
+    return alone.Shares(own if worker_id == "master" else own.parent)
+
+
+@pytest.fixture(autouse=True)
+def turn(request, shares):
+    """Beside the tests of other processes; alone when it is tried again."""
+    tries = getattr(request.node, "execution_count", 1)
+    with shares.of_all() if tries > 1 else shares.of_one():
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)

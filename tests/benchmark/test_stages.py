@@ -16,8 +16,6 @@ from ipufeed.benchmark.stages import budget, explain
 SECONDS = 0.8  # for each run; elements take 1 to 12 ms
 SLOW_S = 0.008
 
-pytestmark = pytest.mark.measures
-
 
 def explained(dataset, seconds=SECONDS, **options):
     """What holds it back; on a busy machine perhaps only when it is given more time."""

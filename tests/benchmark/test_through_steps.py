@@ -19,8 +19,6 @@ from ipufeed.queues import set_outfeed_limit
 
 LIMIT_S = 120.0  # for a process; only a hang gets there
 
-pytestmark = pytest.mark.measures
-
 
 def images(count=-1):
     """There at once: 4 images of 8 x 8 bytes."""
