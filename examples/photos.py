@@ -1,7 +1,7 @@
 """Photographs: JPEG files are read, decoded, augmented and batched.
 
-The files are a few hundred crops of the two photographs that scikit-learn bundles. They
-are written to a temporary folder, which goes when the process ends. Run it with
+The files are a few hundred crops of four photographs that scikit-image bundles. They are
+written to a temporary folder, which goes when the process ends. Run it with
 
     python -m ipufeed.benchmark examples/photos.py --set batch_size=64
 """
@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 CROP = 320  # height and width of the files' images
+PHOTOGRAPHS = ("astronaut.png", "coffee.png", "motorcycle_left.png", "rocket.jpg")
 
 
 def make_dataset(batch_size: int = 32, image_size: int = 224, files: int = 256):
@@ -43,7 +44,10 @@ def make_dataset(batch_size: int = 32, image_size: int = 224, files: int = 256):
 def write_crops(folder: pathlib.Path, files: int) -> None:
     """Writes `files` square crops of the photographs, the same ones every time."""
     random = np.random.default_rng(0)
-    photographs = [tf.io.decode_jpeg(path.read_bytes()).numpy() for path in originals()]
+    photographs = [
+        tf.io.decode_image(path.read_bytes(), channels=3).numpy()
+        for path in originals()
+    ]
     for number in range(files):
         photograph = photographs[number % len(photographs)]
         top = random.integers(photograph.shape[0] - CROP + 1)
@@ -54,9 +58,9 @@ def write_crops(folder: pathlib.Path, files: int) -> None:
 
 
 def originals() -> list[pathlib.Path]:
-    """The photographs of scikit-learn, which is not imported for them: that is slow."""
-    sklearn = importlib.util.find_spec("sklearn")
-    if sklearn is None:
-        raise SystemExit("the photographs are scikit-learn's: pip install scikit-learn")
-    folder = pathlib.Path(sklearn.origin).parent / "datasets" / "images"
-    return sorted(folder.glob("*.jpg"))
+    """The photographs of scikit-image, which is not imported for them: that is slow."""
+    skimage = importlib.util.find_spec("skimage")
+    if skimage is None or skimage.origin is None:
+        raise SystemExit("the photographs are scikit-image's: pip install scikit-image")
+    folder = pathlib.Path(skimage.origin).parent / "data"
+    return [folder / name for name in PHOTOGRAPHS]

@@ -1,7 +1,7 @@
 """Text: lines are read, tokenised, looked up in a vocabulary and padded to batches.
 
-The text is English prose that comes along with scikit-learn: its descriptions of famous
-data sets. It is read where it is installed. Run it with
+The text is English prose that comes along with Python: the language reference, as `help()`
+shows it. It is read where it is installed. Run it with
 
     python -m ipufeed.benchmark examples/text.py --set vocabulary_size=500
 """
@@ -52,9 +52,8 @@ def vocabulary(paths: list[str], size: int) -> list[str]:
 
 
 def texts() -> list[pathlib.Path]:
-    """The files; scikit-learn is not imported for them: that is slow."""
-    sklearn = importlib.util.find_spec("sklearn")
-    if sklearn is None:
-        raise SystemExit("the texts are scikit-learn's: pip install scikit-learn")
-    folder = pathlib.Path(sklearn.origin).parent / "datasets" / "descr"
-    return sorted(folder.glob("*.rst"))
+    """The file with the language reference, which is not imported for it."""
+    spec = importlib.util.find_spec("pydoc_data")
+    if spec is None or spec.origin is None:
+        raise SystemExit("this Python was installed without pydoc_data, its reference")
+    return [pathlib.Path(spec.origin).with_name("topics.py")]

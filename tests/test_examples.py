@@ -15,7 +15,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
-LIMIT_S = 120.0
+LIMIT_S = 240.0
 
 NUMBERS = """
     hour weekday passengers distance speed minutes fare tolls temperature rain

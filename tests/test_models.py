@@ -13,7 +13,7 @@ import subprocess
 import pytest
 
 MODEL = pathlib.Path(__file__).parent / "models" / "feed.pml"
-LIMIT_S = 120.0
+LIMIT_S = 240.0
 DEPTH = 100_000  # the deepest search here needs about 700 steps
 FEWEST_STATES = 500_000  # the sound model has millions: fewer, and it stopped early
 

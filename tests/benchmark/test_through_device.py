@@ -24,7 +24,7 @@ from ipufeed.benchmark.feedable import check_feedable
 from ipufeed.benchmark.through import measure_through
 from ipufeed.errors import UnsupportedElementError
 
-LIMIT_S = 120.0  # for a process; only a hang gets there
+LIMIT_S = 240.0  # for a process; only a hang gets there
 READY = "ready for ctrl-c"
 
 FILE = """

@@ -31,7 +31,7 @@
 namespace check {
 
 // Far above any healthy run of a whole program: only a deadlock gets there.
-inline constexpr int kWatchdogS = 60;
+inline constexpr int kWatchdogS = 180;
 
 // `count` for a plain build, less for a slow one, never 0.
 constexpr int scaled(int count) {

@@ -19,7 +19,7 @@ from ipufeed.errors import ConfigError, DeviceOrdinalError, PoplarFlagsError
 
 pytestmark = pytest.mark.usefixtures("clean_system")
 
-DEADLOCK_S = 20.0
+DEADLOCK_S = 180.0
 
 
 def configured(**values) -> IPUConfig:

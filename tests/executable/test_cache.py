@@ -249,7 +249,7 @@ def test_ten_processes_that_race_compile_once(tmp_path):
         for process in processes:
             process.start()
         start.set()
-        outcomes = [results.get(timeout=60) for _ in processes]
+        outcomes = [results.get(timeout=240) for _ in processes]
         for process in processes:
             process.join()
         assert outcomes.count("compiled") == 1

@@ -511,7 +511,7 @@ def start(folder, *, seed=0, extra=0, ordinal=0, moved=""):
 
 
 def ended(process):
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
     return tuple(map(int, out.split())), err
 
@@ -571,7 +571,7 @@ def test_ctrl_c_while_a_program_is_compiled_is_raised_and_leaves_nothing(
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr

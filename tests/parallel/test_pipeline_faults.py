@@ -21,7 +21,7 @@ from ipufeed.parallel.pipeline import pipeline
 from ipufeed.parallel.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_stall_report
 
-DEADLOCK_S = 20.0
+DEADLOCK_S = 180.0
 
 
 @pytest.fixture(autouse=True)

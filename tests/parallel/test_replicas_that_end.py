@@ -24,7 +24,7 @@ from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")
 
-DEADLOCK_S = 60.0  # with the time that compiling takes; only a hang gets there
+DEADLOCK_S = 180.0  # with the time that compiling takes; only a hang gets there
 v1 = tf.compat.v1
 
 
