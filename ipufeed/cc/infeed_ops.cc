@@ -1,0 +1,238 @@
+// The ops of infeeds, and their kernels for TensorFlow's executor. What they become in
+// a compiled program is in queue_xla_ops.cc.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "chips.h"
+#include "feed_table.h"
+#include "feeder.h"
+#include "infeed.h"
+#include "program.h"
+#include "program_events.h"
+#include "queue_ops.h"
+#include "step_program.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/dataset.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace ipufeed {
+namespace {
+
+using tensorflow::AsyncOpKernel;
+using tensorflow::DataType;
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::PartialTensorShape;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::shape_inference::InferenceContext;
+
+// The dtypes that the hardware's streams carry.
+const DataType kFeedTypes[] = {tensorflow::DT_INT32, tensorflow::DT_FLOAT,
+                               tensorflow::DT_HALF,  tensorflow::DT_BOOL,
+                               tensorflow::DT_INT8,  tensorflow::DT_UINT8};
+
+REGISTER_OP("IpufeedInfeedCreate")
+    .Input("dataset: variant")
+    .Input("number: int64")
+    .Input("feed_id: string")
+    .Attr("dtypes: list(type) >= 1")
+    .Attr("shapes: list(shape) >= 1")
+    .Attr("capacity: int >= 1 = 32")
+    .Attr("threads: int >= 0 = 0")
+    .Attr("null_data: bool = false")
+    .Attr("ordinal: int = 0")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc(R"doc(
+Makes an infeed and starts to read its dataset.
+
+threads: 0 for the default.
+ordinal: of the device that reads; its number of IPUs is that of the rings.
+)doc");
+
+// Which queue it is comes in as tensors: TensorFlow keeps a kernel for each set of
+// attributes, for ever.
+class InfeedCreateOp : public AsyncOpKernel {
+ public:
+  explicit InfeedCreateOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
+    std::int64_t capacity = 0;
+    std::int64_t threads = 0;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtypes", &dtypes_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &shapes_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("capacity", &capacity));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("threads", &threads));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("null_data", &null_data_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("ordinal", &ordinal_));
+    options_.capacity = static_cast<std::size_t>(capacity);
+    options_.small_capacity = 0;  // the depth is a promise
+    options_.threads = static_cast<int>(threads);
+  }
+
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+    // On a thread of its own: making an iterator may run the dataset's functions.
+    ctx->env()->SchedClosure([this, ctx, done = std::move(done)] {
+      const absl::Status status = create(ctx);
+      if (!status.ok()) ctx->SetStatus(status);
+      done();  // may destroy this
+    });
+  }
+
+ private:
+  absl::Status signature(const std::string& feed, Signature* result) const {
+    for (const auto& partial : shapes_) {
+      TensorShape shape;
+      if (!partial.AsTensorShape(&shape)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("Infeed with id='", feed, "': the shape ",
+                         partial.DebugString(), " is not fully defined."));
+      }
+      if (shape.num_elements() == 0) {
+        return absl::InvalidArgumentError(
+            "Detected an input tensor to an infeed queue with a dimension of size 0. "
+            "Please remove it from the inputs.");
+      }
+      result->shapes.push_back(shape);
+    }
+    for (std::size_t i = 0; i < dtypes_.size(); ++i) {
+      TF_RETURN_IF_ERROR(check_type(dtypes_[i], i, feed));
+    }
+    result->dtypes = dtypes_;
+    return absl::OkStatus();
+  }
+
+  absl::Status check_type(DataType dtype, std::size_t index,
+                          const std::string& feed) const {
+    for (const DataType allowed : kFeedTypes) {
+      if (dtype == allowed) return absl::OkStatus();
+    }
+    std::vector<std::string> names;
+    for (const DataType allowed : kFeedTypes) {
+      names.push_back(tensorflow::DataTypeString(allowed));
+    }
+    return absl::FailedPreconditionError(absl::StrCat(
+        "Unsupported datatype ", tensorflow::DataTypeString(dtype), " on index ", index,
+        " of feed operation ", name(), " with feed id '", feed,
+        "'. You should use a tf.DataSet.map() operation to cast the element into one "
+        "of "
+        "(",
+        absl::StrJoin(names, ", "), ")."));
+  }
+
+  absl::Status create(OpKernelContext* ctx) {
+    tensorflow::data::DatasetBase* dataset = nullptr;
+    TF_RETURN_IF_ERROR(
+        tensorflow::data::GetDatasetFromVariantTensor(ctx->input(0), &dataset));
+    const std::int64_t number = number_of(ctx, 1);
+    const std::string feed = ctx->input(2).scalar<tensorflow::tstring>()();
+    Signature elements;
+    TF_RETURN_IF_ERROR(signature(feed, &elements));
+    // Before a feeder starts, though another thread may still be the first to add.
+    TF_RETURN_IF_ERROR(check_no_infeed(number));
+    std::shared_ptr<Feeder> feeder;
+    const auto rings = static_cast<std::size_t>(chips_of(static_cast<int>(ordinal_)));
+    // While programs are only compiled, nothing is read.
+    if (!null_data_ && run_mode() == RunMode::kRun) {
+      FeederOptions options = options_;
+      options.number = number;
+      options.rings = rings;
+      options.name = feed;
+      TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, options, &feeder));
+    }
+    auto infeed =
+        std::make_shared<Infeed>(number, feed, std::move(elements), feeder, rings);
+    const absl::Status status = add_infeed(std::move(infeed));
+    if (!status.ok() && feeder != nullptr) feeder->finish(ctx, kGraceNs);
+    return status;
+  }
+
+  static constexpr std::int64_t kGraceNs = 100'000'000;
+
+  std::vector<DataType> dtypes_;
+  std::vector<PartialTensorShape> shapes_;
+  FeederOptions options_;
+  bool null_data_ = false;
+  std::int64_t ordinal_ = 0;
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedInfeedCreate").Device(tensorflow::DEVICE_CPU),
+                        InfeedCreateOp);
+
+REGISTER_OP("IpufeedInfeedDelete")
+    .Input("number: int64")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc("Stops an infeed's feeder and forgets what it has read ahead.");
+
+class InfeedDeleteOp : public AsyncOpKernel {
+ public:
+  using AsyncOpKernel::AsyncOpKernel;
+
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+    ctx->env()->SchedClosure([this, ctx, done = std::move(done)] {
+      std::shared_ptr<Infeed> feed;
+      const absl::Status status = remove_infeed(number_of(ctx, 0), &feed);
+      if (!status.ok()) {
+        ctx->SetStatus(status);
+      } else if (feed->feeder() != nullptr) {
+        // Python code inside the dataset may take longer: then the device's keeper has
+        // it.
+        feed->feeder()->finish(ctx, kGraceNs);
+      }
+      done();
+    });
+  }
+
+ private:
+  static constexpr std::int64_t kGraceNs = 2'000'000'000;
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedInfeedDelete").Device(tensorflow::DEVICE_CPU),
+                        InfeedDeleteOp);
+
+REGISTER_OP("IpufeedDequeue")
+    .Input("feed: int64")
+    .Input("token: uint32")
+    .Output("components: dtypes")
+    .Output("next: uint32")
+    .Attr("dtypes: list(type) >= 1")
+    .Attr("shapes: list(shape) >= 1")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      TF_RETURN_IF_ERROR(component_shapes(c, /*batched=*/false));
+      c->set_output(c->num_outputs() - 1, c->Scalar());
+      return absl::OkStatus();
+    })
+    .Doc("The next element of an infeed. Waits for it.");
+
+class DequeueOp : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    std::vector<Tensor> components;
+    OP_REQUIRES_OK(ctx, with_step_program(ctx, [&](Program& program) -> absl::Status {
+                     Infeed* feed = nullptr;
+                     TF_RETURN_IF_ERROR(program.infeed(number_of(ctx, 0), &feed));
+                     return feed->dequeue(program, 0, &components);
+                   }));
+    for (std::size_t i = 0; i < components.size(); ++i) {
+      ctx->set_output(static_cast<int>(i), std::move(components[i]));
+    }
+    ctx->set_output(ctx->num_outputs() - 1, ctx->input(1));
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("IpufeedDequeue").Device(tensorflow::DEVICE_CPU),
+                        DequeueOp);
+
+}  // namespace
+}  // namespace ipufeed
