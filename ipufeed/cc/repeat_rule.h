@@ -19,14 +19,14 @@ inline absl::Status check_repeat_count(std::int64_t count, std::int64_t mini_bat
         "optimizer in the body of `loops.repeat`."));
   }
   if (count % mini_batches == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("Detected a gradient accumulation operation with ", mini_batches,
-                   " number of mini batches inside a loop with ", count,
-                   " iterations. Please make sure the number of iterations of the loop "
-                   "is a multiple "
-                   "of the number of mini batches: ",
-                   count / mini_batches * mini_batches, " or ",
-                   (count / mini_batches + 1) * mini_batches, "."));
+  const std::int64_t below = count / mini_batches * mini_batches;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "Detected a gradient accumulation operation with ", mini_batches,
+      " number of mini batches inside a loop with ", count,
+      " iterations. Please make sure the number of iterations of the loop is a "
+      "multiple "
+      "of the number of mini batches, such as ",
+      below > 0 ? absl::StrCat(below, " or ") : "", below + mini_batches, "."));
 }
 
 }  // namespace ipufeed
