@@ -51,8 +51,10 @@ std::atomic<bool> interpreter_ends{false};
 // together: as long as it takes on a machine that has other work.
 constexpr std::int64_t kTakesDownNs = 20'000'000'000;
 
-// How often a feeder that waits at one of several rings looks for room; see deal().
+// After what time a feeder that waits at one of several rings looks for room, at first,
+// and at most; see deal().
 constexpr std::int64_t kDealNs = 5'000'000;
+constexpr std::int64_t kLongestDealNs = 320'000'000;
 
 // How long a device that goes waits for its feeders, all together.
 constexpr std::int64_t kLastGraceNs = 100'000'000;
@@ -267,12 +269,15 @@ absl::Status Feeder::feed_all() {
 
 // A reader wakes the feeder when half of its ring is empty. One of several may read no
 // further, in an exchange or at its end, while others wait for what comes after its
-// element: so the feeder looks itself whether there is room.
+// element: so the feeder looks itself whether there is room. Each time it waits twice
+// as long: so nobody waits more than twice as long as need be, and a feeder that nobody
+// reads from takes no CPU to speak of.
 FeedOutcome Feeder::deal(ElementFeed* feed, Element* element) {
   if (feeds_.size() == 1) return feed->push(std::move(*element));
   FeedOutcome outcome = feed->try_push(std::move(*element));
-  while (outcome == FeedOutcome::kTimedOut) {
-    outcome = feed->push(std::move(*element), now_ns() + kDealNs);
+  for (auto ns = kDealNs; outcome == FeedOutcome::kTimedOut;
+       ns = std::min(2 * ns, kLongestDealNs)) {
+    outcome = feed->push(std::move(*element), now_ns() + ns);
   }
   return outcome;
 }
