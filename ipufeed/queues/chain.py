@@ -1,21 +1,15 @@
 """Keeps the queue ops of a graph in order.
 
-Every queue op takes a token and gives one (ipufeed/cc/queue_ops.cc). Within one graph, or
+Every queue op takes a token and gives one (ipufeed/cc/queue_ops.h). Within one graph, or
 one control-flow context of a version 1 graph, each gets the token of the one before it, so
 that the order in which they were written is part of the data flow.
 """
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 from ipufeed import _native
-
-# graph -> {id of the control-flow context: (context, token)}
-_tokens: weakref.WeakKeyDictionary[Any, dict[int, tuple[Any, Any]]] = (
-    weakref.WeakKeyDictionary()
-)
 
 
 def take_token() -> Any:
@@ -25,7 +19,7 @@ def take_token() -> Any:
     if not tf.executing_eagerly():
         graph = tf.compat.v1.get_default_graph()
         context = graph._get_control_flow_context()
-        found = _tokens.get(graph, {}).get(id(context))
+        found = tokens_of(graph).get(id(context))
         if found is not None:
             return found[1]
     return tf.constant(0, tf.uint32)
@@ -40,7 +34,19 @@ def put_token(token: Any) -> None:
     graph = tf.compat.v1.get_default_graph()
     context = graph._get_control_flow_context()
     # The context is kept, so that its id cannot come to mean another one.
-    _tokens.setdefault(graph, {})[id(context)] = (context, token)
+    tokens_of(graph)[id(context)] = (context, token)
+
+
+def tokens_of(graph: Any) -> dict[int, tuple[Any, Any]]:
+    """Id of a control-flow context -> (context, token), of the last queue op in it.
+
+    An attribute of the graph, and no table of ours: tokens belong to the graph, and a
+    cycle through a table is never collected.
+    """
+    tokens: dict[int, tuple[Any, Any]] | None = getattr(graph, "_ipufeed_tokens", None)
+    if tokens is None:
+        tokens = graph._ipufeed_tokens = {}
+    return tokens
 
 
 def host_number(number: int) -> Any:

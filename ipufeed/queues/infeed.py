@@ -205,8 +205,11 @@ class IPUInfeedQueue:
 
         if tf.executing_eagerly():
             return
+        # Around the functions of an eager program there is TensorFlow's default graph,
+        # which is empty and lives for ever.
+        eager = tf.compat.v1.executing_eagerly_outside_functions()
         graph = tf.compat.v1.get_default_graph()
-        while graph is not None:
+        while graph is not None and not (eager and not graph.building_function):
             # An attribute, and no table of ours: the dataset may belong to the graph, and
             # a cycle through a table is never collected.
             queues = getattr(graph, "_ipufeed_queues", None)

@@ -13,6 +13,7 @@ import tensorflow as tf
 from feeding import LIMIT_S, InThread, feeding, numbers, stop_programs, until
 from helpers import live_feeders, rss_bytes
 
+from ipufeed.device import loops
 from ipufeed.queues import IPUInfeedQueue, set_outfeed_limit
 
 MIB = 1 << 20
@@ -130,6 +131,29 @@ def test_a_queue_lives_as_long_as_a_function_that_uses_it():
         feeds.infeed = gone()
         assert feeds.infeed._number == number
         assert stop_programs() == 0
+
+
+def test_a_queue_that_is_dropped_with_its_function_stops_its_feeder():
+    """Row 22: TensorFlow's default graph, around all functions, does not hold it."""
+    before = live_feeders()
+
+    def run():
+        queue = IPUInfeedQueue(numbers())
+        _ = queue.initializer
+
+        @tf.function(jit_compile=True)
+        def program():
+            return loops.repeat(2, lambda total, x: total + x, [0.0], queue)
+
+        with tf.device("/device:IPU:0"):
+            program()
+        assert live_feeders() == before + 1
+        return weakref.ref(queue)
+
+    gone = run()
+    gc.collect()
+    assert gone() is None
+    until(lambda: live_feeders() <= before)
 
 
 def test_queues_that_come_and_go_leave_nothing_behind():
