@@ -18,6 +18,7 @@ from ipufeed.device import flags as flags_module
 from ipufeed.device import system
 
 import alone  # isort: skip
+import kept  # isort: skip
 import styles  # isort: skip
 
 WATCHDOG_S = 1300.0  # beyond any test's own limit, which would say more
@@ -43,31 +44,22 @@ def watchdog(pytestconfig):
 
 
 def pytest_collection_modifyitems(items):
-    """A test of tests/benchmark has failed when it has failed three times.
-
-    What it finds out of times is right unless somebody else has the CPUs meanwhile.
-    """
     for item in items:
         if MEASURING in item.path.parents:
-            item.add_marker(
-                pytest.mark.flaky(
-                    reruns=2, reruns_delay=2, only_rerun=["AssertionError"]
-                )
-            )
+            item.add_marker(kept.MEASURES)
 
 
 @pytest.fixture(scope="session")
-def shares(tmp_path_factory, worker_id):
+def all_shares(tmp_path_factory, worker_id):
     """Each process of a run has a folder of its own, in one that is the run's."""
     own = tmp_path_factory.getbasetemp()
     return alone.Shares(own if worker_id == "master" else own.parent)
 
 
 @pytest.fixture(autouse=True)
-def turn(request, shares):
+def turn(request, all_shares):
     """Beside the tests of other processes; alone when it is tried again."""
-    tries = getattr(request.node, "execution_count", 1)
-    with shares.of_all() if tries > 1 else shares.of_one():
+    with all_shares.of_all() if kept.tried_again(request) else all_shares.of_one():
         yield
 
 

@@ -22,6 +22,7 @@ import threading
 import time
 
 import pytest
+from kept import Anew, tried_again
 from results import SECTIONS
 
 LIMIT_S = 240.0  # for a process; only a hang gets there
@@ -119,7 +120,7 @@ def execute(case, folder):
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def first_runs(tmp_path_factory):
     """Every case's Done."""
     top = tmp_path_factory.mktemp("command")
     before = signal.getsignal(signal.SIGINT)
@@ -131,6 +132,14 @@ def runs(tmp_path_factory):
             return dict(zip(CASES, done, strict=True))
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def runs(first_runs, request, tmp_path):
+    """Likewise; of new processes for a test that is tried again."""
+    if not tried_again(request):
+        return first_runs
+    return Anew(lambda name: execute(CASES[name], tmp_path / name))
 
 
 # ---- Counts ----

@@ -6,6 +6,7 @@ import json
 import signal
 
 import pytest
+from kept import Anew, tried_again
 from pyarrow import parquet
 from test_command import READY, Case, execute
 
@@ -49,18 +50,27 @@ CASES = {
 CODES = {"whole": 0, "device": 0, "interrupted": 130, "failing": 2, "none": 4}
 
 
+def run(name, top):
+    arguments, interrupt = CASES[name]
+    case = Case(arguments.split(), {"dataset.py": SOURCE}, interrupt)
+    return execute(case, top / name)
+
+
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def first_runs(tmp_path_factory):
     """What came of each case."""
     top = tmp_path_factory.mktemp("reports")
-
-    def run(name):
-        arguments, interrupt = CASES[name]
-        case = Case(arguments.split(), {"dataset.py": SOURCE}, interrupt)
-        return execute(case, top / name)
-
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        return dict(zip(CASES, pool.map(run, CASES), strict=True))
+        done = pool.map(lambda name: run(name, top), CASES)
+        return dict(zip(CASES, done, strict=True))
+
+
+@pytest.fixture
+def runs(first_runs, request, tmp_path):
+    """Likewise; of new processes for a test that is tried again."""
+    if not tried_again(request):
+        return first_runs
+    return Anew(lambda name: run(name, tmp_path))
 
 
 @pytest.mark.parametrize("name", CASES)

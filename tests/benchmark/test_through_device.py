@@ -17,6 +17,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
+from kept import Anew, tried_again
 
 from ipufeed.benchmark import Settings
 from ipufeed.benchmark.epochs import EpochTable
@@ -30,6 +31,7 @@ READY = "ready for ctrl-c"
 FILE = """
 import sys, time
 import tensorflow as tf
+from kept import Anew, tried_again
 
 def finite():
     numbers = tf.data.Dataset.range(1000).map(lambda x: tf.cast(x, tf.int32))
@@ -73,6 +75,7 @@ CASES = {
 
 def execute(name, folder):
     """Runs a case; the slow one gets a Ctrl-C once its generator is asleep."""
+    (folder / "dataset.py").write_text(FILE)
     function, *options = CASES[name].split()
     process = subprocess.Popen(
         [
@@ -100,13 +103,21 @@ def execute(name, folder):
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def first_runs(tmp_path_factory):
     """Name -> (exit code, stdout, stderr)."""
-    folder = tmp_path_factory.mktemp("through")
-    (folder / "dataset.py").write_text(FILE)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        done = pool.map(lambda name: execute(name, folder), CASES)
+        done = pool.map(
+            lambda name: execute(name, tmp_path_factory.mktemp("through")), CASES
+        )
         return dict(zip(CASES, done, strict=True))
+
+
+@pytest.fixture
+def runs(first_runs, request, tmp_path):
+    """Likewise; of new processes for a test that is tried again."""
+    if not tried_again(request):
+        return first_runs
+    return Anew(lambda name: execute(name, tmp_path))
 
 
 def result_of(run):

@@ -10,6 +10,7 @@ import threading
 import pytest
 import tensorflow as tf
 from helpers import sleeping
+from kept import kept
 
 from ipufeed.benchmark import Settings
 from ipufeed.benchmark.device_settings import DeviceSettings
@@ -35,7 +36,7 @@ def run(dataset, seconds=0.5, **device):
     )
 
 
-@pytest.fixture(scope="module")
+@kept
 def starved():
     """A source of 8 ms for a device of 4 ms."""
     return run(slow(8e-3), 1.0, step_seconds=4e-3)
