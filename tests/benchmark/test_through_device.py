@@ -31,7 +31,6 @@ READY = "ready for ctrl-c"
 FILE = """
 import sys, time
 import tensorflow as tf
-from kept import Anew, tried_again
 
 def finite():
     numbers = tf.data.Dataset.range(1000).map(lambda x: tf.cast(x, tf.int32))
