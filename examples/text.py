@@ -13,7 +13,7 @@ import re
 
 import tensorflow as tf
 
-NOT_A_WORD = r"[^a-z0-9]+"
+NOT_A_WORD = r"(?:\\n|[^a-z0-9])+"  # the file writes the ends of lines as \\n
 
 
 def make_dataset(

@@ -1,6 +1,6 @@
 """Tests that measure are tried again; what several of them look at is then made anew."""
 
-import functools
+import concurrent.futures
 
 import pytest
 
@@ -18,15 +18,36 @@ def kept(make):
     """A fixture out of a function: what it gives is kept for the next test."""
     found = []
 
-    @functools.wraps(make)
+    @pytest.fixture(name=make.__name__)
     def get(request, turn):
         if not found or tried_again(request):
             found[:] = [make()]
         return found[0]
 
-    # pytest would look for the fixtures that `make` takes: none.
-    del get.__wrapped__
-    return pytest.fixture(get)
+    return get
+
+
+def kept_runs(run, names):
+    """The fixture `runs`: name -> run(name, folder), each in a folder of its own.
+
+    All of them before the first test, two at a time, since most of them start TensorFlow.
+    For a test that is tried again those that it asks for.
+    """
+    found = {}
+
+    @pytest.fixture(name="runs")
+    def get(request, turn, tmp_path_factory):
+        def each(name):
+            return run(name, tmp_path_factory.mktemp("run"))
+
+        if tried_again(request):
+            return Anew(each)
+        if not found:
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                found.update(zip(names, pool.map(each, names), strict=True))
+        return found
+
+    return get
 
 
 class Anew(dict):

@@ -100,7 +100,7 @@ def test_an_example_is_measured(runs, name, result):
     assert runs[name][0].returncode == 0, runs[name][0].stderr
     assert result["error"] is None
     assert result["steady"]["elements_per_second"] > 0
-    assert sum(epoch["elements_processed"] for epoch in result["epochs"]) > 10
+    assert sum(epoch["elements_processed"] for epoch in result["epochs"]) > 1
 
 
 def test_an_example_has_the_structure_that_it_promises(name, result):

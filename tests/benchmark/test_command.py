@@ -7,7 +7,6 @@ the tests then look at what came of them. The dataset files are written as users
 them, and know nothing of ipufeed.
 """
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import json
@@ -22,7 +21,7 @@ import threading
 import time
 
 import pytest
-from kept import Anew, tried_again
+from kept import kept_runs
 from results import SECTIONS
 
 LIMIT_S = 240.0  # for a process; only a hang gets there
@@ -119,27 +118,7 @@ def execute(case, folder):
     return Done(process.returncode, stdout, stderr + rest, folder, ended - interrupted)
 
 
-@pytest.fixture(scope="module")
-def first_runs(tmp_path_factory):
-    """Every case's Done."""
-    top = tmp_path_factory.mktemp("command")
-    before = signal.getsignal(signal.SIGINT)
-    # Else the processes would inherit that it is ignored, as it is in a background job.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            done = pool.map(lambda name: execute(CASES[name], top / name), CASES)
-            return dict(zip(CASES, done, strict=True))
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@pytest.fixture
-def runs(first_runs, request, tmp_path):
-    """Likewise; of new processes for a test that is tried again."""
-    if not tried_again(request):
-        return first_runs
-    return Anew(lambda name: execute(CASES[name], tmp_path / name))
+runs = kept_runs(lambda name, folder: execute(CASES[name], folder), CASES)
 
 
 # ---- Counts ----

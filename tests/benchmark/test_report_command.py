@@ -1,12 +1,11 @@
 """--parquet, --trace and --html as a user gives them: all of one run, however it ends."""
 
-import concurrent.futures
 import gzip
 import json
 import signal
 
 import pytest
-from kept import Anew, tried_again
+from kept import kept_runs
 from pyarrow import parquet
 from test_command import READY, Case, execute
 
@@ -50,27 +49,12 @@ CASES = {
 CODES = {"whole": 0, "device": 0, "interrupted": 130, "failing": 2, "none": 4}
 
 
-def run(name, top):
+def run(name, folder):
     arguments, interrupt = CASES[name]
-    case = Case(arguments.split(), {"dataset.py": SOURCE}, interrupt)
-    return execute(case, top / name)
+    return execute(Case(arguments.split(), {"dataset.py": SOURCE}, interrupt), folder)
 
 
-@pytest.fixture(scope="module")
-def first_runs(tmp_path_factory):
-    """What came of each case."""
-    top = tmp_path_factory.mktemp("reports")
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        done = pool.map(lambda name: run(name, top), CASES)
-        return dict(zip(CASES, done, strict=True))
-
-
-@pytest.fixture
-def runs(first_runs, request, tmp_path):
-    """Likewise; of new processes for a test that is tried again."""
-    if not tried_again(request):
-        return first_runs
-    return Anew(lambda name: run(name, tmp_path))
+runs = kept_runs(run, CASES)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -6,7 +6,6 @@ All cases run before the first test, two at a time; what needs no process of its
 tested in this one.
 """
 
-import concurrent.futures
 import json
 import logging
 import signal
@@ -17,7 +16,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
-from kept import Anew, tried_again
+from kept import kept_runs
 
 from ipufeed.benchmark import Settings
 from ipufeed.benchmark.epochs import EpochTable
@@ -101,22 +100,7 @@ def execute(name, folder):
     return process.returncode, stdout, stderr + rest
 
 
-@pytest.fixture(scope="module")
-def first_runs(tmp_path_factory):
-    """Name -> (exit code, stdout, stderr)."""
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        done = pool.map(
-            lambda name: execute(name, tmp_path_factory.mktemp("through")), CASES
-        )
-        return dict(zip(CASES, done, strict=True))
-
-
-@pytest.fixture
-def runs(first_runs, request, tmp_path):
-    """Likewise; of new processes for a test that is tried again."""
-    if not tried_again(request):
-        return first_runs
-    return Anew(lambda name: execute(name, tmp_path))
+runs = kept_runs(execute, CASES)  # name -> (exit code, stdout, stderr)
 
 
 def result_of(run):
