@@ -16,7 +16,10 @@ import hashlib
 import importlib.metadata
 import json
 import mmap
+import operator
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,7 @@ REBUILD = "Run `pip install .` in the project's root to build it."
 # Any op of ours: TensorFlow knows it as soon as a copy of the library is loaded.
 AN_OP = "IpufeedMeasureDataset"
 EXIT_GRACE_NS = 1_000_000_000
+_MOST_MESSAGE = 1 << 14
 # int (*)(int ordinal, char* message, int size)
 ON_FIRST_USE = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_char), ctypes.c_int
@@ -60,8 +64,22 @@ def load() -> Any:
         raise NativeLibraryError(explain_load_error(path, info, str(error))) from error
     # Without this, an exit during a measurement would leave the dataset's threads running
     # into an interpreter that is being taken down.
-    atexit.register(lambda: entry().ipufeed_stop_all(EXIT_GRACE_NS))
+    at_exit(lambda: entry().ipufeed_stop_all(EXIT_GRACE_NS))
     return ops
+
+
+def at_exit(function: Callable[[], object]) -> None:
+    """Registers `function` for the end of this process, and not of its forks.
+
+    A child of fork() has what its parent has registered, and none of the parent's threads.
+    """
+    owner = os.getpid()
+
+    def call() -> None:
+        if os.getpid() == owner:
+            function()
+
+    atexit.register(call)
 
 
 def is_loaded() -> bool:
@@ -69,76 +87,134 @@ def is_loaded() -> bool:
     return load.cache_info().currsize > 0
 
 
+def _checked(kind: Any, bits: int) -> Any:
+    """An argument type that refuses what ctypes would cut off in silence."""
+    most = 2 ** (bits - 1)
+
+    def from_param(_: Any, value: Any) -> Any:
+        number = operator.index(value)
+        if not -most <= number < most:
+            raise OverflowError(
+                f"a number for ipufeed's native library must be in [-2**{bits - 1}, "
+                f"2**{bits - 1}), got {number}."
+            )
+        return kind(number)
+
+    return type(f"Int{bits}", (kind,), {"from_param": classmethod(from_param)})
+
+
+def _raise_last_error(*_: Any) -> None:
+    """Raises what the failed call before it, of this thread, has left."""
+    import tensorflow as tf
+
+    message = ctypes.create_string_buffer(_MOST_MESSAGE)
+    code = entry().ipufeed_last_error(message, _MOST_MESSAGE)
+    kind = tf.compat.v1.errors.exception_type_from_error_code(code)
+    raise kind(None, None, message.value.decode(errors="replace"))
+
+
+def _fails_with(failed: int) -> Any:
+    """What looks at each result of an entry point for the number that is an error."""
+
+    def check(result: int, *_: Any) -> int:
+        if result == failed:
+            _raise_last_error()
+        return result
+
+    return check
+
+
 @functools.cache
 def entry() -> ctypes.CDLL:
-    """The C entry points of the loaded library (ipufeed/cc/*c_api.cc documents them)."""
+    """The C entry points of the loaded library (ipufeed/cc/*c_api.cc documents them).
+
+    Each raises the TensorFlow error that it has failed with (ipufeed/cc/api.h), and a
+    ctypes.ArgumentError for a number that its argument cannot hold.
+    """
     load()
     library = ctypes.CDLL(str(find_library()))
-    int64, text, whole = ctypes.c_int64, ctypes.c_char_p, ctypes.c_int
-    numbers = ctypes.POINTER(int64)
+    int64, text = _checked(ctypes.c_int64, 64), ctypes.c_char_p
+    whole = _checked(ctypes.c_int, 32)
+    numbers = ctypes.POINTER(ctypes.c_int64)
+    # Unchecked, half a microsecond less each: for calls per result, with numbers of ours.
+    ours = ctypes.c_int64
+    checks = {int64: _fails_with(-(2**63)), whole: _fails_with(-(2**31))}
+    results = {int64: ctypes.c_int64, whole: ctypes.c_int}
     for name, arguments, result in (
         ("ipufeed_run_new", [], int64),
-        ("ipufeed_run_free", [int64], None),
-        ("ipufeed_run_stop", [int64], None),
+        ("ipufeed_run_free", [int64], whole),
+        ("ipufeed_run_stop", [int64], whole),
         ("ipufeed_run_progress", [int64, numbers], whole),
         ("ipufeed_live_feeders", [], whole),
         ("ipufeed_stop_all", [int64], whole),
         ("ipufeed_usable_cpus", [], whole),
+        # guard_c_api.cc
+        ("ipufeed_last_error", [text, int64], whole),
+        ("ipufeed_set_fault", [text, int64, whole], whole),
+        ("ipufeed_fault_counts", [text, int64], whole),
         # stage_probe.cc
         ("ipufeed_probes_new", [int64], int64),
-        ("ipufeed_probes_free", [int64], None),
+        ("ipufeed_probes_free", [int64], whole),
         ("ipufeed_probe_read", [int64, int64, numbers], whole),
         # feeds_c_api.cc
-        ("ipufeed_name_infeed", [int64, text], None),
-        ("ipufeed_outfeed_new", [int64, text, whole, int64, whole], None),
+        ("ipufeed_name_infeed", [int64, text], whole),
+        ("ipufeed_outfeed_new", [int64, text, whole, int64, whole], whole),
         ("ipufeed_infeed_stats", [int64, numbers], whole),
         ("ipufeed_outfeed_stats", [int64, numbers], whole),
         ("ipufeed_outfeed_runs", [int64], int64),
         ("ipufeed_outfeed_ends", [int64], int64),
-        ("ipufeed_outfeed_wait", [int64, int64, int64], whole),
-        ("ipufeed_outfeed_next", [int64, int64, int64, ctypes.c_void_p, int64], whole),
+        ("ipufeed_outfeed_wait", [ours] * 3, whole),
+        ("ipufeed_outfeed_signature", [int64, ctypes.c_void_p, int64], int64),
+        ("ipufeed_outfeed_next", [*[ours] * 4, ctypes.c_void_p, ours], whole),
         ("ipufeed_outfeed_busy", [int64], whole),
         ("ipufeed_outfeed_wait_for_all", [int64, whole, int64], whole),
         ("ipufeed_wait_idle", [whole, int64], whole),
         ("ipufeed_infeed_delete", [int64], whole),
         ("ipufeed_outfeed_delete", [int64], whole),
-        ("ipufeed_set_stall_report_ns", [int64], None),
-        ("ipufeed_set_outfeed_limit_bytes", [int64], None),
-        ("ipufeed_end_eager_programs", [whole], None),
+        ("ipufeed_infeed_forget", [int64], whole),
+        ("ipufeed_outfeed_forget", [int64], whole),
+        ("ipufeed_table_sizes", [numbers], whole),
+        ("ipufeed_set_stall_report_ns", [int64], whole),
+        ("ipufeed_set_outfeed_limit_bytes", [int64], whole),
+        ("ipufeed_end_eager_programs", [whole], whole),
         ("ipufeed_stop_programs", [text], whole),
         ("ipufeed_wait_for_interrupt", [], whole),
-        ("ipufeed_next_line", [text, int64], None),
-        ("ipufeed_main_thread_calls", [whole], None),
-        ("ipufeed_set_on_first_use", [ON_FIRST_USE], None),
-        ("ipufeed_set_log_cycle_count", [whole], None),
-        ("ipufeed_forget_first_uses", [], None),
+        ("ipufeed_next_line", [text, int64], whole),
+        ("ipufeed_main_thread_calls", [whole], whole),
+        ("ipufeed_set_on_first_use", [ON_FIRST_USE], whole),
+        ("ipufeed_set_log_cycle_count", [whole], whole),
+        ("ipufeed_forget_first_uses", [], whole),
         # the type of the last is in parallel/processes.py
-        ("ipufeed_set_processes", [whole, whole, ctypes.c_void_p], None),
+        ("ipufeed_set_processes", [whole, whole, ctypes.c_void_p], whole),
         ("ipufeed_last_exchange_run_failed", [], whole),
-        ("ipufeed_set_chips", [whole, whole], None),
+        ("ipufeed_set_chips", [whole, whole], whole),
         ("ipufeed_chips", [whole], whole),
+        ("ipufeed_set_seed", [whole, int64, whole], whole),
+        ("ipufeed_forget_seeds", [], whole),
+        ("ipufeed_set_synthetic_seed", [whole], whole),
         # executable_c_api.cc; the types of the first are in executable/native.py
-        ("ipufeed_set_on_program", [ctypes.c_void_p], None),
-        ("ipufeed_set_run_mode", [whole], None),
-        ("ipufeed_forget_loaded", [], None),
-        ("ipufeed_set_log_ops", [whole], None),
-        ("ipufeed_take_op_loads", [numbers], None),
+        ("ipufeed_set_on_program", [ctypes.c_void_p], whole),
+        ("ipufeed_set_run_mode", [whole], whole),
+        ("ipufeed_forget_loaded", [], whole),
+        ("ipufeed_set_log_ops", [whole], whole),
+        ("ipufeed_take_op_loads", [numbers], whole),
         # trace_c_api.cc; canonical.cc and hlo_text.cc: the types of their last are in
         # executable/key.py and executable/hlo_text.py
         ("ipufeed_trace_start", [int64], whole),
         ("ipufeed_trace_stop", [numbers], int64),
         ("ipufeed_trace_take", [ctypes.c_void_p, int64], int64),
-        ("ipufeed_trace_name", [whole, int64, text, int64], None),
-        ("ipufeed_canonical", [text, int64, ctypes.c_void_p], None),
-        ("ipufeed_hlo_text", [text, int64, whole, ctypes.c_void_p], None),
+        ("ipufeed_trace_name", [whole, int64, text, int64], whole),
+        ("ipufeed_canonical", [text, int64, ctypes.c_void_p], whole),
+        ("ipufeed_hlo_text", [text, int64, whole, ctypes.c_void_p], whole),
         # count_elements_op.cc
-        ("ipufeed_count_elements_at", [ctypes.c_void_p], None),
+        ("ipufeed_count_elements_at", [ctypes.c_void_p], whole),
         # record_scan.cc; the struct is in sources/record_scan.py
         ("ipufeed_scan_records", [ctypes.c_void_p, ctypes.c_void_p, int64], int64),
     ):
         function = getattr(library, name)
         function.argtypes = arguments
-        function.restype = result
+        function.restype = results[result]
+        function.errcheck = checks[result]
     return library
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ipufeed.terminal import HelpFormatter
+
 BAD_INPUT = 2
 
 
@@ -35,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         description="Runs a program that was written for TensorFlow on IPUs, unchanged: "
         "tensorflow.python.ipu is the simulated device. It gets the arguments after its "
         "name, and its exit code is this one's.",
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("program", help="a Python file")

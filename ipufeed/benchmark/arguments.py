@@ -14,6 +14,7 @@ from ipufeed.benchmark.report.options import add_report_options
 from ipufeed.benchmark.scale_options import add_scale_options
 from ipufeed.benchmark.settings import Settings
 from ipufeed.benchmark.stage_options import add_stage_options
+from ipufeed.terminal import HelpFormatter
 
 EPILOG = f"""\
 exit codes:
@@ -22,25 +23,27 @@ exit codes:
   2    bad input: options, a file without a dataset, a dataset that fails; what
        was measured before it failed is on stdout, with the error in it
   4    nothing was measured: the dataset is empty
-  130  Ctrl-C; what was measured until then is on stdout, after one or several at
-       once; one that comes 3 s later ends the command where it stands
+  130  Ctrl-C; what was measured until then is on stdout, after one or several
+       at once; one that comes 3 s later ends the command where it stands
   143  SIGTERM; likewise
-  A dataset that ends the process itself (os._exit, a crash) ends the command with
-  a code of its own, which may be 0: an empty stdout is no result.
+  A dataset that ends the process itself (os._exit, a crash) ends the command
+  with a code of its own, which may be 0: an empty stdout is no result.
 
 examples:
-  python -m ipufeed.benchmark                          the built-in JPEG pipeline
-  python -m ipufeed.benchmark dataset.py               `dataset` or `make_dataset()`
+  python -m ipufeed.benchmark                    the built-in JPEG pipeline
+  python -m ipufeed.benchmark dataset.py         `dataset` or `make_dataset()`
   python -m ipufeed.benchmark dataset.py:train --seconds 30
   python -m ipufeed.benchmark dataset.py --set batch_size=64 --json result.json
   python -m ipufeed.benchmark dataset.py --verify --what-if decode=2x
   python -m ipufeed.benchmark dataset.py --through device
-  python -m ipufeed.benchmark dataset.py --compare base.json --fail-if-slower 5%
-  python -m ipufeed.benchmark compare base.json new.json   (compare --help says more)
+  python -m ipufeed.benchmark dataset.py --compare base.json \\
+      --fail-if-slower 5%
+  python -m ipufeed.benchmark compare base.json new.json
+  python -m ipufeed.benchmark compare --help
   python -m ipufeed.benchmark dataset.py --html page.html --trace trace.json.gz
   python -m ipufeed.benchmark report result.json --html page.html
   python -m ipufeed.benchmark dataset.py --step-time 12ms --knee
-  python -m ipufeed.benchmark selftest                 does it count right here?
+  python -m ipufeed.benchmark selftest           does it count right here?
 """
 
 
@@ -52,11 +55,11 @@ def build_parser() -> argparse.ArgumentParser:
             """\
             Measures how fast a tf.data pipeline delivers, as training would iterate it.
 
-            stdout is the result as JSON and nothing else; a summary for people, progress,
-            and all that the file itself prints go to stderr."""
+            stdout is the result as JSON and nothing else; a summary for people,
+            progress, and all that the file itself prints go to stderr."""
         ),
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument(

@@ -7,7 +7,6 @@ written to a temporary folder, which goes when the process ends.
 
 from __future__ import annotations
 
-import atexit
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ipufeed import _native
 from ipufeed.benchmark.settings import as_count
 
 HEIGHT, WIDTH = 240, 320
@@ -22,11 +22,13 @@ HEIGHT, WIDTH = 240, 320
 _folders: list[Path] = []
 
 
-@atexit.register
 def remove_files() -> None:
     """Removes what make_dataset wrote; its datasets cannot be iterated afterwards."""
     while _folders:
         shutil.rmtree(_folders.pop(), ignore_errors=True)
+
+
+_native.at_exit(remove_files)
 
 
 def make_dataset(

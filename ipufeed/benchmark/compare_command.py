@@ -18,6 +18,7 @@ from ipufeed.benchmark.gate import (
 from ipufeed.benchmark.streams import open_missing_streams
 from ipufeed.benchmark.text import wrap
 from ipufeed.errors import ComparisonError
+from ipufeed.terminal import HelpFormatter
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.comparison import Comparison
@@ -42,17 +43,18 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m ipufeed.benchmark compare",
         usage="%(prog)s BASE.json NEW.json [option ...]\n"
-        "       %(prog)s BASE.json ... -- NEW.json ... [option ...]",
+        "       %(prog)s BASE ... -- NEW ... [option ...]",
         description=textwrap.dedent(
             """\
             Says whether a new result is better or worse than a base, or that it cannot
             tell, and which difference it could have seen.
 
-            stdout is the comparison as JSON and nothing else; the sentences for people go
-            to stderr. Several runs of each, measured in turn, see smaller differences."""
+            stdout is the comparison as JSON and nothing else; the sentences for
+            people go to stderr. Several runs of each, measured in turn, see smaller
+            differences."""
         ),
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument(

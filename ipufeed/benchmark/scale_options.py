@@ -24,8 +24,10 @@ def add_scale_options(parser: argparse.ArgumentParser) -> None:
     scale.add_argument(
         "--sharding",
         choices=SHARDINGS,
+        metavar="HOW",
         default="off",
-        help="how its workers share the data (default: off: each delivers all of it)",
+        help=f"how its workers share the data: {', '.join(SHARDINGS)} (default: off: "
+        "each delivers all of it)",
     )
     scale.add_argument(
         "--compression",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
+import sys
 from typing import Any
 
 from ipufeed.benchmark.cold_rows import cold_rows
@@ -12,12 +12,13 @@ from ipufeed.benchmark.link_rows import link_rows
 from ipufeed.benchmark.result import Result
 from ipufeed.benchmark.scale_rows import process_rows, service_rows
 from ipufeed.benchmark.stage_rows import stage_lines
-from ipufeed.benchmark.text import WIDTH, printable, wrap
+from ipufeed.benchmark.text import printable, wrap
 from ipufeed.benchmark.warn import counted
+from ipufeed.terminal import paragraph
 
 
 def summarize(result: Result, why_no_stages: str | None = None) -> str:
-    """A few lines that fit an 80-column terminal.
+    """Returns a few lines for stderr, as wide as its terminal.
 
     Args:
         result: What was measured.
@@ -64,9 +65,7 @@ def rows(pairs: list[tuple[str, str | None]]) -> list[str]:
     for label, value in pairs:
         if value is None:
             continue
-        first, *rest = textwrap.wrap(value, WIDTH - 20) or [""]
-        lines.append(f"  {label:<17} {first}")
-        lines += [" " * 20 + line for line in rest]
+        lines += paragraph(value, sys.stderr, f"  {label:<17} ", " " * 20)
     return lines
 
 

@@ -1,25 +1,15 @@
-"""Paragraphs for a terminal of 80 columns."""
+"""Paragraphs on stderr."""
 
 from __future__ import annotations
 
-import textwrap
+import sys
 
-WIDTH = 79
+from ipufeed.terminal import paragraph
 
 
 def wrap(text: str, indent: str = "") -> list[str]:
-    """A paragraph, with what follows the first line indented further.
-
-    Words stay whole, however long: a path can be copied.
-    """
-    return textwrap.wrap(
-        printable(text),
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent + "  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [""]
+    """Returns a paragraph's lines, those behind the first indented further."""
+    return paragraph(printable(text), sys.stderr, indent, indent + "  ")
 
 
 def printable(text: str) -> str:

@@ -148,6 +148,7 @@ class MeasureDatasetOp : public LongDatasetOp {
       TF_RETURN_IF_ERROR(measure_bare(ctx, dataset, feeder_.finalize, warm_up_,
                                       options_.elements_per_epoch, &m));
     } else {
+      TF_RETURN_IF_ERROR(check_scalars(ctx, {1}));
       const auto number = ctx->input(1).scalar<std::int64_t>()();
       TF_RETURN_IF_ERROR(
           measure(ctx, dataset, feeder_, options_, run_of(number), nullptr, &m));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "api.h"
 #include "cpus.h"
 #include "feeder.h"
 #include "measurement_runs.h"
@@ -39,8 +40,6 @@ std::shared_ptr<MeasurementRun> run_of(std::int64_t number) {
 
 }  // namespace ipufeed
 
-#define IPUFEED_API extern "C" __attribute__((visibility("default")))
-
 #ifndef IPUFEED_BUILD_INFO
 #error "setup.py defines IPUFEED_BUILD_INFO, a JSON text: see there"
 #endif
@@ -52,44 +51,58 @@ const char ipufeed_build_info[] = "ipufeed-build-info:" IPUFEED_BUILD_INFO;
 
 // A new measurement's number, at least 1.
 IPUFEED_API std::int64_t ipufeed_run_new() {
-  auto& runs = ipufeed::Runs::get();
-  std::lock_guard<std::mutex> lock(runs.mutex);
-  runs.by_number[++runs.last] = std::make_shared<ipufeed::MeasurementRun>();
-  return runs.last;
+  return ipufeed::entry(__func__, [&]() -> std::int64_t {
+    auto& runs = ipufeed::Runs::get();
+    std::lock_guard<std::mutex> lock(runs.mutex);
+    runs.by_number[++runs.last] = std::make_shared<ipufeed::MeasurementRun>();
+    return runs.last;
+  });
 }
 
 // Forgets it; an op that runs it goes on.
-IPUFEED_API void ipufeed_run_free(std::int64_t number) {
-  auto& runs = ipufeed::Runs::get();
-  std::lock_guard<std::mutex> lock(runs.mutex);
-  runs.by_number.erase(number);
+IPUFEED_API int ipufeed_run_free(std::int64_t number) {
+  return ipufeed::entry(__func__, [&] {
+    auto& runs = ipufeed::Runs::get();
+    std::lock_guard<std::mutex> lock(runs.mutex);
+    runs.by_number.erase(number);
+  });
 }
 
 // Ends it soon, before or after its op has started. Unknown numbers are ignored.
-IPUFEED_API void ipufeed_run_stop(std::int64_t number) {
-  if (const auto run = ipufeed::Runs::get().find(number)) run->stop();
+IPUFEED_API int ipufeed_run_stop(std::int64_t number) {
+  return ipufeed::entry(__func__, [&] {
+    if (const auto run = ipufeed::Runs::get().find(number)) run->stop();
+  });
 }
 
 // Fills progress[4] with elements, bytes, epochs and the time of the first element
 // (monotonic ns, 0 before it). Returns 0, or 1 for an unknown number.
 IPUFEED_API int ipufeed_run_progress(std::int64_t number, std::int64_t* progress) {
-  const auto run = ipufeed::Runs::get().find(number);
-  if (run == nullptr) return 1;
-  progress[0] = run->elements.load(std::memory_order_relaxed);
-  progress[1] = run->bytes.load(std::memory_order_relaxed);
-  progress[2] = run->epochs.load(std::memory_order_relaxed);
-  progress[3] = run->first_ns.load(std::memory_order_relaxed);
-  return 0;
+  return ipufeed::entry(__func__, [&]() -> int {
+    const auto run = ipufeed::Runs::get().find(number);
+    if (run == nullptr) return 1;
+    progress[0] = run->elements.load(std::memory_order_relaxed);
+    progress[1] = run->bytes.load(std::memory_order_relaxed);
+    progress[2] = run->epochs.load(std::memory_order_relaxed);
+    progress[3] = run->first_ns.load(std::memory_order_relaxed);
+    return 0;
+  });
 }
 
 // Feeder threads that still run.
-IPUFEED_API int ipufeed_live_feeders() { return ipufeed::live_feeders(); }
+IPUFEED_API int ipufeed_live_feeders() {
+  return ipufeed::entry(__func__, [&]() -> int { return ipufeed::live_feeders(); });
+}
 
 // Stops them and waits at most so long; returns how many run all the same.
 IPUFEED_API int ipufeed_stop_all(std::int64_t timeout_ns) {
-  ipufeed::stop_all_feeders(timeout_ns);
-  return ipufeed::live_feeders();
+  return ipufeed::entry(__func__, [&]() -> int {
+    ipufeed::stop_all_feeders(timeout_ns);
+    return ipufeed::live_feeders();
+  });
 }
 
 // See cpus.h.
-IPUFEED_API int ipufeed_usable_cpus() { return ipufeed::usable_cpus(); }
+IPUFEED_API int ipufeed_usable_cpus() {
+  return ipufeed::entry(__func__, [&]() -> int { return ipufeed::usable_cpus(); });
+}

@@ -20,11 +20,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
+#include "api.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "xla/service/hlo.pb.h"
-
-#define IPUFEED_API extern "C" __attribute__((visibility("default")))
 
 namespace ipufeed {
 namespace {
@@ -508,14 +507,16 @@ class Canonical {
 
 // Gives the canonical bytes of a serialised HloModuleProto, itself one, to `take`,
 // before it returns. Its map fields must have been written in the order of their keys.
-IPUFEED_API void ipufeed_canonical(const char* hlo, std::int64_t size,
-                                   ipufeed::TakeBytes take) {
-  ipufeed::Canonical canonical;
-  if (!canonical.read(std::string_view(hlo, static_cast<std::size_t>(size)))) {
-    const std::string why = "it is no whole HloModuleProto";
-    take(0, why.data(), static_cast<std::int64_t>(why.size()));
-    return;
-  }
-  const std::string bytes = canonical.bytes();
-  take(1, bytes.data(), static_cast<std::int64_t>(bytes.size()));
+IPUFEED_API int ipufeed_canonical(const char* hlo, std::int64_t size,
+                                  ipufeed::TakeBytes take) {
+  return ipufeed::entry(__func__, [&] {
+    ipufeed::Canonical canonical;
+    if (!canonical.read(std::string_view(hlo, static_cast<std::size_t>(size)))) {
+      const std::string why = "it is no whole HloModuleProto";
+      take(0, why.data(), static_cast<std::int64_t>(why.size()));
+      return;
+    }
+    const std::string bytes = canonical.bytes();
+    take(1, bytes.data(), static_cast<std::int64_t>(bytes.size()));
+  });
 }

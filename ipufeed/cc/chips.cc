@@ -2,16 +2,15 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "guard.h"
 #include "ipu_device.h"
+#include "mutex.h"
 #include "pools.h"
 
 namespace ipufeed {
@@ -26,9 +25,9 @@ struct Holder {
 };
 
 struct Leases {
-  std::mutex mutex;
-  std::condition_variable given_back;
-  std::map<int, Holder> holders;  // by ordinal
+  Mutex mutex;
+  CondVar given_back;
+  std::map<int, Holder> holders IPUFEED_GUARDED_BY(mutex);  // by ordinal
 
   static Leases& get() {
     static auto* leases = new Leases;
@@ -63,9 +62,9 @@ void Chip::run(std::function<void()> work) { threads_->main.Schedule(std::move(w
 const Eigen::ThreadPoolDevice* Chip::pool() const { return &threads_->eigen; }
 
 Chip& chip(int ordinal, int index) {
-  static auto* const mutex = new std::mutex;
+  static auto* const mutex = new Mutex;
   static auto* const chips = new std::map<std::pair<int, int>, std::unique_ptr<Chip>>;
-  std::lock_guard<std::mutex> lock(*mutex);
+  MutexLock lock(*mutex);
   std::unique_ptr<Chip>& found = (*chips)[{ordinal, index}];
   if (found == nullptr) found = std::make_unique<Chip>(ordinal, index);
   return *found;
@@ -85,7 +84,7 @@ void set_chips(int ordinal, int count) {
 
 absl::Status ChipLease::take(Program* program) {
   Leases& leases = Leases::get();
-  std::unique_lock<std::mutex> lock(leases.mutex);
+  MutexLock lock(leases.mutex);
   Holder& holder = leases.holders[program->ordinal()];
   while (holder.program != nullptr && holder.program != program) {
     if (program->stopped()) {
@@ -95,7 +94,7 @@ absl::Status ChipLease::take(Program* program) {
                        program->ordinal(), ": ", program->stop_status().message()));
     }
     // No one who stops a program knows of this wait.
-    leases.given_back.wait_for(lock, std::chrono::milliseconds(20));
+    leases.given_back.wait_for_ns(leases.mutex, 20'000'000);
   }
   holder.program = program;
   ++holder.times;
@@ -106,7 +105,7 @@ absl::Status ChipLease::take(Program* program) {
 ChipLease::~ChipLease() {
   if (program_ == nullptr) return;
   Leases& leases = Leases::get();
-  std::lock_guard<std::mutex> lock(leases.mutex);
+  MutexLock lock(leases.mutex);
   Holder& holder = leases.holders[program_->ordinal()];
   if (--holder.times > 0) return;
   holder.program = nullptr;
@@ -116,35 +115,48 @@ ChipLease::~ChipLease() {
 absl::Status run_on_chips(int ordinal, const std::vector<ChipWork>& works,
                           const std::function<void(const absl::Status&)>& on_error) {
   struct Group {
-    std::mutex mutex;
-    std::condition_variable done;
-    std::size_t left;
-    absl::Status first;
-  } group;
-  group.left = works.size();
+    explicit Group(std::size_t works) : left(works) {}
+
+    Mutex mutex;
+    CondVar done;
+    std::size_t left IPUFEED_GUARDED_BY(mutex);
+    absl::Status first IPUFEED_GUARDED_BY(mutex);
+  } group(works.size());
   const auto run = [&group, &on_error](const ChipWork& work) {
     absl::Status status;
     {
       ContextScope scope(work.context);
-      status = work.run();
+      status = guarded("the work of an IPU", [&] { return work.run(); });
     }
     bool is_first = false;
     if (!status.ok()) {
-      std::lock_guard<std::mutex> lock(group.mutex);
+      MutexLock lock(group.mutex);
       is_first = group.first.ok();
       if (is_first) group.first = status;
     }
     if (is_first) on_error(status);
     // Notified under the lock: the group is gone as soon as its waiter gets it.
-    std::lock_guard<std::mutex> lock(group.mutex);
+    MutexLock lock(group.mutex);
     if (--group.left == 0) group.done.notify_one();
   };
-  for (const ChipWork& work : works) {
-    chip(ordinal, work.chip).run([&run, &work] { run(work); });
+  std::size_t given = 0;
+  const absl::Status begun = guarded("the start of the IPUs' work", [&] {
+    for (const ChipWork& work : works) {
+      chip(ordinal, work.chip).run([&run, &work] { run(work); });
+      ++given;
+    }
+  });
+  if (!begun.ok()) {  // those that have begun end soon, and are waited for
+    {
+      MutexLock lock(group.mutex);
+      group.left -= works.size() - given;
+      group.first.Update(begun);
+    }
+    on_error(begun);
   }
   // The works see their program's end themselves, and nothing here may outlive them.
-  std::unique_lock<std::mutex> lock(group.mutex);
-  group.done.wait(lock, [&group] { return group.left == 0; });
+  MutexLock lock(group.mutex);
+  while (group.left > 0) group.done.wait(group.mutex);
   return group.first;
 }
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels.h"
+#include "queue_ops.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -15,7 +17,6 @@
 namespace ipufeed {
 namespace {
 
-using tensorflow::OpKernel;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::shape_inference::InferenceContext;
@@ -27,8 +28,7 @@ REGISTER_OP("IpufeedClock")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       c->set_output(0, c->Vector(2));
-      c->set_output(1, c->Scalar());
-      return absl::OkStatus();
+      return token_shape_fn(c, {0});
     })
     .Doc(R"doc(
 The monotonic clock in nanoseconds.
@@ -36,16 +36,18 @@ The monotonic clock in nanoseconds.
 stamp: the two halves of an int64, as they lie in memory; feeds carry no int64.
 )doc");
 
-class ClockOp : public OpKernel {
+class ClockOp : public Kernel {
  public:
-  using OpKernel::OpKernel;
+  using Kernel::Kernel;
 
-  void Compute(OpKernelContext* ctx) override {
+  absl::Status run(OpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {0}));
     Tensor* stamp = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {2}, &stamp));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 0, {2}, &stamp));
     const std::int64_t now = now_ns();
     std::memcpy(stamp->data(), &now, sizeof(now));
     ctx->set_output(1, ctx->input(0));
+    return absl::OkStatus();
   }
 };
 

@@ -3,16 +3,18 @@
 // program that is not compiled, since it holds ops for the host, keeps it, and there it
 // passes on what it gets.
 
+#include "kernels.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace ipufeed {
 namespace {
 
-class ClusterOutputOp : public tensorflow::OpKernel {
+class ClusterOutputOp : public Kernel {
  public:
-  using OpKernel::OpKernel;
-  void Compute(tensorflow::OpKernelContext* ctx) override {
+  using Kernel::Kernel;
+  absl::Status run(tensorflow::OpKernelContext* ctx) override {
     ctx->set_output(0, ctx->input(0));
+    return absl::OkStatus();
   }
 };
 

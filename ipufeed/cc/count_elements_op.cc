@@ -10,13 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "api.h"
 #include "passing_dataset.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/dataset.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
-
-#define IPUFEED_API extern "C" __attribute__((visibility("default")))
 
 namespace ipufeed {
 namespace {
@@ -90,7 +89,7 @@ class CountElementsDatasetOp : public UnaryDatasetOpKernel {
  protected:
   void MakeDataset(OpKernelContext* ctx, DatasetBase* input,
                    DatasetBase** output) override {
-    *output = new CountElementsDataset(ctx, input);
+    make_guarded(ctx, [&] { *output = new CountElementsDataset(ctx, input); });
   }
 };
 
@@ -103,7 +102,9 @@ REGISTER_KERNEL_BUILDER(
 
 // From now on elements are counted in the 8 bytes at `address`, which must stay mapped
 // for the life of the process; nullptr ends it.
-IPUFEED_API void ipufeed_count_elements_at(void* address) {
-  ipufeed::counter.store(static_cast<ipufeed::Counter*>(address),
-                         std::memory_order_release);  // [1]
+IPUFEED_API int ipufeed_count_elements_at(void* address) {
+  return ipufeed::entry(__func__, [&] {
+    ipufeed::counter.store(static_cast<ipufeed::Counter*>(address),
+                           std::memory_order_release);  // [1]
+  });
 }

@@ -123,6 +123,7 @@ class DatasetFromGraphOp : public LongDatasetOp {
     TF_RETURN_IF_ERROR(tensorflow::data::AsGraphDefForRewrite(ctx, dataset, &inputs,
                                                               &original, &unused));
     tensorflow::GraphDef edited;
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {1, 2}));
     if (!edited.ParseFromString(ctx->input(1).scalar<tstring>()())) {
       return absl::InvalidArgumentError("`graph` must be a serialized GraphDef.");
     }

@@ -5,24 +5,23 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "host_device.h"
-#include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/common_runtime/process_function_library_runtime.h"
 #include "tensorflow/core/data/unbounded_thread_pool.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/dataset.h"
 #include "tensorflow/core/framework/function_handle_cache.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/platform/threadpool.h"
 
 namespace ipufeed {
+
+class HostDevice;
 
 // Iterates a tf.data dataset as `iter(dataset)` does: graph rewrites, options,
 // AUTOTUNE.
 //
-// It keeps nothing of the op's step: it has a function runtime, a device manager and
-// thread pools of its own, and so may outlive the op. The op's device, whose memory and
-// resources it uses, stands behind link(): see HostDevice.
+// It keeps nothing of the op's step: it has a function runtime and thread pools of its
+// own, and so may outlive the op. Its functions run on the HostDevice of the op's
+// device, whose memory and resources they use.
 //
 // Threads: create, get_next and restart on one thread at a time; cancel on any.
 class DatasetIterator {
@@ -57,23 +56,21 @@ class DatasetIterator {
     return cancellation_;
   }
 
-  // To the op's device. Any thread.
-  const HostLink& link() const { return link_; }
-
  private:
+  class Runner;
+
   DatasetIterator();
 
+  HostDevice* host_ = nullptr;  // for the life of the process
   // Destroyed from the last to the first: an iterator before what its functions run on.
-  HostLink link_;
   const std::shared_ptr<tensorflow::CancellationManager> cancellation_;
   const tensorflow::CancellationToken cancelled_;
   tensorflow::ResourceMgr resources_;
-  std::unique_ptr<tensorflow::DeviceMgr> devices_;
   std::unique_ptr<tensorflow::FunctionLibraryDefinition> functions_;
   std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> runtime_;
   std::unique_ptr<tensorflow::FunctionHandleCache> handles_;
   std::unique_ptr<tensorflow::data::UnboundedThreadPool> threads_;
-  std::unique_ptr<tensorflow::thread::ThreadPool> runner_;
+  std::unique_ptr<Runner> runner_;
   tensorflow::core::RefCountPtr<tensorflow::data::DatasetBase> dataset_;
   tensorflow::core::RefCountPtr<tensorflow::data::DatasetBase> finalized_;
   std::unique_ptr<tensorflow::data::IteratorContext::Params> params_;

@@ -1,32 +1,26 @@
 // An op over a dataset that may take long.
 #pragma once
 
-#include <utility>
-
 #include "absl/status/status.h"
+#include "kernels.h"
 #include "tensorflow/core/framework/dataset.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace ipufeed {
 
-// Runs on a thread of its own: it may take minutes, and a kernel that blocked the
-// executor's thread could block the very thread that its dataset needs.
-class LongDatasetOp : public tensorflow::AsyncOpKernel {
+// It may take minutes: see LongKernel.
+class LongDatasetOp : public LongKernel {
  public:
-  using AsyncOpKernel::AsyncOpKernel;
-
-  void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override {
-    ctx->env()->SchedClosure([this, ctx, done = std::move(done)] {
-      tensorflow::data::DatasetBase* dataset = nullptr;
-      absl::Status status =
-          tensorflow::data::GetDatasetFromVariantTensor(ctx->input(0), &dataset);
-      if (status.ok()) status = run(ctx, dataset);
-      if (!status.ok()) ctx->SetStatus(status);
-      done();  // may destroy this
-    });
-  }
+  using LongKernel::LongKernel;
 
  private:
+  absl::Status run(tensorflow::OpKernelContext* ctx) final {
+    tensorflow::data::DatasetBase* dataset = nullptr;
+    TF_RETURN_IF_ERROR(
+        tensorflow::data::GetDatasetFromVariantTensor(ctx->input(0), &dataset));
+    return run(ctx, dataset);
+  }
+
   virtual absl::Status run(tensorflow::OpKernelContext* ctx,
                            tensorflow::data::DatasetBase* dataset) = 0;
 };

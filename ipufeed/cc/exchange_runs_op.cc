@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "exchange_runs.h"
 #include "ipu_device.h"
+#include "kernels.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -16,7 +17,6 @@
 namespace ipufeed {
 namespace {
 
-using tensorflow::OpKernel;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::shape_inference::InferenceContext;
@@ -48,23 +48,23 @@ waits: of each exchange that one waits in a line: its lane, the program's number
   and what it is; with spaces between.
 )doc");
 
-class ExchangeRunsOp : public OpKernel {
+class ExchangeRunsOp : public Kernel {
  public:
-  using OpKernel::OpKernel;
+  using Kernel::Kernel;
 
-  void Compute(OpKernelContext* ctx) override {
+  absl::Status run(OpKernelContext* ctx) override {
     Tensor* begun = nullptr;
     Tensor* failed = nullptr;
     Tensor* codes = nullptr;
     Tensor* messages = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {kIpus}, &begun));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, {kIpus, kKept}, &failed));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(2, {kIpus, kKept}, &codes));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(3, {kIpus, kKept}, &messages));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 0, {kIpus}, &begun));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 1, {kIpus, kKept}, &failed));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 2, {kIpus, kKept}, &codes));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 3, {kIpus, kKept}, &messages));
     Tensor* ended = nullptr;
     Tensor* waits = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(4, {kIpus}, &ended));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(5, {kIpus}, &waits));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 4, {kIpus}, &ended));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 5, {kIpus}, &waits));
     for (int ordinal = 0; ordinal < kIpus; ++ordinal) {
       const ExchangeRuns runs = exchange_runs(ordinal);
       begun->vec<std::int64_t>()(ordinal) = runs.begun;
@@ -85,6 +85,7 @@ class ExchangeRunsOp : public OpKernel {
             std::string(why.message());
       }
     }
+    return absl::OkStatus();
   }
 };
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,7 +17,9 @@
 #include "chips.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "guard.h"
 #include "ipu_executable.h"
+#include "kernels.h"
 #include "machine_features.h"
 #include "program.h"
 #include "program_events.h"
@@ -26,6 +29,7 @@
 #include "tensorflow/compiler/tf2xla/xla_op_registry.h"
 #include "tensorflow/core/framework/device.h"
 #include "tensorflow/core/framework/resource_mgr.h"
+#include "token_chain.h"
 #include "trace.h"
 #include "xla/client/client_library.h"
 #include "xla/stream_executor/platform_manager.h"
@@ -67,13 +71,23 @@ void keep(std::shared_ptr<Compiled> compiled) {
   kept->pop_front();
 }
 
+std::atomic<std::int64_t> entries_count{0};
+
 std::shared_ptr<Entry> entry_of(std::uint64_t key) {
   static std::mutex* const mutex = new std::mutex;
   static auto* const entries = new std::map<std::uint64_t, std::shared_ptr<Entry>>;
   std::lock_guard lock(*mutex);
-  std::shared_ptr<Entry>& entry = (*entries)[key];
-  if (entry == nullptr) entry = std::make_shared<Entry>();
-  return entry;
+  const auto found = entries->find(key);
+  if (found != entries->end()) return found->second;
+  // A program that has gone leaves its entry. One that only the table has is in use by
+  // no thread, and without the lock nobody gets hold of it.
+  for (auto i = entries->begin(); i != entries->end();) {
+    const bool is_over = i->second.use_count() == 1 && i->second->compiled.expired();
+    i = is_over ? entries->erase(i) : std::next(i);
+  }
+  entries_count.store(static_cast<std::int64_t>(entries->size()) + 1,
+                      std::memory_order_relaxed);
+  return (*entries)[key] = std::make_shared<Entry>();
 }
 
 // The variables that the program assigns to: results and the parameters they come from.
@@ -130,9 +144,17 @@ class Compiler : public XlaDeviceCompilerClient {
  public:
   using XlaDeviceCompilerClient::XlaDeviceCompilerClient;
 
-  absl::StatusOr<std::unique_ptr<xla::LocalExecutable>> BuildExecutable(
-      const XlaCompiler::Options& options,
-      const XlaCompiler::CompilationResult& result) override {
+  using Built = absl::StatusOr<std::unique_ptr<xla::LocalExecutable>>;
+
+  Built BuildExecutable(const XlaCompiler::Options& options,
+                        const XlaCompiler::CompilationResult& result) override {
+    return guarded("the compiling of a program",
+                   [&]() -> Built { return build(options, result); });
+  }
+
+  Built build(const XlaCompiler::Options& options,
+              const XlaCompiler::CompilationResult& result) {
+    chain_tokens(result.computation->mutable_proto());
     if (!has_listener()) {
       return XlaDeviceCompilerClient::BuildExecutable(options, result);
     }
@@ -261,14 +283,16 @@ absl::StatusOr<StockCompiler*> make_compiler(const tensorflow::Device& device) {
 constexpr std::size_t kAlignment = 64;
 
 // The memory itself, or a copy of it in `copies` where it is not aligned.
-void* aligned(const Memory& memory, std::vector<tensorflow::Tensor>* copies) {
+absl::StatusOr<void*> aligned(const Memory& memory,
+                              std::vector<tensorflow::Tensor>* copies) {
   if (reinterpret_cast<std::uintptr_t>(memory.data) % kAlignment == 0) {
     return memory.data;
   }
   const auto bytes = static_cast<std::int64_t>(memory.bytes);
-  tensorflow::Tensor& copy =
-      copies->emplace_back(tensorflow::DT_UINT8, tensorflow::TensorShape({bytes}));
-  std::memcpy(copy.data(), memory.data, memory.bytes);
+  tensorflow::Tensor& copy = copies->emplace_back();
+  TF_RETURN_IF_ERROR(allocate(tensorflow::DT_UINT8, tensorflow::TensorShape({bytes}),
+                              "an argument of a pipeline's IPU", "", &copy));
+  if (bytes > 0) std::memcpy(copy.data(), memory.data, memory.bytes);
   return copy.data();
 }
 
@@ -280,6 +304,7 @@ absl::StatusOr<std::uint64_t> build_chip_program(
     return absl::FailedPreconditionError(
         "A pipeline needs the executable cache: import ipufeed before it is run.");
   }
+  chain_tokens(result.computation->mutable_proto());
   auto* client = static_cast<xla::LocalClient*>(compiler.options().client);
   TF_ASSIGN_OR_RETURN(auto compiled,
                       Compiler(client).share_or_build(compiler.options(), result, 0));
@@ -312,11 +337,16 @@ absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
   std::vector<xla::ShapedBuffer> buffers;
   buffers.reserve(arguments.size());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    xla::ShapedBuffer& buffer = buffers.emplace_back(
-        layout.parameter_shape(static_cast<int>(i)), /*device_ordinal=*/0);
-    buffer.set_buffer(stream_executor::DeviceAddressBase(aligned(arguments[i], &copies),
-                                                         arguments[i].bytes),
-                      {});
+    const xla::Shape& shape = layout.parameter_shape(static_cast<int>(i));
+    const auto wanted = xla::ShapeUtil::ByteSizeOf(shape, sizeof(void*));
+    if (wanted != static_cast<std::int64_t>(arguments[i].bytes)) {
+      return absl::InternalError(absl::StrCat("The program of a pipeline's IPU takes ",
+                                              wanted, " bytes for argument ", i,
+                                              " and got ", arguments[i].bytes, "."));
+    }
+    TF_ASSIGN_OR_RETURN(void* const data, aligned(arguments[i], &copies));
+    xla::ShapedBuffer& buffer = buffers.emplace_back(shape, /*device_ordinal=*/0);
+    buffer.set_buffer(stream_executor::DeviceAddressBase(data, arguments[i].bytes), {});
   }
   std::vector<const xla::ShapedBuffer*> pointers;
   for (const xla::ShapedBuffer& buffer : buffers) pointers.push_back(&buffer);
@@ -325,6 +355,11 @@ absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
   options.set_allocator(compiled->client->backend().memory_allocator());
   TF_ASSIGN_OR_RETURN(xla::ScopedShapedBuffer result,
                       executable.Run(pointers, options));
+  if (results_of(result.on_device_shape()) != static_cast<int>(results.size())) {
+    return absl::InternalError(absl::StrCat(
+        "The program of a pipeline's IPU gives ", results_of(result.on_device_shape()),
+        " results, and there is room for ", results.size(), "."));
+  }
   for (std::size_t i = 0; i < results.size(); ++i) {
     const auto from = result.buffer({static_cast<std::int64_t>(i)});
     if (from.size() != results[i].bytes) {
@@ -334,6 +369,8 @@ absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
   }
   return absl::OkStatus();
 }
+
+std::int64_t known_programs() { return entries_count.load(std::memory_order_relaxed); }
 
 void install_compiler(tensorflow::Device* device) {
   // TensorFlow's launching op looks here for its compiler, and makes one if there is

@@ -12,6 +12,8 @@
 // session is compiled once.
 #pragma once
 
+#include <cstdint>
+
 namespace tensorflow {
 class Device;
 }
@@ -20,5 +22,8 @@ namespace ipufeed {
 
 // Puts our compiler into a device, for all that is compiled on it from now on.
 void install_compiler(tensorflow::Device* device);
+
+// How many programs are in the process's table. Any thread.
+std::int64_t known_programs();
 
 }  // namespace ipufeed

@@ -147,6 +147,14 @@ class Feed {
         deadline_ns);
   }
 
+  // After cancel(): drops the elements inside, which pop() no longer gives.
+  void drop_elements() {
+    for (;;) {
+      T element{};  // a new one each time: a move may swap
+      if (!ring_.try_pop(&element)) return;
+    }
+  }
+
   // Lets pop() wait up to nap_ns longer than it must while elements come fast, so that
   // the writer need not wake the reader for each. See wait.h.
   void set_reader_nap(std::int64_t nap_ns) noexcept { reader_.set_nap(nap_ns); }

@@ -59,18 +59,43 @@ class Table {
 
   void set_name(std::int64_t number, std::string name) {
     std::unique_lock<std::shared_mutex> lock(mutex_);
-    names_[number] = std::move(name);
+    names_[number].name = std::move(name);
+  }
+  void forget_name(std::int64_t number) {
+    std::unique_lock<std::shared_mutex> lock(mutex_);
+    names_.erase(number);
   }
   std::string name(std::int64_t number) {
     std::shared_lock<std::shared_mutex> lock(mutex_);
     const auto found = names_.find(number);
-    return found == names_.end() ? std::to_string(number) : found->second;
+    return found == names_.end() ? std::to_string(number) : found->second.name;
+  }
+
+  // Of a number without a name always.
+  bool warns_first(std::int64_t number) {
+    std::unique_lock<std::shared_mutex> lock(mutex_);
+    const auto found = names_.find(number);
+    return found == names_.end() || !std::exchange(found->second.has_warned, true);
+  }
+
+  std::int64_t feeds() {
+    std::shared_lock<std::shared_mutex> lock(mutex_);
+    return static_cast<std::int64_t>(feeds_.size());
+  }
+  std::int64_t names() {
+    std::shared_lock<std::shared_mutex> lock(mutex_);
+    return static_cast<std::int64_t>(names_.size());
   }
 
  private:
+  struct Named {
+    std::string name;
+    bool has_warned = false;
+  };
+
   std::shared_mutex mutex_;
   std::unordered_map<std::int64_t, std::shared_ptr<F>> feeds_;
-  std::unordered_map<std::int64_t, std::string> names_;
+  std::unordered_map<std::int64_t, Named> names_;
 };
 
 struct Tables {
@@ -104,6 +129,20 @@ void set_infeed_name(std::int64_t number, std::string name) {
 }
 void set_outfeed_name(std::int64_t number, std::string name) {
   Tables::get().outfeeds.set_name(number, std::move(name));
+}
+void forget_infeed_name(std::int64_t number) {
+  Tables::get().infeeds.forget_name(number);
+}
+void forget_outfeed_name(std::int64_t number) {
+  Tables::get().outfeeds.forget_name(number);
+}
+bool outfeed_warns_first(std::int64_t number) {
+  return Tables::get().outfeeds.warns_first(number);
+}
+TableSizes table_sizes() {
+  Tables& tables = Tables::get();
+  return {tables.infeeds.feeds(), tables.infeeds.names(), tables.outfeeds.feeds(),
+          tables.outfeeds.names()};
 }
 std::string infeed_name(std::int64_t number) {
   return Tables::get().infeeds.name(number);

@@ -23,6 +23,22 @@ void set_outfeed_name(std::int64_t number, std::string name);
 std::string infeed_name(std::int64_t number);
 std::string outfeed_name(std::int64_t number);
 
+// The queue with this number has gone: its name is needed no more.
+void forget_infeed_name(std::int64_t number);
+void forget_outfeed_name(std::int64_t number);
+
+// True the first time that it is asked for an outfeed.
+bool outfeed_warns_first(std::int64_t number);
+
+// How many feeds and names there are.
+struct TableSizes {
+  std::int64_t infeeds;
+  std::int64_t infeed_names;
+  std::int64_t outfeeds;
+  std::int64_t outfeed_names;
+};
+TableSizes table_sizes();
+
 // FailedPrecondition if its initializer has not run.
 absl::Status find_infeed(std::int64_t number, std::shared_ptr<Infeed>* out);
 

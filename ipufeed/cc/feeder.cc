@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "clock.h"
+#include "guard.h"
+#include "host_device.h"
 #include "payload.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "trace.h"
@@ -59,22 +61,28 @@ constexpr std::int64_t kLongestDealNs = 320'000'000;
 // How long a device that goes waits for its feeders, all together.
 constexpr std::int64_t kLastGraceNs = 100'000'000;
 
+// For a device that goes: stops its feeders, waits a moment, and keeps those that run
+// on. Their device is detached when it goes: see Host.
+void stop_or_keep(const std::vector<std::shared_ptr<Feeder>>& feeders) {
+  for (const auto& feeder : feeders) feeder->stop();
+  const std::int64_t deadline = now_ns() + kLastGraceNs;
+  for (const auto& feeder : feeders) {
+    if (feeder->wait_finished(std::max<std::int64_t>(0, deadline - now_ns()))) continue;
+    auto& registry = Registry::get();
+    std::lock_guard<std::mutex> lock(registry.mutex);
+    registry.orphans.push_back(feeder);
+  }
+}
+
 // The feeders that use one device. Lives in the device's resource manager and so dies
-// with the device, before what the feeders use of it.
+// with the device, before what the feeders use of it; those of a session have ended by
+// then, see SessionFeeders.
 class DeviceFeeders : public tensorflow::ResourceBase {
  public:
-  ~DeviceFeeders() override {
-    for (auto& feeder : feeders_) feeder->stop();
-    const std::int64_t deadline = now_ns() + kLastGraceNs;
-    for (auto& feeder : feeders_) {
-      if (feeder->wait_finished(std::max<std::int64_t>(0, deadline - now_ns())))
-        continue;
-      feeder->detach();
-      auto& registry = Registry::get();
-      std::lock_guard<std::mutex> lock(registry.mutex);
-      registry.orphans.push_back(feeder);
-    }
-  }
+  explicit DeviceFeeders(tensorflow::core::RefCountPtr<Host> host)
+      : host_(std::move(host)) {}
+
+  ~DeviceFeeders() override { stop_or_keep(feeders_); }
 
   void add(std::shared_ptr<Feeder> feeder) {
     forget_finished();
@@ -93,18 +101,22 @@ class DeviceFeeders : public tensorflow::ResourceBase {
   std::string DebugString() const override { return "the feeders of a device"; }
 
  private:
+  // Detached from the device when the feeders have been waited for.
+  const tensorflow::core::RefCountPtr<Host> host_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<Feeder>> feeders_;
 };
 
 absl::Status find_keeper(tensorflow::OpKernelContext* ctx, DeviceFeeders** keeper) {
+  tensorflow::core::RefCountPtr<Host> host;
+  TF_RETURN_IF_ERROR(Host::find(ctx, &host));
   auto* resources = ctx->resource_manager();
-  return resources->LookupOrCreate<DeviceFeeders>(resources->default_container(),
-                                                  "ipufeed_feeders", keeper,
-                                                  [](DeviceFeeders** created) {
-                                                    *created = new DeviceFeeders;
-                                                    return absl::OkStatus();
-                                                  });
+  return resources->LookupOrCreate<DeviceFeeders>(
+      resources->default_container(), "ipufeed_feeders", keeper,
+      [&host](DeviceFeeders** created) {
+        *created = new DeviceFeeders(std::move(host));
+        return absl::OkStatus();
+      });
 }
 
 // What an element holds in memory. A variant's own size says nothing of the tensors in
@@ -164,10 +176,27 @@ absl::Status Feeder::start(tensorflow::OpKernelContext* ctx,
   return absl::OkStatus();
 }
 
+SessionFeeders::~SessionFeeders() {
+  std::vector<std::shared_ptr<Feeder>> running;
+  for (const auto& weak : feeders_) {
+    if (auto feeder = weak.lock()) running.push_back(std::move(feeder));
+  }
+  stop_or_keep(running);
+}
+
+void SessionFeeders::add(tensorflow::OpKernelContext* ctx,
+                         const std::shared_ptr<Feeder>& feeder) {
+  if (ctx->step_id() == 0) return;  // eager: its kernels come and go at any time
+  std::lock_guard<std::mutex> lock(mutex_);
+  feeders_.erase(std::remove_if(feeders_.begin(), feeders_.end(),
+                                [](auto& weak) { return weak.expired(); }),
+                 feeders_.end());
+  feeders_.push_back(feeder);
+}
+
 Feeder::Feeder(std::unique_ptr<DatasetIterator> iterator, const FeederOptions& options)
     : options_(options),
       feeds_(make_feeds(options)),
-      link_(iterator->link()),
       iterator_(std::move(iterator)),
       cancellation_(iterator_->cancellation()) {}
 
@@ -179,6 +208,18 @@ Feeder::~Feeder() {
 void Feeder::stop() {
   for (const auto& feed : feeds_) feed->cancel();
   cancellation_->StartCancel();
+}
+
+void Feeder::drop() {
+  stop();
+  std::lock_guard<std::mutex> lock(finish_mutex_);
+  dropped_ = true;
+  drop_elements();
+}
+
+// With finish_mutex_, in the place of the reader.
+void Feeder::drop_elements() {
+  for (const auto& feed : feeds_) feed->drop_elements();
 }
 
 bool Feeder::finish(tensorflow::OpKernelContext* ctx, std::int64_t timeout_ns) {
@@ -207,12 +248,15 @@ bool Feeder::wait_finished(std::int64_t timeout_ns) {
 
 void Feeder::run() {
   pthread_setname_np(pthread_self(), "ipufeed_feeder");
-  const absl::Status status = feed_all();
+  const absl::Status status = guarded("a feeder", [this] { return feed_all(); });
   // The reader learns of the end first: taking a dataset down takes time that is not
   // the pipeline's.
   cpu_ns_.store(thread_cpu_ns(), std::memory_order_relaxed);
+  ended_.store(status.ok() && !refused_, std::memory_order_relaxed);  // before any ring
   for (const auto& feed : feeds_) {
-    if (status.ok()) {
+    if (refused_) {
+      feed->cancel();
+    } else if (status.ok()) {
       feed->end();
     } else {
       feed->fail(status);
@@ -231,6 +275,7 @@ void Feeder::run() {
   }
   // Under the lock to the end: a waiter may destroy this object once it has the lock.
   std::lock_guard<std::mutex> lock(finish_mutex_);
+  if (dropped_) drop_elements();
   finished_ = true;
   finish_.notify_all();
 }
@@ -260,7 +305,10 @@ absl::Status Feeder::feed_all() {
               ready_ns - start_ns, end_ns - ready_ns, bytes, 1},
              options_.name);
     }
-    if (!pushed) break;
+    if (!pushed) {
+      refused_ = true;
+      break;
+    }
     total_.store(++count, std::memory_order_release);
     if (++ring == feeds_.size()) ring = 0;
   }
@@ -302,13 +350,16 @@ int live_feeders() { return static_cast<int>(Registry::get().running().size()); 
 void stop_all_feeders(std::int64_t timeout_ns) {
   const auto running = Registry::get().running();
   for (const auto& feeder : running) feeder->stop();
-  for (const auto& feeder : running) feeder->wait_finished(timeout_ns);
+  const auto wait = [](Feeder& feeder, std::int64_t deadline) {
+    feeder.wait_finished(std::max<std::int64_t>(0, deadline - now_ns()));
+  };
+  std::int64_t deadline = now_ns() + timeout_ns;
+  for (const auto& feeder : running) wait(*feeder, deadline);
   // From now on no dataset may be taken down; those that are being so are waited for.
   interpreter_ends.store(true);
-  const std::int64_t deadline = now_ns() + kTakesDownNs;
+  deadline = now_ns() + kTakesDownNs;
   for (const auto& feeder : running) {
-    if (!feeder->takes_down()) continue;
-    feeder->wait_finished(std::max<std::int64_t>(0, deadline - now_ns()));
+    if (feeder->takes_down()) wait(*feeder, deadline);
   }
 }
 

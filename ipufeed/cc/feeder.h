@@ -67,8 +67,8 @@ struct FeederOptions {
 // The feeder may outlive the op that started it, and its device, when Python code
 // inside the dataset takes long to finish an element. A resource in the device's
 // resource manager holds every running feeder. When the device goes (Session.close
-// destroys it) it stops them, waits a moment, and detaches those that run on from the
-// device: see HostDevice.
+// destroys it) it stops them, waits a moment, and detaches the dataset's functions from
+// the device: see HostDevice.
 class Feeder {
  public:
   static absl::Status start(tensorflow::OpKernelContext* ctx,
@@ -85,8 +85,17 @@ class Feeder {
   // How many elements have been dealt out in all. For who has found the end of a ring.
   std::int64_t total() const { return total_.load(std::memory_order_acquire); }
 
+  // Whether the dataset has come to its end, without an error. Relaxed: for a caller
+  // that knows of the end of a ring, which follows it, through a lock.
+  bool ended() const { return ended_.load(std::memory_order_relaxed); }
+
   // Any thread. Cancels the feed and the dataset, and returns at once.
   void stop();
+
+  // Any thread, once no other reads from the feed: the feed's last owner. Stops the
+  // feeder, and frees what it has read ahead: now what is in the feed, and at the end
+  // of the feeder's thread what that has added meanwhile.
+  void drop();
 
   // The thread of the op that started it, which then drops its reference. Stops the
   // feeder; false if it had to be left to the device's keeper after timeout_ns.
@@ -99,9 +108,6 @@ class Feeder {
   // Any thread. Whether the dataset is being taken down, or has been.
   bool takes_down() const { return takes_down_.load(); }
 
-  // Any thread. What still runs of the dataset uses the device no more.
-  void detach() { HostDevice::detach(link_); }
-
   // CPU time of the feeder's thread so far; its dataset's other threads are not in it.
   std::int64_t cpu_ns() const { return cpu_ns_.load(std::memory_order_relaxed); }
 
@@ -109,33 +115,60 @@ class Feeder {
   Feeder(std::unique_ptr<DatasetIterator> iterator, const FeederOptions& options);
   void run();
   absl::Status feed_all();
+  void drop_elements();
   void bound_feeds(const Element& element);
   FeedOutcome deal(ElementFeed* feed, Element* element);
 
   const FeederOptions options_;
   std::vector<std::unique_ptr<ElementFeed>> feeds_;
   std::atomic<std::int64_t> total_{0};
-  const HostLink link_;
+  std::atomic<bool> ended_{false};
   // The thread's. stop() has the means to cancel it, and needs no lock for that: what
   // it interrupts may call back.
   std::unique_ptr<DatasetIterator> iterator_;
   const std::shared_ptr<tensorflow::CancellationManager> cancellation_;
   std::int64_t largest_bytes_ = -1;  // the thread's: of an element so far
+  // The thread's: a ring was cancelled when it had an element for it. stop() is at it,
+  // and the other rings must not look as if the dataset had ended.
+  bool refused_ = false;
   std::atomic<std::int64_t> cpu_ns_{0};
   std::atomic<bool> takes_down_{false};
-  // Guards finished_ and thread_. Any number of threads may wait for the end, and it is
-  // rare: not a case for WaitPoint.
+  // Guards the three below and, once dropped_, the reader's side of the feeds. Any
+  // number of threads may wait for the end, and it is rare: not a case for WaitPoint.
   std::mutex finish_mutex_;
   std::condition_variable finish_;
   bool finished_ = false;
+  bool dropped_ = false;
   std::thread thread_;
+};
+
+// A member of a kernel that starts feeders: ends them when the kernel's session ends.
+//
+// A session destroys its kernels before it clears the resource managers of its devices.
+// Datasets have to go in between: the destructor of a shuffled or cached one deletes
+// its counters or its elements from the resource manager, and warns if they are not
+// there.
+class SessionFeeders {
+ public:
+  SessionFeeders() = default;
+  ~SessionFeeders();
+  SessionFeeders(const SessionFeeders&) = delete;
+  SessionFeeders& operator=(const SessionFeeders&) = delete;
+
+  // Any thread. ctx: of the op that has started the feeder.
+  void add(tensorflow::OpKernelContext* ctx, const std::shared_ptr<Feeder>& feeder);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<Feeder>> feeders_;
 };
 
 // Feeders of this process whose thread still runs.
 int live_feeders();
 
-// Stops all of them and waits at most timeout_ns for each, longer for those that take
-// their datasets down; after that no dataset is taken down. For the interpreter's exit.
+// Stops all of them and waits at most timeout_ns for all together, longer for those
+// that take their datasets down; after that no dataset is taken down. For the
+// interpreter's exit.
 void stop_all_feeders(std::int64_t timeout_ns);
 
 }  // namespace ipufeed

@@ -3,12 +3,11 @@
 #include <cstdint>
 #include <string>
 
+#include "api.h"
 #include "xla/hlo/ir/hlo_module.h"
 #include "xla/service/hlo.pb.h"
 #include "xla/service/hlo_graph_dumper.h"
 #include "xla/service/hlo_module_config.h"
-
-#define IPUFEED_API extern "C" __attribute__((visibility("default")))
 
 namespace ipufeed {
 namespace {
@@ -35,10 +34,12 @@ absl::StatusOr<std::string> written(const std::string& bytes, bool as_dot) {
 }  // namespace ipufeed
 
 // Any thread; `take` is called once, on this one.
-IPUFEED_API void ipufeed_hlo_text(const char* bytes, std::int64_t size, int as_dot,
-                                  ipufeed::TakeText take) {
-  const auto text =
-      ipufeed::written(std::string(bytes, static_cast<std::size_t>(size)), as_dot != 0);
-  const std::string said = text.ok() ? *text : std::string(text.status().message());
-  take(text.ok() ? 1 : 0, said.data(), static_cast<std::int64_t>(said.size()));
+IPUFEED_API int ipufeed_hlo_text(const char* bytes, std::int64_t size, int as_dot,
+                                 ipufeed::TakeText take) {
+  return ipufeed::entry(__func__, [&] {
+    const auto text = ipufeed::written(
+        std::string(bytes, static_cast<std::size_t>(size)), as_dot != 0);
+    const std::string said = text.ok() ? *text : std::string(text.status().message());
+    take(text.ok() ? 1 : 0, said.data(), static_cast<std::int64_t>(said.size()));
+  });
 }

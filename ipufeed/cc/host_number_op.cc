@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "kernels.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -9,7 +10,6 @@
 namespace ipufeed {
 namespace {
 
-using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
@@ -23,15 +23,16 @@ REGISTER_OP("IpufeedHostNumber")
         "A number from the host. Not a constant, so that nobody folds it into a "
         "program.");
 
-class HostNumberOp : public OpKernel {
+class HostNumberOp : public Kernel {
  public:
-  explicit HostNumberOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit HostNumberOp(OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
   }
-  void Compute(OpKernelContext* ctx) override {
+  absl::Status run(OpKernelContext* ctx) override {
     Tensor* output = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &output));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 0, {}, &output));
     output->scalar<std::int64_t>()() = number_;
+    return absl::OkStatus();
   }
 
  private:

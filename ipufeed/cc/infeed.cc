@@ -10,15 +10,19 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "in_use.h"
+#include "kernels.h"
 #include "program.h"
 #include "stall.h"
 
 namespace ipufeed {
 namespace {
 
+using tensorflow::DataType;
 using tensorflow::Tensor;
 
-// A feed of constant data goes round so many elements, each byte of which is this.
+// A feed of constant data goes round so many elements, each byte of which is this,
+// but for bools.
 constexpr int kConstants = 16;
 constexpr int kConstantByte = 0x02;
 
@@ -36,15 +40,36 @@ Infeed::Infeed(std::int64_t number, std::string name, Signature signature,
       name_(std::move(name)),
       signature_(std::move(signature)),
       feeder_(std::move(feeder)),
-      readers_(rings) {
-  if (feeder_ != nullptr) return;
+      readers_(rings) {}
+
+absl::Status Infeed::make_constants() {
+  if (feeder_ != nullptr) return absl::OkStatus();
   for (int i = 0; i < kConstants; ++i) {
     std::vector<Tensor>& element = constants_.emplace_back();
     for (std::size_t c = 0; c < signature_.dtypes.size(); ++c) {
-      Tensor& tensor = element.emplace_back(signature_.dtypes[c], signature_.shapes[c]);
-      std::memset(tensor.data(), kConstantByte, tensor.TotalBytes());
+      Tensor& tensor = element.emplace_back();
+      const DataType dtype = signature_.dtypes[c];
+      TF_RETURN_IF_ERROR(allocate(dtype, signature_.shapes[c],
+                                  "the constant data of infeed queue", name_, &tensor));
+      // A bool is 0 or 1, and nothing else.
+      const int byte = dtype == tensorflow::DT_BOOL ? 1 : kConstantByte;
+      std::memset(tensor.data(), byte, tensor.TotalBytes());
     }
   }
+  return absl::OkStatus();
+}
+
+std::string Signature::describe() const {
+  std::string text;
+  for (std::size_t i = 0; i < dtypes.size(); ++i) {
+    absl::StrAppend(&text, i > 0 ? ", " : "", tensorflow::DataTypeString(dtypes[i]),
+                    " ", shapes[i].DebugString());
+  }
+  return text;
+}
+
+Infeed::~Infeed() {
+  if (feeder_ != nullptr) feeder_->drop();
 }
 
 bool Infeed::orphaned() const {
@@ -58,7 +83,13 @@ absl::Status Infeed::take(int replicas) {
                      "' is in use by another program. A queue feeds one program at a "
                      "time: wait for its end, or use another queue."));
   }
-  const absl::Status fits = fit(replicas);
+  absl::Status fits;
+  try {
+    fits = fit(replicas);
+  } catch (...) {
+    give_back();
+    throw;
+  }
   if (!fits.ok()) give_back();
   return fits;
 }
@@ -101,7 +132,12 @@ void Infeed::wake() {
 
 absl::Status Infeed::dequeue(Program& program, int replica,
                              std::vector<Tensor>* components) {
-  auto& rounds = readers_[static_cast<std::size_t>(replica)].rounds;
+  Reader& reader = readers_[static_cast<std::size_t>(replica)];
+  const InUse in_use(&reader.in_use);
+  if (in_use.taken()) {
+    return two_calls(absl::StrCat("infeed queue '", name_, "'"), "_dequeue");
+  }
+  auto& rounds = reader.rounds;
   std::int64_t round = rounds.load(std::memory_order_relaxed);
   if (feeder_ == nullptr) {
     if (program.stopped())
@@ -132,11 +168,9 @@ absl::Status Infeed::next(const Program& program, std::int64_t number,
   const auto stopped = [this, &program, number, &left] {
     return program.stopped() || (left = in_the_way(number)) >= 0;
   };
-  // Also a program that never has to wait can be stopped. If the end of the dataset has
-  // stopped it, in another replica, this one goes on to the same round.
-  const bool stops = program.stopped() && !(feed.state() == FeedState::kEnded &&
-                                            absl::IsOutOfRange(program.stop_status()));
-  FeedOutcome outcome = stops ? FeedOutcome::kStopped : feed.try_pop(element);
+  // Also a program that never has to wait can be stopped.
+  FeedOutcome outcome =
+      program.stopped() ? FeedOutcome::kStopped : feed.try_pop(element);
   StallWatch stall;
   while (outcome == FeedOutcome::kTimedOut) {
     outcome = feed.pop(element, stall.next_report_ns(), stopped);
@@ -145,6 +179,14 @@ absl::Status Infeed::next(const Program& program, std::int64_t number,
                    number > 0 ? "its dataset has delivered nothing more"
                               : "its dataset has delivered nothing");
     }
+  }
+  // If the end of the dataset has stopped it, in another replica, this one goes on to
+  // the same round: whatever it still gets is in its ring. Not by the state of this
+  // ring: rings end one after the other, and the other replica's may be the first.
+  if (outcome == FeedOutcome::kStopped && absl::IsOutOfRange(program.stop_status()) &&
+      feeder_->ended()) {
+    outcome = feed.try_pop(element);
+    if (outcome == FeedOutcome::kTimedOut) outcome = FeedOutcome::kStopped;
   }
   switch (outcome) {
     case FeedOutcome::kDone:
@@ -222,6 +264,13 @@ absl::Status Infeed::check(std::int64_t number,
         " tensors and expects ", signature_.shapes.size(), "."));
   }
   for (std::size_t i = 0; i < components.size(); ++i) {
+    if (components[i].dtype() != signature_.dtypes[i]) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Element ", number, " (from 0) of infeed queue '", name_, "' has the dtype ",
+          tensorflow::DataTypeString(components[i].dtype()), " in component ", i,
+          " and must have ", tensorflow::DataTypeString(signature_.dtypes[i]),
+          ", as the dataset's element_spec says."));
+    }
     if (components[i].shape() == signature_.shapes[i]) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "Element ", number, " (from 0) of infeed queue '", name_, "' has the shape ",

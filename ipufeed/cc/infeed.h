@@ -20,6 +20,9 @@ class Program;
 struct Signature {
   std::vector<tensorflow::DataType> dtypes;
   std::vector<tensorflow::TensorShape> shapes;
+
+  // "float32 [3], int32 []".
+  std::string describe() const;
 };
 
 // Counts and times of one feed, for statistics. Times are nanoseconds.
@@ -40,6 +43,14 @@ class Infeed {
   // feeder, or as many as it would have.
   Infeed(std::int64_t number, std::string name, Signature signature,
          std::shared_ptr<Feeder> feeder, std::size_t rings);
+  // Frees what the feeder has read ahead: nothing else reads it.
+  ~Infeed();
+  Infeed(const Infeed&) = delete;
+  Infeed& operator=(const Infeed&) = delete;
+
+  // The elements of a feed of constant data; once, before anything else. Without
+  // memory for them an error.
+  absl::Status make_constants();
 
   std::int64_t number() const { return number_; }
   const std::string& name() const { return name_; }
@@ -60,7 +71,8 @@ class Infeed {
 
   // A thread of the program: one for each replica. Waits for the next element of the
   // replica: of R the element k * R + r, when it has had k. Tells the chip's clock
-  // of steps when it was there; errors name the feed and the number of the element.
+  // of steps when it was there; errors name the feed and the number of the element. A
+  // second call of the replica meanwhile is an error.
   absl::Status dequeue(Program& program, int replica,
                        std::vector<tensorflow::Tensor>* components);
 
@@ -75,6 +87,7 @@ class Infeed {
   // What one replica has had. A cache line each: their threads write them.
   struct alignas(kCacheLine) Reader {
     std::atomic<std::int64_t> rounds{0};
+    std::atomic<bool> in_use{false};  // a call of the replica is in dequeue()
     // [1] in infeed.cc.
     std::atomic<bool> has_left{false};
   };

@@ -14,6 +14,8 @@
 #include "feed_table.h"
 #include "feeder.h"
 #include "infeed.h"
+#include "ipu_device.h"
+#include "kernels.h"
 #include "program.h"
 #include "program_events.h"
 #include "queue_ops.h"
@@ -25,9 +27,7 @@
 namespace ipufeed {
 namespace {
 
-using tensorflow::AsyncOpKernel;
 using tensorflow::DataType;
-using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::PartialTensorShape;
@@ -51,7 +51,13 @@ REGISTER_OP("IpufeedInfeedCreate")
     .Attr("null_data: bool = false")
     .Attr("ordinal: int = 0")
     .SetIsStateful()
-    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .SetShapeFn([](InferenceContext* c) -> absl::Status {
+      tensorflow::shape_inference::ShapeHandle scalar;
+      for (int i = 0; i < c->num_inputs(); ++i) {
+        TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 0, &scalar));
+      }
+      return absl::OkStatus();
+    })
     .Doc(R"doc(
 Makes an infeed and starts to read its dataset.
 
@@ -61,9 +67,9 @@ ordinal: of the device that reads; its number of IPUs is that of the rings.
 
 // Which queue it is comes in as tensors: TensorFlow keeps a kernel for each set of
 // attributes, for ever.
-class InfeedCreateOp : public AsyncOpKernel {
+class InfeedCreateOp : public LongKernel {
  public:
-  explicit InfeedCreateOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
+  explicit InfeedCreateOp(OpKernelConstruction* ctx) : LongKernel(ctx) {
     std::int64_t capacity = 0;
     std::int64_t threads = 0;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("dtypes", &dtypes_));
@@ -72,18 +78,18 @@ class InfeedCreateOp : public AsyncOpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("threads", &threads));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("null_data", &null_data_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("ordinal", &ordinal_));
+    OP_REQUIRES_OK(ctx, check_signature(dtypes_.size(), shapes_.size()));
+    OP_REQUIRES_OK(ctx, check_capacity(capacity));
+    OP_REQUIRES(ctx, ordinal_ >= 0 && ordinal_ < kIpus,
+                absl::InvalidArgumentError(absl::StrCat(
+                    "`ordinal` must be in [0, ", kIpus, "), got ", ordinal_, ".")));
+    OP_REQUIRES(
+        ctx, threads <= kMostThreads,
+        absl::InvalidArgumentError(absl::StrCat("`threads` must be at most ",
+                                                kMostThreads, ", got ", threads, ".")));
     options_.capacity = static_cast<std::size_t>(capacity);
     options_.small_capacity = 0;  // the depth is a promise
     options_.threads = static_cast<int>(threads);
-  }
-
-  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
-    // On a thread of its own: making an iterator may run the dataset's functions.
-    ctx->env()->SchedClosure([this, ctx, done = std::move(done)] {
-      const absl::Status status = create(ctx);
-      if (!status.ok()) ctx->SetStatus(status);
-      done();  // may destroy this
-    });
   }
 
  private:
@@ -127,7 +133,8 @@ class InfeedCreateOp : public AsyncOpKernel {
         absl::StrJoin(names, ", "), ")."));
   }
 
-  absl::Status create(OpKernelContext* ctx) {
+  absl::Status run(OpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {1, 2}));
     tensorflow::data::DatasetBase* dataset = nullptr;
     TF_RETURN_IF_ERROR(
         tensorflow::data::GetDatasetFromVariantTensor(ctx->input(0), &dataset));
@@ -146,21 +153,28 @@ class InfeedCreateOp : public AsyncOpKernel {
       options.rings = rings;
       options.name = feed;
       TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, options, &feeder));
+      feeders_.add(ctx, feeder);
     }
-    auto infeed =
-        std::make_shared<Infeed>(number, feed, std::move(elements), feeder, rings);
-    const absl::Status status = add_infeed(std::move(infeed));
+    const absl::Status status =
+        guarded("the making of an infeed", [&]() -> absl::Status {
+          auto infeed = std::make_shared<Infeed>(number, feed, std::move(elements),
+                                                 feeder, rings);
+          TF_RETURN_IF_ERROR(infeed->make_constants());
+          return add_infeed(std::move(infeed));
+        });
     if (!status.ok() && feeder != nullptr) feeder->finish(ctx, kGraceNs);
     return status;
   }
 
   static constexpr std::int64_t kGraceNs = 100'000'000;
+  static constexpr std::int64_t kMostThreads = 1 << 16;
 
   std::vector<DataType> dtypes_;
   std::vector<PartialTensorShape> shapes_;
   FeederOptions options_;
   bool null_data_ = false;
   std::int64_t ordinal_ = 0;
+  SessionFeeders feeders_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("IpufeedInfeedCreate").Device(tensorflow::DEVICE_CPU),
@@ -169,29 +183,29 @@ REGISTER_KERNEL_BUILDER(Name("IpufeedInfeedCreate").Device(tensorflow::DEVICE_CP
 REGISTER_OP("IpufeedInfeedDelete")
     .Input("number: int64")
     .SetIsStateful()
-    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .SetShapeFn([](InferenceContext* c) -> absl::Status {
+      tensorflow::shape_inference::ShapeHandle scalar;
+      for (int i = 0; i < c->num_inputs(); ++i) {
+        TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 0, &scalar));
+      }
+      return absl::OkStatus();
+    })
     .Doc("Stops an infeed's feeder and forgets what it has read ahead.");
 
-class InfeedDeleteOp : public AsyncOpKernel {
+class InfeedDeleteOp : public LongKernel {
  public:
-  using AsyncOpKernel::AsyncOpKernel;
-
-  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
-    ctx->env()->SchedClosure([this, ctx, done = std::move(done)] {
-      std::shared_ptr<Infeed> feed;
-      const absl::Status status = remove_infeed(number_of(ctx, 0), &feed);
-      if (!status.ok()) {
-        ctx->SetStatus(status);
-      } else if (feed->feeder() != nullptr) {
-        // Python code inside the dataset may take longer: then the device's keeper has
-        // it.
-        feed->feeder()->finish(ctx, kGraceNs);
-      }
-      done();
-    });
-  }
+  using LongKernel::LongKernel;
 
  private:
+  absl::Status run(OpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {0}));
+    std::shared_ptr<Infeed> feed;
+    TF_RETURN_IF_ERROR(remove_infeed(number_of(ctx, 0), &feed));
+    // Python code inside the dataset may take longer: then the device's keeper has it.
+    if (feed->feeder() != nullptr) feed->feeder()->finish(ctx, kGraceNs);
+    return absl::OkStatus();
+  }
+
   static constexpr std::int64_t kGraceNs = 2'000'000'000;
 };
 
@@ -208,27 +222,50 @@ REGISTER_OP("IpufeedDequeue")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       TF_RETURN_IF_ERROR(component_shapes(c, /*batched=*/false));
-      c->set_output(c->num_outputs() - 1, c->Scalar());
-      return absl::OkStatus();
+      return token_shape_fn(c, {0, 1});
     })
     .Doc("The next element of an infeed. Waits for it.");
 
-class DequeueOp : public OpKernel {
+class DequeueOp : public Kernel {
  public:
-  using OpKernel::OpKernel;
+  explicit DequeueOp(OpKernelConstruction* ctx) : Kernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtypes", &dtypes_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &shapes_));
+    OP_REQUIRES_OK(ctx, check_signature(dtypes_.size(), shapes_.size()));
+  }
 
-  void Compute(OpKernelContext* ctx) override {
+ private:
+  absl::Status run(OpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {0, 1}));
     std::vector<Tensor> components;
-    OP_REQUIRES_OK(ctx, with_step_program(ctx, [&](Program& program) -> absl::Status {
-                     Infeed* feed = nullptr;
-                     TF_RETURN_IF_ERROR(program.infeed(number_of(ctx, 0), &feed));
-                     return feed->dequeue(program, 0, &components);
-                   }));
+    TF_RETURN_IF_ERROR(with_step_program(ctx, [&](Program& program) -> absl::Status {
+      Infeed* feed = nullptr;
+      TF_RETURN_IF_ERROR(program.infeed(number_of(ctx, 0), &feed));
+      TF_RETURN_IF_ERROR(check(*feed));
+      return feed->dequeue(program, 0, &components);
+    }));
     for (std::size_t i = 0; i < components.size(); ++i) {
       ctx->set_output(static_cast<int>(i), std::move(components[i]));
     }
     ctx->set_output(ctx->num_outputs() - 1, ctx->input(1));
+    return absl::OkStatus();
   }
+
+  // Before an element is taken: whether it is what the op gives.
+  absl::Status check(const Infeed& feed) const {
+    const Signature& elements = feed.signature();
+    bool same = dtypes_ == elements.dtypes;
+    for (std::size_t i = 0; same && i < shapes_.size(); ++i) {
+      same = shapes_[i].IsCompatibleWith(elements.shapes[i]);
+    }
+    if (same) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "The program was built for another infeed: the elements of queue '",
+        feed.name(), "' are ", elements.describe(), "."));
+  }
+
+  std::vector<DataType> dtypes_;
+  std::vector<PartialTensorShape> shapes_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("IpufeedDequeue").Device(tensorflow::DEVICE_CPU),

@@ -20,6 +20,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "executable.h"
+#include "guard.h"
 #include "off_main.h"
 #include "pools.h"
 #include "program.h"
@@ -177,24 +178,28 @@ class IpuDevice : public ThreadPoolDevice {
   const Eigen::ThreadPoolDevice* eigen_cpu_device() override { return &pools_.eigen; }
 
   void Compute(OpKernel* kernel, OpKernelContext* context) override {
-    absl::Status usable = prepare(*kernel);
-    if (usable.ok()) usable = note_op(parsed_name().id, *kernel, *context);
-    if (!usable.ok()) {
-      context->SetStatus(usable);
-      return;
-    }
+    const absl::Status status = guarded(
+        "an op on an IPU", [&]() -> absl::Status { return compute(kernel, context); });
+    if (!status.ok()) context->SetStatus(status);
+  }
+
+  absl::Status compute(OpKernel* kernel, OpKernelContext* context) {
+    TF_RETURN_IF_ERROR(prepare(*kernel));
+    TF_RETURN_IF_ERROR(note_op(parsed_name().id, *kernel, *context));
     const std::int64_t start_ns = now_ns();
     Program program(context->cancellation_manager(), parsed_name().id);
     ProgramScope scope(&program);
     ThreadPoolDevice::Compute(kernel, context);
     log_cycle_count(*kernel, start_ns);
     program.end(context->status());
+    return absl::OkStatus();
   }
 
   // Asynchronous kernels, such as a call of a function, go on after this returns.
   void ComputeAsync(AsyncOpKernel* kernel, OpKernelContext* context,
                     AsyncOpKernel::DoneCallback done) override {
-    const absl::Status usable = prepare(*kernel);
+    const absl::Status usable =
+        guarded("an op on an IPU", [&] { return prepare(*kernel); });
     if (!usable.ok()) {
       context->SetStatus(usable);
       done();

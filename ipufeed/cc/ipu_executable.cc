@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "chips.h"
+#include "guard.h"
 #include "ipu_device.h"
 #include "processes.h"
 #include "program.h"
@@ -98,26 +100,41 @@ class Before {
   std::vector<Lent> lent_;
 };
 
-// Whether a program has a call whose name begins so, with this in its attributes.
-bool calls_any(const xla::HloModule& module, std::string_view name,
-               std::string_view attribute = "") {
+// Whether a program has a custom call that fits.
+template <class Fits>
+bool calls_any(const xla::HloModule& module, const Fits& fits) {
   for (const xla::HloComputation* computation : module.computations()) {
     for (const xla::HloInstruction* each : computation->instructions()) {
-      if (each->opcode() == xla::HloOpcode::kCustomCall &&
-          absl::StartsWith(each->custom_call_target(), name) &&
-          absl::StrContains(each->raw_backend_config_string(), attribute)) {
-        return true;
-      }
+      if (each->opcode() == xla::HloOpcode::kCustomCall && fits(*each)) return true;
     }
   }
   return false;
+}
+
+// Whether a program gives something to the outside, or asks for its replica's number.
+// One that only draws random numbers does not: its results are those of the first copy.
+bool is_told_apart(const xla::HloModule& module) {
+  return calls_any(module, [](const xla::HloInstruction& each) {
+    const auto& name = each.custom_call_target();
+    return absl::StartsWith(name, "ipufeed_") && name != "ipufeed_seed" &&
+           name != "ipufeed_random";
+  });
+}
+
+bool draws_seeds(const xla::Executable& executable) {
+  return executable.has_module() &&
+         calls_any(executable.module(), [](const xla::HloInstruction& each) {
+           return each.custom_call_target() == "ipufeed_seed";
+         });
 }
 
 // Whether a program exchanges tensors with other processes, if there are any: what is
 // in groups stays within a process, but for a group of all replicas of all.
 bool exchanges(const xla::Executable& executable) {
   return executable.has_module() &&
-         calls_any(executable.module(), "ipufeed_exchange", "group = 0 ");
+         calls_any(executable.module(), [](const xla::HloInstruction& each) {
+           return absl::StartsWith(each.custom_call_target(), kExchangeOfAll);
+         });
 }
 
 class IpuExecutable : public xla::Executable {
@@ -128,21 +145,19 @@ class IpuExecutable : public xla::Executable {
         compiled_(std::move(compiled)),
         unchanged_(std::move(unchanged)),
         shards_(shards),
-        is_told_apart_(!has_module() || calls_any(module(), "ipufeed_")),
+        is_told_apart_(!has_module() || ipufeed::is_told_apart(module())),
         chip_programs_(std::move(chip_programs)),
-        exchanges_(ipufeed::exchanges(*inner()) ||
-                   std::any_of(chip_programs_.begin(), chip_programs_.end(),
-                               [](const auto& each) {
-                                 return ipufeed::exchanges(
-                                     *each->executable->executable());
-                               })) {}
+        exchanges_(any_part(ipufeed::exchanges)),
+        draws_seeds_(any_part(ipufeed::draws_seeds)) {}
 
-  absl::StatusOr<xla::ExecutionOutput> ExecuteAsyncOnStream(
-      const xla::ServiceExecutableRunOptions* options,
-      std::vector<xla::ExecutionInput> arguments) override {
+  using Output = absl::StatusOr<xla::ExecutionOutput>;
+
+  Output ExecuteAsyncOnStream(const xla::ServiceExecutableRunOptions* options,
+                              std::vector<xla::ExecutionInput> arguments) override {
     const Program* program = current_program();
     const int ordinal = program == nullptr ? 0 : program->ordinal();
-    absl::Status usable = use_device(ordinal);
+    absl::Status usable =
+        guarded("the start of a program", [ordinal] { return use_device(ordinal); });
     if (usable.ok() && run_mode() == RunMode::kRefuse) {
       usable = absl::InvalidArgumentError(
           "Trying to run an executable on a device that was configured for "
@@ -152,14 +167,18 @@ class IpuExecutable : public xla::Executable {
       give_back(arguments);
       return usable;
     }
-    if (run_mode() == RunMode::kZeros) return zeros(options, arguments);
-    load_onto(ordinal, compiled_->key, compiled_->name.c_str());
-    if (!traces()) return run(options, std::move(arguments));
-    const std::int64_t start_ns = now_ns();
-    auto result = run(options, std::move(arguments));
-    record_program(TraceKind::kExecute, ordinal, compiled_->key, compiled_->name,
-                   start_ns);
-    return result;
+    Output output = guarded("the run of a program", [&]() -> Output {
+      if (run_mode() == RunMode::kZeros) return zeros(options, arguments);
+      load_onto(ordinal, compiled_->key, compiled_->name.c_str());
+      if (!traces()) return run(options, std::move(arguments));
+      const std::int64_t start_ns = now_ns();
+      auto result = run(options, std::move(arguments));
+      record_program(TraceKind::kExecute, ordinal, compiled_->key, compiled_->name,
+                     start_ns);
+      return result;
+    });
+    if (!output.ok()) give_back(arguments);  // those that no run has taken
+    return output;
   }
 
   std::int64_t SizeOfGeneratedCodeInBytes() const override {
@@ -174,10 +193,22 @@ class IpuExecutable : public xla::Executable {
  private:
   xla::Executable* inner() const { return compiled_->executable->executable(); }
 
+  // Whether it is so of the program, or of one that it starts on its chips.
+  bool any_part(bool (*is_so)(const xla::Executable&)) const {
+    return is_so(*inner()) ||
+           std::any_of(chip_programs_.begin(), chip_programs_.end(),
+                       [is_so](const auto& each) {
+                         return is_so(*each->executable->executable());
+                       });
+  }
+
   absl::StatusOr<xla::ExecutionOutput> run(
       const xla::ServiceExecutableRunOptions* options,
       std::vector<xla::ExecutionInput> arguments) {
     const Context& context = current_context();
+    if (draws_seeds_ && context.program != nullptr) {
+      context.program->seeds().begin(context.program->ordinal());
+    }
     if (exchanges_ && process_count() > 1 && context.program != nullptr) {
       context.program->exchange_run();  // from now on it counts, also if it fails
     }
@@ -186,9 +217,15 @@ class IpuExecutable : public xla::Executable {
         context.pipeline != nullptr || !is_told_apart_) {
       return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
     }
-    const Before before(arguments);
+    std::optional<Before> before;
+    const absl::Status kept = guarded("the copy of what a program may write to",
+                                      [&] { before.emplace(arguments); });
+    if (!kept.ok()) {
+      give_back(arguments);
+      return kept;
+    }
     auto result = run_copies(options, std::move(arguments), context);
-    if (!result.ok()) before.restore();
+    if (!result.ok()) before->restore();
     return result;
   }
 
@@ -323,6 +360,7 @@ class IpuExecutable : public xla::Executable {
   const bool is_told_apart_;
   const std::vector<std::shared_ptr<Compiled>> chip_programs_;
   const bool exchanges_;
+  const bool draws_seeds_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "cancellation.h"
 #include "payload.h"
 #include "trace.h"
 
@@ -23,30 +24,6 @@ constexpr std::int64_t kConsumerNapNs = 200'000;
 // Enough for a dataset to come down; less than a person who pressed Ctrl-C would
 // notice.
 constexpr std::int64_t kFeederGraceNs = 100'000'000;
-
-// The op's cancellation (Session.close, a time-out, another op's error) while it lasts.
-class CancellationGuard {
- public:
-  CancellationGuard(OpKernelContext* ctx, std::function<void()> on_cancel)
-      : manager_(ctx->cancellation_manager()) {
-    if (manager_ == nullptr) return;
-    token_ = manager_->get_cancellation_token();
-    registered_ = manager_->RegisterCallback(token_, std::move(on_cancel));
-  }
-  // Waits for the callback, if it is running.
-  ~CancellationGuard() {
-    if (registered_) manager_->DeregisterCallback(token_);
-  }
-  CancellationGuard(const CancellationGuard&) = delete;
-  CancellationGuard& operator=(const CancellationGuard&) = delete;
-
-  bool cancelled() const { return manager_ != nullptr && manager_->IsCancelled(); }
-
- private:
-  tensorflow::CancellationManager* manager_;
-  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
-  bool registered_ = false;
-};
 
 // Bytes of the largest component whose size the dataset says beforehand, or 0. Room for
 // it can be made before the dataset is asked for anything.
@@ -338,15 +315,14 @@ absl::Status measure(OpKernelContext* ctx, tensorflow::data::DatasetBase* datase
   TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, feeder_options, &feeder));
   out->created_ns = now_ns();
   absl::Status status;
-  // Not the manager's own flag, which it raises only after all callbacks are through.
   std::atomic<bool> cancelled{false};
   {
     const auto on_cancel = [feeder, &cancelled] {
       cancelled = true;
       feeder->stop();
     };
-    CancellationGuard guard(ctx, on_cancel);
-    if (guard.cancelled()) on_cancel();
+    Cancellation cancellation;
+    if (!cancellation.watch(ctx->cancellation_manager(), on_cancel)) on_cancel();
     run->set_on_stop([feeder] { feeder->stop(); });
     status = Consumer(options, run.get(), on_epoch, std::move(buffer), out)
                  .consume(&feeder->feed());
@@ -367,7 +343,9 @@ absl::Status measure_bare(OpKernelContext* ctx, tensorflow::data::DatasetBase* d
   std::unique_ptr<DatasetIterator> iterator;
   TF_RETURN_IF_ERROR(DatasetIterator::create(ctx, dataset, finalize, &iterator));
   out->created_ns = now_ns();
-  CancellationGuard guard(ctx, [&iterator] { iterator->cancel(); });
+  const auto on_cancel = [&iterator] { iterator->cancel(); };
+  Cancellation cancellation;
+  if (!cancellation.watch(ctx->cancellation_manager(), on_cancel)) on_cancel();
   std::vector<Tensor> components;
   for (std::int64_t i = -warm_up; i < elements && !out->ended; ++i) {
     if (i == 0) {

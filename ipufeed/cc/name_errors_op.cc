@@ -121,7 +121,7 @@ class NameErrorsDatasetOp : public UnaryDatasetOpKernel {
                 absl::InvalidArgumentError(
                     absl::StrCat("`names` must be a scalar or a vector, got ",
                                  names->dims(), " dimensions.")));
-    *output = new NameErrorsDataset(ctx, input, *names);
+    make_guarded(ctx, [&] { *output = new NameErrorsDataset(ctx, input, *names); });
   }
 };
 

@@ -6,6 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "guard.h"
+#include "in_use.h"
+#include "kernels.h"
 #include "program.h"
 #include "stall.h"
 #include "wait.h"
@@ -16,13 +19,9 @@ namespace {
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-// Whether nothing is to be enqueued any more. A replica that has come to the end of its
-// dataset stops the program, and the others still give what belongs to its rounds.
-bool is_over(const Program& program) {
-  return program.stopped() && !absl::IsOutOfRange(program.stop_status());
-}
-
 std::atomic<std::int64_t> limit_bytes{std::int64_t{4} << 30};
+
+std::atomic<std::int64_t> next_signature_id{1};
 
 // How many rounds a replica may be ahead of the slowest one.
 constexpr std::int64_t kOpenRounds = 16;
@@ -49,17 +48,24 @@ Outfeed::Outfeed(std::int64_t number, std::string name, OutfeedMode mode,
       name_(std::move(name)),
       mode_(mode),
       ordinal_(ordinal),
-      queue_(capacity, limit_bytes.load(std::memory_order_relaxed)) {}
+      queue_(capacity, limit_bytes.load(std::memory_order_relaxed)),
+      signature_id_(next_signature_id.fetch_add(1, std::memory_order_relaxed)) {}
 
 absl::Status Outfeed::take(std::int64_t step, int replicas) {
   if (!taken_.exchange(true, std::memory_order_acquire)) {
+    std::lock_guard<std::mutex> lock(rounds_mutex_);
+    const absl::Status made = guarded("the start of an outfeed's rounds", [&] {
+      given_.assign(static_cast<std::size_t>(replicas), 0);
+      left_.assign(static_cast<std::size_t>(replicas), false);
+    });
+    if (!made.ok()) {
+      taken_.store(false, std::memory_order_release);
+      return made;
+    }
     taken_by_.store(step, std::memory_order_relaxed);
     replicas_.store(replicas, std::memory_order_relaxed);
-    std::lock_guard<std::mutex> lock(rounds_mutex_);
     rounds_.clear();  // what a program that was stopped has given half
     first_round_ = 0;
-    given_.assign(static_cast<std::size_t>(replicas), 0);
-    left_.assign(static_cast<std::size_t>(replicas), false);
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(absl::StrCat(
@@ -90,7 +96,7 @@ void Outfeed::wake() {
 
 absl::Status Outfeed::enqueue_part(Program& program, int replica,
                                    const std::vector<ResultPart>& parts) {
-  if (is_over(program)) return stopped_while("enqueuing to outfeed", name_, program);
+  if (program.aborted()) return stopped_while("enqueuing to outfeed", name_, program);
   const auto own = static_cast<std::size_t>(replica);
   std::unique_lock<std::mutex> lock(rounds_mutex_);
   const bool is_ahead = given_[own] - first_round_ >= kOpenRounds;
@@ -106,10 +112,10 @@ absl::Status Outfeed::enqueue_part(Program& program, int replica,
   lock.unlock();
   if (is_ahead) program.step_clock().held_until(now_ns());
   for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Tensor& tensor = round.whole.components[i];
     const std::size_t bytes =
-        round.whole[i].TotalBytes() / static_cast<std::size_t>(replicas());
-    std::memcpy(static_cast<char*>(round.whole[i].data()) + own * bytes, parts[i].data,
-                bytes);
+        tensor.TotalBytes() / static_cast<std::size_t>(replicas());
+    std::memcpy(static_cast<char*>(tensor.data()) + own * bytes, parts[i].data, bytes);
   }
   lock.lock();
   if (--round.missing > 0) return absl::OkStatus();
@@ -182,19 +188,16 @@ absl::Status Outfeed::open_round(std::size_t replica,
                                  const std::vector<ResultPart>& parts) {
   const auto index = static_cast<std::size_t>(given_[replica] - first_round_);
   if (index == rounds_.size()) {
-    Round round{{}, replicas()};
+    Round round{{{}, replicas()}, replicas()};
     for (const ResultPart& part : parts) {
       TensorShape shape = part.shape;
       shape.InsertDim(0, replicas());
-      const Tensor& tensor = round.whole.emplace_back(part.dtype, shape);
-      if (!tensor.IsInitialized()) {
-        return absl::ResourceExhaustedError(absl::StrCat(
-            "There is no memory for a result of outfeed queue '", name_, "'."));
-      }
+      TF_RETURN_IF_ERROR(allocate(part.dtype, shape, "a result of outfeed queue", name_,
+                                  &round.whole.components.emplace_back()));
     }
     rounds_.push_back(std::move(round));
   }
-  const ResultElement& whole = rounds_[index].whole;
+  const std::vector<Tensor>& whole = rounds_[index].whole.components;
   bool same = whole.size() == parts.size();
   for (std::size_t i = 0; same && i < parts.size(); ++i) {
     TensorShape shape = parts[i].shape;
@@ -208,14 +211,18 @@ absl::Status Outfeed::open_round(std::size_t replica,
 }
 
 absl::Status Outfeed::enqueue(Program& program, ResultElement&& element) {
-  if (is_over(program)) return stopped_while("enqueuing to outfeed", name_, program);
+  const InUse in_use(&in_use_);
+  if (in_use.taken()) {
+    return two_calls(absl::StrCat("outfeed queue '", name_, "'"), "enqueue");
+  }
+  if (program.aborted()) return stopped_while("enqueuing to outfeed", name_, program);
   TF_RETURN_IF_ERROR(check(element));
   if (mode_ == OutfeedMode::kLast) {
     std::lock_guard<std::mutex> lock(last_mutex_);
     last_ = std::move(element);
     return absl::OkStatus();
   }
-  const auto stopped = [&program] { return program.stopped(); };
+  const auto stopped = [&program] { return program.aborted(); };
   StallWatch stall;
   const std::uint64_t waits = queue_.writer_stats().waits;
   for (;;) {
@@ -238,30 +245,54 @@ absl::Status Outfeed::enqueue(Program& program, ResultElement&& element) {
 }
 
 absl::Status Outfeed::check(const ResultElement& element) {
-  if (!has_signature_) {
-    for (const auto& tensor : element) {
-      if (tensor.NumElements() == 0) {
-        return absl::InvalidArgumentError(
-            "Detected an input tensor to an outfeed queue with a dimension of size 0. "
-            "Please remove it from the inputs.");
-      }
-      signature_.dtypes.push_back(tensor.dtype());
-      signature_.shapes.push_back(tensor.shape());
+  const ResultSignature* signature = signature_.load(std::memory_order_relaxed);
+  if (signature == nullptr) return sign(element);
+  const std::vector<Tensor>& tensors = element.components;
+  bool same = element.replicas == signature->replicas &&
+              tensors.size() == signature->shapes.size();
+  // Without the dimension of the replicas, if there are several.
+  const int skipped = signature->replicas > 1 ? 1 : 0;
+  for (std::size_t i = 0; same && i < tensors.size(); ++i) {
+    const TensorShape& shape = signature->shapes[i];
+    same = tensors[i].dtype() == signature->dtypes[i] &&
+           tensors[i].dims() == shape.dims() + skipped;
+    for (int d = 0; same && d < shape.dims(); ++d) {
+      same = tensors[i].dim_size(d + skipped) == shape.dim_size(d);
     }
-    has_signature_ = true;
-    return absl::OkStatus();
-  }
-  bool same = element.size() == signature_.shapes.size();
-  for (std::size_t i = 0; same && i < element.size(); ++i) {
-    same = element[i].dtype() == signature_.dtypes[i] &&
-           element[i].shape() == signature_.shapes[i];
   }
   if (same) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("Outfeed with id='", name_,
-                   "' already exists but with a different tensor shape or replication "
-                   "factor. Delete "
-                   "it first (`deleter`), or use another queue."));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "Outfeed with id='", name_,
+      "' already exists but with a different tensor shape or replication factor. It "
+      "takes ",
+      signature->describe(), ", and the program enqueues ",
+      ResultSignature(element).describe(),
+      ". Delete it first (`deleter`), or use another queue."));
+}
+
+// The first element says what all are.
+absl::Status Outfeed::sign(const ResultElement& element) {
+  for (std::size_t i = 0; i < element.components.size(); ++i) {
+    const Tensor& tensor = element.components[i];
+    TF_RETURN_IF_ERROR(
+        check_bytes(absl::StrCat("Outfeed queue '", name_, "'"), i, tensor.dtype()));
+    if (tensor.NumElements() > 0) continue;
+    return absl::InvalidArgumentError(
+        "Detected an input tensor to an outfeed queue with a dimension of size 0. "
+        "Please remove it from the inputs.");
+  }
+  own_signature_ = std::make_unique<const ResultSignature>(element);
+  signature_.store(own_signature_.get(), std::memory_order_release);  // [1]
+  return absl::OkStatus();
+}
+
+absl::Status Outfeed::dequeue(
+    const std::function<absl::Status(const ResultStore&)>& use) {
+  ResultStore taken = queue_.take();
+  const absl::Status status =
+      guarded("the use of dequeued results", [&] { return use(taken); });
+  if (!status.ok()) queue_.put_back(std::move(taken));
+  return status;
 }
 
 bool Outfeed::wait_for_all(std::int64_t own_step, std::int64_t deadline_ns,
@@ -273,7 +304,7 @@ bool Outfeed::wait_for_all(std::int64_t own_step, std::int64_t deadline_ns,
 }
 
 absl::Status Outfeed::last(std::int64_t own_step, const std::atomic<bool>& stopped,
-                           ResultElement* element) {
+                           const ResultsWanted& wanted, ResultElement* element) {
   std::unique_lock<std::mutex> lock(last_mutex_);
   const auto by_another = [this, own_step] {
     const std::int64_t step = taken_by_.load(std::memory_order_relaxed);
@@ -287,16 +318,15 @@ absl::Status Outfeed::last(std::int64_t own_step, const std::atomic<bool>& stopp
         absl::StrCat("Waiting for the program of outfeed queue '", name_,
                      "' to end was cancelled."));
   }
-  if (last_.empty()) {
-    return absl::FailedPreconditionError(
+  if (last_.components.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
         "Trying to get the last value from an outfeed queue before it was executed. "
-        "Make "
-        "sure the outfeed dequeue TensorFlow operation is executed after the enqueue "
-        "to "
-        "the outfeed has completed.");
+        "Make sure the outfeed dequeue TensorFlow operation is executed after the "
+        "enqueue to the outfeed has completed. The outfeed queue '",
+        name_, "' has had no result since its last dequeue."));
   }
-  *element = std::move(last_);
-  last_.clear();
+  TF_RETURN_IF_ERROR(wanted.check(*signature(), name_));
+  *element = std::exchange(last_, {});
   return absl::OkStatus();
 }
 

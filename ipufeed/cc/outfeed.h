@@ -5,6 +5,8 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -31,6 +33,9 @@ struct ResultPart {
   const void* data;
 };
 
+// The most elements of a ring: 2 MiB of slots. What does not fit goes into the store.
+inline constexpr std::int64_t kMostCapacity = 1 << 16;
+
 // Made by the first enqueue, gone with the deleter.
 class Outfeed {
  public:
@@ -51,7 +56,8 @@ class Outfeed {
   void wake();
 
   // The program's thread. Waits while the ring is full and the store has no room, and
-  // then tells the chip's clock of steps until when.
+  // then tells the chip's clock of steps until when. A second call meanwhile is an
+  // error.
   absl::Status enqueue(Program& program, ResultElement&& element);
 
   // The same for one of several replicas, on its thread. Each component of a result is
@@ -67,18 +73,26 @@ class Outfeed {
 
   // ---- Any thread ----
 
-  // All that has not been taken yet. For kAll.
-  ResultStore dequeue() { return queue_.take(); }
+  // Takes all that has not been taken yet, unless `use` fails: then it stays. For kAll.
+  absl::Status dequeue(const std::function<absl::Status(const ResultStore&)>& use);
+
+  // What its results are; null before the first, from which on it stays the same.
+  const ResultSignature* signature() const {
+    return signature_.load(std::memory_order_acquire);  // [1]
+  }
+
+  // A number that this outfeed's signature has and no other's, from 1.
+  std::int64_t signature_id() const { return signature_id_; }
 
   // Waits until the IPU is idle, see program.h, with room for all results meanwhile.
   bool wait_for_all(std::int64_t own_step, std::int64_t deadline_ns,
                     const std::atomic<bool>& stopped);
 
   // The last element, once the program that makes it has ended, unless it lasts as long
-  // as the step `own_step`. For kLast; fails if there was none since the last call.
-  // stopped: see Feed.
+  // as the step `own_step`. For kLast; fails if there was none since the last call, and
+  // leaves it if it is not what is wanted. stopped: see Feed.
   absl::Status last(std::int64_t own_step, const std::atomic<bool>& stopped,
-                    ResultElement* element);
+                    const ResultsWanted& wanted, ResultElement* element);
 
   // Waits until there is something to dequeue, a program has ended that had not when
   // ends() was `seen_ends`, or the deadline. True for one of the first two.
@@ -110,10 +124,11 @@ class Outfeed {
   // A result that not all replicas have given their part of.
   struct Round {
     ResultElement whole;
-    int missing;
+    int missing = 0;
   };
 
   absl::Status check(const ResultElement& element);
+  absl::Status sign(const ResultElement& element);
   absl::Status check_left(std::size_t replica) const;
   bool wait_for_round(const Program& program, std::size_t replica,
                       std::unique_lock<std::mutex>* lock);
@@ -124,10 +139,14 @@ class Outfeed {
   const OutfeedMode mode_;
   const int ordinal_;
   ResultQueue<ResultElement, ResultStore> queue_;
-  Signature signature_;  // of the first element; the program's thread
-  bool has_signature_ = false;
+  // Of the first element. Stored by the program's thread, before the first result can
+  // be seen: [1] sign() -> signature(), so that a reader of the pointer sees the whole.
+  std::atomic<const ResultSignature*> signature_{nullptr};
+  std::unique_ptr<const ResultSignature> own_signature_;
+  const std::int64_t signature_id_;
   std::atomic<bool> taken_{false};
   std::atomic<std::int64_t> taken_by_{0};  // the step that take() was called with
+  std::atomic<bool> in_use_{false};        // a call is in enqueue()
   std::atomic<bool> closed_{false};
   std::atomic<std::uint64_t> runs_{0};
   std::atomic<std::uint64_t> failed_elsewhere_{0};

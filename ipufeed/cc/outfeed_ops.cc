@@ -1,18 +1,21 @@
 // The ops of outfeeds, and their kernels for TensorFlow's executor. What they become in
 // a compiled program is in queue_xla_ops.cc.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <mutex>
-#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cancellation.h"
 #include "feed_table.h"
+#include "ipu_device.h"
+#include "kernels.h"
 #include "outfeed.h"
 #include "program.h"
 #include "program_events.h"
@@ -25,11 +28,8 @@
 namespace ipufeed {
 namespace {
 
-using tensorflow::AsyncOpKernel;
-using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
-using tensorflow::PartialTensorShape;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 using tensorflow::shape_inference::InferenceContext;
@@ -43,33 +43,37 @@ REGISTER_OP("IpufeedEnqueue")
     .Attr("last: bool = false")
     .Attr("capacity: int >= 1 = 3")
     .SetIsStateful()
-    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .SetShapeFn([](InferenceContext* c) {
+      return token_shape_fn(c, {c->num_inputs() - 2, c->num_inputs() - 1});
+    })
     .Doc("Gives an element to an outfeed; last: which keeps the last one only.");
 
-class EnqueueOp : public OpKernel {
+class EnqueueOp : public Kernel {
  public:
-  explicit EnqueueOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit EnqueueOp(OpKernelConstruction* ctx) : Kernel(ctx) {
     bool last = false;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("last", &last));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("capacity", &capacity_));
+    OP_REQUIRES_OK(ctx, check_capacity(capacity_));
     mode_ = last ? OutfeedMode::kLast : OutfeedMode::kAll;
   }
 
-  void Compute(OpKernelContext* ctx) override {
+ private:
+  absl::Status run(OpKernelContext* ctx) override {
     const int components = ctx->num_inputs() - 2;
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {components, components + 1}));
     ResultElement element;
-    for (int i = 0; i < components; ++i) element.push_back(ctx->input(i));
-    OP_REQUIRES_OK(ctx, with_step_program(ctx, [&](Program& program) -> absl::Status {
-                     Outfeed* feed = nullptr;
-                     TF_RETURN_IF_ERROR(
-                         program.outfeed(number_of(ctx, components), mode_,
+    for (int i = 0; i < components; ++i) element.components.push_back(ctx->input(i));
+    TF_RETURN_IF_ERROR(with_step_program(ctx, [&](Program& program) -> absl::Status {
+      Outfeed* feed = nullptr;
+      TF_RETURN_IF_ERROR(program.outfeed(number_of(ctx, components), mode_,
                                          static_cast<std::size_t>(capacity_), &feed));
-                     return feed->enqueue(program, std::move(element));
-                   }));
+      return feed->enqueue(program, std::move(element));
+    }));
     ctx->set_output(0, ctx->input(components + 1));
+    return absl::OkStatus();
   }
 
- private:
   OutfeedMode mode_ = OutfeedMode::kAll;
   std::int64_t capacity_ = 0;
 };
@@ -80,15 +84,9 @@ REGISTER_KERNEL_BUILDER(Name("IpufeedEnqueue").Device(tensorflow::DEVICE_CPU),
 // Whether the step has been cancelled, for a kernel that waits on a thread of its own.
 class StepCancelled {
  public:
-  explicit StepCancelled(OpKernelContext* ctx) : manager_(ctx->cancellation_manager()) {
-    if (manager_ == nullptr) return;
-    token_ = manager_->get_cancellation_token();
-    if (!manager_->RegisterCallback(token_, [this] { cancelled_ = true; })) {
-      cancelled_ = true;
-    }
-  }
-  ~StepCancelled() {
-    if (manager_ != nullptr) manager_->DeregisterCallback(token_);
+  explicit StepCancelled(OpKernelContext* ctx) {
+    const auto on_cancel = [this] { cancelled_ = true; };
+    if (!cancellation_.watch(ctx->cancellation_manager(), on_cancel)) on_cancel();
   }
   StepCancelled(const StepCancelled&) = delete;
   StepCancelled& operator=(const StepCancelled&) = delete;
@@ -96,9 +94,8 @@ class StepCancelled {
   const std::atomic<bool>& flag() const { return cancelled_; }
 
  private:
-  tensorflow::CancellationManager* const manager_;
-  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
   std::atomic<bool> cancelled_{false};
+  Cancellation cancellation_;  // the last: its callback stores to cancelled_
 };
 
 REGISTER_OP("IpufeedOutfeedDequeue")
@@ -119,106 +116,97 @@ wait_ordinal: first wait until no program runs on this IPU; -1 for not to wait.
 replicated: several replicas may have enqueued, and then it is [n, replicas, *shape].
 )doc");
 
-// What a look at an outfeed gives while programs are only compiled: one result of
-// zeros.
-absl::Status write_zeros(OpKernelContext* ctx, const std::vector<TensorShape>& shapes,
-                         bool batched) {
-  for (std::size_t i = 0; i < shapes.size(); ++i) {
-    TensorShape shape = shapes[i];
-    if (batched) shape.InsertDim(0, 1);
+// What an op that takes results is built for, from its attributes.
+absl::Status read_wanted(OpKernelConstruction* ctx, ResultsWanted* wanted) {
+  TF_RETURN_IF_ERROR(ctx->GetAttr("dtypes", &wanted->dtypes));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("shapes", &wanted->shapes));
+  return check_signature(wanted->dtypes.size(), wanted->shapes.size());
+}
+
+// One result of zeros, or with `count` so many: [count, *shape] each. What an outfeed
+// gives while programs are only compiled (one), and when nothing has come (none).
+absl::Status write_zeros(OpKernelContext* ctx, const ResultsWanted& wanted,
+                         const std::vector<std::int64_t>& in_front,
+                         const std::string& queue) {
+  for (std::size_t i = 0; i < wanted.shapes.size(); ++i) {
+    TensorShape shape;
+    if (!wanted.shapes[i].AsTensorShape(&shape)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Outfeed with id='", queue, "': the shape ",
+                       wanted.shapes[i].DebugString(), " is not fully defined."));
+    }
+    TF_RETURN_IF_ERROR(check_bytes("IpufeedOutfeedDequeue", i, wanted.dtypes[i]));
+    for (std::size_t d = 0; d < in_front.size(); ++d) {
+      TF_RETURN_IF_ERROR(shape.InsertDimWithStatus(static_cast<int>(d), in_front[d]));
+    }
     Tensor* output = nullptr;
-    TF_RETURN_IF_ERROR(ctx->allocate_output(static_cast<int>(i), shape, &output));
-    std::memset(output->data(), 0, output->TotalBytes());
+    TF_RETURN_IF_ERROR(allocate_output(ctx, static_cast<int>(i), shape, &output));
+    if (output->TotalBytes() > 0) std::memset(output->data(), 0, output->TotalBytes());
   }
   return absl::OkStatus();
 }
 
-// The outfeeds that somebody has been warned about. Once each: a thread that polls
-// until the program begins is no reason for a flood.
-bool warns_first(std::int64_t number) {
-  static std::mutex* const mutex = new std::mutex;
-  static auto* const warned = new std::set<std::int64_t>;
-  std::lock_guard lock(*mutex);
-  return warned->insert(number).second;
+void warn_of_no_program(std::int64_t number) {
+  LOG(WARNING) << "Trying to dequeue elements from the outfeed queue with id="
+               << outfeed_name(number)
+               << " which has not executed yet. Make sure to execute the program "
+                  "with the outfeed before trying to dequeue an outfeed.";
 }
 
-class OutfeedDequeueOp : public AsyncOpKernel {
+class OutfeedDequeueOp : public LongKernel {
  public:
-  explicit OutfeedDequeueOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
+  explicit OutfeedDequeueOp(OpKernelConstruction* ctx) : LongKernel(ctx) {
     std::int64_t ordinal = -1;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &partial_));
+    OP_REQUIRES_OK(ctx, read_wanted(ctx, &wanted_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("wait_ordinal", &ordinal));
-    wait_ordinal_ = static_cast<int>(ordinal);
-  }
-
-  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
-    const std::int64_t number = number_of(ctx, 0);
-    if (wait_ordinal_ < 0) {
-      finish(ctx, read(ctx, number), done);
-      return;
-    }
-    // On a thread of its own: the host's pool is not for waiting.
-    ctx->env()->SchedClosure([this, ctx, number, done = std::move(done)] {
-      bool idle = false;
-      {
-        StepCancelled cancelled(ctx);
-        std::shared_ptr<Outfeed> feed;
-        idle = find_outfeed(number, &feed).ok()
-                   ? feed->wait_for_all(ctx->step_id(), kNoDeadline, cancelled.flag())
-                   : wait_until_idle(wait_ordinal_, ctx->step_id(), kNoDeadline,
-                                     cancelled.flag());
-      }
-      finish(ctx,
-             idle ? read(ctx, number) : absl::CancelledError("the step was cancelled"),
-             done);
-    });
+    wait_ordinal_ = static_cast<int>(std::clamp<std::int64_t>(ordinal, -1, kIpus));
   }
 
  private:
-  static void finish(OpKernelContext* ctx, const absl::Status& status,
-                     const DoneCallback& done) {
-    if (!status.ok()) ctx->SetStatus(status);
-    done();
-  }
+  bool takes_long() const override { return wait_ordinal_ >= 0; }
 
-  absl::Status shapes(std::int64_t number, std::vector<TensorShape>* result) const {
-    for (const auto& partial : partial_) {
-      TensorShape shape;
-      if (!partial.AsTensorShape(&shape)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("Outfeed with id='", outfeed_name(number), "': the shape ",
-                         partial.DebugString(), " is not fully defined."));
-      }
-      result->push_back(shape);
+  absl::Status run(OpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {0}));
+    const std::int64_t number = number_of(ctx, 0);
+    if (wait_ordinal_ >= 0) {
+      StepCancelled cancelled(ctx);
+      std::shared_ptr<Outfeed> feed;
+      const bool idle =
+          find_outfeed(number, &feed).ok()
+              ? feed->wait_for_all(ctx->step_id(), kNoDeadline, cancelled.flag())
+              : wait_until_idle(wait_ordinal_, ctx->step_id(), kNoDeadline,
+                                cancelled.flag());
+      if (!idle) return absl::CancelledError("the step was cancelled");
     }
-    return absl::OkStatus();
+    return read(ctx, number);
   }
 
   absl::Status read(OpKernelContext* ctx, std::int64_t number) const {
-    std::vector<TensorShape> result_shapes;
-    TF_RETURN_IF_ERROR(shapes(number, &result_shapes));
-    if (run_mode() == RunMode::kZeros) return write_zeros(ctx, result_shapes, true);
+    if (run_mode() == RunMode::kZeros) {
+      return write_zeros(ctx, wanted_, {1}, outfeed_name(number));
+    }
     std::shared_ptr<Outfeed> feed;
     const absl::Status status = find_outfeed(number, &feed);
     if (!status.ok() && !absl::IsNotFound(status)) return status;
     const bool executed = feed != nullptr && (feed->runs() != 0 || feed->taken());
-    if (!executed && warns_first(number)) {
-      LOG(WARNING) << "Trying to dequeue elements from the outfeed queue with id="
-                   << outfeed_name(number)
-                   << " which has not executed yet. Make sure to execute the program "
-                      "with the outfeed before trying to dequeue an outfeed.";
-    }
-    if (feed == nullptr) return ResultStore().write_outputs(ctx, result_shapes);
-    // Of several replicas, each component of a result is [replicas, *shape].
-    const int replicas = feed->replicas();
-    for (auto& shape : result_shapes) {
-      if (replicas > 1) shape.InsertDim(0, replicas);
-    }
-    return feed->dequeue().write_outputs(ctx, result_shapes);
+    // Once: a thread that polls until the program begins would fill the log.
+    if (!executed && outfeed_warns_first(number)) warn_of_no_program(number);
+    if (feed == nullptr) return write_zeros(ctx, wanted_, {0}, outfeed_name(number));
+    return feed->dequeue([&](const ResultStore& stored) -> absl::Status {
+      if (!stored.empty()) {
+        TF_RETURN_IF_ERROR(wanted_.check(stored.signature(), feed->name()));
+        return stored.write_outputs(ctx);
+      }
+      const ResultSignature* signature = feed->signature();
+      const int replicas =
+          signature == nullptr ? feed->replicas() : signature->replicas;
+      return replicas > 1 ? write_zeros(ctx, wanted_, {0, replicas}, feed->name())
+                          : write_zeros(ctx, wanted_, {0}, feed->name());
+    });
   }
 
   int wait_ordinal_ = -1;
-  std::vector<PartialTensorShape> partial_;
+  ResultsWanted wanted_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("IpufeedOutfeedDequeue").Device(tensorflow::DEVICE_CPU),
@@ -242,36 +230,26 @@ synthetic: the program transfers no results, so there is none.
 replicated: several replicas may have enqueued, and then it is [replicas, *shape].
 )doc");
 
-class OutfeedLastOp : public AsyncOpKernel {
+class OutfeedLastOp : public LongKernel {
  public:
-  explicit OutfeedLastOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
+  explicit OutfeedLastOp(OpKernelConstruction* ctx) : LongKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("synthetic", &synthetic_));
-    std::vector<PartialTensorShape> shapes;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &shapes));
-    for (const auto& partial : shapes) {
-      partial.AsTensorShape(&shapes_.emplace_back());
-    }
-  }
-
-  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
-    // On a thread of its own: it may wait, and the host's pool is not for that.
-    ctx->env()->SchedClosure([this, ctx, done = std::move(done)] {
-      const absl::Status status = read(ctx);
-      if (!status.ok()) ctx->SetStatus(status);
-      done();
-    });
+    OP_REQUIRES_OK(ctx, read_wanted(ctx, &wanted_));
   }
 
  private:
-  absl::Status read(OpKernelContext* ctx) const {
+  absl::Status run(OpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {0}));
     if (synthetic_) {
       // The original's words, its spelling included.
       return absl::FailedPreconditionError(
           "Trying to get the last value from an outfeed queue when using synthethic "
           "data. This is not supported.");
     }
-    if (run_mode() == RunMode::kZeros) return write_zeros(ctx, shapes_, false);
     const std::int64_t number = number_of(ctx, 0);
+    if (run_mode() == RunMode::kZeros) {
+      return write_zeros(ctx, wanted_, {}, outfeed_name(number));
+    }
     std::shared_ptr<Outfeed> feed;
     const absl::Status found = find_outfeed(number, &feed);
     if (absl::IsNotFound(found)) {
@@ -284,16 +262,17 @@ class OutfeedLastOp : public AsyncOpKernel {
     ResultElement element;
     {
       StepCancelled cancelled(ctx);
-      TF_RETURN_IF_ERROR(feed->last(ctx->step_id(), cancelled.flag(), &element));
+      TF_RETURN_IF_ERROR(
+          feed->last(ctx->step_id(), cancelled.flag(), wanted_, &element));
     }
-    for (std::size_t i = 0; i < element.size(); ++i) {
-      ctx->set_output(static_cast<int>(i), std::move(element[i]));
+    for (std::size_t i = 0; i < element.components.size(); ++i) {
+      ctx->set_output(static_cast<int>(i), std::move(element.components[i]));
     }
     return absl::OkStatus();
   }
 
   bool synthetic_ = false;
-  std::vector<TensorShape> shapes_;
+  ResultsWanted wanted_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("IpufeedOutfeedLast").Device(tensorflow::DEVICE_CPU),
@@ -302,15 +281,20 @@ REGISTER_KERNEL_BUILDER(Name("IpufeedOutfeedLast").Device(tensorflow::DEVICE_CPU
 REGISTER_OP("IpufeedOutfeedDelete")
     .Input("number: int64")
     .SetIsStateful()
-    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .SetShapeFn([](InferenceContext* c) {
+      tensorflow::shape_inference::ShapeHandle number;
+      return c->WithRank(c->input(0), 0, &number);
+    })
     .Doc("Forgets an outfeed and what has not been dequeued of it.");
 
-class OutfeedDeleteOp : public OpKernel {
+class OutfeedDeleteOp : public Kernel {
  public:
-  using OpKernel::OpKernel;
+  using Kernel::Kernel;
 
-  void Compute(OpKernelContext* ctx) override {
-    OP_REQUIRES_OK(ctx, remove_outfeed(number_of(ctx, 0)));
+ private:
+  absl::Status run(OpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {0}));
+    return remove_outfeed(number_of(ctx, 0));
   }
 };
 

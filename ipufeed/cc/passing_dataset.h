@@ -9,11 +9,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "guard.h"
 #include "tensorflow/core/framework/dataset.h"
 #include "tensorflow/core/framework/model.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace ipufeed {
+
+// Makes a dataset in its op; an exception becomes the op's error.
+template <class Make>
+void make_guarded(tensorflow::OpKernelContext* ctx, Make&& make) {
+  const absl::Status made =
+      guarded(ctx->op_kernel().type_string().c_str(), std::forward<Make>(make));
+  if (!made.ok()) ctx->SetStatus(made);
+}
 
 // Types, shapes, number and state are those of the input. What is left to do: how an
 // iterator is made, and how the dataset is written into a graph.

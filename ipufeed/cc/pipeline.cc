@@ -3,9 +3,11 @@
 #include <cstring>
 #include <deque>
 #include <iterator>
-#include <mutex>
+#include <new>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "mutex.h"
 #include "stall.h"
 #include "wait.h"
 
@@ -35,7 +37,7 @@ class Spare {
   // Uninitialised: all of it is written.
   std::byte* take(std::size_t bytes) {
     if (bytes >= kLarge) {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       for (auto each = blocks_.rbegin(); each != blocks_.rend(); ++each) {
         if (each->size != bytes) continue;
         std::byte* found = each->bytes.release();
@@ -47,18 +49,22 @@ class Spare {
     return new std::byte[bytes];
   }
 
-  // Keeps the last ones.
-  void give(std::byte* bytes, std::size_t size) {
+  // Keeps the last ones, as far as there is memory for the list: a destructor calls it.
+  void give(std::byte* bytes, std::size_t size) noexcept {
     std::unique_ptr<std::byte[]> owned(bytes);
     if (size < kLarge || size > kMost) return;
     std::vector<Block> old;  // freed without the lock
-    std::lock_guard<std::mutex> lock(mutex_);
-    blocks_.push_back({std::move(owned), size});
-    total_ += size;
-    while (total_ > kMost) {
-      total_ -= blocks_.front().size;
-      old.push_back(std::move(blocks_.front()));
-      blocks_.pop_front();
+    try {
+      MutexLock lock(mutex_);
+      blocks_.push_back({std::move(owned), size});
+      total_ += size;
+      while (total_ > kMost) {
+        old.push_back(std::move(blocks_.front()));
+        total_ -= old.back().size;
+        blocks_.pop_front();
+      }
+    } catch (const std::bad_alloc&) {
+      // What did not get into the list is freed; what did not get out of it stays.
     }
   }
 
@@ -71,9 +77,9 @@ class Spare {
   static constexpr std::size_t kLarge = 64 << 10;  // malloc keeps smaller ones itself
   static constexpr std::size_t kMost = 256 << 20;  // of all
 
-  std::mutex mutex_;  // guards the next two
-  std::deque<Block> blocks_;
-  std::size_t total_ = 0;
+  Mutex mutex_;
+  std::deque<Block> blocks_ IPUFEED_GUARDED_BY(mutex_);
+  std::size_t total_ IPUFEED_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace
@@ -82,7 +88,9 @@ Packet::~Packet() { Spare::get().give(bytes_, size_); }
 
 std::byte* Packet::reserve(std::size_t bytes) {
   if (size_ < bytes) {
-    Spare::get().give(bytes_, size_);
+    // First, so that the two never stand side by side; and it may be all that goes
+    // well.
+    Spare::get().give(std::exchange(bytes_, nullptr), std::exchange(size_, 0));
     bytes_ = Spare::get().take(bytes);
     size_ = bytes;
   }
@@ -90,8 +98,11 @@ std::byte* Packet::reserve(std::size_t bytes) {
 }
 
 PipelineRun::PipelineRun(Program& program, const std::vector<RingOptions>& rings,
-                         int first_chip, int chips)
-    : program_(program), first_chip_(first_chip), at_(static_cast<std::size_t>(chips)) {
+                         int first_chip, int chips, std::int64_t mini_batches)
+    : program_(program),
+      first_chip_(first_chip),
+      mini_batches_(mini_batches),
+      at_(static_cast<std::size_t>(chips)) {
   for (const RingOptions& each : rings) {
     rings_.push_back(std::make_unique<Ring>(each));
     for (std::int64_t i = 0; i < each.credits; ++i) {

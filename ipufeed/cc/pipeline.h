@@ -8,6 +8,7 @@
 // one that waits for it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -77,8 +78,9 @@ class PipelineRun final : public Wakeable {
   };
 
   // chips: from which to which of the device.
+  // mini_batches: that the program's run has had before.
   PipelineRun(Program& program, const std::vector<RingOptions>& rings, int first_chip,
-              int chips);
+              int chips, std::int64_t mini_batches = 0);
 
   // Copies the tensors out, or in. Waits for room, or for the packet; an error once the
   // program is stopped or the pipeline has failed, and if the chip at the other end has
@@ -92,9 +94,26 @@ class PipelineRun final : public Wakeable {
   void begin(int chip, StepClock& clock) { at_[index_of(chip)].clock = &clock; }
 
   // What a chip is at, on its thread: the stage whose turn it is, or "" for none yet;
-  // for errors and reports.
-  void enter(int chip, std::string_view stage) { at_[index_of(chip)].stage = stage; }
+  // for errors and reports. mini_batch: whose turn it is, of this execution.
+  void enter(int chip, std::string_view stage, std::int64_t mini_batch) {
+    At& at = at_[index_of(chip)];
+    at.stage = stage;
+    at.mini_batch = mini_batch;
+    at.most = std::max(at.most, mini_batch + 1);
+  }
   const std::string& at(int chip) const { return at_[index_of(chip)].stage; }
+
+  // Which mini-batch of the run the chip is at; on its thread.
+  std::int64_t mini_batch(int chip) const {
+    return mini_batches_ + at_[index_of(chip)].mini_batch;
+  }
+
+  // How many mini-batches this execution has had, when all chips have ended.
+  std::int64_t mini_batches() const {
+    std::int64_t most = 0;
+    for (const At& at : at_) most = std::max(most, at.most);
+    return most;
+  }
 
   // Whether what has ended a chip's program ended a wait for another chip, which
   // therefore has more to say of it. The chip's thread.
@@ -142,10 +161,13 @@ class PipelineRun final : public Wakeable {
   std::atomic<bool> failed_{false};
   std::vector<std::unique_ptr<Ring>> rings_;
   const int first_chip_;
+  const std::int64_t mini_batches_;
   struct alignas(kCacheLine) At {  // each chip's own, which it writes to at each stage
     StepClock* clock = nullptr;
     std::string stage;
     bool waited = false;
+    std::int64_t mini_batch = 0;
+    std::int64_t most = 0;
   };
   std::vector<At> at_;  // by chip
 };

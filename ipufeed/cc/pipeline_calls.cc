@@ -102,6 +102,35 @@ struct Call {
   std::string_view schedule;
 };
 
+// Whether counts and places are within what the call has.
+absl::Status check_call(const Call& call, std::size_t operands, std::size_t results) {
+  const auto fits = [](Numbers places, Numbers counts, std::size_t size,
+                       std::size_t programs) {
+    std::int64_t sum = 0;
+    for (const std::int64_t count : counts) {
+      if (count < 0) return false;
+      sum += count;
+    }
+    return counts.size() == programs &&
+           sum == static_cast<std::int64_t>(places.size()) &&
+           std::all_of(places.begin(), places.end(), [size](std::int64_t place) {
+             return place >= 0 && place < static_cast<std::int64_t>(size);
+           });
+  };
+  const std::size_t programs = call.keys.size();
+  const std::size_t rings = call.capacities.size();
+  const std::vector<std::string_view> stages = absl::StrSplit(call.ring_stages, ',');
+  if (fits(call.operands, call.operand_counts, operands, programs) &&
+      fits(call.results, call.result_counts, results, programs) &&
+      call.chips.size() == programs && call.credits.size() == rings &&
+      call.ring_chips.size() == 2 * rings &&
+      (rings == 0 || stages.size() == 2 * rings)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "The lists of an IpufeedPipeline do not fit each other, or its inputs.");
+}
+
 // Where an error has come from.
 absl::Status at_stage(const absl::Status& status, const PipelineRun& run, int chip) {
   const std::string stage =
@@ -126,6 +155,7 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   TF_RETURN_IF_ERROR(read(args, args.size() - 1, &operands));
   std::vector<Memory> outputs;
   TF_RETURN_IF_ERROR(read(results, results.size() - 1, &outputs));
+  TF_RETURN_IF_ERROR(check_call(call, operands.size(), outputs.size()));
   CallProgram program;
   Context context = current_context();
   context.program = &*program;
@@ -145,7 +175,13 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   TF_RETURN_IF_ERROR(lease.take(&*program));
   const std::int64_t start_ns = now_ns();
   const bool traced = traces();
-  PipelineRun run(*program, rings, first, static_cast<int>(call.devices));
+  std::uint64_t pipeline = 0;  // of the run, by its chips' programs
+  for (const std::int64_t key : call.keys) {
+    pipeline = mix(pipeline ^ static_cast<std::uint64_t>(key));
+  }
+  RunSeeds& seeds = program->seeds();
+  PipelineRun run(*program, rings, first, static_cast<int>(call.devices),
+                  seeds.mini_batches(context.replica, pipeline));
   context.pipeline = &run;
   Replicas* const others = context.others;
   std::vector<ChipWork> works;
@@ -185,6 +221,7 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   const absl::Status status =
       run_on_chips(ordinal, works, [&run](const absl::Status&) { run.fail(); });
   program->remove(&run);
+  seeds.add_mini_batches(context.replica, pipeline, run.mini_batches());
   // Who goes on after all chips may have waited for the last.
   program->step_clock().take(now_ns());
   if (traced) record_execution(call, ordinal, first, start_ns);
@@ -200,10 +237,12 @@ ffi::Error pipeline_call(ffi::RemainingArgs args, ffi::RemainingRets results,
                          Numbers capacities, Numbers credits,
                          std::string_view ring_stages, Numbers ring_chips,
                          std::int64_t devices, std::string_view schedule) {
-  return to_ffi(
-      run_pipeline(args, results,
-                   {keys, chips, operands, operand_counts, places, result_counts,
-                    capacities, credits, ring_stages, ring_chips, devices, schedule}));
+  return answer(kPipeline, [&] {
+    return run_pipeline(
+        args, results,
+        {keys, chips, operands, operand_counts, places, result_counts, capacities,
+         credits, ring_stages, ring_chips, devices, schedule});
+  });
 }
 
 absl::StatusOr<PipelineRun*> current_pipeline() {
@@ -233,9 +272,14 @@ absl::Status receive(ffi::RemainingRets& results, std::int64_t ring) {
   return absl::OkStatus();
 }
 
-absl::Status stage_enters(ffi::RemainingRets& results, std::string_view label) {
+absl::Status stage_enters(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
+                          std::string_view label) {
   TF_ASSIGN_OR_RETURN(PipelineRun * run, current_pipeline());
-  run->enter(current_context().chip, label);
+  std::vector<Memory> from;
+  TF_RETURN_IF_ERROR(read(args, 1, &from));
+  std::int32_t mini_batch = 0;
+  std::memcpy(&mini_batch, from[0].data, sizeof(mini_batch));
+  run->enter(current_context().chip, label, mini_batch);
   write_token(results, 0);
   return absl::OkStatus();
 }
@@ -280,26 +324,26 @@ absl::Status stage_ends(const ffi::RemainingArgs& args, ffi::RemainingRets& resu
 
 ffi::Error send_call(ffi::RemainingArgs args, ffi::RemainingRets results,
                      std::int64_t ring) {
-  return to_ffi(send(args, results, ring));
+  return answer(kSend, [&] { return send(args, results, ring); });
 }
 
 ffi::Error receive_call(ffi::RemainingArgs, ffi::RemainingRets results,
                         std::int64_t ring) {
-  return to_ffi(receive(results, ring));
+  return answer(kReceive, [&] { return receive(results, ring); });
 }
 
-ffi::Error enters_call(ffi::RemainingArgs, ffi::RemainingRets results,
+ffi::Error enters_call(ffi::RemainingArgs args, ffi::RemainingRets results,
                        std::string_view label) {
-  return to_ffi(stage_enters(results, label));
+  return answer(kEnters, [&] { return stage_enters(args, results, label); });
 }
 
 ffi::Error begins_call(ffi::RemainingArgs args, ffi::RemainingRets results) {
-  return to_ffi(stage_begins(args, results));
+  return answer(kBegins, [&] { return stage_begins(args, results); });
 }
 
 ffi::Error ends_call(ffi::RemainingArgs args, ffi::RemainingRets results,
                      std::string_view label) {
-  return to_ffi(stage_ends(args, results, label));
+  return answer(kEnds, [&] { return stage_ends(args, results, label); });
 }
 
 absl::Status wait(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
@@ -315,7 +359,7 @@ absl::Status wait(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
 
 ffi::Error wait_call(ffi::RemainingArgs args, ffi::RemainingRets results,
                      std::int64_t nanoseconds) {
-  return to_ffi(wait(args, results, nanoseconds));
+  return answer(kWait, [&] { return wait(args, results, nanoseconds); });
 }
 
 absl::Status remote(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
@@ -330,15 +374,17 @@ absl::Status remote(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
 
 ffi::Error remote_call(ffi::RemainingArgs args, ffi::RemainingRets results,
                        std::int64_t number, std::int64_t stores) {
-  return to_ffi(remote(args, results, number, stores));
+  return answer(kRemote, [&] { return remote(args, results, number, stores); });
 }
 
 ffi::Error count_call(ffi::BufferR0<ffi::S64> count,
                       ffi::Result<ffi::BufferR0<ffi::S32>> same, std::int64_t multiple,
                       std::int64_t least, std::int64_t most) {
-  const std::int64_t value = *count.typed_data();
-  *same->typed_data() = static_cast<std::int32_t>(value);
-  return to_ffi(check_pipeline_count(value, multiple, least, most));
+  return answer(kCount, [&] {
+    const std::int64_t value = *count.typed_data();
+    *same->typed_data() = static_cast<std::int32_t>(value);
+    return check_pipeline_count(value, multiple, least, most);
+  });
 }
 
 XLA_FFI_DEFINE_HANDLER(kPipelineHandler, pipeline_call,

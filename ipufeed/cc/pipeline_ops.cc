@@ -6,7 +6,9 @@
 //   IpufeedSend, IpufeedReceive                           in these functions
 //   IpufeedStageEnters, -Begins, -Ends         around each stage, and its update
 
+#include "kernels.h"
 #include "pipeline_count.h"
+#include "queue_ops.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -16,7 +18,6 @@
 namespace ipufeed {
 namespace {
 
-using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::shape_inference::InferenceContext;
@@ -24,13 +25,19 @@ using tensorflow::shape_inference::InferenceContext;
 absl::Status given_shapes(InferenceContext* c, const char* attribute) {
   std::vector<tensorflow::PartialTensorShape> shapes;
   TF_RETURN_IF_ERROR(c->GetAttr(attribute, &shapes));
+  TF_RETURN_IF_ERROR(
+      check_signature(static_cast<std::size_t>(c->num_outputs()) - 1, shapes.size()));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     tensorflow::shape_inference::ShapeHandle shape;
     TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(shapes[i], &shape));
     c->set_output(static_cast<int>(i), shape);
   }
-  c->set_output(c->num_outputs() - 1, c->Scalar());
-  return absl::OkStatus();
+  return token_shape_fn(c, {c->num_inputs() - 1});
+}
+
+// Of an op with a token for its last input and its one output.
+absl::Status token_shape(InferenceContext* c) {
+  return token_shape_fn(c, {c->num_inputs() - 1});
 }
 
 REGISTER_OP("IpufeedPipeline")
@@ -73,7 +80,7 @@ REGISTER_OP("IpufeedSend")
     .Attr("dtypes: list(type) >= 0")
     .Attr("ring: int >= 0")
     .SetIsStateful()
-    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .SetShapeFn(token_shape)
     .Doc("Gives tensors to another chip of the pipeline.");
 
 REGISTER_OP("IpufeedReceive")
@@ -88,11 +95,12 @@ REGISTER_OP("IpufeedReceive")
     .Doc("The next tensors from another chip of the pipeline. Waits for them.");
 
 REGISTER_OP("IpufeedStageEnters")
+    .Input("mini_batch: int32")
     .Input("token: uint32")
     .Output("next: uint32")
     .Attr("label: string")
     .SetIsStateful()
-    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .SetShapeFn(token_shape)
     .Doc("It is a stage's turn: what the chip waits for from here on it waits for.");
 
 REGISTER_OP("IpufeedStageBegins")
@@ -106,8 +114,7 @@ REGISTER_OP("IpufeedStageBegins")
     .SetShapeFn([](InferenceContext* c) {
       for (int i = 0; i + 1 < c->num_inputs(); ++i) c->set_output(i, c->input(i));
       c->set_output(c->num_outputs() - 2, c->Vector(2));
-      c->set_output(c->num_outputs() - 1, c->Scalar());
-      return absl::OkStatus();
+      return token_shape(c);
     })
     .Doc(R"(
 Where a stage has its inputs. What it computes must take them from here.
@@ -127,7 +134,11 @@ REGISTER_OP("IpufeedStageEnds")
     .Attr("dtypes: list(type) >= 0")
     .Attr("label: string")
     .SetIsStateful()
-    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .SetShapeFn([](InferenceContext* c) {
+      tensorflow::shape_inference::ShapeHandle started;
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(1), 1, &started));
+      return token_shape_fn(c, {0, c->num_inputs() - 1});
+    })
     .Doc("Where a stage has made its outputs, which are `after`: for a trace.");
 
 REGISTER_OP("IpufeedPipelineCount")
@@ -137,23 +148,25 @@ REGISTER_OP("IpufeedPipelineCount")
     .Attr("least: int >= 0")
     .Attr("most: int >= 1")
     .SetIsStateful()
-    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .SetShapeFn([](InferenceContext* c) { return token_shape_fn(c, {0}); })
     .Doc("How many mini-batches an execution has, which must be possible.");
 
-class PipelineCountOp : public OpKernel {
+class PipelineCountOp : public Kernel {
  public:
-  explicit PipelineCountOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit PipelineCountOp(OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("multiple", &multiple_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("least", &least_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("most", &most_));
   }
 
-  void Compute(OpKernelContext* ctx) override {
+  absl::Status run(OpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {0}));
     const std::int64_t count = ctx->input(0).scalar<std::int64_t>()();
-    OP_REQUIRES_OK(ctx, check_pipeline_count(count, multiple_, least_, most_));
+    TF_RETURN_IF_ERROR(check_pipeline_count(count, multiple_, least_, most_));
     tensorflow::Tensor* same = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &same));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 0, {}, &same));
     same->scalar<std::int32_t>()() = static_cast<std::int32_t>(count);
+    return absl::OkStatus();
   }
 
  private:
@@ -162,14 +175,14 @@ class PipelineCountOp : public OpKernel {
   std::int64_t most_ = 1;
 };
 
-class CompiledOnly : public OpKernel {
+class CompiledOnly : public Kernel {
  public:
-  using OpKernel::OpKernel;
+  using Kernel::Kernel;
 
-  void Compute(OpKernelContext* ctx) override {
-    ctx->SetStatus(absl::UnimplementedError(
+  absl::Status run(OpKernelContext* ctx) override {
+    return absl::UnimplementedError(
         "A pipeline runs in compiled programs only: build it inside "
-        "ipu_compiler.compile, or a tf.function with jit_compile=True."));
+        "ipu_compiler.compile, or a tf.function with jit_compile=True.");
   }
 };
 

@@ -18,6 +18,7 @@
 #include "chip_program.h"
 #include "pipeline_calls.h"
 #include "pipeline_count.h"
+#include "queue_ops.h"
 #include "tensorflow/compiler/tf2xla/shape_util.h"
 #include "tensorflow/compiler/tf2xla/type_util.h"
 #include "tensorflow/compiler/tf2xla/xla_compiler.h"
@@ -26,6 +27,7 @@
 #include "tensorflow/compiler/tf2xla/xla_resource.h"
 #include "xla/layout_util.h"
 #include "xla_call.h"
+#include "xla_op.h"
 
 namespace ipufeed {
 namespace {
@@ -35,7 +37,6 @@ using tensorflow::OpKernelConstruction;
 using tensorflow::PartialTensorShape;
 using tensorflow::TensorShape;
 using tensorflow::XlaCompiler;
-using tensorflow::XlaOpKernel;
 using tensorflow::XlaOpKernelContext;
 using tensorflow::XlaResource;
 
@@ -54,9 +55,9 @@ absl::Status add_operand(xla::XlaOp operand, std::vector<xla::XlaOp>* operands,
   return absl::OkStatus();
 }
 
-class PipelineXlaOp : public XlaOpKernel {
+class PipelineXlaOp : public LoweredOp {
  public:
-  explicit PipelineXlaOp(OpKernelConstruction* ctx) : XlaOpKernel(ctx) {
+  explicit PipelineXlaOp(OpKernelConstruction* ctx) : LoweredOp(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("programs", &programs_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("chips", &chips_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("devices", &devices_));
@@ -69,7 +70,7 @@ class PipelineXlaOp : public XlaOpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("schedule", &schedule_));
   }
 
-  void Compile(XlaOpKernelContext* ctx) override { OP_REQUIRES_OK(ctx, compile(ctx)); }
+  absl::Status lower(XlaOpKernelContext* ctx) override { return compile(ctx); }
 
  private:
   // A function's result: a constant, or a place in what the call gives.
@@ -84,6 +85,7 @@ class PipelineXlaOp : public XlaOpKernel {
   };
 
   absl::Status compile(XlaOpKernelContext* ctx) {
+    TF_RETURN_IF_ERROR(check_lists(ctx->num_inputs() - 1));
     std::vector<xla::XlaOp> operands;
     std::vector<xla::Shape> operand_shapes;
     for (int i = 0; i < ctx->num_inputs(); ++i) {
@@ -170,6 +172,29 @@ class PipelineXlaOp : public XlaOpKernel {
     return absl::OkStatus();
   }
 
+  // Whether the attributes fit each other: an op can be called by hand.
+  absl::Status check_lists(int inputs) const {
+    std::int64_t operands = 0;
+    bool fits = operand_counts_.size() == programs_.size() &&
+                chips_.size() == programs_.size() &&
+                credits_.size() == capacities_.size() &&
+                ring_chips_.size() == 2 * capacities_.size() &&
+                ring_stages_.size() == 2 * capacities_.size();
+    for (const int count : operand_counts_) {
+      fits = fits && count >= 0;
+      operands += count;
+    }
+    fits = fits && operands == static_cast<std::int64_t>(operands_.size());
+    for (const int each : operands_) fits = fits && each >= 0 && each < inputs;
+    for (const int each : chips_) fits = fits && each >= 0 && each < devices_;
+    for (const int each : ring_chips_) fits = fits && each >= 0 && each < devices_;
+    for (const int each : capacities_) fits = fits && each >= 1;
+    for (const int each : credits_) fits = fits && each >= 0;
+    if (fits) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "The lists of an IpufeedPipeline do not fit each other, or its inputs.");
+  }
+
   static absl::StatusOr<XlaResource*> variable(XlaOpKernelContext* ctx, int input) {
     XlaResource* resource = nullptr;
     TF_RETURN_IF_ERROR(ctx->GetResourceInput(input, &resource));
@@ -238,16 +263,17 @@ class PipelineXlaOp : public XlaOpKernel {
 };
 
 // A call whose operands are the op's inputs and whose results are its outputs.
-class CallXlaOp : public XlaOpKernel {
+class CallXlaOp : public LoweredOp {
  public:
   CallXlaOp(OpKernelConstruction* ctx, const char* target)
-      : XlaOpKernel(ctx), target_(target) {}
+      : LoweredOp(ctx), target_(target) {}
 
-  void Compile(XlaOpKernelContext* ctx) override {
+  absl::Status lower(XlaOpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {ctx->num_inputs() - 1}));  // the token
     std::vector<xla::XlaOp> operands;
     std::vector<xla::Shape> operand_shapes;
     for (int i = 0; i < ctx->num_inputs(); ++i) {
-      OP_REQUIRES_OK(ctx, add_operand(ctx->Input(i), &operands, &operand_shapes));
+      TF_RETURN_IF_ERROR(add_operand(ctx->Input(i), &operands, &operand_shapes));
     }
     std::vector<xla::Shape> results = results_;
     results.push_back(token_shape());
@@ -257,6 +283,7 @@ class CallXlaOp : public XlaOpKernel {
       ctx->SetOutput(static_cast<int>(i),
                      xla::GetTupleElement(done, static_cast<std::int64_t>(i)));
     }
+    return absl::OkStatus();
   }
 
  protected:
@@ -286,6 +313,7 @@ class ReceiveXlaOp : public CallXlaOp {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("dtypes", &dtypes));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &shapes));
     attributes_ = absl::StrCat("{ring = ", ring, " : i64}");
+    OP_REQUIRES_OK(ctx, check_signature(dtypes.size(), shapes.size()));
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       TensorShape shape;
       OP_REQUIRES(ctx, shapes[i].AsTensorShape(&shape),
@@ -319,16 +347,17 @@ class StageEndsXlaOp : public CallXlaOp {
 };
 
 // The inputs stay where they are.
-class StageBeginsXlaOp : public XlaOpKernel {
+class StageBeginsXlaOp : public LoweredOp {
  public:
-  using XlaOpKernel::XlaOpKernel;
+  using LoweredOp::LoweredOp;
 
-  void Compile(XlaOpKernelContext* ctx) override {
+  absl::Status lower(XlaOpKernelContext* ctx) override {
     const int inputs = ctx->num_inputs() - 1;
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {inputs}));
     std::vector<xla::XlaOp> operands;
     std::vector<xla::Shape> shapes;
     for (int i = 0; i <= inputs; ++i) {
-      OP_REQUIRES_OK(ctx, add_operand(ctx->Input(i), &operands, &shapes));
+      TF_RETURN_IF_ERROR(add_operand(ctx->Input(i), &operands, &shapes));
     }
     std::vector<xla::Shape> results(shapes.begin(), shapes.begin() + inputs);
     results.push_back(xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::S32, {2}));
@@ -338,12 +367,13 @@ class StageBeginsXlaOp : public XlaOpKernel {
     for (int i = 0; i < inputs + 2; ++i) {
       ctx->SetOutput(i, xla::GetTupleElement(done, i));
     }
+    return absl::OkStatus();
   }
 };
 
-class PipelineCountXlaOp : public XlaOpKernel {
+class PipelineCountXlaOp : public LoweredOp {
  public:
-  explicit PipelineCountXlaOp(OpKernelConstruction* ctx) : XlaOpKernel(ctx) {
+  explicit PipelineCountXlaOp(OpKernelConstruction* ctx) : LoweredOp(ctx) {
     std::int64_t multiple = 1;
     std::int64_t least = 0;
     std::int64_t most = 1;
@@ -354,13 +384,15 @@ class PipelineCountXlaOp : public XlaOpKernel {
                                " : i64, most = ", most, " : i64}");
   }
 
-  void Compile(XlaOpKernelContext* ctx) override {
+  absl::Status lower(XlaOpKernelContext* ctx) override {
     const auto scalar = [](xla::PrimitiveType type) {
       return xla::ShapeUtil::MakeShapeWithDescendingLayout(type, {});
     };
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {0}));
     const xla::XlaOp done = call(ctx->builder(), kCount, {ctx->Input(0)},
                                  {scalar(xla::S64)}, {scalar(xla::S32)}, attributes_);
     ctx->SetOutput(0, xla::GetTupleElement(done, 0));
+    return absl::OkStatus();
   }
 
  private:
@@ -368,18 +400,19 @@ class PipelineCountXlaOp : public XlaOpKernel {
 };
 
 // A call that gives its one operand back.
-class SameXlaOp : public XlaOpKernel {
+class SameXlaOp : public LoweredOp {
  public:
   SameXlaOp(OpKernelConstruction* ctx, const char* target)
-      : XlaOpKernel(ctx), target_(target) {}
+      : LoweredOp(ctx), target_(target) {}
 
-  void Compile(XlaOpKernelContext* ctx) override {
+  absl::Status lower(XlaOpKernelContext* ctx) override {
     std::vector<xla::XlaOp> operands;
     std::vector<xla::Shape> shapes;
-    OP_REQUIRES_OK(ctx, add_operand(ctx->Input(0), &operands, &shapes));
+    TF_RETURN_IF_ERROR(add_operand(ctx->Input(0), &operands, &shapes));
     const xla::XlaOp done =
         call(ctx->builder(), target_, operands, shapes, shapes, attributes_);
     ctx->SetOutput(0, xla::GetTupleElement(done, 0));
+    return absl::OkStatus();
   }
 
  protected:

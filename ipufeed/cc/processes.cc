@@ -1,12 +1,9 @@
 #include "processes.h"
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -15,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "chips.h"
 #include "exchange_runs.h"
+#include "guard.h"
+#include "mutex.h"
 #include "stall.h"
 #include "tensorflow/core/framework/types.h"
 #include "wait.h"
@@ -43,34 +42,39 @@ struct Asked {
   std::atomic<int> wanted{1};
   static_assert(sizeof(std::atomic<int>) == sizeof(int));
 
-  std::mutex mutex;
-  std::condition_variable answered;
-  bool done = false;  // guarded by mutex, as is the status
-  absl::Status status;
+  Mutex mutex;
+  CondVar answered;
+  bool done IPUFEED_GUARDED_BY(mutex) = false;
+  absl::Status status IPUFEED_GUARDED_BY(mutex);
 };
 
-void ask(const std::shared_ptr<Asked>& asked) {
+absl::Status answer_of(Asked* asked) {
   std::string message(kErrorSize, '\0');
   const int code = on_exchange.load(std::memory_order_acquire)(
       asked->lane, asked->reduction, asked->mean, asked->dtype, asked->data.data(),
       asked->count, reinterpret_cast<const int*>(&asked->wanted), asked->run,
       asked->number, asked->what.c_str(), message.data(),
       static_cast<std::int64_t>(message.size()));
-  std::lock_guard<std::mutex> lock(asked->mutex);
-  if (code != 0) {
-    asked->status = absl::Status(static_cast<absl::StatusCode>(code), message.c_str());
-  }
+  if (code == 0) return absl::OkStatus();
+  return absl::Status(static_cast<absl::StatusCode>(code), message.c_str());
+}
+
+void ask(const std::shared_ptr<Asked>& asked) {
+  absl::Status status =
+      guarded("an exchange between processes", [&] { return answer_of(asked.get()); });
+  MutexLock lock(asked->mutex);
+  asked->status = std::move(status);
   asked->done = true;
   asked->answered.notify_all();
 }
 
 absl::Status wait_for_answer(const Program& program, Asked* asked) {
-  constexpr std::chrono::milliseconds kSlice(20);  // nobody tells this wait of a stop
+  constexpr std::int64_t kSliceNs = 20'000'000;  // nobody tells this wait of a stop
   StallWatch stall;
-  std::unique_lock<std::mutex> lock(asked->mutex);
+  MutexLock lock(asked->mutex);
   while (!asked->done) {
     const std::int64_t report_ns = stall.next_report_ns();
-    asked->answered.wait_for(lock, kSlice);
+    asked->answered.wait_for_ns(asked->mutex, kSliceNs);
     if (asked->done) break;
     if (program.stopped()) {
       asked->wanted.store(0, std::memory_order_relaxed);

@@ -63,10 +63,14 @@ Program::Program(tensorflow::CancellationManager* manager, int ordinal,
 Program::~Program() { end(absl::OkStatus()); }
 
 std::int64_t Program::exchange_run() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (exchange_run_ == 0) exchange_run_ = begin_exchange_run(ordinal_);
+  std::int64_t run = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (exchange_run_ == 0) exchange_run_ = begin_exchange_run(ordinal_);
+    run = exchange_run_;
+  }
   watch();
-  return exchange_run_;
+  return run;
 }
 
 void Program::end(const absl::Status& status) {
@@ -82,9 +86,7 @@ void Program::end(const absl::Status& status) {
     ++running.ending;
   }
   // Without mutex_: a callback that runs now wants it.
-  if (token_ != tensorflow::CancellationManager::kInvalidToken) {
-    manager_->DeregisterCallback(token_);
-  }
+  cancellation_.forget();
   std::vector<std::shared_ptr<Infeed>> infeeds;
   std::vector<std::shared_ptr<Outfeed>> outfeeds;
   {
@@ -108,9 +110,13 @@ absl::Status Program::stop_status() const {
 
 void Program::stop(absl::Status why) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (!stopped()) why_ = std::move(why);
+  if (!absl::IsOutOfRange(why)) aborted_.store(true, std::memory_order_relaxed);
+  if (!stopped() || (absl::IsOutOfRange(why_) && !absl::IsOutOfRange(why))) {
+    why_ = std::move(why);
+  }
   stopped_.store(true, std::memory_order_relaxed);
-  // The wake-ups order the flag before what the waiter reads next: wait.h, [7] and [8].
+  // The wake-ups order the flags before what the waiter reads next: wait.h, [7] and
+  // [8].
   for (const auto& feed : infeeds_) feed->wake();
   for (const auto& feed : outfeeds_) feed->wake();
   for (Wakeable* wakeable : wakeables_) wakeable->wake();
@@ -133,10 +139,10 @@ StepClock& Program::step_clock() {
 }
 
 bool Program::compute(std::int64_t step_ns, StepTimes* times) {
+  watch();
   // stop() raises the flag under mutex_: it is either before the look or wakes the
   // wait.
   std::unique_lock<std::mutex> lock(mutex_);
-  watch();
   *times = step_clocks_[current.chip].next(now_ns(), step_ns);
   // The steady clock is the one of now_ns().
   const std::chrono::steady_clock::time_point end{
@@ -148,8 +154,10 @@ bool Program::compute(std::int64_t step_ns, StepTimes* times) {
 }
 
 void Program::add(Wakeable* wakeable) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  wakeables_.push_back(wakeable);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    wakeables_.push_back(wakeable);
+  }
   watch();
 }
 
@@ -161,21 +169,34 @@ void Program::remove(Wakeable* wakeable) {
 }
 
 absl::Status Program::infeed(std::int64_t number, Infeed** out) {
+  TF_RETURN_IF_ERROR(lease_infeed(number, out));
+  watch();
+  return absl::OkStatus();
+}
+
+absl::Status Program::lease_infeed(std::int64_t number, Infeed** out) {
   std::lock_guard<std::mutex> lock(mutex_);
   *out = find(infeeds_, number);
   if (*out != nullptr) return absl::OkStatus();
   std::shared_ptr<Infeed> feed;
   TF_RETURN_IF_ERROR(find_infeed(number, &feed));
+  infeeds_.reserve(infeeds_.size() + 1);  // nothing fails once the feed is taken
   TF_RETURN_IF_ERROR(feed->take(current.replicas));
-  for (const int replica : left_) feed->leave(replica);
   *out = feed.get();
   infeeds_.push_back(std::move(feed));
-  watch();
+  for (const int replica : left_) (*out)->leave(replica);
   return absl::OkStatus();
 }
 
 absl::Status Program::outfeed(std::int64_t number, OutfeedMode mode,
                               std::size_t capacity, Outfeed** out) {
+  TF_RETURN_IF_ERROR(lease_outfeed(number, mode, capacity, out));
+  watch();
+  return absl::OkStatus();
+}
+
+absl::Status Program::lease_outfeed(std::int64_t number, OutfeedMode mode,
+                                    std::size_t capacity, Outfeed** out) {
   std::lock_guard<std::mutex> lock(mutex_);
   *out = find(outfeeds_, number);
   if (*out != nullptr) return absl::OkStatus();
@@ -186,12 +207,12 @@ absl::Status Program::outfeed(std::int64_t number, OutfeedMode mode,
                                                       mode, capacity, ordinal_),
                             &feed));
   }
+  outfeeds_.reserve(outfeeds_.size() + 1);  // nothing fails once the feed is taken
   TF_RETURN_IF_ERROR(feed->take(step_, current.replicas));
-  // Nobody has enqueued anything yet.
-  for (const int replica : left_) TF_RETURN_IF_ERROR(feed->leave(replica));
   *out = feed.get();
   outfeeds_.push_back(std::move(feed));
-  watch();
+  // No replica has enqueued anything yet, so that none can have left too early.
+  for (const int replica : left_) TF_RETURN_IF_ERROR((*out)->leave(replica));
   return absl::OkStatus();
 }
 
@@ -208,30 +229,28 @@ std::string Program::describe_feeds() const {
   return absl::StrJoin(feeds, ", ");
 }
 
-// With mutex_ held. From the first feed or step on others can stop the program.
+// Without mutex_, because stop_all_programs() takes the lock of the running programs
+// first. From the first feed or step on others can stop the program.
 void Program::watch() {
-  if (watched_) return;
-  watched_ = true;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (watched_) return;
+    watched_ = true;
+  }
   hook_interrupt();
+  absl::Status missed;
   {
     auto& running = Running::get();
     std::lock_guard<std::mutex> lock(running.mutex);
     running.programs.insert(this);
-    if (running.stops != stops_seen_) {
-      why_ = running.why;
-      stopped_.store(true, std::memory_order_relaxed);
-    }
+    if (running.stops != stops_seen_) missed = running.why;
   }
-  if (manager_ == nullptr) return;
-  const auto token = manager_->get_cancellation_token();
-  const bool registered = manager_->RegisterCallback(
-      token, [this] { stop(absl::CancelledError("the step was cancelled")); });
-  if (registered) {
-    token_ = token;
-    return;
-  }
-  if (!stopped()) why_ = absl::CancelledError("the step was cancelled");
-  stopped_.store(true, std::memory_order_relaxed);
+  // By stop(): another replica may be waiting by now.
+  if (!missed.ok()) stop(std::move(missed));
+  const auto on_cancel = [this] {
+    stop(absl::CancelledError("the step was cancelled"));
+  };
+  if (!cancellation_.watch(manager_, on_cancel)) on_cancel();
 }
 
 const Context& current_context() { return current; }

@@ -22,6 +22,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cancellation.h"
+#include "seeds.h"
 #include "step_clock.h"
 #include "tensorflow/core/framework/cancellation.h"
 
@@ -60,10 +62,16 @@ class Program {
   // it.
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
+  // Whether it was stopped for another reason than the end of a dataset. The first
+  // replica that finds its dataset at the end stops the program, and the others still
+  // finish the rounds that belong to the elements there were.
+  bool aborted() const { return aborted_.load(std::memory_order_relaxed); }
+
   // Why it was stopped.
   absl::Status stop_status() const;
 
-  // Any thread. Wakes every queue call of the program that waits, and its step.
+  // Any thread. Wakes every queue call of the program that waits, and its step. The
+  // first reason stays, unless it is the end of a dataset and this is another one.
   void stop(absl::Status why);
 
   // The feed with this number, leased until the program ends: nobody deletes it
@@ -77,6 +85,9 @@ class Program {
   // held the chip up. A replica has one of its own, and each stage of a pipeline,
   // unless they share a chip. For the program's life.
   StepClock& step_clock();
+
+  // What the random operations of the program draw. Any thread.
+  RunSeeds& seeds() { return seeds_; }
 
   // A thread of the program. Waits until a step of so many nanoseconds of its chip has
   // ended; false if the program was stopped meanwhile.
@@ -106,18 +117,23 @@ class Program {
 
  private:
   void watch();
+  absl::Status lease_infeed(std::int64_t number, Infeed** out);
+  absl::Status lease_outfeed(std::int64_t number, OutfeedMode mode,
+                             std::size_t capacity, Outfeed** out);
 
   const std::int64_t stops_seen_;
   tensorflow::CancellationManager* const manager_;
   const int ordinal_;
   const std::int64_t step_;
+  RunSeeds seeds_;
   std::atomic<bool> stopped_{false};
+  std::atomic<bool> aborted_{false};
   std::condition_variable stop_;  // with mutex_: stopped() has become true
   mutable std::mutex mutex_;      // guards all below
   absl::Status why_;
   bool watched_ = false;
   std::int64_t exchange_run_ = 0;  // none yet
-  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+  Cancellation cancellation_;
   std::vector<std::shared_ptr<Infeed>> infeeds_;
   std::vector<std::shared_ptr<Outfeed>> outfeeds_;
   std::vector<Wakeable*> wakeables_;

@@ -13,8 +13,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "infeed.h"
+#include "kernels.h"
 #include "outfeed.h"
 #include "program.h"
+#include "queue_ops.h"
 #include "step_clock.h"
 #include "step_op.h"
 #include "tensorflow/compiler/tf2xla/shape_util.h"
@@ -28,6 +30,7 @@
 #include "xla/layout_util.h"
 #include "xla/shape_util.h"
 #include "xla_call.h"
+#include "xla_op.h"
 #include "xla_types.h"
 
 namespace ipufeed {
@@ -38,8 +41,12 @@ using tensorflow::OpKernelConstruction;
 using tensorflow::PartialTensorShape;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
-using tensorflow::XlaOpKernel;
 using tensorflow::XlaOpKernelContext;
+
+constexpr char kDequeue[] = "ipufeed_dequeue";
+constexpr char kEnqueue[] = "ipufeed_enqueue";
+constexpr char kClock[] = "ipufeed_clock";
+constexpr char kStep[] = "ipufeed_step";
 
 absl::Status read_number(const ffi::RemainingArgs& args, std::size_t index,
                          std::int64_t* number) {
@@ -59,6 +66,29 @@ std::int64_t total_bytes(const std::vector<Tensor>& components) {
   return bytes;
 }
 
+// Before an element is taken: whether the program has room for it. The queue checks
+// that its elements are what its signature says.
+absl::Status check_infeed(const Infeed& feed, ffi::RemainingRets& results) {
+  const Signature& elements = feed.signature();
+  bool same = elements.dtypes.size() + 1 == results.size();
+  for (std::size_t i = 0; same && i < elements.dtypes.size(); ++i) {
+    auto result = results.get<ffi::AnyBuffer>(i);
+    if (!result.has_value())
+      return absl::InternalError("a dequeue without its result.");
+    const auto dimensions = (*result)->dimensions();
+    const TensorShape& shape = elements.shapes[i];
+    same = to_tensorflow((*result)->element_type()) == elements.dtypes[i] &&
+           shape.dims() == static_cast<int>(dimensions.size());
+    for (int d = 0; same && d < shape.dims(); ++d) {
+      same = shape.dim_size(d) == dimensions[static_cast<std::size_t>(d)];
+    }
+  }
+  if (same) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "The program was compiled for another infeed: the elements of queue '",
+      feed.name(), "' are ", elements.describe(), "."));
+}
+
 absl::Status dequeue(const ffi::RemainingArgs& args, ffi::RemainingRets& results) {
   std::int64_t number = 0;
   TF_RETURN_IF_ERROR(read_number(args, 0, &number));
@@ -68,22 +98,11 @@ absl::Status dequeue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
   std::vector<Tensor> components;
   const bool traced = traces();
   const std::int64_t start_ns = traced ? now_ns() : 0;
+  TF_RETURN_IF_ERROR(check_infeed(*feed, results));
   TF_RETURN_IF_ERROR(feed->dequeue(*program, current_context().replica, &components));
   const std::int64_t got_ns = traced ? now_ns() : 0;
-  if (components.size() + 1 != results.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("The program was compiled for an infeed of ", results.size() - 1,
-                     " tensors, and infeed queue '", feed->name(), "' has ",
-                     components.size(), "."));
-  }
   for (std::size_t i = 0; i < components.size(); ++i) {
     auto result = results.get<ffi::AnyBuffer>(i);
-    if (!result.has_value() || (*result)->size_bytes() != components[i].TotalBytes()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("The program was compiled for another infeed: component ", i,
-                       " of queue '", feed->name(), "' is ", components[i].dtype(), " ",
-                       components[i].shape().DebugString(), "."));
-    }
     std::memcpy((*result)->untyped_data(), components[i].data(),
                 components[i].TotalBytes());
   }
@@ -99,6 +118,7 @@ absl::Status dequeue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
 
 absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
                      std::int64_t last, std::int64_t capacity) {
+  if (args.size() < 2) return absl::InternalError("an enqueue without its number.");
   const std::size_t components = args.size() - 2;
   std::int64_t number = 0;
   TF_RETURN_IF_ERROR(read_number(args, components, &number));
@@ -113,7 +133,7 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
   const bool replicated = context.replicas > 1;
   std::vector<ResultPart> parts;
   ResultElement element;
-  element.reserve(components);
+  element.components.reserve(components);
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < components; ++i) {
     const auto operand = args.get<ffi::AnyBuffer>(i);
@@ -121,7 +141,9 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
       return absl::InternalError("an enqueue without its operand.");
     }
     TensorShape shape;
-    for (const auto dimension : operand->dimensions()) shape.AddDim(dimension);
+    for (const auto dimension : operand->dimensions()) {
+      TF_RETURN_IF_ERROR(shape.AddDimWithStatus(dimension));
+    }
     const DataType dtype = to_tensorflow(operand->element_type());
     if (dtype == tensorflow::DT_INVALID) {
       return absl::InvalidArgumentError(
@@ -133,11 +155,9 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
       parts.push_back({dtype, std::move(shape), operand->untyped_data()});
       continue;
     }
-    Tensor& tensor = element.emplace_back(dtype, shape);
-    if (!tensor.IsInitialized()) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "There is no memory for a result of outfeed queue '", feed->name(), "'."));
-    }
+    Tensor& tensor = element.components.emplace_back();
+    TF_RETURN_IF_ERROR(
+        allocate(dtype, shape, "a result of outfeed queue", feed->name(), &tensor));
     std::memcpy(tensor.data(), operand->untyped_data(), operand->size_bytes());
   }
   const std::int64_t copied_ns = traced ? now_ns() : 0;
@@ -157,23 +177,27 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
 }
 
 ffi::Error dequeue_call(ffi::RemainingArgs args, ffi::RemainingRets results) {
-  return to_ffi(dequeue(args, results));
+  return answer(kDequeue, [&] { return dequeue(args, results); });
 }
 
 ffi::Error enqueue_call(ffi::RemainingArgs args, ffi::RemainingRets results,
                         std::int64_t last, std::int64_t capacity) {
-  return to_ffi(enqueue(args, results, last, capacity));
+  return answer(kEnqueue, [&] { return enqueue(args, results, last, capacity); });
 }
 
-ffi::Error clock_call(ffi::RemainingArgs args, ffi::RemainingRets results) {
+absl::Status clock(const ffi::RemainingArgs& args, ffi::RemainingRets& results) {
   const std::int64_t now = now_ns();
   auto stamp = results.get<ffi::AnyBuffer>(0);
   if (args.size() != 1 || !stamp.has_value() || (*stamp)->size_bytes() != sizeof(now)) {
-    return to_ffi(absl::InternalError("a clock call without its result."));
+    return absl::InternalError("a clock call without its result.");
   }
   std::memcpy((*stamp)->untyped_data(), &now, sizeof(now));
   write_token(results, 1);
-  return to_ffi(absl::OkStatus());
+  return absl::OkStatus();
+}
+
+ffi::Error clock_call(ffi::RemainingArgs args, ffi::RemainingRets results) {
+  return answer(kClock, [&] { return clock(args, results); });
 }
 
 absl::Status step(const ffi::RemainingArgs& args, ffi::RemainingRets& results) {
@@ -192,13 +216,8 @@ absl::Status step(const ffi::RemainingArgs& args, ffi::RemainingRets& results) {
 }
 
 ffi::Error step_call(ffi::RemainingArgs args, ffi::RemainingRets results) {
-  return to_ffi(step(args, results));
+  return answer(kStep, [&] { return step(args, results); });
 }
-
-constexpr char kDequeue[] = "ipufeed_dequeue";
-constexpr char kEnqueue[] = "ipufeed_enqueue";
-constexpr char kClock[] = "ipufeed_clock";
-constexpr char kStep[] = "ipufeed_step";
 
 XLA_FFI_DEFINE_HANDLER(kDequeueHandler, dequeue_call,
                        ffi::Ffi::Bind().RemainingArgs().RemainingRets());
@@ -217,23 +236,26 @@ XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kClock, "Host", kClockHandler
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kDequeue, "Host", kDequeueHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kEnqueue, "Host", kEnqueueHandler);
 
-class DequeueXlaOp : public XlaOpKernel {
+class DequeueXlaOp : public LoweredOp {
  public:
-  explicit DequeueXlaOp(OpKernelConstruction* ctx) : XlaOpKernel(ctx) {
+  explicit DequeueXlaOp(OpKernelConstruction* ctx) : LoweredOp(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("dtypes", &dtypes_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &shapes_));
   }
 
-  void Compile(XlaOpKernelContext* ctx) override {
+  absl::Status lower(XlaOpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(check_signature(dtypes_.size(), shapes_.size()));
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {0, 1}));
     std::vector<xla::Shape> results;
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
       TensorShape shape;
-      OP_REQUIRES(ctx, shapes_[i].AsTensorShape(&shape),
-                  absl::InvalidArgumentError(
-                      absl::StrCat("An infeed's shapes must be fully defined, got ",
-                                   shapes_[i].DebugString(), ".")));
+      if (!shapes_[i].AsTensorShape(&shape)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("An infeed's shapes must be fully defined, got ",
+                         shapes_[i].DebugString(), "."));
+      }
       xla::PrimitiveType type;
-      OP_REQUIRES_OK(ctx, tensorflow::DataTypeToPrimitiveType(dtypes_[i], &type));
+      TF_RETURN_IF_ERROR(tensorflow::DataTypeToPrimitiveType(dtypes_[i], &type));
       results.push_back(tensorflow::TensorShapeToXLAShape(type, shape));
     }
     results.push_back(token_shape());
@@ -246,6 +268,7 @@ class DequeueXlaOp : public XlaOpKernel {
       ctx->SetOutput(static_cast<int>(i),
                      xla::GetTupleElement(done, static_cast<std::int64_t>(i)));
     }
+    return absl::OkStatus();
   }
 
  private:
@@ -253,20 +276,23 @@ class DequeueXlaOp : public XlaOpKernel {
   std::vector<PartialTensorShape> shapes_;
 };
 
-class EnqueueXlaOp : public XlaOpKernel {
+class EnqueueXlaOp : public LoweredOp {
  public:
-  explicit EnqueueXlaOp(OpKernelConstruction* ctx) : XlaOpKernel(ctx) {
+  explicit EnqueueXlaOp(OpKernelConstruction* ctx) : LoweredOp(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("last", &last_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("capacity", &capacity_));
   }
 
-  void Compile(XlaOpKernelContext* ctx) override {
+  absl::Status lower(XlaOpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(check_capacity(capacity_));
+    TF_RETURN_IF_ERROR(
+        check_scalars(ctx, {ctx->num_inputs() - 2, ctx->num_inputs() - 1}));
     std::vector<xla::XlaOp> operands;
     std::vector<xla::Shape> shapes;
     for (int i = 0; i < ctx->num_inputs(); ++i) {
       operands.push_back(ctx->Input(i));
       auto shape = ctx->builder()->GetShape(operands.back());
-      OP_REQUIRES_OK(ctx, shape.status());
+      TF_RETURN_IF_ERROR(shape.status());
       xla::LayoutUtil::SetToDefaultLayout(&*shape);
       shapes.push_back(*std::move(shape));
     }
@@ -275,6 +301,7 @@ class EnqueueXlaOp : public XlaOpKernel {
              absl::StrCat("{last = ", last_ ? 1 : 0, " : i64, capacity = ", capacity_,
                           " : i64}"));
     ctx->SetOutput(0, xla::GetTupleElement(done, 0));
+    return absl::OkStatus();
   }
 
  private:
@@ -282,25 +309,28 @@ class EnqueueXlaOp : public XlaOpKernel {
   std::int64_t capacity_ = 0;
 };
 
-class ClockXlaOp : public XlaOpKernel {
+class ClockXlaOp : public LoweredOp {
  public:
-  using XlaOpKernel::XlaOpKernel;
+  using LoweredOp::LoweredOp;
 
-  void Compile(XlaOpKernelContext* ctx) override {
+  absl::Status lower(XlaOpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {0}));
     const xla::Shape stamp =
         xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::S32, {2});
     const xla::XlaOp done = call(ctx->builder(), kClock, {ctx->Input(0)},
                                  {token_shape()}, {stamp, token_shape()}, "");
     ctx->SetOutput(0, xla::GetTupleElement(done, 0));
     ctx->SetOutput(1, xla::GetTupleElement(done, 1));
+    return absl::OkStatus();
   }
 };
 
-class StepXlaOp : public XlaOpKernel {
+class StepXlaOp : public LoweredOp {
  public:
-  using XlaOpKernel::XlaOpKernel;
+  using LoweredOp::LoweredOp;
 
-  void Compile(XlaOpKernelContext* ctx) override {
+  absl::Status lower(XlaOpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {0, 1}));
     const xla::Shape times =
         xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::S32, {8});
     const xla::Shape nanoseconds =
@@ -310,6 +340,7 @@ class StepXlaOp : public XlaOpKernel {
              {nanoseconds, token_shape()}, {times, token_shape()}, "");
     ctx->SetOutput(0, xla::GetTupleElement(done, 0));
     ctx->SetOutput(1, xla::GetTupleElement(done, 1));
+    return absl::OkStatus();
   }
 };
 

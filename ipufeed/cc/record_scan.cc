@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "api.h"
 #include "xla/tsl/lib/hash/crc32c.h"
-
-#define IPUFEED_API extern "C" __attribute__((visibility("default")))
 
 namespace ipufeed {
 namespace {
@@ -105,6 +104,8 @@ std::int64_t scan_records(RecordScan* scan, const unsigned char* bytes,
 // Python's way to scan_records, for ctypes.
 IPUFEED_API std::int64_t ipufeed_scan_records(void* scan, const void* bytes,
                                               std::int64_t size) {
-  return ipufeed::scan_records(static_cast<ipufeed::RecordScan*>(scan),
-                               static_cast<const unsigned char*>(bytes), size);
+  return ipufeed::entry(__func__, [&]() -> std::int64_t {
+    return ipufeed::scan_records(static_cast<ipufeed::RecordScan*>(scan),
+                                 static_cast<const unsigned char*>(bytes), size);
+  });
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels.h"
 #include "remote.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -11,7 +12,6 @@
 namespace ipufeed {
 namespace {
 
-using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 
@@ -25,18 +25,20 @@ REGISTER_OP("IpufeedRemote")
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
     .Doc("Moves a tensor to the IPU, or to the host's memory.");
 
-class RemoteOp : public OpKernel {
+class RemoteOp : public Kernel {
  public:
-  explicit RemoteOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit RemoteOp(OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("stores", &stores_));
   }
 
-  void Compute(OpKernelContext* ctx) override {
+  absl::Status run(OpKernelContext* ctx) override {
     const tensorflow::Tensor& value = ctx->input(0);
+    TF_RETURN_IF_ERROR(check_bytes(type_string(), 0, value.dtype()));
     tensorflow::Tensor* same = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, value.shape(), &same));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 0, value.shape(), &same));
     move_remote(same->data(), value.data(), value.TotalBytes(), number_, stores_);
+    return absl::OkStatus();
   }
 
  private:

@@ -19,14 +19,13 @@
 // mutex.
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <limits>
-#include <mutex>
 #include <vector>
 
+#include "mutex.h"
 #include "test_hooks.h"
 #include "wait.h"  // kNoDeadline
 
@@ -43,11 +42,12 @@ class Rendezvous {
     std::vector<std::size_t> ended;  // of the missing
   };
 
-  explicit Rendezvous(std::size_t members) : runs_(members, 0), is_here_(members) {}
+  explicit Rendezvous(std::size_t members)
+      : members_(members), runs_(members, 0), is_here_(members) {}
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  std::size_t members() const { return runs_.size(); }
+  std::size_t members() const { return members_; }
 
   // The member's thread. Waits until all are here.
   //   begin()    is then called once, with the lock; whether there are shares to do
@@ -57,49 +57,44 @@ class Rendezvous {
   //              report(attendance): without the lock, of a wait that long
   // kMet: all have been here, and all that was to be done is done. kEnded: a member has
   // ended that this one waits for, and `attendance` says who waits for whom. kStopped:
-  // it was stopped before all were here.
+  // it was stopped before all were here. What begin() throws comes out of here, and the
+  // others go on waiting; share() must not throw.
   template <class Begin, class Share, class Stopped, class Patience>
   Outcome meet(std::size_t member, Begin&& begin, Share&& share, Stopped&& stopped,
                Patience&& patience, Attendance* attendance) {
     IPUFEED_YIELD_POINT();
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     // Who is fast may be back before all have left the meeting before, which they will.
     while (phase_ != Phase::kGathering) {
       if (stopped()) return Outcome::kStopped;
-      changed_.wait(lock);
+      changed_.wait(mutex_);
     }
     is_here_[member] = true;
     ++here_;
-    while (phase_ == Phase::kGathering) {
-      if (is_behind(member)) {
-        *attendance = look(member);
+    // Whatever ends this but the meeting itself, an exception included: it is not here.
+    try {
+      const Outcome outcome = gather(member, begin, stopped, patience, attendance);
+      if (outcome != Outcome::kMet) {
         retract(member);
-        return Outcome::kEnded;
+        return outcome;
       }
-      if (here_ == members() && is_level()) {
-        working_ = leaving_ = members();
-        phase_ = begin() ? Phase::kWorking : Phase::kLeaving;
-        changed_.notify_all();
-        break;
-      }
-      if (stopped()) {
-        retract(member);
-        return Outcome::kStopped;
-      }
-      wait(&lock, patience);
+    } catch (...) {
+      retract(member);
+      throw;
     }
     if (phase_ == Phase::kWorking) {
-      lock.unlock();
-      IPUFEED_YIELD_POINT();
-      share();
-      lock.lock();
+      {
+        MutexUnlock unlocked(mutex_);
+        IPUFEED_YIELD_POINT();
+        share();
+      }
       if (--working_ == 0) {
         phase_ = Phase::kLeaving;
         changed_.notify_all();
       }
       // Nobody looks at stopped() here: what a member has brought must not go while
       // others work with it.
-      changed_.wait(lock, [this] { return phase_ == Phase::kLeaving; });
+      while (phase_ != Phase::kLeaving) changed_.wait(mutex_);
     }
     is_here_[member] = false;
     if (--leaving_ == 0) {
@@ -114,21 +109,21 @@ class Rendezvous {
   void leave(std::size_t member) {
     IPUFEED_YIELD_POINT();
 #ifndef IPUFEED_PLANT_UNLOCKED_LEAVE  // without it, to see that the tests catch it
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
 #endif
     if (runs_[member] != kForGood) ++runs_[member];
     changed_.notify_all();
   }
   void leave_for_good(std::size_t member) {
     IPUFEED_YIELD_POINT();
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     runs_[member] = kForGood;
     changed_.notify_all();
   }
 
   // Any thread, after what stopped() says has changed.
   void wake() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     changed_.notify_all();
   }
 
@@ -137,9 +132,28 @@ class Rendezvous {
 
   static constexpr std::int64_t kForGood = std::numeric_limits<std::int64_t>::max();
 
-  // All that follows: with the lock.
+  // Until the meeting has begun, or this member waits no more.
+  template <class Begin, class Stopped, class Patience>
+  Outcome gather(std::size_t member, Begin&& begin, Stopped&& stopped,
+                 Patience&& patience, Attendance* attendance) IPUFEED_REQUIRES(mutex_) {
+    while (phase_ == Phase::kGathering) {
+      if (is_behind(member)) {
+        *attendance = look(member);
+        return Outcome::kEnded;
+      }
+      if (here_ == members() && is_level()) {
+        phase_ = begin() ? Phase::kWorking : Phase::kLeaving;
+        working_ = leaving_ = members();
+        changed_.notify_all();
+        break;
+      }
+      if (stopped()) return Outcome::kStopped;
+      wait(patience);
+    }
+    return Outcome::kMet;
+  }
 
-  bool is_behind(std::size_t member) const {
+  bool is_behind(std::size_t member) const IPUFEED_REQUIRES(mutex_) {
     for (const std::int64_t runs : runs_) {
       if (runs > runs_[member]) return true;
     }
@@ -147,20 +161,20 @@ class Rendezvous {
   }
 
   // False while one is here from a later run than another one, which is told.
-  bool is_level() const {
+  bool is_level() const IPUFEED_REQUIRES(mutex_) {
     for (const std::int64_t runs : runs_) {
       if (runs != runs_[0]) return false;
     }
     return true;
   }
 
-  void retract(std::size_t member) {
+  void retract(std::size_t member) IPUFEED_REQUIRES(mutex_) {
     is_here_[member] = false;
     --here_;
   }
 
   // As the member sees it: who is in a later run is not here.
-  Attendance look(std::size_t member) const {
+  Attendance look(std::size_t member) const IPUFEED_REQUIRES(mutex_) {
     Attendance found;
     for (std::size_t m = 0; m < members(); ++m) {
       const bool ended = runs_[m] > runs_[member];
@@ -176,31 +190,36 @@ class Rendezvous {
 
   // Until something has changed, or it is time to report.
   template <class Patience>
-  void wait(std::unique_lock<std::mutex>* lock, Patience&& patience) {
+  void wait(Patience&& patience) IPUFEED_REQUIRES(mutex_) {
     const std::int64_t deadline_ns = patience.next_report_ns();
     if (deadline_ns == kNoDeadline) {
-      changed_.wait(*lock);
+      changed_.wait(mutex_);
       return;
     }
-    changed_.wait_for(*lock, std::chrono::nanoseconds(deadline_ns - now_ns()));
+    changed_.wait_for_ns(mutex_, deadline_ns - now_ns());
     if (now_ns() < deadline_ns || phase_ != Phase::kGathering) return;
     Attendance attendance;
     for (std::size_t m = 0; m < members(); ++m) {
       (is_here_[m] ? attendance.here : attendance.missing).push_back(m);
     }
-    lock->unlock();
-    patience.report(attendance);
-    lock->lock();
+    MutexUnlock unlocked(mutex_);
+    try {
+      patience.report(attendance);
+    } catch (const std::exception&) {
+      // The meeting, which may have begun by now, does not depend on a report.
+    }
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Phase phase_ = Phase::kGathering;
-  std::vector<std::int64_t> runs_;  // that each member has ended
-  std::vector<bool> is_here_;
-  std::size_t here_ = 0;
-  std::size_t working_ = 0;
-  std::size_t leaving_ = 0;
+  const std::size_t members_;
+  Mutex mutex_;
+  CondVar changed_;
+  Phase phase_ IPUFEED_GUARDED_BY(mutex_) = Phase::kGathering;
+  // That each member has ended.
+  std::vector<std::int64_t> runs_ IPUFEED_GUARDED_BY(mutex_);
+  std::vector<bool> is_here_ IPUFEED_GUARDED_BY(mutex_);
+  std::size_t here_ IPUFEED_GUARDED_BY(mutex_) = 0;
+  std::size_t working_ IPUFEED_GUARDED_BY(mutex_) = 0;
+  std::size_t leaving_ IPUFEED_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace ipufeed

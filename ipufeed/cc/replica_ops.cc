@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels.h"
 #include "processes.h"
+#include "queue_ops.h"
 #include "repeat_rule.h"
 #include "replicas.h"
 #include "step_program.h"
@@ -21,7 +23,6 @@ namespace ipufeed {
 namespace {
 
 using tensorflow::DataType;
-using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
@@ -30,22 +31,31 @@ using tensorflow::shape_inference::DimensionHandle;
 using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ShapeHandle;
 
+// A bound that no system comes near, and below which no shape's size overflows here.
+absl::Status check_replicas(std::int64_t replicas) {
+  constexpr std::int64_t kMostReplicas = 1 << 20;
+  if (replicas >= 1 && replicas <= kMostReplicas) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`replicas` must be in [1, ", kMostReplicas, "], got ", replicas, "."));
+}
+
 REGISTER_OP("IpufeedExchange")
     .Input("values: dtypes")
     .Input("token: uint32")
     .Output("results: dtypes")
     .Output("next: uint32")
     .Attr("dtypes: list(type) >= 1")
-    .Attr("exchange: int")
-    .Attr("reduction: int = 0")
-    .Attr("group: int = 0")
-    .Attr("replicas: int = 1")
+    .Attr("exchange: int >= 0")
+    .Attr("reduction: int >= 0 = 0")
+    .Attr("group: int >= 0 = 0")
+    .Attr("replicas: int >= 1 = 1")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) -> absl::Status {
       std::int64_t exchange = 0;
       std::int64_t replicas = 0;
       TF_RETURN_IF_ERROR(c->GetAttr("exchange", &exchange));
       TF_RETURN_IF_ERROR(c->GetAttr("replicas", &replicas));
+      TF_RETURN_IF_ERROR(check_replicas(replicas));
       const int last = c->num_outputs() - 1;
       for (int i = 0; i < last; ++i) {
         ShapeHandle shape = c->input(i);
@@ -60,8 +70,7 @@ REGISTER_OP("IpufeedExchange")
         }
         c->set_output(i, shape);
       }
-      c->set_output(last, c->Scalar());
-      return absl::OkStatus();
+      return token_shape_fn(c, {last});
     })
     .Doc(R"doc(
 Exchanges tensors between the copies of a program; waits for all of them.
@@ -71,44 +80,50 @@ group: so many copies exchange among themselves; 0 for all.
 replicas: how many there are, for the shapes of gather and reduce_scatter.
 )doc");
 
-class ExchangeOp : public OpKernel {
+class ExchangeOp : public Kernel {
  public:
-  explicit ExchangeOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit ExchangeOp(OpKernelConstruction* ctx) : Kernel(ctx) {
     std::int64_t exchange = 0;
     std::int64_t reduction = 0;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("exchange", &exchange));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("reduction", &reduction));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("group", &meeting_.group));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("replicas", &replicas_));
+    OP_REQUIRES_OK(ctx, check_replicas(replicas_));
+    OP_REQUIRES_OK(ctx, check_exchange(exchange, reduction));
     meeting_.exchange = static_cast<Exchange>(exchange);
     meeting_.reduction = static_cast<Reduction>(reduction);
   }
 
-  void Compute(OpKernelContext* ctx) override {
+  absl::Status run(OpKernelContext* ctx) override {
     Meeting meeting = meeting_;
     const int last = ctx->num_outputs() - 1;
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {last}));
     for (int i = 0; i < last; ++i) {
       const Tensor& value = ctx->input(i);
+      TF_RETURN_IF_ERROR(
+          check_bytes(type_string(), static_cast<std::size_t>(i), value.dtype()));
       TensorShape shape = value.shape();
       if (meeting.exchange == Exchange::kGather) {
-        shape.InsertDim(0, replicas_);
+        TF_RETURN_IF_ERROR(shape.InsertDimWithStatus(0, replicas_));
       } else if (meeting.exchange == Exchange::kReduceScatter) {
         shape = TensorShape({(value.NumElements() + replicas_ - 1) / replicas_});
       }
       Tensor* result = nullptr;
-      OP_REQUIRES_OK(ctx, ctx->allocate_output(i, shape, &result));
+      TF_RETURN_IF_ERROR(allocate_output(ctx, i, shape, &result));
       meeting.tensors.push_back({value.dtype(), value.NumElements(), value.data(),
                                  result->NumElements(), result->data()});
     }
     bool is_between = false;
-    OP_REQUIRES_OK(ctx, is_between_processes(&meeting, 1, &is_between));
-    OP_REQUIRES_OK(ctx, meet_alone(meeting));
+    TF_RETURN_IF_ERROR(is_between_processes(&meeting, 1, &is_between));
+    TF_RETURN_IF_ERROR(meet_alone(meeting));
     if (is_between) {
-      OP_REQUIRES_OK(ctx, with_step_program(ctx, [&](Program& program) {
-                       return exchange_over_processes(program, meeting);
-                     }));
+      TF_RETURN_IF_ERROR(with_step_program(ctx, [&](Program& program) {
+        return exchange_over_processes(program, meeting);
+      }));
     }
     ctx->set_output(last, ctx->input(last));
+    return absl::OkStatus();
   }
 
  private:
@@ -125,13 +140,14 @@ REGISTER_OP("IpufeedReplicationIndex")
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
     .Doc("Which copy of the program this is, from 0.");
 
-class ReplicationIndexOp : public OpKernel {
+class ReplicationIndexOp : public Kernel {
  public:
-  using OpKernel::OpKernel;
-  void Compute(OpKernelContext* ctx) override {
+  using Kernel::Kernel;
+  absl::Status run(OpKernelContext* ctx) override {
     Tensor* index = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &index));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 0, {}, &index));
     index->scalar<std::int32_t>()() = process_index();  // whose only one this is
+    return absl::OkStatus();
   }
 };
 
@@ -142,9 +158,9 @@ REGISTER_OP("IpufeedRepeatCount")
     .Input("count: T")
     .Output("same: T")
     .Attr("T: {int32, int64}")
-    .Attr("mini_batches: int = 1")
+    .Attr("mini_batches: int >= 1 = 1")
     .SetIsStateful()
-    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .SetShapeFn([](InferenceContext* c) { return token_shape_fn(c, {0}); })
     .Doc(R"doc(
 How often a loop runs, which must be a multiple.
 
@@ -152,18 +168,20 @@ count: -1 for what is in no loop.
 mini_batches: of which number; 1 for any.
 )doc");
 
-class RepeatCountOp : public OpKernel {
+class RepeatCountOp : public Kernel {
  public:
-  explicit RepeatCountOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit RepeatCountOp(OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("mini_batches", &mini_batches_));
   }
-  void Compute(OpKernelContext* ctx) override {
+  absl::Status run(OpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {0}));
     const Tensor& count = ctx->input(0);
     const std::int64_t value = count.dtype() == tensorflow::DT_INT32
                                    ? count.scalar<std::int32_t>()()
                                    : count.scalar<std::int64_t>()();
-    OP_REQUIRES_OK(ctx, check_repeat_count(value, mini_batches_));
+    TF_RETURN_IF_ERROR(check_repeat_count(value, mini_batches_));
     ctx->set_output(0, count);
+    return absl::OkStatus();
   }
 
  private:

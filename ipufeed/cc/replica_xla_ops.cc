@@ -16,14 +16,17 @@
 #include "tensorflow/core/framework/types.h"
 #include "xla/layout_util.h"
 #include "xla_call.h"
+#include "xla_op.h"
 #include "xla_types.h"
 
 namespace ipufeed {
 namespace {
 
 using tensorflow::OpKernelConstruction;
-using tensorflow::XlaOpKernel;
 using tensorflow::XlaOpKernelContext;
+
+constexpr char kIndex[] = "ipufeed_replication_index";
+constexpr char kRepeat[] = "ipufeed_repeat_count";
 
 // With the other replicas of the program in this process.
 absl::Status meet(const Meeting& meeting) {
@@ -39,6 +42,7 @@ absl::Status meet(const Meeting& meeting) {
 
 absl::Status exchange(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
                       std::int64_t kind, std::int64_t reduction, std::int64_t group) {
+  TF_RETURN_IF_ERROR(check_exchange(kind, reduction));
   const std::size_t tensors = args.size() - 1;
   if (results.size() != args.size()) {
     return absl::InternalError("an exchange without its results.");
@@ -79,25 +83,25 @@ absl::Status exchange(const ffi::RemainingArgs& args, ffi::RemainingRets& result
 ffi::Error exchange_call(ffi::RemainingArgs args, ffi::RemainingRets results,
                          std::int64_t kind, std::int64_t reduction,
                          std::int64_t group) {
-  return to_ffi(exchange(args, results, kind, reduction, group));
+  return answer(kExchangeOfAll,
+                [&] { return exchange(args, results, kind, reduction, group); });
 }
 
 ffi::Error index_call(ffi::Result<ffi::BufferR0<ffi::S32>> index) {
-  const Context& context = current_context();
-  *index->typed_data() = process_index() * context.replicas + context.replica;
-  return ffi::Error::Success();
+  return answer(kIndex, [&] {
+    const Context& context = current_context();
+    *index->typed_data() = process_index() * context.replicas + context.replica;
+  });
 }
 
 ffi::Error repeat_call(ffi::BufferR0<ffi::S64> count,
                        ffi::Result<ffi::BufferR0<ffi::S64>> same,
                        std::int64_t mini_batches) {
-  *same->typed_data() = *count.typed_data();
-  return to_ffi(check_repeat_count(*count.typed_data(), mini_batches));
+  return answer(kRepeat, [&] {
+    *same->typed_data() = *count.typed_data();
+    return check_repeat_count(*count.typed_data(), mini_batches);
+  });
 }
-
-constexpr char kExchange[] = "ipufeed_exchange";
-constexpr char kIndex[] = "ipufeed_replication_index";
-constexpr char kRepeat[] = "ipufeed_repeat_count";
 
 XLA_FFI_DEFINE_HANDLER(kExchangeHandler, exchange_call,
                        ffi::Ffi::Bind()
@@ -113,39 +117,46 @@ XLA_FFI_DEFINE_HANDLER(kRepeatHandler, repeat_call,
                            .Arg<ffi::BufferR0<ffi::S64>>()
                            .Ret<ffi::BufferR0<ffi::S64>>()
                            .Attr<std::int64_t>("mini_batches"));
-XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kExchange, "Host", kExchangeHandler);
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kExchangeOfAll, "Host",
+                         kExchangeHandler);
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kExchangeOfGroup, "Host",
+                         kExchangeHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kIndex, "Host", kIndexHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kRepeat, "Host", kRepeatHandler);
 
-class ExchangeXlaOp : public XlaOpKernel {
+class ExchangeXlaOp : public LoweredOp {
  public:
-  explicit ExchangeXlaOp(OpKernelConstruction* ctx) : XlaOpKernel(ctx) {
+  explicit ExchangeXlaOp(OpKernelConstruction* ctx) : LoweredOp(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("exchange", &exchange_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("reduction", &reduction_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("group", &group_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("replicas", &replicas_));
   }
 
-  void Compile(XlaOpKernelContext* ctx) override {
+  absl::Status lower(XlaOpKernelContext* ctx) override {
     const int last = ctx->num_inputs() - 1;
+    TF_RETURN_IF_ERROR(check_exchange(exchange_, reduction_));
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {last}));
     std::vector<xla::XlaOp> operands;
     std::vector<xla::Shape> shapes;
     std::vector<xla::Shape> results;
     for (int i = 0; i < ctx->num_inputs(); ++i) {
       operands.push_back(ctx->Input(i));
       auto shape = ctx->builder()->GetShape(operands.back());
-      OP_REQUIRES_OK(ctx, shape.status());
+      TF_RETURN_IF_ERROR(shape.status());
       xla::LayoutUtil::SetToDefaultLayout(&*shape);
       results.push_back(i == last ? token_shape() : result_of(*shape));
       shapes.push_back(*std::move(shape));
     }
     const xla::XlaOp done =
-        call(ctx->builder(), kExchange, operands, shapes, results,
+        call(ctx->builder(), group_ == 0 ? kExchangeOfAll : kExchangeOfGroup, operands,
+             shapes, results,
              absl::StrCat("{kind = ", exchange_, " : i64, reduction = ", reduction_,
                           " : i64, group = ", group_, " : i64}"));
     for (int i = 0; i <= last; ++i) {
       ctx->SetOutput(i, xla::GetTupleElement(done, i));
     }
+    return absl::OkStatus();
   }
 
  private:
@@ -168,31 +179,33 @@ class ExchangeXlaOp : public XlaOpKernel {
   std::int64_t replicas_ = 1;
 };
 
-class ReplicationIndexXlaOp : public XlaOpKernel {
+class ReplicationIndexXlaOp : public LoweredOp {
  public:
-  using XlaOpKernel::XlaOpKernel;
+  using LoweredOp::LoweredOp;
 
-  void Compile(XlaOpKernelContext* ctx) override {
+  absl::Status lower(XlaOpKernelContext* ctx) override {
     const xla::Shape index =
         xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::S32, {});
     const xla::XlaOp done = call(ctx->builder(), kIndex, {}, {}, {index}, "");
     ctx->SetOutput(0, xla::GetTupleElement(done, 0));
+    return absl::OkStatus();
   }
 };
 
-class RepeatCountXlaOp : public XlaOpKernel {
+class RepeatCountXlaOp : public LoweredOp {
  public:
-  explicit RepeatCountXlaOp(OpKernelConstruction* ctx) : XlaOpKernel(ctx) {
+  explicit RepeatCountXlaOp(OpKernelConstruction* ctx) : LoweredOp(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("mini_batches", &mini_batches_));
   }
 
-  void Compile(XlaOpKernelContext* ctx) override {
+  absl::Status lower(XlaOpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {0}));
     if (mini_batches_ == 1) {
       ctx->SetOutput(0, ctx->Input(0));
-      return;
+      return absl::OkStatus();
     }
     auto shape = ctx->builder()->GetShape(ctx->Input(0));
-    OP_REQUIRES_OK(ctx, shape.status());
+    TF_RETURN_IF_ERROR(shape.status());
     const xla::Shape count =
         xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::S64, {});
     const xla::XlaOp done = call(
@@ -200,6 +213,7 @@ class RepeatCountXlaOp : public XlaOpKernel {
         {count}, {count}, absl::StrCat("{mini_batches = ", mini_batches_, " : i64}"));
     ctx->SetOutput(0, xla::ConvertElementType(xla::GetTupleElement(done, 0),
                                               shape->element_type()));
+    return absl::OkStatus();
   }
 
  private:

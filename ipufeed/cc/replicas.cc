@@ -289,6 +289,18 @@ absl::Status stopped_in_exchange(const Program& program, int replica) {
 
 }  // namespace
 
+absl::Status check_exchange(std::int64_t exchange, std::int64_t reduction) {
+  constexpr auto kLastExchange = static_cast<std::int64_t>(Exchange::kBroadcast);
+  constexpr auto kLastReduction = static_cast<std::int64_t>(Reduction::kMax);
+  if (exchange >= 0 && exchange <= kLastExchange && reduction >= 0 &&
+      reduction <= kLastReduction) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`exchange` must be in [0, ", kLastExchange, "] and `reduction` in [0, ",
+      kLastReduction, "], got ", exchange, " and ", reduction, "."));
+}
+
 const char* name_of(const Meeting& meeting) {
   switch (meeting.exchange) {
     case Exchange::kReduce:
@@ -386,15 +398,14 @@ absl::Status Replicas::ended(const Rendezvous::Attendance& attendance,
 }
 
 Replicas& Replicas::of_chip(int chip, std::uint64_t part) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  std::unique_ptr<Replicas>& found = of_chips_[{chip, part}];
-  if (found == nullptr) {
-    found = std::make_unique<Replicas>(count(), /*is_stage=*/true);
-    for (int r = 0; r < count(); ++r) {
-      if (gone_[static_cast<std::size_t>(r)]) found->leave_for_good(r);
-    }
+  MutexLock lock(mutex_);
+  const auto found = of_chips_.find({chip, part});
+  if (found != of_chips_.end()) return *found->second;
+  auto made = std::make_unique<Replicas>(count(), /*is_stage=*/true);
+  for (int r = 0; r < count(); ++r) {
+    if (gone_[static_cast<std::size_t>(r)]) made->leave_for_good(r);
   }
-  return *found;
+  return *of_chips_.emplace(std::pair(chip, part), std::move(made)).first->second;
 }
 
 void Replicas::leave(int replica) {
@@ -403,14 +414,14 @@ void Replicas::leave(int replica) {
 
 void Replicas::leave_for_good(int replica) {
   rendezvous_.leave_for_good(static_cast<std::size_t>(replica));
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   gone_[static_cast<std::size_t>(replica)] = true;
   for (const auto& [chip, replicas] : of_chips_) replicas->leave_for_good(replica);
 }
 
 void Replicas::wake() {
   rendezvous_.wake();
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   for (const auto& [chip, replicas] : of_chips_) replicas->wake();
 }
 

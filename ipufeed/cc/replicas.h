@@ -14,11 +14,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "mutex.h"
 #include "program.h"
 #include "rendezvous.h"
 #include "tensorflow/core/framework/types.pb.h"
@@ -40,6 +40,14 @@ enum class Exchange : std::int64_t {
 
 enum class Reduction : std::int64_t { kAdd = 0, kMultiply = 1, kMin = 2, kMax = 3 };
 
+// InvalidArgument for a number that is none of these.
+absl::Status check_exchange(std::int64_t exchange, std::int64_t reduction);
+
+// The calls that a compiled program makes to exchange: the first is of all replicas,
+// and so, if there are several processes, of all of theirs.
+inline constexpr char kExchangeOfAll[] = "ipufeed_exchange_of_all";
+inline constexpr char kExchangeOfGroup[] = "ipufeed_exchange_of_group";
+
 // One tensor of one replica. Both are of the same dtype.
 struct Brought {
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
@@ -57,7 +65,7 @@ struct Meeting {
   std::vector<Brought> tensors;
 };
 
-class Replicas : public Wakeable {
+class Replicas final : public Wakeable {
  public:
   // is_stage: they meet in a stage of a pipeline, and come back for its next execution.
   explicit Replicas(int count, bool is_stage = false);
@@ -99,9 +107,10 @@ class Replicas : public Wakeable {
   std::vector<const Meeting*> meetings_;
   absl::Status outcome_;
   std::int64_t met_ns_ = 0;
-  std::mutex mutex_;        // guards the next two
-  std::vector<bool> gone_;  // for good, by replica
-  std::map<std::pair<int, std::uint64_t>, std::unique_ptr<Replicas>> of_chips_;
+  Mutex mutex_;
+  std::vector<bool> gone_ IPUFEED_GUARDED_BY(mutex_);  // for good, by replica
+  std::map<std::pair<int, std::uint64_t>, std::unique_ptr<Replicas>> of_chips_
+      IPUFEED_GUARDED_BY(mutex_);
 };
 
 // What is exchanged, for a person: by what the user calls it.

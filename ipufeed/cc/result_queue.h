@@ -12,8 +12,9 @@
 // Who reads from the ring holds mutex_: the ring's one reader is whoever has it. The
 // store is bounded in bytes. When it is full the device waits, in the ring's own way.
 //
-// It knows nothing of TensorFlow: Store has append(T&&), bytes() and empty(), and
-// moves.
+// It knows nothing of TensorFlow: Store has append(T&&), append(Store&&), bytes() and
+// empty(), and moves. An append() that throws has changed nothing, and loses nothing
+// here.
 #pragma once
 
 #include <atomic>
@@ -73,13 +74,21 @@ class ResultQueue {
     return taken;
   }
 
+  // What take() has given comes first again.
+  void put_back(Store&& taken) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    taken.append(std::move(store_));
+    store_ = std::move(taken);
+    stored_bytes_.store(store_.bytes(), std::memory_order_relaxed);
+  }
+
   // Waits until there is something to take or stopped() holds: wake_reader() makes the
   // waiter look. False if neither came before deadline_ns.
   template <class Stopped>
   bool wait(std::int64_t deadline_ns, Stopped&& stopped) {
     std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
     if (!acquire(&lock, deadline_ns, stopped)) return stopped();
-    return !store_.empty() || feed_.wait_readable(deadline_ns, stopped);
+    return !is_drained() || feed_.wait_readable(deadline_ns, stopped);
   }
 
   // Waits likewise, and moves the oldest element out without the way through the store:
@@ -91,7 +100,7 @@ class ResultQueue {
     if (!acquire(&lock, deadline_ns, stopped)) {
       return stopped() ? FeedOutcome::kStopped : FeedOutcome::kTimedOut;
     }
-    if (!store_.empty()) return FeedOutcome::kStopped;
+    if (!is_drained()) return FeedOutcome::kStopped;
     return feed_.pop(element, deadline_ns, stopped);
   }
 
@@ -142,19 +151,27 @@ class ResultQueue {
     return true;
   }
 
-  // With mutex_ held.
+  // With mutex_ held: nothing is older than what is in the ring.
+  bool is_drained() const { return store_.empty() && !has_refused_; }
+
+  // With mutex_ held. An element that the store has refused, with an exception, stays
+  // and is the first of the next time.
   void drain() {
-    T element;
-    while (feed_.try_pop(&element) == FeedOutcome::kDone) {
-      store_.append(std::move(element));
+    while (has_refused_ || feed_.try_pop(&refused_) == FeedOutcome::kDone) {
+      has_refused_ = true;
+      store_.append(std::move(refused_));
+      has_refused_ = false;
     }
+    refused_ = T();  // what the store has copied, and not taken
     stored_bytes_.store(store_.bytes(), std::memory_order_relaxed);
   }
 
   const std::int64_t limit_bytes_;
   Feed<T, int> feed_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards the next three
   Store store_;
+  T refused_;
+  bool has_refused_ = false;
   std::atomic<std::int64_t> stored_bytes_{0};
   std::atomic<int> lifted_{0};
   std::atomic<std::uint64_t> enqueued_{0};

@@ -1,11 +1,10 @@
 #include "said.h"
 
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
-#include <mutex>
 #include <utility>
 
+#include "mutex.h"
 #include "tensorflow/core/platform/logging.h"
 
 namespace ipufeed {
@@ -15,10 +14,10 @@ namespace {
 constexpr std::size_t kMostLines = 256;
 
 struct Lines {
-  std::mutex mutex;  // guards all below
-  std::condition_variable come;
-  std::deque<std::string> lines;
-  bool listened = false;
+  Mutex mutex;
+  CondVar come;
+  std::deque<std::string> lines IPUFEED_GUARDED_BY(mutex);
+  bool listened IPUFEED_GUARDED_BY(mutex) = false;
 
   static Lines& get() {
     static auto* const lines = new Lines;  // threads may outlive static objects
@@ -31,7 +30,7 @@ struct Lines {
 void say(std::string line) {
   Lines& all = Lines::get();
   {
-    std::lock_guard<std::mutex> lock(all.mutex);
+    MutexLock lock(all.mutex);
     if (all.listened) {
       if (all.lines.size() == kMostLines) all.lines.pop_front();
       all.lines.push_back(std::move(line));
@@ -44,9 +43,9 @@ void say(std::string line) {
 
 std::string next_line() {
   Lines& all = Lines::get();
-  std::unique_lock<std::mutex> lock(all.mutex);
+  MutexLock lock(all.mutex);
   all.listened = true;
-  all.come.wait(lock, [&all] { return !all.lines.empty(); });
+  while (all.lines.empty()) all.come.wait(all.mutex);
   std::string line = std::move(all.lines.front());
   all.lines.pop_front();
   return line;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "api.h"
 #include "tensorflow/core/framework/model.pb.h"
 #include "wait.h"
 
@@ -13,10 +14,10 @@ using tensorflow::data::model::ModelProto;
 using ModelNode = tensorflow::data::model::Node;
 
 struct Groups {
-  std::mutex mutex;
-  std::int64_t last = 0;
+  Mutex mutex;
+  std::int64_t last IPUFEED_GUARDED_BY(mutex) = 0;
   std::unordered_map<std::int64_t, std::vector<std::shared_ptr<ProbeCounters>>>
-      by_number;
+      by_number IPUFEED_GUARDED_BY(mutex);
 
   static Groups& get() {
     static auto* groups = new Groups;  // never destroyed: see feeder.cc
@@ -24,7 +25,7 @@ struct Groups {
   }
 
   std::shared_ptr<ProbeCounters> find(std::int64_t number, std::int64_t slot) {
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     const auto found = by_number.find(number);
     if (found == by_number.end()) return nullptr;
     const auto& slots = found->second;
@@ -47,14 +48,14 @@ void add_parameters(const ModelNode& node, ProbeReading* sum) {
 }  // namespace
 
 ProbeCounters::Live* ProbeCounters::begin(NodePtr probe) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   live_.push_back(std::make_unique<Live>());
   live_.back()->probe = std::move(probe);
   return live_.back().get();
 }
 
 void ProbeCounters::end(Live* live) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   look(*live, &past_);
   live_.erase(std::remove_if(live_.begin(), live_.end(),
                              [live](const auto& one) { return one.get() == live; }),
@@ -62,14 +63,14 @@ void ProbeCounters::end(Live* live) {
 }
 
 void ProbeCounters::enter(std::int64_t start_ns) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   ++calls_;
   started_ns_ += start_ns;
 }
 
 void ProbeCounters::leave(std::int64_t start_ns, std::int64_t end_ns,
                           std::int64_t cpu_ns, bool gave) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   --calls_;
   started_ns_ -= start_ns;
   past_.wall_ns += end_ns - start_ns;
@@ -78,7 +79,7 @@ void ProbeCounters::leave(std::int64_t start_ns, std::int64_t end_ns,
 }
 
 ProbeReading ProbeCounters::read() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   ProbeReading sum = past_;
   for (const auto& live : live_) look(*live, &sum);
   past_.buffered_bytes = sum.buffered_bytes;  // the most so far
@@ -103,36 +104,40 @@ std::shared_ptr<ProbeCounters> probe_counters(std::int64_t group, std::int64_t s
 
 }  // namespace ipufeed
 
-#define IPUFEED_API extern "C" __attribute__((visibility("default")))
-
 // A new group of so many slots; its number, at least 1.
 IPUFEED_API std::int64_t ipufeed_probes_new(std::int64_t slots) {
-  auto& groups = ipufeed::Groups::get();
-  std::lock_guard<std::mutex> lock(groups.mutex);
-  auto& group = groups.by_number[++groups.last];
-  for (std::int64_t i = 0; i < slots; ++i) {
-    group.push_back(std::make_shared<ipufeed::ProbeCounters>());
-  }
-  return groups.last;
+  return ipufeed::entry(__func__, [&]() -> std::int64_t {
+    auto& groups = ipufeed::Groups::get();
+    ipufeed::MutexLock lock(groups.mutex);
+    auto& group = groups.by_number[++groups.last];
+    for (std::int64_t i = 0; i < slots; ++i) {
+      group.push_back(std::make_shared<ipufeed::ProbeCounters>());
+    }
+    return groups.last;
+  });
 }
 
 // Forgets it; datasets that write into it go on.
-IPUFEED_API void ipufeed_probes_free(std::int64_t group) {
-  auto& groups = ipufeed::Groups::get();
-  std::lock_guard<std::mutex> lock(groups.mutex);
-  groups.by_number.erase(group);
+IPUFEED_API int ipufeed_probes_free(std::int64_t group) {
+  return ipufeed::entry(__func__, [&] {
+    auto& groups = ipufeed::Groups::get();
+    ipufeed::MutexLock lock(groups.mutex);
+    groups.by_number.erase(group);
+  });
 }
 
 // Fills fields[kProbeFields] in the order of ProbeReading. Returns 0, or 1 for a slot
 // that there is not.
 IPUFEED_API int ipufeed_probe_read(std::int64_t group, std::int64_t slot,
                                    std::int64_t* fields) {
-  const auto counters = ipufeed::Groups::get().find(group, slot);
-  if (counters == nullptr) return 1;
-  const ipufeed::ProbeReading r = counters->read();
-  const std::int64_t values[ipufeed::kProbeFields] = {
-      r.elements,    r.wall_ns,         r.cpu_ns,         r.model_ns, r.is_async,
-      r.parallelism, r.buffer_elements, r.buffered_bytes, r.tuned};
-  std::copy(std::begin(values), std::end(values), fields);
-  return 0;
+  return ipufeed::entry(__func__, [&]() -> int {
+    const auto counters = ipufeed::Groups::get().find(group, slot);
+    if (counters == nullptr) return 1;
+    const ipufeed::ProbeReading r = counters->read();
+    const std::int64_t values[ipufeed::kProbeFields] = {
+        r.elements,    r.wall_ns,         r.cpu_ns,         r.model_ns, r.is_async,
+        r.parallelism, r.buffer_elements, r.buffered_bytes, r.tuned};
+    std::copy(std::begin(values), std::end(values), fields);
+    return 0;
+  });
 }

@@ -15,9 +15,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "mutex.h"
 #include "tensorflow/core/framework/model.h"
 
 namespace ipufeed {
@@ -60,11 +60,13 @@ class ProbeCounters {
  private:
   static void look(const Live& live, ProbeReading* sum);
 
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Live>> live_;
-  ProbeReading past_;  // of iterators that have ended; wall_ns, cpu_ns, elements of all
-  std::int64_t calls_ = 0;       // under way
-  std::int64_t started_ns_ = 0;  // the sum of when they started
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Live>> live_ IPUFEED_GUARDED_BY(mutex_);
+  // Of iterators that have ended; wall_ns, cpu_ns, elements of all.
+  ProbeReading past_ IPUFEED_GUARDED_BY(mutex_);
+  std::int64_t calls_ IPUFEED_GUARDED_BY(mutex_) = 0;  // under way
+  // The sum of when they started.
+  std::int64_t started_ns_ IPUFEED_GUARDED_BY(mutex_) = 0;
 };
 
 // A slot of a group that ipufeed_probes_new made; fresh counters that nobody reads for

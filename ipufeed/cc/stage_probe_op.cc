@@ -108,7 +108,7 @@ class ProbeDatasetOp : public tensorflow::data::UnaryDatasetOpKernel {
  protected:
   void MakeDataset(OpKernelContext* ctx, DatasetBase* input,
                    DatasetBase** output) override {
-    *output = new ProbeDataset(ctx, input, group_, slot_);
+    make_guarded(ctx, [&] { *output = new ProbeDataset(ctx, input, group_, slot_); });
   }
 
  private:

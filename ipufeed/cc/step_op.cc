@@ -10,6 +10,8 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "kernels.h"
+#include "queue_ops.h"
 #include "sleep.h"
 #include "step_program.h"
 #include "tensorflow/core/framework/op.h"
@@ -19,7 +21,6 @@
 namespace ipufeed {
 namespace {
 
-using tensorflow::OpKernel;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::shape_inference::InferenceContext;
@@ -31,11 +32,8 @@ REGISTER_OP("IpufeedStep")
     .Output("next: uint32")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
-      tensorflow::shape_inference::ShapeHandle scalar;
-      TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 0, &scalar));
       c->set_output(0, c->Vector(8));
-      c->set_output(1, c->Scalar());
-      return absl::OkStatus();
+      return token_shape_fn(c, {0, 1});
     })
     .Doc(R"doc(
 Takes so long as a device that computes elsewhere.
@@ -44,21 +42,23 @@ nanoseconds: from when the previous step has ended and the last element taken wa
 times: four int64 as they lie in memory, see step_clock.h; feeds carry no int64.
 )doc");
 
-class StepOp : public OpKernel {
+class StepOp : public Kernel {
  public:
-  using OpKernel::OpKernel;
+  using Kernel::Kernel;
 
-  void Compute(OpKernelContext* ctx) override {
+  absl::Status run(OpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {0, 1}));
     const std::int64_t step_ns = ctx->input(0).scalar<std::int64_t>()();
     StepTimes times;
-    OP_REQUIRES_OK(ctx, with_step_program(ctx, [&](Program& program) -> absl::Status {
-                     return run_step(program, step_ns, &times);
-                   }));
+    TF_RETURN_IF_ERROR(with_step_program(ctx, [&](Program& program) -> absl::Status {
+      return run_step(program, step_ns, &times);
+    }));
     Tensor* output = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {8}, &output));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 0, {8}, &output));
     static_assert(sizeof(times) == 8 * sizeof(std::int32_t));
     std::memcpy(output->data(), &times, sizeof(times));
     ctx->set_output(1, ctx->input(1));
+    return absl::OkStatus();
   }
 };
 

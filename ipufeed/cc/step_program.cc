@@ -5,8 +5,8 @@
 #include <memory>
 #include <mutex>
 #include <utility>
-#include <vector>
 
+#include "cancellation.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 
 namespace ipufeed {
@@ -30,8 +30,10 @@ struct StepProgram {
 using Key = std::pair<std::int64_t, int>;  // step, ordinal
 
 struct StepPrograms {
+  using Table = std::map<Key, std::shared_ptr<StepProgram>>;
+
   std::mutex mutex;
-  std::map<Key, std::shared_ptr<StepProgram>> programs;
+  Table programs;
 
   static StepPrograms& get() {
     static auto* table =
@@ -39,18 +41,17 @@ struct StepPrograms {
     return *table;
   }
 
-  // What it returns ends the programs, without the lock.
+  // What it returns ends the programs, without the lock. Allocates nothing: a program
+  // that could not be ended would keep its queues.
   template <class Ends>
-  std::vector<std::shared_ptr<StepProgram>> remove_if(Ends&& ends) {
-    std::vector<std::shared_ptr<StepProgram>> removed;
+  Table remove_if(Ends&& ends) {
+    Table removed;
     std::lock_guard<std::mutex> lock(mutex);
     for (auto i = programs.begin(); i != programs.end();) {
-      if (!ends(i->first, *i->second)) {
-        ++i;
-        continue;
+      const auto each = i++;
+      if (each->second == nullptr || ends(each->first, *each->second)) {
+        removed.insert(programs.extract(each));
       }
-      removed.push_back(std::move(i->second));
-      i = programs.erase(i);
     }
     return removed;
   }
@@ -73,24 +74,17 @@ class EndOfStep : public tensorflow::ResourceBase {
 // Stops a program when the step is cancelled, for as long as an op waits.
 class Cancellable {
  public:
-  Cancellable(OpKernelContext* ctx, Program* program)
-      : manager_(ctx->cancellation_manager()) {
-    if (manager_ == nullptr) return;
+  Cancellable(OpKernelContext* ctx, Program* program) {
     const auto stop = [program] {
       program->stop(absl::CancelledError("the step was cancelled"));
     };
-    token_ = manager_->get_cancellation_token();
-    if (!manager_->RegisterCallback(token_, stop)) stop();
-  }
-  ~Cancellable() {
-    if (manager_ != nullptr) manager_->DeregisterCallback(token_);
+    if (!cancellation_.watch(ctx->cancellation_manager(), stop)) stop();
   }
   Cancellable(const Cancellable&) = delete;
   Cancellable& operator=(const Cancellable&) = delete;
 
  private:
-  tensorflow::CancellationManager* const manager_;
-  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+  Cancellation cancellation_;
 };
 
 absl::Status find_or_make(OpKernelContext* ctx, int ordinal,
@@ -104,6 +98,7 @@ absl::Status find_or_make(OpKernelContext* ctx, int ordinal,
     auto& program = table.programs[{ctx->step_id(), ordinal}];
     *out = program;
     if (program != nullptr) return absl::OkStatus();
+    // Null if there is no memory for it; remove_if() knows that.
     program = std::make_shared<StepProgram>(ordinal, ctx->step_id(), eager);
     *out = program;
   }

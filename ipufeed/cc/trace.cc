@@ -4,8 +4,9 @@
 #include <array>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
+
+#include "mutex.h"
 
 namespace ipufeed {
 namespace {
@@ -18,21 +19,21 @@ constexpr std::array<std::int64_t, 4> kResolutionNs = {0, 100'000, 10'000'000,
 using Named = std::pair<std::int32_t, std::int64_t>;
 
 struct Buffer {
-  std::mutex mutex;  // the thread's own for each event; stop_trace()'s once
-  std::int64_t capacity = 0;
-  std::vector<TraceEvent> events;
-  std::int64_t dropped = 0;
+  Mutex mutex;                // the thread's own for each event; stop_trace()'s once
+  std::int64_t capacity = 0;  // set before other threads see the buffer
+  std::vector<TraceEvent> events IPUFEED_GUARDED_BY(mutex);
+  std::int64_t dropped IPUFEED_GUARDED_BY(mutex) = 0;
   // Of each kind and number, the place of the last event.
-  std::map<Named, std::size_t> last;
+  std::map<Named, std::size_t> last IPUFEED_GUARDED_BY(mutex);
 };
 
 struct Buffers {
-  std::mutex mutex;  // guards all below
+  Mutex mutex;
   // Grows with each trace: a thread's buffer is of one trace.
-  std::uint64_t generation = 0;
-  std::int64_t capacity = 0;
-  std::vector<std::shared_ptr<Buffer>> buffers;
-  std::map<Named, std::string> names;
+  std::uint64_t generation IPUFEED_GUARDED_BY(mutex) = 0;
+  std::int64_t capacity IPUFEED_GUARDED_BY(mutex) = 0;
+  std::vector<std::shared_ptr<Buffer>> buffers IPUFEED_GUARDED_BY(mutex);
+  std::map<Named, std::string> names IPUFEED_GUARDED_BY(mutex);
 
   static Buffers& get() {
     static auto* const buffers = new Buffers;  // threads may outlive static objects
@@ -56,7 +57,7 @@ Named named(TraceKind kind, std::int64_t number) {
 Buffer* own_buffer() {
   if (mine.generation != generation.load(std::memory_order_relaxed)) {
     Buffers& all = Buffers::get();
-    std::lock_guard<std::mutex> lock(all.mutex);
+    MutexLock lock(all.mutex);
     mine.buffer = std::make_shared<Buffer>();
     mine.buffer->capacity = all.capacity;
     mine.generation = all.generation;
@@ -67,7 +68,7 @@ Buffer* own_buffer() {
 
 void note_name(const Named& who, const std::string& name) {
   Buffers& all = Buffers::get();
-  std::lock_guard<std::mutex> lock(all.mutex);
+  MutexLock lock(all.mutex);
   all.names.emplace(who, name);
 }
 
@@ -84,7 +85,7 @@ void record(const TraceEvent& event, const std::string& name) {
   Buffer* const buffer = own_buffer();
   bool is_new = false;
   {
-    std::lock_guard<std::mutex> lock(buffer->mutex);
+    MutexLock lock(buffer->mutex);
     const auto count = static_cast<std::int64_t>(buffer->events.size());
     const auto found = buffer->last.find(who);
     is_new = found == buffer->last.end();
@@ -116,7 +117,7 @@ void record(const TraceEvent& event, const std::string& name) {
 
 bool start_trace(std::int64_t capacity) {
   Buffers& all = Buffers::get();
-  std::lock_guard<std::mutex> lock(all.mutex);
+  MutexLock lock(all.mutex);
   if (traces()) return false;
   all.capacity = std::max<std::int64_t>(64, capacity);
   all.buffers.clear();
@@ -128,12 +129,12 @@ bool start_trace(std::int64_t capacity) {
 
 Trace stop_trace() {
   Buffers& all = Buffers::get();
-  std::lock_guard<std::mutex> lock(all.mutex);
+  MutexLock lock(all.mutex);
   tracing.store(false, std::memory_order_relaxed);
   Trace trace;
   std::int64_t thread = 0;
   for (const auto& buffer : all.buffers) {
-    std::lock_guard<std::mutex> own(buffer->mutex);
+    MutexLock own(buffer->mutex);
     for (const TraceEvent& event : buffer->events) {
       trace.events.push_back({event, thread});
     }
@@ -146,7 +147,7 @@ Trace stop_trace() {
 
 std::string traced_name(TraceKind kind, std::int64_t number) {
   Buffers& all = Buffers::get();
-  std::lock_guard<std::mutex> lock(all.mutex);
+  MutexLock lock(all.mutex);
   const auto found = all.names.find(named(kind, number));
   return found == all.names.end() ? "" : found->second;
 }

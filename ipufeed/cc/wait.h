@@ -13,7 +13,8 @@
 // Of [7] and [8] one comes first. If the notifier's does, the waiter's reads it and so
 // sees what was published: it does not sleep. If the waiter's does, the notifier reads
 // kParked and wakes. tests/models/feed.pml proves it for the feed, with the variants
-// where an order is missing. A full fence on both sides would cost the same (one locked
+// where an order is missing; tests/cc/wait_test.cc fails under ThreadSanitizer when
+// either is weakened. A full fence on both sides would cost the same (one locked
 // instruction on x86) but says nothing to ThreadSanitizer.
 //
 // Naps. A wake-up costs the notifier about 3 us, more than a small element takes to
@@ -102,24 +103,14 @@ class WaitPoint {
   // Likewise; a napping waiter is woken only if urgent() says so.
   template <class Urgent>
   void notify(Urgent&& urgent) noexcept {
-    IPUFEED_YIELD_POINT();
-    const auto word = word_.fetch_add(0, std::memory_order_acq_rel);  // [8]
-    if (word == kAwake || (word == kNapping && !urgent())) return;
-    if (word_.exchange(kAwake, std::memory_order_acq_rel) != kAwake) {
-      futex(FUTEX_WAKE_PRIVATE, 1, nullptr);
-    }
+    wake_if([&](std::uint32_t word) { return word != kNapping || urgent(); });
   }
 
-  // Likewise; a waiter, however it sleeps, is woken only if worth() says so. Who says
-  // no must notify again once it is worth it.
+  // Likewise; a waiter, however it sleeps, is woken only if worth() says so. A caller
+  // whose worth() has said no must notify again once it is worth it.
   template <class Worth>
   void notify_if(Worth&& worth) noexcept {
-    IPUFEED_YIELD_POINT();
-    const auto word = word_.fetch_add(0, std::memory_order_acq_rel);  // [8]
-    if (word == kAwake || !worth()) return;
-    if (word_.exchange(kAwake, std::memory_order_acq_rel) != kAwake) {
-      futex(FUTEX_WAKE_PRIVATE, 1, nullptr);
-    }
+    wake_if([&](std::uint32_t) { return worth(); });
   }
 
   // Any thread.
@@ -137,6 +128,19 @@ class WaitPoint {
   // spinning only takes its CPU; one wait in kSpinAgain tries whether that has changed.
   static constexpr std::uint32_t kVainSpins = 8;
   static constexpr std::uint32_t kSpinAgain = 64;
+
+  // Wakes the waiter if it sleeps and decide(how it sleeps) says so.
+  template <class Decide>
+  void wake_if(Decide&& decide) noexcept {
+    IPUFEED_YIELD_POINT();
+    const auto word =
+        word_.fetch_add(0, IPUFEED_ORDER(8, std::memory_order_acq_rel));  // [8]
+    if (word == kAwake || !decide(word)) return;
+    // In the release sequence of [7] and [8], like each exchange that wakes the waiter.
+    if (word_.exchange(kAwake, std::memory_order_acq_rel) != kAwake) {
+      futex(FUTEX_WAKE_PRIVATE, 1, nullptr);
+    }
+  }
 
   template <class Ready>
   bool spin(Ready&& ready, std::int64_t start, std::int64_t deadline_ns) {
@@ -172,7 +176,7 @@ class WaitPoint {
     const timespec until = {static_cast<time_t>(until_ns / 1'000'000'000),
                             static_cast<long>(until_ns % 1'000'000'000)};
     for (;;) {
-      word_.exchange(how, std::memory_order_acq_rel);  // [7]
+      word_.exchange(how, IPUFEED_ORDER(7, std::memory_order_acq_rel));  // [7]
       IPUFEED_YIELD_POINT();
       if (ready()) break;
       if (until_ns != kNoDeadline && now_ns() >= until_ns) {

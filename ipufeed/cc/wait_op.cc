@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels.h"
 #include "program.h"
 #include "sleep.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -13,7 +14,6 @@
 namespace ipufeed {
 namespace {
 
-using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 
@@ -26,15 +26,16 @@ REGISTER_OP("IpufeedWait")
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
     .Doc("The value, after so many nanoseconds.");
 
-class WaitOp : public OpKernel {
+class WaitOp : public Kernel {
  public:
-  explicit WaitOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit WaitOp(OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("nanoseconds", &nanoseconds_));
   }
 
-  void Compute(OpKernelContext* ctx) override {
-    OP_REQUIRES_OK(ctx, sleep_as_program(nanoseconds_));
+  absl::Status run(OpKernelContext* ctx) override {
+    TF_RETURN_IF_ERROR(sleep_as_program(nanoseconds_));
     ctx->set_output(0, ctx->input(0));
+    return absl::OkStatus();
   }
 
  private:

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "guard.h"
 #include "program.h"
 #include "xla/ffi/api/ffi.h"
 #include "xla/hlo/builder/xla_builder.h"
@@ -28,6 +29,12 @@ namespace ffi = xla::ffi;
 inline ffi::Error to_ffi(const absl::Status& status) {
   return ffi::Error(static_cast<ffi::ErrorCode>(status.code()),
                     std::string(status.message()));
+}
+
+// The answer of a call: what `work` returns, or the error of its exception.
+template <class Work>
+ffi::Error answer(const char* name, Work&& work) {
+  return to_ffi(guarded(name, std::forward<Work>(work)));
 }
 
 // The program of this thread. Without one (XLA ran the call on a thread that is not the

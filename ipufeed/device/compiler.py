@@ -12,6 +12,7 @@ from ipufeed.device import outside, params, sharding
 from ipufeed.device.device_names import ordinal_of
 from ipufeed.device.replication import refuse_replicas
 from ipufeed.errors import DeviceOrdinalError, PlacementError
+from ipufeed.queues.chain import ordered
 
 
 def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
@@ -100,12 +101,13 @@ def checked_inputs(inputs: Any) -> list[Any]:
 
 
 def checking_results(computation: Callable[..., Any]) -> Callable[..., Any]:
-    """`computation`, whose results are looked at."""
+    """`computation`, whose results are checked, and whose queue ops are in order."""
     import functools
 
     @functools.wraps(computation)
     def checked(*arguments: Any) -> Any:
-        results = computation(*arguments)
+        with ordered():
+            results = computation(*arguments)
         flat = results if isinstance(results, (list, tuple)) else [results]
         for result in flat:
             if type(result).__name__ in ("EstimatorSpec", "IPUEstimatorSpec"):
@@ -225,6 +227,7 @@ NO_EFFECT = {
     "IpufeedInfeedCreate",
     "IpufeedInfeedDelete",
     "IpufeedOutfeedDelete",
+    "IpufeedSeed",
     "RandomStandardNormal",
     "RandomUniform",
     "RandomUniformInt",

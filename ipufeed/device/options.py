@@ -22,6 +22,7 @@ from ipufeed.device.config_enums import (
     DeviceConnectionType,
     MergeRemoteBuffersBehaviour,
 )
+from ipufeed.device.config_no_effect import warn_of_argument
 from ipufeed.device.flags import running_on_ipu_model
 from ipufeed.device.options_create import create_ipu_config
 from ipufeed.device.options_object import (
@@ -209,7 +210,10 @@ def set_norm_options(
 def set_transfer_options(
     opts: IpuOptions, use_verified_transfers: bool = False
 ) -> IpuOptions:
-    """Recorded only: a simulated transfer cannot go wrong."""
+    """No effect, with a warning: a simulated transfer cannot go wrong."""
+    warn_of_argument(
+        "set_transfer_options", "use_verified_transfers", use_verified_transfers, False
+    )
     as_options(opts).recorded["use_verified_transfers"] = require_type(
         "use_verified_transfers", use_verified_transfers, bool
     )
@@ -270,7 +274,7 @@ def set_report_options(
     graph_options: Mapping[str, Any] | None = None,
     execution_options: Mapping[str, Any] | None = None,
 ) -> IpuOptions:
-    """Adds options of reports. Recorded only."""
+    """Adds options of reports. No effect, with a warning: see docs/reports.md."""
     recorded = as_options(opts).recorded
     for name, added in (
         ("report_options", report_options),
@@ -278,6 +282,7 @@ def set_report_options(
         ("execution_options", execution_options),
     ):
         add_options(recorded.setdefault(name, {}), name, added)
+        warn_of_argument("set_report_options", name, added or {}, {})
     return opts
 
 
@@ -286,8 +291,13 @@ def set_recomputation_options(
     allow_recompute: bool = True,
     allow_stateful_recompute: bool | None = None,
 ) -> IpuOptions:
-    """Allows recomputation; `allow_stateful_recompute` has long had no effect."""
-    del allow_stateful_recompute
+    """Allows recomputation; `allow_stateful_recompute` has no effect."""
+    warn_of_argument(
+        "set_recomputation_options",
+        "allow_stateful_recompute",
+        allow_stateful_recompute,
+        None,
+    )
     as_options(opts).config.allow_recompute = allow_recompute
     return opts
 

@@ -7,9 +7,17 @@ from ipufeed.device.config_enums import (
     SchedulingAlgorithm,
     SelectionOrder,
 )
+from ipufeed.device.config_no_effect import warn_of_argument
 from ipufeed.device.options_object import IpuOptions, require_type
 from ipufeed.errors import ConfigError
 
+# Of the arguments that are recorded only; of the others False.
+_DEFAULTS = {
+    "profile_execution": ExecutionProfileType.NO_PROFILE,
+    "report_every_nth_execution": 0,
+    "max_report_size": 0x10000000,
+    "report_directory": "",
+}
 _SCHEDULERS = {
     "": SchedulingAlgorithm.CHOOSE_BEST,
     "ChooseBest": SchedulingAlgorithm.CHOOSE_BEST,
@@ -47,7 +55,8 @@ def create_ipu_config(
 ) -> IpuOptions:
     """Makes options, with the defaults of this style.
 
-    Profiling and reports are recorded only. `merge_infeed_io_copies` is False here, the
+    What concerns profiling and reports has no effect here, and a warning says so: see
+    docs/reports.md for reports. `merge_infeed_io_copies` is False here, the
     IPU Model's version "ipu1" and the gather simplifier off; IPUConfig has True, "ipu2"
     and on.
 
@@ -66,9 +75,9 @@ def create_ipu_config(
             Default: "", which chooses the best.
         always_rearrange_copies_on_the_host: Default: False.
         merge_infeed_io_copies: Default: False.
-        disable_graph_convolution_caching: Recorded only. Default: False.
+        disable_graph_convolution_caching: No effect. Default: False.
         disable_graph_outlining: Default: False.
-        retain_control_dependencies: Recorded only. Default: False.
+        retain_control_dependencies: No effect. Default: False.
         max_cross_replica_sum_buffer_size: Bytes. Default: 0.
         max_inter_ipu_copies_buffer_size: Bytes. Default: 0.
         max_reduce_scatter_buffer_size: Bytes. Default: 0.
@@ -112,6 +121,9 @@ def create_ipu_config(
             "retain_control_dependencies", retain_control_dependencies, bool
         ),
     )
+    for name, given in opts.recorded.items():
+        default = _DEFAULTS.get(name, False)
+        warn_of_argument("create_ipu_config", name, given, default)
     config = opts.config
     config.ipu_model.version = "ipu1"
     if selection_order is not None:

@@ -158,6 +158,11 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
         _outside.reset(token)
 
 
+def current_program() -> Building | None:
+    """The program that is being built, or None."""
+    return _building.get()
+
+
 def program_name() -> str:
     """What the author calls the program that is being built; "" if it has no name."""
     import tensorflow as tf

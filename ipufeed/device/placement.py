@@ -11,13 +11,16 @@ from collections.abc import Callable
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.device import flags, said
+from ipufeed.device import flags, random_patches, said
 from ipufeed.device.synthetic import InitializerKind, SyntheticDataCategory
 from ipufeed.device.system import (
+    DeviceSeed,
     attach,
     chip_counts,
     configured,
+    has_seeds,
     on_change,
+    on_seed,
     precompiles,
     require_usable,
 )
@@ -106,6 +109,7 @@ def attach_at_first_use(ordinal: int, message: Any, size: int) -> int:
         _native.entry().ipufeed_set_log_cycle_count(
             flags.get_flags().log_cycle_count >= 0
         )
+        tell_synthetic_seed()
     except Exception as error:
         text = str(getattr(error, "message", error)).encode()[: size - 1] + b"\0"
         ctypes.memmove(message, text, len(text))
@@ -118,6 +122,23 @@ def tell_chips() -> None:
     counts = chip_counts()
     for ordinal in range(NUM_IPUS):
         _native.entry().ipufeed_set_chips(ordinal, counts.get(ordinal, 0))
+
+
+def tell_synthetic_seed() -> None:
+    """Tells the core whether the seed is synthetic data."""
+    synthetic = flags.use_synthetic_data_for(SyntheticDataCategory.Seed)
+    _native.entry().ipufeed_set_synthetic_seed(synthetic)
+
+
+def forget_seeds() -> None:
+    """Tells the core that no seed is set any more, after a reset of the system."""
+    if not has_seeds():
+        _native.entry().ipufeed_forget_seeds()
+
+
+def tell_seed(ordinal: int, seed: DeviceSeed) -> None:
+    """Tells the core what `reset_ipu_seed` was called with."""
+    _native.entry().ipufeed_set_seed(ordinal, seed.seed, seed.identical_replicas)
 
 
 def tell_processes() -> None:
@@ -165,6 +186,9 @@ def install() -> None:
     on_change(entry.ipufeed_forget_first_uses)
     on_change(tell_chips)
     on_change(tell_processes)
+    on_change(forget_seeds)
+    on_seed(tell_seed)
+    random_patches.install()
     tell_chips()  # of what has been configured before
     tell_processes()
     from tensorflow.python.eager import context

@@ -30,5 +30,11 @@ def pass_on() -> None:
     entry = _native.entry()
     line = ctypes.create_string_buffer(MOST_BYTES)
     while True:
-        entry.ipufeed_next_line(line, MOST_BYTES)
+        try:
+            entry.ipufeed_next_line(line, MOST_BYTES)
+        except (
+            Exception
+        ) as error:  # without memory for one line there may be for others
+            logger.warning("a message of the native core was lost: %s", error)
+            continue
         logger.warning("%s", line.value.decode("utf-8", "replace"))

@@ -12,6 +12,7 @@ from ipufeed.device.outside import (
     outside_compilation_scope as outside_compilation_scope,
 )
 from ipufeed.device.system import require_usable
+from ipufeed.no_effect import no_effect
 
 FRONTEND_PREFIX = "_ipufeed_"
 
@@ -48,12 +49,16 @@ def ipu_scope(device: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def ipu_jit_scope(ipu_scope: int) -> Iterator[None]:
-    """Notes at ops which of several programs they belong to.
+    """Notes at ops which of several programs they belong to. No effect, with a warning.
 
     Args:
         ipu_scope: The program's number.
     """
-    with frontend_attribute("jit_scope", str(ipu_scope)):
+    no_effect(
+        "ipu_jit_scope",
+        "what ipu_compiler.compile or a compiled tf.function builds is one program",
+    )
+    with _noted("jit_scope", str(ipu_scope)):
         yield
 
 
@@ -66,18 +71,35 @@ def frontend_attribute(
     Args:
         attribute_name: Its name.
         attribute_value: Its value.
-        restore_to: What an enclosing scope's value is afterwards, if it has set one.
+        restore_to: No effect, with a warning: the enclosing scope's value comes back.
 
-    Source: Graphcore's scope of this name. The simulator keeps the attribute and does
-    not act on it.
+    Of the attributes only "shard" has an effect (`ipu_shard`); others are kept, with a
+    warning.
+
+    Source: Graphcore's scope of this name.
     """
+    if attribute_name != "shard":
+        no_effect(
+            f"frontend_attribute({attribute_name!r})",
+            "it is kept at the operations, and XLA's compiler for the CPU ignores it",
+        )
+    if restore_to is not None:
+        no_effect(
+            "frontend_attribute(restore_to=)",
+            "the value of the enclosing scope comes back by itself",
+        )
+    with _noted(attribute_name, attribute_value):
+        yield
+
+
+@contextlib.contextmanager
+def _noted(attribute_name: str, attribute_value: str) -> Iterator[None]:
     import tensorflow as tf
     from tensorflow.core.framework import attr_value_pb2
 
     if tf.executing_eagerly():
         yield
         return
-    del restore_to  # the enclosing scope's own value comes back by itself
     key = FRONTEND_PREFIX + re.sub(r"[^A-Za-z0-9_.]", "_", attribute_name)
     value = attr_value_pb2.AttrValue(s=str(attribute_value).encode())
     with tf.compat.v1.get_default_graph()._attr_scope({key: value}):
@@ -89,20 +111,23 @@ def stochastic_rounding(override: bool) -> Iterator[None]:
     """Notes at ops whether they should round stochastically.
 
     Args:
-        override: Whether. The simulator rounds to nearest always.
+        override: Whether. Results are rounded to nearest always: True has no effect,
+            with a warning.
     """
-    value = "THREESTATE_ON" if override else "THREESTATE_OFF"
-    with frontend_attribute("STOCHASTIC_ROUNDING", value, "THREESTATE_UNDEFINED"):
+    if override:
+        no_effect("stochastic_rounding(True)", "it rounds to nearest, as the CPU does")
+    with _noted(
+        "STOCHASTIC_ROUNDING", "THREESTATE_ON" if override else "THREESTATE_OFF"
+    ):
         yield
 
 
 @contextlib.contextmanager
 def partials_type(override_type: Any) -> Iterator[None]:
-    """Notes at ops the dtype of partial sums.
+    """Notes at ops the dtype of partial sums. No effect, with a warning.
 
     Args:
-        override_type: tf.float32 or tf.float16. The simulator computes in the dtype of the
-            ops.
+        override_type: tf.float32 or tf.float16.
 
     Raises:
         ValueError: Another dtype.
@@ -114,7 +139,10 @@ def partials_type(override_type: Any) -> Iterator[None]:
             "Only support float16, float32 for partials_type, got "
             f"{getattr(override_type, 'name', override_type)}."
         )
-    with frontend_attribute("PARTIALS_TYPE", tf.as_dtype(override_type).name):
+    no_effect(
+        "partials_type", "XLA's compiler for the CPU chooses the partial sums' dtype"
+    )
+    with _noted("PARTIALS_TYPE", tf.as_dtype(override_type).name):
         yield
 
 
@@ -139,7 +167,7 @@ def ipu_shard(index: int | list[int] | tuple[int, ...]) -> Iterator[None]:
             )
         if one < 0:
             raise ValueError(f"The shard index must be at least 0, got {one}.")
-    with frontend_attribute("shard", ",".join(map(str, indices))):
+    with _noted("shard", ",".join(map(str, indices))):
         yield
 
 

@@ -14,7 +14,8 @@ from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
 from ipufeed.device import outside, params
 from ipufeed.device.replication import refuse_replicas
 from ipufeed.device.scopes import check_device
-from ipufeed.device.system import require_usable
+from ipufeed.device.system import ONE_HOST, require_usable
+from ipufeed.no_effect import no_effect
 from ipufeed.queues.iterators import IPUOwnedIterator
 
 
@@ -31,9 +32,10 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
 
     Args:
         ipu_device: The IPU's name.
-        cpu_device: The host's name.
+        cpu_device: The host's name. Another one has no effect, with a warning.
         enable_dataset_iterators: Whether `iter(dataset)` inside the scope feeds the IPU.
-        enable_keras_extensions: Accepted. Keras runs as it is.
+        enable_keras_extensions: Whether Keras may be extended. There is no extension,
+            so both do the same: Keras runs as it is.
 
     Raises:
         ValueError: `ipu_device` is no usable IPU.
@@ -49,6 +51,8 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
         enable_keras_extensions: bool = True,
     ) -> None:
         self._device_ordinal = check_device(ipu_device)
+        if cpu_device != "/device:CPU:0":
+            no_effect("IPUStrategy(cpu_device=)", ONE_HOST)
         ipu_device = f"/device:IPU:{self._device_ordinal}"  # of all spellings this one
         super().__init__(IPUExtended(self, ipu_device))
         self._ipu_device = ipu_device
@@ -76,7 +80,7 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
             fn: A tf.function, with jit_compile=True to become one compiled program.
             args: Its positional arguments, a list or tuple.
             kwargs: Its keyword arguments, a dict.
-            options: As for any tf.distribute strategy.
+            options: A tf.distribute.RunOptions; no effect, with a warning.
 
         Returns:
             What it returns.
@@ -95,6 +99,11 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
                 "IPUStrategyV1.run(fn, ...) does not support eager execution. Either "
                 "convert `fn` with tf.function, or consider calling strategy.run inside "
                 "a tf.function."
+            )
+        if options is not None:
+            no_effect(
+                "IPUStrategy.run(options=)",
+                "tf.distribute.RunOptions concern the dynamic shapes of TPUs",
             )
         refuse_float64((args, kwargs), "input")
         results = self._run(fn, tuple(args or ()), kwargs, options)

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ipufeed.device import config_no_effect, options_create
 from ipufeed.device import flags as flags_module
 from ipufeed.device.config import IPUConfig
 from ipufeed.device.config_checks import as_tuple
@@ -27,7 +28,7 @@ from ipufeed.device.config_enums import DeviceConnectionType
 from ipufeed.device.device_names import ordinal_of
 from ipufeed.device.flags import Flags
 from ipufeed.device.log import LOGGER
-from ipufeed.device.options import IpuOptions
+from ipufeed.device.options_object import IpuOptions
 from ipufeed.device.topology import NUM_IPUS
 from ipufeed.device.virtual_device import (
     VirtualDevice,
@@ -35,6 +36,14 @@ from ipufeed.device.virtual_device import (
     virtual_devices,
 )
 from ipufeed.errors import DeviceOrdinalError
+from ipufeed.no_effect import no_effect
+
+ONE_HOST = "all IPUs belong to this process, whose only host is /device:CPU:0"
+
+
+def _warn_of_host(name: str, device: str) -> None:
+    if device != "cpu":
+        no_effect(name, ONE_HOST)
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,9 @@ class _System:
     seeds: dict[int, DeviceSeed] = field(default_factory=dict)
     generation: int = 0
     listeners: list[Callable[[], None]] = field(default_factory=list)
+    seed_listeners: list[Callable[[int, DeviceSeed], None]] = field(
+        default_factory=list
+    )
 
 
 _system = _System()
@@ -120,8 +132,8 @@ def configure_ipu_system(
 
     Args:
         config: An IPUConfig, or the options that `create_ipu_config` returns.
-        device: The CPU that the IPUs belong to. There is one, so it changes nothing.
-            Default: "cpu".
+        device: The CPU that the IPUs belong to. There is one, so another value has no
+            effect, with a warning. Default: "cpu".
         reset_configuration: Whether another configuration may be replaced, with a
             warning; the same one again is no replacement. Default: True.
 
@@ -129,6 +141,7 @@ def configure_ipu_system(
         TypeError: `config` is no config.
         ConfigError, ValueError: what `IPUConfig.validate` says.
         PoplarFlagsError: TF_POPLAR_FLAGS cannot be understood.
+        ValueError: POPLAR_TARGET_OPTIONS or POPLAR_RUNTIME_OPTIONS is no JSON object.
         tf.errors.FailedPreconditionError: something else is configured, and
             `reset_configuration` is False.
         tf.errors.ResourceExhaustedError: there are not so many IPUs.
@@ -137,16 +150,25 @@ def configure_ipu_system(
     After an error the system is what it was.
     """
     wanted = _as_config(config)
+    defaults = (
+        options_create.create_ipu_config().config
+        if isinstance(config, IpuOptions)
+        else IPUConfig()
+    )
     if not isinstance(device, str):
         raise TypeError(f"`device` must be a str, got {type(device).__name__}.")
+    _warn_of_host("configure_ipu_system(device=)", device)
     with _system.lock:
         flags = flags_module.read_flags()
+        config_no_effect.warn_of_environment()
         wanted.validate(flags.use_ipu_model)
         devices = virtual_devices(wanted, flags)
         if not _is_same(wanted, devices):
             _replace(wanted, devices, reset_configuration)
         _system.flags = flags
         flags_module.use_flags(flags)
+        config_no_effect.warn_of_attributes(wanted, defaults)
+        config_no_effect.warn_of_flags(flags)
         for listener in _system.listeners:
             listener()
         if _connection_type(wanted, flags) is DeviceConnectionType.ALWAYS:
@@ -205,6 +227,21 @@ def on_change(listener: Callable[[], None]) -> None:
     """
     with _system.lock:
         _system.listeners.append(listener)
+
+
+def on_seed(listener: Callable[[int, DeviceSeed], None]) -> None:
+    """Calls `listener` with the ordinal and the seed at each `reset_ipu_seed`.
+
+    It is called on the thread that does so, and must not raise.
+    """
+    with _system.lock:
+        _system.seed_listeners.append(listener)
+
+
+def has_seeds() -> bool:
+    """Whether `reset_ipu_seed` has been called for any device."""
+    with _system.lock:
+        return bool(_system.seeds)
 
 
 def generation() -> int:
@@ -357,13 +394,14 @@ def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
 
     Args:
         ipu_device: Its name.
-        device: The CPU that the IPUs belong to. It changes nothing. Default: "cpu".
+        device: The CPU that the IPUs belong to. Another value has no effect,
+            with a warning. Default: "cpu".
 
     Raises:
         DeviceOrdinalError: it names no device, or one that has not been configured.
         RuntimeError: no IPU devices are configured.
     """
-    del device
+    _warn_of_host("get_num_of_ipus_in_device(device=)", device)
     ordinal = ordinal_of(ipu_device)
     with _system.lock:
         if _system.config is None:
@@ -377,12 +415,20 @@ def reset_ipu_seed(
     cpu_device: str = "cpu",
     experimental_identical_replicas: bool = False,
 ) -> None:
-    """Starts a device's random numbers anew, and those of stochastic rounding.
+    """Starts a device's random numbers again: with one seed they are always the same.
+
+    After it, the same sequence of runs of the same programs draws the same numbers, in
+    another process too, whether compiled, loaded from a file, or run by the executor.
+    Every run, iteration, op and replica draws other numbers. It concerns the random ops
+    that programs on the device contain, and ops that run there in eager mode, but not
+    functions of datasets: seed those with `tf.random.set_seed` or their own arguments.
+    Runs that have begun keep the seed that they have.
 
     Args:
         seed: In [-2**63, 2**63).
         device: The device. Default: "/device:IPU:0".
-        cpu_device: The CPU that it belongs to. It changes nothing. Default: "cpu".
+        cpu_device: The CPU that it belongs to. Another value has no effect,
+            with a warning. Default: "cpu".
         experimental_identical_replicas: Whether all replicas draw the same numbers.
             Default: False.
 
@@ -391,7 +437,7 @@ def reset_ipu_seed(
         ValueError: `seed` is out of range.
         DeviceOrdinalError: there is no such device, or it has not been configured.
     """
-    del cpu_device
+    _warn_of_host("reset_ipu_seed(cpu_device=)", cpu_device)
     if isinstance(seed, bool) or not hasattr(seed, "__index__"):
         raise TypeError(f"`seed` must be an int, got {type(seed).__name__}.")
     seed = seed.__index__()
@@ -401,9 +447,10 @@ def reset_ipu_seed(
         ordinal = require_usable(ordinal_of(device)).ordinal
         before = _system.seeds.get(ordinal)
         number = before.number + 1 if before else 1
-        _system.seeds[ordinal] = DeviceSeed(
-            seed, bool(experimental_identical_replicas), number
-        )
+        wanted = DeviceSeed(seed, bool(experimental_identical_replicas), number)
+        _system.seeds[ordinal] = wanted
+        for listener in _system.seed_listeners:
+            listener(ordinal, wanted)
 
 
 def device_seed(ordinal: int) -> DeviceSeed | None:

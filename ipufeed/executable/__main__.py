@@ -15,6 +15,7 @@ from types import ModuleType
 from ipufeed.errors import IpufeedError
 from ipufeed.executable.cause import printable
 from ipufeed.executable.commands.common import BAD_INPUT, CommandError, wrapped
+from ipufeed.terminal import HelpFormatter
 
 NAME = "python -m ipufeed.executable"
 # Subcommand -> what it does; its module has the same name in ipufeed.executable.commands.
@@ -29,9 +30,11 @@ COMMANDS = {
 }
 
 EPILOG = """\
-DIR is a folder of .poplar_exec files; without it, that of --executable_cache_path in
-TF_POPLAR_FLAGS. A program is named by its file, or by its key in that folder.
-Exit codes: 0 done; 1 a file is not whole or safe, two programs differ; 2 bad input.
+DIR is a folder of .poplar_exec files; without it, that of
+--executable_cache_path in TF_POPLAR_FLAGS. A program is named by its file, or by
+its key in that folder.
+Exit codes: 0 done; 1 a file is not whole or safe, two programs differ;
+2 bad input.
 `COMMAND --help` says more."""
 
 
@@ -47,7 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Compiled programs: what is in the executable cache, and why a\n"
         "program was compiled again.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command, text in COMMANDS.items():
@@ -56,7 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
             command,
             help=text,
             description=module.__doc__,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=HelpFormatter,
         )
         module.add_arguments(one)
         one.set_defaults(run=module.run)
@@ -65,7 +68,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a subcommand and returns its exit code."""
-    os.environ.setdefault("COLUMNS", "80")
     parser = build_parser()
     options = parser.parse_args(arguments)
     try:
@@ -76,7 +78,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     except (CommandError, IpufeedError, LookupError, ValueError, OSError) as error:
         text = str(error.args[0]) if isinstance(error, LookupError) else str(error)
-        print(wrapped(f"ipufeed.executable: {printable(text)}"), file=sys.stderr)
+        print(
+            wrapped(f"ipufeed.executable: {printable(text)}", stream=sys.stderr),
+            file=sys.stderr,
+        )
         return BAD_INPUT
     except KeyboardInterrupt:
         return 130

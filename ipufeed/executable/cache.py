@@ -105,7 +105,7 @@ class Cache:
         entry = self._read(path, digest, warn=False)
         if entry is not None:
             return entry
-        slot = Slot(path, self._acquire(lock_path(path), stopped))
+        slot = self.slot(key_hex, stopped)
         try:
             entry = self._read(path, digest, warn=True)
         except BaseException:
@@ -115,6 +115,16 @@ class Cache:
             return slot
         slot.release()
         return entry
+
+    def slot(self, key_hex: str, stopped: Callable[[], bool]) -> Slot:
+        """Waits for the right to compile a program, whether or not there is a file.
+
+        Args:
+            key_hex: The key, as files are named.
+            stopped: Asked while it waits for another process; True ends the wait.
+        """
+        path = self.path(key_hex)
+        return Slot(path, self._acquire(lock_path(path), stopped))
 
     def reject(self, path: Path, why: str) -> None:
         """Counts that a file is not used, and warns of it, once per file."""

@@ -3,7 +3,7 @@
     config.compilation_poplar_options  <--overridden by--  POPLAR_ENGINE_OPTIONS (JSON)
 
 The simulated engine does what `autoReport.*` says. The other names are those that
-programs for Poplar set; they are accepted, and change nothing here.
+programs for Poplar set; they are accepted, with a warning, and change nothing here.
 
 Source: names and defaults follow Graphcore's Poplar, class `poplar::Engine`.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ipufeed.device import environment, system
+from ipufeed.no_effect import no_effect
 
 # Each switches the report on. What a report holds does not depend on which.
 OUTPUTS = (
@@ -122,6 +123,8 @@ def wanted_by(options: dict[str, Any]) -> bool:
     for name in options:
         if name not in KNOWN:
             raise invalid(unknown(name))
+        if name in ACCEPTED:
+            no_effect(f"engine option {name}", "there is no Poplar engine")
     on = {name: is_on(name, options[name]) for name in SWITCHES if name in options}
     return any(on.get(name, on.get(ALL, False)) for name in OUTPUTS)
 

@@ -76,7 +76,10 @@ def unpack_header(data: bytes) -> tuple[dict[str, Any], int]:
     text = data[start : start + length]
     if hashlib.sha256(text).digest() != digest:
         raise DamagedFileError("the checksum of its header does not match")
-    header = json.loads(text)
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DamagedFileError(f"its header is no JSON ({error})") from error
     if not isinstance(header, dict):
         raise DamagedFileError("its header is no JSON object")
     return header, start + length
@@ -91,10 +94,7 @@ def unpack(data: bytes) -> Entry:
     header, at = unpack_header(data)
     parts = []
     for name in PARTS:
-        try:
-            length, digest = header["parts"][name]
-        except (KeyError, TypeError, ValueError):
-            raise DamagedFileError(f"its header does not describe the {name}") from None
+        length, digest = _sum_of(header, name)
         part = data[at : at + length]
         at += length
         if len(part) != length or hashlib.sha256(part).hexdigest() != digest:
@@ -105,6 +105,15 @@ def unpack(data: bytes) -> Entry:
             f"{counted(len(data) - at, 'byte')} of something else behind its end"
         )
     return Entry(header, inflate(parts[0]), parts[1])
+
+
+def _sum_of(header: dict[str, Any], name: str) -> tuple[int, str]:
+    """Length and SHA-256 of a part; raises DamagedFileError."""
+    described = header.get("parts")
+    match described.get(name) if isinstance(described, dict) else None:
+        case [int(length), str(digest)] if length >= 0:
+            return length, digest
+    raise DamagedFileError(f"its header does not describe the {name}")
 
 
 MAX_PROGRAM = 1 << 31  # protobuf's own limit

@@ -15,6 +15,7 @@ import functools
 import json
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -168,12 +169,7 @@ def find(work: _Work) -> Entry | None:
     place = cache()
     found: Entry | Slot | None = None
     if place is not None:
-        interrupt.watch()
-        before = interrupt.interrupts()
-
-        def stopped() -> bool:
-            return interrupt.interrupts() != before
-
+        stopped = interrupted()
         found = place.find(program.key.hex, program.key.digest, stopped)
         if stopped() and not isinstance(found, Entry):
             drop(program, found)
@@ -193,6 +189,13 @@ def find(work: _Work) -> Entry | None:
     work.bar = log.ProgressBar(program.name)
     work.bar.__enter__()
     return None
+
+
+def interrupted() -> Callable[[], bool]:
+    """What says whether there has been a Ctrl-C from now on."""
+    interrupt.watch()
+    before = interrupt.interrupts()
+    return lambda: interrupt.interrupts() != before
 
 
 def drop(program: Program, found: object) -> None:
@@ -242,6 +245,8 @@ def unusable(work: _Work, why: str) -> None:
     if place is not None:
         place.reject(place.path(work.program.key.hex), why)
     guard.check(work.program, _programs.history)
+    if place is not None:
+        work.slot = place.slot(work.program.key.hex, interrupted())
     log.phase_begins(log.COMPILING)
 
 

@@ -20,7 +20,6 @@ Instrumentation; the format is the Trace Event Format of Chrome.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import ctypes
 import datetime
@@ -200,13 +199,10 @@ def follow_environment() -> None:
         return
     start()
     begun = time.monotonic_ns()
-    owner = os.getpid()
 
     def finish() -> None:
-        if os.getpid() != owner:  # a child of fork() has none of the threads
-            return
         stamp = datetime.datetime.now().isoformat(timespec="milliseconds")
-        path = folder / f"tf_trace__{stamp.replace(':', '-')}__{owner}.json"
+        path = folder / f"tf_trace__{stamp.replace(':', '-')}__{os.getpid()}.json"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             write(path, *stop(), begun)
@@ -215,4 +211,4 @@ def follow_environment() -> None:
         else:
             LOGGER.info("The trace is in %s", path)
 
-    atexit.register(finish)
+    _native.at_exit(finish)

@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipufeed.device.training_loop import training_loop
+from ipufeed.no_effect import no_effect
 from ipufeed.parallel.checks import check_flags, check_sharded_state
 from ipufeed.parallel.dtypes import check_dtype, dtype_of, names_the_cast
 from ipufeed.parallel.lifting import variables_outside
@@ -25,6 +26,7 @@ from ipufeed.queues.chain import put_token, take_token
 
 _v1: Any = tf.compat.v1
 
+STATE = "the optimizer's state is in the host's memory anyway, whole"
 SUM = GradientAccumulationReductionMethod.SUM
 
 
@@ -42,8 +44,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         num_mini_batches: Mini-batches for one update, at least 1. The loop must run a
             multiple of it.
         offload_weight_update_variables: Whether the optimizer's state would be kept in the
-            host's memory between updates. It is there anyway: nothing is moved, and nothing
-            changes, whatever it is.
+            host's memory between updates. It is there anyway: no effect, with a warning.
         replicated_optimizer_state_sharding: Whether that would be divided among the
             replicas; likewise. It must not be with `offload_weight_update_variables=False`.
         dtype: Of the accumulators: None for that of each variable, a dtype of floating
@@ -84,6 +85,18 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
             replicated_optimizer_state_sharding,
             offload_weight_update_variables is not False,
         )
+        for argument, given in (
+            (
+                "offload_weight_update_variables",
+                offload_weight_update_variables is not None,
+            ),
+            (
+                "replicated_optimizer_state_sharding",
+                bool(replicated_optimizer_state_sharding),
+            ),
+        ):
+            if given:
+                no_effect(f"GradientAccumulationOptimizerV2({argument}=)", STATE)
         self._num_mini_batches = checked_number(num_mini_batches)
         check_accumulates_once(self, opt)
         self._offload_weight_update_variables = offload_weight_update_variables

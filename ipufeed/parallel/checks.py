@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ipufeed import _native
+from ipufeed.no_effect import no_effect
 from ipufeed.parallel.options import (
     PipelineStageOptions,
     RecomputationMode,
@@ -275,6 +276,38 @@ def check_recomputation(mode: Any, schedule: PipelineSchedule) -> RecomputationM
             f"schedule {schedule.name}."
         )
     return mode
+
+
+_COMPILER = "XLA compiles its programs for the CPU, without Poplar's libraries"
+_MEMORY = "its memory is the host's, and the numbers are the same"
+# The arguments of `pipeline` that change nothing.
+NO_EFFECT = {
+    "recomputation_mode": (
+        "what `allow_recompute` computes again is computed where the backward stage needs "
+        "it, in the order that XLA finds, and the numbers are the same"
+    ),
+    "forward_propagation_stages_poplar_options": _COMPILER,
+    "backward_propagation_stages_poplar_options": _COMPILER,
+    "weight_update_poplar_options": _COMPILER,
+    "replicated_optimizer_state_sharding": _MEMORY,
+    "offload_activations": _MEMORY,
+    "offload_gradient_accumulation_buffers": _MEMORY,
+    "replicated_weight_sharding": _MEMORY,
+    "offload_weights": _MEMORY,
+}
+
+
+def warn_of_no_effect(**given: bool) -> None:
+    """Warns once of each argument of `pipeline` that was given and changes nothing."""
+    for name, is_given in given.items():
+        if is_given:
+            no_effect(f"pipeline({name}=)", NO_EFFECT[name])
+
+
+def has_options(options: Any) -> bool:
+    """Whether a PipelineStageOptions, or one of several, has any option."""
+    several = options if isinstance(options, (list, tuple)) else [options]
+    return any(each is not None and any(vars(each).values()) for each in several)
 
 
 def check_queues(infeed_queue: Any, outfeed_queue: Any) -> None:

@@ -377,7 +377,9 @@ class _Copy(Copier):
         what has its operands, wherever the calls are.
         """
         ops, position = _native.load(), self.part.position
-        self.token = ops.ipufeed_stage_enters(self.token, label=position.label)
+        self.token = ops.ipufeed_stage_enters(
+            self.mini_batch, self.token, label=position.label
+        )
         inputs = [*self.values]
         for ring in self.plan.rings:
             if ring.target == position:

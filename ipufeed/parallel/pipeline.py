@@ -206,7 +206,23 @@ def pipeline(
             "pipeline() builds a part of a program: call it inside ipu_compiler.compile, "
             "or a tf.function with jit_compile=True."
         )
-    del mode
+    checks.warn_of_no_effect(
+        recomputation_mode=mode is not RecomputationMode.Auto,
+        forward_propagation_stages_poplar_options=checks.has_options(
+            forward_propagation_stages_poplar_options
+        ),
+        backward_propagation_stages_poplar_options=checks.has_options(
+            backward_propagation_stages_poplar_options
+        ),
+        weight_update_poplar_options=checks.has_options(weight_update_poplar_options),
+        replicated_optimizer_state_sharding=bool(replicated_optimizer_state_sharding),
+        offload_activations=offload_activations is not None,
+        offload_gradient_accumulation_buffers=(
+            offload_gradient_accumulation_buffers is not None
+        ),
+        replicated_weight_sharding=replicated_weight_sharding is not None,
+        offload_weights=offload_weights is not None,
+    )
     schedule = Schedule(kind, mapping, training)
     count = checks.check_scheduled(count, schedule, serialization, uses_io_tiles())
     values = [tf.convert_to_tensor(value) for value in as_list(inputs)]

@@ -10,8 +10,13 @@ Each process configures `experimental.multi_replica_distribution` with the numbe
 processes and its own index, runs the same program, and feeds it its own part of the data
 (`dataset.shard(process_count, process_index)`). The addresses are those that TensorFlow's
 own strategies take, in TF_CONFIG; each process listens at its own as soon as it is
-configured, and notes who else does. Reductions are computed first within each process,
-then between them, and every process gets the same bits.
+configured, and polls the others' addresses. Reductions are computed first within each
+process, then between them, and every process gets the same bits.
+
+Security: TensorFlow's server has neither encryption nor authentication, and listens on
+all network interfaces, also for an address such as "localhost:2301". A process that
+reaches the port can run any TensorFlow op in this one, which includes reading and writing
+files. Use a network that only trusted machines reach; see docs/programs.md.
 
 Source: TensorFlow's ring reduction between the servers of a cluster, as of its
 MultiWorkerMirroredStrategy; the configuration is Graphcore's.
@@ -19,10 +24,10 @@ MultiWorkerMirroredStrategy; the configuration is Graphcore's.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import ctypes
 import functools
+import ipaddress
 import os
 import re
 import threading
@@ -80,6 +85,8 @@ class Group:
         tf.errors.FailedPreconditionError: TF_CONFIG says nothing, or something else.
 
     Threads: any; exchanges of one lane follow each other.
+
+    Security: see the module; there is a warning if an address is not of this machine.
     """
 
     def __init__(self, count: int, index: int) -> None:
@@ -105,10 +112,16 @@ class Group:
                 f"Process {index} cannot listen at {found[index]}, which TF_CONFIG gives "
                 f"it: {error.message}",
             ) from error
-        LOGGER.info("Process %d of %d listens at %s.", index, count, found[index])
+        LOGGER.info(
+            "Process %d of %d listens at %s (on all network interfaces).",
+            index,
+            count,
+            found[index],
+        )
+        warn_of_network(found)
         self.peers = Peers(found, index)
         self.peers.watch()
-        atexit.register(self.linger)
+        _native.at_exit(self.linger)
 
     def linger(self) -> None:
         """Lets the others ask for the error of a program that ends this process.
@@ -294,6 +307,28 @@ def addresses(count: int, index: int) -> list[str]:
     )
 
 
+def warn_of_network(found: list[str]) -> None:
+    """Warns, once, of what can reach the processes if they are not on one machine."""
+    outside = [each for each in found if not is_loopback(each)]
+    if outside:
+        LOGGER.warning(
+            "TF_CONFIG has addresses outside of this machine: %s. TensorFlow's servers "
+            "have no authentication and no encryption: whatever reaches their ports can "
+            "run TensorFlow ops in these processes, and read and write their files. Let "
+            "only trusted machines reach the ports (a private network, or a firewall).",
+            ", ".join(outside),
+        )
+
+
+def is_loopback(address: str) -> bool:
+    """Whether a "host:port" is of the loopback interface; names are not looked up."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
 @functools.cache
 def group(count: int, index: int) -> Group:
     """The group; once for the process."""
@@ -305,6 +340,8 @@ def join(count: int, index: int) -> None:
 
     It listens from now on if TF_CONFIG says where. If it cannot, the log says why, and so
     does the first exchange, which fails.
+
+    Security: the server that listens has no authentication; see the module.
 
     Threads: any, between programs.
     """

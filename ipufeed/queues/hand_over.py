@@ -7,11 +7,13 @@ into a buffer here.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ipufeed import _native
+from ipufeed.queues.enqueued import Stored, read_stored
 
 # As in ipufeed/cc/result_store.cc: from here on a copy costs more than keeping the tensor.
 MOST_BYTES = 64 << 10
@@ -29,39 +31,32 @@ class HandOver:
     def __init__(self, queue: Any) -> None:
         self._queue = queue
         self._entry = _native.entry()
-        self._specs: list[Any] | None = None
+        self._stored: Stored | None = None
+        self._is_stale = True  # what _prepare() has found may not hold any more
+        self._structure: Any = None
         self._buffer: np.ndarray[Any, np.dtype[np.uint8]] | None = None
         # A view into the buffer and a dtype's number for each component.
         self._parts: list[tuple[Any, int]] = []
         self._single = False
 
     def wait(self, seen_ends: int, timeout_ns: int) -> int:
-        """Waits, and may take a result; the codes are those of feeds_c_api.cc.
-
-        Raises:
-            tf.errors.InternalError: A program enqueued another structure than the queue
-                was last given.
-        """
+        """Waits, and may take a result; the codes are those of feeds_c_api.cc."""
         number = self._queue._number
-        if self._queue._flat_structure is not self._specs:
+        if self._is_stale:
             self._prepare()
-        if self._buffer is None:  # large results, or none is known yet
-            return int(self._entry.ipufeed_outfeed_wait(number, seen_ends, timeout_ns))
-        answer = int(
-            self._entry.ipufeed_outfeed_next(
-                number, seen_ends, timeout_ns, self._address, self._buffer.nbytes
+        if self._buffer is None or self._stored is None:  # large results, or none yet
+            answer = self._entry.ipufeed_outfeed_wait(number, seen_ends, timeout_ns)
+        else:
+            answer = self._entry.ipufeed_outfeed_next(
+                number,
+                seen_ends,
+                timeout_ns,
+                self._stored.identity,
+                self._address,
+                self._buffer.nbytes,
             )
-        )
-        if answer < 0:
-            import tensorflow as tf
-
-            raise tf.errors.InternalError(
-                None,
-                None,
-                f"outfeed queue '{self._queue._id}' got a result of another size than its "
-                "last enqueue says.",
-            )
-        return answer
+        self._is_stale = answer == 1  # only a dequeue gives what is there
+        return int(answer)
 
     def result(self) -> Any:
         """What wait() has taken, when it said 3; in the structure that was enqueued."""
@@ -70,29 +65,35 @@ class HandOver:
             self._make(view.copy(), self._device, number)
             for view, number in self._parts
         ]
-        return flat[0] if self._single else self._pack(self._queue._structure, flat)
+        return flat[0] if self._single else self._pack(self._structure, flat)
 
     def _prepare(self) -> None:
-        self._specs = self._queue._flat_structure
+        stored = read_stored(self._queue._number, self._stored)
+        if stored is self._stored:
+            return
+        self._stored = stored
         self._parts, self._buffer = [], None
-        if self._specs is None or not all(
-            spec.shape.is_fully_defined() for spec in self._specs
-        ):
+        if stored is None:
             return
-        if self._queue._may_be_replicated():  # of another size than was enqueued
-            return
-        dtypes = [np.dtype(spec.dtype.as_numpy_dtype) for spec in self._specs]
-        counts = [spec.shape.num_elements() for spec in self._specs]
-        sizes = [n * dtype.itemsize for n, dtype in zip(counts, dtypes, strict=True)]
+        self._structure = self._queue._structures.of(stored)
+        in_front = (stored.replicas,) if stored.replicas > 1 else ()
+        shapes = [(*in_front, *spec.shape) for spec in stored.specs]
+        dtypes = [np.dtype(spec.dtype.as_numpy_dtype) for spec in stored.specs]
+        sizes = [
+            math.prod(shape) * dtype.itemsize
+            for shape, dtype in zip(shapes, dtypes, strict=True)
+        ]
         if not 0 < sum(sizes) <= MOST_BYTES:
             return
         buffer = np.empty(sum(sizes), np.uint8)
         offset = 0
-        for spec, dtype, size in zip(self._specs, dtypes, sizes, strict=True):
-            view: Any = np.ndarray(tuple(spec.shape), dtype, buffer, offset)
+        for spec, shape, dtype, size in zip(
+            stored.specs, shapes, dtypes, sizes, strict=True
+        ):
+            view: Any = np.ndarray(shape, dtype, buffer, offset)
             self._parts.append((view, spec.dtype.as_datatype_enum))
             offset += size
-        self._single = self._queue._structure is self._specs[0]
+        self._single = self._structure is stored.specs[0]
         self._make, self._device, self._pack = tensor_makers()
         self._address = buffer.ctypes.data
         self._buffer = buffer

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 import weakref
 from typing import Any
 
 from ipufeed import _native
+from ipufeed.no_effect import no_effect
 from ipufeed.queues import interrupt, structure
 from ipufeed.queues.chain import host_number, put_token, take_token
 from ipufeed.queues.stats import QueueStats, read_stats
@@ -39,7 +39,7 @@ class IPUInfeedQueue:
         device_ordinal: The IPU. Default: that of the current IPUStrategy, else 0.
         prefetch_depth: How many elements the ring holds at most, in [1, 255]. Default
             (None or 0): 32. A device of several IPUs has a ring for each.
-        optimise_latency: Accepted; the ring always hands over at once.
+        optimise_latency: No effect, with a warning: the ring always hands over at once.
 
     Raises:
         ValueError: A shape is not fully defined, or an argument is out of range.
@@ -77,6 +77,7 @@ class IPUInfeedQueue:
         self._structure = dataset.element_spec
         self._device_ordinal = check_device(device_ordinal)
         self._prefetch_depth = check_depth(prefetch_depth)
+        warn_of_latency("IPUInfeedQueue", optimise_latency)
         self._optimise_latency = bool(optimise_latency)
         self._dataset = dataset
         self._number = next(_numbers)
@@ -172,7 +173,7 @@ class IPUInfeedQueue:
         self._reads = surroundings.synthetic_infeed() is None
         if not self._reads:  # programs make the data; nobody touches the dataset
             return tf.no_op()
-        self._stay_with_graph()
+        stay_with_graph(self)
         ops = _native.load()
         depth = self._prefetch_depth or DEFAULT_DEPTH
         with tf.device("/device:CPU:0"):
@@ -195,28 +196,9 @@ class IPUInfeedQueue:
 
         if not self._reads:
             return tf.no_op()
-        self._stay_with_graph()
+        stay_with_graph(self)
         with tf.device("/device:CPU:0"):
             return _native.load().ipufeed_infeed_delete(number=self._number)
-
-    def _stay_with_graph(self) -> None:
-        """Lets the queue live as long as a graph that uses it, and those around it."""
-        import tensorflow as tf
-
-        if tf.executing_eagerly():
-            return
-        # Around the functions of an eager program there is TensorFlow's default graph,
-        # which is empty and lives for ever.
-        eager = tf.compat.v1.executing_eagerly_outside_functions()
-        graph = tf.compat.v1.get_default_graph()
-        while graph is not None and not (eager and not graph.building_function):
-            # An attribute, and no table of ours: the dataset may belong to the graph, and
-            # a cycle through a table is never collected.
-            queues = getattr(graph, "_ipufeed_queues", None)
-            if queues is None:
-                queues = graph._ipufeed_queues = set()
-            queues.add(self)
-            graph = getattr(graph, "outer_graph", None)
 
     def _feed_tensor(self) -> Any:
         return host_number(self._number)
@@ -226,7 +208,7 @@ class IPUInfeedQueue:
         import tensorflow as tf
 
         self._dequeued = True
-        self._stay_with_graph()
+        stay_with_graph(self)
         flat = next_tensors(self._feed_tensor(), self._flat_structure)
         return tf.nest.pack_sequence_as(self._structure, flat)
 
@@ -252,7 +234,27 @@ def forget(number: int) -> None:
 
     From a garbage collection, so it runs no op, and does not wait for the feeder's end.
     """
-    _native.entry().ipufeed_infeed_delete(number)
+    _native.entry().ipufeed_infeed_forget(number)
+
+
+def stay_with_graph(queue: Any) -> None:
+    """Lets a queue live as long as a graph that uses it, and those around it."""
+    import tensorflow as tf
+
+    if tf.executing_eagerly():
+        return
+    # Around the functions of an eager program there is TensorFlow's default graph, which
+    # is empty and lives for ever.
+    eager = tf.compat.v1.executing_eagerly_outside_functions()
+    graph = tf.compat.v1.get_default_graph()
+    while graph is not None and not (eager and not graph.building_function):
+        # An attribute, and no table of ours: the dataset may belong to the graph, and a
+        # cycle through a table is never collected.
+        queues = getattr(graph, "_ipufeed_queues", None)
+        if queues is None:
+            queues = graph._ipufeed_queues = set()
+        queues.add(queue)
+        graph = getattr(graph, "outer_graph", None)
 
 
 def next_tensors(feed: Any, specs: list[Any]) -> list[Any]:
@@ -320,19 +322,30 @@ def check_depth(depth: int | None) -> int | None:
 
 
 def drop_old_arguments(kwargs: dict[str, Any], kind: str, *names: str) -> None:
-    """Accepts, with one warning, the arguments of older releases.
+    """Accepts, with a warning, the arguments of older releases.
 
     Raises:
         TypeError: Another argument, as Python does.
     """
-    ignored = [name for name in kwargs if name in names]
     for name in kwargs:
         if name not in names:
             raise TypeError(f"{kind}() got an unexpected keyword argument '{name}'")
-    if ignored:
-        warnings.warn(
-            f"{kind}: {', '.join(f'`{name}`' for name in ignored)} belong to an older "
-            "release and have no effect.",
-            DeprecationWarning,
-            stacklevel=3,
+    for name in kwargs:
+        no_effect(f"{kind}({name}=)", OLD_ARGUMENTS[name])
+
+
+# Arguments of older releases, and why nothing is left for them to do.
+OLD_ARGUMENTS = {
+    "feed_name": "queues have numbers, which do not clash",
+    "replication_factor": "a program's replicas are as many as its device has IPUs for",
+    "data_to_prefetch": "`prefetch_depth` has taken its place",
+    "io_batch_size": "results are moved as they come",
+}
+
+
+def warn_of_latency(kind: str, optimise_latency: bool) -> None:
+    """Warns of the argument of both queues that changes nothing."""
+    if optimise_latency:
+        no_effect(
+            f"{kind}(optimise_latency=)", "its rings always hand elements over at once"
         )

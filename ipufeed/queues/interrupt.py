@@ -9,6 +9,7 @@ then comes back to Python, which raises KeyboardInterrupt.
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import re
 import signal
@@ -45,7 +46,12 @@ def listen() -> None:
         if ends_programs(signal.getsignal(number)):
             _interrupts += 1
             name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-            entry.ipufeed_stop_programs(f"interrupted ({name})".encode())
+            try:
+                entry.ipufeed_stop_programs(f"interrupted ({name})".encode())
+            except Exception as error:  # the next Ctrl-C must find this thread alive
+                logging.getLogger("ipufeed").warning(
+                    "programs could not be stopped: %s", error
+                )
 
 
 def ends_programs(handler: object) -> bool:

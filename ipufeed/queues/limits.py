@@ -34,7 +34,9 @@ def set_stall_report(seconds: float | None) -> None:
             f"The time for stall reports must be a number of seconds > 0, or None for "
             f"never, got {seconds!r}."
         )
-    _native.entry().ipufeed_set_stall_report_ns(max(1, int(seconds * 1e9)))
+    _native.entry().ipufeed_set_stall_report_ns(
+        min(max(1, int(seconds * 1e9)), 2**63 - 1)
+    )
 
 
 def set_outfeed_limit(limit: int) -> None:

@@ -16,9 +16,15 @@ from typing import Any
 from ipufeed import _native
 from ipufeed.queues import interrupt
 from ipufeed.queues.chain import host_number, put_token, take_token
+from ipufeed.queues.enqueued import Stored, Structures, read_stored
 from ipufeed.queues.hand_over import HandOver
-from ipufeed.queues.infeed import cannot_be_pickled, drop_old_arguments
-from ipufeed.queues.results import TakenResults
+from ipufeed.queues.infeed import (
+    cannot_be_pickled,
+    drop_old_arguments,
+    stay_with_graph,
+    warn_of_latency,
+)
+from ipufeed.queues.results import Batch, TakenResults
 from ipufeed.queues.stats import QueueStats, read_stats
 from ipufeed.queues.structure import FEED_DTYPES
 from ipufeed.queues.surroundings import device_ordinal as usable_ordinal
@@ -26,6 +32,9 @@ from ipufeed.queues.surroundings import surroundings
 
 # How long a wait keeps Python from seeing Ctrl-C.
 SLICE_S = 0.05
+
+# As kMostCapacity in ipufeed/cc/outfeed.h.
+MOST_BUFFER_DEPTH = 1 << 16
 
 _numbers = itertools.count()
 
@@ -50,8 +59,10 @@ class IPUOutfeedQueue:
     Args:
         outfeed_mode: ALL (the default) or LAST.
         device_ordinal: The IPU. Default: that of the current IPUStrategy, else 0.
-        buffer_depth: Elements in the ring between the program and the host, at least 1.
-        optimise_latency: Accepted; the ring always hands over at once.
+        buffer_depth: Elements in the ring between the program and the host, in
+            [1, 65536]; 32 bytes each before the first result. Results that do not fit
+            into the ring are kept behind it.
+        optimise_latency: No effect, with a warning: the ring always hands over at once.
 
     Raises:
         ValueError: An argument is of another type or out of range.
@@ -91,10 +102,16 @@ class IPUOutfeedQueue:
             raise ValueError("Outfeed buffer depth must be an integer")
         if buffer_depth <= 0:
             raise ValueError("Outfeed buffer depth cannot be less than 1")
+        if buffer_depth > MOST_BUFFER_DEPTH:
+            raise ValueError(
+                f"Outfeed buffer depth cannot be more than {MOST_BUFFER_DEPTH}, got "
+                f"{buffer_depth}. Results that do not fit into the ring are kept behind "
+                "it: a ring of a few elements is enough."
+            )
         self._outfeed_mode = outfeed_mode
         self._device_ordinal = usable_ordinal(device_ordinal)
         self._buffer_depth = buffer_depth
-        self._optimise_latency = bool(optimise_latency)
+        warn_of_latency("IPUOutfeedQueue", optimise_latency)
         self._number = next(_numbers)
         self._id = str(self._number if internal_id is None else internal_id)
         _native.entry().ipufeed_outfeed_new(
@@ -105,13 +122,15 @@ class IPUOutfeedQueue:
             self._device_ordinal,
         )
         interrupt.watch()
+        weakref.finalize(self, _forget, self._number).atexit = False
         # Graphs that enqueue, so that none does so twice; and who built the last of them.
         self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()
         self._enqueuing_graph: Any = None
         self._enqueuing_thread: int | None = None
         self._making_thread = threading.get_ident()
-        self._structure: Any = None
-        self._flat_structure: list[Any] | None = None
+        self._structure: Any = None  # of the last enqueue that was traced
+        self._structures = Structures(self._id)
+        self._stored: Stored | None = None  # what the native queue said last
         self._taken = TakenResults()
         # Runs of programs whose end a reader has seen: see stream().
         self._runs_seen = 0
@@ -144,23 +163,30 @@ class IPUOutfeedQueue:
             control dependency; inside a tf.function it runs by itself.
 
         Raises:
-            ValueError: The graph enqueues to this queue already, or another structure than
-                before.
-            tf.errors.FailedPreconditionError: A dtype that feeds do not carry.
+            ValueError: The graph enqueues to this queue already; or the same tensors in
+                another structure than before, and no `deleter` since.
+            tf.errors.FailedPreconditionError: A dtype that feeds do not carry. When it
+                runs: tensors of other dtypes or shapes, or of other replicas, than the
+                queue's results so far, and no `deleter` since.
         """
         import tensorflow as tf
 
         eager = tf.executing_eagerly()
         graph = None if eager else tf.compat.v1.get_default_graph()
         if graph is not None and self._enqueued_in(graph):
-            raise ValueError("An outfeed can only be enqueued once.")
+            raise ValueError(
+                "An outfeed can only be enqueued once. This graph, or one around it, "
+                f"enqueues to outfeed queue '{self._id}' already."
+            )
         tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)
         flat = tf.nest.flatten(tensors)
         self._check(flat)
-        self._structure = tensors = tf.nest.map_structure(
+        structure = tf.nest.map_structure(
             lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), tensors
         )
-        self._flat_structure = tf.nest.flatten(tensors)
+        self._structures.add(structure)
+        self._structure = structure
+        stay_with_graph(self)
         self._enqueuing_thread = threading.get_ident()
         if graph is not None:
             self._graphs.add(graph)
@@ -187,6 +213,9 @@ class IPUOutfeedQueue:
     def dequeue(self, wait_for_completion: bool = False) -> Any:
         """What the programs have enqueued, in the structure that was enqueued.
 
+        In eager mode it is what the queue has, whatever has been traced since; an op of a
+        graph gives what the last enqueue before it was traced for.
+
         ALL: every result since the last dequeue, in order, each tensor [n, *shape]; n is 0
         if nothing is new. LAST: the last result, once the program that makes it has ended.
         Of a program that runs as R replicas, R > 1, each result is [R, *shape].
@@ -200,31 +229,51 @@ class IPUOutfeedQueue:
             mode on another thread, as long as nothing has been enqueued.
 
         Raises:
-            ValueError: No program enqueues to this queue.
+            ValueError: No program enqueues to this queue, or its results are of other
+                dtypes or shapes than any enqueue that was traced. They stay in it.
+            tf.errors.InvalidArgumentError: In a graph, when it runs: the results are not
+                what the op was built for. They stay in the queue.
             tf.errors.FailedPreconditionError: LAST, and there is no result since the last
                 call, or the data are synthetic. In a graph: when it runs.
         """
         import tensorflow as tf
 
         eager = tf.executing_eagerly()
-        if self._flat_structure is None:
+        if self._structure is None:
             if eager and threading.get_ident() != self._making_thread:
                 return []
             raise ValueError(
-                "Trying to dequeue an outfeed which has not been enqueued."
+                "Trying to dequeue an outfeed which has not been enqueued: no program "
+                f"that enqueues to outfeed queue '{self._id}' has been built."
             )
         last = self._outfeed_mode is IPUOutfeedMode.LAST
-        specs = self._flat_structure
         synthetic = surroundings.synthetic_outfeed()
         if synthetic and not last:
             return self._no_results()
         wait = wait_for_completion or (
             eager and threading.get_ident() == self._enqueuing_thread
         )
-        ops = _native.load()
-        runs = self._native_runs() if eager else 0
-        if eager and (wait or last):
+        if not eager:
+            stay_with_graph(self)
+            flat = self._run_dequeue(
+                self._structure, self._device_ordinal if wait else -1
+            )
+            return tf.nest.pack_sequence_as(self._structure, flat)
+        runs = self._native_runs()
+        if wait or last:
             self._wait_until_idle()
+        batch = self._take_batch()
+        self._runs_seen = max(self._runs_seen, runs)
+        if not last:
+            batch = self._taken.all(batch)
+        return tf.nest.pack_sequence_as(batch.structure, batch.columns)
+
+    def _run_dequeue(self, structure: Any, wait_ordinal: int = -1) -> list[Any]:
+        """Builds the op that gives results of this structure; in eager mode runs it."""
+        import tensorflow as tf
+
+        ops = _native.load()
+        specs = tf.nest.flatten(structure)
         arguments = {
             "number": self._number,
             "dtypes": [spec.dtype for spec in specs],
@@ -232,22 +281,36 @@ class IPUOutfeedQueue:
             "replicated": self._may_be_replicated(),
         }
         with tf.device("/device:CPU:0"):
-            if last:
-                flat = ops.ipufeed_outfeed_last(synthetic=synthetic, **arguments)
-            else:
-                flat = ops.ipufeed_outfeed_dequeue(
-                    wait_ordinal=self._device_ordinal if wait and not eager else -1,
-                    **arguments,
-                )
-        self._runs_seen = max(self._runs_seen, runs)
-        flat = list(flat)
-        if eager and not last:
-            flat = self._taken.all(flat)
-        return tf.nest.pack_sequence_as(self._structure, flat)
+            if self._outfeed_mode is IPUOutfeedMode.LAST:
+                synthetic = surroundings.synthetic_outfeed()
+                return list(ops.ipufeed_outfeed_last(synthetic=synthetic, **arguments))
+            return list(
+                ops.ipufeed_outfeed_dequeue(wait_ordinal=wait_ordinal, **arguments)
+            )
+
+    def _take_batch(self) -> Batch:
+        """Takes what the native queue has now, in the structure that it has."""
+        import tensorflow as tf
+
+        while True:
+            self._stored = stored = read_stored(self._number, self._stored)
+            structure = (
+                self._structure if stored is None else self._structures.of(stored)
+            )
+            try:
+                columns = self._run_dequeue(structure)
+            except tf.errors.InvalidArgumentError as error:
+                # The first result may have come since, or the first after a deleter.
+                if read_stored(self._number, stored) is not stored:
+                    continue
+                raise ValueError(error.message) from None
+            return Batch(stored.identity if stored else 0, structure, columns)
 
     @property
     def deleter(self) -> Any:
         """Forgets the queue's results. In a graph an op; in eager mode it acts when read.
+
+        Results of other dtypes, shapes, replicas and structures may follow.
 
         Raises:
             tf.errors.FailedPreconditionError: When it runs: a program uses the queue.
@@ -256,7 +319,12 @@ class IPUOutfeedQueue:
 
         with tf.device("/device:CPU:0"):
             op = _native.load().ipufeed_outfeed_delete(number=self._number)
-        return None if tf.executing_eagerly() else op
+        self._structures.forget()
+        if not tf.executing_eagerly():
+            stay_with_graph(self)
+            return op
+        self._taken.clear()
+        return None
 
     def stream(self, timeout_s: float | None = None) -> Iterator[Any]:
         """Yields each result as soon as it is there, until the program ends.
@@ -300,9 +368,10 @@ class IPUOutfeedQueue:
         """The one result that each look gives while programs are only compiled."""
         import tensorflow as tf
 
-        if self._flat_structure is not None:
-            flat = [tf.zeros(spec.shape, spec.dtype) for spec in self._flat_structure]
-            yield tf.nest.pack_sequence_as(self._structure, flat)
+        if self._structure is not None:
+            yield tf.nest.map_structure(
+                lambda spec: tf.zeros(spec.shape, spec.dtype), self._structure
+            )
 
     def _stream(self, timeout_s: float | None) -> Iterator[Any]:
         import tensorflow as tf
@@ -351,27 +420,13 @@ class IPUOutfeedQueue:
 
     def _take(self) -> None:
         """Takes what the native queue has now."""
-        import tensorflow as tf
-
-        if self._flat_structure is None:
-            return
-        specs = self._flat_structure
-        with tf.device("/device:CPU:0"):
-            flat = _native.load().ipufeed_outfeed_dequeue(
-                number=self._number,
-                dtypes=[spec.dtype for spec in specs],
-                shapes=[spec.shape for spec in specs],
-                wait_ordinal=-1,
-                replicated=self._may_be_replicated(),
-            )
-        self._taken.put(list(flat))
+        if self._structure is not None:
+            self._taken.put(self._take_batch())
 
     def _rows(self) -> Iterator[Any]:
         """What has been taken, one result at a time."""
-        import tensorflow as tf
-
         while (row := self._taken.row()) is not None:
-            yield tf.nest.pack_sequence_as(self._structure, row)
+            yield row[0]
 
     def stats(self) -> QueueStats:
         """Counts and times of this queue so far."""
@@ -429,6 +484,21 @@ class IPUOutfeedQueue:
     def _native_runs(self) -> int:
         return int(_native.entry().ipufeed_outfeed_runs(self._number))
 
+    def _next_row(self) -> tuple[Any] | None:
+        """Takes what a dequeue would give now, and of it the first result."""
+        if self._structure is None and threading.get_ident() == self._making_thread:
+            raise ValueError(
+                "Trying to dequeue an outfeed which has not been enqueued."
+            )
+        if self._structure is None or surroundings.synthetic_outfeed():
+            return None
+        runs = self._native_runs()
+        if threading.get_ident() == self._enqueuing_thread:
+            self._wait_until_idle()
+        self._taken.put(self._take_batch())
+        self._runs_seen = max(self._runs_seen, runs)
+        return self._taken.row()
+
     def _wait_until_idle(self) -> None:
         """Until no program of the IPU runs; in slices, so that Ctrl-C is seen."""
         wait = _native.entry().ipufeed_outfeed_wait_for_all
@@ -458,18 +528,10 @@ class IPUOutfeedQueueIterator:
         return self
 
     def __next__(self) -> Any:
-        import tensorflow as tf
-
-        queue = self._queue
-        row = queue._taken.row()
-        if row is None:
-            flat = tf.nest.flatten(queue.dequeue())
-            if flat:
-                queue._taken.put(flat)
-            row = queue._taken.row()
+        row = self._queue._taken.row() or self._queue._next_row()
         if row is None:
             raise StopIteration
-        return tf.nest.pack_sequence_as(queue._structure, row)
+        return row[0]
 
 
 class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
@@ -495,10 +557,9 @@ class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
                 "ScopedIPUOutfeedQueue can only be created in eager mode."
             )
         super().__init__(outfeed_mode, device_ordinal)
-        weakref.finalize(self, delete_quietly, self._number)
 
 
-def delete_quietly(number: int) -> None:
-    """Deletes an outfeed from a garbage collection, where no op may run."""
+def _forget(number: int) -> None:
+    """Deletes the outfeed of a queue that has been collected, where no op may run."""
     with contextlib.suppress(ImportError):
-        _native.entry().ipufeed_outfeed_delete(number)
+        _native.entry().ipufeed_outfeed_forget(number)

@@ -1,7 +1,7 @@
-"""Results that have left the native queue, and that nobody has got yet.
+"""Results that have left the native queue, and that no caller has got yet.
 
-Whoever asks for results one by one gets them from the native queue many at a time. A loop
-over them may end early: what it has not seen stays here for the next who asks.
+A caller that asks for results one by one gets them from the native queue many at a time.
+Its loop may end early: what it has not seen stays here for the next caller.
 """
 
 from __future__ import annotations
@@ -15,62 +15,95 @@ from typing import Any
 CHUNK = 1024
 
 
+class Batch:
+    """Results that were dequeued together.
+
+    Args:
+        identity: What they have in common with others of their kind; see Stored.
+        structure: That of one result, of tf.TensorSpecs.
+        columns: For each tensor of a result [n, *shape].
+    """
+
+    def __init__(self, identity: int, structure: Any, columns: list[Any]) -> None:
+        self.identity = identity
+        self.structure = structure
+        self.columns = columns
+        self._next = 0  # row of the columns
+        self._rows: deque[list[Any]] = deque()  # cut, and before the next
+
+    def __len__(self) -> int:
+        return len(self._rows) + len(self.columns[0]) - self._next
+
+    def row(self) -> Any:
+        """The next result in its structure; there must be one."""
+        import tensorflow as tf
+
+        if not self._rows:
+            end = self._next + CHUNK
+            with tf.device("/device:CPU:0"):
+                parts = [tf.unstack(c[self._next : end]) for c in self.columns]
+            self._rows.extend(list(row) for row in zip(*parts, strict=True))
+            self._next = min(end, len(self.columns[0]))
+        return tf.nest.pack_sequence_as(self.structure, self._rows.popleft())
+
+    def rest(self) -> list[Any]:
+        """The columns of the results that row() has not given."""
+        return [column[self._next - len(self._rows) :] for column in self.columns]
+
+
 class TakenResults:
-    """Columns, [n, *shape] for each tensor of a result, given out row by row.
+    """Batches in order, given out row by row or as a whole.
 
     Threads: any. Each row is given once.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._rows: deque[list[Any]] = deque()
-        self._columns: list[Any] = []
-        self._next = 0  # row of _columns
+        self._batches: deque[Batch] = deque()
 
-    def put(self, columns: list[Any]) -> None:
+    def put(self, batch: Batch) -> None:
         """Adds what has been dequeued, behind what is there."""
         with self._lock:
-            if len(columns[0]) == 0:
-                return
-            if self._columns:
-                columns = joined(self._rest(), columns)
-            self._columns, self._next = columns, 0
+            if len(batch):
+                self._batches.append(batch)
 
-    def row(self) -> list[Any] | None:
-        """The next row, or None if there is none."""
-        import tensorflow as tf
-
+    def row(self) -> tuple[Any] | None:
+        """The next result, in a tuple, or None if there is none."""
         with self._lock:
-            if not self._rows and self._columns:
-                end = self._next + CHUNK
-                with tf.device("/device:CPU:0"):
-                    parts = [tf.unstack(c[self._next : end]) for c in self._columns]
-                self._rows.extend(list(row) for row in zip(*parts, strict=True))
-                self._next = end
-                if end >= len(self._columns[0]):
-                    self._columns, self._next = [], 0
-            return self._rows.popleft() if self._rows else None
+            if not self._batches:
+                return None
+            row = self._batches[0].row()
+            if not len(self._batches[0]):
+                self._batches.popleft()
+            return (row,)
 
-    def all(self, columns: list[Any]) -> list[Any]:
-        """What is there, and `columns` behind it; nothing is there afterwards."""
-        import tensorflow as tf
+    def all(self, batch: Batch) -> Batch:
+        """What is there, and `batch` behind it.
 
+        Results of another kind than the first are not joined to it: they stay here.
+        """
         with self._lock:
-            rest = self._rest() if self._columns else []
-            if self._rows:
-                parts = [tf.stack(list(p)) for p in zip(*self._rows, strict=True)]
-                rest = joined(parts, rest) if rest else parts
-            self._rows.clear()
-            self._columns, self._next = [], 0
-        return joined(rest, columns) if rest else columns
+            if not self._batches:
+                return batch
+            if len(batch):
+                self._batches.append(batch)
+            first = self._batches[0]
+            parts = []
+            while self._batches and self._batches[0].identity == first.identity:
+                parts.append(self._batches.popleft().rest())
+        return Batch(first.identity, first.structure, _joined(parts))
 
-    def _rest(self) -> list[Any]:
-        return [column[self._next :] for column in self._columns]
+    def clear(self) -> None:
+        """Forgets all."""
+        with self._lock:
+            self._batches.clear()
 
 
-def joined(first: list[Any], second: list[Any]) -> list[Any]:
-    """Two lists of columns, one behind the other."""
+def _joined(parts: list[list[Any]]) -> list[Any]:
+    """Lists of columns, one behind the other."""
     import tensorflow as tf
 
+    if len(parts) == 1:
+        return parts[0]
     with tf.device("/device:CPU:0"):
-        return [tf.concat(pair, axis=0) for pair in zip(first, second, strict=True)]
+        return [tf.concat(column, axis=0) for column in zip(*parts, strict=True)]

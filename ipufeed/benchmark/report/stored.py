@@ -9,6 +9,7 @@ from typing import Any
 
 from ipufeed.benchmark.output import why_not_writable
 from ipufeed.benchmark.report.options import add_report_options, asked_for
+from ipufeed.terminal import HelpFormatter
 
 OK, BAD_INPUT = 0, 2
 MOST_BYTES = 256 << 20  # what is larger is no result
@@ -49,6 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="python -m ipufeed.benchmark report",
         description="Makes the reports of a run from its JSON. A trace has what the run "
         "was like over time; what each thread did is only in one that was recorded.",
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument(

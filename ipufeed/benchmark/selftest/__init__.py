@@ -20,6 +20,7 @@ from typing import Any
 from ipufeed.benchmark.interrupts import Interrupts
 from ipufeed.benchmark.streams import take_stdout
 from ipufeed.benchmark.text import wrap
+from ipufeed.terminal import HelpFormatter
 
 PASSED, FAILED, BAD_INPUT = 0, 1, 2
 # History: 1, the first one.
@@ -29,10 +30,10 @@ NAMES = ("rates", "counts", "errors", "records", "device", "stages")
 BUSY_SHARE = 0.25
 
 DESCRIPTION = """\
-Measures datasets whose answers are known, and compares: sources that sleep a known
-time, datasets that end early or raise, records that must really be read, devices that
-a free source must keep busy. Takes half a minute; a check that fails is made again once.
-stdout is the outcome as JSON, and stderr a table.
+Measures datasets whose answers are known, and compares: sources that sleep a
+known time, datasets that end early or raise, records that must really be read,
+devices that a free source must keep busy. Takes half a minute; a check that
+fails is made again once. stdout is the outcome as JSON, and stderr a table.
 """
 
 
@@ -62,7 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="python -m ipufeed.benchmark selftest",
         description=DESCRIPTION,
         epilog="exit codes: 0 all passed, 1 one failed, 2 bad input, 130 Ctrl-C",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -72,7 +73,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--only",
         action="append",
         choices=NAMES,
-        help="only this check; may be repeated",
+        metavar="CHECK",
+        help=f"only this check: {', '.join(NAMES)}; may be repeated",
     )
     return parser
 

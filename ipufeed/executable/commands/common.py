@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +21,9 @@ from ipufeed.executable.file_format import (
     DamagedFileError,
     unpack_header,
 )
+from ipufeed.terminal import paragraph
 
 OK, FOUND_BAD, BAD_INPUT = 0, 1, 2
-WIDTH = 80
 
 NO_FOLDER = (
     "Which folder? Name one, or set it: "
@@ -182,10 +183,7 @@ def read_header(file: Any) -> dict[str, Any]:
     if start.startswith(MAGIC) and len(start) == len(MAGIC) + 40:
         length = int.from_bytes(start[len(MAGIC) : len(MAGIC) + 8], "little")
         start += file.read(min(length, MAX_HEADER))
-    try:
-        return unpack_header(start)[0]
-    except json.JSONDecodeError as error:
-        raise DamagedFileError(f"its header is no JSON ({error})") from error
+    return unpack_header(start)[0]
 
 
 def size_text(nbytes: float) -> str:
@@ -234,18 +232,20 @@ def size(text: str) -> float:
     return float(match[1]) * UNITS_B[match[2]]
 
 
-def wrapped(text: str, indent: str = "", first: str | None = None) -> str:
-    """Text in lines of 80 columns, words kept whole."""
-    import textwrap
+def wrapped(
+    text: str, indent: str = "", first: str | None = None, stream: Any = None
+) -> str:
+    """Returns a paragraph, as wide as the terminal that it goes to.
 
-    return textwrap.fill(
-        text,
-        WIDTH,
-        initial_indent=indent if first is None else first,
-        subsequent_indent=indent,
-        break_long_words=True,
-        break_on_hyphens=False,
-    )
+    Args:
+        text: The paragraph.
+        indent: What stands before its lines.
+        first: What stands before the first instead. Default: `indent`.
+        stream: Where it is going to be printed. Default: sys.stdout.
+    """
+    stream = sys.stdout if stream is None else stream
+    first = indent if first is None else first
+    return "\n".join(paragraph(text, stream, first, indent, words_break=True))
 
 
 def shortened(text: str, most: int) -> str:
