@@ -6,6 +6,7 @@ pytest-timeout (see pyproject.toml) for hangs, and the watchdog below for a hang
 the GIL, since pytest-timeout's thread could then say nothing.
 """
 
+import contextlib
 import faulthandler
 import os
 import pathlib
@@ -14,21 +15,36 @@ import signal
 import pytest
 
 import ipufeed as ipufeed  # before what the tests need of it
+from ipufeed import _native
 from ipufeed.device import flags as flags_module
 from ipufeed.device import system
 
 import alone  # isort: skip
 import kept  # isort: skip
+import seeds  # isort: skip
 import styles  # isort: skip
 
 WATCHDOG_S = 1300.0  # beyond any test's own limit, which would say more
 
 MEASURING = pathlib.Path(__file__).parent / "benchmark"
 
+# Fault of ipufeed/cc/faults.h.
+NO_FAULT, BAD_ALLOC = 0, 2
+
 _stderr = pytest.StashKey[int]()
 
 
+def pytest_report_header():
+    return f"{seeds.NAME}={seeds.choose()}"
+
+
+def pytest_terminal_summary(terminalreporter):
+    if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
+        terminalreporter.write_line(f"Random choices: {seeds.NAME}={seeds.choose()}")
+
+
 def pytest_configure(config):
+    seeds.choose()  # before pytest-xdist starts its workers
     # A shell ignores Ctrl-C for what it starts in the background, and children inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[_stderr] = os.dup(2)  # the true one: pytest captures later
@@ -100,3 +116,18 @@ def style(request):
     """Each style of writing a program, in each mode of running it. See styles.py."""
     with styles.entered(*request.param) as entered:
         yield entered
+
+
+@pytest.fixture
+def fault():
+    """Lets the n-th place of a name fail, see ipufeed/cc/faults.h; none afterwards."""
+
+    @contextlib.contextmanager
+    def failing(where, nth=1, kind=BAD_ALLOC):
+        _native.entry().ipufeed_set_fault(where.encode(), nth, kind)
+        try:
+            yield
+        finally:
+            _native.entry().ipufeed_set_fault(b"", 0, NO_FAULT)
+
+    return failing

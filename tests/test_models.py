@@ -4,17 +4,17 @@
 models/README.md. A search that was cut short proves nothing and counts as a failure.
 """
 
-import dataclasses
-import pathlib
-import re
-import shutil
-import subprocess
-
 import pytest
+from spin import (
+    LIVENESS,
+    SAFETY,
+    assert_refuted,
+    needs_spin,
+    planted_in,
+)
+from spin import assert_proven as assert_proven_in
+from spin import verify as verify_model
 
-MODEL = pathlib.Path(__file__).parent / "models" / "feed.pml"
-LIMIT_S = 240.0
-DEPTH = 100_000  # the deepest search here needs about 700 steps
 FEWEST_STATES = 500_000  # the sound model has millions: fewer, and it stopped early
 
 DEADLOCKS = (
@@ -36,60 +36,15 @@ DEADLOCKS = (
 NAPS = ("NAP_NEVER_ENDS", "PARKED_WOKEN_ONLY_IF_URGENT")
 STOPS = ("IGNORES_STOP", "STOP_WITHOUT_WAKE", "WAKE_BEFORE_STOP")
 WRONG_RESULTS = ("DRAINED_ORDER", "CLOSE_BEFORE_ERROR")
-SAFETY = ("-DSAFETY", "-DNOCLAIM"), ()
-LIVENESS = ("-DNFAIR=3",), ("-a", "-f")  # acceptance cycles, under weak fairness
-
-pytestmark = pytest.mark.skipif(
-    shutil.which("spin") is None or shutil.which("gcc") is None,
-    reason="the model needs spin and gcc: apt-get install spin gcc",
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class Search:
-    """What the verifier said."""
-
-    text: str
-    errors: int
-    states: int
-
-    @property
-    def complete(self) -> bool:
-        """Whether the search saw everything that it was asked to see."""
-        cut = ("max search depth too small", "Search not completed", "out of memory")
-        return not any(words in self.text for words in cut)
+pytestmark = needs_spin
 
 
 def verify(folder, mode, *macros):
-    compiler_flags, options = mode
-
-    def step(*command):
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-        assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
-        return done.stdout
-
-    step("spin", "-a", *(f"-D{macro}" for macro in macros), str(MODEL))
-    step("gcc", "-O1", "-w", *compiler_flags, "-o", "pan", "pan.c")
-    text = step("./pan", *options, f"-m{DEPTH}")
-    errors = re.search(r"errors: (\d+)", text)
-    states = re.search(r"(\d+) states, stored", text)
-    assert errors is not None, text
-    assert states is not None, text
-    return Search(text, int(errors[1]), int(states[1]))
+    return verify_model(folder, "feed", mode, *macros)
 
 
 def assert_proven(search):
-    assert search.errors == 0, search.text
-    assert search.complete, search.text
-    assert search.states > FEWEST_STATES, search.text
+    assert_proven_in(search, FEWEST_STATES)
 
 
 @pytest.mark.parametrize(
@@ -125,8 +80,7 @@ def test_bug_in_stopping_is_a_deadlock(tmp_path, bug, stops):
     """A program that nobody wakes waits for a side that is silent."""
     search = verify(tmp_path, SAFETY, f"STOPS={stops}", "POLLS=0", f"PLANT_{bug}")
 
-    assert search.errors == 1, search.text
-    assert "invalid end state" in search.text
+    assert_refuted(search, "invalid end state")
 
 
 @pytest.mark.parametrize("bug", DEADLOCKS)
@@ -134,8 +88,7 @@ def test_bug_in_the_handshake_is_a_deadlock(tmp_path, bug):
     """A thread that sleeps for ever is found as a state that nobody can leave."""
     search = verify(tmp_path, SAFETY, f"PLANT_{bug}")
 
-    assert search.errors == 1, search.text
-    assert "invalid end state" in search.text
+    assert_refuted(search, "invalid end state")
 
 
 @pytest.mark.parametrize("bug", NAPS)
@@ -143,8 +96,7 @@ def test_bug_in_naps_is_a_deadlock(tmp_path, bug):
     """An element that waits for a slow writer's next one is never delivered."""
     search = verify(tmp_path, SAFETY, "CAPACITY=3", "POLLS=0", f"PLANT_{bug}")
 
-    assert search.errors == 1, search.text
-    assert "invalid end state" in search.text
+    assert_refuted(search, "invalid end state")
 
 
 @pytest.mark.parametrize("bug", WRONG_RESULTS)
@@ -152,22 +104,18 @@ def test_bug_at_the_end_is_a_wrong_result(tmp_path, bug):
     """A lost last element, or an error not yet written, breaks an assertion."""
     search = verify(tmp_path, SAFETY, f"PLANT_{bug}")
 
-    assert search.errors == 1, search.text
-    assert "assertion violated" in search.text
+    assert_refuted(search, "assertion violated")
 
 
 def test_liveness_finds_a_side_that_never_finishes(tmp_path):
     """The claim is no decoration: a reader that ignores the end violates it."""
     search = verify(tmp_path, LIVENESS, "PLANT_READER_IGNORES_CLOSE")
 
-    assert search.errors == 1, search.text
-    assert "acceptance cycle" in search.text
+    assert_refuted(search, "acceptance cycle")
 
 
 def test_every_planted_bug_has_a_test():
     """The macros in the model and the bugs tested here are the same."""
-    in_model = set(
-        re.findall(r"(?:ifn?def|defined\()\s*PLANT_(\w+)", MODEL.read_text())
-    )
+    in_model = planted_in("feed")
 
     assert in_model == {*DEADLOCKS, *NAPS, *STOPS, *WRONG_RESULTS}

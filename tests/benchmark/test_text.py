@@ -1,6 +1,14 @@
 """Paragraphs of the summary and of messages: what fits a terminal, and what is copied."""
 
+import pytest
+
 from ipufeed.benchmark.text import wrap
+
+
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch):
+    """Stderr is a terminal of 80 columns."""
+    monkeypatch.setattr("ipufeed.terminal.columns", lambda stream: 80)
 
 
 def test_a_paragraph_fits_the_terminal():

@@ -81,8 +81,9 @@ def test_the_settings_say_what_was_asked_for(starved):
     assert result["device"]["queue_depth"][0]["infeed"] >= 0
 
 
-def test_the_summary_names_the_verdict_on_80_columns(starved):
+def test_the_summary_names_the_verdict_on_80_columns(starved, monkeypatch):
     """And from which step time on the pipeline would do."""
+    monkeypatch.setattr("ipufeed.terminal.columns", lambda stream: 80)
     lines = summarize(starved).splitlines()
     text = "\n".join(lines)
 

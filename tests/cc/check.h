@@ -5,7 +5,8 @@
 //
 // Include it first, and from one file per program. A failed check ends the process at
 // once, from whichever thread, and says where, what, in which test and with which seed.
-//   IPUFEED_TEST_SEED=n          the seed of every random choice and delay; default 1
+//   IPUFEED_TEST_SEED=n          the seed of every random choice and delay; by default
+//                                a random one, which is printed
 //   -DIPUFEED_TEST_SCALE=n       divides the counts, for the slow sanitizers
 //   -DIPUFEED_TEST_DELAYS        random delays at the yield points of the headers
 #pragma once
@@ -18,6 +19,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -41,7 +43,8 @@ constexpr int scaled(int count) {
 inline std::uint64_t seed() {
   static const std::uint64_t value = [] {
     const char* text = std::getenv("IPUFEED_TEST_SEED");
-    return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+    if (text != nullptr) return std::strtoull(text, nullptr, 10);
+    return static_cast<unsigned long long>(std::random_device()());
   }();
   return value;
 }
@@ -179,6 +182,7 @@ inline int run_tests(const char* wanted) {
     sleep(kWatchdogS);
     fail(__FILE__, __LINE__, "the watchdog: no end after " + show(kWatchdogS) + " s");
   }).detach();
+  std::printf("IPUFEED_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed()));
   int count = 0;
   for (const Test& test : tests()) {
     if (std::strstr(test.name, wanted) == nullptr) continue;

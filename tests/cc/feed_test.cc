@@ -474,6 +474,33 @@ TEST(cancel_at_any_moment_leaves_each_element_delivered_or_counted) {
       });
 }
 
+TEST(a_cancelled_feed_drops_its_elements_when_told_so) {
+  // Moves swap, as those of the feeder's elements do.
+  struct Swapped {
+    Swapped() = default;
+    explicit Swapped(int number) : held(std::make_shared<int>(number)) {}
+    Swapped(Swapped&& other) noexcept { held.swap(other.held); }
+    Swapped& operator=(Swapped&& other) noexcept {
+      held.swap(other.held);
+      return *this;
+    }
+    std::shared_ptr<int> held;
+  };
+  ipufeed::Feed<Swapped, std::string> feed(8);
+  std::weak_ptr<int> last;
+  for (int i = 0; i < 5; ++i) {
+    Swapped element(i);
+    last = element.held;
+    CHECK_EQ(feed.push(std::move(element), kPast), FeedOutcome::kDone);
+  }
+  feed.cancel();
+  CHECK(!last.expired());
+  feed.drop_elements();
+  CHECK(last.expired());
+  CHECK_EQ(feed.undelivered(), 0u);
+  feed.drop_elements();
+}
+
 TEST(a_parked_side_burns_no_cpu) {
   Feed feed(1);
   const auto start = clock_ns(CLOCK_PROCESS_CPUTIME_ID);

@@ -4,6 +4,7 @@
 #include "result_queue.h"
 
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "check.h"
@@ -14,10 +15,22 @@ using ipufeed::now_ns;
 
 namespace {
 
-// Keeps the numbers; each counts as one byte.
+// Keeps the numbers; each counts as one byte. Refuses one, once, if it is asked to.
 class Numbers {
  public:
-  void append(std::unique_ptr<int>&& number) { numbers_.push_back(std::move(number)); }
+  static inline int refuse_at = -1;
+
+  void append(std::unique_ptr<int>&& number) {
+    if (*number == refuse_at) {
+      refuse_at = -1;
+      throw std::bad_alloc();
+    }
+    numbers_.push_back(std::move(number));
+  }
+  void append(Numbers&& later) {
+    for (auto& number : later.numbers_) numbers_.push_back(std::move(number));
+    later.numbers_.clear();
+  }
   std::int64_t bytes() const { return static_cast<std::int64_t>(numbers_.size()); }
   bool empty() const { return numbers_.empty(); }
   const std::vector<std::unique_ptr<int>>& all() const { return numbers_; }
@@ -200,4 +213,65 @@ TEST(cancel_releases_both_sides) {
     other.join();
     CHECK_EQ(enqueue(&queue, 2), FeedOutcome::kCancelled);
   }
+}
+
+TEST(an_element_that_the_store_refuses_is_neither_lost_nor_doubled) {
+  for (int at = 0; at < 12; ++at) {
+    Queue queue(3, kPlenty);
+    int thrown = 0;
+    Numbers::refuse_at = at;
+    for (int n = 0; n < 12; ++n) {
+      auto element = std::make_unique<int>(n);
+      try {
+        CHECK_EQ(queue.enqueue(std::move(element), kNoDeadline, never),
+                 FeedOutcome::kDone);
+      } catch (const std::bad_alloc&) {  // the writer still owns it
+        ++thrown;
+        CHECK(element != nullptr);
+        CHECK_EQ(queue.enqueue(std::move(element), kNoDeadline, never),
+                 FeedOutcome::kDone);
+      }
+    }
+    int next = 0;
+    try {
+      take_in_order(&queue, &next);
+    } catch (const std::bad_alloc&) {
+      ++thrown;
+      CHECK(queue.wait(kPast, never));  // there is something, though none in the store
+      take_in_order(&queue, &next);
+    }
+    CHECK_EQ(thrown, 1);
+    CHECK_EQ(next, 12);
+    CHECK_EQ(Numbers::refuse_at, -1);
+  }
+}
+
+TEST(a_refused_element_comes_before_those_in_the_ring) {
+  Queue queue(2, kPlenty);
+  for (int n = 0; n < 2; ++n) CHECK_EQ(enqueue(&queue, n), FeedOutcome::kDone);
+  Numbers::refuse_at = 0;
+  try {
+    (void)queue.take();
+    CHECK(false);
+  } catch (const std::bad_alloc&) {
+  }
+  std::unique_ptr<int> element;
+  CHECK_EQ(queue.next(&element, kPast, never), FeedOutcome::kStopped);
+  int next = 0;
+  take_in_order(&queue, &next);
+  CHECK_EQ(next, 2);
+}
+
+TEST(what_is_put_back_comes_first_again) {
+  Queue queue(2, kPlenty);
+  int n = 0;
+  for (; n < 5; ++n) CHECK_EQ(enqueue(&queue, n), FeedOutcome::kDone);
+  Numbers taken = queue.take();
+  for (; n < 9; ++n) CHECK_EQ(enqueue(&queue, n), FeedOutcome::kDone);
+  queue.put_back(std::move(taken));
+  CHECK(queue.stored_bytes() >= 5);
+  int next = 0;
+  take_in_order(&queue, &next);
+  CHECK_EQ(next, 9);
+  CHECK_EQ(queue.stored_bytes(), 0);
 }

@@ -270,3 +270,63 @@ TEST(many_notifiers_wake_one_waiter) {
   }
   for (auto& notifier : notifiers) notifier.join();
 }
+
+// The two tests of the orders [7] and [8]. Nothing else orders the two threads: what
+// they tell each other otherwise is relaxed. With one order weakened, ThreadSanitizer
+// reports the race.
+
+TEST(a_waiter_sees_what_was_written_before_a_notification_that_came_first) {
+  for (int n = 0; n < check::scaled(2000); ++n) {
+    WaitPoint point(0);
+    int written = 0;
+    std::atomic<bool> notified{false};
+    std::thread notifier([&] {
+      written = 1;
+      if (n % 2 == 0) {
+        point.notify();  // [8]
+      } else {
+        point.notify_if([] { return true; });  // [8]
+      }
+      notified.store(true, std::memory_order_relaxed);
+    });
+    int tries = 0;
+    while (!notified.load(std::memory_order_relaxed)) check::relax(&tries);
+    int looks = 0;
+    // The first look comes before [7], the second behind it.
+    CHECK(point.wait([&] { return ++looks > 1 && written == 1; }, kNoDeadline));
+    notifier.join();
+  }
+}
+
+TEST(a_notifier_sees_what_a_waiter_wrote_before_it_went_to_sleep) {
+  for (int n = 0; n < check::scaled(2000); ++n) {
+    WaitPoint point(0);
+    int written = 0;
+    bool asked = false;
+    bool seen = false;
+    std::atomic<bool> looked{false};
+    std::atomic<bool> over{false};
+    std::thread notifier([&] {
+      int tries = 0;
+      while (!looked.load(std::memory_order_relaxed)) check::relax(&tries);
+      over.store(true, std::memory_order_relaxed);
+      point.notify_if([&] {  // [8]
+        asked = true;
+        seen = written == 1;
+        return true;
+      });
+      point.notify();
+    });
+    int looks = 0;
+    written = 1;
+    CHECK(point.wait(
+        [&] {
+          // The first look comes before [7], the second behind it.
+          if (++looks == 2) looked.store(true, std::memory_order_relaxed);
+          return over.load(std::memory_order_relaxed);
+        },
+        kNoDeadline));
+    notifier.join();
+    CHECK_EQ(seen, asked);  // not asked: the waiter had left its sleep already
+  }
+}

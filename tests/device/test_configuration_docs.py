@@ -7,6 +7,7 @@ import pytest
 from helpers import ROOT
 
 from ipufeed.device.config import IPUConfig
+from ipufeed.device.config_no_effect import ATTRIBUTES, FLAGS
 from ipufeed.device.flags import Flags
 from ipufeed.device.virtual_device import virtual_devices
 
@@ -20,7 +21,7 @@ def rows(title: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-def test_every_attribute_is_described_once_as_acting_or_recorded():
+def test_every_attribute_is_described_once_as_acting_or_warning():
     """By its full name, and no other name is."""
     table = rows("What the attributes do")
     described = [name for row in table for name in re.findall(r"`([^`]+)`", row[0])]
@@ -28,7 +29,19 @@ def test_every_attribute_is_described_once_as_acting_or_recorded():
     assert sorted(described) == sorted(
         meta.name for meta, _ in IPUConfig().attributes()
     )
-    assert {row[1] for row in table} == {"acts", "recorded"}
+    assert {row[1] for row in table} == {"acts", "warns"}
+    warns = [row for row in table if row[1] == "warns"]
+    assert all(row[2] for row in warns)  # why
+    assert {name for row in warns for name in re.findall(r"`([^`]+)`", row[0])} == {
+        *ATTRIBUTES
+    }
+
+
+def test_the_flags_that_warn_are_described_so():
+    """And no others."""
+    warns = {row[0] for row in rows("TF_POPLAR_FLAGS") if row[3].startswith("warns")}
+
+    assert warns == {f"`--{name}`" for name in FLAGS}
 
 
 def test_every_flag_is_described_with_its_default_and_whether_it_is_hashed():
@@ -64,9 +77,11 @@ ACTING = {
 }
 
 # What acts on something else: test_system.py, and test_several_processes.py,
-# test_offloading.py and test_pipeline_data.py (recomputation) of tests/parallel.
+# test_offloading.py and test_pipeline_data.py (recomputation) of tests/parallel, and the
+# reports of tests/executable.
 ACTING_ELSEWHERE = {
     "allow_recompute",
+    "compilation_poplar_options",
     "device_connection.enable_remote_buffers",
     "device_connection.type",
     "experimental.multi_replica_distribution.process_count",

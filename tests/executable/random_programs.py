@@ -8,13 +8,13 @@ program can have other names and other lines. `SAME` and `OTHER` are what is don
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import seeds
 
 UNARY = ("tf.nn.relu", "tf.tanh", "tf.exp", "tf.sigmoid", "tf.sin")
 
@@ -49,8 +49,8 @@ class Recipe:
 
 
 def recipe(seed: int) -> Recipe:
-    """The same for the same seed, wherever it is asked."""
-    rng = random.Random(seed)
+    """The same for the same seed of the run and number, wherever it is asked."""
+    rng = seeds.generator(seed)
     return Recipe(
         batch=rng.randrange(2, 40),
         width=rng.randrange(2, 20),

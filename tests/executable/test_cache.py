@@ -4,6 +4,8 @@ find(key) --> Entry | Slot --> store --> <key>.poplar_exec
 """
 
 import errno
+import hashlib
+import json
 import logging
 import multiprocessing
 import os
@@ -65,6 +67,33 @@ def test_folder_and_file_are_their_owners_only(cache, stored):
     """Whatever the umask is."""
     assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
     assert stat.S_IMODE(stored.stat().st_mode) == 0o600
+
+
+SUM = [3, "0" * 64]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"no JSON",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b"[]",
+        b"{}",
+        b'{"parts": []}',
+        *(
+            json.dumps({"parts": {"program": wrong, "executable": SUM}}).encode()
+            for wrong in (None, 3, "ab", [3], [-1, "0"], ["3", "0"], [1.5, "0"], [3, 0])
+        ),
+    ],
+    ids=lambda header: header[:40].decode(errors="replace"),
+)
+def test_a_header_of_another_kind_is_a_damaged_file(header):
+    """Whatever its checksum covers: the error is the one that readers expect."""
+    fixed = len(header).to_bytes(8, "little") + hashlib.sha256(header).digest()
+
+    with pytest.raises(DamagedFileError, match="header"):
+        file_format.unpack(file_format.MAGIC + fixed + header + b"abcdef")
 
 
 def test_a_change_of_any_byte_is_seen(stored):

@@ -3,6 +3,7 @@
 function -> key -> memory | file | compile -> device
 """
 
+import dataclasses
 import json
 import logging
 import os
@@ -23,6 +24,7 @@ from ipufeed.device.outside import outside_compilation_scope
 from ipufeed.device.scopes import ipu_scope
 from ipufeed.device.strategy import IPUStrategy
 from ipufeed.executable import counters
+from ipufeed.executable.file_format import pack, unpack
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedMode, IPUOutfeedQueue
 
 v1 = tf.compat.v1
@@ -600,3 +602,18 @@ def test_a_damaged_file_is_compiled_again(tmp_path):
     assert counts == (1, 0, 1)
     assert err.count("is not used") == 1
     assert ended(start(folder))[0] == (0, 1, 0)
+
+
+def test_a_file_that_xla_cannot_load_is_replaced(tmp_path):
+    """It is whole, and of the right program: the warning says that it is replaced."""
+    folder = tmp_path / "cache"
+    ended(start(folder))
+    (path,) = folder.iterdir()
+    entry = unpack(path.read_bytes())
+    path.write_bytes(pack(dataclasses.replace(entry, executable=b"nothing of XLA's")))
+
+    counts, err = ended(start(folder))
+    assert counts == (1, 0, 1)
+    assert err.count("and the file replaced") == 1
+    assert ended(start(folder))[0] == (0, 1, 0)
+    assert list(folder.iterdir()) == [path]

@@ -1,6 +1,7 @@
 """One process each, of test_signals.py: `python cases.py CASE`."""
 
 import contextlib
+import faulthandler
 import os
 import signal
 import sys
@@ -200,6 +201,17 @@ def terminated():
     run_by_strategy(feeds, 3)
 
 
+def behind_a_chain(number):
+    """A handler that calls the one before it has come after the first program."""
+    feeds = Feeding(numbers(5))
+    feeds.run(3)
+    with open(os.devnull, "w") as file:
+        faulthandler.register(number, file=file, chain=True)
+        feeds = Feeding(silent(never))
+        when_parked(feeds.infeed, press(number))
+        run_by_strategy(feeds, 3)
+
+
 def terminated_with_a_handler():
     def handler(number, frame):
         sys.exit(143)
@@ -267,7 +279,11 @@ CASES = {
     "interrupted in copies of one": lambda: interrupted(lambda: in_a_pipeline(4)),
     "interrupted in a wait for a process": lambda: interrupted(waiting_for_a_process),
     "interrupted twice": lambda: interrupted(lambda: by_a_strategy(times=2)),
+    "interrupted behind a handler that chains": lambda: interrupted(
+        lambda: behind_a_chain(signal.SIGINT)
+    ),
     "terminated": terminated,
+    "terminated behind a handler that chains": lambda: behind_a_chain(signal.SIGTERM),
     "terminated with a handler": terminated_with_a_handler,
     "exit while a thread is blocked in a program": exit_in_a_program,
     "exit while a stream is waited for": exit_in_a_stream,

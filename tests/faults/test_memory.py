@@ -115,6 +115,33 @@ def test_a_queue_that_is_dropped_stops_its_feeder():
     until(lambda: live_feeders() <= before)
 
 
+def full(queue, elements):
+    """Waits until so many have been read ahead."""
+    until(lambda: queue.stats().filled == elements)
+
+
+def test_a_queue_that_is_dropped_frees_what_it_has_read_ahead():
+    """At once, and not when another feeder starts or ends on the device.
+
+    TensorFlow's allocator may keep the memory: then the next tensors take it.
+    """
+    floats = 8 << 20  # 32 MiB
+    before = live_feeders()
+    dataset = tf.data.Dataset.range(100).map(
+        lambda i: tf.fill([floats], tf.cast(i, tf.float32))
+    )
+    queue = IPUInfeedQueue(dataset, prefetch_depth=6)
+    _ = queue.initializer
+    full(queue, 6)
+    del queue
+    gc.collect()
+    until(lambda: live_feeders() <= before)
+    held = rss_bytes()
+    tensors = [tf.fill([floats], 1.0) for _ in range(6)]
+    assert rss_bytes() < held + 3 * 4 * floats
+    assert len(tensors) == 6
+
+
 def test_a_queue_lives_as_long_as_a_function_that_uses_it():
     """Row 22: its own name may go; the program still runs."""
     with feeding(numbers()) as feeds:

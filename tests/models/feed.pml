@@ -3,8 +3,8 @@
  *   writer: push x ELEMENTS, end     reader: pop until an end     third: cancel, or not
  *
  * One statement is one access to shared memory; what a thread keeps to itself costs
- * nothing. Memory is sequentially consistent here: the orders [1] to [6] are guarded by
- * ThreadSanitizer (tests/cc), [7] and [8] by the variants that move an access across.
+ * nothing. Memory is sequentially consistent here: the orders [1] to [8] are guarded by
+ * ThreadSanitizer (tests/cc), [7] and [8] also by the variants that move an access across.
  *
  * A wait may also carry a deadline that is over (POLLS of them per side, at any time).
  * Such a wait never sleeps, so it hides no lost wake-up from the others. The spin is

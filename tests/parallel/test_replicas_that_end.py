@@ -5,12 +5,12 @@ replicas are held up by delays from a seed.
 """
 
 import dataclasses
-import random
 import threading
 import time
 
 import numpy as np
 import pytest
+import seeds
 import tensorflow as tf
 from replicated import configure
 
@@ -59,7 +59,7 @@ def refused(build, match):
 
 def held_up(seed, value):
     """`value`, on each replica after another time, on some at once."""
-    dice = random.Random(seed)
+    dice = seeds.generator(seed)
     delays = [dice.choice([0.0, 0.0, 0.001, 0.01, 0.05]) for _ in range(4)]
     return tf.switch_case(
         collectives.replication_index(),

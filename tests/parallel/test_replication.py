@@ -18,6 +18,7 @@ from ipufeed.queues import (
     IPUInfeedQueue,
     IPUOutfeedMode,
     IPUOutfeedQueue,
+    set_outfeed_limit,
     set_stall_report,
 )
 
@@ -86,6 +87,60 @@ def test_elements_are_dealt_out_and_results_have_an_axis(style, replicas):
     expected = np.arange(5 * replicas, dtype=np.float32).reshape(5, replicas)
     np.testing.assert_array_equal(results["x"], expected)
     np.testing.assert_array_equal(results["twice"], 2 * expected)
+
+
+def test_results_of_other_replicas_are_refused_and_those_stored_stay():
+    """Also where the bytes are as many: two numbers of one replica, one of each of two."""
+    outfeed = IPUOutfeedQueue()
+    shapes = {1: [2], 2: []}
+
+    def run(replicas, count):
+        with on(replicas) as style:
+            body = lambda: outfeed.enqueue(tf.fill(shapes[replicas], 7.0))  # noqa: E731
+            run_loop(style, count, body)
+
+    def take(replicas):
+        with on(replicas) as style:
+            return style.read(outfeed.dequeue()).shape
+
+    for first, other in ((1, 2), (2, 1)):
+        run(first, 3)
+        with pytest.raises(
+            tf.errors.FailedPreconditionError, match="or replication factor"
+        ):
+            run(other, 1)
+        for configured in (other, first):
+            assert take(configured) == (3, 2)
+            run(first, 3)
+        assert take(first) == (3, 2)
+        _ = outfeed.deleter
+    run(2, 1)
+    assert take(2) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "where", ["the work of an IPU", "the start of the IPUs' work", "ipufeed_enqueue"]
+)
+@pytest.mark.parametrize("nth", [1, 2])
+def test_an_exception_in_one_replica_ends_the_program_with_it(fault, where, nth):
+    """The others do not wait for it; the next program of the queue runs as before."""
+    outfeed = IPUOutfeedQueue()
+    nth = 1 if where.startswith("the start") else nth
+    with on(2) as style:
+
+        def run():
+            run_loop(style, 3, lambda: outfeed.enqueue(tf.fill([2], 7.0)))
+
+        with (
+            fault(where, nth),
+            pytest.raises(tf.errors.ResourceExhaustedError, match="std::bad_alloc in"),
+        ):
+            run()
+        _ = style.read(outfeed.dequeue())
+        run()
+        results = style.read(outfeed.dequeue())
+
+    assert results.shape == (3, 2, 2)
 
 
 def test_programs_go_on_where_the_last_one_stopped():
@@ -306,6 +361,29 @@ def test_a_dataset_that_ends_within_a_round_ends_it_for_all():
 
         assert style.read(total) == 0.0  # as before the program
     np.testing.assert_array_equal(results, np.arange(8.0).reshape(2, 4))
+
+
+def test_the_end_of_a_dataset_loses_no_result_that_waits_for_room():
+    """Both rounds are delivered, though the second one finds the queue full.
+
+    The replica that completes it waits for room until the other one comes to the end of
+    the dataset and stops the program.
+    """
+    set_outfeed_limit(0)
+    try:
+        with on(2) as style:
+            infeed = style.feed(lambda: numbers(4))
+            outfeed = IPUOutfeedQueue(buffer_depth=1)
+
+            with pytest.raises(
+                tf.errors.OutOfRangeError, match="all of its 4 elements"
+            ):
+                run_loop(style, 3, outfeed.enqueue, infeed)
+            results = style.read(outfeed.dequeue())
+    finally:
+        set_outfeed_limit(4 << 30)
+
+    np.testing.assert_array_equal(results, np.arange(4.0).reshape(2, 2))
 
 
 def test_a_failing_dataset_stops_all_replicas_with_its_cause():

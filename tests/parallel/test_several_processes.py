@@ -1,6 +1,7 @@
 """Replicas in two processes: the same numbers as in one, and no wait for who has gone."""
 
 import json
+import logging
 import os
 import pathlib
 import re
@@ -16,7 +17,7 @@ from replicated import configure
 
 from ipufeed.device.config import IPUConfig
 from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel import collectives, peers
+from ipufeed.parallel import collectives, peers, processes
 
 HERE = pathlib.Path(__file__).parent
 LIMIT_S = 240.0  # only a hang gets there
@@ -55,6 +56,48 @@ def run_processes(*arguments):
         assert process.returncode == 0, err
     said = [[json.loads(line) for line in out.splitlines()] for out, _ in ended]
     return [{key: line[key] for line in lines for key in line} for lines in said]
+
+
+@pytest.mark.parametrize(
+    ("address", "loopback"),
+    [
+        ("localhost:2301", True),
+        ("127.0.0.1:2301", True),
+        ("127.3.2.1:2301", True),
+        ("[::1]:2301", True),
+        ("worker.localhost:2301", True),
+        ("10.0.0.7:2301", False),
+        ("[2001:db8::7]:2301", False),
+        ("localhost.example.org:2301", False),
+        ("0.0.0.0:2301", False),
+    ],
+)
+def test_an_address_outside_of_the_machine_is_warned_of(caplog, address, loopback):
+    """TensorFlow's servers have no authentication; the warning has the way out."""
+    with caplog.at_level(logging.WARNING, logger="ipufeed"):
+        processes.warn_of_network(["localhost:2300", address])
+    if loopback:
+        assert not caplog.records
+        return
+    (record,) = caplog.records
+    assert record.getMessage().count(address) == 1
+    assert "no authentication" in record.getMessage()
+    assert "only trusted machines" in record.getMessage()
+
+
+def test_a_group_warns_when_it_begins_to_listen(monkeypatch, caplog, clean_system):
+    """Once; the address of another process is enough."""
+    del clean_system
+    monkeypatch.setattr(peers.Peers, "watch", lambda self: None)
+    addresses = [*free_addresses(1), "192.0.2.1:2301"]
+    monkeypatch.setenv("TF_CONFIG", cluster(addresses, 0))
+    with caplog.at_level(logging.WARNING, logger="ipufeed"):
+        group = processes.Group(2, 0)
+    group.over = "the test is over"  # nothing lingers for it
+    warnings = [r.getMessage() for r in caplog.records if "firewall" in r.getMessage()]
+    assert len(warnings) == 1
+    assert "192.0.2.1:2301" in warnings[0]
+    assert addresses[0] not in warnings[0]
 
 
 @pytest.mark.parametrize("ipus", [1, 2])

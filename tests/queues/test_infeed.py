@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S, threads
 
+from ipufeed import no_effect
 from ipufeed.device import loops
 from ipufeed.device.strategy import IPUStrategy
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
@@ -245,10 +246,12 @@ def test_what_is_no_dataset_is_refused(value):
         IPUInfeedQueue(value)
 
 
-def test_arguments_of_older_releases_are_accepted_with_a_warning():
+def test_arguments_of_older_releases_are_accepted_with_a_warning(caplog):
     """Those without a meaning any more."""
-    with pytest.warns(DeprecationWarning, match="`feed_name`, `replication_factor`"):
-        IPUInfeedQueue(floats, feed_name="mine", replication_factor=1)
+    no_effect.forget()
+    IPUInfeedQueue(floats, feed_name="mine", replication_factor=1)
+    for name in ("feed_name", "replication_factor"):
+        assert f"`IPUInfeedQueue({name}=)` has no effect" in caplog.text
     with pytest.raises(TypeError, match="unexpected keyword argument 'feed_names'"):
         IPUInfeedQueue(floats, feed_names="mine")
 

@@ -1,0 +1,346 @@
+"""What each public parameter, and each attribute of IPUConfig, does on a simulated IPU.
+
+A name alone works. `:warns` is accepted, has no effect, and a warning says so once;
+`:refused` raises for another value than the default; `:label` only names things.
+tests/test_public_options.py compares the table with the signatures, and tries what it says.
+"""
+
+PARAMETERS = {
+    "benchmark.Comparison": (
+        "verdict ratio interval verdict_interval smallest_detectable "
+        "seconds_needed runs_needed unit base new notes gate"
+    ),
+    "benchmark.Result": (
+        "epochs dataset settings machine startup steady latency memcpy "
+        "resources calibration queue links stages advice what_if series device "
+        "cold service processes warnings error comparison"
+    ),
+    "benchmark.Result.write": "path",
+    "benchmark.Settings": "epochs elements seconds passes memcpy items_per_element",
+    "benchmark.compare": "base new allowed_loss base_names new_names",
+    "benchmark.measure": "dataset settings name on_progress recording run",
+    "benchmark.with_stages": "result dataset verified what_if",
+    "config.IPUConfig.configure_ipu_system": "device:warns",
+    "config.IPUConfig.get_attribute_metadata": "attr",
+    "config.IPUConfig.validate": "use_ipu_model",
+    "config.configure_ipu_system": "config device:warns reset_configuration",
+    "config.get_ipu_config": "session",
+    "dataset_benchmark.dataset_benchmark": (
+        "dataset number_of_epochs elements_per_epochs print_stats "
+        "apply_debug_options do_memcpy"
+    ),
+    "dataset_benchmark.infeed_benchmark": (
+        "infeed_queue number_of_epochs elements_per_epochs print_stats do_memcpy"
+    ),
+    "dataset_benchmark.partial_epochs": "error",
+    "device.step": "seconds",
+    "eager.backprop.GradientCaptureContext.add": "tag gradient",
+    "eager.backprop.GradientCaptureTape": "persistent watch_accessed_variables",
+    "eager.backprop.GradientCaptureTape.gradient": "*args **kwargs",
+    "executable.ExecutableStats": (
+        "compiles compile_seconds memory_hits disk_hits read_seconds saved "
+        "refused loads switches load_seconds key_seconds"
+    ),
+    "executable.explain": "a b",
+    "executable.trace": "path events",
+    "ipu_compiler.compile": "computation inputs",
+    "ipu_infeed_queue.IPUInfeedQueue": (
+        "dataset device_ordinal prefetch_depth optimise_latency:warns **kwargs:warns"
+    ),
+    "ipu_infeed_queue.IPUIterator": "dataset infeed_spec element_spec **kwargs",
+    "ipu_infeed_queue.IPUIterator.get_next": "name:label",
+    "ipu_infeed_queue.IPUOwnedIterator": "dataset infeed_spec element_spec **kwargs",
+    "ipu_infeed_queue.IPUOwnedIterator.get_next": "name:label",
+    "ipu_outfeed_queue.IPUOutfeedQueue": (
+        "outfeed_mode device_ordinal buffer_depth optimise_latency:warns **kwargs:warns"
+    ),
+    "ipu_outfeed_queue.IPUOutfeedQueue.dequeue": "wait_for_completion",
+    "ipu_outfeed_queue.IPUOutfeedQueue.enqueue": "tensors",
+    "ipu_outfeed_queue.IPUOutfeedQueue.stream": "timeout_s",
+    "ipu_outfeed_queue.IPUOutfeedQueueIterator": "queue",
+    "ipu_outfeed_queue.ScopedIPUOutfeedQueue": "outfeed_mode device_ordinal",
+    "ipu_outfeed_queue.ScopedIPUOutfeedQueue.dequeue": "wait_for_completion",
+    "ipu_outfeed_queue.ScopedIPUOutfeedQueue.enqueue": "tensors",
+    "ipu_outfeed_queue.ScopedIPUOutfeedQueue.stream": "timeout_s",
+    "ipu_strategy.IPUStrategy": (
+        "ipu_device cpu_device:warns enable_dataset_iterators enable_keras_extensions"
+    ),
+    "ipu_strategy.IPUStrategy.run": "fn args kwargs options:warns",
+    "loops.repeat": "n body inputs infeed_queue use_while_v1",
+    "loops.while_loop": (
+        "condition body inputs infeed_queue maximum_iterations use_while_v1"
+    ),
+    "ops.all_to_all_op.all_gather": "x replication_factor name:label",
+    "ops.all_to_all_op.all_to_all": (
+        "x split_dimension concat_dimension number_of_replicas name:label"
+    ),
+    "ops.cross_replica_ops.cross_replica_mean": "x replica_group_size name:label",
+    "ops.cross_replica_ops.cross_replica_sum": "x replica_group_size name:label",
+    "ops.grad_util_ops.capture_upstream_gradients": "inputs tag",
+    "ops.pipelining_ops.OptimizerFunctionOutput": (
+        "opt loss compute_gradients_args compute_gradients_kwargs "
+        "apply_gradients_args apply_gradients_kwargs variables tape "
+        "gradient_capture_context captured_gradient_outfeed"
+    ),
+    "ops.pipelining_ops.PipelineStageOptions": (
+        "convolution_options:warns matmul_options:warns slice_options:warns"
+    ),
+    "ops.pipelining_ops.pipeline": (
+        "computational_stages gradient_accumulation_count "
+        "gradient_accumulation_dtype gradient_accumulation_for_captured_grads "
+        "repeat_count batch_serialization_iterations inputs infeed_queue "
+        "outfeed_queue optimizer_function device_mapping pipeline_schedule "
+        "recomputation_mode:warns "
+        "forward_propagation_stages_poplar_options:warns "
+        "backward_propagation_stages_poplar_options:warns "
+        "weight_update_poplar_options:warns offload_weight_update_variables "
+        "replicated_optimizer_state_sharding:warns offload_activations:warns "
+        "offload_gradient_accumulation_buffers:warns "
+        "replicated_weight_sharding:warns offload_weights:warns "
+        "continuous_weight_updates:refused outfeed_loss accumulate_outfeed "
+        "accumulate_outfeed_dtype outfeed_mask reduction_method name:label"
+    ),
+    "ops.pipelining_ops.recomputation_checkpoint": "tensors name:label",
+    "ops.reduce_scatter_op.reduce_scatter": "x replication_factor op name:label",
+    "ops.replication_ops.replication_index": "name:label",
+    "optimizers.CrossReplicaGradientAccumulationOptimizer": (
+        "opt num_mini_batches verify_usage name:label"
+    ),
+    "optimizers.CrossReplicaGradientAccumulationOptimizer.apply_gradients": (
+        "grads_and_vars global_step name:label"
+    ),
+    "optimizers.CrossReplicaGradientAccumulationOptimizer.compute_gradients": (
+        "*args **kwargs"
+    ),
+    "optimizers.CrossReplicaGradientAccumulationOptimizer.get_slot": "var name",
+    "optimizers.CrossReplicaGradientAccumulationOptimizer.get_slot_names": (
+        "*args **kwargs"
+    ),
+    "optimizers.CrossReplicaGradientAccumulationOptimizerV2": (
+        "opt num_mini_batches offload_weight_update_variables:warns "
+        "replicated_optimizer_state_sharding:warns dtype reduction_method "
+        "name:label"
+    ),
+    "optimizers.CrossReplicaGradientAccumulationOptimizerV2.apply_gradients": (
+        "grads_and_vars global_step name:label"
+    ),
+    "optimizers.CrossReplicaGradientAccumulationOptimizerV2.compute_gradients": (
+        "*args **kwargs"
+    ),
+    "optimizers.CrossReplicaGradientAccumulationOptimizerV2.get_slot": "var name",
+    "optimizers.CrossReplicaGradientAccumulationOptimizerV2.get_slot_names": (
+        "*args **kwargs"
+    ),
+    "optimizers.CrossReplicaOptimizer": "opt name:label",
+    "optimizers.CrossReplicaOptimizer.apply_gradients": (
+        "grads_and_vars global_step name:label"
+    ),
+    "optimizers.CrossReplicaOptimizer.compute_gradients": "*args **kwargs",
+    "optimizers.CrossReplicaOptimizer.get_slot": "var name",
+    "optimizers.CrossReplicaOptimizer.get_slot_names": "*args **kwargs",
+    "optimizers.GradientAccumulationOptimizer": (
+        "opt num_mini_batches verify_usage name:label"
+    ),
+    "optimizers.GradientAccumulationOptimizer.apply_gradients": (
+        "grads_and_vars global_step name:label"
+    ),
+    "optimizers.GradientAccumulationOptimizer.compute_gradients": "*args **kwargs",
+    "optimizers.GradientAccumulationOptimizer.get_slot": "var name",
+    "optimizers.GradientAccumulationOptimizer.get_slot_names": "*args **kwargs",
+    "optimizers.GradientAccumulationOptimizerV2": (
+        "opt num_mini_batches offload_weight_update_variables:warns "
+        "replicated_optimizer_state_sharding:warns dtype reduction_method "
+        "name:label"
+    ),
+    "optimizers.GradientAccumulationOptimizerV2.apply_gradients": (
+        "grads_and_vars global_step name:label"
+    ),
+    "optimizers.GradientAccumulationOptimizerV2.compute_gradients": "*args **kwargs",
+    "optimizers.GradientAccumulationOptimizerV2.get_slot": "var name",
+    "optimizers.GradientAccumulationOptimizerV2.get_slot_names": "*args **kwargs",
+    "optimizers.IpuOptimizer": "opt name:label",
+    "optimizers.IpuOptimizer.apply_gradients": "grads_and_vars global_step name:label",
+    "optimizers.IpuOptimizer.compute_gradients": "*args **kwargs",
+    "optimizers.IpuOptimizer.get_slot": "var name",
+    "optimizers.IpuOptimizer.get_slot_names": "*args **kwargs",
+    "optimizers.MapGradientOptimizer": (
+        "wrapped_optimizer gradient_mapping_function name:label"
+    ),
+    "optimizers.MapGradientOptimizer.apply_gradients": (
+        "grads_and_vars global_step name:label"
+    ),
+    "optimizers.MapGradientOptimizer.compute_gradients": "*args **kwargs",
+    "optimizers.MapGradientOptimizer.get_slot": "var name",
+    "optimizers.MapGradientOptimizer.get_slot_names": "*args **kwargs",
+    "optimizers.MapGradientOptimizerInvertedChaining": (
+        "wrapped_optimizer gradient_mapping_function name:label"
+    ),
+    "optimizers.MapGradientOptimizerInvertedChaining.apply_gradients": (
+        "grads_and_vars global_step name:label"
+    ),
+    "optimizers.MapGradientOptimizerInvertedChaining.compute_gradients": (
+        "*args **kwargs"
+    ),
+    "optimizers.MapGradientOptimizerInvertedChaining.get_slot": "var name",
+    "optimizers.MapGradientOptimizerInvertedChaining.get_slot_names": "*args **kwargs",
+    "optimizers.ShardedOptimizer": "optimizer",
+    "optimizers.ShardedOptimizer.apply_gradients": (
+        "grads_and_vars global_step name:label"
+    ),
+    "optimizers.ShardedOptimizer.compute_gradients": "*args **kwargs",
+    "optimizers.ShardedOptimizer.get_slot": "var name",
+    "optimizers.ShardedOptimizer.get_slot_names": "*args **kwargs",
+    "queues.QueueStats": (
+        "name elements capacity filled stored_bytes device_waits device_parks "
+        "device_waited_s host_waits host_parks host_waited_s"
+    ),
+    "queues.set_outfeed_limit": "limit",
+    "queues.set_stall_report": "seconds",
+    "scopes.frontend_attribute": (
+        "attribute_name:warns attribute_value restore_to:warns"
+    ),
+    "scopes.ipu_jit_scope": "ipu_scope:warns",
+    "scopes.ipu_scope": "device",
+    "scopes.ipu_shard": "index",
+    "scopes.outside_compilation_scope": "name:label",
+    "scopes.partials_type": "override_type:warns",
+    "scopes.stochastic_rounding": "override:warns",
+    "sharding.get_sharding": "operation",
+    "sharding.propagate_sharding": "graph",
+    "sources.RecordFault": "kind offset record message",
+    "sources.RecordReport": (
+        "path compression file_bytes stream_bytes records data_bytes shortest "
+        "longest data_checked seconds fault"
+    ),
+    "sources.arrow_ipc": (
+        "files columns batch_size drop_remainder nulls shard parallel"
+    ),
+    "sources.check_tfrecord": "path compression data stop",
+    "sources.images": "folder resize channels shard parallel",
+    "sources.parquet": "files columns batch_size drop_remainder nulls shard parallel",
+    "sources.synthetic": "spec dtype elements seconds seed",
+    "sources.tfrecord": "files shard parallel check compression",
+    "utils.auto_select_ipus": "opts num_ipus",
+    "utils.create_ipu_config": (
+        "profiling:warns enable_ipu_events:warns use_poplar_text_report:warns "
+        "use_poplar_cbor_report:warns profile_execution:warns "
+        "enable_poplar_serialized_graph:warns report_every_nth_execution:warns "
+        "max_report_size:warns report_directory:warns scheduler_selection:warns "
+        "always_rearrange_copies_on_the_host:warns merge_infeed_io_copies:warns "
+        "disable_graph_convolution_caching:warns disable_graph_outlining:warns "
+        "retain_control_dependencies:warns "
+        "max_cross_replica_sum_buffer_size:warns "
+        "max_inter_ipu_copies_buffer_size:warns "
+        "max_reduce_scatter_buffer_size:warns "
+        "max_scheduler_lookahead_depth:warns "
+        "max_scheduler_search_space_size:warns prefetch_data_streams:warns "
+        "selection_order enable_experimental_remote_buffer_embedding:warns"
+    ),
+    "utils.get_num_of_ipus_in_device": "ipu_device device:warns",
+    "utils.move_variable_initialization_to_cpu": "graph",
+    "utils.reset_ipu_seed": (
+        "seed device cpu_device:warns experimental_identical_replicas"
+    ),
+    "utils.select_ipus": "opts indices",
+    "utils.set_compilation_options": "opts compilation_options",
+    "utils.set_convolution_options": "opts convolution_options:warns",
+    "utils.set_experimental_multi_replica_distribution_options": (
+        "opts process_count process_index"
+    ),
+    "utils.set_floating_point_behaviour_options": (
+        "opts inv:warns div0:warns oflo:warns esr:warns nanoo:warns"
+    ),
+    "utils.set_gcl_options": "opts gcl_options:warns",
+    "utils.set_io_tile_options": (
+        "opts num_io_tiles place_ops_on_io_tiles:warns "
+        "io_tile_available_memory_proportion:warns"
+    ),
+    "utils.set_ipu_connection_type": (
+        "opts connection_type ipu_version enable_remote_buffers"
+    ),
+    "utils.set_ipu_model_options": (
+        "opts compile_ipu_code:warns tiles_per_ipu ipu_model_version"
+    ),
+    "utils.set_matmul_options": "opts matmul_options:warns clear_pass_type:warns",
+    "utils.set_norm_options": "opts use_stable_statistics:warns",
+    "utils.set_optimization_options": (
+        "opts combine_embedding_lookups:warns combine_matmuls:warns "
+        "max_cross_replica_sum_buffer_size:warns "
+        "max_reduce_scatter_buffer_size:warns "
+        "max_inter_ipu_copies_buffer_size:warns "
+        "max_send_recv_cluster_size:warns minimum_remote_tensor_size:warns "
+        "merge_remote_buffers:warns gather_simplifier:warns "
+        "triangular_solve_expander_block_size:warns cholesky_block_size:warns "
+        "enable_fast_math:warns"
+    ),
+    "utils.set_pooling_options": "opts pooling_options:warns",
+    "utils.set_recomputation_options": (
+        "opts allow_recompute allow_stateful_recompute:warns"
+    ),
+    "utils.set_report_options": (
+        "opts report_options:warns graph_options:warns execution_options:warns"
+    ),
+    "utils.set_serialization_options": "opts output_folder:warns",
+    "utils.set_transfer_options": "opts use_verified_transfers:warns",
+    "utils.use_synthetic_data_for": "synthetic_data_category",
+}
+
+ATTRIBUTES = {
+    "IPUConfig.auto_select_ipus": "works",
+    "IPUConfig.select_ipus": "works",
+    "IPUConfig.selection_order": "works",
+    "IPUConfig.allow_recompute": "works",
+    "IPUConfig.compilation_poplar_options": "works",
+    "IPUConfig.gcl_poplar_options": "warns",
+    "IPUConfig.serialization_output_folder": "warns",
+    "IPUConfig.convolutions.poplar_options": "warns",
+    "IPUConfig.device_connection.version": "works",
+    "IPUConfig.device_connection.type": "works",
+    "IPUConfig.device_connection.enable_remote_buffers": "works",
+    "IPUConfig.experimental.always_rearrange_copies_on_the_host": "warns",
+    "IPUConfig.experimental.enable_remote_buffer_embedding": "warns",
+    "IPUConfig.experimental.enable_prng_stability": "warns",
+    "IPUConfig.experimental.multi_replica_distribution.process_count": "works",
+    "IPUConfig.experimental.multi_replica_distribution.process_index": "works",
+    "IPUConfig.floating_point_behaviour.inv": "warns",
+    "IPUConfig.floating_point_behaviour.div0": "warns",
+    "IPUConfig.floating_point_behaviour.oflo": "warns",
+    "IPUConfig.floating_point_behaviour.esr": "warns",
+    "IPUConfig.floating_point_behaviour.nanoo": "warns",
+    "IPUConfig.floating_point_behaviour.set_all": "warns",
+    "IPUConfig.io_tiles.num_io_tiles": "works",
+    "IPUConfig.io_tiles.place_ops_on_io_tiles": "warns",
+    "IPUConfig.io_tiles.available_memory_proportion": "warns",
+    "IPUConfig.ipu_model.compile_ipu_code": "warns",
+    "IPUConfig.ipu_model.tiles_per_ipu": "works",
+    "IPUConfig.ipu_model.version": "works",
+    "IPUConfig.matmuls.clear_pass_type": "warns",
+    "IPUConfig.matmuls.poplar_options": "warns",
+    "IPUConfig.norms.use_stable_statistics": "warns",
+    "IPUConfig.norms.experimental.distributed_batch_norm_replica_group_size": "warns",
+    "IPUConfig.optimizations.prefetch_data_streams": "warns",
+    "IPUConfig.optimizations.combine_embedding_lookups": "warns",
+    "IPUConfig.optimizations.combine_matmuls": "warns",
+    "IPUConfig.optimizations.enable_graph_outlining": "warns",
+    "IPUConfig.optimizations.merge_infeed_io_copies": "warns",
+    "IPUConfig.optimizations.maximum_cross_replica_sum_buffer_size": "warns",
+    "IPUConfig.optimizations.maximum_reduce_scatter_buffer_size": "warns",
+    "IPUConfig.optimizations.maximum_inter_ipu_copies_buffer_size": "warns",
+    "IPUConfig.optimizations.maximum_send_recv_cluster_size": "warns",
+    "IPUConfig.optimizations.maximum_reduce_many_buffer_size": "warns",
+    "IPUConfig.optimizations.maximum_all_gather_buffer_size": "warns",
+    "IPUConfig.optimizations.minimum_remote_tensor_size": "warns",
+    "IPUConfig.optimizations.merge_remote_buffers": "warns",
+    "IPUConfig.optimizations.enable_gather_simplifier": "warns",
+    "IPUConfig.optimizations.triangular_solve_expander_block_size": "warns",
+    "IPUConfig.optimizations.cholesky_block_size": "warns",
+    "IPUConfig.optimizations.enable_fast_math": "warns",
+    "IPUConfig.optimizations.enable_dynamic_slice_replacement": "warns",
+    "IPUConfig.optimizations.math.fast": "warns",
+    "IPUConfig.optimizations.math.dot_strength": "warns",
+    "IPUConfig.pooling.poplar_options": "warns",
+    "IPUConfig.scheduling.algorithm": "warns",
+    "IPUConfig.scheduling.maximum_scheduler_lookahead_depth": "warns",
+    "IPUConfig.scheduling.maximum_scheduler_search_space_size": "warns",
+    "IPUConfig.slices.poplar_options": "warns",
+}

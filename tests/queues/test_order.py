@@ -1,0 +1,278 @@
+"""The queue ops of a program act in the order in which they were written.
+
+Each program here returns the elements in the order in which its text takes them, with
+heavy computing in between, which XLA and TensorFlow's executor like to move and to run at
+the same time.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipufeed.device import params
+from ipufeed.queues import IPUOutfeedQueue
+from tests.dependence import check_chained, compiled_modules
+from tests.styles import CASES, entered, only
+
+SIZE = 192
+
+
+def numbers():
+    return tf.data.Dataset.range(1000).map(lambda n: tf.cast(n, tf.float32))
+
+
+def heavy(x, times=3):
+    """The same value, for which much is computed."""
+    matrix = tf.eye(SIZE) * tf.cast(x, tf.float32)
+    for _ in range(times):
+        matrix = tf.linalg.matmul(matrix, tf.eye(SIZE))
+    return tf.reduce_sum(matrix) / SIZE
+
+
+class Taker:
+    """Builds a program out of dequeues, in the style that is tested."""
+
+    def __init__(self, style):
+        self.style = style
+        self.queue = style.feed(numbers)
+        self.weight = style.variable(1.0, "weight")
+
+    def one(self):
+        return self.queue._dequeue()
+
+    def several(self, times, body):
+        """A loop of ours that takes `times` elements; what it has taken."""
+
+        def step(taken, x):
+            return put(taken, times, body(x))
+
+        return self.style.repeat(times, step, [tf.zeros([times])], self.queue)
+
+    def train(self, x):
+        """Work that takes the element, and changes a variable by nothing."""
+        value = heavy(x)
+        with tf.control_dependencies([self.weight.assign_add(0.0 * value)]):
+            return tf.identity(value)
+
+
+def put(taken, times, x):
+    """Shifts x in from the right."""
+    return tf.concat([taken[1:], [x]], 0) if times > 1 else tf.reshape(x, [1])
+
+
+def sibling_loops(taker):
+    trained = taker.several(4, taker.train)
+    validated = taker.several(3, lambda x: x)
+    trained_more = taker.several(4, taker.train)
+    return [trained, validated, trained_more]
+
+
+def dequeues_around_loops(taker):
+    first = heavy(taker.one(), 8)
+    loop = taker.several(3, taker.train)
+    between = taker.one()
+    light = taker.several(2, lambda x: x)
+    return [[first], loop, [between], light, [heavy(taker.one())]]
+
+
+def nested_loops(taker):
+    def outer(taken):
+        inner = taker.several(2, taker.train)
+        alone = taker.one()
+        return tf.concat([taken[3:], inner, [alone]], 0)
+
+    before = taker.one()
+    loop = taker.style.repeat(3, outer, [tf.zeros([9])])
+    return [[before], loop, [taker.one()]]
+
+
+def own_loops(taker):
+    def loop(times, work):
+        def body(i, taken):
+            return i + 1, put(taken, times, work(taker.one()))
+
+        return tf.while_loop(
+            lambda i, _: i < times, body, [tf.constant(0), tf.zeros([times])]
+        )[1]
+
+    first = loop(4, heavy)
+    return [first, [taker.one()], loop(5, lambda x: x), [heavy(taker.one())]]
+
+
+def conditionals(taker):
+    before = taker.one()
+
+    def two():
+        return tf.stack([heavy(taker.one(), 8), taker.one()])
+
+    def one_twice():
+        x = taker.one()
+        return tf.stack([x, x])
+
+    first = tf.cond(before < 1.0, two, one_twice)  # 1, 2
+    second = tf.cond(taker.one() < 1.0, two, one_twice)  # 3; 4, 4
+    loop = taker.several(2, lambda x: x)  # 5, 6
+    third = tf.cond(before < 1.0, two, one_twice)  # 7, 8
+    after = taker.one()  # 9
+    return [[before], first, [second[0] - 1], [second[1]], loop, third, [after]]
+
+
+def conditional_in_a_loop(taker):
+    def body(i, taken):
+        x = taker.one()
+        odd = tf.equal(i % 2, 1)
+        y = tf.cond(odd, lambda: heavy(taker.one(), 8), lambda: taker.one())
+        return i + 1, tf.concat([taken[2:], [x, y]], 0)
+
+    loop = tf.while_loop(lambda i, _: i < 3, body, [tf.constant(0), tf.zeros([6])])[1]
+    return [loop, [taker.one()]]
+
+
+def one_of_several(taker):
+    def branch(times):
+        def take():
+            return tf.stack([heavy(taker.one(), times), taker.one()])
+
+        return take
+
+    before = taker.one()
+    chosen = tf.switch_case(tf.constant(1), [branch(1), branch(8), branch(2)])
+    return [[before], chosen, [taker.one()]]
+
+
+def functions(taker):
+    """Called twice each; one of them has a variable, the other has none."""
+
+    @tf.function
+    def trains():
+        return taker.train(taker.one())
+
+    @tf.function
+    def takes():
+        return taker.several(2, lambda x: x)
+
+    first = trains()
+    second = takes()
+    third = trains()
+    alone = taker.one()
+    fourth = takes()
+    return [[first], second, [third], [alone], fourth, [trains()]]
+
+
+PROGRAMS = [
+    sibling_loops,
+    dequeues_around_loops,
+    nested_loops,
+    own_loops,
+    conditionals,
+    conditional_in_a_loop,
+    one_of_several,
+    functions,
+]
+
+
+def autograph_loops(taker):
+    taken = tf.zeros([4])
+    for _ in tf.range(4):  # 0 to 3
+        taken = put(taken, 4, heavy(taker.one()))
+    between = taker.one()  # 4
+    odd = tf.zeros([2])
+    while taker.one() < 9.0:  # 5, 7, 9
+        odd = put(odd, 2, heavy(taker.one()))  # 6, 8
+    last = taker.one()  # 10
+    if last > 9.0:
+        last = heavy(taker.one())  # 11
+    return [
+        taken,
+        [between, odd[0] - 1],
+        [odd[0], odd[1] - 1],
+        [odd[1]],
+        [9.0, last - 1],
+        [last],
+    ]
+
+
+def run(style, build):
+    """What the program has taken, in the order of its text."""
+    taker = Taker(style)
+
+    def net():
+        return tf.concat([tf.reshape(each, [-1]) for each in build(taker)], 0)
+
+    return only(style.run(net))
+
+
+# Autograph is for functions.
+ALL = [
+    *((style, executor, each) for style, executor in CASES for each in PROGRAMS),
+    *(("function", executor, autograph_loops) for executor in params._EXECUTORS),
+]
+
+
+@pytest.mark.parametrize(("style", "executor", "program"), ALL)
+def test_elements_come_in_the_order_of_the_text(style, executor, program):
+    with entered(style, executor) as ready, compiled_modules() as modules:
+        taken = run(ready, program)
+        np.testing.assert_array_equal(taken, np.arange(len(taken)))
+    if executor == "tensorflow":
+        assert not modules
+        return
+    # That they came in order may be luck. That each call needs the one before is none.
+    lowered, *optimised = modules  # the same program of another style is not compiled
+    assert check_chained(lowered) > 2
+    for module in optimised:
+        check_chained(module)
+
+
+@pytest.mark.parametrize("executor", params._EXECUTORS)
+def test_results_come_in_the_order_of_the_text(executor):
+    """Of loops, a conditional and a call that enqueue to the same queue."""
+    with entered("function", executor) as style, compiled_modules() as modules:
+        infeed, outfeed = style.feed(numbers), IPUOutfeedQueue()
+
+        def loop(times, work):
+            style.repeat(times, lambda x: outfeed.enqueue(work(x)), [], infeed)
+
+        @tf.function
+        def call(x):
+            outfeed.enqueue(x)
+
+        def net():
+            loop(3, lambda x: heavy(x, 8))  # 0, 1, 2
+            call(infeed._dequeue())  # 3
+            loop(2, lambda x: x)  # 4, 5
+            x = infeed._dequeue()  # 6
+
+            def give():
+                outfeed.enqueue(heavy(x, 8))
+                return x
+
+            kept = tf.cond(x > 0.0, give, lambda: 0.0)
+            call(infeed._dequeue())  # 7
+            return kept
+
+        assert only(style.run(net)) == 6.0
+        np.testing.assert_array_equal(style.read(outfeed.dequeue()), np.arange(8.0))
+    for module in modules:
+        assert check_chained(module) == 10
+    assert bool(modules) == (executor == "xla")
+
+
+def test_a_program_runs_without_those_before_it_in_its_graph():
+    """Also where the executor runs what the fetched op needs."""
+    with entered("graph", "tensorflow") as style:
+        first, second = style.feed(numbers), style.feed(numbers)
+        style.build(lambda: [first._dequeue()])
+        program = style.build(lambda: [second._dequeue()])
+        assert only(program()) == 0.0
+        assert only(program()) == 1.0
+        assert first.stats().elements == 0
+
+
+def test_another_queue_shares_the_program():
+    """The order is part of a program, and the number of a queue is none of it."""
+    with entered("function", "xla") as style:
+        run(style, sibling_loops)
+        with compiled_modules() as modules:
+            run(style, sibling_loops)
+    assert len(modules) == 1  # lowered, and not compiled

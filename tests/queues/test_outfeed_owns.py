@@ -1,0 +1,382 @@
+"""What an outfeed stores is what a dequeue gives, whatever has been traced or run since."""
+
+import ctypes
+import gc
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipufeed import _native
+from ipufeed.device import compiler, loops, scopes
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedMode, IPUOutfeedQueue
+from ipufeed.queues.enqueued import read_stored
+
+v1 = tf.compat.v1
+LARGE = 1 << 20
+REFUSED = (tf.errors.FailedPreconditionError, "already exists but with a different")
+
+
+def program_of(outfeed, what):
+    """A program that enqueues `what` of 0 to n - 1."""
+
+    @tf.function(jit_compile=True)
+    def program(n):
+        loops.repeat(n, lambda i: (i + 1.0, outfeed.enqueue(what(i))), [0.0])
+
+    def run(n):
+        with tf.device("/device:IPU:0"):
+            program(tf.constant(n))
+
+    return run
+
+
+def refused(run):
+    error, words = REFUSED
+    with pytest.raises(error, match=words):
+        run(1)
+
+
+OTHERS = {
+    "smaller": lambda i: tf.fill([4], i),
+    "larger": lambda i: tf.fill([2 * LARGE], i),
+    "another rank": lambda i: tf.fill([LARGE, 1], i),
+    "a dtype of the same size": lambda i: tf.fill([LARGE], tf.cast(i, tf.int32)),
+    "a smaller dtype": lambda i: tf.fill([LARGE], tf.cast(i, tf.float16)),
+    "more tensors": lambda i: (tf.fill([LARGE], i), i),
+    "a dict": lambda i: {"a": tf.fill([LARGE], i), "b": i},
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("way", ["dequeue", "iteration", "stream"])
+def test_a_program_of_other_results_leaves_what_is_stored(way, other):
+    """It is refused, and a dequeue gives the results of the first, whole."""
+    outfeed = IPUOutfeedQueue()
+    program_of(outfeed, lambda i: tf.fill([LARGE], i))(2)
+    refused(program_of(outfeed, other))
+    take = {
+        "dequeue": lambda: list(outfeed.dequeue()),
+        "iteration": lambda: list(outfeed),
+        "stream": lambda: list(outfeed.stream()),
+    }[way]
+
+    results = take()
+
+    assert [result.shape for result in results] == [(LARGE,), (LARGE,)]
+    assert [result.dtype for result in results] == [tf.float32, tf.float32]
+    assert [np.unique(result).tolist() for result in results] == [[0.0], [1.0]]
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_the_last_result_is_left_as_well(other):
+    """In the mode LAST, with the structure of the program that made it."""
+    outfeed = IPUOutfeedQueue(IPUOutfeedMode.LAST)
+    program_of(outfeed, lambda i: {"loss": tf.fill([LARGE], i)})(3)
+    refused(program_of(outfeed, other))
+
+    result = outfeed.dequeue()
+
+    assert list(result) == ["loss"]
+    assert result["loss"].shape == (LARGE,)
+    assert np.unique(result["loss"]).tolist() == [2.0]
+
+
+def test_small_results_of_a_stream_keep_their_dtype():
+    """The fast way of small results copies bytes: an int32 is no float32."""
+    outfeed = IPUOutfeedQueue()
+    run = program_of(outfeed, lambda i: i)
+    run(1)
+    refused(program_of(outfeed, lambda i: tf.cast(i, tf.int32)))
+    stream = outfeed.stream()
+    assert next(stream).dtype == tf.float32
+    run(2)
+
+    rest = list(stream)
+
+    assert [(float(each), each.dtype) for each in rest] == [
+        (0.0, tf.float32),
+        (1.0, tf.float32),
+    ]
+
+
+def test_a_trace_that_fails_changes_nothing():
+    """Nor does one whose program never runs."""
+    outfeed = IPUOutfeedQueue()
+    program_of(outfeed, lambda i: {"loss": i})(3)
+
+    @tf.function
+    def failing():
+        outfeed.enqueue((tf.zeros([7]), tf.zeros([], tf.int32)))
+        raise RuntimeError("not this one")
+
+    with pytest.raises(RuntimeError, match="not this one"):
+        failing()
+    with tf.Graph().as_default():
+        outfeed.enqueue([tf.zeros([8], tf.int32)])
+
+    assert outfeed.dequeue()["loss"].numpy().tolist() == [0, 1, 2]
+    assert list(outfeed.dequeue()) == ["loss"]
+
+
+def test_the_same_tensors_in_another_structure_are_refused_by_name():
+    """When they are traced; after the deleter they are not."""
+    outfeed = IPUOutfeedQueue()
+    program_of(outfeed, lambda i: {"loss": i, "step": i})(2)
+
+    with pytest.raises(
+        ValueError,
+        match=rf"'{outfeed._id}' was given {{loss: float32\(\), step: float32\(\)}} before"
+        r".*gets \(float32\(\), float32\(\)\).*Use another queue, or .*`deleter`",
+    ):
+        program_of(outfeed, lambda i: (i, i))(1)
+    assert outfeed.dequeue()["step"].numpy().tolist() == [0, 1]
+    _ = outfeed.deleter
+    program_of(outfeed, lambda i: (i, i + 1))(1)
+
+    assert [each.numpy().tolist() for each in outfeed.dequeue()] == [[0], [1]]
+
+
+def test_the_deleter_makes_room_for_other_results():
+    """And forgets rows that an iteration has left."""
+    outfeed = IPUOutfeedQueue()
+    program_of(outfeed, lambda i: i)(5)
+    assert float(next(iter(outfeed))) == 0.0
+    _ = outfeed.deleter
+    program_of(outfeed, lambda i: tf.fill([3], tf.cast(i, tf.int32)))(1)
+
+    results = outfeed.dequeue()
+
+    assert (results.dtype, results.numpy().tolist()) == (tf.int32, [[0, 0, 0]])
+
+
+def test_rows_that_are_left_come_before_results_of_another_kind():
+    """If the native queue alone was deleted: they are not joined, and none is lost."""
+    outfeed = IPUOutfeedQueue()
+    program_of(outfeed, lambda i: i)(3)
+    assert float(next(iter(outfeed))) == 0.0
+    assert _native.entry().ipufeed_outfeed_delete(outfeed._number) == 0
+    program_of(outfeed, lambda i: tf.fill([2], tf.cast(i, tf.int32)))(1)
+
+    assert outfeed.dequeue().numpy().tolist() == [1.0, 2.0]
+    assert outfeed.dequeue().numpy().tolist() == [[0, 0]]
+
+
+def test_a_graphs_dequeue_of_other_results_is_refused_and_loses_nothing():
+    """Built for an enqueue that was traced later; the error says what is stored."""
+    outfeed = IPUOutfeedQueue()
+    with tf.Graph().as_default():
+        enqueued = outfeed.enqueue(tf.constant([1.0, 2.0]))
+        right = outfeed.dequeue()
+        with tf.Graph().as_default() as other:
+            outfeed.enqueue(tf.constant([1, 2]))
+            wrong = outfeed.dequeue()
+        with v1.Session() as session:
+            session.run(enqueued)
+            with (
+                v1.Session(graph=other) as another,
+                pytest.raises(
+                    tf.errors.InvalidArgumentError,
+                    match=rf"'{outfeed._id}' are float \[2\], and this dequeue is for "
+                    r"int32 \[2\]\. Dequeue them with .*`deleter`",
+                ),
+            ):
+                another.run(wrong)
+
+            assert session.run(right).tolist() == [[1.0, 2.0]]
+
+
+def raw(outfeed, dtypes, shapes, op="dequeue"):
+    """What the op gives that has these attributes."""
+    name = f"ipufeed_outfeed_{op}"
+    with tf.device("/device:CPU:0"):
+        return getattr(_native.load(), name)(
+            number=outfeed._number, dtypes=dtypes, shapes=shapes
+        )
+
+
+@pytest.mark.parametrize("mode", list(IPUOutfeedMode))
+@pytest.mark.parametrize(
+    ("dtypes", "shapes"),
+    [
+        ([tf.float32], [[2]]),
+        ([tf.float32], [[LARGE]]),
+        ([tf.int32], [[3]]),
+        ([tf.float32] * 2, [[3]] * 2),
+        ([tf.float32] * 9, [[3]] * 9),
+        ([tf.string], [[3]]),
+        ([tf.float32], [[3], [3]]),
+    ],
+)
+def test_an_op_with_other_attributes_gets_an_error_and_the_results_stay(
+    mode, dtypes, shapes
+):
+    """Called by hand, with fewer or more outputs than there are columns."""
+    outfeed = IPUOutfeedQueue(mode)
+    program_of(outfeed, lambda i: tf.fill([3], i))(2)
+    op = "dequeue" if mode is IPUOutfeedMode.ALL else "last"
+
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        raw(outfeed, dtypes, shapes, op)
+
+    (right,) = raw(outfeed, [tf.float32], [[3]], op)
+    expected = [[0.0] * 3, [1.0] * 3] if mode is IPUOutfeedMode.ALL else [1.0] * 3
+    assert right.numpy().tolist() == expected
+
+
+@pytest.mark.parametrize("bytes_each", [4, 4 * LARGE])
+def test_no_memory_for_a_dequeue_loses_no_result(fault, bytes_each):
+    """The results are stored until they have been given."""
+    outfeed = IPUOutfeedQueue()
+    run = program_of(outfeed, lambda i: tf.fill([bytes_each // 4], i))
+    run(3)
+    with (
+        fault("an op's output"),
+        pytest.raises(tf.errors.ResourceExhaustedError, match="IpufeedOutfeedDequeue"),
+    ):
+        outfeed.dequeue()
+    run(1)
+
+    results = outfeed.dequeue()
+
+    assert results.numpy()[:, 0].tolist() == [0.0, 1.0, 2.0, 0.0]
+
+
+def test_a_result_without_memory_for_a_store_is_kept_as_it_is(fault):
+    """The store grows without a buffer, and gives all in order."""
+    outfeed = IPUOutfeedQueue(buffer_depth=1)
+    run = program_of(outfeed, lambda i: tf.fill([3000], i))
+    with fault("a store of results", nth=2):
+        run(10)
+        text = ctypes.create_string_buffer(1 << 14)
+        _native.entry().ipufeed_fault_counts(text, len(text))
+    assert int(text.value.decode().split("a store of results\t")[1].split()[0]) >= 2
+
+    assert outfeed.dequeue().numpy()[:, 7].tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("nth", [1, 2, 5])
+def test_a_store_that_cannot_grow_fails_the_program_and_loses_nothing(fault, nth):
+    """What was enqueued before the failure comes, once and in order."""
+    outfeed = IPUOutfeedQueue(buffer_depth=2)
+    run = program_of(outfeed, lambda i: tf.fill([20000], i))
+    with (
+        fault("the growth of a store of results", nth=nth),
+        pytest.raises(tf.errors.ResourceExhaustedError, match="ipufeed_enqueue"),
+    ):
+        run(20)
+
+    values = outfeed.dequeue().numpy()[:, 7].tolist()
+    run(3)
+
+    assert values == list(range(len(values)))
+    assert len(values) >= 2
+    assert outfeed.dequeue().numpy()[:, 7].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("depth", [2**16 + 1, 10**9, 2**31 + 1, 2**64, 10**30])
+def test_a_ring_that_no_memory_holds_is_refused(depth):
+    """With its bound, before anything is allocated; by hand as well."""
+    with pytest.raises(ValueError, match=rf"cannot be more than 65536, got {depth}"):
+        IPUOutfeedQueue(buffer_depth=depth)
+    if depth < 2**63:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="`capacity` must be"):
+            _native.entry().ipufeed_outfeed_new(10**9, b"big", 0, depth, 0)
+    else:
+        with pytest.raises(ctypes.ArgumentError, match="must be in"):
+            _native.entry().ipufeed_outfeed_new(10**9, b"big", 0, depth, 0)
+
+
+def test_the_deepest_ring_works():
+    """Its bound is in the documentation."""
+    outfeed = IPUOutfeedQueue(buffer_depth=2**16)
+    program_of(outfeed, lambda i: i)(10)
+    assert outfeed.stats().capacity == 2**16
+    assert outfeed.dequeue().shape == (10,)
+
+
+def test_the_signature_is_there_from_the_first_result_on():
+    """And an other one after the deleter."""
+    outfeed = IPUOutfeedQueue()
+    assert read_stored(outfeed._number, None) is None
+    shapes = [[2], [], [1] * 40, [3, 5]] * 3
+    run = program_of(outfeed, lambda i: tuple(tf.fill(shape, i) for shape in shapes))
+    run(1)
+    stored = read_stored(outfeed._number, None)
+    assert [spec.shape.as_list() for spec in stored.specs] == shapes
+    assert read_stored(outfeed._number, stored) is stored
+    _ = outfeed.deleter
+    assert read_stored(outfeed._number, stored) is None
+    run(1)
+
+    assert read_stored(outfeed._number, stored).identity != stored.identity
+
+
+def table_sizes():
+    """Infeeds, names of infeeds, outfeeds, names of outfeeds, programs."""
+    gc.collect()
+    sizes = (ctypes.c_int64 * 5)()
+    _native.entry().ipufeed_table_sizes(sizes)
+    return list(sizes)
+
+
+def test_queues_that_are_gone_are_in_no_table():
+    """Nor are their names."""
+
+    def cycle():
+        infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(0.0).repeat())
+        outfeed = IPUOutfeedQueue()
+        _ = infeed.initializer
+
+        @tf.function(jit_compile=True)
+        def program():
+            loops.repeat(2, outfeed.enqueue, infeed_queue=infeed)
+
+        with tf.device("/device:IPU:0"):
+            program()
+        assert outfeed.dequeue().shape == (2,)
+
+    for _ in range(3):
+        cycle()
+    before = table_sizes()
+    for _ in range(20):
+        cycle()
+
+    assert table_sizes()[:4] == before[:4]
+
+
+def test_programs_of_closed_sessions_are_in_no_table():
+    """But for those that the process keeps for the next session, 32 of them."""
+
+    def cycle(n):
+        with tf.Graph().as_default(), v1.Session() as session:
+            outfeed = IPUOutfeedQueue()
+            with scopes.ipu_scope("/device:IPU:0"):
+                done = compiler.compile(  # each time another program
+                    lambda: loops.repeat(2, lambda: outfeed.enqueue(float(n)))
+                )
+            session.run(done)
+
+    for n in range(40):
+        cycle(n)
+    before = table_sizes()
+    for n in range(40, 80):
+        cycle(n)
+
+    assert table_sizes()[4] <= before[4] + 3
+
+
+def test_an_outfeed_lives_as_long_as_a_program_that_uses_it():
+    """Its own name may go; the graph can still be run, and its results be dequeued."""
+    with tf.Graph().as_default(), v1.Session() as session:
+
+        def build():
+            outfeed = IPUOutfeedQueue()
+            return outfeed.enqueue(tf.constant(5.0)), outfeed.dequeue()
+
+        enqueued, results = build()
+        gc.collect()
+        session.run(enqueued)
+        gc.collect()
+
+        assert session.run(results).tolist() == [5.0]

@@ -1,0 +1,121 @@
+"""A ring has one reader and one writer: a second caller gets an error, and nothing is lost.
+
+The queues' methods put their calls in order. These programs are made of raw ops, whose
+tokens are constants: nothing orders them.
+"""
+
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipufeed import _native
+from ipufeed.device.scopes import ipu_scope
+from ipufeed.device.strategy import IPUStrategy
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_outfeed_limit
+from ipufeed.queues.chain import host_number
+from tests.dependence import check_chained, compiled_modules
+
+v1 = tf.compat.v1
+
+LIMIT_BYTES = 4 << 30  # the default
+
+
+def raw_dequeue(queue):
+    components, _ = _native.load().ipufeed_dequeue(
+        queue._feed_tensor(),
+        tf.constant(0, tf.uint32),
+        dtypes=[tf.float32],
+        shapes=[[]],
+    )
+    return components[0]
+
+
+def raw_enqueue(queue, value, token):
+    return _native.load().ipufeed_enqueue(
+        [tf.constant(value)], host_number(queue._number), token, capacity=1
+    )
+
+
+@pytest.fixture
+def gate():
+    """Closed until the test opens it, or has ended."""
+    opened = threading.Event()
+    yield opened
+    opened.set()
+
+
+@pytest.fixture
+def session():
+    with tf.Graph().as_default(), v1.Session() as opened:
+        yield opened
+
+
+def test_a_second_dequeue_meanwhile_is_an_error_and_takes_nothing(session, gate):
+    def elements():
+        gate.wait(60)
+        yield from range(10)
+
+    dataset = tf.data.Dataset.from_generator(
+        elements, output_signature=tf.TensorSpec([], tf.float32)
+    )
+    queue = IPUInfeedQueue(dataset)
+    session.run(queue.initializer)
+    with ipu_scope("/device:IPU:0"):
+        both = [raw_dequeue(queue), raw_dequeue(queue)]
+        one = queue._dequeue()
+    # The first one waits for an element, until the second one has failed.
+    with pytest.raises(tf.errors.FailedPreconditionError) as caught:
+        session.run(both)
+    assert f"Two calls of infeed queue '{queue._id}' ran at the same time" in str(
+        caught.value
+    )
+    assert "Use the queue's `_dequeue`" in str(caught.value)
+    gate.set()
+    taken = [session.run(one) for _ in range(10)]
+    np.testing.assert_array_equal(taken, np.arange(10))
+
+
+@pytest.fixture
+def small_store():
+    """Outfeeds that are made now hold two results at most, until they are taken."""
+    set_outfeed_limit(1)
+    yield
+    set_outfeed_limit(LIMIT_BYTES)
+
+
+def test_a_second_enqueue_meanwhile_is_an_error_and_gives_nothing(session, small_store):
+    queue = IPUOutfeedQueue(buffer_depth=1)
+    with ipu_scope("/device:IPU:0"):
+        queue._flat_structure = queue._structure = [tf.TensorSpec([], tf.float32)]
+        first = raw_enqueue(queue, 0.0, tf.constant(0, tf.uint32))
+        second = raw_enqueue(queue, 1.0, first)
+        both = [raw_enqueue(queue, 2.0, second), raw_enqueue(queue, 3.0, second)]
+    # One goes into the store, one into the ring; the third waits for room.
+    with pytest.raises(tf.errors.FailedPreconditionError) as caught:
+        session.run(both)
+    assert f"Two calls of outfeed queue '{queue._id}' ran at the same time" in str(
+        caught.value
+    )
+    assert "Use the queue's `enqueue`" in str(caught.value)
+    np.testing.assert_array_equal(session.run(queue.dequeue()), [[0.0, 1.0]])
+
+
+def test_a_compiled_program_orders_raw_calls_in_some_way():
+    """It has no order to keep, and makes one: no ring has two callers."""
+    dataset = tf.data.Dataset.range(100).map(lambda n: tf.cast(n, tf.float32))
+    queue = IPUInfeedQueue(dataset)
+    queue.initializer  # noqa: B018
+    strategy = IPUStrategy()
+
+    @tf.function(jit_compile=True)
+    def program():
+        taken = [raw_dequeue(queue) for _ in range(3)]
+        matrices = [each * tf.ones([64, 64]) for each in taken]
+        return [tf.reduce_sum(each @ each) for each in matrices]
+
+    with strategy.scope(), compiled_modules() as modules:
+        sums = [float(each) for each in strategy.run(program)]
+    np.testing.assert_allclose(sorted(sums), [64.0**3 * n * n for n in range(3)])
+    assert check_chained(modules[0]) == 3

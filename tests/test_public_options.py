@@ -1,0 +1,421 @@
+"""No public argument is accepted and does nothing in silence: tests/option_table.py."""
+
+import contextlib
+import logging
+
+import option_table
+import public_api
+import pytest
+import tensorflow as tf
+
+from ipufeed import no_effect
+from ipufeed.device import options, scopes, system
+from ipufeed.device.config import IPUConfig
+from ipufeed.device.config_no_effect import ATTRIBUTES, FLAGS
+from ipufeed.device.flags import Flags
+from ipufeed.device.strategy import IPUStrategy
+from ipufeed.parallel.accumulation import (
+    CrossReplicaGradientAccumulationOptimizerV2,
+    GradientAccumulationOptimizerV2,
+)
+from ipufeed.parallel.options import (
+    OptimizerFunctionOutput,
+    PipelineStageOptions,
+    RecomputationMode,
+)
+from ipufeed.parallel.pipeline import pipeline
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+
+pytestmark = pytest.mark.usefixtures("clean_system")
+v1 = tf.compat.v1
+
+KINDS = ("works", "warns", "refused", "label")
+
+
+def table() -> dict[str, dict[str, str]]:
+    """By callable and parameter, its kind."""
+    return {
+        name: dict((*word.split(":"), "works")[:2] for word in str(parameters).split())
+        for name, parameters in option_table.PARAMETERS.items()
+    }
+
+
+def rows(kind):
+    """The parameters of a kind, as (callable, parameter)."""
+    return [
+        (name, parameter)
+        for name, parameters in table().items()
+        for parameter, found in parameters.items()
+        if found == kind
+    ]
+
+
+def test_the_table_has_every_public_parameter_and_no_other():
+    """In the order of the signatures."""
+    assert {name: list(each) for name, each in table().items()} == (
+        public_api.parameters()
+    )
+    assert {kind for each in table().values() for kind in each.values()} <= {*KINDS}
+
+
+def test_the_table_has_every_attribute_and_those_that_warn_have_a_reason():
+    """Of IPUConfig; and only they."""
+    assert list(option_table.ATTRIBUTES) == public_api.attributes()
+    warns = {name for name, kind in option_table.ATTRIBUTES.items() if kind == "warns"}
+    assert warns == {f"IPUConfig.{name}" for name in ATTRIBUTES}
+
+
+# ---- What warns
+
+
+def changed(value):
+    """Another value of the same type."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value / 2
+    if isinstance(value, str):
+        return "elsewhere"
+    if isinstance(value, dict):
+        return {"option": "value"}
+    return next(each for each in type(value) if each is not value)
+
+
+def on_config(name):
+    """Configures with an attribute that has another value than its default."""
+    config = IPUConfig()
+    if name.startswith("io_tiles"):
+        config.io_tiles.num_io_tiles = 2
+    value = {meta.name: value for meta, value in config.attributes()}[name]
+    config.from_dict({name: changed(value)})
+    config.configure_ipu_system()
+
+
+def older(function, parameter, value, **others):
+    """Configures with options of the older style."""
+    opts = options.create_ipu_config()
+    if function == "create_ipu_config":
+        opts = options.create_ipu_config(**{parameter: value}, **others)
+    else:
+        getattr(options, function)(opts, **{parameter: value}, **others)
+    system.configure_ipu_system(opts)
+
+
+OLDER = {
+    "create_ipu_config": {
+        "profiling": True,
+        "enable_ipu_events": True,
+        "use_poplar_text_report": True,
+        "use_poplar_cbor_report": True,
+        "profile_execution": True,
+        "enable_poplar_serialized_graph": True,
+        "report_every_nth_execution": 1,
+        "max_report_size": 1,
+        "report_directory": "here",
+        "scheduler_selection": "Clustering",
+        "always_rearrange_copies_on_the_host": True,
+        "merge_infeed_io_copies": True,
+        "disable_graph_convolution_caching": True,
+        "disable_graph_outlining": True,
+        "retain_control_dependencies": True,
+        "max_cross_replica_sum_buffer_size": 1,
+        "max_inter_ipu_copies_buffer_size": 1,
+        "max_reduce_scatter_buffer_size": 1,
+        "max_scheduler_lookahead_depth": 1,
+        "max_scheduler_search_space_size": 1,
+        "prefetch_data_streams": False,
+        "enable_experimental_remote_buffer_embedding": True,
+    },
+    "set_convolution_options": {"convolution_options": {"a": "b"}},
+    "set_floating_point_behaviour_options": dict.fromkeys(
+        ("inv", "div0", "oflo", "esr", "nanoo"), True
+    ),
+    "set_gcl_options": {"gcl_options": {"a": "b"}},
+    "set_io_tile_options": {
+        "place_ops_on_io_tiles": True,
+        "io_tile_available_memory_proportion": 0.5,
+    },
+    "set_ipu_model_options": {"compile_ipu_code": False},
+    "set_matmul_options": {"matmul_options": {"a": "b"}, "clear_pass_type": True},
+    "set_norm_options": {"use_stable_statistics": True},
+    "set_optimization_options": {
+        "combine_embedding_lookups": True,
+        "combine_matmuls": True,
+        "max_cross_replica_sum_buffer_size": 1,
+        "max_reduce_scatter_buffer_size": 1,
+        "max_inter_ipu_copies_buffer_size": 1,
+        "max_send_recv_cluster_size": 1,
+        "minimum_remote_tensor_size": 1,
+        "merge_remote_buffers": options.MergeRemoteBuffersBehaviour.MERGE,
+        "gather_simplifier": True,
+        "triangular_solve_expander_block_size": 1,
+        "cholesky_block_size": 1,
+        "enable_fast_math": True,
+    },
+    "set_pooling_options": {"pooling_options": {"a": "b"}},
+    "set_recomputation_options": {"allow_stateful_recompute": True},
+    "set_report_options": {
+        name: {"a": "b"}
+        for name in ("report_options", "graph_options", "execution_options")
+    },
+    "set_serialization_options": {"output_folder": "here"},
+    "set_transfer_options": {"use_verified_transfers": True},
+}
+# What an option needs beside it.
+WITH = {
+    "profile_execution": {"profiling": True},
+    "place_ops_on_io_tiles": {"num_io_tiles": 2},
+    "io_tile_available_memory_proportion": {"num_io_tiles": 2},
+} | {
+    name: {
+        other: False
+        for other in ("inv", "div0", "oflo", "esr", "nanoo")
+        if other != name
+    }
+    for name in ("inv", "div0", "oflo", "esr", "nanoo")
+}
+
+
+def sgd():
+    return v1.train.GradientDescentOptimizer(0.1)
+
+
+def build_pipeline(**arguments):
+    """Builds a pipeline that trains, in a program that does not run."""
+    variable = tf.Variable(1.0)
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(1.0).repeat())
+    _ = infeed.initializer
+    outfeed = IPUOutfeedQueue()
+
+    @tf.function(jit_compile=True)
+    def program():
+        return pipeline(
+            [lambda x: x * variable, lambda x: x + 1.0],
+            gradient_accumulation_count=4,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            optimizer_function=lambda loss: OptimizerFunctionOutput(sgd(), loss),
+            **arguments,
+        )
+
+    with scopes.ipu_scope("/device:IPU:0"):
+        program.get_concrete_function()
+
+
+STAGE = PipelineStageOptions(matmul_options={"a": "b"})
+PIPELINE = {
+    "recomputation_mode": RecomputationMode.RecomputeAndBackpropagateInterleaved,
+    "forward_propagation_stages_poplar_options": [STAGE, STAGE],
+    "backward_propagation_stages_poplar_options": [STAGE, STAGE],
+    "weight_update_poplar_options": STAGE,
+    "replicated_optimizer_state_sharding": True,
+    "offload_activations": True,
+    "offload_gradient_accumulation_buffers": False,
+    "replicated_weight_sharding": True,
+    "offload_weights": True,
+}
+
+
+def entered(scope):
+    """Enters a scope, and leaves it."""
+    with tf.Graph().as_default(), scope:
+        pass
+
+
+def run_with_options():
+    strategy = IPUStrategy()
+    with strategy.scope():
+        strategy.run(
+            tf.function(lambda: 1.0),
+            options=tf.distribute.RunOptions(),
+        )
+
+
+OPTIMIZERS = {
+    f"optimizers.{kind.__name__}": kind
+    for kind in (
+        GradientAccumulationOptimizerV2,
+        CrossReplicaGradientAccumulationOptimizerV2,
+    )
+}
+CALLS = {
+    ("config.IPUConfig.configure_ipu_system", "device"): lambda: (
+        IPUConfig().configure_ipu_system("/device:CPU:0")
+    ),
+    ("config.configure_ipu_system", "device"): lambda: system.configure_ipu_system(
+        IPUConfig(), "/device:CPU:0"
+    ),
+    ("utils.get_num_of_ipus_in_device", "device"): lambda: (
+        system.configure_ipu_system(IPUConfig()),
+        system.get_num_of_ipus_in_device("/device:IPU:0", "/device:CPU:0"),
+    ),
+    ("utils.reset_ipu_seed", "cpu_device"): lambda: system.reset_ipu_seed(
+        1, cpu_device="/device:CPU:0"
+    ),
+    ("ipu_infeed_queue.IPUInfeedQueue", "optimise_latency"): lambda: IPUInfeedQueue(
+        tf.data.Dataset.range(2).map(lambda n: tf.cast(n, tf.int32)),
+        optimise_latency=True,
+    ),
+    ("ipu_infeed_queue.IPUInfeedQueue", "**kwargs"): lambda: IPUInfeedQueue(
+        tf.data.Dataset.range(2).map(lambda n: tf.cast(n, tf.int32)),
+        data_to_prefetch=2,
+    ),
+    ("ipu_outfeed_queue.IPUOutfeedQueue", "optimise_latency"): lambda: IPUOutfeedQueue(
+        optimise_latency=True
+    ),
+    ("ipu_outfeed_queue.IPUOutfeedQueue", "**kwargs"): lambda: IPUOutfeedQueue(
+        io_batch_size=2
+    ),
+    ("ipu_strategy.IPUStrategy", "cpu_device"): lambda: IPUStrategy(cpu_device="cpu"),
+    ("ipu_strategy.IPUStrategy.run", "options"): run_with_options,
+    ("scopes.frontend_attribute", "attribute_name"): lambda: entered(
+        scopes.frontend_attribute("colour", "red")
+    ),
+    ("scopes.frontend_attribute", "restore_to"): lambda: entered(
+        scopes.frontend_attribute("shard", "1", restore_to="0")
+    ),
+    ("scopes.ipu_jit_scope", "ipu_scope"): lambda: entered(scopes.ipu_jit_scope(1)),
+    ("scopes.partials_type", "override_type"): lambda: entered(
+        scopes.partials_type(tf.float16)
+    ),
+    ("scopes.stochastic_rounding", "override"): lambda: entered(
+        scopes.stochastic_rounding(True)
+    ),
+    **{
+        (f"utils.{function}", parameter): (
+            lambda f=function, p=parameter, v=value: older(f, p, v, **WITH.get(p, {}))
+        )
+        for function, values in OLDER.items()
+        for parameter, value in values.items()
+    },
+    **{
+        ("ops.pipelining_ops.pipeline", parameter): (
+            lambda p=parameter, v=value: build_pipeline(**{p: v})
+        )
+        for parameter, value in PIPELINE.items()
+    },
+    **{
+        ("ops.pipelining_ops.PipelineStageOptions", parameter): (
+            lambda p=parameter: build_pipeline(
+                weight_update_poplar_options=PipelineStageOptions(**{p: {"a": "b"}})
+            )
+        )
+        for parameter in ("convolution_options", "matmul_options", "slice_options")
+    },
+    **{
+        (name, parameter): (lambda k=kind, p=parameter: k(sgd(), 2, **{p: True}))
+        for name, kind in OPTIMIZERS.items()
+        for parameter in (
+            "offload_weight_update_variables",
+            "replicated_optimizer_state_sharding",
+        )
+    },
+    **{
+        (name, ""): (lambda n=name: on_config(n.removeprefix("IPUConfig.")))
+        for name, kind in option_table.ATTRIBUTES.items()
+        if kind == "warns"
+    },
+}
+
+
+@contextlib.contextmanager
+def warnings_of(caplog):
+    """The options that are warned of inside."""
+    no_effect.forget()
+    caplog.clear()
+    found: list[str] = []
+    with caplog.at_level(logging.WARNING, "ipufeed"):
+        yield found
+    found += [
+        record.args[0]
+        for record in caplog.records
+        if "has no effect on a simulated IPU" in record.msg
+    ]
+
+
+def test_every_row_that_warns_is_tried():
+    """And no other."""
+    attributes = [
+        (name, "") for name, kind in option_table.ATTRIBUTES.items() if kind == "warns"
+    ]
+    assert {*CALLS} == {*rows("warns"), *attributes}
+
+
+@pytest.mark.parametrize(("name", "parameter"), CALLS, ids=lambda each: each)
+def test_what_has_no_effect_warns_once(caplog, name, parameter):
+    """The second call says nothing more; the warning names the option and a reason."""
+    with warnings_of(caplog) as found:
+        CALLS[name, parameter]()
+        CALLS[name, parameter]()
+
+    assert (
+        len(found) == len(set(found)) == (2 if parameter == "profile_execution" else 1)
+    )
+    assert all(record.args[1] for record in caplog.records if len(record.args) == 2)
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_a_flag_that_has_no_effect_warns_once(caplog, monkeypatch, name):
+    """Each of TF_POPLAR_FLAGS that only the docs know."""
+    default = getattr(Flags(), name)
+    value = "x" if isinstance(default, str) else int(default) + 100
+    given = f"--{name}" if isinstance(default, bool) else f"--{name}={value}"
+    monkeypatch.setenv("TF_POPLAR_FLAGS", given)
+    with warnings_of(caplog) as found:
+        IPUConfig().configure_ipu_system()
+        IPUConfig().configure_ipu_system()
+
+    assert found == [f"TF_POPLAR_FLAGS --{name}"]
+
+
+@pytest.mark.parametrize("part", ["TARGET", "RUNTIME"])
+def test_options_of_targets_and_the_runtime_warn_once(caplog, monkeypatch, part):
+    """Each by its name; what is no JSON object is refused."""
+    variable = f"POPLAR_{part}_OPTIONS"
+    monkeypatch.setenv(variable, '{"one": "1", "two": "2"}')
+    with warnings_of(caplog) as found:
+        IPUConfig().configure_ipu_system()
+        IPUConfig().configure_ipu_system()
+    assert found == [f"{variable} one", f"{variable} two"]
+
+    monkeypatch.setenv(variable, "one")
+    with pytest.raises(ValueError, match=f"{variable} must be JSON"):
+        IPUConfig().configure_ipu_system()
+
+
+def test_defaults_warn_of_nothing(caplog):
+    """Neither a config's nor those of the older style, nor a program's."""
+    with warnings_of(caplog) as found:
+        IPUConfig().configure_ipu_system()
+        system.configure_ipu_system(options.create_ipu_config())
+        build_pipeline()
+        GradientAccumulationOptimizerV2(sgd(), 2)
+        IPUStrategy()
+
+    assert found == []
+
+
+# ---- What is refused
+
+REFUSED = {
+    ("ops.pipelining_ops.pipeline", "continuous_weight_updates"): (
+        NotImplementedError,
+        lambda: build_pipeline(continuous_weight_updates=True),
+    ),
+}
+
+
+def test_every_row_that_is_refused_is_tried():
+    """And no other."""
+    assert {*REFUSED} == {*rows("refused")}
+
+
+@pytest.mark.parametrize(("name", "parameter"), REFUSED, ids=lambda each: each)
+def test_what_is_refused_raises(name, parameter):
+    """The error names the argument."""
+    kind, call = REFUSED[name, parameter]
+
+    with pytest.raises(kind, match=f"(?i){parameter.replace('_', '.')}"):
+        call()

@@ -1,0 +1,149 @@
+"""Random sequences of queue calls give what lists say, and what finds faults does so.
+
+tools/sequences.py --seed--> a child runs the sequences (see tests/call_sequences)
+"""
+
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+from call_sequences.checking import FaultError
+from call_sequences.generate import sequence
+from call_sequences.running import report, run_calls, run_sequences, script, shrink
+from helpers import ROOT
+
+from ipufeed.queues import IPUOutfeedQueue
+
+COUNT = 150
+LIMIT_S = 500.0  # only a hang gets there
+
+
+def test_sequences_of_calls_do_what_the_model_says():
+    """Each result once, in order, of the right dtype and shape; errors name the queue."""
+    seed = os.environ.get("IPUFEED_TEST_SEED") or random.randrange(10**9)
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(ROOT / "tools" / "sequences.py"),
+            f"--count={COUNT}",
+            f"--seed={seed}",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"IPUFEED_TEST_SEED={seed}\n" in done.stdout
+
+
+CALLS = [
+    ("infeed", {"slot": 0, "size": 6}),
+    ("outfeed", {"slot": 0}),
+    ("run", {"infeed": 0, "outfeed": 0, "count": 4}),
+    ("iterate", {"slot": 0, "most": 1}),
+    ("configure", {"ipus": 2}),
+    ("dequeue", {"slot": 0}),
+]
+
+
+def lose_the_last(found):
+    return found[:-1]
+
+
+def double_the_first(found):
+    import tensorflow as tf
+
+    return tf.concat([found[:1], found], axis=0)
+
+
+def reverse(found):
+    return found[::-1]
+
+
+def as_double(found):
+    import tensorflow as tf
+
+    return tf.cast(found, tf.float64)
+
+
+def one_shape_more(found):
+    return found[..., None]
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    {
+        double_the_first: "4 results must come, got [5]",
+        lose_the_last: "4 results must come, got [3]",
+        reverse: "not [",
+        as_double: "float64",
+        one_shape_more: "not float32 ()",
+    }.items(),
+)
+def test_a_planted_fault_is_found(monkeypatch, change, what):
+    """A result that is lost, in another order, or of another dtype or shape."""
+    real = IPUOutfeedQueue.dequeue
+    monkeypatch.setattr(
+        IPUOutfeedQueue, "dequeue", lambda queue: change(real(queue, False))
+    )
+    calls = [
+        call for call in CALLS if call[0] in ("infeed", "outfeed", "run", "dequeue")
+    ]
+
+    assert what in str(run_calls(calls))
+
+
+def test_a_wrong_error_is_a_fault(monkeypatch):
+    """Another type, and a message that names no queue."""
+    calls = [("infeed", {"slot": 0, "size": 2}), ("outfeed", {"slot": 0})]
+    real = IPUOutfeedQueue.dequeue
+
+    def wrong_type(queue):
+        raise KeyError("queue")
+
+    def nameless(queue):
+        try:
+            return real(queue)
+        except ValueError:
+            raise ValueError("it is not there") from None
+
+    for planted, what in ((wrong_type, "KeyError"), (nameless, "names no queue")):
+        monkeypatch.setattr(IPUOutfeedQueue, "dequeue", planted)
+
+        assert what in str(run_calls([*calls, ("dequeue", {"slot": 0})]))
+
+
+def test_a_fault_is_shown_with_the_calls_that_it_needs(monkeypatch):
+    """Found among random sequences, shortened, and as a script that shows it again."""
+    real = IPUOutfeedQueue.dequeue
+    monkeypatch.setattr(
+        IPUOutfeedQueue, "dequeue", lambda queue: double_the_first(real(queue, False))
+    )
+    monkeypatch.setattr("call_sequences.running.sequence", lambda seed, number: CALLS)
+    (found,) = run_sequences(7, range(3))
+    head, _, text = found.partition("\n\n")
+
+    assert head.startswith("IPUFEED_TEST_SEED=7, sequence 0: ")
+    assert text.count("world.") == 4  # neither the other device nor the loop
+    with pytest.raises(FaultError):
+        exec(text, {})
+
+
+def test_calls_are_left_out_as_long_as_the_rest_fails():
+    """What is left are the calls without which nothing fails."""
+    calls = [(name, {}) for name in "abcdef"]
+    needed = [("b", {}), ("e", {})]
+
+    assert shrink(calls, lambda fewer: all(n in fewer for n in needed)) == needed
+
+
+def test_a_seed_and_a_number_are_a_sequence():
+    """The same again for the same two, and another one for others."""
+    assert sequence(3, 4) == sequence(3, 4)
+    assert sequence(3, 4) != sequence(3, 5)
+    assert sequence(3, 4) != sequence(4, 4)
+    assert script(sequence(3, 4)) in report(3, 4, sequence(3, 4), "what")
