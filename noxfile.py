@@ -31,7 +31,7 @@ def lint(session: nox.Session) -> None:
     native = [
         str(path)
         for folder in NATIVE
-        for path in sorted(Path(folder).iterdir())
+        for path in sorted(Path(folder).rglob("*"))
         if path.suffix in (".cc", ".h")
     ]
     session.run("clang-format", "--dry-run", "-Werror", *native)
@@ -53,6 +53,20 @@ def sanitize(session: nox.Session) -> None:
     install(session, ".[test]", "setuptools>=77")
     for sanitizer in session.posargs or ["address"]:
         session.run("python", "tests/sanitized.py", sanitizer)
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """All that reads files, a minute each; `-- --seconds 600 canonical` for more of one."""
+    install(session, ".[test]")
+    session.run("python", "tools/fuzz.py", *session.posargs)
+
+
+@nox.session
+def analyze(session: nox.Session) -> None:
+    """Checks the locks of the native core with clang: see ipufeed/cc/mutex.h."""
+    install(session, ".[test]")
+    session.run("python", "tools/analyze.py", *session.posargs)
 
 
 @nox.session

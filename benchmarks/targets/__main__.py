@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from benchmarks.targets import Row
+from ipufeed.terminal import HelpFormatter
 
 # A virtual machine may be slow at waking its threads for a while, so that a target that
 # is missed twofold is measured again; what is slow itself is so each time.
@@ -29,7 +30,9 @@ def show(rows: list[Row]) -> str:
 
 def main() -> int:
     """Measures all rows, prints them, and returns 1 if one was not held."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.targets")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.targets", formatter_class=HelpFormatter
+    )
     parser.add_argument(
         "--quick",
         action="store_true",

@@ -1,0 +1,103 @@
+"""Checks the native core with clang: `python tools/analyze.py`. Changes nothing.
+
+    ipufeed/cc/*.cc --> bundles --> clang -Wthread-safety    locks (ipufeed/cc/mutex.h)
+
+Nearly all of the time goes into TensorFlow's headers, so that the sources are read in
+bundles, as setup.py compiles them: each names the sources of one kind. Needs clang
+(`apt-get install clang`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import tensorflow_flags
+
+ROOT = Path(__file__).parents[1]
+SOURCES = tensorflow_flags.SOURCES
+XLA = ("xla/", "tensorflow/compiler/")
+WARNINGS = ("-Wall", "-Wextra", "-Wno-unused-parameter", "-Wthread-safety")
+LIMIT_S = 1200  # only a hang gets there
+
+
+def included(path: Path, seen: set[str]) -> set[str]:
+    """Returns the headers that a source includes, itself or through ours."""
+    for name in re.findall(r'^#include "(.+)"', path.read_text(), re.MULTILINE):
+        if name not in seen:
+            seen.add(name)
+            if (path.parent / name).exists():
+                included(path.parent / name, seen)
+    return seen
+
+
+def write_bundles(folder: Path, sources: Path) -> list[Path]:
+    """Writes bundles of all sources: those of XLA, and the others."""
+    xla: list[Path] = []
+    others: list[Path] = []
+    for source in sorted(sources.glob("*.cc")):
+        needs_xla = any(name.startswith(XLA) for name in included(source, set()))
+        (xla if needs_xla else others).append(source)
+    bundles = []
+    for name, members in (("xla", xla), ("others", others)):
+        bundle = folder / f"{name}.cc"
+        bundle.write_text("".join(f'#include "{each}"\n' for each in members))
+        bundles.append(bundle)
+    return bundles
+
+
+def flags_for(sources: Path) -> list[str]:
+    # c_api.cc keeps a text that the build describes itself with.
+    info = '-DIPUFEED_BUILD_INFO="{}"'
+    return [*tensorflow_flags.compile_flags(), f"-iquote{sources}", info]
+
+
+def check_locks(bundle: Path, sources: Path) -> list[str]:
+    command = ["clang++", "-fsyntax-only", *WARNINGS, "-Werror=thread-safety"]
+    return [*command, *flags_for(sources), str(bundle)]
+
+
+def run(command: list[str]) -> tuple[bool, str]:
+    """Returns whether the command found nothing, and its output."""
+    start = time.monotonic()
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    took = f"{Path(command[0]).name}: {time.monotonic() - start:.0f} s\n"
+    lines = done.stdout.splitlines(keepends=True)
+    text = "".join(line for line in lines if not re.match(r"^\d+ warnings? ", line))
+    return done.returncode == 0, took + text
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sources", type=Path, default=SOURCES, help=argparse.SUPPRESS)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args(arguments)
+    if shutil.which("clang++") is None:
+        parser.error("clang++ must be installed: apt-get install clang")
+    sources = options.sources.resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        bundles = write_bundles(Path(folder), sources)
+        commands = [check_locks(bundle, sources) for bundle in bundles]
+        with ThreadPoolExecutor(options.jobs) as pool:
+            results = list(pool.map(run, commands))
+    for _, text in results:
+        print(text, end="")
+    return 0 if all(well for well, _ in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
