@@ -59,7 +59,6 @@ STANDIN_SOURCES = (
         HEADERS / f"{name}.cc"
         for name in (
             "exchange_runs",
-            "faults",
             "feed_table",
             "feeder",
             "guard",

@@ -49,6 +49,11 @@ std::size_t own_count() {
   return own;
 }
 
+// In the device's resource manager.
+std::string host_name(const Device& device) {
+  return absl::StrCat("ipufeed_host", device.name());
+}
+
 absl::Status gone() {
   return absl::CancelledError(
       "The session that the dataset was made in has been closed, so its functions "
@@ -86,6 +91,15 @@ bool HostDevice::wait_for_kernels(std::int64_t timeout_ns) const {
 Device* HostDevice::device() const { return device_.load(std::memory_order_acquire); }
 
 bool HostDevice::detached() const { return device_.load() == spare_device(); }
+
+bool HostDevice::find_host(tensorflow::core::RefCountPtr<Host>* host) const {
+  tensorflow::ResourceMgr* resources = device()->resource_manager();
+  Host* found = nullptr;
+  const bool exists =
+      resources->Lookup(resources->default_container(), host_name(*this), &found).ok();
+  host->reset(found);
+  return exists;
+}
 
 void HostDevice::Compute(OpKernel* kernel, OpKernelContext* context) {
   // An asynchronous kernel, run to its end here, calls a function or waits: the kernels
@@ -176,12 +190,12 @@ absl::Status Host::find(OpKernelContext* ctx,
   Device* device = runtime->device();
   auto* resources = ctx->resource_manager();
   Host* host = nullptr;
-  TF_RETURN_IF_ERROR(resources->LookupOrCreate<Host>(
-      resources->default_container(), absl::StrCat("ipufeed_host", device->name()),
-      &host, [device](Host** created) {
-        *created = new Host(device);
-        return absl::OkStatus();
-      }));
+  TF_RETURN_IF_ERROR(resources->LookupOrCreate<Host>(resources->default_container(),
+                                                     host_name(*device), &host,
+                                                     [device](Host** created) {
+                                                       *created = new Host(device);
+                                                       return absl::OkStatus();
+                                                     }));
   out->reset(host);
   return absl::OkStatus();
 }

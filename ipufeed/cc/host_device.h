@@ -17,6 +17,8 @@
 
 namespace ipufeed {
 
+class Host;
+
 // Forwards to the device of an op: its memory, its threads, its resources. When that
 // device goes (Session.close) while Python code inside the dataset is still running,
 // which cannot be interrupted, detach() puts another one behind it, and from then on
@@ -63,14 +65,9 @@ class HostDevice : public tensorflow::Device {
 
   // Runs `work` while the device behind this cannot go: a dataset's destructor deletes
   // its cache and its counters from the device's resource manager. False, without
-  // having run it, if the device has gone.
+  // having run it, if the device has gone, or if its resources go at this moment.
   template <class Work>
-  bool while_attached(Work&& work) {
-    std::lock_guard<std::mutex> lock(attached_mutex_);
-    if (detached()) return false;
-    work();
-    return true;
-  }
+  bool while_attached(Work&& work);
 
   bool IsLocal() const override { return true; }
 
@@ -84,6 +81,9 @@ class HostDevice : public tensorflow::Device {
   tensorflow::Device* device() const;
   bool detached() const;
   bool wait_for_kernels(std::int64_t timeout_ns) const;
+  // With attached_mutex_ held. False when the resource manager is being cleared: it
+  // takes all resources out before it destroys the first.
+  bool find_host(tensorflow::core::RefCountPtr<Host>* host) const;
 
   std::mutex attached_mutex_;  // held while device_ is replaced
   std::atomic<tensorflow::Device*> device_;
@@ -113,5 +113,15 @@ class Host : public tensorflow::ResourceBase {
   // manager that Session.close has already destroyed.
   std::unique_ptr<tensorflow::StaticDeviceMgr> devices_;
 };
+
+template <class Work>
+bool HostDevice::while_attached(Work&& work) {
+  // Outlives the lock: with the last reference ~Host detaches, which takes the lock.
+  tensorflow::core::RefCountPtr<Host> host;
+  std::lock_guard<std::mutex> lock(attached_mutex_);
+  if (detached() || !find_host(&host)) return false;
+  work();
+  return true;
+}
 
 }  // namespace ipufeed

@@ -36,6 +36,21 @@ absl::Status gave_less(const std::string& name, std::size_t left, std::int64_t g
       "differs between replicas."));
 }
 
+// Results are kept without a limit for the life of this.
+class WithoutLimit {
+ public:
+  explicit WithoutLimit(ResultQueue<ResultElement, ResultStore>* queue)
+      : queue_(queue) {
+    queue_->lift_limit();
+  }
+  ~WithoutLimit() { queue_->restore_limit(); }
+  WithoutLimit(const WithoutLimit&) = delete;
+  WithoutLimit& operator=(const WithoutLimit&) = delete;
+
+ private:
+  ResultQueue<ResultElement, ResultStore>* const queue_;
+};
+
 }  // namespace
 
 void set_outfeed_limit_bytes(std::int64_t bytes) {
@@ -222,7 +237,8 @@ absl::Status Outfeed::enqueue(Program& program, ResultElement&& element) {
     last_ = std::move(element);
     return absl::OkStatus();
   }
-  const auto stopped = [&program] { return program.aborted(); };
+  const auto aborted = [&program] { return program.aborted(); };
+  const auto stopped = [&program] { return program.stopped(); };
   StallWatch stall;
   const std::uint64_t waits = queue_.writer_stats().waits;
   for (;;) {
@@ -235,8 +251,17 @@ absl::Status Outfeed::enqueue(Program& program, ResultElement&& element) {
       case FeedOutcome::kTimedOut:
         stall.report(program, "outfeed", name_, "full", "nobody takes its results");
         continue;
-      case FeedOutcome::kStopped:
+      case FeedOutcome::kStopped: {
+        if (aborted()) return stopped_while("enqueuing to outfeed", name_, program);
+        // The end of the dataset: what is whole is delivered. It does not wait for room
+        // any more, since the program must end.
+        const WithoutLimit without(&queue_);
+        if (queue_.enqueue(std::move(element), kNoDeadline, aborted) ==
+            FeedOutcome::kDone) {
+          return absl::OkStatus();
+        }
         return stopped_while("enqueuing to outfeed", name_, program);
+      }
       default:
         return absl::CancelledError(
             absl::StrCat("The outfeed queue '", name_, "' has been deleted."));
@@ -297,10 +322,8 @@ absl::Status Outfeed::dequeue(
 
 bool Outfeed::wait_for_all(std::int64_t own_step, std::int64_t deadline_ns,
                            const std::atomic<bool>& stopped) {
-  queue_.lift_limit();
-  const bool idle = wait_until_idle(ordinal_, own_step, deadline_ns, stopped);
-  queue_.restore_limit();
-  return idle;
+  const WithoutLimit without(&queue_);
+  return wait_until_idle(ordinal_, own_step, deadline_ns, stopped);
 }
 
 absl::Status Outfeed::last(std::int64_t own_step, const std::atomic<bool>& stopped,

@@ -100,7 +100,9 @@ REGISTER_OP("IpufeedStageEnters")
     .Output("next: uint32")
     .Attr("label: string")
     .SetIsStateful()
-    .SetShapeFn(token_shape)
+    .SetShapeFn([](InferenceContext* c) {
+      return token_shape_fn(c, {0, c->num_inputs() - 1});
+    })
     .Doc("It is a stage's turn: what the chip waits for from here on it waits for.");
 
 REGISTER_OP("IpufeedStageBegins")

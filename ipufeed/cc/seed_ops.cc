@@ -19,6 +19,7 @@ using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
+using tensorflow::shape_inference::DimensionHandle;
 using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ShapeHandle;
 
@@ -28,6 +29,13 @@ absl::Status check_two(const Tensor& seed) {
       absl::StrCat("a seed must have the shape [2], got ", seed.shape().DebugString()));
 }
 
+absl::Status check_two(InferenceContext* c, int input) {
+  ShapeHandle shape;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(input), 1, &shape));
+  DimensionHandle size;
+  return c->WithValue(c->Dim(shape, 0), 2, &size);
+}
+
 REGISTER_OP("IpufeedSeed")
     .Input("own: int32")
     .Output("seed: int32")
@@ -35,6 +43,7 @@ REGISTER_OP("IpufeedSeed")
     .Attr("keeps_own: bool = false")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
+      TF_RETURN_IF_ERROR(check_two(c, 0));
       c->set_output(0, c->Vector(2));
       return absl::OkStatus();
     })
@@ -81,6 +90,7 @@ REGISTER_OP("IpufeedRandom")
     .Attr("dtype: {half, bfloat16, float, double}")
     .Attr("distribution: int")
     .SetShapeFn([](InferenceContext* c) -> absl::Status {
+      TF_RETURN_IF_ERROR(check_two(c, 1));
       ShapeHandle shape;
       TF_RETURN_IF_ERROR(c->MakeShapeFromShapeTensor(0, &shape));
       c->set_output(0, shape);

@@ -53,7 +53,7 @@ struct Queue {
                                 {{part.dtype(), part.shape(), part.data()}});
     }
     ResultElement element;
-    element.push_back(std::move(part));
+    element.components.push_back(std::move(part));
     return feed->enqueue(*program, std::move(element));
   }
 
@@ -61,22 +61,30 @@ struct Queue {
     return replicas > 1 ? TensorShape({replicas, size}) : TensorShape({size});
   }
 
+  // What the op that takes the last result was built for.
+  ResultsWanted wanted() const {
+    return {{tensorflow::DT_INT64}, {tensorflow::PartialTensorShape({size})}};
+  }
+
   // As the op that dequeues all: their numbers go behind *got.
   void take_all(Outfeed* feed, std::vector<std::int64_t>* got) const {
-    const ResultStore taken = feed->dequeue();
-    tensorflow::OpKernelContext ctx({tensorflow::DT_INT64});
-    const absl::Status status = taken.write_outputs(&ctx, {shape()});
+    const absl::Status status = feed->dequeue([&](const ResultStore& taken) {
+      if (taken.empty()) return absl::OkStatus();
+      tensorflow::OpKernelContext ctx({tensorflow::DT_INT64});
+      TF_RETURN_IF_ERROR(taken.write_outputs(&ctx));
+      const Tensor* const all = ctx.mutable_output(0);
+      CHECK_EQ(all->dim_size(0), taken.count());
+      for (std::int64_t i = 0; i < taken.count(); ++i) {
+        Tensor one(tensorflow::DT_INT64, shape());
+        std::memcpy(one.data(),
+                    static_cast<const char*>(all->data()) +
+                        static_cast<std::size_t>(i) * one.TotalBytes(),
+                    one.TotalBytes());
+        got->push_back(round_of(one, replicas));
+      }
+      return absl::OkStatus();
+    });
     CHECK_EQ(status.ToString(), "OK");
-    const Tensor* const all = ctx.mutable_output(0);
-    CHECK_EQ(all->dim_size(0), taken.count());
-    for (std::int64_t i = 0; i < taken.count(); ++i) {
-      Tensor one(tensorflow::DT_INT64, shape());
-      std::memcpy(one.data(),
-                  static_cast<const char*>(all->data()) +
-                      static_cast<std::size_t>(i) * one.TotalBytes(),
-                  one.TotalBytes());
-      got->push_back(round_of(one, replicas));
-    }
   }
 };
 
@@ -105,7 +113,7 @@ void read_all(const Queue& queue, const std::atomic<bool>& over, check::Random r
       case 0: {
         ResultElement element;
         if (feed->next(&element, now_ns() + 1'000'000, ends) == FeedOutcome::kDone) {
-          got->push_back(round_of(element[0], queue.replicas));
+          got->push_back(round_of(element.components[0], queue.replicas));
           continue;
         }
         break;
@@ -424,13 +432,13 @@ TEST(the_last_result_is_that_of_the_program_that_has_ended) {
     ResultElement element;
     if (random.below(4) == 0) {
       stopped = true;
-      CHECK(absl::IsCancelled(feed->last(0, stopped, &element)));
+      CHECK(absl::IsCancelled(feed->last(0, stopped, queue.wanted(), &element)));
     }
     stopped = false;
-    const absl::Status status = feed->last(0, stopped, &element);
+    const absl::Status status = feed->last(0, stopped, queue.wanted(), &element);
     CHECK_EQ(status.ToString(), "OK");
-    CHECK_EQ(round_of(element[0], queue.replicas), count - 1);
-    CHECK(absl::IsFailedPrecondition(feed->last(0, stopped, &element)));
+    CHECK_EQ(round_of(element.components[0], queue.replicas), count - 1);
+    CHECK(absl::IsFailedPrecondition(feed->last(0, stopped, queue.wanted(), &element)));
     runner.join();
   }
 }

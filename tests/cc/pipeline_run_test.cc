@@ -47,7 +47,7 @@ absl::Status run_stage(PipelineRun* run, const Chain& chain, int chip,
   std::vector<std::int64_t> values(chain.size);
   for (std::int64_t n = 0; n < count; ++n) {
     dawdle(random);
-    run->enter(chain.first_chip + chip, std::to_string(chip));
+    run->enter(chain.first_chip + chip, std::to_string(chip), n);
     if (chip > 0) {
       const auto ring = static_cast<std::size_t>(chip - 1);
       TF_RETURN_IF_ERROR(run->receive(ring, memory_of(&values)));

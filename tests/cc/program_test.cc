@@ -27,7 +27,7 @@ absl::Status step(Program* program, Replicas* others, int replica, std::int64_t 
   Tensor sum = filled(value_of(components[0]));
   if (others == nullptr) {
     ResultElement element;
-    element.push_back(std::move(sum));
+    element.components.push_back(std::move(sum));
     return sink->enqueue(*program, std::move(element));
   }
   Meeting meeting;
@@ -52,16 +52,21 @@ std::int64_t sum_of(std::int64_t round, int replicas) {
 std::int64_t check_results(std::int64_t outfeed, int replicas, std::int64_t first) {
   std::shared_ptr<Outfeed> feed;
   if (!find_outfeed(outfeed, &feed).ok()) return 0;
-  const TensorShape shape =
-      replicas > 1 ? TensorShape({replicas, 3}) : TensorShape({3});
-  const ResultStore taken = feed->dequeue();
-  tensorflow::OpKernelContext ctx({tensorflow::DT_INT64});
-  CHECK(taken.write_outputs(&ctx, {shape}).ok());
-  const auto values = ctx.mutable_output(0)->flat<std::int64_t>();
-  for (std::int64_t i = 0; i < values.size(); ++i) {
-    CHECK_EQ(values(i), sum_of(first + i / (3 * replicas), replicas));
-  }
-  return taken.count();
+  std::int64_t count = 0;
+  const absl::Status status = feed->dequeue([&](const ResultStore& taken) {
+    if (taken.empty()) return absl::OkStatus();
+    CHECK_EQ(taken.signature().replicas, replicas);
+    tensorflow::OpKernelContext ctx({tensorflow::DT_INT64});
+    TF_RETURN_IF_ERROR(taken.write_outputs(&ctx));
+    const auto values = ctx.mutable_output(0)->flat<std::int64_t>();
+    for (std::int64_t i = 0; i < values.size(); ++i) {
+      CHECK_EQ(values(i), sum_of(first + i / (3 * replicas), replicas));
+    }
+    count = taken.count();
+    return absl::OkStatus();
+  });
+  CHECK_EQ(status.ToString(), "OK");
+  return count;
 }
 
 void remove(std::int64_t outfeed) {

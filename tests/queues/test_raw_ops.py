@@ -21,6 +21,8 @@ OPS = sorted(
 )
 # Inputs that may be of any rank.
 ANY_RANK = {("IpufeedNameErrorsDataset", "names")}
+# Inputs that must be vectors of two.
+VECTORS = {"own", "seed", "shape", "started"}
 # Run in compiled programs only: their shapes are checked where a graph is built.
 COMPILED_ONLY = {
     "IpufeedPipeline",
@@ -52,7 +54,7 @@ def right_value(argument, rank=None):
     dtype = tf.as_dtype(argument.type)
     if dtype == tf.string:
         return tf.fill(shape, "x")
-    if argument.name == "started" and rank is None:
+    if argument.name in VECTORS and rank is None:
         shape = [2]
     return tf.zeros(shape, dtype)
 
@@ -69,6 +71,7 @@ ATTRIBUTES = {
     "output_shapes": [[]],
     "result_types": [tf.float32],
     "result_shapes": [[2]],
+    "type": tf.float32,
     "string": "x",
     "int": 1,
     "bool": True,
@@ -98,7 +101,7 @@ def attributes_of(definition):
 
 
 def scalar_inputs():
-    """(op, input) for each input that must be a scalar."""
+    """(op, input) for each input that must be a scalar, or a vector."""
     _native.load()
     return [
         (op, argument.name)
@@ -133,7 +136,7 @@ def test_the_ops_are_found():
 @pytest.mark.parametrize(("op", "name"), scalar_inputs())
 def test_an_input_of_a_wrong_rank_is_refused(op, name, rank):
     """By the kernel, since nothing else looks in eager mode; by the graph's builder too."""
-    if name == "started" and rank == 1:
+    if name in VECTORS and rank == 1:
         rank = 4
     if op not in COMPILED_ONLY:
         with pytest.raises(tf.errors.InvalidArgumentError):

@@ -1,12 +1,17 @@
-// DatasetIterator over the dataset of a test: no graph rewrites, no function runtime.
+// DatasetIterator over the dataset of a test, and the Host of its feeders: no graph
+// rewrites, no function runtime, no device.
 #include "dataset_iterator.h"
 
 #include <utility>
+
+#include "host_device.h"
 
 namespace ipufeed {
 
 using tensorflow::data::DatasetBase;
 using tensorflow::data::IteratorContext;
+
+class DatasetIterator::Runner {};
 
 DatasetIterator::DatasetIterator()
     : cancellation_(std::make_shared<tensorflow::CancellationManager>()),
@@ -18,7 +23,6 @@ absl::Status DatasetIterator::create(tensorflow::OpKernelContext*, DatasetBase* 
                                      bool, std::unique_ptr<DatasetIterator>* out, int,
                                      bool) {
   std::unique_ptr<DatasetIterator> self(new DatasetIterator);
-  self->link_ = std::make_shared<std::atomic<tensorflow::Device*>>(nullptr);
   dataset->Ref();
   self->dataset_.reset(dataset);
   IteratorContext::Params params;
@@ -40,7 +44,21 @@ absl::Status DatasetIterator::get_next(std::vector<tensorflow::Tensor>* componen
   return iterator_->GetNext(context_.get(), components, end_of_dataset);
 }
 
-// No device stands behind the link from the start.
-void HostDevice::detach(const HostLink& link) { link->store(nullptr); }
+Host::Host(tensorflow::Device*) : device_(nullptr) {}
+
+Host::~Host() = default;
+
+absl::Status Host::find(tensorflow::OpKernelContext* ctx,
+                        tensorflow::core::RefCountPtr<Host>* out) {
+  tensorflow::ResourceMgr* const resources = ctx->resource_manager();
+  Host* host = nullptr;
+  TF_RETURN_IF_ERROR(resources->LookupOrCreate<Host>(resources->default_container(),
+                                                     "host", &host, [](Host** created) {
+                                                       *created = new Host(nullptr);
+                                                       return absl::OkStatus();
+                                                     }));
+  out->reset(host);
+  return absl::OkStatus();
+}
 
 }  // namespace ipufeed

@@ -1,8 +1,10 @@
-// Only owned by DatasetIterator, whose members are standin/dataset_iterator.cc: empty.
+// Only owned by Host, whose members are standin/dataset_iterator.cc: empty.
 #pragma once
 
 namespace tensorflow {
 
 class DeviceMgr {};
+
+class StaticDeviceMgr : public DeviceMgr {};
 
 }  // namespace tensorflow

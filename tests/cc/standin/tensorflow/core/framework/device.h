@@ -43,8 +43,15 @@ class DeviceBase {
                                       StatusCallback done) = 0;
 };
 
+class OpKernel;
+class AsyncOpKernel;
+class OpKernelContext;
+
 class Device : public DeviceBase {
  public:
+  virtual void Compute(OpKernel* kernel, OpKernelContext* context) = 0;
+  virtual void ComputeAsync(AsyncOpKernel* kernel, OpKernelContext* context,
+                            std::function<void()> done) = 0;
   virtual absl::Status Sync() = 0;
   virtual ResourceMgr* resource_manager() = 0;
   virtual bool IsLocal() const { return true; }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <thread>
@@ -34,6 +35,9 @@ class OpKernelContext {
       : dtypes_(std::move(dtypes)), outputs_(dtypes_.size()), resources_(resources) {}
 
   ResourceMgr* resource_manager() const { return resources_; }
+
+  // As in eager mode.
+  std::int64_t step_id() const { return 0; }
 
   Env* env() const {
     static Env env;
