@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import children
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,7 +53,7 @@ def sleeping(seconds_per_element: float) -> Any:
 
 def run_python(code: str, log_level: str = "3") -> subprocess.CompletedProcess:
     """Runs code in a fresh interpreter, from the project's root, with a time limit."""
-    return subprocess.run(
+    return children.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 
+import children
 import pytest
 
 PROGRAMS = pathlib.Path(__file__).parents[1] / "examples" / "ipu"
@@ -41,7 +42,7 @@ def execute(name, switches, folder):
         for key, value in os.environ.items()
         if key not in ("CACHING", "PLACEHOLDER", "SAMEBATCH", "TF_POPLAR_FLAGS")
     }
-    return subprocess.run(
+    return children.run(
         [sys.executable, "-m", "ipufeed.run", str(PROGRAMS / f"{name}.py"), *options],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

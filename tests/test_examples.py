@@ -8,9 +8,9 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 
+import children
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -70,7 +70,7 @@ def runs(tmp_path_factory):
 
     def run(name):
         folder = top / name
-        done = subprocess.run(
+        done = children.run(
             command(name, "--seconds", "1.5"),
             capture_output=True,
             text=True,

@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 
+import children
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -26,7 +27,7 @@ STEP_LINE = re.compile(r"step (\d+): loss (\S+)")
 
 def execute(name, folder):
     folder.mkdir()
-    return subprocess.run(
+    return children.run(
         [sys.executable, "-m", "ipufeed.run", str(PROGRAMS / f"{name}.py")],
         stdin=subprocess.DEVNULL,
         capture_output=True,

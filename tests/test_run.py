@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 
+import children
 import pytest
 from helpers import DEADLOCK_S, ROOT
 
@@ -34,7 +35,7 @@ def run(folder):
 
     def run(code, *arguments, **changes):
         (folder / "program.py").write_text(code)
-        return subprocess.run(
+        return children.run(
             command(folder / "program.py", *arguments),
             capture_output=True,
             text=True,
@@ -91,7 +92,7 @@ def test_a_program_runs_from_a_checkout(folder):
     )
     kept = environment()
     del kept["PYTHONPATH"]
-    done = subprocess.run(
+    done = children.run(
         command(folder / "program.py"),
         capture_output=True,
         text=True,
@@ -107,7 +108,7 @@ def test_a_program_runs_from_a_checkout(folder):
 def test_a_relative_path_is_understood(folder):
     """From where the process started."""
     (folder / "program.py").write_text("import sys; print(sys.argv[0], __file__)")
-    done = subprocess.run(
+    done = children.run(
         command("program.py"),
         capture_output=True,
         text=True,
@@ -158,7 +159,7 @@ def test_a_traceback_has_the_programs_frames_only(run, folder):
     """It is the one that `python program.py` prints."""
     code = "def f():\n    raise KeyError('lost')\n\ntry:\n    f()\nfinally:\n    f()\n"
     done = run(code)
-    plain = subprocess.run(
+    plain = children.run(
         [sys.executable, str(folder / "program.py")],
         capture_output=True,
         text=True,
@@ -217,7 +218,7 @@ def test_the_file_may_declare_its_encoding(folder):
     """As Python reads it."""
     path = folder / "program.py"
     path.write_bytes("# coding: latin-1\nprint(len('äöü'))\n".encode("latin-1"))
-    done = subprocess.run(
+    done = children.run(
         command(path),
         capture_output=True,
         text=True,
@@ -250,7 +251,7 @@ def test_the_environment_is_the_programs(run):
 )
 def test_what_is_no_program_is_refused(folder, name, words):
     """In one line, with exit code 2, before TensorFlow is imported."""
-    done = subprocess.run(
+    done = children.run(
         command(folder / name),
         capture_output=True,
         text=True,
@@ -265,7 +266,7 @@ def test_what_is_no_program_is_refused(folder, name, words):
 
 def test_without_a_program_the_usage_is_shown():
     """With exit code 2, as for every command."""
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, "-m", "ipufeed.run"],
         capture_output=True,
         text=True,
@@ -307,7 +308,7 @@ with strategy.scope():
 def interrupted(folder, code):
     """How the code ends after a Ctrl-C while its program runs."""
     (folder / "program.py").write_text(code)
-    with subprocess.Popen(
+    with children.Popen(
         command(folder / "program.py"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

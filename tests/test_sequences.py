@@ -5,9 +5,9 @@ tools/sequences.py --seed--> a child runs the sequences (see tests/call_sequence
 
 import os
 import random
-import subprocess
 import sys
 
+import children
 import pytest
 from call_sequences.checking import FaultError
 from call_sequences.generate import sequence
@@ -23,7 +23,7 @@ LIMIT_S = 500.0  # only a hang gets there
 def test_sequences_of_calls_do_what_the_model_says():
     """Each result once, in order, of the right dtype and shape; errors name the queue."""
     seed = os.environ.get("IPUFEED_TEST_SEED") or random.randrange(10**9)
-    done = subprocess.run(
+    done = children.run(
         [
             sys.executable,
             str(ROOT / "tools" / "sequences.py"),

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 
+import children
 import pytest
 from helpers import DEADLOCK_S
 
@@ -148,7 +149,7 @@ def runs(tmp_path_factory):
         text, *arguments = CASES[name]
         file = folder / f"{name.replace(', ', '_').replace(' ', '_')}.py"
         file.write_text(text)
-        return subprocess.run(
+        return children.run(
             [sys.executable, "-m", "ipufeed.run", str(file), *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -1,8 +1,8 @@
 """A million elements through infeed, loop and outfeed; benchmarks/soak.txt has 10^8."""
 
-import subprocess
 import sys
 
+import children
 from helpers import DEADLOCK_S, ROOT
 
 ELEMENTS = 1_000_000
@@ -10,7 +10,7 @@ ELEMENTS = 1_000_000
 
 def test_a_million_elements_arrive_in_order_and_once_each():
     """Device and host both compare each with the number that must come next."""
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, "-m", "benchmarks.soak", str(ELEMENTS)],
         capture_output=True,
         text=True,

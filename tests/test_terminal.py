@@ -10,10 +10,10 @@ import os
 import pty
 import re
 import struct
-import subprocess
 import sys
 import termios
 
+import children
 import pytest
 from helpers import DEADLOCK_S, ROOT
 
@@ -144,7 +144,7 @@ def test_a_message_of_a_command_is_one_line_in_a_pipe():
         ("ipufeed.executable", ["list", path]),
         ("ipufeed.benchmark", ["compare", path, path]),
     ):
-        done = subprocess.run(
+        done = children.run(
             [sys.executable, "-m", module, *what],
             capture_output=True,
             text=True,

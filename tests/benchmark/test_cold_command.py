@@ -2,9 +2,9 @@
 
 import json
 import os
-import subprocess
 import sys
 
+import children
 import pytest
 from helpers import DEADLOCK_S, ROOT
 
@@ -24,7 +24,7 @@ def test_the_command_drops_the_files_and_says_so(tmp_path):
         pytest.skip("the folder for temporary files is in memory: nothing can be cold")
     (tmp_path / "dataset.py").write_text(TEXT)
     (tmp_path / "data.bin").write_bytes(b"x" * 409_600)
-    done = subprocess.run(
+    done = children.run(
         [
             *(sys.executable, "-m", "ipufeed.benchmark", str(tmp_path / "dataset.py")),
             *("--set", f"path={tmp_path / 'data.bin'}", "--passes", "2", "--cold"),

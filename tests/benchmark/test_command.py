@@ -20,6 +20,7 @@ import textwrap
 import threading
 import time
 
+import children
 import pytest
 from kept import kept_runs
 from results import SECTIONS
@@ -87,7 +88,7 @@ def execute(case, folder):
     (folder / "tmp").mkdir(parents=True)
     for name, text in case.files.items():
         (folder / name).write_text(text)
-    process = subprocess.Popen(
+    process = children.Popen(
         [sys.executable, "-m", "ipufeed.benchmark", *case.arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -1074,7 +1075,7 @@ def test_a_signal_while_tensorflow_is_imported_is_one_like_any_other(
     )
     (tmp_path / "dataset.py").write_text("dataset = None\n")
 
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, "-m", "ipufeed.benchmark", str(tmp_path / "dataset.py")],
         capture_output=True,
         text=True,
@@ -1278,7 +1279,7 @@ def test_without_stages_the_dataset_is_iterated_once(runs):
 
 def test_help_does_not_import_tensorflow():
     """--help answers at once, with the options, the exit codes and examples."""
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, "-X", "importtime", "-m", "ipufeed.benchmark", "--help"],
         capture_output=True,
         text=True,
@@ -1308,7 +1309,7 @@ def test_a_stream_that_was_closed_is_no_failure(tmp_path, closed):
         f"'{sys.executable}' -m ipufeed.benchmark '{file}' --json '{kept}' {closed}"
     )
 
-    done = subprocess.run(
+    done = children.run(
         command, shell=True, capture_output=True, timeout=LIMIT_S, check=False
     )
 
@@ -1343,7 +1344,7 @@ def test_a_second_ctrl_c_does_not_lose_the_result(tmp_path, apart_s):
     kept = tmp_path / "stderr"
     with (
         kept.open("w") as stderr,
-        subprocess.Popen(
+        children.Popen(
             [sys.executable, "-m", "ipufeed.benchmark", str(file), "--seconds", "60"],
             stdout=subprocess.PIPE,
             stderr=stderr,

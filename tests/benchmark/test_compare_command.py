@@ -6,9 +6,9 @@ The command runs inside the test's process: it needs no TensorFlow, which one te
 
 import json
 import os
-import subprocess
 import sys
 
+import children
 import pytest
 from helpers import DEADLOCK_S, ROOT
 from synthetic import synthetic
@@ -198,7 +198,7 @@ def test_names_from_outside_cannot_command_the_terminal():
 
 def test_comparing_needs_no_tensorflow(folder):
     """It would take four seconds to import."""
-    done = subprocess.run(
+    done = children.run(
         [
             *(sys.executable, "-X", "importtime", "-m", "ipufeed.benchmark"),
             *("compare", "base.json", "slow.json", "--fail-if-slower", "5%"),
@@ -231,7 +231,7 @@ def make_dataset(us: int = 1000, take: int = -1):
 
 def measured(folder, *arguments):
     """Runs the command on the dataset above."""
-    return subprocess.run(
+    return children.run(
         [sys.executable, "-m", "ipufeed.benchmark", "dataset.py", *arguments],
         capture_output=True,
         text=True,

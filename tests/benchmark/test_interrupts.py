@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import children
 import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S
@@ -126,7 +127,7 @@ def test_ctrl_c_in_the_sweep_for_the_knee_is_not_laid_on_the_dataset(monkeypatch
 def test_two_signals_at_once_lose_nothing(tmp_path, number):
     """Whoever presses Ctrl-C twice wants out, and still gets what there is."""
     (tmp_path / "dataset.py").write_text(FILE)
-    process = subprocess.Popen(
+    process = children.Popen(
         [sys.executable, "-m", "ipufeed.benchmark", str(tmp_path / "dataset.py")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -202,7 +203,7 @@ def test_a_signal_ends_an_import_whatever_that_makes_of_it(tmp_path, place, made
     if place != "dataset.py":
         paths.insert(0, str(tmp_path))
 
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, "-m", "ipufeed.benchmark", str(tmp_path / "dataset.py")],
         capture_output=True,
         text=True,

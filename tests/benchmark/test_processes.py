@@ -2,9 +2,9 @@
 
 import json
 import os
-import subprocess
 import sys
 
+import children
 import numpy as np
 import pytest
 from helpers import DEADLOCK_S, ROOT, stamps
@@ -102,7 +102,7 @@ def make_dataset(fail: bool = False):
 
 def command(folder, *options):
     (folder / "dataset.py").write_text(TEXT)
-    return subprocess.run(
+    return children.run(
         [
             *(sys.executable, "-m", "ipufeed.benchmark", str(folder / "dataset.py")),
             *options,

@@ -1,11 +1,11 @@
 """What the self-test promises: it passes where all is right, and no lie gets through."""
 
 import json
-import subprocess
 import sys
 import time
 from dataclasses import replace
 
+import children
 import numpy as np
 import pytest
 
@@ -189,7 +189,7 @@ def test_a_tool_that_names_the_wrong_stage_is_found(monkeypatch):
 
 def test_the_command_proves_it_in_json_and_a_table():
     """Stdout is strict JSON of all rows; stderr has one line for each."""
-    done = subprocess.run(
+    done = children.run(
         [
             *(sys.executable, "-m", "ipufeed.benchmark", "selftest", "--quick"),
             *("--only", "counts", "--only", "errors"),
@@ -246,7 +246,7 @@ def test_a_busy_machine_is_worth_a_word():
 def test_a_file_of_that_name_is_still_reached(tmp_path):
     """As ./selftest; the word alone is the command."""
     (tmp_path / "selftest").write_text("dataset = 3\n")
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, "-m", "ipufeed.benchmark", "./selftest"],
         capture_output=True,
         text=True,
@@ -262,7 +262,7 @@ def test_a_file_of_that_name_is_still_reached(tmp_path):
 
 def test_help_is_there_without_tensorflow():
     """And says what the exit codes are."""
-    done = subprocess.run(
+    done = children.run(
         [
             *(sys.executable, "-X", "importtime", "-m", "ipufeed.benchmark"),
             *("selftest", "--help"),

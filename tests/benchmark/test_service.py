@@ -13,6 +13,7 @@ import sys
 import time
 from types import SimpleNamespace
 
+import children
 import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S, ROOT
@@ -161,7 +162,7 @@ def folder(tmp_path_factory):
 
 
 def command(folder, *options):
-    done = subprocess.run(
+    done = children.run(
         [
             *(sys.executable, "-m", "ipufeed.benchmark", str(folder / "dataset.py")),
             *options,
@@ -254,7 +255,7 @@ def test_processes_end_with_who_started_them(tmp_path):
         "print(child.process.pid, flush=True)\n"
         "time.sleep(100)\n"
     )
-    parent = subprocess.Popen(
+    parent = children.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
     number = int(parent.stdout.readline())

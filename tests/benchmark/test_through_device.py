@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 
+import children
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -75,7 +76,7 @@ def execute(name, folder):
     """Runs a case; the slow one gets a Ctrl-C once its generator is asleep."""
     (folder / "dataset.py").write_text(FILE)
     function, *options = CASES[name].split()
-    process = subprocess.Popen(
+    process = children.Popen(
         [
             *(sys.executable, "-m", "ipufeed.benchmark", f"dataset.py:{function}"),
             *("--through", "device", *options),

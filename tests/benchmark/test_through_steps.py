@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import children
 import pytest
 import tensorflow as tf
 from helpers import sleeping
@@ -281,7 +282,7 @@ def test_ctrl_c_in_a_step_of_an_hour_gives_what_was_measured(tmp_path):
         "import tensorflow as tf\n"
         "dataset = tf.data.Dataset.from_tensors(tf.zeros([4])).repeat()\n"
     )
-    process = subprocess.Popen(
+    process = children.Popen(
         [
             sys.executable,
             "-m",

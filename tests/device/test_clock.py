@@ -1,10 +1,10 @@
 """What the clock inside a program promises: the host's time, where it was written."""
 
 import os
-import subprocess
 import sys
 import time
 
+import children
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -67,7 +67,7 @@ with tf.device("/device:IPU:0"):
 @pytest.mark.parametrize(("flags", "lines"), [("--log_cycle_count=0", 3), ("", 0)])
 def test_each_program_logs_its_cycles_if_asked_to(flags, lines):
     """A line for each run of a program, and none for single ops or without the flag."""
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, "-c", PROGRAM],
         capture_output=True,
         text=True,

@@ -2,9 +2,9 @@
 
 import ctypes
 import json
-import subprocess
 import sys
 
+import children
 import numpy as np
 import pytest
 import styles
@@ -253,7 +253,7 @@ def test_another_process_draws_the_same_from_a_cached_program_too(
     said = []
     files = []
     for before in ("0", "0", "3"):
-        done = subprocess.run(
+        done = children.run(
             [sys.executable, "-c", PROGRAM, before],
             capture_output=True,
             text=True,

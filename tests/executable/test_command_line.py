@@ -2,10 +2,10 @@
 
 import json
 import os
-import subprocess
 import sys
 import time
 
+import children
 import numpy as np
 import pytest
 from helpers import DEADLOCK_S, ROOT
@@ -386,7 +386,7 @@ def test_the_light_commands_need_no_tensorflow(folder):
         ["check", str(folder)],
         ["prune", str(folder), "--keep", "9"],
     ):
-        done = subprocess.run(
+        done = children.run(
             [
                 sys.executable,
                 "-X",

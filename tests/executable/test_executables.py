@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 
+import children
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -493,7 +494,7 @@ print(stats().compiles, stats().disk_hits, stats().refused)
 
 
 def start(folder, *, seed=0, extra=0, ordinal=0, moved=""):
-    return subprocess.Popen(
+    return children.Popen(
         [
             sys.executable,
             "-c",
@@ -563,7 +564,7 @@ def test_ctrl_c_while_a_program_is_compiled_is_raised_and_leaves_nothing(
     tmp_path, delay_s
 ):
     """KeyboardInterrupt, no lock or half a file stays, and the program can be run."""
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, "-c", INTERRUPTED, str(tmp_path / "cache"), str(delay_s)],
         env={
             **os.environ,

@@ -1,9 +1,9 @@
 """A hundred random pairs that are one program, and a hundred that are not."""
 
 import os
-import subprocess
 import sys
 
+import children
 import pytest
 import random_programs
 import tensorflow as tf
@@ -149,7 +149,7 @@ def test_other_processes_have_the_same_keys(lower):
         here.append(lower(build(each), *arguments(each)).key.hex)
 
     for hash_seed in ("1", "4242"):
-        done = subprocess.run(
+        done = children.run(
             [sys.executable, random_programs.__file__, str(first), str(count)],
             capture_output=True,
             text=True,

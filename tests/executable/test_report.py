@@ -2,9 +2,9 @@
 
 import json
 import os
-import subprocess
 import sys
 
+import children
 import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S, ROOT
@@ -187,7 +187,7 @@ def test_programs_of_the_original_get_reports_too(tmp_path):
     options = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
     program = ROOT / "examples" / "ipu" / "training_loop_v2.py"
 
-    subprocess.run(
+    children.run(
         [sys.executable, "-m", "ipufeed.run", str(program)],
         check=True,
         cwd=ROOT,

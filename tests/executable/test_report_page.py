@@ -2,10 +2,10 @@
 
 import json
 import re
-import subprocess
 import sys
 from html.parser import HTMLParser
 
+import children
 import pytest
 from helpers import DEADLOCK_S, ROOT
 
@@ -161,7 +161,7 @@ def test_the_command_needs_no_tensorflow(tmp_path):
     report = write_report(tmp_path / "r")
     command = [sys.executable, "-X", "importtime", "-m", "ipufeed.executable", "report"]
 
-    done = subprocess.run(
+    done = children.run(
         [*command, str(report), "--html", str(tmp_path / "page.html")],
         capture_output=True,
         text=True,

@@ -3,10 +3,10 @@
 import itertools
 import json
 import os
-import subprocess
 import sys
 from collections import Counter, defaultdict
 
+import children
 import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S, ROOT
@@ -178,7 +178,7 @@ def test_the_environment_traces_a_whole_run(tmp_path):
     )
     options = json.dumps({"enable": "true", "directory": str(tmp_path / "t")})
 
-    subprocess.run(
+    children.run(
         [sys.executable, "-c", code],
         check=True,
         cwd=ROOT,

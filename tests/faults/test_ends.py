@@ -5,9 +5,9 @@ python ends.py CASE --> the exit code that Python gives, and no crash
 
 import concurrent.futures
 import pathlib
-import subprocess
 import sys
 
+import children
 import pytest
 
 HERE = pathlib.Path(__file__).parent
@@ -32,7 +32,7 @@ ENDS = [
 
 def play(end):
     case, code = end
-    return subprocess.run(
+    return children.run(
         [
             sys.executable,
             str(HERE / "ends.py"),

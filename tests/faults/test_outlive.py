@@ -1,8 +1,9 @@
 """Queues, sessions, forks and handlers that come and go in another order than was made."""
 
 import pathlib
-import subprocess
 import sys
+
+import children
 
 LIMIT_S = 240.0  # only a hang gets there
 SCRIPT = pathlib.Path(__file__).parent / "outlive.py"
@@ -10,7 +11,7 @@ SCRIPT = pathlib.Path(__file__).parent / "outlive.py"
 
 def test_what_is_still_used_outlives_its_owner():
     """One process, since starting TensorFlow takes the time; see outlive.py."""
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, str(SCRIPT)],
         capture_output=True,
         text=True,

@@ -6,9 +6,9 @@ python cases.py CASE --> stdout: what came of it; the exit code
 import concurrent.futures
 import pathlib
 import signal
-import subprocess
 import sys
 
+import children
 import pytest
 
 HERE = pathlib.Path(__file__).parent
@@ -40,7 +40,7 @@ CASES = {
 
 
 def play(case):
-    return subprocess.run(
+    return children.run(
         [sys.executable, str(HERE / "cases.py"), case],
         capture_output=True,
         text=True,

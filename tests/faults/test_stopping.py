@@ -4,11 +4,11 @@ program waits --(nobody comes | stop | close | error)--> an end, or a report; no
 """
 
 import os
-import subprocess
 import sys
 import threading
 import time
 
+import children
 import numpy as np
 import pytest
 import seeds
@@ -340,7 +340,7 @@ def test_a_script_runs_on_one_cpu():
         "    feeds.run(20000)\n"
         "    print(len(feeds.results()))\n"
     )
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,

@@ -2,9 +2,9 @@
 
 import json
 import logging
-import subprocess
 import sys
 
+import children
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -174,7 +174,7 @@ print(json.dumps(found))
 )
 def test_keras_optimizers_update_in_their_own_order_in_version_1(optimizer, weights):
     """They read what they have just assigned, and version 1 would read it before."""
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, "-c", VERSION_1, optimizer],
         capture_output=True,
         text=True,

@@ -3,9 +3,9 @@
 import json
 import os
 import pathlib
-import subprocess
 import sys
 
+import children
 import numpy as np
 import pytest
 
@@ -15,7 +15,7 @@ LIMIT_S = 240.0  # only a hang gets there
 
 def run(folder, ipus, connection="ALWAYS", seed=0, extra=0, counts=()):
     """Trains in a process of its own; what it prints, and its log."""
-    done = subprocess.run(
+    done = children.run(
         [
             sys.executable,
             str(HERE / "cached_pipeline.py"),

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 
+import children
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -34,7 +35,7 @@ def run_processes(*arguments):
     """What each process of process.py says, by the case."""
     addresses = free_addresses(COUNT)
     started = [
-        subprocess.Popen(
+        children.Popen(
             [sys.executable, str(HERE / "process.py"), *arguments],
             env={
                 **os.environ,
