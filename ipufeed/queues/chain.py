@@ -230,11 +230,45 @@ def put_in_order(operations: list[Any], around: Any) -> None:
                 items[switch] = conditional_item(switch, operations, around)
     before: list[Any] = []
     for item in items.values():
-        for entry in item.entries:
-            entry._add_control_inputs(before)
+        if before:
+            for entry in item.entries:
+                entry._add_control_inputs(before)
+            if item.contexts:
+                delay_an_input(item.entries, before, around)
         before = item.exits
         for context in item.contexts:
             put_in_order(operations, context)
+
+
+def delay_an_input(entries: list[Any], before: list[Any], around: Any) -> None:
+    """Makes a value that a loop or conditional takes wait for the step before.
+
+    TensorFlow drops the control inputs of Enter and Switch operations when it makes a
+    compiled program's While and If operations out of them, and keeps their data inputs.
+    (A conditional's predicate does not do: it looks through identities.)
+    """
+    import tensorflow as tf
+
+    # A conditional's first switch is of the predicate itself.
+    taker = next(
+        (
+            op
+            for op in entries
+            if op.type != "Switch" or op.inputs[0] is not op.inputs[1]
+        ),
+        entries[0],
+    )
+    value = taker.inputs[0]
+    graph = taker.graph
+    current = graph._get_control_flow_context()
+    graph._set_control_flow_context(around)
+    try:
+        with graph.device(taker.device):
+            delayed = tf.identity(value)
+    finally:
+        graph._set_control_flow_context(current)
+    delayed.op._add_control_inputs(before)
+    taker._update_input(0, delayed)
 
 
 def contexts_within(op: Any, around: Any) -> list[Any] | None:

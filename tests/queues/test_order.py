@@ -67,6 +67,24 @@ def sibling_loops(taker):
     return [trained, validated, trained_more]
 
 
+def loops_that_share_nothing(taker):
+    """Their order is that of the text alone: no value and no variable gives it."""
+    return [taker.several(times, lambda x: x) for times in (3, 2, 4)]
+
+
+def conditional_after_a_loop(taker):
+    def loops():
+        first = taker.several(2, lambda x: x)
+        return tf.concat([first, taker.several(2, lambda x: x)], 0)
+
+    def alone():
+        return tf.stack([taker.one()] * 4)
+
+    first = taker.several(2, lambda x: x)
+    both = tf.cond(taker.weight.read_value() > 0.0, loops, alone)
+    return [first, both, taker.several(3, lambda x: x), [taker.one()]]
+
+
 def dequeues_around_loops(taker):
     first = heavy(taker.one(), 8)
     loop = taker.several(3, taker.train)
@@ -161,6 +179,8 @@ def functions(taker):
 
 PROGRAMS = [
     sibling_loops,
+    loops_that_share_nothing,
+    conditional_after_a_loop,
     dequeues_around_loops,
     nested_loops,
     own_loops,
@@ -256,6 +276,35 @@ def test_results_come_in_the_order_of_the_text(executor):
     for module in modules:
         assert check_chained(module) == 10
     assert bool(modules) == (executor == "xla")
+
+
+@pytest.mark.parametrize(("style", "executor"), CASES)
+def test_loops_that_share_only_a_queue_run_in_the_order_of_the_text(style, executor):
+    """No value, variable or control dependency of the program orders them."""
+    with entered(style, executor) as ready:
+        infeed = ready.feed(numbers)
+        outfeeds = [IPUOutfeedQueue() for _ in range(4)]
+        weight = ready.variable(1.0, "weight")
+        first, second, third, fourth = outfeeds
+
+        def loop(outfeed):
+            return ready.repeat(2, outfeed.enqueue, [], infeed)
+
+        def branch():
+            done = [each for each in (loop(second), loop(third)) if each is not None]
+            with tf.control_dependencies(done):
+                return infeed._dequeue()
+
+        def net():
+            done = [loop(first)]
+            x = tf.cond(weight.read_value() > 0.0, branch, infeed._dequeue)
+            done.append(loop(fourth))
+            return [x, *(each for each in done if each is not None)]
+
+        ready.run(net)
+        results = [ready.read(each.dequeue()).tolist() for each in outfeeds]
+
+    assert results == [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [7.0, 8.0]]
 
 
 def test_a_program_runs_without_those_before_it_in_its_graph():
