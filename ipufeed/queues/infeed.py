@@ -210,6 +210,8 @@ class IPUInfeedQueue:
         self._dequeued = True
         stay_with_graph(self)
         flat = next_tensors(self._feed_tensor(), self._flat_structure)
+        if tf.executing_eagerly():
+            interrupt.end_eager_call()
         return tf.nest.pack_sequence_as(self._structure, flat)
 
     @property

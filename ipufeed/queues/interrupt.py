@@ -43,7 +43,10 @@ def listen() -> None:
     entry = _native.entry()
     while True:
         number = entry.ipufeed_wait_for_interrupt()
-        if ends_programs(signal.getsignal(number)):
+        handler = signal.getsignal(number)
+        if not ends_programs(handler) and _main_calls.running():
+            explain_wait(number, handler)
+        if ends_programs(handler):
             _interrupts += 1
             name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
             try:
@@ -52,6 +55,19 @@ def listen() -> None:
                 logging.getLogger("ipufeed").warning(
                     "programs could not be stopped: %s", error
                 )
+
+
+@functools.cache
+def explain_wait(number: int, handler: object) -> None:
+    """Logs, once for each handler, when a handler that stops no program will run."""
+    name = getattr(handler, "__qualname__", None) or type(handler).__qualname__
+    logging.getLogger("ipufeed").warning(
+        "%s came while a program runs: its handler %s runs when the program has ended, "
+        "since only the default handler stops programs. A handler with the attribute "
+        "`stops_programs = True` stops them, and then runs at once.",
+        signal.Signals(number).name,
+        name,
+    )
 
 
 def ends_programs(handler: object) -> bool:
@@ -65,7 +81,26 @@ def ends_programs(handler: object) -> bool:
     )
 
 
-# What pybind11 says of two exceptions at once, if the second is for the process.
+class _RecordedHandler:
+    """A handler of a signal whose exception is kept, since TensorFlow may lose it."""
+
+    stops_programs = True
+
+    def __init__(self, handler: Callable[..., Any]) -> None:
+        self.handler = handler
+        self.raised: BaseException | None = None
+
+    def __call__(self, number: int, frame: Any) -> Any:
+        try:
+            return self.handler(number, frame)
+        except BaseException as error:
+            self.raised = error
+            raise
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# What pybind11 says of two exceptions at once; and if the second is for the process.
+TWO_EXCEPTIONS = "MISMATCH of original and normalized active exception types"
 REPLACED_BY = re.compile(
     r"REPLACED BY (?P<type>KeyboardInterrupt|SystemExit)(: (?P<text>[^\n]*))?"
 )
@@ -93,11 +128,13 @@ class MainCalls:
     def __init__(self) -> None:
         self._depth = 0
         self._tell: Callable[[int], None] | None = None
+        self._recorded: list[tuple[int, _RecordedHandler]] = []
 
     def __enter__(self) -> None:
         if self._tell is None:
             self._tell = _native.entry().ipufeed_main_thread_calls
         if self._depth == 0:
+            self._record()
             self._tell(1)
         self._depth += 1
 
@@ -105,6 +142,28 @@ class MainCalls:
         self._depth -= 1
         if self._depth == 0 and self._tell is not None:
             self._tell(0)
+            for number, recorded in self._recorded:
+                current: object = signal.getsignal(number)
+                if current is recorded:
+                    signal.signal(number, recorded.handler)
+
+    def _record(self) -> None:
+        """Replaces the program's handlers that stop programs, as long as calls last."""
+        self._recorded = []
+        for number in SIGNALS:
+            handler = signal.getsignal(number)
+            if callable(handler) and getattr(handler, "stops_programs", False):
+                recorded = _RecordedHandler(handler)
+                signal.signal(number, recorded)
+                self._recorded.append((number, recorded))
+
+    def running(self) -> bool:
+        """Whether the main thread is in a call."""
+        return self._depth > 0
+
+    def raised(self) -> BaseException | None:
+        """What a handler has raised during these calls."""
+        return next((each.raised for _, each in self._recorded if each.raised), None)
 
 
 _main_calls = MainCalls()
@@ -153,6 +212,9 @@ def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except RuntimeError as error:
+            raised = _main_calls.raised()
+            if raised is not None and TWO_EXCEPTIONS in str(error):
+                raise raised from None
             replaced = REPLACED_BY.search(str(error))
             if replaced is None:
                 raise
@@ -165,6 +227,18 @@ def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+_end_of_eager_calls: Callable[[], None] | None = None
+
+
+def end_eager_call() -> None:
+    """Frees the queues of a queue operation that was called outside of a function.
+
+    It is a program of its own, and nothing else ends it.
+    """
+    if _end_of_eager_calls is not None:
+        _end_of_eager_calls()
+
+
 def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
     """Context.call_function, after which the queues of the function's program are free.
 
@@ -172,9 +246,18 @@ def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
     ended (ipufeed/cc/step_program.h), so the caller does: for the IPU that the call is
     placed on, and for all when no other call is running.
     """
+    global _end_of_eager_calls
     running = 0
     lock = threading.Lock()
     end = _native.entry().ipufeed_end_eager_programs
+
+    def end_unless_running() -> None:
+        with lock:
+            alone = running == 0
+        if alone:
+            end(-1)
+
+    _end_of_eager_calls = end_unless_running
 
     @functools.wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -180,6 +180,10 @@ class IPUOutfeedQueue:
             )
         tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)
         flat = tf.nest.flatten(tensors)
+        if not flat:
+            raise ValueError(
+                f"Outfeed queue '{self._id}' was given no tensor to enqueue: {tensors!r}."
+            )
         self._check(flat)
         structure = tf.nest.map_structure(
             lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), tensors
@@ -208,7 +212,10 @@ class IPUOutfeedQueue:
             capacity=self._buffer_depth,
         )
         put_token(token)
-        return None if eager else token.op
+        if eager:
+            interrupt.end_eager_call()
+            return None
+        return token.op
 
     def dequeue(self, wait_for_completion: bool = False) -> Any:
         """What the programs have enqueued, in the structure that was enqueued.
@@ -259,6 +266,7 @@ class IPUOutfeedQueue:
                 self._structure, self._device_ordinal if wait else -1
             )
             return tf.nest.pack_sequence_as(self._structure, flat)
+        interrupt.check_not_forked()
         runs = self._native_runs()
         if wait or last:
             self._wait_until_idle()
@@ -430,6 +438,7 @@ class IPUOutfeedQueue:
 
     def stats(self) -> QueueStats:
         """Counts and times of this queue so far."""
+        interrupt.check_not_forked()
         return read_stats("outfeed", self._number, self._id)
 
     def __iter__(self) -> IPUOutfeedQueueIterator:
@@ -492,6 +501,7 @@ class IPUOutfeedQueue:
             )
         if self._structure is None or surroundings.synthetic_outfeed():
             return None
+        interrupt.check_not_forked()
         runs = self._native_runs()
         if threading.get_ident() == self._enqueuing_thread:
             self._wait_until_idle()
