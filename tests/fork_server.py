@@ -63,9 +63,7 @@ def import_once():
     import numpy as np
     import tensorflow as tf
 
-    import ipufeed
-
-    del np, tf, ipufeed
+    del np, tf
     gc.collect()
     gc.freeze()  # a collection in a child then copies no pages
 
