@@ -6,7 +6,7 @@ stderr as descriptors beside it. The answer is the child's process id.
 
 A child is forked twice, so that it is the child of whoever asked (a subreaper, see
 children.py). The server has one thread when it forks: that is checked each time. The
-native library is not loaded here, since it registers itself at its load with this process.
+native library is not loaded here: what it does at the end of a process is for its own alone.
 """
 
 import io
