@@ -121,5 +121,5 @@ if not _OWN_COMMAND:
     from ipufeed import _native
 
     _native.load()
-    importlib.import_module("ipufeed.device.placement")
-    importlib.import_module("ipufeed.executable.programs").install()
+    importlib.import_module("ipufeed.device.system.queue_hooks")
+    importlib.import_module("ipufeed.executable.compile.programs").install()

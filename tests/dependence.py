@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from ipufeed.executable import programs
-from ipufeed.executable.compiled_code import CompiledCode
-from ipufeed.executable.hlo import Computation, Instruction, Module
+from ipufeed.executable.compile import programs
+from ipufeed.executable.hlo.compiled_code import CompiledCode
+from ipufeed.executable.hlo.hlo import Computation, Instruction, Module
 
 QUEUE_CALLS = ("ipufeed_dequeue", "ipufeed_enqueue")
 

@@ -24,7 +24,7 @@ WHEEL_HAS = (
     "ipufeed/py.typed",
     "ipufeed/benchmark/__main__.py",
     "ipufeed/benchmark/report/page.css",
-    "ipufeed/pages/page.css",
+    "ipufeed/render/page.css",
     "ipufeed-*.dist-info/METADATA",
     "ipufeed-*.dist-info/licenses/LICENSE",
 )
@@ -34,7 +34,7 @@ WHEEL_ONLY = (
     "ipufeed/libipufeed.so",
     "ipufeed/py.typed",
     "ipufeed/benchmark/report/page.css",
-    "ipufeed/pages/page.css",
+    "ipufeed/render/page.css",
     "*.dist-info/*",
 )
 # What only git needs.

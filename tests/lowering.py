@@ -1,7 +1,7 @@
 """Programs for tests: traced and lowered as for a device, and not compiled.
 
 with lowering() as lower:
-    before = lower(function, tf.ones([4]))    # an ipufeed.executable.program.Program
+    before = lower(function, tf.ones([4]))    # ipufeed.executable.program.program.Program
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from unittest import mock
 
 import tensorflow as tf
 
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.errors import RecompileError
-from ipufeed.executable import programs
-from ipufeed.executable.program import Program
+from ipufeed.executable.compile import programs
+from ipufeed.executable.program.program import Program
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipufeed import compat
-from ipufeed.device.config import IPUConfig
+from ipufeed.device.config.config import IPUConfig
 
 # Packages whose public names are their own `__all__`, or these.
 PACKAGES = {

@@ -52,7 +52,7 @@ for _ in range(50):
 run_op(tf.data.Dataset.range(10**9), seconds_ns=10**9)
 
 import threading
-from ipufeed.device import loops
+from ipufeed.device.program import loops
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 def feed(jit, n, read):

@@ -9,9 +9,9 @@ import sys
 import pytest
 from helpers import ROOT
 
-from ipufeed.benchmark.arguments import build_parser
-from ipufeed.benchmark.report.stored import build_parser as build_report_parser
-from ipufeed.parallel import schedules
+from ipufeed.benchmark.cli.options.parser import build_parser
+from ipufeed.benchmark.cli.report import build_parser as build_report_parser
+from ipufeed.parallel.pipeline import schedules
 
 DOCS = ROOT / "docs"
 PAGES = ("read-the-report.md", "bottleneck.md")

@@ -8,7 +8,7 @@ import tensorflow as tf
 from helpers import ROOT
 
 from ipufeed.benchmark import Settings
-from ipufeed.benchmark.through import measure_through
+from ipufeed.benchmark.device.measure import measure_through
 from ipufeed.queues import QueueStats
 
 

@@ -17,14 +17,14 @@ import termios
 import pytest
 from helpers import DEADLOCK_S, ROOT
 
-from ipufeed.benchmark.text import wrap
 from ipufeed.executable.commands.common import wrapped
-from ipufeed.terminal import HelpFormatter, columns, paragraph
+from ipufeed.render.terminal import HelpFormatter, columns, paragraph
+from ipufeed.render.wrapped import wrap
 
 PARSERS = {
-    "benchmark": ("ipufeed.benchmark.arguments", []),
-    "benchmark compare": ("ipufeed.benchmark.compare_command", []),
-    "benchmark report": ("ipufeed.benchmark.report.stored", []),
+    "benchmark": ("ipufeed.benchmark.cli.options.parser", []),
+    "benchmark compare": ("ipufeed.benchmark.cli.compare", []),
+    "benchmark report": ("ipufeed.benchmark.cli.report", []),
     "benchmark selftest": ("ipufeed.benchmark.selftest", []),
     "executable": ("ipufeed.executable.__main__", []),
     **{

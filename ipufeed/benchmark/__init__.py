@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ipufeed.benchmark import dataset_benchmark
-    from ipufeed.benchmark.attribution import with_stages
-    from ipufeed.benchmark.comparison import Comparison, compare
-    from ipufeed.benchmark.measurement import measure
-    from ipufeed.benchmark.result import Result
-    from ipufeed.benchmark.settings import Settings
+    from ipufeed.benchmark.advice.with_stages import with_stages
+    from ipufeed.benchmark.comparing.compare import Comparison, compare
+    from ipufeed.benchmark.measuring.measure import measure
+    from ipufeed.benchmark.result.result import Result
+    from ipufeed.benchmark.result.settings import Settings
 
 __all__ = [
     "Comparison",
@@ -39,12 +39,12 @@ __all__ = [
 
 # No module may have the name of a function here: importing it would hide the function.
 _HOMES = {
-    "Comparison": "comparison",
-    "Result": "result",
-    "Settings": "settings",
-    "compare": "comparison",
-    "measure": "measurement",
-    "with_stages": "attribution",
+    "Comparison": "comparing.compare",
+    "Result": "result.result",
+    "Settings": "result.settings",
+    "compare": "comparing.compare",
+    "measure": "measuring.measure",
+    "with_stages": "advice.with_stages",
 }
 
 

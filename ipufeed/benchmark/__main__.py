@@ -1,4 +1,4 @@
-"""python -m ipufeed.benchmark: see `--help`, which ipufeed/benchmark/arguments.py holds."""
+"""python -m ipufeed.benchmark: see `--help` (cli/options/parser.py)."""
 
 from __future__ import annotations
 
@@ -14,25 +14,23 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn
 
-from ipufeed import _hush
-from ipufeed.benchmark.against import Base, code_of, read_bases
-from ipufeed.benchmark.arguments import as_options, build_parser, settings_of
-from ipufeed.benchmark.cold_options import check_cold_options
-from ipufeed.benchmark.device_options import device_settings_of
-from ipufeed.benchmark.device_settings import DeviceSettings
-from ipufeed.benchmark.gate import with_negative_values
-from ipufeed.benchmark.interrupts import Interrupts
-from ipufeed.benchmark.output import is_stdout, why_not_writable
-from ipufeed.benchmark.report.options import asked_for
-from ipufeed.benchmark.scale_options import check_scale_options
-from ipufeed.benchmark.settings import Settings
-from ipufeed.benchmark.stage_options import (
+from ipufeed import _quiet_import
+from ipufeed.benchmark.cli.base import Base, code_of, read_bases
+from ipufeed.benchmark.cli.options.cold import check_cold_options
+from ipufeed.benchmark.cli.options.compare import with_negative_values
+from ipufeed.benchmark.cli.options.device import device_settings_of
+from ipufeed.benchmark.cli.options.parser import as_options, build_parser, settings_of
+from ipufeed.benchmark.cli.options.report import asked_for
+from ipufeed.benchmark.cli.options.scaleout import check_scale_options
+from ipufeed.benchmark.cli.options.stages import (
     check_stage_options,
     excluding_option,
     why_no_stages,
 )
-from ipufeed.benchmark.streams import open_missing_streams, take_stdout
-from ipufeed.benchmark.text import wrap
+from ipufeed.benchmark.device.settings import DeviceSettings
+from ipufeed.benchmark.process.interrupts import Interrupts
+from ipufeed.benchmark.process.streams import open_missing_streams, take_stdout
+from ipufeed.benchmark.result.settings import Settings
 from ipufeed.errors import (
     ComparisonError,
     DatasetFileError,
@@ -41,11 +39,13 @@ from ipufeed.errors import (
     ScaleOutError,
     SourceError,
 )
+from ipufeed.render.files import is_stdout, why_not_writable
+from ipufeed.render.wrapped import wrap
 
 # The first word of a command line; a file of that name is ./compare.
 SUBCOMMANDS = {
-    "compare": "ipufeed.benchmark.compare_command",
-    "report": "ipufeed.benchmark.report.stored",
+    "compare": "ipufeed.benchmark.cli.compare",
+    "report": "ipufeed.benchmark.cli.report",
     "selftest": "ipufeed.benchmark.selftest",
 }
 OK, BAD_INPUT, NOTHING_MEASURED = 0, 2, 4
@@ -139,8 +139,8 @@ def run(
     interrupts.raise_again()
     import tensorflow as tf
 
-    from ipufeed.benchmark.measurement import measure
-    from ipufeed.benchmark.progress import ProgressBar
+    from ipufeed.benchmark.cli.progress import ProgressBar
+    from ipufeed.benchmark.measuring.measure import measure
 
     code, recording = OK, recording_for(options)
     try:
@@ -199,7 +199,7 @@ def attribute(
     result: Any, dataset: Any, options: Namespace, interrupts: Interrupts
 ) -> tuple[Any, int]:
     """The result with its stages, and the exit code; Ctrl-C keeps what was measured."""
-    from ipufeed.benchmark.attribution import NO_STAGES, warned, with_stages
+    from ipufeed.benchmark.advice.with_stages import NO_STAGES, warned, with_stages
 
     try:
         return with_stages(
@@ -213,7 +213,7 @@ def attribute(
 
 def check_what_if(questions: list[str], dataset: Any) -> None:
     """A question without an answer should not first take ten seconds."""
-    from ipufeed.benchmark.what_if import check_stages, parse_what_if
+    from ipufeed.benchmark.advice.what_if import check_stages, parse_what_if
 
     try:
         check_stages([parse_what_if(text) for text in questions], dataset)
@@ -225,7 +225,7 @@ def recording_for(options: Namespace) -> Any:
     """What a trace needs to know of the threads; None without --trace."""
     if options.trace is None:
         return None
-    from ipufeed.benchmark.report.recording import Recording
+    from ipufeed.benchmark.measuring.recording import Recording
 
     return Recording()
 
@@ -245,21 +245,21 @@ def write_reports(result: Any, options: Namespace, recording: Any) -> int:
 
 def through_device(device: DeviceSettings | None) -> Callable[..., Any]:
     """What measures with --through; it registers the device, so it is not for all."""
-    from ipufeed.benchmark.through import measure_through
+    from ipufeed.benchmark.device.measure import measure_through
 
     return functools.partial(measure_through, device=device)
 
 
 def on_cold_files(patterns: list[str]) -> Callable[..., Any]:
     """What measures with --cold."""
-    from ipufeed.benchmark.cold import measure_cold
+    from ipufeed.benchmark.cold.measure import measure_cold
 
     return functools.partial(measure_cold, files=patterns)
 
 
 def run_processes(options: Namespace, settings: Settings, stdout: int) -> int:
     """What --processes does: this process needs no dataset, and no TensorFlow."""
-    from ipufeed.benchmark.processes import measure_processes
+    from ipufeed.benchmark.scaleout.processes import measure_processes
 
     if not options.quiet:
         print(
@@ -278,7 +278,7 @@ def run_processes(options: Namespace, settings: Settings, stdout: int) -> int:
 
 def through_service(options: Namespace) -> Callable[..., Any]:
     """What measures with --service."""
-    from ipufeed.benchmark.service import ServiceSettings, measure_service
+    from ipufeed.benchmark.scaleout.service import ServiceSettings, measure_service
 
     service = ServiceSettings(
         service=options.service,
@@ -292,7 +292,7 @@ def through_service(options: Namespace) -> Callable[..., Any]:
 
 def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int:
     """The JSON to stdout, and into a file; the summary to stderr."""
-    from ipufeed.benchmark.summary import summarize
+    from ipufeed.benchmark.report.summary import summarize
 
     if options.json is not None:
         try:
@@ -313,7 +313,7 @@ def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int
             summary = summarize(result, why_no_stages(options))
             print(summary, file=sys.stderr, flush=True)
         elif result.error is not None:
-            from ipufeed.benchmark.failure import sentence_of
+            from ipufeed.benchmark.report.failure import sentence_of
 
             kind, message = result.error["type"], sentence_of(result.error)
             complain(f"the dataset failed: {kind}: {message}")
@@ -324,12 +324,12 @@ def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int
 
 def load_dataset(options: Namespace) -> tuple[Any, str]:
     """The dataset that was asked for, and what to call it."""
-    from ipufeed.benchmark import script
+    from ipufeed.benchmark.load import dataset_file
 
-    texts = script.parse_assignments(options.assignments)
+    texts = dataset_file.parse_assignments(options.assignments)
     if options.target is None:
         return load_builtin(texts, options.quiet)
-    path, name = script.split_target(options.target)
+    path, name = dataset_file.split_target(options.target)
     if not path.is_file():
         raise DatasetFileError(
             f"{path} is {'no file' if path.exists() else 'not there'}: give a Python "
@@ -337,8 +337,8 @@ def load_dataset(options: Namespace) -> tuple[Any, str]:
         )
     load_native()
     try:
-        module = script.run_file(path)
-        dataset, found = script.find_dataset(
+        module = dataset_file.run_file(path)
+        dataset, found = dataset_file.find_dataset(
             module, name, texts, str(path), say_nothing if options.quiet else complain
         )
     except (DatasetFileError, KeyboardInterrupt):
@@ -350,13 +350,13 @@ def load_dataset(options: Namespace) -> tuple[Any, str]:
 
 def load_builtin(texts: dict[str, str], quiet: bool) -> tuple[Any, str]:
     """The built-in pipeline, which takes --set like any factory."""
-    from ipufeed.benchmark import builtin, script
+    from ipufeed.benchmark.load import builtin, dataset_file
 
     load_native()
     if not quiet:
         print("no file given: measuring the built-in JPEG pipeline", file=sys.stderr)
     try:
-        dataset = script.call_factory(
+        dataset = dataset_file.call_factory(
             builtin.make_dataset, "make_dataset", texts, "the built-in pipeline"
         )
     except (TypeError, ValueError) as error:
@@ -366,7 +366,7 @@ def load_builtin(texts: dict[str, str], quiet: bool) -> tuple[Any, str]:
 
 def load_native() -> None:
     """Before the file runs: TensorFlow must not have started when the library comes."""
-    with _hush.hushed("3"):  # the GPUs are missed later on, too
+    with _quiet_import.hushed("3"):  # the GPUs are missed later on, too
         from ipufeed import _native
 
         _native.load()

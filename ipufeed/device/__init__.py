@@ -16,7 +16,7 @@ from typing import Any
 
 def __getattr__(name: str) -> Any:
     if name == "step":
-        from ipufeed.device.steps import step
+        from ipufeed.device.program.steps import step
 
         return step
     raise AttributeError(f"module 'ipufeed.device' has no attribute {name!r}")

@@ -13,12 +13,12 @@ import importlib
 from typing import Any
 
 _NAMES = {
-    "ExecutableStats": "counters",
-    "explain": "explaining",
-    "no_recompile": "guard",
-    "reset_stats": "counters",
-    "stats": "counters",
-    "trace": "tracing",
+    "ExecutableStats": "store.counters",
+    "explain": "explanation.explain",
+    "no_recompile": "compile.no_recompile",
+    "reset_stats": "store.counters",
+    "stats": "store.counters",
+    "trace": "tracing.recorder",
 }
 __all__ = sorted(_NAMES)
 

@@ -13,9 +13,9 @@ import sys
 from types import ModuleType
 
 from ipufeed.errors import IpufeedError
-from ipufeed.executable.cause import printable
 from ipufeed.executable.commands.common import BAD_INPUT, CommandError, wrapped
-from ipufeed.terminal import HelpFormatter
+from ipufeed.executable.explanation.cause import printable
+from ipufeed.render.terminal import HelpFormatter
 
 NAME = "python -m ipufeed.executable"
 # Subcommand -> what it does; its module has the same name in ipufeed.executable.commands.

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 
-from ipufeed.benchmark.histogram import histogram
-from ipufeed.benchmark.series import Parts, series_section
+from ipufeed.benchmark.measuring.histogram import histogram
+from ipufeed.benchmark.measuring.series import Parts, series_section
 
 # Of the JSON, in its order.
 SECTIONS = [

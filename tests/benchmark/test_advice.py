@@ -13,17 +13,13 @@ from kept import kept
 from tensorflow.python.data.experimental.ops import testing
 
 from ipufeed.benchmark import Settings, measure
-from ipufeed.benchmark.advice import Case, find_advice
-from ipufeed.benchmark.attribution import with_stages
-from ipufeed.benchmark.graph_edits import (
-    constant_value,
-    interleave_calls,
-    map_calls,
-)
-from ipufeed.benchmark.pipeline_graph import PipelineGraph, find_node
-from ipufeed.benchmark.stages import explain
-from ipufeed.benchmark.summary import summarize
-from ipufeed.benchmark.verify import verify
+from ipufeed.benchmark.advice.advice import Case, find_advice
+from ipufeed.benchmark.advice.verify import verify
+from ipufeed.benchmark.advice.with_stages import with_stages
+from ipufeed.benchmark.graph.edits import constant_value, interleave_calls, map_calls
+from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph, find_node
+from ipufeed.benchmark.report.summary import summarize
+from ipufeed.benchmark.stages.explain import explain
 
 SECONDS = 0.8
 
@@ -455,7 +451,7 @@ def test_advice_that_was_tried_says_what_it_gave(verified):
 
 def test_the_summary_fits_the_terminal(verified, monkeypatch):
     """The table, the advice and the prediction, in 79 columns."""
-    monkeypatch.setattr("ipufeed.terminal.columns", lambda stream: 80)
+    monkeypatch.setattr("ipufeed.render.terminal.columns", lambda stream: 80)
     lines = summarize(verified).splitlines()
 
     assert any(line.split()[:1] == ["decode"] for line in lines)

@@ -4,7 +4,7 @@ import tensorflow as tf
 from helpers import rss_bytes
 
 from ipufeed.benchmark import Settings, measure
-from ipufeed.benchmark.calibration import calibrate, null_pipeline
+from ipufeed.benchmark.measuring.calibration import calibrate, null_pipeline
 
 
 def test_the_null_pipeline_has_the_structure_that_was_asked_for():

@@ -3,9 +3,9 @@
 import pytest
 import tensorflow as tf
 
-from ipufeed.benchmark.causes import why_left_out
-from ipufeed.benchmark.describe import has_autotune, has_cache
-from ipufeed.benchmark.steady import LeftOut
+from ipufeed.benchmark.measuring.causes import why_left_out
+from ipufeed.benchmark.measuring.describe import has_autotune, has_cache
+from ipufeed.benchmark.measuring.steady_state import LeftOut
 
 AUTOTUNE = "AUTOTUNE, which begins with little parallelism"
 CACHE = "the first pass through the cache, which fills it"

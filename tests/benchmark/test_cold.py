@@ -9,11 +9,13 @@ import tensorflow as tf
 from helpers import stamps
 
 from ipufeed import sources
-from ipufeed.benchmark import Settings, cold, page_cache
-from ipufeed.benchmark.cold import measure_cold
-from ipufeed.benchmark.dataset_files import dataset_files
-from ipufeed.benchmark.run import RawMeasurement
-from ipufeed.benchmark.summary import summarize
+from ipufeed.benchmark import Settings
+from ipufeed.benchmark.cold import measure as cold
+from ipufeed.benchmark.cold import page_cache
+from ipufeed.benchmark.cold.files import dataset_files
+from ipufeed.benchmark.cold.measure import measure_cold
+from ipufeed.benchmark.measuring.run import RawMeasurement
+from ipufeed.benchmark.report.summary import summarize
 from ipufeed.errors import MeasurementInterrupted, SourceError
 
 MIB = 1 << 20

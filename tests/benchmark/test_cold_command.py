@@ -8,8 +8,8 @@ import sys
 import pytest
 from helpers import DEADLOCK_S, ROOT
 
-from ipufeed.benchmark import page_cache
 from ipufeed.benchmark.__main__ import main
+from ipufeed.benchmark.cold import page_cache
 
 TEXT = """
 import tensorflow as tf

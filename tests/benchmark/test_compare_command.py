@@ -15,8 +15,8 @@ from synthetic import synthetic
 
 from ipufeed.benchmark import compare
 from ipufeed.benchmark.__main__ import main
-from ipufeed.benchmark.gate import share
-from ipufeed.benchmark.verdict import verdict_lines
+from ipufeed.benchmark.cli.options.compare import share
+from ipufeed.benchmark.comparing.text import verdict_lines
 
 
 @pytest.fixture

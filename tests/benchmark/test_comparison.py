@@ -11,7 +11,7 @@ import pytest
 from synthetic import RATE, WINDOWS, synthetic
 
 from ipufeed.benchmark import compare
-from ipufeed.benchmark.comparison import CANNOT_TELL
+from ipufeed.benchmark.comparing.compare import CANNOT_TELL
 from ipufeed.errors import ComparisonError, NothingToCompareError
 
 PAIRS = 1000

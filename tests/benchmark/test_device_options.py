@@ -2,14 +2,14 @@
 
 import pytest
 
-from ipufeed.benchmark.arguments import build_parser
-from ipufeed.benchmark.device_options import (
+from ipufeed.benchmark.cli.options.device import (
     device_settings_of,
     parse_bytes,
     parse_seconds,
 )
-from ipufeed.benchmark.device_settings import DeviceSettings
-from ipufeed.benchmark.presets import PRESETS
+from ipufeed.benchmark.cli.options.parser import build_parser
+from ipufeed.benchmark.device.presets import PRESETS
+from ipufeed.benchmark.device.settings import DeviceSettings
 
 
 def settings(*words):

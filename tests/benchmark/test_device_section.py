@@ -6,13 +6,18 @@ import types
 import numpy as np
 import pytest
 
-from ipufeed.benchmark import device_section as section
-from ipufeed.benchmark.device_rows import device_rows, keeps_busy, knee, results
-from ipufeed.benchmark.device_settings import DeviceSettings
-from ipufeed.benchmark.knee import Knee, Point
-from ipufeed.benchmark.steady import find_steady
-from ipufeed.benchmark.utilisation import Utilisation
-from ipufeed.device.steps import StepTimes
+from ipufeed.benchmark.device import section as section
+from ipufeed.benchmark.device.knee import Knee, Point
+from ipufeed.benchmark.device.settings import DeviceSettings
+from ipufeed.benchmark.device.utilisation import Utilisation
+from ipufeed.benchmark.measuring.steady_state import find_steady
+from ipufeed.benchmark.report.summary_device import (
+    device_rows,
+    keeps_busy,
+    knee,
+    results,
+)
+from ipufeed.device.program.steps import StepTimes
 
 MS = 1_000_000
 

@@ -12,8 +12,8 @@ import pytest
 from results import EMPTY, FAILED, HOSTILE, OLD, ONE_ELEMENT, result_of
 
 from ipufeed.benchmark.report import pictures
-from ipufeed.benchmark.report.axes import Axes
 from ipufeed.benchmark.report.page import NARROW, WIDE, page, value_of
+from ipufeed.render.svg import Axes
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
 WEIGHT = 500_000

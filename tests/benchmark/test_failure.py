@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from ipufeed import sources
 from ipufeed.benchmark import Settings, measure
-from ipufeed.benchmark.failure import sentence_of
-from ipufeed.benchmark.summary import summarize
+from ipufeed.benchmark.report.failure import sentence_of
+from ipufeed.benchmark.report.summary import summarize
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import types
 import pytest
 
 from ipufeed.benchmark.__main__ import main
-from ipufeed.benchmark.comparable import warned
+from ipufeed.benchmark.comparing.notes import warned
 
 
 @pytest.mark.parametrize(

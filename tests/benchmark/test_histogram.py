@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ipufeed.benchmark.histogram import MOST_BINS, histogram
+from ipufeed.benchmark.measuring.histogram import MOST_BINS, histogram
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,12 @@ import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S
 
-from ipufeed.benchmark import Settings, attribution, measure, measurement, through
-from ipufeed.benchmark.device_settings import DeviceSettings
-from ipufeed.benchmark.interrupts import PATIENCE_S, Interruption, Interrupts
+from ipufeed.benchmark import Settings, measure
+from ipufeed.benchmark.advice import with_stages
+from ipufeed.benchmark.device import measure as through
+from ipufeed.benchmark.device.settings import DeviceSettings
+from ipufeed.benchmark.measuring import measure as measurement
+from ipufeed.benchmark.process.interrupts import PATIENCE_S, Interruption, Interrupts
 from ipufeed.errors import MeasurementInterrupted
 
 FILE = """
@@ -60,10 +63,10 @@ def test_ctrl_c_while_stages_are_looked_at_leaves_the_rate_and_says_so(
 ):
     """The measurement is whole; the warning says that it is, and what is not."""
     dataset, result = measured
-    monkeypatch.setattr(attribution, "explain", interrupted)
+    monkeypatch.setattr(with_stages, "explain", interrupted)
 
     with pytest.raises(MeasurementInterrupted) as caught:
-        attribution.with_stages(result, dataset)
+        with_stages.with_stages(result, dataset)
 
     left = caught.value.result
     assert left.steady == result.steady
@@ -79,10 +82,10 @@ def test_ctrl_c_while_stages_are_looked_at_leaves_the_rate_and_says_so(
 def test_ctrl_c_while_advice_is_tried_leaves_the_stages(measured, monkeypatch):
     """What was not tried says so."""
     dataset, result = measured
-    monkeypatch.setattr(attribution, "verify", interrupted)
+    monkeypatch.setattr(with_stages, "verify", interrupted)
 
     with pytest.raises(MeasurementInterrupted) as caught:
-        attribution.with_stages(result, dataset, verified=True, what_if=["slow=2x"])
+        with_stages.with_stages(result, dataset, verified=True, what_if=["slow=2x"])
 
     left = caught.value.result
     assert left.stages[0]["name"] == "slow"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ipufeed.benchmark.json_text import json_text
+from ipufeed.benchmark.result.json_text import json_text
 
 VALUE = {
     "text": 'a "name"\n\u202e \U0001f600',

@@ -6,14 +6,14 @@ import types
 import numpy as np
 import pytest
 
-from ipufeed.benchmark.knee import (
+from ipufeed.benchmark.device.knee import (
     MULTIPLES,
     TOLERANCE,
     interruptibly,
     steps_for,
     sweep_points,
 )
-from ipufeed.device.steps import StepTimes
+from ipufeed.device.program.steps import StepTimes
 
 MS = 1_000_000
 

@@ -13,8 +13,8 @@ from kept import kept
 from results import SECTIONS
 
 from ipufeed.benchmark import Settings, measure
-from ipufeed.benchmark.calibration import null_pipeline
-from ipufeed.benchmark.summary import summarize
+from ipufeed.benchmark.measuring.calibration import null_pipeline
+from ipufeed.benchmark.report.summary import summarize
 
 
 def codes(result):
@@ -387,7 +387,8 @@ def test_shares_are_of_the_time_that_they_belong_to():
 
 def test_the_shares_of_the_queue_are_of_the_window_in_which_waits_count(monkeypatch):
     """What the room for the copies took, before it, is in neither."""
-    from ipufeed.benchmark import measurement, run
+    from ipufeed.benchmark.measuring import measure as measurement
+    from ipufeed.benchmark.measuring import run
 
     def late(dataset, attributes, on_progress):
         raw, interruption = run.run_measurement(dataset, attributes, on_progress)

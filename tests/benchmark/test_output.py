@@ -5,7 +5,7 @@ import os
 import pytest
 
 from ipufeed.benchmark import measure
-from ipufeed.benchmark.output import is_stream, why_not_writable
+from ipufeed.render.files import is_stream, why_not_writable
 
 
 @pytest.fixture(scope="module")

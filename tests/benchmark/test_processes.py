@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from helpers import DEADLOCK_S, ROOT, stamps
 
-from ipufeed.benchmark import processes
-from ipufeed.benchmark.processes import Run, overlap, together, windows
-from ipufeed.benchmark.result import Result
-from ipufeed.benchmark.steady import find_steady
+from ipufeed.benchmark.measuring.steady_state import find_steady
+from ipufeed.benchmark.result.result import Result
+from ipufeed.benchmark.scaleout import processes
+from ipufeed.benchmark.scaleout.processes import Run, overlap, together, windows
 from ipufeed.errors import ScaleOutError
 
 

@@ -1,8 +1,9 @@
 """What is seen of a measurement while it runs, where no terminal shows a bar."""
 
-from ipufeed.benchmark import Settings, progress
-from ipufeed.benchmark.progress import ProgressBar
-from ipufeed.benchmark.run import Progress
+from ipufeed.benchmark import Settings
+from ipufeed.benchmark.cli import progress
+from ipufeed.benchmark.cli.progress import ProgressBar
+from ipufeed.benchmark.measuring.run import Progress
 
 
 def said(monkeypatch, capsys, *calls, quiet=False):

@@ -15,9 +15,9 @@ from helpers import DEADLOCK_S, ROOT
 from synthetic import synthetic
 
 import pytest_ipufeed as pytest_ipufeed  # one for all runs: pytest keeps -W's classes
-from ipufeed.benchmark.guard import Budget
-from ipufeed.benchmark.guard_files import file_name
-from ipufeed.benchmark.guard_files import test_name as name_of
+from ipufeed.benchmark.plugin.guard import Budget
+from ipufeed.benchmark.plugin.result_names import file_name
+from ipufeed.benchmark.plugin.result_names import test_name as name_of
 
 pytest_plugins = ["pytester"]
 

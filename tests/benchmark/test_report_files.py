@@ -10,11 +10,11 @@ from pyarrow import parquet
 from results import EMPTY, FAILED, HOSTILE, OLD, ONE_ELEMENT, result_of
 
 from ipufeed.benchmark.__main__ import main
+from ipufeed.benchmark.measuring.recording import Recording
 from ipufeed.benchmark.report.files import write_reports
 from ipufeed.benchmark.report.parquet import parquet_bytes
-from ipufeed.benchmark.report.recording import Recording
 from ipufeed.benchmark.report.trace import THREADS, trace_bytes
-from ipufeed.executable.tracing import Event, Kind
+from ipufeed.executable.tracing.recorder import Event, Kind
 
 RESULTS = {
     "whole": result_of(),

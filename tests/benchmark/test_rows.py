@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ipufeed.benchmark.link_rows import link_rows
-from ipufeed.benchmark.stage_rows import stage_lines
+from ipufeed.benchmark.report.summary_links import link_rows
+from ipufeed.benchmark.report.summary_stages import stage_lines
 
 
 def links(blocked_share):

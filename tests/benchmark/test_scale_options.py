@@ -3,8 +3,8 @@
 import pytest
 
 from ipufeed.benchmark.__main__ import main
-from ipufeed.benchmark.arguments import build_parser
-from ipufeed.benchmark.scale_options import check_scale_options
+from ipufeed.benchmark.cli.options.parser import build_parser
+from ipufeed.benchmark.cli.options.scaleout import check_scale_options
 
 
 @pytest.mark.parametrize(

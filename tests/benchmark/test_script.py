@@ -1,4 +1,4 @@
-"""The rules of ipufeed/benchmark/script.py: which dataset of a file is measured.
+"""The rules of ipufeed/benchmark/load/dataset_file.py: which dataset of a file is measured.
 
 In this process, without measuring anything; what the command makes of it is tested in
 test_command.py.
@@ -11,7 +11,7 @@ from typing import Optional
 import pytest
 import tensorflow as tf
 
-from ipufeed.benchmark import script
+from ipufeed.benchmark.load import dataset_file
 from ipufeed.errors import DatasetFileError
 
 HEAD = "import tensorflow as tf\nrange_ = tf.data.Dataset.range\n"
@@ -35,7 +35,9 @@ def find(tmp_path):
     def find(text, name=None, *, file="pipeline.py", **values):
         path = tmp_path / file
         path.write_text(HEAD + text)
-        return script.find_dataset(script.run_file(path), name, values, file)
+        return dataset_file.find_dataset(
+            dataset_file.run_file(path), name, values, file
+        )
 
     return find
 
@@ -49,7 +51,7 @@ def call():
             name: value if isinstance(value, str) else repr(value)
             for name, value in values.items()
         }
-        return script.call_factory(factory, factory.__name__, texts, "f.py")
+        return dataset_file.call_factory(factory, factory.__name__, texts, "f.py")
 
     return call
 
@@ -63,12 +65,15 @@ def elements(dataset):
 
 def test_a_target_without_a_colon_is_a_file():
     """Nothing is split off where there is nothing to split."""
-    assert script.split_target("data/set.py") == (Path("data/set.py"), None)
+    assert dataset_file.split_target("data/set.py") == (Path("data/set.py"), None)
 
 
 def test_a_target_names_what_follows_its_last_colon():
     """A folder may have a colon in its name."""
-    assert script.split_target("a:b/set.py:train") == (Path("a:b/set.py"), "train")
+    assert dataset_file.split_target("a:b/set.py:train") == (
+        Path("a:b/set.py"),
+        "train",
+    )
 
 
 def test_a_file_that_is_there_wins_over_a_name(tmp_path, monkeypatch):
@@ -76,14 +81,14 @@ def test_a_file_that_is_there_wins_over_a_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("set.py:train").touch()
 
-    assert script.split_target("set.py:train") == (Path("set.py:train"), None)
+    assert dataset_file.split_target("set.py:train") == (Path("set.py:train"), None)
 
 
 @pytest.mark.parametrize("name", ["", "1st", "a.b", "make()"])
 def test_a_target_is_refused_when_what_follows_the_colon_is_no_name(name):
     """The message shows the target, its form, and what is wrong with it."""
     with pytest.raises(DatasetFileError) as refused:
-        script.split_target(f"set.py:{name}")
+        dataset_file.split_target(f"set.py:{name}")
 
     assert (
         str(refused.value)
@@ -114,8 +119,8 @@ def test_a_target_is_refused_when_what_follows_the_colon_is_no_name(name):
 )
 def test_a_value_is_a_python_literal_or_else_text(text, expected):
     """Nothing is run to read a value, and no text is refused."""
-    texts = script.parse_assignments([f"name={text}"])
-    value = script.value_for("name", texts["name"], None)
+    texts = dataset_file.parse_assignments([f"name={text}"])
+    value = dataset_file.value_for("name", texts["name"], None)
 
     assert expected == value
     assert type(expected) is type(value)
@@ -125,14 +130,14 @@ def test_a_value_that_nests_too_deeply_is_text():
     """Python's own limits do not come through as errors."""
     text = "(" * 100_000
 
-    assert text == script.value_for("name", text, None)
+    assert text == dataset_file.value_for("name", text, None)
 
 
 @pytest.mark.parametrize("assignment", ["batch_size", "=3", "batch-size=3", "1=2", ""])
 def test_an_assignment_is_refused_unless_it_is_name_and_value(assignment):
     """The message shows the assignment and an example of a right one."""
     with pytest.raises(DatasetFileError) as refused:
-        script.parse_assignments([assignment])
+        dataset_file.parse_assignments([assignment])
 
     assert (
         str(refused.value)
@@ -144,7 +149,7 @@ def test_an_assignment_is_refused_unless_it_is_name_and_value(assignment):
 def test_an_assignment_is_refused_when_its_name_comes_twice():
     """Neither of two values wins silently."""
     with pytest.raises(DatasetFileError, match=r"^--set a is given twice\.$"):
-        script.parse_assignments(["a=1", "b=2", "a=1"])
+        dataset_file.parse_assignments(["a=1", "b=2", "a=1"])
 
 
 # ---- Running the file ----
@@ -156,7 +161,7 @@ def test_a_file_is_run_as_python_runs_it(tmp_path):
     path = tmp_path / "pipeline.py"
     path.write_text("import sys, neighbour_of_pipeline\nargv = list(sys.argv)\n")
 
-    module = script.run_file(path)
+    module = dataset_file.run_file(path)
 
     assert module.neighbour_of_pipeline.value == 3
     assert str(tmp_path) == sys.path[0]
@@ -169,7 +174,7 @@ def test_the_main_part_of_a_file_does_not_run(tmp_path):
     path = tmp_path / "pipeline.py"
     path.write_text("ran = __name__ == '__main__'")
 
-    assert not script.run_file(path).ran
+    assert not dataset_file.run_file(path).ran
 
 
 def test_a_file_can_define_dataclasses_and_pickle_them(tmp_path):
@@ -182,7 +187,7 @@ def test_a_file_can_define_dataclasses_and_pickle_them(tmp_path):
         "copy = pickle.loads(pickle.dumps(Point(5)))\n"
     )
 
-    assert script.run_file(path).copy.y == 5
+    assert dataset_file.run_file(path).copy.y == 5
 
 
 def test_a_file_does_not_inherit_our_future_statements(tmp_path):
@@ -190,7 +195,7 @@ def test_a_file_does_not_inherit_our_future_statements(tmp_path):
     path = tmp_path / "pipeline.py"
     path.write_text("def f() -> int: ...")
 
-    assert int is script.run_file(path).f.__annotations__["return"]
+    assert int is dataset_file.run_file(path).f.__annotations__["return"]
 
 
 def test_a_file_does_not_replace_a_module_of_the_same_name(tmp_path):
@@ -199,7 +204,7 @@ def test_a_file_does_not_replace_a_module_of_the_same_name(tmp_path):
 
     path = tmp_path / "json.py"
     path.write_text("value = 1")
-    module = script.run_file(path)
+    module = dataset_file.run_file(path)
 
     assert module.value == 1
     assert json is sys.modules["json"]
@@ -210,7 +215,7 @@ def test_a_file_may_have_a_name_that_is_no_identifier(tmp_path):
     path = tmp_path / "my-data set.py"
     path.write_text("value = 1")
 
-    assert script.run_file(path).value == 1
+    assert dataset_file.run_file(path).value == 1
 
 
 def test_a_file_may_be_encoded_as_it_says(tmp_path):
@@ -220,8 +225,8 @@ def test_a_file_may_be_encoded_as_it_says(tmp_path):
     other = tmp_path / "other.py"
     other.write_bytes(b"\xef\xbb\xbfvalue = '\xc3\xa9'")
 
-    assert script.run_file(path).value == "é"
-    assert script.run_file(other).value == "é"
+    assert dataset_file.run_file(path).value == "é"
+    assert dataset_file.run_file(other).value == "é"
 
 
 @pytest.mark.parametrize(
@@ -239,7 +244,7 @@ def test_what_a_file_raises_is_passed_on(tmp_path, text, error):
     path.write_text(text)
 
     with pytest.raises(error):
-        script.run_file(path)
+        dataset_file.run_file(path)
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path):
@@ -247,7 +252,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
     path = tmp_path / "gone.py"
 
     with pytest.raises(DatasetFileError) as refused:
-        script.run_file(path)
+        dataset_file.run_file(path)
 
     assert f"cannot read {path}: No such file or directory." == str(refused.value)
 
@@ -293,7 +298,7 @@ def test_a_dataset_wins_over_a_factory(find):
     assert find(text)[1] == "train"
 
 
-@pytest.mark.parametrize("name", [*script.FACTORY_NAMES, "dataset"])
+@pytest.mark.parametrize("name", [*dataset_file.FACTORY_NAMES, "dataset"])
 def test_a_function_with_a_known_name_is_a_factory(find, name):
     """The usual names work without an annotation."""
     dataset, found = find(f"def {name}(): return range_(2)")
@@ -591,7 +596,7 @@ def test_a_number_for_a_parameter_of_text_is_text(call):
         seen.append((a, b, c, d))
         return tf.data.Dataset.range(1)
 
-    call(make_dataset, **script.parse_assignments(["a=1", "b=2", "c=3", "d=4"]))
+    call(make_dataset, **dataset_file.parse_assignments(["a=1", "b=2", "c=3", "d=4"]))
 
     assert seen == [("1", "2", 3, "4")]
 
@@ -605,7 +610,7 @@ def test_text_for_a_parameter_of_text_stays_as_it_was_typed(call, text):
         seen.append(path)
         return tf.data.Dataset.range(1)
 
-    call(make_dataset, **script.parse_assignments([f"path={text}"]))
+    call(make_dataset, **dataset_file.parse_assignments([f"path={text}"]))
 
     assert [text] == seen
 
@@ -707,9 +712,15 @@ def test_a_factory_beside_a_dataset_is_passed_over_with_a_note(tmp_path):
     other.write_text(HEAD + "def f() -> 'Dataset': ...\ntrain = range_(2)")
     notes = []
 
-    script.find_dataset(script.run_file(path), None, {}, "p.py", notes.append)
-    script.find_dataset(script.run_file(path), "train", {}, "p.py", notes.append)
-    script.find_dataset(script.run_file(other), None, {}, "o.py", notes.append)
+    dataset_file.find_dataset(
+        dataset_file.run_file(path), None, {}, "p.py", notes.append
+    )
+    dataset_file.find_dataset(
+        dataset_file.run_file(path), "train", {}, "p.py", notes.append
+    )
+    dataset_file.find_dataset(
+        dataset_file.run_file(other), None, {}, "o.py", notes.append
+    )
 
     assert notes == [
         "p.py has make_dataset() as well: measuring `train`. For the other name it: "

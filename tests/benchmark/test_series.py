@@ -7,8 +7,13 @@ from helpers import run_op, sleeping
 from results import run_of
 
 from ipufeed.benchmark import Settings, measure
-from ipufeed.benchmark.marks import MarkTable
-from ipufeed.benchmark.series import MOST_WINDOWS, Parts, series_section, spread_back
+from ipufeed.benchmark.device.marks import MarkTable
+from ipufeed.benchmark.measuring.series import (
+    MOST_WINDOWS,
+    Parts,
+    series_section,
+    spread_back,
+)
 from ipufeed.queues import QueueStats
 
 

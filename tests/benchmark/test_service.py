@@ -18,11 +18,13 @@ import tensorflow as tf
 from helpers import DEADLOCK_S, ROOT
 from tensorflow.python.data.experimental.ops import testing
 
-from ipufeed.benchmark import Settings, service_watch
-from ipufeed.benchmark import service as service_module
-from ipufeed.benchmark.run import Progress
-from ipufeed.benchmark.scale_rows import service_rows
-from ipufeed.benchmark.service import (
+from ipufeed.benchmark import Settings
+from ipufeed.benchmark.measuring.run import Progress
+from ipufeed.benchmark.report.summary_modes import service_rows
+from ipufeed.benchmark.scaleout import service as service_module
+from ipufeed.benchmark.scaleout import watch as service_watch
+from ipufeed.benchmark.scaleout.cluster import Cluster
+from ipufeed.benchmark.scaleout.service import (
     ServiceSettings,
     check_reachable,
     death_warnings,
@@ -31,8 +33,7 @@ from ipufeed.benchmark.service import (
     run_watched,
     with_efficiency,
 )
-from ipufeed.benchmark.service_cluster import Cluster
-from ipufeed.benchmark.service_watch import LostError, Watch
+from ipufeed.benchmark.scaleout.watch import LostError, Watch
 from ipufeed.errors import ScaleOutError
 
 ELEMENTS, SPLIT = 600, 30
@@ -230,7 +231,7 @@ def test_a_service_that_is_not_there_is_an_error_at_once():
 
 def test_a_process_that_cannot_start_is_quoted(monkeypatch):
     """Its last words are in the message, and nothing is left running."""
-    monkeypatch.setattr("ipufeed.benchmark.service_cluster.MODULE", "ipufeed.no_such")
+    monkeypatch.setattr("ipufeed.benchmark.scaleout.cluster.MODULE", "ipufeed.no_such")
     cluster = Cluster(1)
     with pytest.raises(
         ScaleOutError, match=r"the dispatcher ended with code 1.*no_such"
@@ -246,10 +247,10 @@ def test_processes_end_with_who_started_them(tmp_path):
     script = (
         "import os, sys, time, json, pathlib\n"
         "sys.argv = ['-m']; sys.orig_argv = ['python', '-m', 'ipufeed.x']\n"
-        "from ipufeed.benchmark.children import Child\n"
+        "from ipufeed.benchmark.process.child_process import Child\n"
         "options = json.dumps({'parent': os.getpid(), 'worker_addresses': None,"
         " 'worker_timeout_ms': 1000})\n"
-        "child = Child('dispatcher', 'ipufeed.benchmark.service_process',"
+        "child = Child('dispatcher', 'ipufeed.benchmark.scaleout.server',"
         f" ['dispatcher', options], pathlib.Path({str(tmp_path / 'log')!r}))\n"
         "print(child.process.pid, flush=True)\n"
         "time.sleep(100)\n"

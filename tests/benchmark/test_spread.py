@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from ipufeed.benchmark.spread import UNSEEN, batch_variance, spread_of, student_quantile
+from ipufeed.benchmark.comparing.variance import (
+    UNSEEN,
+    batch_variance,
+    spread_of,
+    student_quantile,
+)
 
 WINDOWS, RUNS = 100, 400
 

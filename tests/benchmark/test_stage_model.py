@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from ipufeed.benchmark.pipeline_graph import Step
-from ipufeed.benchmark.stage_costs import build_model
-from ipufeed.benchmark.stage_run import Reading, StageRun
+from ipufeed.benchmark.graph.pipeline_graph import Step
+from ipufeed.benchmark.stages.costs import build_model
+from ipufeed.benchmark.stages.probe_run import Reading, StageRun
 
 MS = 1_000_000
 ELEMENTS = 1000

@@ -3,8 +3,8 @@
 import pytest
 
 from ipufeed.benchmark.__main__ import main
-from ipufeed.benchmark.arguments import build_parser
-from ipufeed.benchmark.stage_options import why_no_stages
+from ipufeed.benchmark.cli.options.parser import build_parser
+from ipufeed.benchmark.cli.options.stages import why_no_stages
 
 EXCLUDING = [
     "--step-time 12ms",

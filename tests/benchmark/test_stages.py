@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.data.experimental.ops import testing
 
-from ipufeed.benchmark import cut
-from ipufeed.benchmark.stages import budget, explain
+from ipufeed.benchmark.stages import measure_alone
+from ipufeed.benchmark.stages.explain import budget, explain
 
 SECONDS = 0.8  # for each run; elements take 1 to 12 ms
 SLOW_S = 0.008
@@ -314,7 +314,7 @@ def test_no_ceiling_is_below_the_rate_of_the_pipeline(
 ):
     """A step that seems slower alone than the whole has been slowed by the looking."""
     rate = 100.0
-    monkeypatch.setattr(cut, "measure_alone", lambda *_: alone * rate)
+    monkeypatch.setattr(measure_alone, "measure_alone", lambda *_: alone * rate)
     first = explained(endless().map(SLOW), rate=rate).stages[0]
 
     assert first.confirmed is confirmed

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers import stamps
 
-from ipufeed.benchmark.steady import find_steady
+from ipufeed.benchmark.measuring.steady_state import find_steady
 
 
 def ticks(period_s, count, start_s=0.0, jitter=0.0, seed=0):

@@ -2,13 +2,13 @@
 
 import pytest
 
-from ipufeed.benchmark.text import wrap
+from ipufeed.render.wrapped import wrap
 
 
 @pytest.fixture(autouse=True)
 def terminal(monkeypatch):
     """Stderr is a terminal of 80 columns."""
-    monkeypatch.setattr("ipufeed.terminal.columns", lambda stream: 80)
+    monkeypatch.setattr("ipufeed.render.terminal.columns", lambda stream: 80)
 
 
 def test_a_paragraph_fits_the_terminal():

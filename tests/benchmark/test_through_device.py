@@ -19,9 +19,9 @@ import tensorflow as tf
 from kept import kept_runs
 
 from ipufeed.benchmark import Settings
-from ipufeed.benchmark.epochs import EpochTable
-from ipufeed.benchmark.feedable import check_feedable
-from ipufeed.benchmark.through import measure_through
+from ipufeed.benchmark.device.epochs import EpochTable
+from ipufeed.benchmark.device.feed_check import check_feedable
+from ipufeed.benchmark.device.measure import measure_through
 from ipufeed.errors import UnsupportedElementError
 
 LIMIT_S = 240.0  # for a process; only a hang gets there

@@ -13,9 +13,9 @@ from helpers import sleeping
 from kept import kept
 
 from ipufeed.benchmark import Settings
-from ipufeed.benchmark.device_settings import DeviceSettings
-from ipufeed.benchmark.summary import summarize
-from ipufeed.benchmark.through import measure_through
+from ipufeed.benchmark.device.measure import measure_through
+from ipufeed.benchmark.device.settings import DeviceSettings
+from ipufeed.benchmark.report.summary import summarize
 from ipufeed.queues import set_outfeed_limit
 
 LIMIT_S = 240.0  # for a process; only a hang gets there
@@ -83,7 +83,7 @@ def test_the_settings_say_what_was_asked_for(starved):
 
 def test_the_summary_names_the_verdict_on_80_columns(starved, monkeypatch):
     """And from which step time on the pipeline would do."""
-    monkeypatch.setattr("ipufeed.terminal.columns", lambda stream: 80)
+    monkeypatch.setattr("ipufeed.render.terminal.columns", lambda stream: 80)
     lines = summarize(starved).splitlines()
     text = "\n".join(lines)
 

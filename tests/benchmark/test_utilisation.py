@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ipufeed.benchmark.utilisation import utilisation
-from ipufeed.device.steps import StepTimes
+from ipufeed.benchmark.device.utilisation import utilisation
+from ipufeed.device.program.steps import StepTimes
 
 MS = 1_000_000
 

@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from ipufeed.benchmark import Settings, measure, waiting
-from ipufeed.benchmark.run import Progress
-from ipufeed.benchmark.waiting import Waiting
+from ipufeed.benchmark import Settings, measure
+from ipufeed.benchmark.measuring import cpu_wait
+from ipufeed.benchmark.measuring.cpu_wait import Waiting
+from ipufeed.benchmark.measuring.run import Progress
 
 
 def looked_at(seconds):
@@ -65,7 +66,7 @@ def test_before_the_first_element_nothing_counts():
 
 def test_a_kernel_that_does_not_count_gives_none(monkeypatch, tmp_path):
     """Not 0: nobody knows."""
-    monkeypatch.setattr(waiting, "TASKS", str(tmp_path / "nothing"))
+    monkeypatch.setattr(cpu_wait, "TASKS", str(tmp_path / "nothing"))
 
     assert looked_at(0.4) is None
 

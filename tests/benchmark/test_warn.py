@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from ipufeed.benchmark import Settings, warn
-from ipufeed.benchmark.steady import Steady
+from ipufeed.benchmark import Settings
+from ipufeed.benchmark.measuring import warnings as warn
+from ipufeed.benchmark.measuring.steady_state import Steady
 
 SURE = Steady(
     first=0,

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ipufeed.benchmark.stage_model import PipelineModel, StageCost, Unit
-from ipufeed.benchmark.what_if import answer, parse_what_if
+from ipufeed.benchmark.advice.what_if import answer, parse_what_if
+from ipufeed.benchmark.stages.model import PipelineModel, StageCost, Unit
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import pytest
 import tensorflow as tf
 from helpers import run_python
 
-from ipufeed.device import config as config_module
-from ipufeed.device import flags as flags_module
-from ipufeed.device import system
-from ipufeed.device.config import DeviceConnectionType, IPUConfig, SelectionOrder
-from ipufeed.device.device_names import ordinal_of
-from ipufeed.device.options import auto_select_ipus, create_ipu_config
+from ipufeed.device.config import config as config_module
+from ipufeed.device.config.config import DeviceConnectionType, IPUConfig, SelectionOrder
+from ipufeed.device.config.options import auto_select_ipus, create_ipu_config
+from ipufeed.device.flags import flags as flags_module
+from ipufeed.device.system import system
+from ipufeed.device.system.device_names import ordinal_of
 from ipufeed.errors import ConfigError, DeviceOrdinalError, PoplarFlagsError
 
 pytestmark = pytest.mark.usefixtures("clean_system")
@@ -58,7 +58,7 @@ def test_the_line_is_on_stderr_of_a_plain_program():
     program = (
         "import ipufeed, logging\n"
         "{setup}\n"
-        "from ipufeed.device.config import IPUConfig\n"
+        "from ipufeed.device.config.config import IPUConfig\n"
         "config = IPUConfig()\n"
         "config.auto_select_ipus = 2\n"
         "config.configure_ipu_system()\n"

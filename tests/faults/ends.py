@@ -19,10 +19,10 @@ from helpers import sleeping
 
 import ipufeed
 from ipufeed import benchmark
-from ipufeed.benchmark.settings import Settings
-from ipufeed.device import compiler, loops
-from ipufeed.device.scopes import ipu_scope
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.benchmark.result.settings import Settings
+from ipufeed.device.program import compiler, loops
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.queues import IPUInfeedQueue
 
 never = threading.Event()

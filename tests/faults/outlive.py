@@ -21,7 +21,7 @@ from feeding import LIMIT_S, numbers, until
 from helpers import live_feeders
 
 from ipufeed import _native
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.queues import IPUInfeedQueue
 
 

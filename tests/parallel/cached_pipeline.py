@@ -17,10 +17,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tensorflow as tf
 from models import Pipelined, v1
 
-from ipufeed.device.config import IPUConfig
-from ipufeed.device.config_enums import DeviceConnectionType
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.config.enums import DeviceConnectionType
 from ipufeed.executable import stats
-from ipufeed.parallel.optimizers import CrossReplicaOptimizer
+from ipufeed.parallel.optimizers.optimizers import CrossReplicaOptimizer
 
 
 def main(ipus: str, connection: str, extra: str, *counts: str) -> None:

@@ -28,12 +28,12 @@ import tensorflow as tf
 from models import Pipelined, v1
 from tensorflow.python.data.experimental.ops import testing
 
-from ipufeed.device import loops
-from ipufeed.device.config import IPUConfig
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel import collectives
-from ipufeed.parallel.optimizers import CrossReplicaOptimizer
-from ipufeed.parallel.peers import reach
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program import loops
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.parallel.collectives import ops as collectives
+from ipufeed.parallel.collectives.peers import reach
+from ipufeed.parallel.optimizers.optimizers import CrossReplicaOptimizer
 from ipufeed.queues import IPUInfeedQueue
 
 CLUSTER = json.loads(os.environ["TF_CONFIG"])

@@ -9,8 +9,8 @@ from typing import Any
 import styles
 import tensorflow as tf
 
-from ipufeed.device import system
-from ipufeed.device.config import IPUConfig
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.system import system
 
 v1 = tf.compat.v1
 

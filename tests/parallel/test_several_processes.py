@@ -15,9 +15,10 @@ from helpers import cluster, free_addresses
 from models import Trained, assert_equal, unsplit, v1
 from replicated import configure
 
-from ipufeed.device.config import IPUConfig
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel import collectives, peers, processes
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.parallel.collectives import ops as collectives
+from ipufeed.parallel.collectives import peers, processes
 
 HERE = pathlib.Path(__file__).parent
 LIMIT_S = 240.0  # only a hang gets there

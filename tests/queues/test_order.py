@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipufeed.device import params
+from ipufeed.device.program import executor as params
 from ipufeed.queues import IPUOutfeedQueue
 from tests.dependence import check_chained, compiled_modules
 from tests.styles import CASES, entered, only

@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 from ipufeed import _native
-from ipufeed.device.scopes import ipu_scope
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_outfeed_limit
 from ipufeed.queues.chain import host_number
 from tests.dependence import check_chained, compiled_modules

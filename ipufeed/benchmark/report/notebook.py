@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from ipufeed.benchmark.report.files import as_stored
 from ipufeed.benchmark.report.pictures import rate_picture
-from ipufeed.benchmark.text import printable
-from ipufeed.pages.text import escaped, rows_of, short
+from ipufeed.render.text import escaped, rows_of, short
+from ipufeed.render.wrapped import printable
 
 if TYPE_CHECKING:
-    from ipufeed.benchmark.result import Result
+    from ipufeed.benchmark.result.result import Result
 
 WIDTH = 640
 MOST_WARNINGS = 5
@@ -18,8 +18,8 @@ MOST_WARNINGS = 5
 
 def one_line(result: Result) -> str:
     """<Result 'train.py:dataset': 69.09 elements/s ± 3.0 %, 693 elements, 1 warning>."""
-    from ipufeed.benchmark.summary import number
-    from ipufeed.benchmark.warn import counted
+    from ipufeed.benchmark.measuring.warnings import counted
+    from ipufeed.benchmark.report.summary import number
 
     found = []
     steady = result.steady
@@ -45,7 +45,7 @@ def notebook_html(result: Result) -> str:
     Colours are those of the notebook around it, whatever its theme: nothing here has a
     colour of its own but the lines of the picture.
     """
-    from ipufeed.benchmark import summary
+    from ipufeed.benchmark.report import summary
 
     stored = as_stored(result)
     pairs = [

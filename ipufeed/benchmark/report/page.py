@@ -13,8 +13,8 @@ from typing import Any
 from ipufeed.benchmark.report import pictures
 from ipufeed.benchmark.report.page_stages import stages
 from ipufeed.benchmark.report.words import MOST_ROWS, amount, octets, optional, text_of
-from ipufeed.pages.document import document, table, tiles
-from ipufeed.pages.text import number, part, rows_of, seconds, short
+from ipufeed.render.html import document, table, tiles
+from ipufeed.render.text import number, part, rows_of, seconds, short
 
 # Pixels: on a telephone, and elsewhere. page.css of this folder shows one of them.
 NARROW, WIDE = 350, 1000

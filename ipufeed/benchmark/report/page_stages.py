@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ipufeed.benchmark.report.words import MOST_ROWS, amount, octets, optional, text_of
-from ipufeed.pages.document import table
-from ipufeed.pages.text import number, rows_of, seconds
+from ipufeed.render.html import table
+from ipufeed.render.text import number, rows_of, seconds
 
 
 def stages(result: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ipufeed.pages.text import escaped, number, short
+from ipufeed.render.text import escaped, number, short
 
 MOST_ROWS = 60
 MOST_TEXT = 2000
