@@ -159,7 +159,7 @@ def test_other_processes_have_the_same_keys(lower):
             env={
                 **os.environ,
                 "PYTHONHASHSEED": hash_seed,
-                "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
+                "PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'support'}",
                 "TF_CPP_MIN_LOG_LEVEL": "3",
             },
         )

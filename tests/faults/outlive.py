@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 
 import tensorflow as tf
 from feeding import LIMIT_S, numbers, until

@@ -20,7 +20,7 @@ from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.parallel.collectives import peers, processes
 
-HERE = pathlib.Path(__file__).parent
+PROGRAMS = pathlib.Path(__file__).parents[1] / "support"
 LIMIT_S = 240.0  # only a hang gets there
 COUNT = 2
 
@@ -36,7 +36,7 @@ def run_processes(*arguments):
     addresses = free_addresses(COUNT)
     started = [
         subprocess.Popen(
-            [sys.executable, str(HERE / "process.py"), *arguments],
+            [sys.executable, str(PROGRAMS / "process.py"), *arguments],
             env={
                 **os.environ,
                 "TF_CONFIG": cluster(addresses, index),

@@ -7,7 +7,7 @@ import subprocess
 import tensorflow as tf
 
 HERE = pathlib.Path(__file__).parent
-SOURCES = HERE.parent / "ipufeed" / "cc"
+SOURCES = HERE.parents[1] / "ipufeed" / "cc"
 LIMIT_S = 240.0  # only a hang gets there
 
 

@@ -16,7 +16,7 @@ import sys
 
 import pytest
 
-PROGRAMS = pathlib.Path(__file__).parents[1] / "examples" / "ipu"
+PROGRAMS = pathlib.Path(__file__).parents[2] / "examples" / "ipu"
 LIMIT_S = 240.0  # for a process; only a hang gets there
 
 CHAINS = [

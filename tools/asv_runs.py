@@ -1,4 +1,4 @@
-"""Runs the asv suite once, quickly, and sees that it measured: python tests/asv_runs.py
+"""Runs the asv suite once, quickly, and sees that it measured: python tools/asv_runs.py
 
 asv skips what it cannot import and says so in passing; a suite that measures nothing
 would go unnoticed. The machine's file goes to a folder of its own, not to the home.

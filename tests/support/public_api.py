@@ -1,4 +1,4 @@
-"""All that is public, with its parameters: what tests/option_table.py must name."""
+"""All that is public, with its parameters: what tests/support/option_table.py must name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks what the distributions hold: python tests/distributions.py
+"""Checks what the distributions hold: python tools/distributions.py
 
 The wheel holds the package and its library, and no sources: looked at is what pip has
 installed of it, in the environment that this runs in. The sdist is built here. It holds

@@ -24,7 +24,7 @@ def configure(*num_ipus: int) -> None:
 
 @contextmanager
 def on(num_ipus: int, style: str = "function") -> Iterator[Any]:
-    """A style of tests/styles.py, on a device of so many IPUs."""
+    """A style of tests/support/styles.py, on a device of so many IPUs."""
     configure(num_ipus)
     with styles.entered(style, "xla") as entered:
         yield entered

@@ -17,7 +17,7 @@ import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 PROGRAMS = ROOT / "examples" / "ipu"
 NAMES = sorted(path.stem for path in PROGRAMS.glob("*.py"))
 LIMIT_S = 240.0  # for a process; only a hang gets there

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-MODELS = pathlib.Path(__file__).parent / "models"
+MODELS = pathlib.Path(__file__).parents[1] / "models"
 LIMIT_S = 240.0
 DEPTH = 100_000  # the deepest search needs about 700 steps
 

@@ -25,8 +25,8 @@ import time
 
 import pytest
 
-CC = pathlib.Path(__file__).parent / "cc"
-HEADERS = pathlib.Path(__file__).parents[1] / "ipufeed" / "cc"
+CC = pathlib.Path(__file__).parents[1] / "cc"
+HEADERS = pathlib.Path(__file__).parents[2] / "ipufeed" / "cc"
 COMPILE_LIMIT_S = 240.0
 RUN_LIMIT_S = 240.0  # beyond the programs' own watchdog: only a hang of it gets there
 

@@ -1,4 +1,4 @@
-"""Runs the op library under a sanitizer: python tests/sanitized.py address|thread
+"""Runs the op library under a sanitizer: python tools/sanitized.py address|thread
 
 Builds it with IPUFEED_SANITIZE into a temporary folder, puts it beside a copy of the
 package, and measures datasets and runs programs in a process that has the sanitizer's
@@ -120,7 +120,7 @@ def main() -> int:
             **os.environ,
             "LD_PRELOAD": preload,
             "ASAN_OPTIONS": "detect_leaks=0",  # Python and TensorFlow keep what they have
-            "PYTHONPATH": f"{folder}{os.pathsep}{ROOT / 'tests'}",
+            "PYTHONPATH": f"{folder}{os.pathsep}{ROOT / 'tests' / 'support'}",
             "TF_CPP_MIN_LOG_LEVEL": "3",
         }
         done = subprocess.run(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 # Far above any healthy run, also on a machine that stands still for two minutes: only a
 # hang gets there.
