@@ -69,7 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _share(text: str) -> float:
-    from ipufeed.benchmark.cli.options.compare import share
+    from ipufeed.benchmark.comparing.gate import share
 
     return share(text)
 

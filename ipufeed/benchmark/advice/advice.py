@@ -6,7 +6,6 @@ saying. A pipeline with nothing wrong gets no advice.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -138,29 +137,3 @@ class Case:
         if runs_python(self.explanation.graph.graph, self.step(stage)):
             seconds = min(seconds, model.period)
         return stage.cpu_seconds_per_element > least * max(seconds, 1e-9)
-
-
-def find_advice(case: Case) -> list[Advice]:
-    """All that is worth saying, the largest gain first."""
-    from ipufeed.benchmark.advice.rules import RULES
-
-    found: list[Advice] = []
-    for rule in RULES:
-        found += rule(case)
-    for advice in found:
-        if advice.gain is not None:
-            advice.predicted = case.explanation.rate * advice.gain
-    # One edit for a stage: the others would be of a pipeline that has it already.
-    best: dict[tuple[str, bool], Advice] = {}
-    for advice in sorted(found, key=lambda each: -(each.gain or 0.0)):
-        best.setdefault((advice.stage, advice.gain is None), advice)
-    return list(best.values())[:MOST_ADVICE]
-
-
-def usable_memory() -> int | None:
-    """Bytes that may still be had, or None."""
-    from ipufeed.benchmark.measuring.machine import memory
-
-    return memory("MemAvailable") or os.sysconf("SC_PAGE_SIZE") * os.sysconf(
-        "SC_AVPHYS_PAGES"
-    )

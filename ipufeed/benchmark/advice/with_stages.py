@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ipufeed.benchmark.advice.advice import Case, find_advice, usable_memory
+from ipufeed.benchmark.advice.advice import Case
+from ipufeed.benchmark.advice.find import find_advice, usable_memory
 from ipufeed.benchmark.advice.verify import verify
 from ipufeed.benchmark.advice.what_if import answer, check_stages, parse_what_if
-from ipufeed.benchmark.measuring.measure import usable_cpus
+from ipufeed.benchmark.measuring.machine import usable_cpus
 from ipufeed.benchmark.measuring.warnings import interrupted_later
 from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.stages.explain import Explanation, budget, explain

@@ -23,12 +23,9 @@ from ipufeed.benchmark.device.free_source import measure_free_source
 from ipufeed.benchmark.device.knee import sweep_knee
 from ipufeed.benchmark.device.links import links_section, slowest_by_verdict, waits
 from ipufeed.benchmark.device.run import DeviceRun, results_depth, run_on_device
-from ipufeed.benchmark.device.section import (
-    DeviceFacts,
-    device_section,
-    device_warnings,
-)
+from ipufeed.benchmark.device.section import DeviceFacts, device_section
 from ipufeed.benchmark.device.settings import DeviceSettings
+from ipufeed.benchmark.device.warnings import device_warnings
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring.calibration import (
     CALIBRATION_S,
@@ -44,7 +41,6 @@ from ipufeed.benchmark.measuring.describe import (
     sample_rule,
 )
 from ipufeed.benchmark.measuring.measure import (
-    assemble,
     check_dataset,
     check_place,
     check_settings,
@@ -52,6 +48,7 @@ from ipufeed.benchmark.measuring.measure import (
     raise_interruption,
 )
 from ipufeed.benchmark.measuring.run import Progress, RawMeasurement, run_measurement
+from ipufeed.benchmark.measuring.sections import assemble
 from ipufeed.benchmark.measuring.steady_state import Steady, find_steady
 from ipufeed.benchmark.measuring.warnings import interrupted_later
 from ipufeed.benchmark.result.result import Result

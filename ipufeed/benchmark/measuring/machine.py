@@ -118,3 +118,10 @@ def peak_rss_bytes() -> int:
 def threads() -> int:
     """Threads of this process, now."""
     return len(os.listdir("/proc/self/task"))
+
+
+def usable_cpus() -> int:
+    """See `ipufeed/cc/cpus.h`."""
+    from ipufeed import _native
+
+    return int(_native.entry().ipufeed_usable_cpus())

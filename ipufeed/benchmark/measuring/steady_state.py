@@ -14,6 +14,11 @@ since a pass that is faster than the others, from a cache, is none.
 A run that is too short to tell keeps all it has, too: where the steady state would be
 shorter than 50 ms, or its rate not known to 20 %, nothing is said to be fill or drain.
 
+Why a part of a run was at another rate is said only where a cause is known: buffers make
+an end of a run faster, never slower; for a slower one there is a candidate if a cache,
+AUTOTUNE or other processes were there, else none. A cache makes its first pass slower in
+any case, so that with a cache no other cause need be suspected.
+
 Source: White, "An effective truncation heuristic for bias reduction in simulation
 output", Simulation 69(6), 1997 (MSER). Intervals: Künsch, "The jackknife and the
 bootstrap for general stationary observations", Annals of Statistics 17(3), 1989 (moving
@@ -227,3 +232,31 @@ def interval(counts: Numbers, seconds: Numbers) -> tuple[float, float] | None:
     rates = counts[chosen].sum(axis=1) / seconds[chosen].sum(axis=1)
     low, high = np.percentile(rates, [2.5, 97.5])
     return float(low), float(high)
+
+
+def why_left_out(part: LeftOut, autotune: bool, cache: bool, busy: bool) -> str:
+    """The part's rate, and what may be behind it.
+
+    Args:
+        part: What was left out.
+        autotune: Whether the pipeline leaves anything to AUTOTUNE.
+        cache: Whether a step of it keeps elements for later passes.
+        busy: Whether other processes took the CPUs, so that a warning says so.
+    """
+    rate = f"the rate was {part.ratio:.3g} times that of the steady state"
+    if part.ratio > 1:
+        buffers = "had filled before" if part.what == "fill" else "emptied"
+        return f"{rate}; perhaps buffers that {buffers}"
+    causes = []
+    if part.what == "fill" and cache:
+        causes.append("the first pass through the cache, which fills it")
+    if part.what == "fill" and autotune:
+        causes.append("AUTOTUNE, which begins with little parallelism")
+    if busy and not (part.what == "fill" and cache):
+        # Whether they came and went, or were there all the time, nobody has seen.
+        causes.append(
+            "the other processes that the warning is about, if they took more then"
+        )
+    if not causes:
+        return f"{rate}; nothing that was measured says why"
+    return f"{rate}; perhaps {', or '.join(causes)}"

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ipufeed.benchmark.cli.options.compare import share
 from ipufeed.benchmark.comparing.compare import (
     CANNOT_TELL,
     CONFIDENCE,
@@ -19,6 +18,7 @@ from ipufeed.benchmark.comparing.compare import (
     compare,
     rate_interval,
 )
+from ipufeed.benchmark.comparing.gate import share
 from ipufeed.benchmark.comparing.read_result import read_result, run_of
 from ipufeed.benchmark.comparing.text import percent, rate, verdict_lines
 from ipufeed.benchmark.measuring.measure import measure

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +20,9 @@ from ipufeed.errors import ScaleOutError
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 END_S = 5.0
 POLL_S = 0.1
+
+
+PR_SET_PDEATHSIG = 1
 
 
 class Child:
@@ -149,3 +154,10 @@ class Child:
             if pipe is not None:
                 with contextlib.suppress(OSError):  # what was not flushed, to nobody
                     pipe.close()
+
+
+def die_with(parent: int) -> None:
+    """Asks the kernel to end this process with its parent, also if that is killed."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it went before we asked
+        os._exit(1)

@@ -7,10 +7,8 @@ from typing import Any
 
 from ipufeed.benchmark.measuring.warnings import counted
 from ipufeed.benchmark.report.failure import sentence_of
-from ipufeed.benchmark.report.summary_cold import cold_rows
-from ipufeed.benchmark.report.summary_device import device_rows
-from ipufeed.benchmark.report.summary_links import link_rows
-from ipufeed.benchmark.report.summary_modes import process_rows, service_rows
+from ipufeed.benchmark.report.summary_device import device_rows, link_rows
+from ipufeed.benchmark.report.summary_modes import cold_rows, process_rows, service_rows
 from ipufeed.benchmark.report.summary_stages import stage_lines
 from ipufeed.benchmark.result.result import Result
 from ipufeed.render.terminal import paragraph

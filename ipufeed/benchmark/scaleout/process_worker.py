@@ -16,9 +16,9 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+from ipufeed.benchmark.process.child_process import die_with
 from ipufeed.benchmark.process.streams import take_stdout
 from ipufeed.benchmark.result.settings import Settings
-from ipufeed.benchmark.scaleout.server import die_with
 
 
 def main() -> int:
@@ -28,7 +28,7 @@ def main() -> int:
     # Ctrl-C in a terminal means the process that started this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     output = os.fdopen(take_stdout(), "w", buffering=1, encoding="utf-8")
-    from ipufeed.benchmark.__main__ import ScriptError, load_dataset
+    from ipufeed.benchmark.load.load import ScriptError, load_dataset
     from ipufeed.errors import DatasetFileError, NativeLibraryError
 
     request = Namespace(
@@ -87,6 +87,6 @@ def measure_into(
 
 if __name__ == "__main__":
     code = main()
-    from ipufeed.benchmark.__main__ import leave
+    from ipufeed.benchmark.process.leave import leave
 
     leave(code)

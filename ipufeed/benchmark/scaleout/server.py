@@ -9,20 +9,13 @@ from __future__ import annotations
 import ctypes
 import json
 import mmap
-import os
 import signal
 import sys
 from typing import Any
 
-PR_SET_PDEATHSIG = 1
+from ipufeed.benchmark.process.child_process import die_with
+
 COUNTER_BYTES = 8
-
-
-def die_with(parent: int) -> None:
-    """Asks the kernel to end this process with its parent, also if that is killed."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it went before we asked
-        os._exit(1)
 
 
 def count_into(path: str, number: int) -> None:

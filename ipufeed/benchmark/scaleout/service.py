@@ -20,13 +20,13 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ipufeed import _native
-from ipufeed.benchmark.cli.options.scaleout import workers_of
 from ipufeed.benchmark.graph.dataset_graph import calls_python
 from ipufeed.benchmark.measuring.measure import check_dataset, check_place, measure
 from ipufeed.benchmark.measuring.run import Progress, RawMeasurement, run_measurement
 from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.benchmark.scaleout.cluster import Cluster
+from ipufeed.benchmark.scaleout.targets import workers_of
 from ipufeed.benchmark.scaleout.watch import LostError, Watch
 from ipufeed.errors import ScaleOutError
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from ipufeed.benchmark.graph.pipeline_graph import Step
 from ipufeed.benchmark.stages import thread_pool
 from ipufeed.benchmark.stages.model import PipelineModel, StageCost, Unit
-from ipufeed.benchmark.stages.probe_run import StageRun
-from ipufeed.benchmark.stages.shares import blame
-from ipufeed.benchmark.stages.threads import (
+from ipufeed.benchmark.stages.probe_run import (
     FETCHING,
+    StageRun,
     function_ns,
     thread_steps,
     thread_tops,
 )
+from ipufeed.benchmark.stages.shares import blame
 
 # At this share of the CPUs a pipeline is bound by them: all threads are never busy to the
 # last percent.

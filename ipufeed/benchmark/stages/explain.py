@@ -138,7 +138,7 @@ def explain(
     """
     import tensorflow as tf
 
-    from ipufeed.benchmark.measuring.measure import usable_cpus
+    from ipufeed.benchmark.measuring.machine import usable_cpus
 
     started = time.monotonic()
     if not tf.executing_eagerly() or tf.is_symbolic_tensor(dataset._variant_tensor):

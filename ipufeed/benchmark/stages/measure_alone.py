@@ -10,7 +10,8 @@ import copy
 import time
 from typing import Any
 
-from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph, find_node, node_name
+from ipufeed.benchmark.graph.edits import add_cache, replace_input
+from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph
 from ipufeed.benchmark.measuring.run import Progress, run_measurement
 
 # Elements of each input to keep. More would be closer to all that there are, and take
@@ -82,45 +83,3 @@ def rate_of(dataset: Any, seconds: float) -> float | None:
     if len(kept) < FEWEST_ELEMENTS or kept[-1] <= kept[0]:
         return None
     return float((len(kept) - 1) / ((kept[-1] - kept[0]) / 1e9))
-
-
-def add_cache(graph: Any, node: str, elements: int) -> str:
-    """Adds `.take(elements).cache().repeat()` behind a node; returns its last node."""
-    types = find_node(graph, node).attr
-    key = "output_types" if "output_types" in types else "Toutput_types"
-    tail = node
-    steps: list[tuple[str, int | str]] = [
-        ("TakeDataset", elements),
-        ("CacheDataset", ""),
-        ("RepeatDataset", -1),
-    ]
-    for number, (op, constant) in enumerate(steps):
-        value = add_constant(graph, f"{node}_ipufeed_{number}_value", constant)
-        added = graph.node.add(name=f"{node}_ipufeed_{number}", op=op)
-        added.input.extend([tail, value])
-        added.attr["output_types"].CopyFrom(types[key])
-        added.attr["output_shapes"].CopyFrom(types["output_shapes"])
-        tail = added.name
-    return tail
-
-
-def add_constant(graph: Any, name: str, value: int | str | bool) -> str:
-    """Adds a scalar (int64, string or bool); returns its name."""
-    import tensorflow as tf
-
-    dtype = {int: tf.int64, str: tf.string, bool: tf.bool}[type(value)]
-    node = graph.node.add(name=name, op="Const")
-    node.attr["dtype"].type = dtype.as_datatype_enum
-    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, dtype, []))
-    return name
-
-
-def replace_input(graph: Any, node: str, old: str, new: str) -> None:
-    """Makes `node` read `new` wherever it read `old`, options in between left out."""
-    nodes = {each.name: each for each in graph.node}
-    for number, text in enumerate(nodes[node].input):
-        source = node_name(text)
-        while source in nodes and nodes[source].op == "OptionsDataset":
-            source = node_name(nodes[source].input[0])
-        if source == old:
-            nodes[node].input[number] = new

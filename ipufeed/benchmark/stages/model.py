@@ -26,8 +26,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ipufeed.benchmark.stages import thread_pool
-
 
 @dataclass
 class Unit:
@@ -157,9 +155,7 @@ class PipelineModel:
 
     def predict_pool(self, threads: int, calls: Mapping[str, float]) -> float:
         """Likewise, with a pool of so many threads and other numbers of calls, by node."""
-        return self.gain_to(
-            thread_pool.resized(self, threads, calls).model_period({}, {})
-        )
+        return self.gain_to(resized(self, threads, calls).model_period({}, {}))
 
     def gain_to(self, after: float) -> float:
         """How many times as fast the pipeline is with another period of the model."""
@@ -226,3 +222,23 @@ class PipelineModel:
             0
         ]
         return None if unit is None else unit.heaviest(factors)
+
+
+def resized(
+    model: PipelineModel, threads: int, calls: Mapping[str, float]
+) -> PipelineModel:
+    """The model of the pipeline with so many threads.
+
+    Args:
+        model: Of the pipeline as it is.
+        threads: Of the pool.
+        calls: Of parallel steps, by node, where they change.
+    """
+    units = []
+    for unit in model.units:
+        if unit.functions and not unit.own_threads:
+            (node,) = unit.steps
+            most = calls.get(node, max(unit.calls, unit.workers))
+            unit = replace(unit, workers=min(most, float(threads)), calls=most)
+        units.append(unit)
+    return replace(model, pool=threads, units=units, overbooked=False)

@@ -62,6 +62,12 @@ WARM_UP_SHARE = 0.4
 FEWEST_ELEMENTS = 3
 
 
+# Steps whose calls fetch their elements themselves.
+FETCHING = frozenset(
+    {"ParallelMapDatasetV2", "MapAndBatchDataset", "ParallelBatchDataset"}
+)
+
+
 @dataclass(frozen=True)
 class Reading:
     """A step over the counted part of the run; times in ns, see stage_probe.h.
@@ -343,3 +349,32 @@ def between(first: _Moment, last: _Moment, graph: PipelineGraph) -> StageRun | N
         others=last.activity.others_since(first.activity),
         elements=elements,
     )
+
+
+def function_ns(reading: Reading) -> float:
+    """What a parallel step's functions took, those of the datasets they made included."""
+    return reading.model_ns + reading.inner_wall_ns
+
+
+def thread_tops(steps: dict[str, Step], readings: dict[str, Reading]) -> list[str]:
+    """The last step of each thread's part of the pipeline."""
+    last = list(steps)[-1]
+    tops = [last]
+    for node, step in steps.items():
+        if readings[node].is_async == 1:
+            tops += step.inputs
+    return [top for top in tops if readings[top].is_async != 1]
+
+
+def thread_steps(
+    top: str, steps: dict[str, Step], readings: dict[str, Reading]
+) -> list[str]:
+    """The steps that run in the thread that asks `top` for elements."""
+    found, stack = [], [top]
+    while stack:
+        node = stack.pop()
+        if readings[node].is_async == 1 or node in found:
+            continue
+        found.append(node)
+        stack += steps[node].inputs
+    return found

@@ -11,8 +11,12 @@ from __future__ import annotations
 from ipufeed.benchmark.graph.pipeline_graph import Step
 from ipufeed.benchmark.stages import thread_pool
 from ipufeed.benchmark.stages.model import PipelineModel
-from ipufeed.benchmark.stages.probe_run import StageRun
-from ipufeed.benchmark.stages.threads import FETCHING, function_ns, thread_steps
+from ipufeed.benchmark.stages.probe_run import (
+    FETCHING,
+    StageRun,
+    function_ns,
+    thread_steps,
+)
 
 # A thread that waits for less of its time than the first is handed its elements; for more
 # than the second, it is not what holds the pipeline up. In between the two are even.

@@ -96,23 +96,3 @@ def one_step_fills_it(model: PipelineModel) -> bool:
         default=0.0,
     )
     return filled >= FULL_SHARE * model.pool
-
-
-def resized(
-    model: PipelineModel, threads: int, calls: Mapping[str, float]
-) -> PipelineModel:
-    """The model of the pipeline with so many threads.
-
-    Args:
-        model: Of the pipeline as it is.
-        threads: Of the pool.
-        calls: Of parallel steps, by node, where they change.
-    """
-    units = []
-    for unit in model.units:
-        if unit.functions and not unit.own_threads:
-            (node,) = unit.steps
-            most = calls.get(node, max(unit.calls, unit.workers))
-            unit = replace(unit, workers=min(most, float(threads)), calls=most)
-        units.append(unit)
-    return replace(model, pool=threads, units=units, overbooked=False)

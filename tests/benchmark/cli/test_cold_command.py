@@ -8,7 +8,7 @@ import sys
 import pytest
 from helpers import DEADLOCK_S, ROOT
 
-from ipufeed.benchmark.__main__ import main
+from ipufeed.benchmark.cli.main import main
 from ipufeed.benchmark.cold import page_cache
 
 TEXT = """

@@ -14,8 +14,8 @@ from helpers import DEADLOCK_S, ROOT
 from synthetic import synthetic
 
 from ipufeed.benchmark import compare
-from ipufeed.benchmark.__main__ import main
-from ipufeed.benchmark.cli.options.compare import share
+from ipufeed.benchmark.cli.main import main
+from ipufeed.benchmark.comparing.gate import share
 from ipufeed.benchmark.comparing.text import verdict_lines
 
 

@@ -8,8 +8,7 @@ from ipufeed.benchmark.cli.options.device import (
     parse_seconds,
 )
 from ipufeed.benchmark.cli.options.parser import build_parser
-from ipufeed.benchmark.device.presets import PRESETS
-from ipufeed.benchmark.device.settings import DeviceSettings
+from ipufeed.benchmark.device.settings import PRESETS, DeviceSettings
 
 
 def settings(*words):

@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from ipufeed.benchmark.__main__ import main
+from ipufeed.benchmark.cli.main import main
 from ipufeed.benchmark.comparing.notes import warned
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ipufeed.benchmark.__main__ import main
+from ipufeed.benchmark.cli.main import main
 from ipufeed.benchmark.cli.options.parser import build_parser
 from ipufeed.benchmark.cli.options.scaleout import check_scale_options
 

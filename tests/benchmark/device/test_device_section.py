@@ -6,10 +6,11 @@ import types
 import numpy as np
 import pytest
 
-from ipufeed.benchmark.device import section as section
+from ipufeed.benchmark.device import section
 from ipufeed.benchmark.device.knee import Knee, Point
 from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.device.utilisation import Utilisation
+from ipufeed.benchmark.device.warnings import device_warnings
 from ipufeed.benchmark.measuring.steady_state import find_steady
 from ipufeed.benchmark.report.summary_device import (
     device_rows,
@@ -55,9 +56,7 @@ def busy(step_ms=10, count=100, **more):
 
 
 def warned(made):
-    return {
-        warning["code"]: warning["message"] for warning in section.device_warnings(made)
-    }
+    return {warning["code"]: warning["message"] for warning in device_warnings(made)}
 
 
 @pytest.mark.parametrize(

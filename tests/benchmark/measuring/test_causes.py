@@ -3,9 +3,8 @@
 import pytest
 import tensorflow as tf
 
-from ipufeed.benchmark.measuring.causes import why_left_out
 from ipufeed.benchmark.measuring.describe import has_autotune, has_cache
-from ipufeed.benchmark.measuring.steady_state import LeftOut
+from ipufeed.benchmark.measuring.steady_state import LeftOut, why_left_out
 
 AUTOTUNE = "AUTOTUNE, which begins with little parallelism"
 CACHE = "the first pass through the cache, which fills it"

@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 from results import EMPTY, FAILED, HOSTILE, OLD, ONE_ELEMENT, result_of
 
-from ipufeed.benchmark.__main__ import main
+from ipufeed.benchmark.cli.main import main
 from ipufeed.benchmark.measuring.recording import Recording
 from ipufeed.benchmark.report.files import write_reports
 from ipufeed.benchmark.report.parquet import parquet_bytes

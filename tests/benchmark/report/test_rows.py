@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ipufeed.benchmark.report.summary_links import link_rows
+from ipufeed.benchmark.report.summary_device import link_rows
 from ipufeed.benchmark.report.summary_stages import stage_lines
 
 

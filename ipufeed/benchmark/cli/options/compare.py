@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 
+from ipufeed.benchmark.comparing.gate import share
+
 HELD, SLOWER, BAD_INPUT, UNDECIDED, NOTHING_MEASURED = 0, 1, 2, 3, 4
 CODES = {"held": HELD, "slower": SLOWER, "cannot tell": UNDECIDED}
 
@@ -36,21 +38,6 @@ def add_gate(group: argparse._ActionsContainer) -> None:
         help="a gate, as 5%%: exit code 0 if surely less of the base's rate is lost, 1 if "
         "surely more is, 3 if that cannot be told",
     )
-
-
-def share(text: str) -> float:
-    """`5%` or `0.05` as 0.05.
-
-    Raises:
-        argparse.ArgumentTypeError: It is no share from 0 to below 1; a bare 5 is none.
-    """
-    found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(%?)\s*", text)
-    value = float(found[1]) / (100 if found[2] else 1) if found else -1.0
-    if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(
-            f"must be a share from 0% to below 100%, as 5% or 0.05, got {text!r}"
-        )
-    return value
 
 
 def with_negative_values(arguments: list[str]) -> list[str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
-from ipufeed.benchmark.device.presets import PRESETS
-from ipufeed.benchmark.device.settings import DeviceSettings, check_seconds
+from ipufeed.benchmark.device.settings import PRESETS, DeviceSettings, check_seconds
 
 UNITS = {
     "ns": 1e-9,

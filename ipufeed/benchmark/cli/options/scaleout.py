@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 
+from ipufeed.benchmark.scaleout.targets import MOST_PROCESSES, workers_of
+
 SHARDINGS = ("off", "dynamic", "file", "data", "file_or_data")
 COMPRESSIONS = ("auto", "snappy", "none")
-MOST_PROCESSES = 64
 # They are of one process.
 REPORTS = ("compare", "html", "parquet", "trace")
 
@@ -98,13 +99,6 @@ def check_scale_options(
     if seconds is not None and not 0 <= seconds < 1e6:
         parser.error(f"--kill-worker-after must be in [0, 1e6), got {seconds}.")
     options.scale = scale_of(parser, options.scale)
-
-
-def workers_of(service: str) -> int | None:
-    """N of `local:N`; None for anything else, a number out of range included."""
-    found = re.fullmatch(r"local:(\d{1,4})", service)
-    count = int(found[1]) if found else 0
-    return count if 1 <= count <= MOST_PROCESSES else None
 
 
 def scale_of(parser: argparse.ArgumentParser, text: str | None) -> list[int]:
