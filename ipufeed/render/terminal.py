@@ -80,3 +80,16 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
                 line.strip(), width, initial_indent=margin, subsequent_indent=margin
             ) or [""]
         return "\n".join(lines)
+
+
+def wrap(text: str, indent: str = "") -> list[str]:
+    """Returns a paragraph's lines, those behind the first indented further."""
+    return paragraph(printable(text), sys.stderr, indent, indent + "  ")
+
+
+def printable(text: str) -> str:
+    """Without control characters: names and messages come from outside."""
+    return "".join(
+        c if c.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for c in text.expandtabs(2)
+    )

@@ -7,10 +7,10 @@ from lowering import lowering
 
 import ipufeed
 from ipufeed.device.program import loops
-from ipufeed.executable.explanation.cause import named
 from ipufeed.executable.explanation.explain import SAME, explain, explain_programs
 from ipufeed.executable.program.names import author_name
 from ipufeed.queues import IPUInfeedQueue
+from ipufeed.render.terminal_text import named
 
 
 def ones(*dims, dtype=np.float32):

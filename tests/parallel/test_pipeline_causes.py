@@ -7,10 +7,10 @@ from replicated import configure
 
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.executable.compile.programs import history
-from ipufeed.executable.explanation.cause import named
 from ipufeed.executable.explanation.explain import explain_programs
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+from ipufeed.render.terminal_text import named
 
 
 def compiled(count):

@@ -18,8 +18,7 @@ import pytest
 from helpers import DEADLOCK_S, ROOT
 
 from ipufeed.executable.commands.common import wrapped
-from ipufeed.render.terminal import HelpFormatter, columns, paragraph
-from ipufeed.render.wrapped import wrap
+from ipufeed.render.terminal import HelpFormatter, columns, paragraph, wrap
 
 PARSERS = {
     "benchmark": ("ipufeed.benchmark.cli.options.parser", []),

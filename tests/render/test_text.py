@@ -2,7 +2,7 @@
 
 import pytest
 
-from ipufeed.render.wrapped import wrap
+from ipufeed.render.terminal import wrap
 
 
 @pytest.fixture(autouse=True)

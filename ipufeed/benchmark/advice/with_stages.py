@@ -15,6 +15,7 @@ from ipufeed.benchmark.measuring.warnings import interrupted_later
 from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.stages.explain import Explanation, budget, explain
 from ipufeed.errors import MeasurementInterrupted
+from ipufeed.render.units import number
 
 # With less time than this for attribution there is nothing to be seen.
 LEAST_SECONDS = 0.4
@@ -127,8 +128,6 @@ def with_rates(
     """`...: 412 -> about 790 samples/s`."""
     if predicted is None:
         return text
-    from ipufeed.benchmark.report.summary import number
-
     unit = "elements/s" if not samples or samples == 1 else "samples/s"
     scale = samples or 1.0
     return f"{text}: {number(rate * scale)} -> about {about(predicted * scale)} {unit}"
@@ -146,8 +145,6 @@ def warned(result: Result, left_out: str) -> Result:
 
 def slowed(explanation: Explanation, samples: float | None) -> list[dict[str, str]]:
     """A warning where the stages are those of a much slower run than was measured."""
-    from ipufeed.benchmark.report.summary import number
-
     seen = explanation.rate_with_probes()
     if seen >= SLOWED_SHARE * explanation.rate:
         return []

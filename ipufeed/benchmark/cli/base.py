@@ -19,7 +19,7 @@ from ipufeed.benchmark.cli.options.compare import (
     NOTHING_MEASURED,
 )
 from ipufeed.errors import ComparisonError, NothingToCompareError
-from ipufeed.render.wrapped import wrap
+from ipufeed.render.terminal import wrap
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.result.result import Result

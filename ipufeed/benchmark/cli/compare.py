@@ -17,8 +17,7 @@ from ipufeed.benchmark.cli.options.compare import (
 )
 from ipufeed.benchmark.process.streams import open_missing_streams
 from ipufeed.errors import ComparisonError
-from ipufeed.render.terminal import HelpFormatter
-from ipufeed.render.wrapped import wrap
+from ipufeed.render.terminal import HelpFormatter, wrap
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.comparing.compare import Comparison

@@ -23,7 +23,7 @@ from ipufeed.benchmark.measuring.run import Progress, RawMeasurement, run_measur
 from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.errors import MeasurementInterrupted, SourceError
-from ipufeed.render.wrapped import printable
+from ipufeed.render.terminal import printable
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.measuring.recording import Recording

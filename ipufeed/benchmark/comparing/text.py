@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ipufeed.benchmark.comparing.compare import CANNOT_TELL, WANTED, Comparison
-from ipufeed.render.wrapped import wrap
+from ipufeed.render.terminal import wrap
 
 
 def verdict_lines(comparison: Comparison) -> list[str]:

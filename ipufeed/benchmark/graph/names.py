@@ -16,7 +16,7 @@ from ipufeed.benchmark.graph.pipeline_graph import (
     step_of,
 )
 from ipufeed.benchmark.graph.step_functions import file_reader, nodes_of
-from ipufeed.render.wrapped import printable
+from ipufeed.render.terminal import printable
 
 # Names come from outside; a longer one would only be in the way.
 MOST_CHARACTERS = 100

@@ -11,6 +11,7 @@ from ipufeed.benchmark.measuring.calibration import NEAR_CEILING, Calibration
 from ipufeed.benchmark.measuring.run import RawMeasurement
 from ipufeed.benchmark.measuring.steady_state import FEWEST_WINDOWS, SHORTEST_S, Steady
 from ipufeed.benchmark.result.settings import Settings
+from ipufeed.render.units import counted, rate_text
 
 # More than this share of the CPUs in other hands makes a rate a lower bound.
 BUSY_SHARE = 0.1
@@ -64,16 +65,6 @@ def warnings(facts: Facts) -> list[dict[str, str]]:
 
 
 Warning_ = tuple[str, str] | None
-
-
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """`1 element`, `2 elements`."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
-
-
-def rate_text(rate: float) -> str:
-    """`12,345` or `1.23`."""
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def more(facts: Facts) -> str:

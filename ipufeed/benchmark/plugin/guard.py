@@ -27,7 +27,7 @@ from ipufeed.benchmark.report.failure import sentence_of
 from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.errors import IpufeedError, NothingToCompareError
-from ipufeed.render.wrapped import printable
+from ipufeed.render.terminal import printable
 
 
 class GuardError(IpufeedError):

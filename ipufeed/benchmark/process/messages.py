@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ipufeed.render.wrapped import wrap
+from ipufeed.render.terminal import wrap
 
 
 def complain(message: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ipufeed.render.files import write_whole
 
 if TYPE_CHECKING:
-    from ipufeed.benchmark.measuring.recording import Recording
+    from ipufeed.benchmark.report.protocols import Recording
 
 
 def write_reports(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ipufeed.benchmark.measuring.warnings import counted
 from ipufeed.benchmark.report.failure import sentence_of
+from ipufeed.benchmark.report.protocols import Result
 from ipufeed.benchmark.report.summary_device import device_rows, link_rows
 from ipufeed.benchmark.report.summary_modes import cold_rows, process_rows, service_rows
 from ipufeed.benchmark.report.summary_stages import stage_lines
-from ipufeed.benchmark.result.result import Result
-from ipufeed.render.terminal import paragraph
-from ipufeed.render.wrapped import printable, wrap
+from ipufeed.render.terminal import paragraph, printable, wrap
+from ipufeed.render.units import counted, duration, number, size
 
 
 def summarize(result: Result, why_no_stages: str | None = None) -> str:
@@ -180,26 +179,3 @@ def amount(result: Result) -> str:
         entries = counted(len(result.epochs), "entry", "entries")
         return f"{elements} in {entries} of {each} epochs"
     return f"{elements} in {counted(len(result.epochs), 'epoch')}"
-
-
-def number(value: float) -> str:
-    """Three to four significant digits, with thousands set apart."""
-    if value >= 1000 or value == int(value):
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
-
-
-def duration(seconds: float) -> str:
-    """In the unit that fits."""
-    for scale, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds * 1e9:.0f} ns"
-
-
-def size(count: float) -> str:
-    """In bytes, kB, MB or GB (powers of ten)."""
-    for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= scale:
-            return f"{count / scale:.3g} {unit}"
-    return f"{count:.0f} bytes"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipufeed.render.units import duration, number, size
+
 # As in knee.py, which imports TensorFlow: a point beyond it says nothing.
 MOST_LATE = 0.05
 VERDICTS = {
@@ -29,11 +31,6 @@ def device_rows(
     device: dict[str, Any] | None, steady: dict[str, Any] | None
 ) -> list[tuple[str, str | None]]:
     """Rows for the summary; without a device what step the pipeline is fast enough for."""
-    from ipufeed.benchmark.report.summary import (  # which imports this module
-        duration,
-        number,
-    )
-
     if device is None:
         return [("keeps busy", keeps_busy(steady))]
     step, au = device["step_seconds"], device["au"]
@@ -74,8 +71,6 @@ def device_rows(
 
 def keeps_busy(steady: dict[str, Any] | None) -> str | None:
     """The step time from which on the pipeline is no bottleneck."""
-    from ipufeed.benchmark.report.summary import duration
-
     if steady is None:
         return None
     period = duration(1 / steady["elements_per_second"])
@@ -89,8 +84,6 @@ def free_source(au: float | None) -> str:
 
 def results(section: dict[str, Any] | None) -> str | None:
     """Whether the host reads as fast as the device gives."""
-    from ipufeed.benchmark.report.summary import number, size
-
     if section is None:
         return None
     rate = number(section["produced_per_second"])
@@ -104,8 +97,6 @@ def results(section: dict[str, Any] | None) -> str | None:
 
 def knee(device: dict[str, Any]) -> str | None:
     """The sweep in one line, and how far it is from the bend of an even pipeline."""
-    from ipufeed.benchmark.report.summary import duration
-
     points = device["knee"]
     if not points:
         return None
@@ -128,11 +119,6 @@ def link_rows(links: dict[str, Any] | None) -> list[tuple[str, str | None]]:
     """Rows for the summary; none for a result without links."""
     if links is None:
         return []
-    from ipufeed.benchmark.report.summary import (  # which imports this module
-        duration,
-        number,
-    )
-
     infeed, outfeed = links["infeed"], links["outfeed"]
     dataset, latency = links["dataset"], links["host"]["latency_ns"]
     slowest = WORDS[links["slowest"]]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipufeed.render.units import counted, duration, number, size
+
 
 def service_rows(service: dict[str, Any] | None) -> list[tuple[str, str | None]]:
     """Rows for the summary; none for a result of another kind."""
     if service is None:
         return []
-    from ipufeed.benchmark.report.summary import number  # which imports this module
-
     rows: list[tuple[str, str | None]] = [
         (
             "service",
@@ -45,8 +45,6 @@ def curve_label(point: dict[str, Any]) -> str:
 
 def curve_text(point: dict[str, Any]) -> str:
     """Rate, interval and efficiency of a number of workers."""
-    from ipufeed.benchmark.report.summary import number
-
     if point["elements_per_second"] is None:
         return "no rate"
     text = f"{number(point['elements_per_second'])} elements/s"
@@ -61,8 +59,6 @@ def process_rows(processes: dict[str, Any] | None) -> list[tuple[str, str | None
     """Rows for the summary; none for a result of another kind."""
     if processes is None:
         return []
-    from ipufeed.benchmark.report.summary import duration, number
-
     rates = [each["elements_per_second"] for each in processes["each"]]
     shown = ", ".join(number(rate) for rate in rates)
     efficiency = processes["efficiency"]
@@ -87,9 +83,6 @@ def cold_rows(cold: dict[str, Any] | None) -> list[tuple[str, str | None]]:
     """Rows for the summary; none for a result of another kind."""
     if cold is None:
         return []
-    from ipufeed.benchmark.measuring.warnings import counted
-    from ipufeed.benchmark.report.summary import size  # which imports this module
-
     times = "once" if cold["drops"] == 1 else f"{cold['drops']} times"
     return [
         (

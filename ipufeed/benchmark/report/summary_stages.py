@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipufeed.benchmark.result.result import Result
-from ipufeed.render.wrapped import printable, wrap
+from ipufeed.benchmark.report.protocols import Result
+from ipufeed.render.terminal import printable, wrap
 
 NAME_WIDTH = 24
 MOST_ROWS = 8

@@ -19,8 +19,8 @@ import gzip
 import json
 from typing import Any
 
-from ipufeed.benchmark.measuring.recording import Recording
 from ipufeed.benchmark.report.pictures import PARTS, Course, course_of
+from ipufeed.benchmark.report.protocols import Recording
 from ipufeed.executable.tracing import chrome as chrome_trace
 from ipufeed.executable.tracing.chrome import meta, span
 from ipufeed.executable.tracing.recorder import Event, Kind

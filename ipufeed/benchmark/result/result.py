@@ -8,6 +8,9 @@ from typing import Any
 
 from ipufeed.benchmark.result.json_text import json_text
 from ipufeed.render.files import write_whole
+from ipufeed.render.terminal import printable
+from ipufeed.render.text import short
+from ipufeed.render.units import counted, number
 
 # History: 1, the first one: epochs, dataset, settings, machine, startup, steady, latency,
 # memcpy, resources, calibration, queue, warnings, error. Adding a key does not change the
@@ -99,8 +102,6 @@ class Result:
 
     def __repr__(self) -> str:
         """One line: name, rate, and what is the matter, if anything is."""
-        from ipufeed.benchmark.report.notebook import one_line
-
         return one_line(self)
 
     def _repr_html_(self) -> str:
@@ -108,3 +109,23 @@ class Result:
         from ipufeed.benchmark.report.notebook import notebook_html
 
         return notebook_html(self)
+
+
+def one_line(result: Result) -> str:
+    """<Result 'train.py:dataset': 69.09 elements/s ± 3.0 %, 693 elements, 1 warning>."""
+    found = []
+    steady = result.steady
+    if steady is not None:
+        rate = steady["elements_per_second"]
+        text = f"{number(rate)} elements/s"
+        if steady["interval"] is not None:
+            low, high = steady["interval"]
+            text += f" ± {(high - low) / 2 / rate:.1%}"
+        found.append(text)
+    found.append(counted(result.elements, "element"))
+    if result.error is not None:
+        found.append(f"failed with {result.error['type']}")
+    if result.warnings:
+        found.append(counted(len(result.warnings), "warning"))
+    name = short(printable(str(result.dataset.get("name"))), 60)
+    return f"<Result {name!r}: {', '.join(found)}>"

@@ -19,8 +19,7 @@ from typing import Any
 
 from ipufeed.benchmark.process.interrupts import Interrupts
 from ipufeed.benchmark.process.streams import take_stdout
-from ipufeed.render.terminal import HelpFormatter
-from ipufeed.render.wrapped import wrap
+from ipufeed.render.terminal import HelpFormatter, wrap
 
 PASSED, FAILED, BAD_INPUT = 0, 1, 2
 # History: 1, the first one.

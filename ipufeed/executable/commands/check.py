@@ -12,10 +12,10 @@ from ipufeed.executable.commands.common import (
     folder_of,
     wrapped,
 )
-from ipufeed.executable.explanation.cause import counted, printable
 from ipufeed.executable.program.file_format import DamagedFileError
 from ipufeed.executable.store import safety
 from ipufeed.executable.store.cache import read_trusted
+from ipufeed.render.terminal_text import counted, printable
 
 
 def add_arguments(parser: ArgumentParser) -> None:

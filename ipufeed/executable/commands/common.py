@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ipufeed.executable.explanation.cause import printable
 from ipufeed.executable.program.file_format import (
     MAGIC,
     MAX_HEADER,
@@ -22,6 +21,7 @@ from ipufeed.executable.program.file_format import (
 from ipufeed.executable.store import safety
 from ipufeed.executable.store.cache import MAX_FILE, SUFFIX, cache_folder
 from ipufeed.render.terminal import paragraph
+from ipufeed.render.terminal_text import printable
 
 OK, FOUND_BAD, BAD_INPUT = 0, 1, 2
 

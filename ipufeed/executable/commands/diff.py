@@ -41,7 +41,7 @@ def run(options: Namespace) -> int:
         f"{after.name} {after.key.hex}",
         lineterm="",
     )
-    from ipufeed.executable.explanation.cause import printable
+    from ipufeed.render.terminal_text import printable
 
     for line in lines:
         print(printable(line))

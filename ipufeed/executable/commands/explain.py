@@ -44,8 +44,8 @@ def two_programs(options: Namespace) -> tuple[Program, Program]:
 
 def run(options: Namespace) -> int:
     """Prints the causes."""
-    from ipufeed.executable.explanation.cause import printable
     from ipufeed.executable.explanation.explain import explain_programs
+    from ipufeed.render.terminal_text import printable
 
     before, after = two_programs(options)
     causes = explain_programs(before, after)

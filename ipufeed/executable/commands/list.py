@@ -18,7 +18,7 @@ from ipufeed.executable.commands.common import (
     size_text,
     wrapped,
 )
-from ipufeed.executable.explanation.cause import counted, printable
+from ipufeed.render.terminal_text import counted, printable
 
 
 def add_arguments(parser: ArgumentParser) -> None:

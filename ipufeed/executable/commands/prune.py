@@ -22,7 +22,7 @@ from ipufeed.executable.commands.common import (
     size,
     size_text,
 )
-from ipufeed.executable.explanation.cause import counted, printable
+from ipufeed.render.terminal_text import counted, printable
 
 
 def checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -17,7 +17,7 @@ from ipufeed.executable.commands.common import (
     wrapped,
 )
 from ipufeed.executable.commands.programs import load
-from ipufeed.executable.explanation.cause import counted, printable
+from ipufeed.render.terminal_text import counted, printable
 
 if TYPE_CHECKING:
     from ipufeed.executable.hlo.hlo import Module

@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ipufeed.executable.explanation.cause import Cause, counted, enumeration, named
+from ipufeed.executable.explanation.cause import Cause
 from ipufeed.executable.explanation.interface import brackets, dtype_name
 from ipufeed.executable.explanation.pairing import Pairing
 from ipufeed.executable.explanation.structure import GLUE, explain_structure
 from ipufeed.executable.explanation.values import Values
 from ipufeed.executable.hlo.hlo import Instruction, Module, Shape
 from ipufeed.executable.program.program import Program
+from ipufeed.render.terminal_text import counted, enumeration, named
 
 # Fields of an instruction that say nothing of what it computes, or are compared apart.
 NOT_COMPARED = (

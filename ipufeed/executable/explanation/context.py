@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ipufeed.executable.explanation.cause import Cause, printable
+from ipufeed.executable.explanation.cause import Cause
+from ipufeed.render.terminal_text import printable
 
 # What a reader knows it as, and where it is set.
 TARGET = {

@@ -17,7 +17,7 @@ import re
 from pathlib import Path
 
 from ipufeed.executable.explanation.body import Body, op_of
-from ipufeed.executable.explanation.cause import Cause, named
+from ipufeed.executable.explanation.cause import Cause
 from ipufeed.executable.explanation.context import explain_surroundings
 from ipufeed.executable.explanation.interface import explain_interface
 from ipufeed.executable.explanation.pairing import pair
@@ -26,6 +26,7 @@ from ipufeed.executable.hlo.hlo import Module
 from ipufeed.executable.program.file_format import DamagedFileError
 from ipufeed.executable.program.program import Program
 from ipufeed.executable.store.safety import UnsafeError
+from ipufeed.render.terminal_text import named
 
 SAME = "the programs are the same"
 KEY = re.compile(r"(?:0x)?[0-9a-f]{1,16}", re.IGNORECASE)

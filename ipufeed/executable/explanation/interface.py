@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ipufeed.executable.explanation.cause import Cause, counted, enumeration
+from ipufeed.executable.explanation.cause import Cause
 from ipufeed.executable.hlo.hlo import Instruction, Module, Shape
 from ipufeed.executable.program.program import Program
+from ipufeed.render.terminal_text import counted, enumeration
 
 DTYPES = {
     "pred": "bool",

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ipufeed.executable.explanation.cause import Cause, counted, enumeration, named
+from ipufeed.executable.explanation.cause import Cause
 from ipufeed.executable.hlo.hlo import Computation, Instruction, Module
+from ipufeed.render.terminal_text import counted, enumeration, named
 
 PASS_IT = "pass it as an input"
 KEEP_WEIGHTS = "keep them as variables or inputs"

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from ipufeed.executable.explanation.cause import printable
 from ipufeed.executable.program.events import Lowered
+from ipufeed.render.terminal_text import printable
 
 # What TensorFlow puts around the name of a function that it traces.
 BEFORE = re.compile(r"^_*(?:a_)?(?:inference|forward|backward)_")

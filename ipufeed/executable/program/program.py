@@ -6,7 +6,6 @@ import datetime
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipufeed.executable.explanation.cause import named, printable
 from ipufeed.executable.program.events import Lowered
 from ipufeed.executable.program.file_format import Entry
 from ipufeed.executable.program.key import Key
@@ -18,6 +17,7 @@ from ipufeed.executable.program.names import (
     author_name,
     baked_names,
 )
+from ipufeed.render.terminal_text import named, printable
 
 
 @dataclass(frozen=True)
