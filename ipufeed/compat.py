@@ -26,9 +26,10 @@ _CONFIG = dict.fromkeys(
     ),
     "ipufeed.device.config.enums",
 ) | dict.fromkeys(
-    ("IPUConfig", "configure_ipu_system", "get_ipu_config", "reset_ipu_configuration"),
-    "ipufeed.device.config.config",
+    ("configure_ipu_system", "get_ipu_config", "reset_ipu_configuration"),
+    "ipufeed.device.system.system",
 )
+_CONFIG["IPUConfig"] = "ipufeed.device.config.config"
 
 _UTILS = (
     _CONFIG
@@ -201,8 +202,8 @@ TOP: dict[str, str] = {
     "IPUOutfeedMode": "ipufeed.queues.outfeed",
     "IPUOutfeedQueue": "ipufeed.queues.outfeed",
     "IPUStrategy": "ipufeed.device.program.strategy",
-    "configure_ipu_system": "ipufeed.device.config.config",
-    "reset_ipu_configuration": "ipufeed.device.config.config",
+    "configure_ipu_system": "ipufeed.device.system.system",
+    "reset_ipu_configuration": "ipufeed.device.system.system",
 }
 
 ALIAS = "tensorflow.python.ipu"
@@ -259,8 +260,7 @@ def elsewhere(name: str) -> str:
 
 def resolve(module: str, name: str) -> Any:
     """The object; the queues' view of the device is in place from then on."""
-    importlib.import_module("ipufeed.device.system.queue_hooks")
-    importlib.import_module("ipufeed.executable.compile.programs").install()
+    importlib.import_module("ipufeed.connect").connect()
     return getattr(importlib.import_module(module), name)
 
 

@@ -88,7 +88,7 @@ def result_of(raw: Any, steady: Any) -> dict[str, Any]:
 def full_recording() -> Any:
     """As many events as the native recorder keeps of a feeder and a consumer."""
     from ipufeed.benchmark.measuring.recording import EVENTS, Recording
-    from ipufeed.executable.tracing.recorder import Event, Kind
+    from ipufeed.executable.tracing.events import Event, Kind
 
     recording = Recording()
     recording.events = [

@@ -8,7 +8,8 @@ import dataclasses
 import json
 from pathlib import Path
 
-from ipufeed.parallel.pipeline.timeline import Execution, Slice, Timeline
+from ipufeed.parallel.pipeline.slices import Execution, Slice
+from ipufeed.parallel.pipeline.timeline import Timeline
 
 RESULT = Path(__file__).resolve().parent / "timelines.json"
 PICTURES = {

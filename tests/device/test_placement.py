@@ -8,10 +8,11 @@ import logging
 import pytest
 import tensorflow as tf
 
+from ipufeed.device import queue_hooks
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.config.enums import DeviceConnectionType
 from ipufeed.device.program.strategy import IPUStrategy
-from ipufeed.device.system import queue_hooks, system
+from ipufeed.device.system import system
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 from ipufeed.queues.hooks import Surroundings, surroundings
 

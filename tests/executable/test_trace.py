@@ -15,7 +15,7 @@ from report_programs import on_ipu
 from ipufeed import executable
 from ipufeed.device.program import loops
 from ipufeed.executable.tracing import recorder
-from ipufeed.executable.tracing.recorder import Kind
+from ipufeed.executable.tracing.events import Kind
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedMode, IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")

@@ -29,12 +29,10 @@ from ipufeed.benchmark.device.marks import MarkTable
 from ipufeed.benchmark.device.settings import TIMES_BYTES, DeviceSettings
 from ipufeed.benchmark.measuring.run import POLL_S, STOP_GRACE_S, Progress
 from ipufeed.benchmark.result.settings import Settings
+from ipufeed.device import queue_hooks as queue_hooks  # the queues ask the device
 from ipufeed.device.program.clock import read_clock, to_ns
 from ipufeed.device.program.loops import repeat
 from ipufeed.device.program.steps import StepTimes, step, to_times
-from ipufeed.device.system import (
-    queue_hooks as queue_hooks,
-)  # the queues ask the device
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, QueueStats
 
 DEVICE = "/device:IPU:0"

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ipufeed import __version__, _native
+from ipufeed import _native
+from ipufeed._version import __version__
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 

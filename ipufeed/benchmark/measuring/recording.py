@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 
 from ipufeed.executable.tracing import recorder
-from ipufeed.executable.tracing.recorder import Event
+from ipufeed.executable.tracing.events import Event
 
 # Of each thread: 4096 elements in full, and hours at less detail (ipufeed/cc/trace.h). It
 # is a trace of some megabytes, which a browser opens at once; four times as many take

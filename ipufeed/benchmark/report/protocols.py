@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from ipufeed.executable.tracing.recorder import Event
+    from ipufeed.executable.tracing.events import Event
 
 
 class Result(Protocol):

@@ -23,7 +23,7 @@ from ipufeed.benchmark.report.pictures import PARTS, Course, course_of
 from ipufeed.benchmark.report.protocols import Recording
 from ipufeed.executable.tracing import chrome as chrome_trace
 from ipufeed.executable.tracing.chrome import meta, span
-from ipufeed.executable.tracing.recorder import Event, Kind
+from ipufeed.executable.tracing.events import Event, Kind
 from ipufeed.render.text import part
 
 # Behind those of chrome_trace: Perfetto orders processes by their number, and the run

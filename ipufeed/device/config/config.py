@@ -2,7 +2,7 @@
 
 Setting an attribute has no effect until `configure_ipu_system`. What each does in the
 simulator, and which are only recorded, is in docs/configuration.md. The tree itself is
-config_tree.py, what may not go together config_checks.py.
+tree.py. What may not go together has the original's words where it has some.
 
 Source: names, types and defaults follow `tensorflow/python/ipu/config.py` in
 graphcore/tensorflow.
@@ -22,6 +22,7 @@ from ipufeed.device.config.enums import (
 )
 from ipufeed.device.config.metadata import AttributeMetadata, Deprecated
 from ipufeed.device.config.tree import Category
+from ipufeed.errors import ConfigError
 
 __all__ = [
     "AttributeMetadata",
@@ -32,10 +33,12 @@ __all__ = [
     "SchedulingAlgorithm",
     "SelectionOrder",
     "StochasticRoundingBehaviour",
-    "configure_ipu_system",
-    "get_ipu_config",
-    "reset_ipu_configuration",
 ]
+
+
+# Tiles of an IPU, by the version of the hardware.
+TILES = {"ipu1": 1216, "ipu2": 1472, "ipu21": 1472}
+DEFAULT_VERSION = "ipu2"
 
 
 class ConvolutionConfig(Category):
@@ -354,34 +357,116 @@ class IPUConfig(Category):
             ValueError: a number is out of range, or a needed one is missing.
             TypeError: something of a wrong type was put into a list.
         """
-        from ipufeed.device.config.checks import check
-
         check(self, use_ipu_model)
 
     def configure_ipu_system(self, device: str = "cpu") -> None:
         """Makes the system as this config says: see `system.configure_ipu_system`."""
-        configure_ipu_system(self, device)
+        # Imported at use: the system is made of configs, not the other way round.
+        from ipufeed.device.system import system
+
+        system.configure_ipu_system(self, device)
 
 
-def configure_ipu_system(
-    config: Any, device: str = "cpu", reset_configuration: bool = True
-) -> None:
-    """Makes the system as a config says: see `system.configure_ipu_system`."""
-    # Imported at use: the system is made of configs, not the other way round.
-    from ipufeed.device.system import system
-
-    system.configure_ipu_system(config, device, reset_configuration)
+def is_set(selection: int | list[int] | tuple[int, ...]) -> bool:
+    """Whether IPUs were selected. 0 is a selection: of the IPU with ID 0."""
+    return isinstance(selection, int) or len(selection) > 0
 
 
-def reset_ipu_configuration() -> None:
-    """Forgets the configuration: see `system.reset_ipu_configuration`."""
-    from ipufeed.device.system import system
-
-    system.reset_ipu_configuration()
+def as_tuple(selection: int | list[int] | tuple[int, ...]) -> tuple[int, ...]:
+    """A selection with one number for each virtual device."""
+    return (selection,) if isinstance(selection, int) else tuple(selection)
 
 
-def get_ipu_config(session: Any = None) -> list[Any]:
-    """What has been configured: see `system.get_ipu_config`."""
-    from ipufeed.device.system import system
+def tiles_per_ipu(config: IPUConfig, use_ipu_model: bool) -> int:
+    """Tiles of each IPU that the config asks for."""
+    if not use_ipu_model:
+        return TILES[config.device_connection.version or DEFAULT_VERSION]
+    return config.ipu_model.tiles_per_ipu or TILES[config.ipu_model.version]
 
-    return list(system.get_ipu_config(session))
+
+def check(config: IPUConfig, use_ipu_model: bool) -> None:
+    """Raises what `IPUConfig.validate` says."""
+    # Lists and dicts may have been changed in place since they were checked.
+    for metadata, value in config.attributes():
+        metadata.check_type(value)
+        if isinstance(value, int) and metadata.name != "select_ipus":
+            _require_at_least(metadata.name, value, 0)
+    _check_selection(config, use_ipu_model)
+    _check_versions(config, use_ipu_model)
+    _check_io_tiles(config, use_ipu_model)
+    _check_replicas(config)
+
+
+def _require_at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}.")
+
+
+def _check_selection(config: IPUConfig, use_ipu_model: bool) -> None:
+    if is_set(config.auto_select_ipus) and is_set(config.select_ipus):
+        raise ConfigError(
+            "Only one of `auto_select_ipus` and `select_ipus` can be set."
+        )
+    if use_ipu_model and is_set(config.select_ipus):
+        raise ConfigError(
+            "When using the IPUModel, the devices to attach to can only be specified "
+            "with `auto_select_ipus`."
+        )
+    indices = as_tuple(config.select_ipus)
+    if len(set(indices)) != len(indices):
+        raise ValueError("All MultiIPU indices in `select_ipus` must be unique.")
+    for count in as_tuple(config.auto_select_ipus):
+        _require_at_least("Each number of IPUs in auto_select_ipus", count, 1)
+
+
+def _check_versions(config: IPUConfig, use_ipu_model: bool) -> None:
+    connection = config.device_connection
+    offline = (DeviceConnectionType.NEVER, DeviceConnectionType.PRE_COMPILE)
+    if connection.type in offline and not connection.version:
+        raise ValueError(
+            "device_connection.version must be set when device_connection.type is "
+            "DeviceConnectionType.NEVER or DeviceConnectionType.PRE_COMPILE"
+        )
+    if use_ipu_model and not config.ipu_model.version:
+        raise ValueError("ipu_model.version must be set when using the IPUModel.")
+    for category in ("device_connection", "ipu_model"):
+        version = getattr(config, category).version
+        if version and version not in TILES:
+            raise ValueError(
+                f"{category}.version must be one of {', '.join(map(repr, TILES))} "
+                f"or empty, got {version!r}."
+            )
+
+
+def _check_io_tiles(config: IPUConfig, use_ipu_model: bool) -> None:
+    io_tiles = config.io_tiles
+    if io_tiles.place_ops_on_io_tiles and io_tiles.num_io_tiles == 0:
+        raise ValueError(
+            "Cannot place ops on I/O tiles when io_tiles.num_io_tiles is 0."
+        )
+    tiles = tiles_per_ipu(config, use_ipu_model)
+    if io_tiles.num_io_tiles >= tiles:
+        raise ValueError(
+            f"io_tiles.num_io_tiles must be less than the {tiles} tiles of an IPU, "
+            f"got {io_tiles.num_io_tiles}."
+        )
+    if not 0 <= io_tiles.available_memory_proportion <= 1:
+        raise ValueError(
+            "io_tiles.available_memory_proportion must be in [0, 1], "
+            f"got {io_tiles.available_memory_proportion}."
+        )
+
+
+def _check_replicas(config: IPUConfig) -> None:
+    distribution = config.experimental.multi_replica_distribution
+    count, index = distribution.process_count, distribution.process_index
+    if index >= max(count, 1):
+        raise ValueError(
+            "experimental.multi_replica_distribution.process_index must be less than "
+            f"process_count, got {index} of {count}."
+        )
+    _require_at_least(
+        "norms.experimental.distributed_batch_norm_replica_group_size",
+        config.norms.experimental.distributed_batch_norm_replica_group_size,
+        1,
+    )

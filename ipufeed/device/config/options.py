@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ipufeed.device.config.checks import is_set
-from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.config.config import IPUConfig, is_set
 from ipufeed.device.config.enums import (
     DeviceConnectionType,
     MergeRemoteBuffersBehaviour,

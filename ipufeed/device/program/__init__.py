@@ -1,4 +1,4 @@
 """Programs of a simulated IPU: compile, loops, scopes, strategy, steps, the clock.
 
-Uses config, flags, random and system, and ipufeed.queues.
+Uses config, flags and system, and ipufeed.queues.
 """

@@ -1,4 +1,4 @@
 """Random ops and seeds on a simulated IPU, and what is changed in TensorFlow for them.
 
-Uses config, flags and system.
+Uses program, system and flags.
 """

@@ -22,8 +22,7 @@ from typing import Any
 
 from ipufeed.device.config import no_effect as config_no_effect
 from ipufeed.device.config import options_create
-from ipufeed.device.config.checks import as_tuple
-from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.config.config import IPUConfig, as_tuple
 from ipufeed.device.config.enums import DeviceConnectionType
 from ipufeed.device.config.options_object import IpuOptions
 from ipufeed.device.flags import flags as flags_module

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ipufeed.device.config.checks import as_tuple, is_set, tiles_per_ipu
-from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.config.config import IPUConfig, as_tuple, is_set, tiles_per_ipu
 from ipufeed.device.config.enums import DeviceConnectionType, SelectionOrder
 from ipufeed.device.flags.flags import Flags
 from ipufeed.device.log import LOGGER

@@ -29,6 +29,7 @@ from ipufeed.device.system import system
 from ipufeed.executable.compile import no_recompile, phase_log
 from ipufeed.executable.compile.history import History
 from ipufeed.executable.program import events as native
+from ipufeed.executable.program import in_process
 from ipufeed.executable.program.context import surroundings_of
 from ipufeed.executable.program.events import Event, Figures, Lowered, RunMode
 from ipufeed.executable.program.file_format import Entry
@@ -374,6 +375,7 @@ def install() -> None:
     """Puts this between TensorFlow and XLA, for programs of simulated IPUs; once."""
     entry = _native.entry()
     entry.ipufeed_set_on_program(_callback)
+    in_process.set_programs(lambda: history().programs())
     system.on_change(follow_configuration)
     entry.ipufeed_set_log_ops(phase_log.logs_phases())
     recorder.follow_environment()

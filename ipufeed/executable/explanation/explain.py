@@ -23,6 +23,7 @@ from ipufeed.executable.explanation.interface import explain_interface
 from ipufeed.executable.explanation.pairing import pair
 from ipufeed.executable.explanation.structure import strangers
 from ipufeed.executable.hlo.hlo import Module
+from ipufeed.executable.program import in_process
 from ipufeed.executable.program.file_format import DamagedFileError
 from ipufeed.executable.program.program import Program
 from ipufeed.executable.store.safety import UnsafeError
@@ -123,7 +124,7 @@ def find_program(reference: Reference) -> Program:
                 f"{text!r} is neither a file nor a key in hex, such as 1f2e3d4c5b6a7988."
             )
         key = f"{int(text, 16):x}"
-        known = [each for each in this_process() if each.key.hex == key]
+        known = [each for each in in_process.programs() if each.key.hex == key]
         if known:
             return known[-1]
         if folder is None:
@@ -146,11 +147,3 @@ def find_program(reference: Reference) -> Program:
         raise LookupError(f"There is no executable {path}.") from None
     except (KeyError, TypeError, ValueError) as error:
         raise LookupError(f"{path} does not say what it is: {error}.") from error
-
-
-def this_process() -> list[Program]:
-    """The programs that this process has compiled or read."""
-    import sys
-
-    programs = sys.modules.get("ipufeed.executable.compile.programs")
-    return programs.history().programs() if programs is not None else []

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from ipufeed.executable.program.key import local_id
-
 # XLA's names of element types, by number (xla_data.proto).
 TUPLE, TOKEN = 13, 17
 BITS = {"pred": 8, "u2": 2, "s2": 2, "u4": 4, "s4": 4, "bf16": 16, "token": 0}
@@ -257,3 +255,11 @@ def literal(proto: Any) -> np.ndarray[Any, Any] | None:
     else:
         array = np.array(values, dtype)
     return array.reshape(shape.dims)
+
+
+def local_id(number: int) -> int:
+    """An instruction's number in its computation.
+
+    XLA writes that of the computation into the upper half, but not everywhere.
+    """
+    return number & 0xFFFFFFFF

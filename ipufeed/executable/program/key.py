@@ -78,11 +78,3 @@ def canonical(hlo: bytes) -> bytes:
     if not ok:
         raise ValueError(data.decode())
     return data
-
-
-def local_id(number: int) -> int:
-    """An instruction's number in its computation.
-
-    XLA writes that of the computation into the upper half, but not everywhere.
-    """
-    return number & 0xFFFFFFFF

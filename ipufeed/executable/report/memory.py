@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipufeed.executable.hlo.compiled_code import CompiledCode
-from ipufeed.executable.hlo.hlo import Computation, Instruction, Module
-from ipufeed.executable.program.key import local_id
+from ipufeed.executable.hlo.hlo import Computation, Instruction, Module, local_id
 
 PURPOSES = (
     "parameters",

@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 from ipufeed.executable.program.names import author_name
-from ipufeed.executable.tracing.recorder import Event, Kind
+from ipufeed.executable.tracing.events import Event, Kind
 
 # Perfetto orders processes by their number.
 COMPILER, IPUS, FEEDS = 1, 2, 3

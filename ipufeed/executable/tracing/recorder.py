@@ -27,8 +27,6 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -36,57 +34,12 @@ import numpy as np
 
 from ipufeed import _native
 from ipufeed.device.log import LOGGER
+from ipufeed.executable.tracing.events import Event, Kind
 
 # Events of each thread. 10 ms of one-microsecond steps in full; 5 MB if it fills up.
 DEFAULT_EVENTS = 1 << 16
 FIELDS = 10
 MOST_NAME = 512
-
-
-class Kind(IntEnum):
-    """TraceKind of trace.h."""
-
-    COMPILE = 0
-    READ_FILE = 1
-    LOAD = 2
-    EXECUTE = 3
-    HOST_TO_DEVICE = 4
-    DEVICE_TO_HOST = 5
-    FEEDER = 6
-    CONSUMER = 7
-    STAGE = 8  # of a pipeline; `nbytes` is its mini-batch
-    PIPELINE = 9  # an execution of one; `nbytes` is the first of its IPUs
-
-
-@dataclass(frozen=True)
-class Event:
-    """What the recorder has of an event, or of several that became one.
-
-    Attributes:
-        kind: What it is.
-        ordinal: Of the IPU; -1 for none.
-        number: Of the queue, or a program's key; of a remote buffer -1 less its number.
-        name: What a person calls that.
-        start_ns: On the monotonic clock.
-        end_ns: Of the last one that it stands for.
-        busy_ns: Of all, without waits.
-        waited_ns: Of all.
-        nbytes: Of all.
-        count: How many it stands for.
-        thread: Of the process, from 0.
-    """
-
-    kind: Kind
-    ordinal: int
-    number: int
-    name: str
-    start_ns: int
-    end_ns: int
-    busy_ns: int
-    waited_ns: int
-    nbytes: int
-    count: int
-    thread: int
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from ipufeed.device.program.training_loop import training_loop
 from ipufeed.no_effect import no_effect
+from ipufeed.parallel.optimizers.checks import check_flags, check_sharded_state
 from ipufeed.parallel.optimizers.dtypes import check_dtype, dtype_of, names_the_cast
 from ipufeed.parallel.optimizers.lifting import variables_outside
 from ipufeed.parallel.optimizers.optimizers import CrossReplicaOptimizer, dense_gradient
@@ -23,7 +24,6 @@ from ipufeed.parallel.optimizers.reduction_method import (
     GradientAccumulationReductionMethod,
 )
 from ipufeed.parallel.optimizers.wrapper import IpuOptimizer, accumulator_in
-from ipufeed.parallel.pipeline.checks import check_flags, check_sharded_state
 from ipufeed.queues.chain import put_token, take_token
 
 _v1: Any = tf.compat.v1

@@ -5,10 +5,9 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-import numpy as np
-
 from ipufeed import _native
 from ipufeed.no_effect import no_effect
+from ipufeed.parallel.optimizers.checks import check_sharded_state, is_flag
 from ipufeed.parallel.optimizers.reduction_method import (
     GradientAccumulationReductionMethod,
 )
@@ -374,20 +373,6 @@ def check_mask(mask: Any) -> None:
     )
 
 
-def check_flags(**flags: Any) -> None:
-    """Raises TypeError for the first that is neither a bool nor None."""
-    for name, value in flags.items():
-        if value is not None and not is_flag(value):
-            raise TypeError(
-                f"{name} must be a bool, got {type(value).__name__} {value!r}."
-            )
-
-
-def is_flag(value: Any) -> bool:
-    """Whether it is a bool; 0, 1 and NumPy's are as good."""
-    return isinstance(value, (bool, int, np.bool_)) and value in (0, 1)
-
-
 def check_optimizer_function(function: Any) -> None:
     """Raises TypeError unless it can be called, or is None."""
     if function is None or callable(function):
@@ -396,15 +381,6 @@ def check_optimizer_function(function: Any) -> None:
         "optimizer_function must be a function that takes what the last stage returns and "
         f"returns an OptimizerFunctionOutput, or None, got {type(function).__name__}."
     )
-
-
-def check_sharded_state(state_sharding: Any, offload_state: bool) -> None:
-    """Raises ValueError if the optimizer's state is sharded and not offloaded."""
-    if state_sharding and not offload_state:
-        raise ValueError(
-            "To use replicated_optimizer_state_sharding, optimizer state must be "
-            "offloaded by using offload_weight_update_variables."
-        )
 
 
 def check_stage_options(name: str, options: Any, stages: int) -> None:

@@ -20,6 +20,7 @@ from ipufeed import _native
 from ipufeed.device.program import executor, loops, outside_compilation
 from ipufeed.device.system import system
 from ipufeed.executable.program.names import ANONYMOUS, author_name
+from ipufeed.parallel.optimizers.checks import check_flags
 from ipufeed.parallel.optimizers.dtypes import check_dtype
 from ipufeed.parallel.optimizers.reduction_method import (
     GradientAccumulationReductionMethod as Reduction,
@@ -164,7 +165,7 @@ def pipeline(
     training = optimizer_function is not None
     kind = checks.check_schedule(pipeline_schedule, serialization, mapping, training)
     mode = checks.check_recomputation(recomputation_mode, kind)
-    checks.check_flags(
+    check_flags(
         gradient_accumulation_for_captured_grads=gradient_accumulation_for_captured_grads,
         offload_weight_update_variables=offload_weight_update_variables,
         replicated_optimizer_state_sharding=replicated_optimizer_state_sharding,

@@ -11,9 +11,10 @@ import html
 import math
 import re
 from collections import Counter
+from typing import Protocol
 
 from ipufeed.parallel.pipeline import schedules
-from ipufeed.parallel.pipeline.timeline import UPDATE, Slice, Timeline
+from ipufeed.parallel.pipeline.slices import UPDATE, Execution, Slice, Utilisation
 
 # Of mini-batches, in turn: white digits can be read on each.
 COLOURS = (
@@ -35,6 +36,26 @@ FONT, CHARACTER = 12, 6.8  # pixels; of a digit or a small letter
 ROW, TOP, FOOT = 26, 58, 40
 NAMES, SHARES = 94, 112  # pixels of the columns left and right of the rows
 EDGE = 8
+
+
+class Timeline(Protocol):
+    """What is drawn, as parallel.pipeline.timeline.Timeline has it."""
+
+    executions: list[Execution]
+
+    @property
+    def start_ns(self) -> int:
+        """When the first stage began, on the monotonic clock."""
+
+    @property
+    def end_ns(self) -> int:
+        """When the last stage ended."""
+
+    def rows(self) -> dict[str, list[Slice]]:
+        """The slices of each stage, by a name of it."""
+
+    def utilisation(self) -> dict[int, Utilisation]:
+        """The share of the time of each IPU."""
 
 
 def draw(timeline: Timeline, width: int, whole_ms: float | None) -> str:

@@ -14,7 +14,7 @@ from ipufeed.benchmark.measuring.recording import Recording
 from ipufeed.benchmark.report.files import write_reports
 from ipufeed.benchmark.report.parquet import parquet_bytes
 from ipufeed.benchmark.report.trace import THREADS, trace_bytes
-from ipufeed.executable.tracing.recorder import Event, Kind
+from ipufeed.executable.tracing.events import Event, Kind
 
 RESULTS = {
     "whole": result_of(),

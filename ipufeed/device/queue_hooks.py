@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib
 import re
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.device import said
+from ipufeed.device import log
 from ipufeed.device.flags import flags
 from ipufeed.device.flags.synthetic import InitializerKind, SyntheticDataCategory
+from ipufeed.device.program.strategy import strategy_ordinal
 from ipufeed.device.random import patches
 from ipufeed.device.system.system import (
     DeviceSeed,
@@ -32,12 +31,24 @@ from ipufeed.queues.hooks import surroundings
 
 FAILED_PRECONDITION = 9  # of absl's status codes
 
+_join: Callable[[int, int], None] | None = None  # set_join
+
+
+def set_join(join: Callable[[int, int], None]) -> None:
+    """Sets what connects this process to the others that run copies of its programs.
+
+    Args:
+        join: Called with the number of processes and this one's index, now if the system
+            is configured for several, and at each change.
+    """
+    global _join
+    _join = join
+    tell_processes()
+
 
 def default_ordinal() -> int:
     """The IPU of the current IPUStrategy, else 0."""
-    # A program that has not imported it cannot be in its scope.
-    strategy = sys.modules.get("ipufeed.device.program.strategy")
-    return 0 if strategy is None else int(strategy.strategy_ordinal())
+    return strategy_ordinal()
 
 
 def check_ordinal(ordinal: int) -> None:
@@ -105,7 +116,7 @@ def synthetic_tensor(dtype: Any, shape: Any) -> Any:
 @_native.ON_FIRST_USE  # type: ignore[untyped-decorator]
 def attach_at_first_use(ordinal: int, message: Any, size: int) -> int:
     """Asked by the native device before it runs anything; 0 or a status code."""
-    said.listen()  # from here on the core may have something to say
+    log.listen()  # from here on the core may have something to say
     try:
         attach(ordinal)
         _native.entry().ipufeed_set_log_cycle_count(
@@ -147,8 +158,11 @@ def tell_processes() -> None:
     """Tells the core which other processes run copies of its programs."""
     distribution = configured().experimental.multi_replica_distribution
     if distribution.process_count > 1:
-        processes = importlib.import_module("ipufeed.parallel.collectives.processes")
-        processes.join(distribution.process_count, distribution.process_index)
+        if _join is None:
+            raise RuntimeError(
+                "Several processes need `import ipufeed` at their start."
+            )
+        _join(distribution.process_count, distribution.process_index)
     else:
         _native.entry().ipufeed_set_processes(1, 0, None)
 
@@ -192,7 +206,6 @@ def install() -> None:
     on_seed(tell_seed)
     patches.install()
     tell_chips()  # of what has been configured before
-    tell_processes()
     from tensorflow.python.eager import context
     from tensorflow.python.framework import ops
 
