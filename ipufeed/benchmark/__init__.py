@@ -5,13 +5,15 @@
     Result.to_json()               the JSON that `python -m ipufeed.benchmark` prints
     compare(base, new)             better, worse or cannot tell -> Comparison
 
-    arguments --> script --> measurement --> steady, calibration --> result --> summary
-    the command   the file   natively        what counts             JSON       for people
-                                                                       |
-                            other results --> side, spread --> comparison --> verdict
+    cli                        argv, options, exit codes; load: the dataset's file
+    advice                     what to change        stages: where the time goes
+    device, cold, scaleout     other ways to run a dataset
+    measuring                  the native op, the steady state, warnings -> Result
+    comparing                  two results           graph: reads and edits its graph
+    result, report, process    Settings and Result, their views, child processes
 
-The names below are loaded at their first use: the command reads its options, and answers
-`--help`, without TensorFlow.
+Uses every package below it. The names below are loaded at their first use: the command
+reads its options, and answers `--help`, without TensorFlow.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@
                                                   |
                               stats() explain() no_recompile() reports
 
-`python -m ipufeed.executable` does on files what `explain` and others do on programs.
+Order of the rooms: hlo, program, store, then explanation, tracing and report, then
+compile, then commands (`python -m ipufeed.executable`, which does on files what `explain`
+and others do on programs). Uses ipufeed.device, ipufeed.queues and ipufeed.render.
 """
 
 from __future__ import annotations

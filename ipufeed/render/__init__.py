@@ -1,9 +1,12 @@
-"""What all pages share that the package writes: words, tables, the document around them.
+"""Makes text out of numbers and names: for terminals, HTML pages, SVG pictures, files.
 
-    text       what came from outside as text, figures with their units
-    document   one self-contained HTML file: no network, no script
-    page.css   its style: light and dark, on paper, from 400 pixels up
+    units          numbers, durations and sizes with their units
+    terminal       paragraphs and help as wide as the terminal
+    terminal_text  names from files and programs, as a terminal may show them
+    text, html     escaped text, one self-contained document; page.css is its style
+    svg            axes and legends
+    files          files that are written whole or not at all
 
 A page shows data, whoever wrote it: text is escaped, numbers are numbers, and a content
-policy forbids the browser whatever else there might be.
+policy forbids the browser whatever else there might be. Uses no other package of ipufeed.
 """

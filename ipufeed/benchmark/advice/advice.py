@@ -1,6 +1,6 @@
 """What to change about a pipeline: an edit as its author would write it, and a rate.
 
-Rules (advice_rules.py) propose; here is what a proposal is, and which of them are worth
+Rules (rules.py) propose; here is what a proposal is, and which of them are worth
 saying. A pipeline with nothing wrong gets no advice.
 """
 

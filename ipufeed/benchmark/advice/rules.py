@@ -344,7 +344,7 @@ def strict_order(case: Case) -> list[Advice]:
     """Workers that wait because their elements must come out in order."""
     found = []
     explanation = case.explanation
-    # In a full pool workers wait for its threads: advice_workers.py.
+    # In a full pool workers wait for its threads: rules_workers.py.
     if explanation.model.cpu_bound or explanation.model.pool_full:
         return []
     for stage in case.important():

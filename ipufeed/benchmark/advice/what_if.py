@@ -1,6 +1,6 @@
 """`--what-if decode=2x`: the rate that a pipeline would have with a stage changed.
 
-From the model (stage_model.py) alone: nothing runs. `2x` is twice as fast, `0.5x` half as
+From the model (stages/model.py) alone: nothing runs. `2x` is twice as fast, `0.5x` half as
 fast, `free` costs nothing.
 """
 

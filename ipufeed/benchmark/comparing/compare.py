@@ -1,6 +1,6 @@
 """Compares two results, or several of each: better, worse, or cannot tell.
 
-    result --> side.py: rate, windows --> spread.py: how well each rate is known
+    result --> read_result.py: rate, windows --> variance.py: how well each rate is known
                                              |
     rates of base, rates of new ----------> ratio, interval --> verdict
 

@@ -48,7 +48,7 @@ def split_target(target: str) -> tuple[Path, str | None]:
 def parse_assignments(assignments: list[str]) -> dict[str, str]:
     """`["batch_size=64", "path=data"]` -> the texts by name.
 
-    What they mean is up to the parameter that they are for: see values.py.
+    What they mean is up to the parameter that they are for: see set_values.py.
 
     Raises:
         DatasetFileError: One is not of the form NAME=VALUE, or a name comes twice.

@@ -78,7 +78,7 @@ class Steady:
         settled: False if the rate still changed when half of the run was left out, or
             if the run is too short to tell.
         windows: The windows that it consists of, each with its elements and seconds: what
-            a comparison with another run needs (see spread.py).
+            a comparison with another run needs (see comparing/variance.py).
     """
 
     first: int

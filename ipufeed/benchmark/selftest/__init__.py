@@ -6,7 +6,8 @@
     stages.py     checks of where the time goes
     check.py      what a check is      table.py   the rows for people
 
-stdout is the JSON; the table goes to stderr, a row as soon as it is there.
+stdout is the JSON; the table goes to stderr, a row as soon as it is there. Uses
+ipufeed.benchmark as a program does, and its room device.
 """
 
 from __future__ import annotations

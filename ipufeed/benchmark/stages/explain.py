@@ -3,9 +3,9 @@
     explain(dataset, seconds, rate)     -> Explanation
     explanation.rows()                  the `stages` of the JSON
 
-A short run of its own (stage_run.py) gives what each step costs, a model (stage_model.py)
-says which of that matters, and a cut (cut.py) confirms the first one: the step alone,
-fed from a cache of its inputs.
+A short run of its own (probe_run.py) gives what each step costs, a model (model.py)
+says which of that matters, and a cut (measure_alone.py) confirms the first one: the step
+alone, fed from a cache of its inputs.
 """
 
 from __future__ import annotations

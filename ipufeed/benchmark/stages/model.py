@@ -8,14 +8,14 @@ steps up to the next buffer make one unit, and their times add up. The functions
 parallel step are a unit of their own, p at a time. Units overlap, so that a pipeline's
 period (the time from one element to the next) is that of its slowest unit, no less than
 all their CPU time divided by the CPUs there are, and no less than all functions' time
-divided by the threads of the pool that they run in (stage_pool.py).
+divided by the threads of the pool that they run in (thread_pool.py).
 
 A parallel map overlaps less than its name says: a call begins by fetching its element, so
 that p calls take turns in fetching and computing. One call at a time (as in a serial map
 that tf.data has fused with the batch behind it) overlaps with nothing before it.
 
-What the units cost is read from probes (stage_costs.py), and so is who is to blame for
-the pipeline's period (stage_blame.py).
+What the units cost is read from probes (costs.py), and so is who is to blame for
+the pipeline's period (shares.py).
 
 Source: the bottleneck law of operational analysis (Denning and Buzen, "The Operational
 Analysis of Queueing Network Models", ACM Computing Surveys 10 (3), 1978).

@@ -2,7 +2,7 @@
 
 Read at first use, and again whenever the system is configured: programs set it before the
 first use, in child processes, or before they configure anew. The other variables are in
-environment.py, the syntax is in flag_syntax.py.
+environment.py, the syntax is in syntax.py.
 
 Source: names, defaults and messages follow graphcore/tensorflow. It ends the process from
 C++; here a PoplarFlagsError, a SystemExit, is raised, so that `finally` is run.

@@ -1,7 +1,7 @@
 """What is changed in TensorFlow, and in Keras, so that programs draw their own seeds.
 
 - The functions that build stateful random ops, in tensorflow.python.ops.gen_random_ops
-  and tf.raw_ops, build those of random_ops.py for an IPU.
+  and tf.raw_ops, build those of ops.py for an IPU.
 - StructuredFunctionWrapper of tf.data: what it traces is for the host, in an IPU's scope
   too.
 - make_function_context: a tf.function is traced separately for IPUs, and there separately

@@ -2,7 +2,7 @@
 
     stages.trace()           all stages, and their gradients, in one graph     stages.py
     partition.split()        which op belongs to which position             partition.py
-    Plan, ChipProgram        a loop for each chip, rings between them    chip_program.py
+    Plan, ChipProgram        a loop for each chip, rings between them    ipu_program.py
     IpufeedPipeline          one op in the program: runs the chips' loops    ipufeed/cc
     apply_gradients          after each execution, in the program itself
 
