@@ -45,7 +45,7 @@ ALLOWED = {
         *("device.log", "device.flags", "device.system", "device.program"),
         *("device.random", "queues", "_native", "errors"),
     },
-    "device": {"device.program"},  # forwards `step`
+    "device": {"device.program"},  # its public names
     # Compiled programs.
     "executable.hlo": {"_native"},
     "executable.program": {
@@ -86,7 +86,7 @@ ALLOWED = {
         *("device.log", "device.system", "device.program", "queues"),
         *("_native", "no_effect", "python_ops"),
     },
-    "parallel": set(),
+    "parallel": {"parallel.pipeline"},  # its public name
     # The benchmark.
     "benchmark.process": {"_native", "errors", "render"},
     "benchmark.report": {"executable.tracing", "render"},
@@ -309,13 +309,21 @@ def test_each_folder_says_what_lives_there_and_is_small():
         assert sum(path.is_file() for path in files) <= MOST_FILES, folder
 
 
-@pytest.mark.parametrize("package", ["benchmark", "executable", "sources"])
+FORWARDED = {
+    "device": {"step", "to_times", "read_clock", "set_executor"},
+    "parallel": {"timeline"},
+}
+
+
+@pytest.mark.parametrize("package", ["benchmark", "executable", "sources", *FORWARDED])
 def test_no_room_has_the_name_of_a_public_function(package):
     """Importing a submodule sets the package's attribute of that name."""
     module = importlib.import_module(f"ipufeed.{package}")
     inside = {path.stem for path in (PACKAGE / package).iterdir()}
+    names = FORWARDED.get(package) or set(module.__all__)
 
-    assert set(module.__all__) & inside <= {"dataset_benchmark"}  # a module
+    assert all(getattr(module, name) is not None for name in names)
+    assert names & inside <= {"dataset_benchmark"}  # a module
 
 
 @pytest.mark.parametrize("first", ["names", "modules"])

@@ -96,7 +96,7 @@ def train(schedule):
         session.run(run_pipeline, {rate: 0.2})
         losses = session.run(dequeue_losses)
         if schedule is pipelining_ops.PipelineSchedule.Grouped and sys.argv[1:]:
-            from ipufeed.parallel.pipeline import timeline
+            from ipufeed.parallel import timeline
 
             with timeline.record() as executed:
                 session.run(run_pipeline, {rate: 0.2})

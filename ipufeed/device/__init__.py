@@ -16,8 +16,16 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    if name == "step":
-        from ipufeed.device.program.steps import step
+    if name in ("step", "to_times"):
+        from ipufeed.device.program import steps
 
-        return step
+        return getattr(steps, name)
+    if name == "read_clock":
+        from ipufeed.device.program.clock import read_clock
+
+        return read_clock
+    if name == "set_executor":
+        from ipufeed.device.program.executor import set_executor
+
+        return set_executor
     raise AttributeError(f"module 'ipufeed.device' has no attribute {name!r}")

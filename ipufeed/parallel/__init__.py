@@ -6,3 +6,15 @@
 
 Each uses those above it. Uses ipufeed.executable, ipufeed.device and ipufeed.queues.
 """
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    if name == "timeline":
+        from ipufeed.parallel.pipeline import timeline
+
+        return timeline
+    raise AttributeError(f"module 'ipufeed.parallel' has no attribute {name!r}")

@@ -118,8 +118,8 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
             return x + 1
 
     The whole program is then run by TensorFlow's executor (see
-    ipufeed.device.program.executor.set_executor), not as one compiled program: the
-    results are the same, an iteration costs some ten times more.
+    ipufeed.device.set_executor), not as one compiled program: the results are the
+    same, an iteration costs some ten times more.
 
     Args:
         name: Noted at the ops.
