@@ -37,7 +37,7 @@ class Child:
         self.log = log
         self.cpu_seconds = 0.0
         self.peak_rss_bytes = 0
-        root = str(Path(__file__).resolve().parents[2])
+        root = str(Path(__file__).resolve().parents[3])
         path = os.environ.get("PYTHONPATH")
         environment = {
             **os.environ,

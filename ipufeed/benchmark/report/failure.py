@@ -22,7 +22,7 @@ FRAME = re.compile(
     r"^  File \"(?P<path>[^\n\"]*)\"[^\n]*\n(?:    [^\n]*\n)*", re.MULTILINE
 )
 # Whose frames are of no use to who has written the function.
-LIBRARIES = ("/tensorflow/python/", f"{pathlib.Path(__file__).parents[1]}/")
+LIBRARIES = ("/tensorflow/python/", f"{pathlib.Path(__file__).parents[2]}/")
 
 
 def sentence_of(error: dict[str, Any]) -> str:
