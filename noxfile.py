@@ -52,7 +52,7 @@ def sanitize(session: nox.Session) -> None:
     """
     install(session, ".[test]", "setuptools>=77")
     for sanitizer in session.posargs or ["address"]:
-        session.run("python", "tests/sanitized.py", sanitizer)
+        session.run("python", "tools/sanitized.py", sanitizer)
 
 
 @nox.session
@@ -77,11 +77,11 @@ def bench(session: nox.Session) -> None:
         session.run("python", "-m", "benchmarks.targets")
         return
     session.run("python", "-m", "benchmarks.targets", "--quick")
-    session.run("python", "tests/asv_runs.py")
+    session.run("python", "tools/asv_runs.py")
 
 
 @nox.session
 def build(session: nox.Session) -> None:
     """Source distribution and wheel, with what they must and must not contain."""
     install(session, ".", "build", "setuptools>=77")
-    session.run("python", "tests/distributions.py")
+    session.run("python", "tools/distributions.py")

@@ -14,7 +14,7 @@ cannot be told is a FeedWarning and a line in the summary; who wants a failure s
 
 A module of its own beside the package: pytest imports its plugins in every run of every
 project in an environment, and `import ipufeed` brings TensorFlow. That, and everything
-else, is in ipufeed/benchmark/guard.py, which is imported when a test asks for it.
+else, is in ipufeed/benchmark/plugin/guard.py, which is imported when a test asks for it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _share(text: str) -> float:
-    from ipufeed.benchmark.gate import share
+    from ipufeed.benchmark.comparing.gate import share
 
     return share(text)
 
@@ -104,8 +104,8 @@ def feed_benchmark(request: pytest.FixtureRequest) -> Iterator[Any]:
     is surely below the marker's budget, or surely lower than that of --ipufeed-compare.
     """
     try:
-        from ipufeed.benchmark.guard import Budget, Guard, GuardError
-        from ipufeed.benchmark.guard_files import test_name
+        from ipufeed.benchmark.plugin.guard import Budget, Guard, GuardError
+        from ipufeed.benchmark.plugin.result_names import test_name
         from ipufeed.errors import ComparisonError
     except ImportError as error:  # the native library says what to do
         pytest.fail(str(error), pytrace=False)
@@ -205,7 +205,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     unmatched = _properties(reporter, UNMATCHED)
     if not unmatched or _properties(reporter, MATCHED):
         return
-    from ipufeed.benchmark.guard_files import nothing_matched
+    from ipufeed.benchmark.plugin.result_names import nothing_matched
 
     complaint = nothing_matched(earlier, list(dict.fromkeys(unmatched)))
     if complaint is None:

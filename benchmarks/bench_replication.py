@@ -27,7 +27,7 @@ class Replication:
         import ipufeed  # noqa: I001
         import tensorflow as tf
 
-        from ipufeed.parallel import collectives
+        from ipufeed.parallel.collectives import ops as collectives
 
         config = ipufeed.IPUConfig()
         config.auto_select_ipus = REPLICAS

@@ -53,7 +53,7 @@ def program(
     """A compiled loop as a function of n, which returns when the device is through."""
     import tensorflow as tf
 
-    from ipufeed.device import loops
+    from ipufeed.device.program import loops
 
     @tf.function(jit_compile=True, autograph=False)
     def compiled(n: Any) -> Any:
@@ -165,7 +165,7 @@ def result_latencies(results: int) -> list[float]:
 
     The program gives one in about a millisecond, so that the thread does sleep.
     """
-    from ipufeed.device.clock import read_clock, to_ns
+    from ipufeed.device.program.clock import read_clock, to_ns
     from ipufeed.queues import IPUOutfeedQueue
 
     outfeed = IPUOutfeedQueue()

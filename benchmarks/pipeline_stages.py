@@ -6,11 +6,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipufeed.device import clock
-from ipufeed.device.config import IPUConfig
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel.pipeline import pipeline
-from ipufeed.parallel.schedules import PipelineSchedule
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program import clock
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 

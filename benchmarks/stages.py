@@ -137,7 +137,7 @@ def measured_gain(
     stages: list[Planted], name: str, work: Callable[[float], None]
 ) -> float:
     """Rate with the named stage at half its cost over the rate as it is, by turns."""
-    from ipufeed.benchmark.verify import gain_of
+    from ipufeed.benchmark.advice.verify import gain_of
 
     halved = [
         replace(stage, cost_ms=stage.cost_ms / 2) if stage.name == name else stage
@@ -152,9 +152,9 @@ def measured_gain(
 def overhead() -> None:
     """Prints the rate with probes over the rate without, by turns."""
     from ipufeed import _native
-    from ipufeed.benchmark.pipeline_graph import PipelineGraph
-    from ipufeed.benchmark.stage_run import insert_probes
-    from ipufeed.benchmark.verify import gain_of
+    from ipufeed.benchmark.advice.verify import gain_of
+    from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph
+    from ipufeed.benchmark.stages.probe_run import insert_probes
 
     stages = [Planted("slow", 1.0, 0, False)]
     dataset = build(stages, time.sleep).map(lambda x: x + 1).shuffle(8)
@@ -182,8 +182,8 @@ def main() -> None:
         overhead()
         return
 
-    from ipufeed.benchmark.stages import explain
-    from ipufeed.benchmark.what_if import answer, parse_what_if
+    from ipufeed.benchmark.advice.what_if import answer, parse_what_if
+    from ipufeed.benchmark.stages.explain import explain
 
     rng = random.Random(options.seed)
     work = burn if options.cost == "burn" else time.sleep

@@ -82,7 +82,7 @@ def main() -> None:
 
     import ipufeed
     from benchmarks import feeds
-    from ipufeed.device import loops
+    from ipufeed.device.program import loops
     from ipufeed.queues import IPUOutfeedQueue
 
     outfeed = IPUOutfeedQueue()

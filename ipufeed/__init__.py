@@ -121,5 +121,4 @@ if not _OWN_COMMAND:
     from ipufeed import _native
 
     _native.load()
-    importlib.import_module("ipufeed.device.placement")
-    importlib.import_module("ipufeed.executable.programs").install()
+    importlib.import_module("ipufeed.connect").connect()

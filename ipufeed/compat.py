@@ -13,7 +13,7 @@ import sys
 import types
 from typing import Any
 
-from ipufeed import lost_names
+from ipufeed.tf_patches import removed_names
 
 _CONFIG = dict.fromkeys(
     (
@@ -24,11 +24,12 @@ _CONFIG = dict.fromkeys(
         "SelectionOrder",
         "StochasticRoundingBehaviour",
     ),
-    "ipufeed.device.config_enums",
+    "ipufeed.device.config.enums",
 ) | dict.fromkeys(
-    ("IPUConfig", "configure_ipu_system", "get_ipu_config", "reset_ipu_configuration"),
-    "ipufeed.device.config",
+    ("configure_ipu_system", "get_ipu_config", "reset_ipu_configuration"),
+    "ipufeed.device.system.system",
 )
+_CONFIG["IPUConfig"] = "ipufeed.device.config.config"
 
 _UTILS = (
     _CONFIG
@@ -53,27 +54,28 @@ _UTILS = (
             "set_serialization_options",
             "set_transfer_options",
         ),
-        "ipufeed.device.options",
+        "ipufeed.device.config.options",
     )
     | {
-        "create_ipu_config": "ipufeed.device.options_create",
-        "get_num_of_ipus_in_device": "ipufeed.device.system",
-        "reset_ipu_seed": "ipufeed.device.system",
-        "running_on_ipu_model": "ipufeed.device.flags",
-        "use_synthetic_data_for": "ipufeed.device.flags",
-        "SyntheticDataCategory": "ipufeed.device.synthetic",
-        "move_variable_initialization_to_cpu": "ipufeed.device.variables",
+        "create_ipu_config": "ipufeed.device.config.options_create",
+        "get_num_of_ipus_in_device": "ipufeed.device.system.system",
+        "reset_ipu_seed": "ipufeed.device.system.system",
+        "running_on_ipu_model": "ipufeed.device.flags.flags",
+        "use_synthetic_data_for": "ipufeed.device.flags.flags",
+        "SyntheticDataCategory": "ipufeed.device.flags.synthetic",
+        "move_variable_initialization_to_cpu": "ipufeed.device.program.variables",
     }
 )
 
+_REDUCTION = "ipufeed.parallel.optimizers.reduction_method"
 _PIPELINING = dict.fromkeys(
     ("OptimizerFunctionOutput", "PipelineStageOptions", "RecomputationMode"),
-    "ipufeed.parallel.options",
+    "ipufeed.parallel.pipeline.options",
 ) | {
-    "GradientAccumulationReductionMethod": "ipufeed.parallel.reduction_method",
-    "PipelineSchedule": "ipufeed.parallel.schedules",
-    "pipeline": "ipufeed.parallel.pipeline",
-    "recomputation_checkpoint": "ipufeed.parallel.partition",
+    "GradientAccumulationReductionMethod": _REDUCTION,
+    "PipelineSchedule": "ipufeed.parallel.pipeline.schedules",
+    "pipeline": "ipufeed.parallel.pipeline.pipeline",
+    "recomputation_checkpoint": "ipufeed.parallel.pipeline.partition",
 }
 _OPTIMIZERS = (
     dict.fromkeys(
@@ -83,7 +85,7 @@ _OPTIMIZERS = (
             "MapGradientOptimizerInvertedChaining",
             "ShardedOptimizer",
         ),
-        "ipufeed.parallel.optimizers",
+        "ipufeed.parallel.optimizers.optimizers",
     )
     | dict.fromkeys(
         (
@@ -92,11 +94,11 @@ _OPTIMIZERS = (
             "GradientAccumulationOptimizer",
             "GradientAccumulationOptimizerV2",
         ),
-        "ipufeed.parallel.accumulation",
+        "ipufeed.parallel.optimizers.accumulation",
     )
-    | {"IpuOptimizer": "ipufeed.parallel.wrapper"}
+    | {"IpuOptimizer": "ipufeed.parallel.optimizers.wrapper"}
 )
-_COLLECTIVES = "ipufeed.parallel.collectives"
+_COLLECTIVES = "ipufeed.parallel.collectives.ops"
 
 
 def _optimizers(*names: str) -> dict[str, str]:
@@ -112,12 +114,11 @@ MODULES: dict[str, dict[str, str]] = {
     ),
     "eager": {},
     "eager.backprop": dict.fromkeys(
-        ("GradientCaptureContext", "GradientCaptureTape"), "ipufeed.parallel.captured"
+        ("GradientCaptureContext", "GradientCaptureTape"),
+        "ipufeed.parallel.optimizers.captured",
     ),
-    "gradient_accumulation": {
-        "GradientAccumulationReductionMethod": "ipufeed.parallel.reduction_method"
-    },
-    "ipu_compiler": {"compile": "ipufeed.device.compiler"},
+    "gradient_accumulation": {"GradientAccumulationReductionMethod": _REDUCTION},
+    "ipu_compiler": {"compile": "ipufeed.device.program.compiler"},
     "ipu_infeed_queue": {
         "IPUInfeedQueue": "ipufeed.queues.infeed",
         "IPUIterator": "ipufeed.queues.iterators",
@@ -133,14 +134,16 @@ MODULES: dict[str, dict[str, str]] = {
         "ipufeed.queues.outfeed",
     ),
     "ipu_strategy": dict.fromkeys(
-        ("IPUStrategy", "IPUStrategyV1"), "ipufeed.device.strategy"
+        ("IPUStrategy", "IPUStrategyV1"), "ipufeed.device.program.strategy"
     ),
     "ops": {},
     "ops.all_to_all_op": dict.fromkeys(("all_gather", "all_to_all"), _COLLECTIVES),
     "ops.cross_replica_ops": dict.fromkeys(
         ("cross_replica_mean", "cross_replica_sum"), _COLLECTIVES
     ),
-    "ops.grad_util_ops": {"capture_upstream_gradients": "ipufeed.parallel.captured"},
+    "ops.grad_util_ops": {
+        "capture_upstream_gradients": "ipufeed.parallel.optimizers.captured"
+    },
     "ops.pipelining_ops": _PIPELINING,
     "ops.reduce_scatter_op": {"reduce_scatter": _COLLECTIVES},
     "ops.replication_ops": {"replication_index": _COLLECTIVES},
@@ -157,7 +160,7 @@ MODULES: dict[str, dict[str, str]] = {
         "MapGradientOptimizer", "MapGradientOptimizerInvertedChaining"
     ),
     "optimizers.sharded_optimizer": _optimizers("ShardedOptimizer"),
-    "loops": dict.fromkeys(("repeat", "while_loop"), "ipufeed.device.loops"),
+    "loops": dict.fromkeys(("repeat", "while_loop"), "ipufeed.device.program.loops"),
     "pipelining_ops": _PIPELINING,
     "scopes": dict.fromkeys(
         (
@@ -169,10 +172,10 @@ MODULES: dict[str, dict[str, str]] = {
             "partials_type",
             "stochastic_rounding",
         ),
-        "ipufeed.device.scopes",
+        "ipufeed.device.program.scopes",
     ),
     "sharding": dict.fromkeys(
-        ("get_sharding", "propagate_sharding"), "ipufeed.device.sharding"
+        ("get_sharding", "propagate_sharding"), "ipufeed.device.program.sharding"
     ),
     "utils": _UTILS,
 }
@@ -194,13 +197,13 @@ MODULES |= {
 
 # ... and these names.
 TOP: dict[str, str] = {
-    "IPUConfig": "ipufeed.device.config",
+    "IPUConfig": "ipufeed.device.config.config",
     "IPUInfeedQueue": "ipufeed.queues.infeed",
     "IPUOutfeedMode": "ipufeed.queues.outfeed",
     "IPUOutfeedQueue": "ipufeed.queues.outfeed",
-    "IPUStrategy": "ipufeed.device.strategy",
-    "configure_ipu_system": "ipufeed.device.config",
-    "reset_ipu_configuration": "ipufeed.device.config",
+    "IPUStrategy": "ipufeed.device.program.strategy",
+    "configure_ipu_system": "ipufeed.device.system.system",
+    "reset_ipu_configuration": "ipufeed.device.system.system",
 }
 
 ALIAS = "tensorflow.python.ipu"
@@ -257,8 +260,7 @@ def elsewhere(name: str) -> str:
 
 def resolve(module: str, name: str) -> Any:
     """The object; the queues' view of the device is in place from then on."""
-    importlib.import_module("ipufeed.device.placement")
-    importlib.import_module("ipufeed.executable.programs").install()
+    importlib.import_module("ipufeed.connect").connect()
     return getattr(importlib.import_module(module), name)
 
 
@@ -280,7 +282,7 @@ def submodule(name: str) -> AliasModule:
 def install() -> None:
     """Makes `tensorflow.python.ipu` and its modules importable. Does no harm twice.
 
-    It also gives back what TensorFlow has lost since (ipufeed/lost_names.py).
+    It also gives back what TensorFlow has lost since (ipufeed/tf_patches/removed_names.py).
 
     Threads: call it before the program's own imports.
     """
@@ -297,4 +299,4 @@ def install() -> None:
         sys.modules[f"{ALIAS}.{name}"] = module
         if "." not in name:
             setattr(package, name, module)
-    lost_names.give_back()
+    removed_names.give_back()

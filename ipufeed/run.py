@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ipufeed.terminal import HelpFormatter
+from ipufeed.render.terminal import HelpFormatter
 
 BAD_INPUT = 2
 
@@ -55,9 +55,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def prepare() -> None:
     """Puts the simulated IPUs and Graphcore's names in place."""
-    from ipufeed import _hush
+    from ipufeed import _quiet_import
 
-    with _hush.hushed("1"):
+    with _quiet_import.hushed("1"):
         from ipufeed import _native, compat
 
         _native.load()

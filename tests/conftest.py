@@ -16,8 +16,8 @@ import pytest
 
 import ipufeed as ipufeed  # before what the tests need of it
 from ipufeed import _native
-from ipufeed.device import flags as flags_module
-from ipufeed.device import system
+from ipufeed.device.flags import flags as flags_module
+from ipufeed.device.system import system
 
 import alone  # isort: skip
 import kept  # isort: skip

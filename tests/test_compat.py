@@ -9,7 +9,8 @@ import tensorflow as tf
 from helpers import run_python
 
 import ipufeed
-from ipufeed import compat, lost_names
+from ipufeed import compat
+from ipufeed.tf_patches import removed_names
 
 # Names that programs use, written by hand from what the original's programs import.
 USED = {
@@ -206,7 +207,7 @@ def test_without_installing_there_is_no_alias():
 
 
 @pytest.mark.parametrize(
-    "name", sorted(name for names in lost_names.LAYERS.values() for name in names)
+    "name", sorted(name for names in removed_names.LAYERS.values() for name in names)
 )
 def test_a_layer_of_version_1_is_given_back(installed, name):
     """Keras 3 has taken it out of tf.compat.v1.layers."""

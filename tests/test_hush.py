@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from ipufeed._hush import LEVEL, hushed
+from ipufeed._quiet_import import LEVEL, hushed
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """The direction of dependencies: each layer may use only what stands below it."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -10,65 +11,165 @@ import pytest
 from helpers import DEADLOCK_S, ROOT
 
 PACKAGE = ROOT / "ipufeed"
+MOST_FILES = 20
 
-# What a part of the package may import of the package. design: queues know nothing of
-# the device; nothing imports the benchmark; the native code imports nothing of Python's.
+# What a part of the package may import of the package: the picture in CONTRIBUTING.md. A
+# part is a folder without folders, or a file beside folders. Each may import itself and
+# what stands above it in this table, as far as it is named there; the native code imports
+# nothing of Python's.
 ALLOWED = {
     "errors": set(),
     "_version": set(),
-    "_native": {"errors"},
-    "pages": {"pages"},
     "no_effect": set(),
-    "queues": {"queues", "errors", "no_effect", "_native"},
-    "sources": {"sources", "errors", "_native"},
-    "device": {"device", "queues", "errors", "no_effect", "_native"},
-    "executable": {
-        "executable",
-        "pages",
-        "device",
-        "queues",
-        "errors",
-        "no_effect",
-        "_hush",
-        "terminal",
-        "_native",
-        "_version",
-    },
     "python_ops": set(),
-    "parallel": {
-        "parallel",
-        "executable",
-        "device",
-        "queues",
-        "errors",
-        "no_effect",
-        "python_ops",
-        "_native",
+    "_quiet_import": set(),
+    "render": set(),
+    "tf_patches": set(),
+    "_native": {"errors"},
+    "queues": {"errors", "no_effect", "_native"},
+    "sources": {"errors", "_native"},
+    # The simulated IPU.
+    "device.log": {"_native"},
+    "device.flags": {"errors"},
+    "device.config": {"device.log", "device.flags", "errors", "no_effect"},
+    "device.system": {
+        *("device.log", "device.config", "device.flags"),
+        *("errors", "no_effect"),
     },
+    "device.program": {
+        *("device.log", "device.flags", "device.system"),
+        *("queues", "_native", "errors", "no_effect"),
+    },
+    "device.random": {"device.program", "queues", "_native"},
+    "device.queue_hooks": {
+        *("device.log", "device.flags", "device.system", "device.program"),
+        *("device.random", "queues", "_native", "errors"),
+    },
+    "device": {"device.program"},  # its public names
+    # Compiled programs.
+    "executable.hlo": {"_native"},
+    "executable.program": {
+        *("executable.hlo", "device.config", "device.flags", "device.system"),
+        *("_native", "no_effect", "render"),
+    },
+    "executable.store": {"executable.program", "device.log", "device.flags", "_native"},
+    "executable.explanation": {
+        *("executable.hlo", "executable.program", "executable.store", "render"),
+    },
+    "executable.tracing": {
+        *("executable.program", "executable.store", "device.log", "_native"),
+    },
+    "executable.report": {
+        *("executable.hlo", "executable.program", "executable.store"),
+        *("device.log", "device.system", "_version", "render"),
+    },
+    "executable.compile": {
+        *("executable.program", "executable.store", "executable.explanation"),
+        *("executable.tracing", "executable.report"),
+        *("device.log", "device.config", "device.flags", "device.system"),
+        *("device.program", "queues", "_native", "errors"),
+    },
+    "executable.commands": {
+        *("executable.hlo", "executable.program", "executable.store"),
+        *("executable.explanation", "executable.report"),
+        *("_native", "_quiet_import", "errors", "render"),
+    },
+    "executable.__main__": {"executable.commands", "errors", "render"},
+    "executable": set(),
+    # Programs of several IPUs.
+    "parallel.collectives": {"device.log", "queues", "_native"},
+    "parallel.optimizers": {
+        *("parallel.collectives", "device.program", "queues", "_native", "no_effect"),
+    },
+    "parallel.pipeline": {
+        *("parallel.optimizers", "executable.program", "executable.tracing"),
+        *("device.log", "device.system", "device.program", "queues"),
+        *("_native", "no_effect", "python_ops"),
+    },
+    "parallel": {"parallel.pipeline"},  # its public name
+    # The benchmark.
+    "benchmark.process": {"_native", "errors", "render"},
+    "benchmark.report": {"executable.tracing", "render"},
+    "benchmark.result": {"benchmark.report", "render"},
+    "benchmark.graph": {"_native", "python_ops", "render"},
+    "benchmark.load": {
+        *("benchmark.process", "benchmark.result"),
+        *("_native", "_quiet_import", "errors"),
+    },
+    "benchmark.comparing": {"benchmark.result", "errors", "render"},
+    "benchmark.measuring": {
+        *("benchmark.result", "executable.tracing"),
+        *("_native", "_version", "errors", "render"),
+    },
+    "benchmark.stages": {
+        *("benchmark.graph", "benchmark.measuring", "benchmark.result", "_native"),
+    },
+    "benchmark.advice": {
+        *("benchmark.stages", "benchmark.graph", "benchmark.measuring"),
+        *("benchmark.result", "errors", "render"),
+    },
+    # Three ways to run a dataset; none imports another.
+    "benchmark.cold": {
+        *("benchmark.graph", "benchmark.measuring", "benchmark.result"),
+        *("sources", "errors", "render"),
+    },
+    "benchmark.device": {
+        *("benchmark.measuring", "benchmark.result"),
+        *("device.queue_hooks", "device.program", "queues", "_native", "errors"),
+    },
+    "benchmark.scaleout": {
+        *("benchmark.load", "benchmark.graph", "benchmark.measuring"),
+        *("benchmark.process", "benchmark.result", "_native", "errors"),
+    },
+    "benchmark.plugin": {
+        *("benchmark.comparing", "benchmark.measuring", "benchmark.report"),
+        *("benchmark.result", "errors", "render"),
+    },
+    "benchmark.cli.options": {
+        *("benchmark.advice", "benchmark.comparing", "benchmark.device"),
+        *("benchmark.result", "benchmark.scaleout", "render"),
+    },
+    "benchmark.cli": {
+        *("benchmark.cli.options", "benchmark.advice", "benchmark.cold"),
+        *("benchmark.comparing", "benchmark.device", "benchmark.load"),
+        *("benchmark.measuring", "benchmark.process", "benchmark.report"),
+        *("benchmark.result", "benchmark.scaleout", "errors", "render"),
+    },
+    # Its public names, loaded at their first use.
     "benchmark": {
-        "benchmark",
-        "sources",
-        "parallel",
-        "executable",
-        "pages",
-        "device",
-        "queues",
-        "errors",
-        "python_ops",
-        "_hush",
-        "terminal",
-        "_native",
-        "_version",
-        "__version__",
+        *("benchmark.advice", "benchmark.comparing", "benchmark.measuring"),
+        *("benchmark.result", "benchmark.dataset_benchmark"),
     },
-    "_hush": set(),
-    "terminal": set(),
-    "lost_names": set(),
-    # Names as text, resolved when they are used.
-    "compat": {"lost_names"},
-    "run": {"_hush", "_native", "compat", "terminal"},
-    # The package itself only forwards names, and loads the library.
+    "benchmark.dataset_benchmark": {"benchmark.result", "_native"},
+    "benchmark.selftest": {
+        *("benchmark", "benchmark.device", "benchmark.measuring", "benchmark.process"),
+        *("benchmark.result", "_native", "_quiet_import", "render"),
+    },
+    "benchmark.__main__": {"benchmark.cli", "benchmark.process"},
+    # What a program imports first.
+    "compat": {"tf_patches"},  # names as text, resolved when they are used
+    "connect": {"device.queue_hooks", "executable.compile", "parallel.collectives"},
+    "run": {"_quiet_import", "_native", "compat", "render"},
     "__init__": {"_native", "_version"},
+}
+# Arrows that go up, and why; not one more.
+UPWARD = {
+    # IPUConfig.configure_ipu_system, of Graphcore's API.
+    ("device.config.config", "device.system.system"),
+    # An infeed queue's type spec makes an iterator's queue of it.
+    ("queues.infeed", "queues.iterators"),
+}
+# Files that import by a name in text, or look into sys.modules, and what the names are.
+BY_NAME = {
+    "__init__.py": "public names, at their first use",
+    "compat.py": "Graphcore's names, at their first use",
+    "benchmark/__init__.py": "public names, at their first use",
+    "benchmark/cli/main.py": "the subcommands",
+    "benchmark/load/dataset_file.py": "the modules of a dataset's file",
+    "executable/__init__.py": "public names, at their first use",
+    "executable/__main__.py": "the subcommands",
+    "sources/__init__.py": "public names, at their first use",
+    "tf_patches/removed_names.py": "modules of TensorFlow",
 }
 
 
@@ -77,14 +178,25 @@ def python_files() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
-def part_of(path: Path) -> str:
-    """The part of the package that a file belongs to."""
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def module_of(path: Path) -> str:
+    """The name of a file's module within the package; "__init__" is the package's own."""
+    name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    return name.removesuffix(".__init__")
 
 
-def imported_parts(path: Path) -> set[str]:
-    """The parts of the package that a file imports, wherever in the file it does."""
-    parts = set()
+MODULES = {module_of(path): path for path in python_files()}
+
+
+def part_of(module: str) -> str:
+    """The part of the package that a module belongs to; see ALLOWED."""
+    if module in ALLOWED:
+        return module
+    return module.rpartition(".")[0]
+
+
+def imported(path: Path) -> set[str]:
+    """The modules of the package that a file imports, wherever in the file it does."""
+    found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
         if isinstance(node, ast.Import):
@@ -93,21 +205,160 @@ def imported_parts(path: Path) -> set[str]:
             assert node.level == 0, f"{path}: relative imports hide the direction"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
-            pieces = name.split(".")
-            if pieces[0] == "ipufeed" and len(pieces) > 1:
-                parts.add(pieces[1])
-    return parts
+            root, _, inner = name.partition(".")
+            if root != "ipufeed":
+                continue
+            while inner and inner not in MODULES:
+                inner = inner.rpartition(".")[0]
+            found.add(inner or "__init__")
+    return found - {module_of(path)}
 
 
-@pytest.mark.parametrize(
-    "path", python_files(), ids=lambda path: str(path.relative_to(PACKAGE))
-)
-def test_a_file_imports_only_what_is_below_it(path):
-    """An arrow in code points down the list in the package's docstring, never up."""
-    part = part_of(path)
+ARROWS = {
+    (module, target) for module, path in MODULES.items() for target in imported(path)
+}
 
-    assert part in ALLOWED, f"{part} is new: say in ALLOWED what it may import"
-    assert imported_parts(path) <= ALLOWED[part]
+
+def circles(arrows: set[tuple[str, str]]) -> set[str]:
+    """What is left when all without an arrow in, or without one out, has been taken."""
+    while True:
+        ends = {one for one, _ in arrows} & {other for _, other in arrows}
+        inner = {(one, other) for one, other in arrows if {one, other} <= ends}
+        if inner == arrows:
+            return {one for one, _ in arrows}
+        arrows = inner
+
+
+def test_a_file_imports_only_what_is_below_it():
+    """An arrow in code points to a part that the table names, never up."""
+    unknown = {part_of(module) for module in MODULES} - set(ALLOWED)
+    assert not unknown, "new: say in ALLOWED what they may import"
+
+    wrong = {
+        f"{one} -> {other}"
+        for one, other in ARROWS - UPWARD
+        if part_of(other) not in {part_of(one), *ALLOWED[part_of(one)]}
+    }
+    assert not wrong
+
+
+def test_the_table_has_an_order_and_no_arrow_too_many():
+    """A part is named behind what it imports; what is allowed is used."""
+    order = list(ALLOWED)
+    up = {
+        f"{part} -> {other}"
+        for part, others in ALLOWED.items()
+        for other in others
+        if order.index(other) > order.index(part)
+    } - {"benchmark -> benchmark.dataset_benchmark"}
+    assert not up
+
+    used = {(part_of(one), part_of(other)) for one, other in ARROWS}
+    unused = {
+        f"{part} -> {other}"
+        for part, others in ALLOWED.items()
+        for other in others
+        if (part, other) not in used
+    }
+    assert not unused
+
+
+def test_no_files_import_each_other_in_a_circle():
+    """Two arrows go up, each for a reason; without them there is no circle."""
+    assert UPWARD <= ARROWS, "one is gone: take it from the list"
+    assert circles({("a", "b"), ("b", "c"), ("c", "b")}) == {"b", "c"}
+    assert not circles(ARROWS - UPWARD)
+
+
+def reaches_by_name(node: ast.AST) -> bool:
+    """Whether code imports a module by a text, or takes it from sys.modules."""
+    if isinstance(node, ast.Call):
+        call = ast.unparse(node.func)
+        if not call.endswith(("import_module", "__import__", "sys.modules.get")):
+            return False
+        name = node.args[0]
+    elif isinstance(node, ast.Subscript) and ast.unparse(node.value) == "sys.modules":
+        name = node.slice
+    else:
+        return False
+    return not isinstance(name, ast.Constant) or str(name.value).startswith("ipufeed")
+
+
+def test_no_import_is_hidden_in_a_text():
+    """A name in a text is an arrow that the table cannot see: only the tables may."""
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path in python_files()
+        if any(map(reaches_by_name, ast.walk(ast.parse(path.read_text()))))
+    }
+
+    assert found - {"device/random/patches.py"} == set(BY_NAME)  # patches: Keras's
+
+
+def test_each_folder_says_what_lives_there_and_is_small():
+    """The docstring of its __init__ is the sign on the door."""
+    folders = {path.parent for path in python_files()}
+    for folder in folders:
+        doc = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+        files = [path for path in folder.iterdir() if path.suffix != ".so"]
+
+        assert len(doc.splitlines()) >= 3, folder
+        assert "Uses" in doc.split() or folder == PACKAGE, (
+            f"{folder}: say what it may use"
+        )
+        assert sum(path.is_file() for path in files) <= MOST_FILES, folder
+
+
+FORWARDED = {
+    "device": {"step", "to_times", "read_clock", "set_executor"},
+    "parallel": {"timeline"},
+}
+
+
+@pytest.mark.parametrize("package", ["benchmark", "executable", "sources", *FORWARDED])
+def test_no_room_has_the_name_of_a_public_function(package):
+    """Importing a submodule sets the package's attribute of that name."""
+    module = importlib.import_module(f"ipufeed.{package}")
+    inside = {path.stem for path in (PACKAGE / package).iterdir()}
+    names = FORWARDED.get(package) or set(module.__all__)
+
+    assert all(getattr(module, name) is not None for name in names)
+    assert names & inside <= {"dataset_benchmark"}  # a module
+
+
+@pytest.mark.parametrize("first", ["names", "modules"])
+def test_public_functions_are_functions_in_each_order_of_imports(first):
+    """Before and behind the import of every module, `measure` is the function."""
+    modules = [
+        f"ipufeed.{name}"
+        for name in MODULES
+        if name.startswith(("benchmark.", "executable.")) and "__main__" not in name
+    ]
+    code = (
+        "import importlib, inspect\n"
+        "import ipufeed\n"
+        "from ipufeed import benchmark, executable\n"
+        "def check():\n"
+        "    for package in (benchmark, executable):\n"
+        "        for name in package.__all__:\n"
+        "            is_module = inspect.ismodule(getattr(package, name))\n"
+        "            assert is_module == (name == 'dataset_benchmark'), name\n"
+        f"if {first!r} == 'names':\n"
+        "    check()\n"
+        f"for name in {modules!r}:\n"
+        "    importlib.import_module(name)\n"
+        "check()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=DEADLOCK_S,
+        cwd=ROOT,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_ring_and_its_waiting_know_nothing_of_tensorflow():
@@ -148,13 +399,20 @@ def test_the_help_needs_no_tensorflow():
     assert done.returncode == 0, done.stderr
     assert "usage: python -m ipufeed.benchmark" in done.stdout
     imported = {line.split("|")[-1].strip() for line in done.stderr.splitlines()}
-    assert "ipufeed.benchmark.arguments" in imported
+    assert "ipufeed.benchmark.cli.options.parser" in imported
     assert not {"tensorflow", "numpy", "pyarrow", "tqdm"} & imported
 
 
 def test_configuring_needs_no_tensorflow():
     """The device's package, and all that configures it, is light to import."""
-    modules = ["", ".config", ".flags", ".environment", ".options", ".system"]
+    modules = [
+        "",
+        ".config.config",
+        ".config.options",
+        ".flags.environment",
+        ".flags.flags",
+        ".system.system",
+    ]
     code = (
         "import importlib, sys, types\n"
         # ipufeed itself loads the native library, and TensorFlow with it.

@@ -1,4 +1,4 @@
-"""No public argument is accepted and does nothing in silence: tests/option_table.py."""
+"""No public argument is accepted and does nothing in silence: support/option_table.py."""
 
 import contextlib
 import logging
@@ -9,21 +9,23 @@ import pytest
 import tensorflow as tf
 
 from ipufeed import no_effect
-from ipufeed.device import options, scopes, system
-from ipufeed.device.config import IPUConfig
-from ipufeed.device.config_no_effect import ATTRIBUTES, FLAGS
-from ipufeed.device.flags import Flags
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel.accumulation import (
+from ipufeed.device.config import options
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.config.no_effect import ATTRIBUTES, FLAGS
+from ipufeed.device.flags.flags import Flags
+from ipufeed.device.program import scopes
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.device.system import system
+from ipufeed.parallel.optimizers.accumulation import (
     CrossReplicaGradientAccumulationOptimizerV2,
     GradientAccumulationOptimizerV2,
 )
-from ipufeed.parallel.options import (
+from ipufeed.parallel.pipeline.options import (
     OptimizerFunctionOutput,
     PipelineStageOptions,
     RecomputationMode,
 )
-from ipufeed.parallel.pipeline import pipeline
+from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")

@@ -88,7 +88,7 @@ def test_a_programs_folder_is_first_on_the_path(run, folder):
 def test_a_program_runs_from_a_checkout(folder):
     """Where ipufeed is found in the working directory alone, it can still be imported."""
     (folder / "program.py").write_text(
-        "import ipufeed.device.loops, sys; print(sys.path[0])"
+        "import ipufeed.device.program.loops, sys; print(sys.path[0])"
     )
     kept = environment()
     del kept["PYTHONPATH"]

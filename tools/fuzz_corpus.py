@@ -35,7 +35,7 @@ def write_programs(folder: Path) -> None:
     import tensorflow as tf
 
     import ipufeed.device  # noqa: F401 - registers the devices
-    from ipufeed.executable import file_format
+    from ipufeed.executable.program import file_format
 
     def step(x: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
         y = tf.nn.relu(x @ w) + tf.constant([1.0, 2.0, 3.0, 4.0])

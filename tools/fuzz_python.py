@@ -4,7 +4,7 @@
 
 Anything else that a reader raises is a finding: the input and the traceback are kept.
 
-Not here: ipufeed.executable.hlo_text, which hands its input to XLA. XLA aborts the process
+Not here: ipufeed.executable.hlo.text, which hands its input to XLA. XLA aborts the process
 on many damaged programs; it is only given what XLA itself has written.
 """
 
@@ -83,7 +83,7 @@ def search(
 
 def mutate_file(data: bytes, rng: random.Random) -> bytes:
     """Damages bytes; or the header or a part, with checksums that match again."""
-    from ipufeed.executable import file_format
+    from ipufeed.executable.program import file_format
 
     if rng.random() < 0.3:
         return damaged(data, rng)
@@ -104,7 +104,7 @@ def mutate_file(data: bytes, rng: random.Random) -> bytes:
 
 
 def read_file(data: bytes) -> None:
-    from ipufeed.executable import file_format
+    from ipufeed.executable.program import file_format
 
     entry = file_format.unpack(data)
     assert isinstance(entry.header, dict)
@@ -128,8 +128,8 @@ def mutate_program(data: bytes, rng: random.Random) -> bytes:
 
 
 def read_program(data: bytes) -> None:
-    from ipufeed.executable import key
-    from ipufeed.executable.hlo import Module
+    from ipufeed.executable.hlo.hlo import Module
+    from ipufeed.executable.program import key
 
     key.canonical(data)
     module = Module.parse(data)
@@ -141,7 +141,7 @@ def read_program(data: bytes) -> None:
 
 
 def read_executable(data: bytes) -> None:
-    from ipufeed.executable.compiled_code import CompiledCode
+    from ipufeed.executable.hlo.compiled_code import CompiledCode
 
     assert CompiledCode.parse(data).code_bytes >= 0
 
@@ -158,8 +158,8 @@ def mutate_result(data: bytes, rng: random.Random) -> bytes:
 
 def result_reader(folder: Path) -> Callable[[bytes], None]:
     """Returns a reader for compare and report; its input becomes a file in `folder`."""
-    from ipufeed.benchmark import side
-    from ipufeed.benchmark.report import stored
+    from ipufeed.benchmark.cli import report as stored
+    from ipufeed.benchmark.comparing import read_result
 
     path = folder / "input.json"
 
@@ -167,7 +167,7 @@ def result_reader(folder: Path) -> Callable[[bytes], None]:
         path.write_bytes(data)
         with contextlib.suppress(stored.StoredResultError):
             assert isinstance(stored.read_result(path), dict)
-        run = side.run_of(side.read_result(path), "input.json")
+        run = read_result.run_of(read_result.read_result(path), "input.json")
         assert run.rate > 0
         assert run.seconds > 0
         assert run.contention >= 0
@@ -178,7 +178,7 @@ def result_reader(folder: Path) -> Callable[[bytes], None]:
 def targets(folder: Path) -> dict[str, Target]:
     """Returns all targets by name; `folder` is for temporary files."""
     from ipufeed.errors import ComparisonError
-    from ipufeed.executable.file_format import DamagedFileError
+    from ipufeed.executable.program.file_format import DamagedFileError
 
     return {
         "executable_file": Target(

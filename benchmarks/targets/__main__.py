@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from benchmarks.targets import Row
-from ipufeed.terminal import HelpFormatter
+from ipufeed.render.terminal import HelpFormatter
 
 # A virtual machine may be slow at waking its threads for a while, so that a target that
 # is missed twofold is measured again; what is slow itself is so each time.

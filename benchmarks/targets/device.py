@@ -23,8 +23,8 @@ def rows(quick: bool) -> list[Row]:
 
 def free(repeats: int) -> list[Row]:
     """A source that is never late, at three step times, and what the hand-over takes."""
-    from ipufeed.benchmark.device_settings import DeviceSettings
-    from ipufeed.benchmark.free_source import measure_free_source
+    from ipufeed.benchmark.device.free_source import measure_free_source
+    from ipufeed.benchmark.device.settings import DeviceSettings
 
     found = []
     for step in STEPS_S:
@@ -39,7 +39,7 @@ def free(repeats: int) -> list[Row]:
 
 def knee(repeats: int) -> list[Row]:
     """A source of 5 ms, swept: how far from min(1, step / period) at worst."""
-    from ipufeed.benchmark.knee import sweep_knee
+    from ipufeed.benchmark.device.knee import sweep_knee
 
     worst = []
     for _ in range(repeats):
@@ -58,8 +58,8 @@ def stop(repeats: int) -> Row:
     import tensorflow as tf
 
     from ipufeed import _native
-    from ipufeed.device import loops
-    from ipufeed.device.steps import step
+    from ipufeed.device.program import loops
+    from ipufeed.device.program.steps import step
     from ipufeed.queues import IPUOutfeedQueue
 
     outfeed = IPUOutfeedQueue()

@@ -40,8 +40,8 @@ def rows(quick: bool) -> list[Row]:
 
 def made_up_run(elements: int, seconds: float, seed: int) -> tuple[Any, Any]:
     """What the measuring op would have given, and the steady state of it."""
-    from ipufeed.benchmark.run import RawMeasurement
-    from ipufeed.benchmark.steady import find_steady
+    from ipufeed.benchmark.measuring.run import RawMeasurement
+    from ipufeed.benchmark.measuring.steady_state import find_steady
 
     random = np.random.default_rng(seed)
     gaps = random.gamma(2.0, seconds * 1e9 / elements / 2, elements)
@@ -66,9 +66,9 @@ def made_up_run(elements: int, seconds: float, seed: int) -> tuple[Any, Any]:
 
 def result_of(raw: Any, steady: Any) -> dict[str, Any]:
     """The parts of a result that reports are made of, from its JSON."""
-    from ipufeed.benchmark.json_text import json_text
-    from ipufeed.benchmark.measurement import latency, parts_of
-    from ipufeed.benchmark.series import series_section
+    from ipufeed.benchmark.measuring.sections import latency, parts_of
+    from ipufeed.benchmark.measuring.series import series_section
+    from ipufeed.benchmark.result.json_text import json_text
 
     result = {
         "schema_version": 1,
@@ -87,8 +87,8 @@ def result_of(raw: Any, steady: Any) -> dict[str, Any]:
 
 def full_recording() -> Any:
     """As many events as the native recorder keeps of a feeder and a consumer."""
-    from ipufeed.benchmark.report.recording import EVENTS, Recording
-    from ipufeed.executable.tracing import Event, Kind
+    from ipufeed.benchmark.measuring.recording import EVENTS, Recording
+    from ipufeed.executable.tracing.events import Event, Kind
 
     recording = Recording()
     recording.events = [

@@ -18,8 +18,8 @@ from typing import Any
 from gate import gate_picture
 
 from ipufeed.benchmark.report import pictures
-from ipufeed.benchmark.report.axes import svg, words
-from ipufeed.parallel.timeline_svg import STYLE
+from ipufeed.parallel.pipeline.timeline_svg import STYLE
+from ipufeed.render.svg import svg, words
 
 HERE = Path(__file__).resolve().parent
 WIDTH = 760

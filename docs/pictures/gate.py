@@ -3,14 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ipufeed.benchmark.report.axes import (
-    BLUE,
-    GREY,
-    ORANGE,
-    Axes,
-    round_ticks,
-    words,
-)
+from ipufeed.render.svg import BLUE, GREY, ORANGE, Axes, round_ticks, words
 
 ROW = 46
 # The gate's verdicts: colour, and what they mean.

@@ -8,7 +8,8 @@ import dataclasses
 import json
 from pathlib import Path
 
-from ipufeed.parallel.timeline import Execution, Slice, Timeline
+from ipufeed.parallel.pipeline.slices import Execution, Slice
+from ipufeed.parallel.pipeline.timeline import Timeline
 
 RESULT = Path(__file__).resolve().parent / "timelines.json"
 PICTURES = {
@@ -41,7 +42,7 @@ def draw(name: str) -> str:
 
 def measure() -> None:
     """Runs the three pipelines, and stores when each stage was at work."""
-    from ipufeed.parallel.schedules import PipelineSchedule
+    from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 
     found = {
         kind.name: dataclasses.asdict(since_start(run(kind)))
@@ -67,12 +68,12 @@ def run(kind) -> Timeline:
     """Trains for one execution, after one that compiles."""
     import tensorflow as tf
 
-    from ipufeed.device import clock
-    from ipufeed.device.config import IPUConfig
-    from ipufeed.device.strategy import IPUStrategy
-    from ipufeed.parallel import timeline
-    from ipufeed.parallel.options import OptimizerFunctionOutput
-    from ipufeed.parallel.pipeline import pipeline
+    from ipufeed.device.config.config import IPUConfig
+    from ipufeed.device.program import clock
+    from ipufeed.device.program.strategy import IPUStrategy
+    from ipufeed.parallel.pipeline import timeline
+    from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
+    from ipufeed.parallel.pipeline.pipeline import pipeline
     from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
     config = IPUConfig()

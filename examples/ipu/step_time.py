@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from ipufeed.device.steps import step, to_times
+from ipufeed.device import step, to_times
 
 STEPS, STEP_S, SLOW_S = 200, 0.004, 0.008
 

@@ -5,13 +5,15 @@
     Result.to_json()               the JSON that `python -m ipufeed.benchmark` prints
     compare(base, new)             better, worse or cannot tell -> Comparison
 
-    arguments --> script --> measurement --> steady, calibration --> result --> summary
-    the command   the file   natively        what counts             JSON       for people
-                                                                       |
-                            other results --> side, spread --> comparison --> verdict
+    cli                        argv, options, exit codes; load: the dataset's file
+    advice                     what to change        stages: where the time goes
+    device, cold, scaleout     other ways to run a dataset
+    measuring                  the native op, the steady state, warnings -> Result
+    comparing                  two results           graph: reads and edits its graph
+    result, report, process    Settings and Result, their views, child processes
 
-The names below are loaded at their first use: the command reads its options, and answers
-`--help`, without TensorFlow.
+Uses every package below it. The names below are loaded at their first use: the command
+reads its options, and answers `--help`, without TensorFlow.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ipufeed.benchmark import dataset_benchmark
-    from ipufeed.benchmark.attribution import with_stages
-    from ipufeed.benchmark.comparison import Comparison, compare
-    from ipufeed.benchmark.measurement import measure
-    from ipufeed.benchmark.result import Result
-    from ipufeed.benchmark.settings import Settings
+    from ipufeed.benchmark.advice.with_stages import with_stages
+    from ipufeed.benchmark.comparing.compare import Comparison, compare
+    from ipufeed.benchmark.measuring.measure import measure
+    from ipufeed.benchmark.result.result import Result
+    from ipufeed.benchmark.result.settings import Settings
 
 __all__ = [
     "Comparison",
@@ -39,12 +41,12 @@ __all__ = [
 
 # No module may have the name of a function here: importing it would hide the function.
 _HOMES = {
-    "Comparison": "comparison",
-    "Result": "result",
-    "Settings": "settings",
-    "compare": "comparison",
-    "measure": "measurement",
-    "with_stages": "attribution",
+    "Comparison": "comparing.compare",
+    "Result": "result.result",
+    "Settings": "result.settings",
+    "compare": "comparing.compare",
+    "measure": "measuring.measure",
+    "with_stages": "advice.with_stages",
 }
 
 

@@ -20,7 +20,7 @@ import json
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.benchmark.settings import MOST, as_count
+from ipufeed.benchmark.result.settings import MOST, as_count
 
 _SO_FAR = "Epochs so far: "
 

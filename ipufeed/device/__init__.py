@@ -1,12 +1,13 @@
 """The simulated IPU: what it is told, what it then is, and how programs are run on it.
 
-    IPUConfig, create_ipu_config --> configure_ipu_system --> virtual devices
-    TF_POPLAR_FLAGS              --> flags                    attach, seeds
-    scopes, strategy             --> where a program is built
-    loops, compiler              --> one program of a Python function
-    step                         --> in a loop: a device that computes elsewhere
+    config   IPUConfig, create_ipu_config --> system   configure_ipu_system, virtual
+    flags    TF_POPLAR_FLAGS -------------/            devices, attach, seeds
+    program  scopes, strategy: where a program is built; loops, compiler: one program of
+             a Python function; step: a device that computes elsewhere
+    random   seeds and random ops
+    queue_hooks  what the queues ask of the device; log: what the device logs
 
-Importing this package imports nothing, TensorFlow least of all.
+Importing this package imports nothing, TensorFlow least of all. Uses ipufeed.queues.
 """
 
 from __future__ import annotations
@@ -15,8 +16,16 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    if name == "step":
-        from ipufeed.device.steps import step
+    if name in ("step", "to_times"):
+        from ipufeed.device.program import steps
 
-        return step
+        return getattr(steps, name)
+    if name == "read_clock":
+        from ipufeed.device.program.clock import read_clock
+
+        return read_clock
+    if name == "set_executor":
+        from ipufeed.device.program.executor import set_executor
+
+        return set_executor
     raise AttributeError(f"module 'ipufeed.device' has no attribute {name!r}")

@@ -1,17 +1,29 @@
-"""What the device says while it works, such as the line of an attached IPU.
+"""What the device and the native core log, such as the line of an attached IPU.
 
 Programs look for those lines on stderr, so they must be there without any set-up, and
 once only: a handler of our own writes them unless one of the root logger's does.
 `logging.getLogger("ipufeed").setLevel(logging.WARNING)` silences them.
+
+A thread passes on what the native core logs, such as that a program has waited long
+(ipufeed/cc/said.h): so it is seen whatever TF_CPP_MIN_LOG_LEVEL is, and can be silenced or
+sent elsewhere.
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import logging
 import sys
+import threading
 from typing import TextIO
 
+from ipufeed import _native
+
 LOGGER = logging.getLogger("ipufeed")
+
+
+MOST_BYTES = 4096
 
 
 def _writes_to_stderr(handler: logging.Handler, level: int) -> bool:
@@ -46,3 +58,27 @@ class StderrHandler(logging.StreamHandler[TextIO]):
 if LOGGER.level == logging.NOTSET:
     LOGGER.setLevel(logging.INFO)
 LOGGER.addHandler(StderrHandler())
+
+
+@functools.cache
+def listen() -> threading.Thread:
+    """Starts the thread, once per process; it sleeps until there is something."""
+    thread = threading.Thread(target=pass_on, name="ipufeed_said", daemon=True)
+    thread.start()
+    return thread
+
+
+def pass_on() -> None:
+    """The thread's work."""
+    logger = logging.getLogger("ipufeed")
+    entry = _native.entry()
+    line = ctypes.create_string_buffer(MOST_BYTES)
+    while True:
+        try:
+            entry.ipufeed_next_line(line, MOST_BYTES)
+        except (
+            Exception
+        ) as error:  # without memory for one line there may be for others
+            logger.warning("a message of the native core was lost: %s", error)
+            continue
+        logger.warning("%s", line.value.decode("utf-8", "replace"))

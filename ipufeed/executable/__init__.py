@@ -4,7 +4,9 @@
                                                   |
                               stats() explain() no_recompile() reports
 
-`python -m ipufeed.executable` does on files what `explain` and others do on programs.
+Order of the rooms: hlo, program, store, then explanation, tracing and report, then
+compile, then commands (`python -m ipufeed.executable`, which does on files what `explain`
+and others do on programs). Uses ipufeed.device, ipufeed.queues and ipufeed.render.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ import importlib
 from typing import Any
 
 _NAMES = {
-    "ExecutableStats": "counters",
-    "explain": "explaining",
-    "no_recompile": "guard",
-    "reset_stats": "counters",
-    "stats": "counters",
-    "trace": "tracing",
+    "ExecutableStats": "store.counters",
+    "explain": "explanation.explain",
+    "no_recompile": "compile.no_recompile",
+    "reset_stats": "store.counters",
+    "stats": "store.counters",
+    "trace": "tracing.recorder",
 }
 __all__ = sorted(_NAMES)
 

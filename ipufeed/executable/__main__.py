@@ -13,9 +13,9 @@ import sys
 from types import ModuleType
 
 from ipufeed.errors import IpufeedError
-from ipufeed.executable.cause import printable
 from ipufeed.executable.commands.common import BAD_INPUT, CommandError, wrapped
-from ipufeed.terminal import HelpFormatter
+from ipufeed.render.terminal import HelpFormatter
+from ipufeed.render.terminal_text import printable
 
 NAME = "python -m ipufeed.executable"
 # Subcommand -> what it does; its module has the same name in ipufeed.executable.commands.

@@ -1,12 +1,20 @@
-"""Programs of several IPUs: what their copies exchange, optimizers, and pipelines.
+"""Programs of several IPUs: their collectives, optimizers and pipelines.
 
-collectives.py             tensors between replicas: sum, mean, gather, scatter, all to all
-processes.py               sums and means between replicas of several processes
-reduction_method.py        SUM, MEAN or RUNNING_MEAN of gradients
-wrapper.py                 what the optimizers here have in common
-optimizers.py              mean over replicas, shards, gradients that are mapped
-accumulation.py            one update for several mini-batches
-captured.py                gradients in the middle of a model
-offloading.py              an optimizer's state in the host's memory
-pipeline.py                stages on IPUs of their own, and what is beside it here
+    collectives   tensors between replicas, in one process and in several
+    optimizers    mean over replicas, gradient accumulation, shards, offloaded state
+    pipeline      stages on IPUs of their own, schedules, the timeline
+
+Each uses those above it. Uses ipufeed.executable, ipufeed.device and ipufeed.queues.
 """
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    if name == "timeline":
+        from ipufeed.parallel.pipeline import timeline
+
+        return timeline
+    raise AttributeError(f"module 'ipufeed.parallel' has no attribute {name!r}")

@@ -3,7 +3,8 @@
     dataset --> IPUInfeedQueue --> feeder thread --> ring --> program on /device:IPU:n
     results <-- IPUOutfeedQueue <------------------- ring <-- (a compiled loop)
 
-Python says what flows and where; the flowing itself is native (ipufeed/cc).
+Python says what flows and where; the flowing itself is native (ipufeed/cc). Uses
+ipufeed._native; of the device it knows the functions that hooks.py holds.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from ipufeed import _native
 from ipufeed.no_effect import no_effect
 from ipufeed.queues import interrupt, structure
 from ipufeed.queues.chain import host_number, put_token, take_token
+from ipufeed.queues.hooks import device_ordinal, surroundings
 from ipufeed.queues.stats import QueueStats, read_stats
-from ipufeed.queues.surroundings import device_ordinal, surroundings
 
 DEFAULT_DEPTH = 32
 MOST_DEPTH = 255

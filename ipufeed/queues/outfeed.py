@@ -17,7 +17,9 @@ from ipufeed import _native
 from ipufeed.queues import interrupt
 from ipufeed.queues.chain import host_number, put_token, take_token
 from ipufeed.queues.enqueued import Stored, Structures, read_stored
-from ipufeed.queues.hand_over import HandOver
+from ipufeed.queues.fast_dequeue import HandOver
+from ipufeed.queues.hooks import device_ordinal as usable_ordinal
+from ipufeed.queues.hooks import surroundings
 from ipufeed.queues.infeed import (
     cannot_be_pickled,
     drop_old_arguments,
@@ -27,8 +29,6 @@ from ipufeed.queues.infeed import (
 from ipufeed.queues.results import Batch, TakenResults
 from ipufeed.queues.stats import QueueStats, read_stats
 from ipufeed.queues.structure import FEED_DTYPES
-from ipufeed.queues.surroundings import device_ordinal as usable_ordinal
-from ipufeed.queues.surroundings import surroundings
 
 # How long a wait keeps Python from seeing Ctrl-C.
 SLICE_S = 0.05

@@ -13,7 +13,7 @@ Each stage has a name (`name=`), so that a report shows `read` or `decode` and n
 fifth ParallelMapV2. Where files are damaged the error says which, where, and the way out.
 docs/sources.md has what it costs and what TensorFlow does without it.
 
-The names below are loaded at their first use.
+Uses ipufeed._native and ipufeed.errors. The names below are loaded at their first use.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from ipufeed.benchmark.dataset_benchmark import (
     infeed_benchmark,
     partial_epochs,
 )
-from ipufeed.device import compiler, loops, scopes
+from ipufeed.device.program import compiler, loops, scopes
 from ipufeed.queues import IPUInfeedQueue
 
 FIELDS = [

@@ -58,7 +58,7 @@ def test_a_check_that_raises_is_a_failure():
 
 def test_the_table_fits_80_columns(monkeypatch):
     """Whatever was measured, however long."""
-    monkeypatch.setattr("ipufeed.terminal.columns", lambda stream: 80)
+    monkeypatch.setattr("ipufeed.render.terminal.columns", lambda stream: 80)
     rows = [
         about("rate, 5 ms per element", "/s", 197.123456, 196.98765, 0.93, 1.07),
         exact(
@@ -81,7 +81,7 @@ def test_counts_and_errors_are_right_here():
 
 def test_a_counter_that_loses_an_element_is_found(monkeypatch):
     """One in a hundred is enough."""
-    from ipufeed.benchmark import measurement
+    from ipufeed.benchmark.measuring import measure as measurement
 
     honest = measurement.run_measurement
 
@@ -97,7 +97,7 @@ def test_a_counter_that_loses_an_element_is_found(monkeypatch):
 
 def test_a_tool_that_counts_one_batch_twice_is_found(monkeypatch):
     """Of a single element it would make two."""
-    from ipufeed.benchmark import measurement
+    from ipufeed.benchmark.measuring import measure as measurement
 
     honest = measurement.run_measurement
 
@@ -113,7 +113,7 @@ def test_a_tool_that_counts_one_batch_twice_is_found(monkeypatch):
 
 def test_a_rate_that_is_a_fifth_too_high_is_found(monkeypatch):
     """As of a clock that runs slow."""
-    from ipufeed.benchmark import measurement
+    from ipufeed.benchmark.measuring import measure as measurement
 
     honest = measurement.run_measurement
 

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from call_sequences.model import InfeedModel, Signature, packed
-from ipufeed.device import loops
+from ipufeed.device.program import loops
 
 COUNT = tf.TensorSpec([], tf.int32)
 WAIT_S = 60.0  # at a gate; only a hang gets there

@@ -22,8 +22,10 @@ from call_sequences.cancelling import run_cancelled
 from call_sequences.checking import END, FAILED, FaultError, call, compare
 from call_sequences.model import SHAPES, InfeedModel, OutfeedModel, Signature
 from call_sequences.programs import counting, traced
-from ipufeed.device import config, params, system
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.device.config import config
+from ipufeed.device.program import executor
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.device.system import system
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedMode, IPUOutfeedQueue
 
 errors = tf.errors
@@ -121,7 +123,7 @@ class World:
 
     def set_executor(self, name: str) -> None:
         """For the programs that are built from now on."""
-        params.set_executor(name)
+        executor.set_executor(name)
         self._executor = name
 
     def run(

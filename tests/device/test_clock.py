@@ -10,8 +10,9 @@ import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S, ROOT
 
-from ipufeed.device import loops, params
-from ipufeed.device.clock import read_clock, to_ns
+from ipufeed.device.program import executor as params
+from ipufeed.device.program import loops
+from ipufeed.device.program.clock import read_clock, to_ns
 from ipufeed.queues import IPUOutfeedQueue
 
 
@@ -55,7 +56,7 @@ def test_what_is_no_stamp_is_refused(stamps):
 
 PROGRAM = """
 import ipufeed, tensorflow as tf
-from ipufeed.device import loops
+from ipufeed.device.program import loops
 function = tf.function(lambda: loops.repeat(9, lambda x: x + 1, [0]), jit_compile=True)
 with tf.device("/device:IPU:0"):
     for _ in range(3):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipufeed.device import compiler, params, scopes
+from ipufeed.device.program import compiler, scopes
+from ipufeed.device.program import executor as params
 from ipufeed.errors import PlacementError
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ipufeed.device.config import (
+from ipufeed.device.config.config import (
     DeviceConnectionType,
     ExecutionProfileType,
     IPUConfig,

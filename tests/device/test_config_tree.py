@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 import pytest
 
-from ipufeed.device.config_metadata import Deprecated
-from ipufeed.device.config_tree import Category
+from ipufeed.device.config.metadata import Deprecated
+from ipufeed.device.config.tree import Category
 from ipufeed.errors import ConfigAttributeError, ConfigError
 
 

@@ -6,10 +6,10 @@ import re
 import pytest
 from helpers import ROOT
 
-from ipufeed.device.config import IPUConfig
-from ipufeed.device.config_no_effect import ATTRIBUTES, FLAGS
-from ipufeed.device.flags import Flags
-from ipufeed.device.virtual_device import virtual_devices
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.config.no_effect import ATTRIBUTES, FLAGS
+from ipufeed.device.flags.flags import Flags
+from ipufeed.device.system.virtual_device import virtual_devices
 
 TEXT = (ROOT / "docs" / "configuration.md").read_text()
 

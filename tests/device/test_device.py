@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S, run_python
 
-from ipufeed.device.topology import NUM_IPUS
+from ipufeed.device.system.topology import NUM_IPUS
 from ipufeed.errors import DeviceOrdinalError
 from ipufeed.queues import IPUOutfeedQueue
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ipufeed.device import environment
+from ipufeed.device.flags import environment
 
 JSON_VARIABLES = {
     "POPLAR_ENGINE_OPTIONS": environment.poplar_engine_options,

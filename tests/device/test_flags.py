@@ -6,8 +6,8 @@ import threading
 import pytest
 from helpers import run_python
 
-from ipufeed.device import flags as flags_module
-from ipufeed.device.flags import (
+from ipufeed.device.flags import flags as flags_module
+from ipufeed.device.flags.flags import (
     Flags,
     get_flags,
     parse_flags,
@@ -16,7 +16,7 @@ from ipufeed.device.flags import (
     use_flags,
     use_synthetic_data_for,
 )
-from ipufeed.device.synthetic import (
+from ipufeed.device.flags.synthetic import (
     InitializerKind,
     SyntheticDataCategory,
     SyntheticDataInitializer,
@@ -157,7 +157,7 @@ def test_the_process_really_ends_and_says_why():
     done = run_python(
         "import os; os.environ['TF_POPLAR_FLAGS'] = '--nonsense'\n"
         "import ipufeed\n"
-        "from ipufeed.device.config import IPUConfig\n"
+        "from ipufeed.device.config.config import IPUConfig\n"
         "try:\n"
         "    IPUConfig().configure_ipu_system()\n"
         "except Exception:\n"

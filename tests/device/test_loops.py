@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from styles import only
 
-from ipufeed.device import loops
+from ipufeed.device.program import loops
 from ipufeed.queues import IPUOutfeedQueue
 
 
@@ -321,5 +321,5 @@ def test_autograph_leaves_our_own_code_alone():
         program()
 
     frames = "".join(map(str, caught.traceback))
-    assert "ipufeed/device/loops.py" in frames
+    assert "ipufeed/device/program/loops.py" in frames
     assert "tf__repeat" not in frames

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ipufeed.device import options
-from ipufeed.device.config import (
+from ipufeed.device.config import options
+from ipufeed.device.config.config import (
     DeviceConnectionType,
     ExecutionProfileType,
     IPUConfig,
@@ -12,7 +12,7 @@ from ipufeed.device.config import (
     SelectionOrder,
     StochasticRoundingBehaviour,
 )
-from ipufeed.device.options import IpuOptions, create_ipu_config
+from ipufeed.device.config.options import IpuOptions, create_ipu_config
 from ipufeed.errors import ConfigError
 
 # Where the older style's defaults differ from IPUConfig's.

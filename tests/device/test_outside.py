@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipufeed.device import compiler, loops, params
-from ipufeed.device.outside import outside_compilation_scope
-from ipufeed.device.scopes import ipu_scope
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.device.program import compiler, loops
+from ipufeed.device.program import executor as params
+from ipufeed.device.program.outside_compilation import outside_compilation_scope
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 v1 = tf.compat.v1

@@ -8,12 +8,13 @@ import logging
 import pytest
 import tensorflow as tf
 
-from ipufeed.device import placement, system
-from ipufeed.device.config import IPUConfig
-from ipufeed.device.config_enums import DeviceConnectionType
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.device import queue_hooks
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.config.enums import DeviceConnectionType
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.device.system import system
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
-from ipufeed.queues.surroundings import Surroundings, surroundings
+from ipufeed.queues.hooks import Surroundings, surroundings
 
 
 @pytest.fixture
@@ -36,14 +37,14 @@ def test_every_question_of_the_queues_is_answered():
 
     for name in defaults.__dataclass_fields__:
         assert getattr(surroundings, name) is not getattr(defaults, name), name
-        assert getattr(surroundings, name) is getattr(placement, name)
+        assert getattr(surroundings, name) is getattr(queue_hooks, name)
 
 
 def test_the_ordinal_of_a_queue_is_the_strategys_or_zero():
     """Where the queue names none."""
-    assert placement.default_ordinal() == 0
+    assert queue_hooks.default_ordinal() == 0
     with IPUStrategy("/device:IPU:6").scope():
-        assert placement.default_ordinal() == 6
+        assert queue_hooks.default_ordinal() == 6
 
 
 @pytest.mark.parametrize("queue", [IPUInfeedQueue, IPUOutfeedQueue])
@@ -66,15 +67,15 @@ def test_the_number_of_infeed_threads_is_the_flags(flags, text, threads):
     """0 stands for TensorFlow's default."""
     flags(text)
 
-    assert placement.infeed_threads() == threads
+    assert queue_hooks.infeed_threads() == threads
 
 
 def test_null_data_is_the_flags(flags):
     """Off without it."""
     flags("")
-    assert not placement.null_data_feed()
+    assert not queue_hooks.null_data_feed()
     flags("--null_data_feed")
-    assert placement.null_data_feed()
+    assert queue_hooks.null_data_feed()
 
 
 @pytest.mark.parametrize(
@@ -91,8 +92,8 @@ def test_synthetic_data_are_the_flags(flags, text, infeed, outfeed):
     """All of them, or by category."""
     flags(text)
 
-    assert (placement.synthetic_infeed() is not None) == infeed
-    assert placement.synthetic_outfeed() == outfeed
+    assert (queue_hooks.synthetic_infeed() is not None) == infeed
+    assert queue_hooks.synthetic_outfeed() == outfeed
 
 
 def test_an_ipu_is_attached_to_when_it_is_configured(clean_system, attached):

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from ipufeed.device import scopes, sharding
+from ipufeed.device.program import scopes, sharding
 from ipufeed.errors import DeviceOrdinalError
 
 v1 = tf.compat.v1

@@ -13,10 +13,12 @@ from helpers import run_python
 from tensorflow.python.eager import context
 
 from ipufeed import _native
-from ipufeed.device import params, random_ops, system
-from ipufeed.device.config import IPUConfig
-from ipufeed.device.scopes import ipu_scope
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program import executor as params
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.device.random import ops as random_ops
+from ipufeed.device.system import system
 from ipufeed.queues import IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")
@@ -220,8 +222,9 @@ import json, sys
 import numpy as np
 import ipufeed
 import tensorflow as tf
-from ipufeed.device import loops, system
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.device.program import loops
+from ipufeed.device.system import system
+from ipufeed.device.program.strategy import IPUStrategy
 
 def extra():
     return tf.random.uniform([2])

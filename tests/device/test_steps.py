@@ -9,8 +9,9 @@ from helpers import DEADLOCK_S, run_python, sleeping
 from kept import MEASURES
 
 from ipufeed import _native
-from ipufeed.device import loops, params
-from ipufeed.device.steps import LONGEST_S, as_nanoseconds, step, to_times
+from ipufeed.device.program import executor as params
+from ipufeed.device.program import loops
+from ipufeed.device.program.steps import LONGEST_S, as_nanoseconds, step, to_times
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 IPU = "/device:IPU:0"
@@ -160,10 +161,10 @@ def test_a_stop_ends_a_step_at_once(executor, feeds):
 PREAMBLE = """
 import os, signal, threading, time
 import ipufeed, tensorflow as tf
-from ipufeed.device import loops
-from ipufeed.device.steps import step
-from ipufeed.device.scopes import ipu_scope
-from ipufeed.device import compiler
+from ipufeed.device.program import loops
+from ipufeed.device.program.steps import step
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program import compiler
 from ipufeed.queues import IPUOutfeedQueue
 outfeed = IPUOutfeedQueue()
 reached = threading.Event()

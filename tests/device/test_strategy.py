@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipufeed.device import params
-from ipufeed.device.strategy import IPUStrategy, IPUStrategyV1
+from ipufeed.device.program import executor as params
+from ipufeed.device.program.strategy import IPUStrategy, IPUStrategyV1
 from ipufeed.errors import DeviceOrdinalError
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, IPUOwnedIterator
 

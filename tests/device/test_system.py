@@ -9,12 +9,11 @@ import pytest
 import tensorflow as tf
 from helpers import run_python
 
-from ipufeed.device import config as config_module
-from ipufeed.device import flags as flags_module
-from ipufeed.device import system
-from ipufeed.device.config import DeviceConnectionType, IPUConfig, SelectionOrder
-from ipufeed.device.device_names import ordinal_of
-from ipufeed.device.options import auto_select_ipus, create_ipu_config
+from ipufeed.device.config.config import DeviceConnectionType, IPUConfig, SelectionOrder
+from ipufeed.device.config.options import auto_select_ipus, create_ipu_config
+from ipufeed.device.flags import flags as flags_module
+from ipufeed.device.system import system
+from ipufeed.device.system.device_names import ordinal_of
 from ipufeed.errors import ConfigError, DeviceOrdinalError, PoplarFlagsError
 
 pytestmark = pytest.mark.usefixtures("clean_system")
@@ -58,7 +57,7 @@ def test_the_line_is_on_stderr_of_a_plain_program():
     program = (
         "import ipufeed, logging\n"
         "{setup}\n"
-        "from ipufeed.device.config import IPUConfig\n"
+        "from ipufeed.device.config.config import IPUConfig\n"
         "config = IPUConfig()\n"
         "config.auto_select_ipus = 2\n"
         "config.configure_ipu_system()\n"
@@ -496,7 +495,7 @@ def test_a_reset_forgets_everything():
     configured(auto_select_ipus=[1, 1])
     system.reset_ipu_seed(3)
     generation = system.generation()
-    config_module.reset_ipu_configuration()
+    system.reset_ipu_configuration()
     system.reset_ipu_configuration()
 
     assert not system.is_configured()
@@ -516,12 +515,12 @@ def test_get_ipu_config_has_the_options_of_each_device():
     """Through every spelling, and with a session or without."""
     configured(auto_select_ipus=[1, 2], allow_recompute=True)
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
-        found = config_module.get_ipu_config(session)
+        found = system.get_ipu_config(session)
 
     assert [each.device.num_ipus for each in found] == [1, 2]
     assert all(each.config.allow_recompute for each in found)
     assert found[0].connection_type is DeviceConnectionType.ALWAYS
-    assert config_module.get_ipu_config() == found
+    assert system.get_ipu_config() == found
     with pytest.raises(TypeError, match="`session` must be a Session, got str"):
         system.get_ipu_config("session")
 
@@ -554,7 +553,7 @@ def test_both_styles_configure_the_same_system():
     system.configure_ipu_system(auto_select_ipus(create_ipu_config(), [2, 1]))
 
     assert [each.device.num_ipus for each in system.get_ipu_config()] == [2, 1]
-    config_module.configure_ipu_system(IPUConfig(), "/cpu:0")
+    system.configure_ipu_system(IPUConfig(), "/cpu:0")
     assert len(system.get_ipu_config()) == 1
 
 

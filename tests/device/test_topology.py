@@ -2,8 +2,8 @@
 
 import pytest
 
-from ipufeed.device.config_enums import SelectionOrder
-from ipufeed.device.topology import GROUPS, allocate, selection_order
+from ipufeed.device.config.enums import SelectionOrder
+from ipufeed.device.system.topology import GROUPS, allocate, selection_order
 
 
 def test_hardware_ids_are_those_of_the_documents():

@@ -3,9 +3,9 @@
 import pytest
 import tensorflow as tf
 
-from ipufeed.device import compiler
-from ipufeed.device.scopes import ipu_scope
-from ipufeed.device.variables import move_variable_initialization_to_cpu
+from ipufeed.device.program import compiler
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.variables import move_variable_initialization_to_cpu
 
 v1 = tf.compat.v1
 

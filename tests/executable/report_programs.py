@@ -5,7 +5,7 @@ import itertools
 import tensorflow as tf
 from tensorflow.compiler.xla.service import hlo_pb2
 
-from ipufeed.executable.hlo import Module
+from ipufeed.executable.hlo.hlo import Module
 
 COUNT = itertools.count(1)
 

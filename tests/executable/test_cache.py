@@ -15,10 +15,11 @@ import time
 
 import pytest
 
-from ipufeed.executable import cache as caches
-from ipufeed.executable import file_format, safety
-from ipufeed.executable.cache import Cache, Slot
-from ipufeed.executable.file_format import DamagedFileError, Entry
+from ipufeed.executable.program import file_format
+from ipufeed.executable.program.file_format import DamagedFileError, Entry
+from ipufeed.executable.store import cache as caches
+from ipufeed.executable.store import safety
+from ipufeed.executable.store.cache import Cache, Slot
 
 KEY = "a1b2c3"
 DIGEST = "d" * 64

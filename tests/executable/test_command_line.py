@@ -13,9 +13,9 @@ from lowering import lowering
 
 import ipufeed
 from ipufeed.executable import __main__ as command
-from ipufeed.executable.cache import SUFFIX
 from ipufeed.executable.commands import common
-from ipufeed.executable.file_format import pack
+from ipufeed.executable.program.file_format import pack
+from ipufeed.executable.store.cache import SUFFIX
 
 
 @pytest.fixture(scope="module")

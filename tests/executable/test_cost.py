@@ -4,9 +4,9 @@ import pytest
 import tensorflow as tf
 from report_programs import lowered, module
 
-from ipufeed.executable.cost import cost_of
-from ipufeed.executable.hlo import Module
-from ipufeed.executable.ipu_model import IpuModel
+from ipufeed.executable.hlo.hlo import Module
+from ipufeed.executable.report.cost import cost_of
+from ipufeed.executable.report.ipu_model import IpuModel
 
 
 def product(left, right):

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from report_programs import on_ipu
 
-from ipufeed.executable.dump import dump_options
+from ipufeed.executable.report.dump import dump_options
 
 pytestmark = pytest.mark.usefixtures("clean_system")
 

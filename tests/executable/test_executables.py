@@ -18,14 +18,14 @@ import pytest
 import tensorflow as tf
 from helpers import ROOT
 
-from ipufeed.device import compiler, loops, params
-from ipufeed.device.config import IPUConfig
-from ipufeed.device.config_enums import DeviceConnectionType
-from ipufeed.device.outside import outside_compilation_scope
-from ipufeed.device.scopes import ipu_scope
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.executable import counters
-from ipufeed.executable.file_format import pack, unpack
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.config.enums import DeviceConnectionType
+from ipufeed.device.program import compiler, executor, loops
+from ipufeed.device.program.outside_compilation import outside_compilation_scope
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.executable.program.file_format import pack, unpack
+from ipufeed.executable.store import counters
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedMode, IPUOutfeedQueue
 
 v1 = tf.compat.v1
@@ -229,7 +229,7 @@ def test_a_graph_that_is_not_compiled_is_many_programs():
 
 def test_what_the_executor_runs_as_one_program_is_one():
     """Its ops do not switch the device."""
-    with tf.Graph().as_default(), params.executor_scope("tensorflow"):
+    with tf.Graph().as_default(), executor.executor_scope("tensorflow"):
         x = v1.placeholder(tf.float32, [2, 2])
         with ipu_scope("/device:IPU:0"):
             result = compiler.compile(lambda y: tf.nn.relu(y @ y) + 1.0, [x])
@@ -472,7 +472,7 @@ import sys
 {moved}
 import tensorflow as tf
 import ipufeed
-from ipufeed.device import loops
+from ipufeed.device.program import loops
 from ipufeed.executable import stats
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 for n in range({extra}):

@@ -6,11 +6,11 @@ import tensorflow as tf
 from lowering import lowering
 
 import ipufeed
-from ipufeed.device import loops
-from ipufeed.executable.cause import named
-from ipufeed.executable.explaining import SAME, explain, explain_programs
-from ipufeed.executable.names import author_name
+from ipufeed.device.program import loops
+from ipufeed.executable.explanation.explain import SAME, explain, explain_programs
+from ipufeed.executable.program.names import author_name
 from ipufeed.queues import IPUInfeedQueue
+from ipufeed.render.terminal_text import named
 
 
 def ones(*dims, dtype=np.float32):
@@ -451,7 +451,7 @@ def test_results_in_another_order_are_a_cause(lower):
 
 def test_explain_is_a_function_whatever_was_imported_before():
     """No module of that name takes its place in the package."""
-    import ipufeed.executable.explaining
-    import ipufeed.executable.history
+    import ipufeed.executable.compile.history
+    import ipufeed.executable.explanation.explain
 
     assert ipufeed.executable.explain is explain

@@ -5,9 +5,9 @@ from xml.etree import ElementTree
 import tensorflow as tf
 from report_programs import lowered, module
 
-from ipufeed.executable.graph import MOST_NODES, graph_of
-from ipufeed.executable.graph_svg import draw
-from ipufeed.executable.hlo import Module
+from ipufeed.executable.hlo.hlo import Module
+from ipufeed.executable.report.graph import MOST_NODES, graph_of
+from ipufeed.executable.report.graph_svg import draw
 
 HOSTILE = '"><img src=x onerror=alert(1)></title></svg><script>alert(1)</script>&\x07'
 

@@ -10,12 +10,12 @@ from helpers import DEADLOCK_S
 from lowering import lowering
 
 import ipufeed
-from ipufeed.device import compiler
-from ipufeed.device.scopes import ipu_scope
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.device.program import compiler
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.errors import RecompileError
-from ipufeed.executable import history as history_module
-from ipufeed.executable.history import History
+from ipufeed.executable.compile import history as history_module
+from ipufeed.executable.compile.history import History
 
 v1 = tf.compat.v1
 
@@ -202,7 +202,7 @@ def test_programs_without_a_name_are_compared_only_if_they_are_alike(caplog):
 
 def test_a_program_must_not_fail_for_want_of_an_explanation(caplog, monkeypatch):
     """An error in the explanation is said, and the program is compiled."""
-    from ipufeed.executable import explaining
+    from ipufeed.executable.explanation import explain as explaining
 
     def broken(before, after):
         raise ZeroDivisionError("planted")

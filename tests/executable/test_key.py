@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 from lowering import lowering
 
-from ipufeed.executable.explaining import explain_programs
-from ipufeed.executable.hlo import Module
-from ipufeed.executable.key import canonical
+from ipufeed.executable.explanation.explain import explain_programs
+from ipufeed.executable.hlo.hlo import Module
+from ipufeed.executable.program.key import canonical
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from helpers import DEADLOCK_S, ROOT
 from lowering import lowering
 from random_programs import OTHER, arguments, build, configure, recipe
 
-from ipufeed.device import loops
-from ipufeed.executable.explaining import explain_programs
+from ipufeed.device.program import loops
+from ipufeed.executable.explanation.explain import explain_programs
 from ipufeed.queues import IPUInfeedQueue
 
 PAIRS = 100
@@ -159,7 +159,7 @@ def test_other_processes_have_the_same_keys(lower):
             env={
                 **os.environ,
                 "PYTHONHASHSEED": hash_seed,
-                "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
+                "PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'support'}",
                 "TF_CPP_MIN_LOG_LEVEL": "3",
             },
         )

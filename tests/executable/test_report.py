@@ -10,9 +10,9 @@ import tensorflow as tf
 from helpers import DEADLOCK_S, ROOT
 from report_programs import on_ipu
 
-from ipufeed.device.config import IPUConfig
-from ipufeed.executable import engine_options
-from ipufeed.executable.counters import reset_stats, stats
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.executable.program import engine_options
+from ipufeed.executable.store.counters import reset_stats, stats
 
 pytestmark = pytest.mark.usefixtures("clean_system")
 

@@ -9,9 +9,9 @@ import children
 import pytest
 from helpers import DEADLOCK_S, ROOT
 
-from ipufeed.executable import report_page
 from ipufeed.executable.__main__ import main
-from ipufeed.executable.report_files import read_reports
+from ipufeed.executable.report import page as report_page
+from ipufeed.executable.report.files import read_reports
 
 HOSTILE = '"><img src=x onerror=alert(1)></script><script>alert(1)</script>'
 

@@ -13,9 +13,9 @@ from helpers import DEADLOCK_S, ROOT
 from report_programs import on_ipu
 
 from ipufeed import executable
-from ipufeed.device import loops
-from ipufeed.executable import tracing
-from ipufeed.executable.tracing import Kind
+from ipufeed.device.program import loops
+from ipufeed.executable.tracing import recorder
+from ipufeed.executable.tracing.events import Kind
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedMode, IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")
@@ -97,9 +97,9 @@ def test_slices_of_a_row_do_not_overlap(tmp_path):
 
 def test_a_full_buffer_merges_and_loses_no_count():
     """Every transfer is in some event, or is said to be dropped."""
-    tracing.start(events=64)
+    recorder.start(events=64)
     run_loop(50_000)
-    events, dropped = tracing.stop()
+    events, dropped = recorder.stop()
 
     kinds = Counter()
     for event in events:

@@ -8,20 +8,20 @@ import sys
 import threading
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 
 import numpy as np
 import tensorflow as tf
 from feeding import IPU, Feeding, numbers, silent, until
 from helpers import cluster, free_addresses
 
-from ipufeed.device import compiler, loops, params
-from ipufeed.device.config import IPUConfig
-from ipufeed.device.scopes import ipu_scope
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.device.system import reset_ipu_configuration
-from ipufeed.parallel.collectives import cross_replica_sum
-from ipufeed.parallel.pipeline import pipeline
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program import compiler, executor, loops
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.device.system.system import reset_ipu_configuration
+from ipufeed.parallel.collectives.ops import cross_replica_sum
+from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_outfeed_limit
 
 never = threading.Event()
@@ -160,7 +160,7 @@ def waiting_for_a_process():
 
 
 def in_executor_mode():
-    with params.executor_scope("tensorflow"):
+    with executor.executor_scope("tensorflow"):
         feeds = Feeding(silent(never), jit=False)
         when_parked(feeds.infeed, press())
         run_by_strategy(feeds, 3)

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 
 import numpy as np
 import tensorflow as tf
@@ -19,10 +19,10 @@ from helpers import sleeping
 
 import ipufeed
 from ipufeed import benchmark
-from ipufeed.benchmark.settings import Settings
-from ipufeed.device import compiler, loops
-from ipufeed.device.scopes import ipu_scope
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.benchmark.result.settings import Settings
+from ipufeed.device.program import compiler, loops
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.queues import IPUInfeedQueue
 
 never = threading.Event()

@@ -7,7 +7,7 @@ import time
 import tensorflow as tf
 
 from ipufeed import _native
-from ipufeed.device import loops
+from ipufeed.device.program import loops
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 IPU = "/device:IPU:0"

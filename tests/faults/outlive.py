@@ -14,14 +14,14 @@ import tempfile
 import threading
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 
 import tensorflow as tf
 from feeding import LIMIT_S, numbers, until
 from helpers import live_feeders
 
 from ipufeed import _native
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.queues import IPUInfeedQueue
 
 

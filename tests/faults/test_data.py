@@ -87,7 +87,7 @@ def test_of_two_failures_the_first_is_reported():
 
     @tf.function(jit_compile=True)
     def program(n):
-        from ipufeed.device import loops
+        from ipufeed.device.program import loops
 
         def body(total, x):
             return total + x + second._dequeue()

@@ -13,7 +13,7 @@ import tensorflow as tf
 from feeding import IPU, InThread, feeding, numbers, silent, stop_programs, until
 
 from ipufeed import _native
-from ipufeed.device import loops, steps
+from ipufeed.device.program import loops, steps
 from ipufeed.queues import (
     IPUInfeedQueue,
     IPUOutfeedMode,

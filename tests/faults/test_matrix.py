@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from feeding import numbers
 
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 HERE = pathlib.Path(__file__).parent

@@ -13,7 +13,7 @@ import tensorflow as tf
 from feeding import LIMIT_S, InThread, feeding, numbers, stop_programs, until
 from helpers import live_feeders, rss_bytes
 
-from ipufeed.device import loops
+from ipufeed.device.program import loops
 from ipufeed.queues import IPUInfeedQueue, set_outfeed_limit
 
 MIB = 1 << 20

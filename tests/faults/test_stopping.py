@@ -28,8 +28,8 @@ from helpers import live_feeders, threads
 from kept import MEASURES
 
 from ipufeed import _native
-from ipufeed.device import compiler, loops
-from ipufeed.device.scopes import ipu_scope
+from ipufeed.device.program import compiler, loops
+from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.queues import (
     IPUInfeedQueue,
     IPUOutfeedQueue,

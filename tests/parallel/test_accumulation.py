@@ -8,11 +8,13 @@ import pytest
 import small_model
 import tensorflow as tf
 
-from ipufeed.device import compiler, loops
-from ipufeed.device.scopes import ipu_scope
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel import accumulation, optimizers
-from ipufeed.parallel.reduction_method import GradientAccumulationReductionMethod
+from ipufeed.device.program import compiler, loops
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.parallel.optimizers import accumulation, optimizers
+from ipufeed.parallel.optimizers.reduction_method import (
+    GradientAccumulationReductionMethod,
+)
 
 v1 = tf.compat.v1
 V2 = accumulation.GradientAccumulationOptimizerV2

@@ -6,16 +6,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipufeed.parallel.accumulation import GradientAccumulationOptimizerV2
-from ipufeed.parallel.captured import GradientCaptureContext, GradientCaptureTape
-from ipufeed.parallel.optimizers import MapGradientOptimizer
-from ipufeed.parallel.options import (
+from ipufeed.parallel.optimizers.accumulation import GradientAccumulationOptimizerV2
+from ipufeed.parallel.optimizers.captured import (
+    GradientCaptureContext,
+    GradientCaptureTape,
+)
+from ipufeed.parallel.optimizers.optimizers import MapGradientOptimizer
+from ipufeed.parallel.pipeline.options import (
     OptimizerFunctionOutput,
     PipelineStageOptions,
     RecomputationMode,
 )
-from ipufeed.parallel.pipeline import pipeline
-from ipufeed.parallel.schedules import PipelineSchedule
+from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedMode
 

@@ -6,15 +6,15 @@ import tensorflow as tf
 from models import WIDTH, data, loss_of, v1, weights
 from replicated import configure, on
 
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel.captured import (
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.parallel.optimizers.captured import (
     GradientCaptureContext,
     GradientCaptureTape,
     capture_upstream_gradients,
 )
-from ipufeed.parallel.options import OptimizerFunctionOutput
-from ipufeed.parallel.pipeline import pipeline
-from ipufeed.parallel.schedules import PipelineSchedule
+from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
+from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from replicated import on, run_loop
 
-from ipufeed.parallel import collectives
+from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.queues import IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")

@@ -6,13 +6,13 @@ import tensorflow as tf
 from models import Pipelined, assert_equal, unsplit, v1
 from replicated import configure, on
 
-from ipufeed.device import params
-from ipufeed.device.config import IPUConfig
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program import executor
 from ipufeed.executable import stats
-from ipufeed.parallel import timeline
-from ipufeed.parallel.optimizers import CrossReplicaOptimizer
-from ipufeed.parallel.pipeline import pipeline
-from ipufeed.parallel.schedules import PipelineSchedule, Schedule, refusal
+from ipufeed.parallel.optimizers.optimizers import CrossReplicaOptimizer
+from ipufeed.parallel.pipeline import timeline
+from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.parallel.pipeline.schedules import PipelineSchedule, Schedule, refusal
 from ipufeed.queues import IPUOutfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedMode
 
@@ -202,7 +202,7 @@ def test_a_value_that_the_chips_cannot_count_is_refused():
 def test_tensorflows_executor_takes_a_tensor():
     """What is around the chips' programs is run op by op there."""
     configure(2)
-    with params.executor_scope("tensorflow"):
+    with executor.executor_scope("tensorflow"):
         model = Pipelined(momentum, 2, 0)
         with pytest.raises(
             tf.errors.FailedPreconditionError, match="a multiple of 4, but it is 6"

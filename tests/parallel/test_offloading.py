@@ -9,12 +9,12 @@ from models import WIDTH, Pipelined, v1
 from replicated import configure, on
 
 from ipufeed import executable
-from ipufeed.device import system
-from ipufeed.device.config import IPUConfig
-from ipufeed.parallel import offloading
-from ipufeed.parallel.optimizers import CrossReplicaOptimizer
-from ipufeed.parallel.options import OptimizerFunctionOutput
-from ipufeed.parallel.pipeline import pipeline
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.system import system
+from ipufeed.parallel.optimizers import offloading
+from ipufeed.parallel.optimizers.optimizers import CrossReplicaOptimizer
+from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
+from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")

@@ -11,11 +11,11 @@ import tensorflow as tf
 from models import Pipelined, Trained, assert_equal, unsplit, v1
 from replicated import configure
 
-from ipufeed.device import compiler
-from ipufeed.device.scopes import ipu_scope
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel.pipeline import pipeline
-from ipufeed.parallel.schedules import PipelineSchedule
+from ipufeed.device.program import compiler
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 GROUPED, INTERLEAVED, SEQUENTIAL = PipelineSchedule

@@ -9,7 +9,7 @@ import children
 import numpy as np
 import pytest
 
-HERE = pathlib.Path(__file__).parent
+PROGRAMS = pathlib.Path(__file__).parents[1] / "support"
 LIMIT_S = 240.0  # only a hang gets there
 
 
@@ -18,7 +18,7 @@ def run(folder, ipus, connection="ALWAYS", seed=0, extra=0, counts=()):
     done = children.run(
         [
             sys.executable,
-            str(HERE / "cached_pipeline.py"),
+            str(PROGRAMS / "cached_pipeline.py"),
             str(ipus),
             connection,
             str(extra),

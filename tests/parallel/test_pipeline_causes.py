@@ -5,12 +5,12 @@ import pytest
 import tensorflow as tf
 from replicated import configure
 
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.executable.cause import named
-from ipufeed.executable.explaining import explain_programs
-from ipufeed.executable.programs import history
-from ipufeed.parallel.pipeline import pipeline
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.executable.compile.programs import history
+from ipufeed.executable.explanation.explain import explain_programs
+from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+from ipufeed.render.terminal_text import named
 
 
 def compiled(count):

@@ -6,13 +6,14 @@ import tensorflow as tf
 from models import v1
 from replicated import configure
 
-from ipufeed.device import compiler, params, steps
-from ipufeed.device.config import IPUConfig
-from ipufeed.device.scopes import ipu_scope
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel.options import OptimizerFunctionOutput
-from ipufeed.parallel.pipeline import pipeline
-from ipufeed.parallel.schedules import PipelineSchedule
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program import compiler, steps
+from ipufeed.device.program import executor as params
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
+from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 GROUPED, INTERLEAVED, SEQUENTIAL = PipelineSchedule

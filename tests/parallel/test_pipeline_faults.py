@@ -12,13 +12,15 @@ from helpers import sleeping
 from models import Pipelined, v1
 from replicated import configure
 
-from ipufeed.device import clock, compiler, loops, params
-from ipufeed.device.scopes import ipu_scope
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel import collectives, timeline
-from ipufeed.parallel.options import OptimizerFunctionOutput
-from ipufeed.parallel.pipeline import pipeline
-from ipufeed.parallel.schedules import PipelineSchedule
+from ipufeed.device.program import clock, compiler, loops
+from ipufeed.device.program import executor as params
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.parallel.collectives import ops as collectives
+from ipufeed.parallel.pipeline import timeline
+from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
+from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_stall_report
 
 DEADLOCK_S = 180.0
@@ -355,7 +357,7 @@ def test_each_ipu_works_in_the_order_of_its_schedule(kind):
     with timeline.record() as executed:
         model.train()
 
-    from ipufeed.parallel.schedules import Schedule
+    from ipufeed.parallel.pipeline.schedules import Schedule
 
     table = Schedule(kind, ((0,), (1,), (2,)), training=True)
     for chip in range(3):

@@ -11,12 +11,13 @@ from helpers import ROOT
 from models import Pipelined, assert_equal, unsplit, v1
 from replicated import configure, on
 
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel import collectives, timeline
-from ipufeed.parallel.optimizers import CrossReplicaOptimizer
-from ipufeed.parallel.options import OptimizerFunctionOutput
-from ipufeed.parallel.pipeline import pipeline
-from ipufeed.parallel.schedules import PipelineSchedule
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.parallel.collectives import ops as collectives
+from ipufeed.parallel.optimizers.optimizers import CrossReplicaOptimizer
+from ipufeed.parallel.pipeline import timeline
+from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
+from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues import IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipufeed.device import system
-from ipufeed.device.config import IPUConfig
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel.options import OptimizerFunctionOutput
-from ipufeed.parallel.pipeline import pipeline
-from ipufeed.parallel.schedules import PipelineSchedule
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.device.system import system
+from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
+from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")

@@ -4,12 +4,12 @@ import pytest
 import tensorflow as tf
 from replicated import configure
 
-from ipufeed.device import loops
-from ipufeed.device.steps import step, to_times
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel.collectives import cross_replica_sum, replication_index
-from ipufeed.parallel.pipeline import pipeline
-from ipufeed.parallel.schedules import PipelineSchedule
+from ipufeed.device.program import loops
+from ipufeed.device.program.steps import step, to_times
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.parallel.collectives.ops import cross_replica_sum, replication_index
+from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 STEP_S = 0.005

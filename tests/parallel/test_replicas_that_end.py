@@ -14,12 +14,13 @@ import seeds
 import tensorflow as tf
 from replicated import configure
 
-from ipufeed.device import clock, loops
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel import chip_program, collectives
-from ipufeed.parallel.optimizers import CrossReplicaOptimizer
-from ipufeed.parallel.options import OptimizerFunctionOutput
-from ipufeed.parallel.pipeline import pipeline
+from ipufeed.device.program import clock, loops
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.parallel.collectives import ops as collectives
+from ipufeed.parallel.optimizers.optimizers import CrossReplicaOptimizer
+from ipufeed.parallel.pipeline import ipu_program
+from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
+from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")
@@ -271,14 +272,14 @@ def test_a_stage_whose_partner_in_another_copy_has_ended_is_told(trains):
 def test_an_ipu_whose_neighbour_has_ended_is_told(monkeypatch, chip, says):
     """The one before it, or behind it: its program is cut short here."""
     configure(2)
-    whole = chip_program.ChipProgram.__init__
+    whole = ipu_program.ChipProgram.__init__
 
     def cut(self, plan, number):
         if number == chip:
             plan = dataclasses.replace(plan, count=1, rings=[])
         whole(self, plan, number)
 
-    monkeypatch.setattr(chip_program.ChipProgram, "__init__", cut)
+    monkeypatch.setattr(ipu_program.ChipProgram, "__init__", cut)
     other = f"Stage F{1 - chip} on IPU {1 - chip} of"
     refused(pipelined(STAGES, 20), rf"{says} .*F0 to F1.*\({other}")
 

@@ -12,8 +12,9 @@ import tensorflow as tf
 from replicated import configure, on, run_loop
 
 from ipufeed import _native
-from ipufeed.device import scopes, steps
-from ipufeed.parallel import accumulation, collectives, optimizers
+from ipufeed.device.program import scopes, steps
+from ipufeed.parallel.collectives import ops as collectives
+from ipufeed.parallel.optimizers import accumulation, optimizers
 from ipufeed.queues import (
     IPUInfeedQueue,
     IPUOutfeedMode,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ipufeed.parallel.schedules import (
+from ipufeed.parallel.pipeline.schedules import (
     PipelineSchedule,
     Schedule,
     read,

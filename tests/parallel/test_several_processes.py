@@ -16,11 +16,12 @@ from helpers import cluster, free_addresses
 from models import Trained, assert_equal, unsplit, v1
 from replicated import configure
 
-from ipufeed.device.config import IPUConfig
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.parallel import collectives, peers, processes
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.parallel.collectives import ops as collectives
+from ipufeed.parallel.collectives import peers, processes
 
-HERE = pathlib.Path(__file__).parent
+PROGRAMS = pathlib.Path(__file__).parents[1] / "support"
 LIMIT_S = 240.0  # only a hang gets there
 COUNT = 2
 
@@ -36,7 +37,7 @@ def run_processes(*arguments):
     addresses = free_addresses(COUNT)
     started = [
         children.Popen(
-            [sys.executable, str(HERE / "process.py"), *arguments],
+            [sys.executable, str(PROGRAMS / "process.py"), *arguments],
             env={
                 **os.environ,
                 "TF_CONFIG": cluster(addresses, index),

@@ -6,9 +6,9 @@ import styles
 import tensorflow as tf
 from replicated import configure, on
 
-from ipufeed.device import compiler, loops, scopes, sharding
-from ipufeed.device.replication import replication_factor
-from ipufeed.parallel import optimizers
+from ipufeed.device.program import compiler, loops, scopes, sharding
+from ipufeed.device.program.replication import replication_factor
+from ipufeed.parallel.optimizers import optimizers
 
 v1 = tf.compat.v1
 

@@ -9,16 +9,17 @@ import tensorflow as tf
 from models import v1
 from replicated import configure
 
-from ipufeed.device import clock
-from ipufeed.device.strategy import IPUStrategy
-from ipufeed.executable import tracing
-from ipufeed.executable.chrome_trace import chrome_trace, on_chips
-from ipufeed.executable.tracing import Kind
-from ipufeed.parallel import timeline
-from ipufeed.parallel.options import OptimizerFunctionOutput
-from ipufeed.parallel.pipeline import pipeline
-from ipufeed.parallel.schedules import PipelineSchedule
-from ipufeed.parallel.timeline import Execution, Slice, Timeline
+from ipufeed.device.program import clock
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.executable.tracing import recorder
+from ipufeed.executable.tracing.chrome import chrome_trace, on_chips
+from ipufeed.executable.tracing.events import Kind
+from ipufeed.parallel.pipeline import timeline
+from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
+from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.parallel.pipeline.schedules import PipelineSchedule
+from ipufeed.parallel.pipeline.slices import Execution, Slice
+from ipufeed.parallel.pipeline.timeline import Timeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 GROUPED, INTERLEAVED, SEQUENTIAL = PipelineSchedule
@@ -136,9 +137,9 @@ def test_waits_for_feeds_are_no_work(clean_system):
     configure(2)
     run = program_of(2, 4, train=False)
     run()
-    tracing.start()
+    recorder.start()
     run()
-    events, _ = tracing.stop()
+    events, _ = recorder.stop()
 
     stages = [each for each in events if each.kind is Kind.STAGE]
     feeds = [
@@ -176,9 +177,9 @@ def test_a_chrome_trace_has_executions_and_updates(clean_system):
     configure(2)
     run = program_of(2, 4)
     run()
-    tracing.start()
+    recorder.start()
     run()
-    events, dropped = tracing.stop()
+    events, dropped = recorder.stop()
 
     found = chrome_trace(events, dropped, events[0].start_ns)["traceEvents"]
     names = {each["name"] for each in found}

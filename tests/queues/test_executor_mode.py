@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipufeed.device import compiler, loops, params
-from ipufeed.device.scopes import ipu_scope
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.device.program import compiler, loops
+from ipufeed.device.program import executor as params
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedMode, IPUOutfeedQueue
 
 v1 = tf.compat.v1

@@ -10,8 +10,8 @@ import tensorflow as tf
 from helpers import DEADLOCK_S, threads
 
 from ipufeed import no_effect
-from ipufeed.device import loops
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.device.program import loops
+from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 v1 = tf.compat.v1

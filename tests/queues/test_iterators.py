@@ -5,7 +5,7 @@ import gc
 import pytest
 import tensorflow as tf
 
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.queues import (
     IPUInfeedQueue,
     IPUIterator,

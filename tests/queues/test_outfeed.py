@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S
 
-from ipufeed.device import compiler, loops, scopes
+from ipufeed.device.program import compiler, loops, scopes
 from ipufeed.queues import (
     IPUInfeedQueue,
     IPUOutfeedMode,

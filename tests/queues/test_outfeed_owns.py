@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from ipufeed import _native
-from ipufeed.device import compiler, loops, scopes
+from ipufeed.device.program import compiler, loops, scopes
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedMode, IPUOutfeedQueue
 from ipufeed.queues.enqueued import read_stored
 

@@ -2,7 +2,7 @@
 
 TF_POPLAR_FLAGS --> placement --> an infeed without its dataset, an outfeed without results
 
-Each promise about programs holds in both styles and both modes; see tests/styles.py.
+Each promise about programs holds in both styles and both modes: tests/support/styles.py.
 """
 
 import threading

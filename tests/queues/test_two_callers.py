@@ -9,13 +9,13 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
+from dependence import check_chained, compiled_modules
 
 from ipufeed import _native
-from ipufeed.device.scopes import ipu_scope
-from ipufeed.device.strategy import IPUStrategy
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_outfeed_limit
 from ipufeed.queues.chain import host_number
-from tests.dependence import check_chained, compiled_modules
 
 v1 = tf.compat.v1
 

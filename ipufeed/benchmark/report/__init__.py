@@ -1,10 +1,10 @@
-"""The evidence of a run as files, each with what the JSON says and more to look at.
+"""Views of a result: plain data in, text out.
 
-options     --parquet, --trace, --html
-files       which of them are asked for, and writing them
-parquet     a row for each window of time
-trace       Chrome's trace format, for Perfetto
-page        one HTML page        pictures, axes: its drawings
-stored      the same from a JSON that is already there
-notebook    what Jupyter shows of a result
+    summary*   the text on stderr        failure   the sentence of an error
+    page       one HTML page             pictures  its drawings
+    trace      Chrome's trace format     parquet   a row for each window of time
+    notebook   what Jupyter shows        files     writes what is asked for
+
+A view takes whatever has a result's sections (protocols). Uses ipufeed.render, and
+executable.tracing for the format of a trace.
 """

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ipufeed.benchmark.output import write_whole
+from ipufeed.render.files import write_whole
 
 if TYPE_CHECKING:
-    from ipufeed.benchmark.report.recording import Recording
+    from ipufeed.benchmark.report.protocols import Recording
 
 
 def write_reports(

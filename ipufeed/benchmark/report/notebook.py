@@ -6,37 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from ipufeed.benchmark.report.files import as_stored
 from ipufeed.benchmark.report.pictures import rate_picture
-from ipufeed.benchmark.text import printable
-from ipufeed.pages.text import escaped, rows_of, short
+from ipufeed.render.text import escaped, rows_of, short
 
 if TYPE_CHECKING:
-    from ipufeed.benchmark.result import Result
+    from ipufeed.benchmark.report.protocols import Result
 
 WIDTH = 640
 MOST_WARNINGS = 5
-
-
-def one_line(result: Result) -> str:
-    """<Result 'train.py:dataset': 69.09 elements/s ± 3.0 %, 693 elements, 1 warning>."""
-    from ipufeed.benchmark.summary import number
-    from ipufeed.benchmark.warn import counted
-
-    found = []
-    steady = result.steady
-    if steady is not None:
-        rate = steady["elements_per_second"]
-        text = f"{number(rate)} elements/s"
-        if steady["interval"] is not None:
-            low, high = steady["interval"]
-            text += f" ± {(high - low) / 2 / rate:.1%}"
-        found.append(text)
-    found.append(counted(result.elements, "element"))
-    if result.error is not None:
-        found.append(f"failed with {result.error['type']}")
-    if result.warnings:
-        found.append(counted(len(result.warnings), "warning"))
-    name = short(printable(str(result.dataset.get("name"))), 60)
-    return f"<Result {name!r}: {', '.join(found)}>"
 
 
 def notebook_html(result: Result) -> str:
@@ -45,7 +21,7 @@ def notebook_html(result: Result) -> str:
     Colours are those of the notebook around it, whatever its theme: nothing here has a
     colour of its own but the lines of the picture.
     """
-    from ipufeed.benchmark import summary
+    from ipufeed.benchmark.report import summary
 
     stored = as_stored(result)
     pairs = [

@@ -12,9 +12,19 @@ from typing import Any
 
 from ipufeed.benchmark.report import pictures
 from ipufeed.benchmark.report.page_stages import stages
-from ipufeed.benchmark.report.words import MOST_ROWS, amount, octets, optional, text_of
-from ipufeed.pages.document import document, table, tiles
-from ipufeed.pages.text import number, part, rows_of, seconds, short
+from ipufeed.render.html import document, table, tiles
+from ipufeed.render.text import (
+    MOST_ROWS,
+    amount,
+    number,
+    octets,
+    optional,
+    part,
+    rows_of,
+    seconds,
+    short,
+    text_of,
+)
 
 # Pixels: on a telephone, and elsewhere. page.css of this folder shows one of them.
 NARROW, WIDE = 350, 1000

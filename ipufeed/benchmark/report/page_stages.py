@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipufeed.benchmark.report.words import MOST_ROWS, amount, octets, optional, text_of
-from ipufeed.pages.document import table
-from ipufeed.pages.text import number, rows_of, seconds
+from ipufeed.render.html import table
+from ipufeed.render.text import (
+    MOST_ROWS,
+    amount,
+    number,
+    octets,
+    optional,
+    rows_of,
+    seconds,
+    text_of,
+)
 
 
 def stages(result: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ import datetime
 import json
 from typing import Any
 
-from ipufeed.pages.text import part
+from ipufeed.render.text import part
 
 METADATA = ("machine", "settings", "steady", "warnings")
 NUMBERS = {

@@ -11,7 +11,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
-from ipufeed.benchmark.report.axes import (
+from ipufeed.render.svg import (
     BLUE,
     CHARACTER,
     GREEN,
@@ -25,7 +25,7 @@ from ipufeed.benchmark.report.axes import (
     svg,
     words,
 )
-from ipufeed.pages.text import count, escaped, number, part, rows_of, seconds, short
+from ipufeed.render.text import count, escaped, number, part, rows_of, seconds, short
 
 # The parts of a run: colour, opacity, and what a person calls them.
 PARTS = {

@@ -20,11 +20,11 @@ import json
 from typing import Any
 
 from ipufeed.benchmark.report.pictures import PARTS, Course, course_of
-from ipufeed.benchmark.report.recording import Recording
-from ipufeed.executable import chrome_trace
-from ipufeed.executable.chrome_trace import meta, span
-from ipufeed.executable.tracing import Event, Kind
-from ipufeed.pages.text import part
+from ipufeed.benchmark.report.protocols import Recording
+from ipufeed.executable.tracing import chrome as chrome_trace
+from ipufeed.executable.tracing.chrome import meta, span
+from ipufeed.executable.tracing.events import Event, Kind
+from ipufeed.render.text import part
 
 # Behind those of chrome_trace: Perfetto orders processes by their number, and the run
 # comes first.

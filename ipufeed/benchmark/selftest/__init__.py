@@ -6,7 +6,8 @@
     stages.py     checks of where the time goes
     check.py      what a check is      table.py   the rows for people
 
-stdout is the JSON; the table goes to stderr, a row as soon as it is there.
+stdout is the JSON; the table goes to stderr, a row as soon as it is there. Uses
+ipufeed.benchmark as a program does, and its room device.
 """
 
 from __future__ import annotations
@@ -17,10 +18,9 @@ import sys
 from functools import partial
 from typing import Any
 
-from ipufeed.benchmark.interrupts import Interrupts
-from ipufeed.benchmark.streams import take_stdout
-from ipufeed.benchmark.text import wrap
-from ipufeed.terminal import HelpFormatter
+from ipufeed.benchmark.process.interrupts import Interrupts
+from ipufeed.benchmark.process.streams import take_stdout
+from ipufeed.render.terminal import HelpFormatter, wrap
 
 PASSED, FAILED, BAD_INPUT = 0, 1, 2
 # History: 1, the first one.
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
         return interrupts.code
     finally:
         interrupts.ignore()
-    from ipufeed.benchmark.json_text import json_text
+    from ipufeed.benchmark.result.json_text import json_text
 
     with os.fdopen(stdout, "w", encoding="utf-8") as file:
         file.write(json_text(outcome) + "\n")
@@ -81,11 +81,13 @@ def build_parser() -> argparse.ArgumentParser:
 
 def run(names: list[str], quick: bool) -> dict[str, Any]:
     """Runs the checks, prints their rows, and returns the outcome as the JSON has it."""
-    from ipufeed import _hush, _native
+    from ipufeed import _native, _quiet_import
 
-    with _hush.hushed("3"):  # TensorFlow's own lines, about the GPUs that there are not
+    with _quiet_import.hushed(
+        "3"
+    ):  # TensorFlow's own lines, about the GPUs that there are not
         _native.load()
-    from ipufeed.benchmark import machine
+    from ipufeed.benchmark.measuring import machine
     from ipufeed.benchmark.selftest import table
 
     notes = []

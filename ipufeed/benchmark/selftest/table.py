@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipufeed.benchmark.selftest.check import Row
-from ipufeed.benchmark.text import printable, wrap
+from ipufeed.render.terminal import printable, wrap
 
 WIDTHS = (30, 13, 13, 15)  # and "pass" or "FAIL"
 

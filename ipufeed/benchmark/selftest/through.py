@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipufeed.benchmark import Settings
-from ipufeed.benchmark.device_settings import DeviceSettings
+from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.selftest import planted
 from ipufeed.benchmark.selftest.check import Row, exact
 
@@ -50,7 +50,7 @@ def share(what: str, expected: float, measured: Any, off: float) -> Row:
 
 def run(dataset: Any, quick: bool) -> dict[str, Any]:
     """`device` of the result of a run with steps of STEP_S."""
-    from ipufeed.benchmark.through import measure_through
+    from ipufeed.benchmark.device.measure import measure_through
 
     result = measure_through(
         dataset,

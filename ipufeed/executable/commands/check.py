@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from ipufeed.executable import safety
-from ipufeed.executable.cache import read_trusted
-from ipufeed.executable.cause import counted, printable
 from ipufeed.executable.commands.common import (
     FOUND_BAD,
     OK,
@@ -15,7 +12,10 @@ from ipufeed.executable.commands.common import (
     folder_of,
     wrapped,
 )
-from ipufeed.executable.file_format import DamagedFileError
+from ipufeed.executable.program.file_format import DamagedFileError
+from ipufeed.executable.store import safety
+from ipufeed.executable.store.cache import read_trusted
+from ipufeed.render.terminal_text import counted, printable
 
 
 def add_arguments(parser: ArgumentParser) -> None:

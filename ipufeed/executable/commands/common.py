@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ipufeed.executable import safety
-from ipufeed.executable.cache import MAX_FILE, SUFFIX, cache_folder
-from ipufeed.executable.cause import printable
-from ipufeed.executable.file_format import (
+from ipufeed.executable.program.file_format import (
     MAGIC,
     MAX_HEADER,
     DamagedFileError,
     unpack_header,
 )
-from ipufeed.terminal import paragraph
+from ipufeed.executable.store import safety
+from ipufeed.executable.store.cache import MAX_FILE, SUFFIX, cache_folder
+from ipufeed.render.terminal import paragraph
+from ipufeed.render.terminal_text import printable
 
 OK, FOUND_BAD, BAD_INPUT = 0, 1, 2
 
@@ -72,7 +72,7 @@ class File:
         """Why this machine and version would not use it, or ""."""
         if self.problem:
             return self.problem
-        from ipufeed.executable.surroundings import cpu
+        from ipufeed.executable.program.context import cpu
 
         surroundings = self.header.get("surroundings")
         host = surroundings.get("host") if isinstance(surroundings, dict) else None

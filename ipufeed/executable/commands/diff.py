@@ -16,8 +16,8 @@ from ipufeed.executable.commands.common import FOUND_BAD, OK
 from ipufeed.executable.commands.explain import two_programs
 
 if TYPE_CHECKING:
-    from ipufeed.executable.hlo import Instruction
-    from ipufeed.executable.program import Program
+    from ipufeed.executable.hlo.hlo import Instruction
+    from ipufeed.executable.program.program import Program
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def run(options: Namespace) -> int:
         f"{after.name} {after.key.hex}",
         lineterm="",
     )
-    from ipufeed.executable.cause import printable
+    from ipufeed.render.terminal_text import printable
 
     for line in lines:
         print(printable(line))
@@ -50,7 +50,7 @@ def run(options: Namespace) -> int:
 
 def described(program: Program) -> Iterator[str]:
     """A program as text: what it is for, then each instruction in a line."""
-    from ipufeed.executable.hlo import Module
+    from ipufeed.executable.hlo.hlo import Module
 
     text = json.dumps(program.surroundings, indent=1, sort_keys=True)
     yield from text.splitlines()

@@ -15,7 +15,7 @@ from ipufeed.executable.commands.common import OK, CommandError, as_json, wrappe
 from ipufeed.executable.commands.programs import last_two, load
 
 if TYPE_CHECKING:
-    from ipufeed.executable.program import Program
+    from ipufeed.executable.program.program import Program
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -44,8 +44,8 @@ def two_programs(options: Namespace) -> tuple[Program, Program]:
 
 def run(options: Namespace) -> int:
     """Prints the causes."""
-    from ipufeed.executable.cause import printable
-    from ipufeed.executable.explaining import explain_programs
+    from ipufeed.executable.explanation.explain import explain_programs
+    from ipufeed.render.terminal_text import printable
 
     before, after = two_programs(options)
     causes = explain_programs(before, after)

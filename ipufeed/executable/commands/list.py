@@ -6,7 +6,6 @@ import time
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from ipufeed.executable.cause import counted, printable
 from ipufeed.executable.commands.common import (
     OK,
     File,
@@ -19,6 +18,7 @@ from ipufeed.executable.commands.common import (
     size_text,
     wrapped,
 )
+from ipufeed.render.terminal_text import counted, printable
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ipufeed import _hush
-from ipufeed.executable.cache import cache_folder
+from ipufeed import _quiet_import
 from ipufeed.executable.commands.common import CommandError, File, files_in, recency
+from ipufeed.executable.store.cache import cache_folder
 
 if TYPE_CHECKING:
-    from ipufeed.executable.program import Program
+    from ipufeed.executable.program.program import Program
 
 
 def load(reference: str) -> Program:
@@ -20,7 +20,7 @@ def load(reference: str) -> Program:
         LookupError, CommandError: There is none, or it is damaged.
     """
     import_protos()
-    from ipufeed.executable.explaining import find_program
+    from ipufeed.executable.explanation.explain import find_program
 
     program = find_program(reference)
     return program
@@ -28,7 +28,7 @@ def load(reference: str) -> Program:
 
 def import_protos() -> None:
     """What reads programs, which is TensorFlow's."""
-    with _hush.hushed("3"):
+    with _quiet_import.hushed("3"):
         from tensorflow.compiler.xla.service import hlo_pb2  # noqa: F401
 
 

@@ -11,7 +11,6 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from typing import Any
 
-from ipufeed.executable.cause import counted, printable
 from ipufeed.executable.commands.common import (
     FOUND_BAD,
     OK,
@@ -23,6 +22,7 @@ from ipufeed.executable.commands.common import (
     size,
     size_text,
 )
+from ipufeed.render.terminal_text import counted, printable
 
 
 def checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -9,8 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from ipufeed.executable import report_page
-from ipufeed.executable.report_files import NoReportError, read_reports
+from ipufeed.executable.report import page as report_page
+from ipufeed.executable.report.files import NoReportError, read_reports
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

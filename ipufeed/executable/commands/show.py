@@ -9,7 +9,6 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ipufeed.executable.cause import counted, printable
 from ipufeed.executable.commands.common import (
     OK,
     as_json,
@@ -18,10 +17,11 @@ from ipufeed.executable.commands.common import (
     wrapped,
 )
 from ipufeed.executable.commands.programs import load
+from ipufeed.render.terminal_text import counted, printable
 
 if TYPE_CHECKING:
-    from ipufeed.executable.hlo import Module
-    from ipufeed.executable.program import Program
+    from ipufeed.executable.hlo.hlo import Module
+    from ipufeed.executable.program.program import Program
 
 MOST = 12  # constants, kinds of ops
 
@@ -34,7 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Prints what it is."""
-    from ipufeed.executable.hlo import Module
+    from ipufeed.executable.hlo.hlo import Module
 
     program = load(options.program)
     module = Module.parse(program.hlo)
@@ -83,7 +83,7 @@ def flat(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 def described(program: Program, module: Module) -> dict[str, Any]:
     """All that is shown, ready for JSON."""
-    from ipufeed.executable.explain_values import Values
+    from ipufeed.executable.explanation.values import Values
 
     values = Values(module)
     constants = []

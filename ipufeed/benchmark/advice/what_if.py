@@ -1,0 +1,115 @@
+"""`--what-if decode=2x`: the rate that a pipeline would have with a stage changed.
+
+From the model (stages/model.py) alone: nothing runs. `2x` is twice as fast, `0.5x` half as
+fast, `free` costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph
+
+if TYPE_CHECKING:
+    from ipufeed.benchmark.stages.explain import Explanation
+
+MOST_SPEED = 1e6
+MOST_NAMES = 12
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """A question: `stage` costs `factor` times what it does."""
+
+    stage: str
+    factor: float
+    text: str
+
+
+def parse_what_if(text: str) -> WhatIf:
+    """`decode=2x` as a question.
+
+    Raises:
+        ValueError: It is not of that form.
+    """
+    stage, _, change = text.rpartition("=")
+    speed = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)x", change.strip())
+    if stage and change.strip() == "free":
+        return WhatIf(stage, 0.0, text)
+    if stage and speed and 1 / MOST_SPEED <= float(speed[1]) <= MOST_SPEED:
+        return WhatIf(stage, 1 / float(speed[1]), text)
+    raise ValueError(
+        "`what_if` must be STAGE=SPEED with a speed such as 2x (twice as fast), 0.5x or "
+        f"free, got {text!r}: for example decode=2x."
+    )
+
+
+def check_stages(questions: Iterable[WhatIf], dataset: Any) -> None:
+    """Refuses questions about stages that a dataset does not have. Nothing is iterated.
+
+    A dataset that cannot be taken apart is left to who measures it.
+
+    Raises:
+        ValueError: There is no such stage; the message names those that there are.
+    """
+    import tensorflow as tf
+
+    from ipufeed.benchmark.graph.names import stage_names
+
+    if not tf.executing_eagerly() or not isinstance(dataset, tf.data.Dataset):
+        return
+    if tf.is_symbolic_tensor(dataset._variant_tensor):
+        return
+    try:
+        names = stage_names(PipelineGraph.of(dataset))
+    except tf.errors.OpError:
+        return
+    for question in questions:
+        nodes_of_stage(question, names)
+
+
+def nodes_of_stage(question: WhatIf, names: Mapping[str, str]) -> list[str]:
+    """The nodes of the stage that is asked for.
+
+    Args:
+        question: What is asked.
+        names: Of all stages, by node.
+
+    Raises:
+        ValueError: There is no such stage; the message names those that there are.
+    """
+    nodes = [node for node, name in names.items() if name == question.stage]
+    if not nodes:
+        there = ", ".join(f"`{name}`" for name in list(names.values())[:MOST_NAMES])
+        raise ValueError(
+            f"`what_if` must name a stage of the pipeline, and `{question.stage}` is "
+            f"none. There are: {there}."
+        )
+    return nodes
+
+
+def answer(question: WhatIf, explanation: Explanation) -> dict[str, Any]:
+    """The predicted rate, and what would then hold the pipeline up.
+
+    Raises:
+        ValueError: There is no such stage; see nodes_of_stage().
+    """
+    factors = dict.fromkeys(
+        nodes_of_stage(question, explanation.names), question.factor
+    )
+    gain = explanation.model.predict(factors)
+    limit = explanation.model.next_limit(factors)
+    predicted = explanation.rate * gain
+    return {
+        "question": question.text,
+        "stage": question.stage,
+        "elements_per_second": explanation.rate,
+        "predicted_elements_per_second": predicted
+        if math.isfinite(predicted)
+        else None,
+        "next": "CPU" if limit is None else explanation.names[limit],
+    }

@@ -1,0 +1,147 @@
+"""python -m ipufeed.benchmark compare: two results, or several of each, and a verdict."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+from ipufeed.benchmark.cli.base import code_of
+from ipufeed.benchmark.cli.options.compare import (
+    BAD_INPUT,
+    CODES,
+    HELD,
+    add_gate,
+    with_negative_values,
+)
+from ipufeed.benchmark.process.streams import open_missing_streams
+from ipufeed.errors import ComparisonError
+from ipufeed.render.terminal import HelpFormatter, wrap
+
+if TYPE_CHECKING:
+    from ipufeed.benchmark.comparing.compare import Comparison
+
+EPILOG = """\
+exit codes:
+  0    compared; with --fail-if-slower: held
+  1    --fail-if-slower: surely slower than allowed
+  2    bad input: options, a file that is no result, a dataset that failed
+  3    --fail-if-slower: cannot tell
+  4    nothing was measured: a result has no rate
+
+examples:
+  python -m ipufeed.benchmark compare base.json new.json
+  python -m ipufeed.benchmark compare base.json new.json --fail-if-slower 5%
+  python -m ipufeed.benchmark compare base-*.json -- new-*.json
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser, with what `compare --help` shows."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ipufeed.benchmark compare",
+        usage="%(prog)s BASE.json NEW.json [option ...]\n"
+        "       %(prog)s BASE ... -- NEW ... [option ...]",
+        description=textwrap.dedent(
+            """\
+            Says whether a new result is better or worse than a base, or that it cannot
+            tell, and which difference it could have seen.
+
+            stdout is the comparison as JSON and nothing else; the sentences for
+            people go to stderr. Several runs of each, measured in turn, see smaller
+            differences."""
+        ),
+        epilog=EPILOG,
+        formatter_class=HelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "results",
+        nargs="*",
+        metavar="RESULT.json",
+        help="what --json has written: one of the base and a new one; with `--` between "
+        "them, several of each",
+    )
+    add_gate(parser)
+    parser.add_argument(
+        "--quiet", action="store_true", help="no sentences on stderr but for errors"
+    )
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Runs `compare` with what stands behind that word; returns the exit code."""
+    open_missing_streams()
+    parser = build_parser()
+    options, base, new = split(parser, with_negative_values(arguments))
+    from ipufeed.benchmark.comparing.text import verdict_lines
+
+    try:
+        comparison = compare_files(base, new, options.allowed_loss)
+    except ComparisonError as error:
+        complain(str(error))
+        return code_of(error)
+    try:
+        print(comparison.to_json(), flush=True)
+    except BrokenPipeError:  # the reader has seen enough
+        sys.stdout = None  # or Python would flush it again
+    except OSError as error:
+        complain(f"cannot write to stdout: {error.strerror or error}.")
+        return BAD_INPUT
+    if not options.quiet:
+        print("\n".join(verdict_lines(comparison)), file=sys.stderr, flush=True)
+    return exit_code(comparison)
+
+
+def split(
+    parser: argparse.ArgumentParser, arguments: list[str]
+) -> tuple[argparse.Namespace, list[str], list[str]]:
+    """The options, and the files of the base and the new ones."""
+    if "--" not in arguments:
+        options = parser.parse_intermixed_args(arguments)
+        if len(options.results) != 2:
+            parser.error(
+                f"give one base and one new result, got {len(options.results)} file(s). "
+                "With several of each, write `--` between those of the base and the new."
+            )
+        return options, options.results[:1], options.results[1:]
+    border = arguments.index("--")
+    options = parser.parse_intermixed_args(arguments[:border])
+    base = options.results
+    del options.results  # argparse would warn about a list that is there already
+    options = parser.parse_intermixed_args(arguments[border + 1 :], options)
+    if not base or not options.results:
+        parser.error("there must be at least one result on either side of `--`.")
+    return options, base, options.results
+
+
+def compare_files(
+    base: list[str], new: list[str], allowed_loss: float | None
+) -> Comparison:
+    """Reads and compares.
+
+    Raises:
+        ComparisonError: What a file holds cannot be compared.
+    """
+    from ipufeed.benchmark.comparing.compare import compare
+    from ipufeed.benchmark.comparing.read_result import read_result
+
+    return compare(
+        [read_result(path) for path in base],
+        [read_result(path) for path in new],
+        allowed_loss=allowed_loss,
+        base_names=base,
+        new_names=new,
+    )
+
+
+def exit_code(comparison: Comparison) -> int:
+    """The gate's, or that of success."""
+    return HELD if comparison.gate is None else CODES[comparison.gate["verdict"]]
+
+
+def complain(message: str) -> None:
+    """A paragraph on stderr."""
+    lines = wrap(f"ipufeed.benchmark compare: {message}")
+    print("\n".join(lines), file=sys.stderr, flush=True)

@@ -1,0 +1,60 @@
+"""The options `--compare` and `--fail-if-slower`, and their exit codes; light to import."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from ipufeed.benchmark.comparing.gate import share
+
+HELD, SLOWER, BAD_INPUT, UNDECIDED, NOTHING_MEASURED = 0, 1, 2, 3, 4
+CODES = {"held": HELD, "slower": SLOWER, "cannot tell": UNDECIDED}
+
+EXIT_CODES = """\
+  1    --fail-if-slower: surely slower than allowed; 3: cannot tell"""
+
+
+def add_compare_options(parser: argparse.ArgumentParser) -> None:
+    """Those of a measurement."""
+    group = parser.add_argument_group("compare with an earlier result")
+    group.add_argument(
+        "--compare",
+        action="append",
+        default=[],
+        metavar="BASE.json",
+        help="say whether this is better or worse than a result that --json has written; "
+        "may be repeated for several runs of the base",
+    )
+    add_gate(group)
+
+
+def add_gate(group: argparse._ActionsContainer) -> None:
+    """The option that a measurement and a comparison have."""
+    group.add_argument(
+        "--fail-if-slower",
+        type=share,
+        metavar="LOSS",
+        dest="allowed_loss",
+        help="a gate, as 5%%: exit code 0 if surely less of the base's rate is lost, 1 if "
+        "surely more is, 3 if that cannot be told",
+    )
+
+
+def with_negative_values(arguments: list[str]) -> list[str]:
+    """`--fail-if-slower -5%` as `--fail-if-slower=-5%`.
+
+    argparse takes what begins with a minus and is no plain number for another option;
+    then it does not say what the value must be.
+    """
+    joined: list[str] = []
+    for argument in arguments:
+        if joined and re.match(r"-\.?\d", argument) and is_bare_option(joined[-1]):
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
+
+
+def is_bare_option(argument: str) -> bool:
+    """Whether it is a long option, without a value of its own."""
+    return argument.startswith("--") and len(argument) > 2 and "=" not in argument

@@ -1,0 +1,116 @@
+"""The command's options for a device with a step time; imports nothing that is slow."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from ipufeed.benchmark.device.settings import PRESETS, DeviceSettings, check_seconds
+
+UNITS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "\N{MICRO SIGN}s": 1e-6,
+    "\N{GREEK SMALL LETTER MU}s": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+}
+SIZES = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+_TIME = re.compile(r"(\d+\.?\d*(?:e-?\d+)?|\.\d+) ?([^\d\s.]*)", re.ASCII)
+
+
+def add_device_options(parser: argparse.ArgumentParser) -> None:
+    """Adds a group of options to the command's parser."""
+    group = parser.add_argument_group(
+        "a device to feed (each of these implies --through device)"
+    )
+    group.add_argument(
+        "--step-time",
+        metavar="TIME",
+        help="each step of the device takes TIME, as 12ms (ns, us, ms, s), or as the "
+        f"step of an MLPerf job: {', '.join(PRESETS)}; reported are its utilisation (AU) "
+        "and how often it starved",
+    )
+    group.add_argument(
+        "--knee",
+        action="store_true",
+        help="afterwards sweep the step time from 1/4 to 4 times the pipeline's period",
+    )
+    group.add_argument(
+        "--result-bytes",
+        metavar="N",
+        help="each step gives the host a result of N bytes (also as 4kB, 1MB)",
+    )
+    group.add_argument(
+        "--read-time",
+        metavar="TIME",
+        help="the host takes TIME for each result: is it fast enough?",
+    )
+
+
+def device_settings_of(options: argparse.Namespace) -> DeviceSettings | None:
+    """What the options ask for; None without any of them.
+
+    Raises:
+        ValueError: in terms of the options.
+    """
+    asked = (options.step_time, options.result_bytes, options.read_time)
+    if all(value is None for value in asked) and not options.knee:
+        return None
+    step: float | None = None
+    preset: str | None = None
+    if options.step_time is not None:
+        if options.step_time.lower() in PRESETS:
+            preset = options.step_time.lower()
+        else:
+            step = parse_seconds("--step-time", options.step_time)
+    size, read = options.result_bytes, options.read_time
+    try:
+        return DeviceSettings(
+            step_seconds=step,
+            preset=preset,
+            knee=options.knee,
+            result_bytes=None if size is None else parse_bytes("--result-bytes", size),
+            read_seconds=None if read is None else parse_seconds("--read-time", read),
+        )
+    except ValueError as error:
+        raise ValueError(
+            str(error).replace("`result_bytes`", "--result-bytes")
+        ) from error
+
+
+def parse_seconds(option: str, text: str) -> float:
+    """`12ms` as 0.012.
+
+    Raises:
+        ValueError: It is no time with a unit, or out of range.
+    """
+    found = _TIME.fullmatch(text.strip())
+    if found is None or found[2] not in UNITS:
+        presets = f", or one of {', '.join(PRESETS)}" if option == "--step-time" else ""
+        raise ValueError(
+            f"{option} must be a time with its unit (ns, us, ms, s), as 12ms{presets}; got "
+            f"{text!r}."
+        )
+    seconds = float(found[1]) * UNITS[found[2]]
+    try:
+        check_seconds(option, seconds)
+    except ValueError as error:
+        raise ValueError(str(error).replace("`", "")) from error
+    return seconds
+
+
+def parse_bytes(option: str, text: str) -> int:
+    """`4kB` as 4000.
+
+    Raises:
+        ValueError: It is no whole number of bytes.
+    """
+    found = _TIME.fullmatch(text.strip())
+    if found is not None and found[2] in SIZES:
+        count = float(found[1]) * SIZES[found[2]]
+        if count == int(count):
+            return int(count)
+    raise ValueError(
+        f"{option} must be a whole number of bytes, as 4096, 4kB or 1MB; got {text!r}."
+    )

@@ -1,0 +1,157 @@
+"""The options of `python -m ipufeed.benchmark`; imports nothing that is slow."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+import textwrap
+
+from ipufeed.benchmark.cli.options import compare as gate
+from ipufeed.benchmark.cli.options.cold import add_cold_options
+from ipufeed.benchmark.cli.options.device import add_device_options
+from ipufeed.benchmark.cli.options.report import add_report_options
+from ipufeed.benchmark.cli.options.scaleout import add_scale_options
+from ipufeed.benchmark.cli.options.stages import add_stage_options
+from ipufeed.benchmark.result.settings import Settings
+from ipufeed.render.terminal import HelpFormatter
+
+EPILOG = f"""\
+exit codes:
+  0    measured (a dataset shorter than asked is measured, with a warning)
+{gate.EXIT_CODES}
+  2    bad input: options, a file without a dataset, a dataset that fails; what
+       was measured before it failed is on stdout, with the error in it
+  4    nothing was measured: the dataset is empty
+  130  Ctrl-C; what was measured until then is on stdout, after one or several
+       at once; one that comes 3 s later ends the command where it stands
+  143  SIGTERM; likewise
+  A dataset that ends the process itself (os._exit, a crash) ends the command
+  with a code of its own, which may be 0: an empty stdout is no result.
+
+examples:
+  python -m ipufeed.benchmark                    the built-in JPEG pipeline
+  python -m ipufeed.benchmark dataset.py         `dataset` or `make_dataset()`
+  python -m ipufeed.benchmark dataset.py:train --seconds 30
+  python -m ipufeed.benchmark dataset.py --set batch_size=64 --json result.json
+  python -m ipufeed.benchmark dataset.py --verify --what-if decode=2x
+  python -m ipufeed.benchmark dataset.py --through device
+  python -m ipufeed.benchmark dataset.py --compare base.json \\
+      --fail-if-slower 5%
+  python -m ipufeed.benchmark compare base.json new.json
+  python -m ipufeed.benchmark compare --help
+  python -m ipufeed.benchmark dataset.py --html page.html --trace trace.json.gz
+  python -m ipufeed.benchmark report result.json --html page.html
+  python -m ipufeed.benchmark dataset.py --step-time 12ms --knee
+  python -m ipufeed.benchmark selftest           does it count right here?
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser, with what `--help` shows."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ipufeed.benchmark",
+        description=textwrap.dedent(
+            """\
+            Measures how fast a tf.data pipeline delivers, as training would iterate it.
+
+            stdout is the result as JSON and nothing else; a summary for people,
+            progress, and all that the file itself prints go to stderr."""
+        ),
+        epilog=EPILOG,
+        formatter_class=HelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "target",
+        nargs="?",
+        metavar="FILE[:NAME]",
+        help="a Python file that defines `dataset`, or a function like make_dataset() "
+        "that returns one; without it a built-in pipeline of JPEGs in TFRecords is "
+        "measured",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="assignments",
+        help="an argument for the function: what the parameter is annotated as, or a "
+        "Python literal or text; may be repeated",
+    )
+    amount = parser.add_argument_group(
+        "how much (default: 10 s after the first element)"
+    )
+    amount.add_argument(
+        "--epochs",
+        type=int,
+        metavar="N",
+        help="stop after N epochs (of about a second)",
+    )
+    amount.add_argument(
+        "--elements", type=int, metavar="M", help="an epoch is M elements"
+    )
+    amount.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="stop S seconds after the first element",
+    )
+    amount.add_argument(
+        "--passes", type=int, metavar="N", help="go N times through a finite dataset"
+    )
+    how = parser.add_argument_group("how")
+    how.add_argument(
+        "--no-memcpy",
+        action="store_true",
+        help="do not copy elements into a page-aligned buffer, as a transfer would",
+    )
+    how.add_argument(
+        "--through",
+        choices=["device"],
+        help="feed the elements through infeed, a loop on the simulated IPU and outfeed, "
+        "and report each of these links",
+    )
+    how.add_argument(
+        "--items-per-element",
+        type=float,
+        metavar="N",
+        help="samples in an element, where the pipeline does not tell",
+    )
+    add_cold_options(parser)
+    add_scale_options(parser)
+    add_device_options(parser)
+    add_stage_options(parser)
+    gate.add_compare_options(parser)
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--json", metavar="FILE", help="write the JSON into FILE as well"
+    )
+    output.add_argument(
+        "--quiet", action="store_true", help="no progress and no summary on stderr"
+    )
+    add_report_options(parser)
+    return parser
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """The measurement's settings; raises ValueError in terms of the options."""
+    try:
+        return Settings(
+            epochs=options.epochs,
+            elements=options.elements,
+            seconds=options.seconds,
+            passes=options.passes,
+            memcpy=not options.no_memcpy,
+            items_per_element=options.items_per_element,
+        )
+    except ValueError as error:
+        raise ValueError(as_options(str(error))) from error
+
+
+def as_options(message: str) -> str:
+    """A message about settings (`items_per_element`) in words of the command's options."""
+    names = "|".join(field.name for field in dataclasses.fields(Settings))
+    return re.sub(
+        f"`({names})`", lambda name: "--" + name[1].replace("_", "-"), message
+    )

@@ -1,0 +1,7 @@
+"""Compares two results: the ratio of rates, its confidence interval, the verdict.
+
+Reads results as JSON. Uses result and ipufeed.render only.
+
+The public function is `ipufeed.benchmark.compare`. This room is not called `compare`:
+importing a package of that name would hide the function.
+"""

@@ -1,0 +1,21 @@
+"""The allowed loss of a gate, as a number."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+
+def share(text: str) -> float:
+    """`5%` or `0.05` as 0.05.
+
+    Raises:
+        argparse.ArgumentTypeError: It is no share from 0 to below 1; a bare 5 is none.
+    """
+    found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(%?)\s*", text)
+    value = float(found[1]) / (100 if found[2] else 1) if found else -1.0
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(
+            f"must be a share from 0% to below 100%, as 5% or 0.05, got {text!r}"
+        )
+    return value

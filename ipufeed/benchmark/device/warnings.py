@@ -1,0 +1,127 @@
+"""Warnings about a measurement through the device."""
+
+from __future__ import annotations
+
+from ipufeed.benchmark.device.knee import TOLERANCE
+from ipufeed.benchmark.device.section import NEGLIGIBLE, DeviceFacts, results_section
+from ipufeed.benchmark.device.utilisation import Utilisation
+
+# A harness that takes more of a step than this is too slow for it.
+MOST_HARNESS = 0.5
+# A free source must keep the device at least so busy.
+LEAST_FREE = 0.98
+# Fewer steps make a magnitude.
+FEWEST_STEPS = 20
+Warning_ = tuple[str, str] | None
+
+
+def device_warnings(facts: DeviceFacts) -> list[dict[str, str]]:
+    """What to know before quoting the utilisation."""
+    used = facts.utilisation
+    if used is None:
+        return []
+    found = [
+        too_short_a_step(facts, used),
+        few_steps(facts, used),
+        other_batch(facts),
+        bent_knee(facts),
+        short_knee(facts),
+        falls_behind(facts, used),
+    ]
+    return [{"code": code, "message": message} for code, message in filter(None, found)]
+
+
+def too_short_a_step(facts: DeviceFacts, used: Utilisation) -> Warning_:
+    """The simulation itself takes too much of it."""
+    step, free = facts.device.step_seconds, facts.free
+    if step is None or free is None:
+        return None
+    if free.harness_seconds <= MOST_HARNESS * step and free.au >= LEAST_FREE:
+        return None
+    return (
+        "step_too_short",
+        f"Handing an element of this size over takes {free.harness_seconds * 1e6:.3g} µs "
+        f"of a step of {step * 1e6:.3g} µs, and a free source gets an AU of {free.au:.0%}: "
+        "what is missing there is the simulation's, not the pipeline's.",
+    )
+
+
+def few_steps(facts: DeviceFacts, used: Utilisation) -> Warning_:
+    """An AU from hardly any steps."""
+    if used.steps >= FEWEST_STEPS or facts.device.step_seconds is None:
+        return None
+    return (
+        "few_steps",
+        f"The AU rests on {used.steps} steps: take it as a magnitude, or ask for more "
+        "(--seconds).",
+    )
+
+
+def other_batch(facts: DeviceFacts) -> Warning_:
+    """A preset's step time for a batch that is not the preset's."""
+    preset = facts.device.known_preset
+    if preset is None or facts.samples is None or facts.samples == preset.batch:
+        return None
+    return (
+        "preset_batch",
+        f"The step time of {preset.name} is that of a batch of {preset.batch}, and the "
+        f"elements hold {facts.samples:g} samples: make batches of {preset.batch}, or "
+        f"give the time of yours (--step-time "
+        f"{preset.seconds * facts.samples / preset.batch * 1e3:.3g}ms, if it scales).",
+    )
+
+
+def bent_knee(facts: DeviceFacts) -> Warning_:
+    """A pipeline that is not even."""
+    found = None if facts.knee is None else facts.knee.deviation()
+    if found is None or facts.knee is None or abs(found[1]) <= TOLERANCE:
+        return None
+    point, off = found
+    told = (
+        "elements come in bursts, which its buffers do not even out, or its rate changed "
+        "meanwhile"
+        if off < 0
+        else "its rate changed during the sweep, or its buffers held more than was used up"
+    )
+    return (
+        "knee_deviates",
+        f"At a step of {point.step_seconds * 1e3:.3g} ms the AU is {point.found.au:.0%}, "
+        f"where an even pipeline would reach {facts.knee.expected(point):.0%}: {told}.",
+    )
+
+
+def short_knee(facts: DeviceFacts) -> Warning_:
+    """A sweep that was not gone through, for a reason that nothing else tells."""
+    if facts.interrupted or facts.run.failure is not None:
+        return None
+    if not facts.device.knee or facts.failed is not None:
+        return (
+            None
+            if facts.failed is None
+            else ("knee_failed", f"There is no knee: {facts.failed}.")
+        )
+    if facts.knee is not None and not facts.knee.ended:
+        return None
+    return (
+        "knee_cut_short",
+        "The dataset ended in the sweep of step times: repeat() it for a whole knee.",
+    )
+
+
+def falls_behind(facts: DeviceFacts, used: Utilisation) -> Warning_:
+    """Results that pile up."""
+    results = results_section(facts, used)
+    if results is None or results["keeps_up"]:
+        return None
+    if used.blocked > NEGLIGIBLE:
+        told = f"the device was blocked {used.blocked:.0%} of the time"
+    else:
+        told = (
+            f"what is unread grows by {results['growth_bytes_per_second'] / 1e6:.3g} MB/s, "
+            "and the device will be blocked once the queue's limit is reached"
+        )
+    return (
+        "results_pile_up",
+        f"The host does not keep up with the results ({results['produced_per_second']:.3g}"
+        f" per second): {told}. Read faster, or give fewer or smaller results.",
+    )

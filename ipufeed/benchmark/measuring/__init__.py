@@ -1,0 +1,7 @@
+"""Runs the native op on a dataset: steady state, calibration, warnings -> Result.
+
+Uses graph, result, process and ipufeed.render.
+
+The public function is `ipufeed.benchmark.measure`. This room is not called `measure`:
+importing a package of that name would hide the function.
+"""

@@ -1,0 +1,196 @@
+"""Measures a dataset and puts the result together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ipufeed.benchmark.measuring import machine
+from ipufeed.benchmark.measuring import warnings as warn
+from ipufeed.benchmark.measuring.calibration import calibrate
+from ipufeed.benchmark.measuring.cpu_wait import Waiting
+from ipufeed.benchmark.measuring.describe import (
+    cardinality,
+    components,
+    element_spec,
+    has_autotune,
+    has_cache,
+    sample_rule,
+)
+from ipufeed.benchmark.measuring.run import Progress, RawMeasurement, run_measurement
+from ipufeed.benchmark.measuring.sections import assemble
+from ipufeed.benchmark.result.result import Result
+from ipufeed.benchmark.result.settings import EPOCH_SECONDS, MOST, Settings
+from ipufeed.errors import MeasurementInterrupted
+
+if TYPE_CHECKING:
+    from ipufeed.benchmark.measuring.recording import Recording
+
+
+def measure(
+    dataset: Any,
+    settings: Settings | None = None,
+    *,
+    name: str | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    recording: Recording | None = None,
+    run: Callable[..., tuple[RawMeasurement | None, BaseException | None]]
+    | None = None,
+) -> Result:
+    """Measures how fast `dataset` delivers, as training would iterate it.
+
+    Graph rewrites, options and AUTOTUNE are those of `iter(dataset)`; nothing of the
+    dataset is changed. A dataset that fails or ends early is a result, too: with `error`
+    or a warning, and all that came before.
+
+    Args:
+        dataset: Any tf.data.Dataset: batched or not, finite or not, of any structure.
+        settings: How much, and how. Default: about ten seconds.
+        name: Stands in the result. Default: the dataset's class.
+        on_progress: Called about twenty times a second, on the calling thread.
+        recording: Gets what feeder and consumer did, for a trace. Default: none.
+        run: Runs the dataset, as run_measurement does. Default: run_measurement.
+
+    Returns:
+        The result. Its `epochs` are empty if the dataset had no element.
+
+    Raises:
+        TypeError: `dataset` is not a tf.data.Dataset, or `settings` no Settings.
+        ValueError: `settings.passes` for a dataset that is known never to end.
+        RuntimeError: Called inside a tf.function, or with a dataset that was made in one.
+        tf.errors.OpError: The dataset could not be started.
+        MeasurementInterrupted: (a KeyboardInterrupt) after Ctrl-C, with the result so far.
+
+    Threads: any; several at a time share the machine, and so measure less each.
+    """
+    settings = Settings() if settings is None else settings
+    check_settings(settings)
+    check_dataset(dataset)
+    check_place(dataset)
+    count = cardinality(dataset)
+    if settings.passes is not None and count == "infinite":
+        raise ValueError(
+            "`passes` needs a dataset that ends, and this one repeats for ever. Use "
+            "`seconds`, or `epochs` and `elements`."
+        )
+    before = machine.Activity.now()
+    attributes = {**op_attributes(settings), "traced": recording is not None}
+    waiting = Waiting(on_progress)
+    with recording or nullcontext():
+        raw, interruption = (run or run_measurement)(dataset, attributes, waiting)
+    others = machine.Activity.now().others_since(before)
+    if raw is None:
+        raise_interruption(interruption, None)
+        raise AssertionError("a measurement without a result was interrupted")
+    if recording is not None:
+        recording.requested_ns = raw.counters["requested_ns"]
+    calibration, peak_rss = None, machine.peak_rss_bytes()
+    later: list[dict[str, str]] = []
+    if interruption is None and raw.counters["elements"] > 1:
+        try:
+            mean = raw.counters["bytes"] / raw.counters["elements"]
+            calibration = calibrate(
+                mean, components(dataset.element_spec), settings.memcpy
+            )
+        except KeyboardInterrupt as error:
+            interruption = error
+            later = [warn.interrupted_later("and the harness's own cost is not known.")]
+    described = {
+        "name": name or type(dataset).__name__.strip("_"),
+        "element_spec": element_spec(dataset.element_spec),
+        "cardinality": count,
+        "autotune": has_autotune(dataset),
+        "cache": has_cache(dataset),
+    }
+    rule = sample_rule(dataset, settings.items_per_element)
+    result = assemble(
+        raw,
+        settings,
+        described,
+        rule,
+        calibration,
+        before.load_average,
+        others,
+        waiting.threads,
+        peak_rss,
+    )
+    result = replace(result, warnings=[*later, *result.warnings])
+    raise_interruption(interruption, result)
+    return result
+
+
+def raise_interruption(
+    interruption: BaseException | None, result: Result | None
+) -> None:
+    """Ctrl-C keeps its meaning and carries the result; anything else is passed on."""
+    if interruption is None:
+        return
+    if isinstance(interruption, KeyboardInterrupt):
+        raise MeasurementInterrupted(result) from interruption
+    raise interruption
+
+
+def check_dataset(dataset: Any) -> None:
+    """Refuses what is not a dataset, and says how to make one of it."""
+    import tensorflow as tf
+
+    if isinstance(dataset, tf.data.Dataset):
+        return
+    kind = type(dataset).__name__
+    if isinstance(dataset, tf.data.Iterator):
+        advice = "It is an iterator: give the dataset that it was made from."
+    elif isinstance(dataset, type):
+        advice = f"It is the class `{dataset.__name__}`: give an instance."
+    elif callable(dataset):
+        advice = "It can be called: give what it returns."
+    else:
+        advice = (
+            "Wrap other sources with tf.data.Dataset.from_tensor_slices or "
+            "from_generator."
+        )
+    raise TypeError(f"`dataset` must be a tf.data.Dataset, got {kind}. {advice}")
+
+
+def check_settings(settings: Any) -> None:
+    """Refuses what is not Settings."""
+    if isinstance(settings, Settings):
+        return
+    advice = (
+        "Settings(**settings)" if isinstance(settings, dict) else "Settings(seconds=5)"
+    )
+    raise TypeError(
+        f"`settings` must be a Settings, got {type(settings).__name__}. Give {advice}."
+    )
+
+
+def check_place(dataset: Any) -> None:
+    """Refuses what would run while a function is traced, and not when it is called."""
+    import tensorflow as tf
+
+    if tf.inside_function():
+        raise RuntimeError(
+            "measure() must be called from plain Python, and this is inside a "
+            "tf.function: it would run while that is traced. Call it outside."
+        )
+    variant = dataset._variant_tensor
+    if tf.is_symbolic_tensor(variant) and variant.graph.building_function:
+        raise RuntimeError(
+            "`dataset` must be made in plain Python, and this one was made inside a "
+            "tf.function, which has ended. Make it outside."
+        )
+
+
+def op_attributes(settings: Settings) -> dict[str, Any]:
+    """The op's attributes (ipufeed/cc/measurement.h) for these settings."""
+    limit = settings.time_limit
+    return {
+        "epochs": settings.epochs or 0,
+        "elements_per_epoch": settings.elements or 0,
+        "epoch_ns": int(EPOCH_SECONDS * 1e9),
+        "seconds_ns": 0 if limit is None else max(1, round(limit * 1e9)),
+        "passes": min(settings.passes or 1, MOST),
+        "epoch_per_pass": settings.passes is not None,
+        "copy": settings.memcpy,
+    }

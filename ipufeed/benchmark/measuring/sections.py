@@ -1,0 +1,293 @@
+"""The sections of a result, from the counters and stamps of the native op."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from ipufeed.benchmark.measuring import machine
+from ipufeed.benchmark.measuring import warnings as warn
+from ipufeed.benchmark.measuring.calibration import Calibration
+from ipufeed.benchmark.measuring.describe import SampleRule
+from ipufeed.benchmark.measuring.histogram import histogram
+from ipufeed.benchmark.measuring.machine import usable_cpus
+from ipufeed.benchmark.measuring.run import RawMeasurement
+from ipufeed.benchmark.measuring.series import Parts, series_section
+from ipufeed.benchmark.measuring.steady_state import Steady, find_steady, why_left_out
+from ipufeed.benchmark.result.result import Result
+from ipufeed.benchmark.result.settings import EPOCH_SECONDS, Settings
+
+
+def assemble(
+    raw: RawMeasurement,
+    settings: Settings,
+    described: dict[str, Any],
+    rule: SampleRule,
+    calibration: Calibration | None,
+    load_average: float | None,
+    others: float | None,
+    threads_waiting: float | None,
+    peak_rss_bytes: int,
+) -> Result:
+    """Turns counters into the result."""
+    counters = raw.counters
+    elements = counters["elements"]
+    can_drain = bool(counters["ended"]) and len(raw.stamps) == elements
+    last_pass = elements - int(raw.epochs[-1, 0]) if settings.passes and elements else 0
+    steady = find_steady(raw.stamps, can_drain, last_pass)
+    passes = pass_rates(raw) if settings.passes else None
+    epochs = [classic_epoch(*row) for row in raw.epochs.tolist()]
+    samples = samples_per_element(raw, rule)
+    mean_bytes = bytes_per_element(counters)
+    # Both sides' waits are counted from then on, until the consumer gives up waiting.
+    waiting = (counters["finished_ns"] - counters["steady_ns"]) / 1e9
+    facts = warn.Facts(
+        raw=raw,
+        settings=settings,
+        steady=steady,
+        pass_rates=passes,
+        samples=samples,
+        calibration=calibration,
+        others=others,
+        usable_cpus=usable_cpus(),
+    )
+    return Result(
+        epochs=epochs,
+        dataset={
+            **described,
+            "bytes_per_element": mean_bytes,
+            "samples_per_element": samples,
+            "samples_rule": rule.why,
+        },
+        settings={
+            **asdict(settings),
+            "seconds": settings.time_limit,
+            "epoch_seconds": None
+            if settings.elements or settings.passes
+            else EPOCH_SECONDS,
+            "epochs_per_entry": counters["epochs_per_entry"],
+        },
+        machine={
+            **machine.fingerprint(),
+            "load_average": load_average,
+            "cpus_used_by_others": others,
+        },
+        startup=startup(counters) if elements else None,
+        steady=steady_section(
+            steady,
+            samples,
+            mean_bytes,
+            passes,
+            bool(described["autotune"]),
+            bool(described["cache"]),
+            warn.busy_machine(facts) is not None,
+        ),
+        latency=latency(raw.stamps),
+        memcpy=memcpy_section(counters) if settings.memcpy and elements else None,
+        resources={
+            "cpu_seconds": counters["cpu_ns"] / 1e9,
+            "cpu_seconds_per_element": counters["cpu_ns"] / 1e9 / (elements - 1)
+            if elements > 1
+            else None,
+            "cpus_busy": cpus_busy(counters, usable_cpus()),
+            "threads_waiting": threads_waiting,
+            "feeder_cpu_seconds": counters["feeder_cpu_ns"] / 1e9,
+            "consumer_cpu_seconds": counters["consumer_cpu_ns"] / 1e9,
+            "peak_rss_bytes": peak_rss_bytes,
+            "threads": machine.threads(),
+        },
+        calibration=calibration_section(calibration),
+        queue={
+            "capacity": counters["capacity"],
+            "starved_share": share(counters["starved_ns"], waiting),
+            "blocked_share": share(counters["blocked_ns"], waiting),
+        },
+        series=series_section(raw.marks, parts_of(raw, steady)),
+        warnings=warn.warnings(facts),
+        error=error_section(raw),
+    )
+
+
+def parts_of(raw: RawMeasurement, steady: Steady | None) -> Parts:
+    """Where start-up, fill, steady state and drain lie."""
+    counters = raw.counters
+    drained = steady is not None and any(p.what == "drain" for p in steady.left_out)
+    return Parts(
+        requested_ns=counters["requested_ns"],
+        first_ns=counters["first_ns"],
+        steady_ns=int(raw.stamps[steady.first]) if steady else counters["first_ns"],
+        drain_ns=int(raw.stamps[steady.last]) if steady and drained else None,
+        last_ns=counters["last_ns"],
+        longest_ns=max(
+            counters["first_ns"] - counters["requested_ns"],
+            int(np.diff(raw.stamps).max(initial=0)),
+        ),
+        ended=bool(counters["ended"]) or raw.failure is not None,
+    )
+
+
+def classic_epoch(
+    elements: int, total_bytes: int, samples: int, start_ns: int, end_ns: int
+) -> dict[str, float]:
+    """The five fields that programs have always read."""
+    del samples
+    seconds = max(1, end_ns - start_ns) / 1e9
+    return {
+        "elements_processed": elements,
+        "total_bytes_processed": total_bytes,
+        "time_elapsed": seconds,
+        "elements_per_second": elements / seconds,
+        "bandwidth": total_bytes / seconds / 1e9,
+    }
+
+
+def samples_per_element(raw: RawMeasurement, rule: SampleRule) -> float | None:
+    """Mean samples in an element; None where the components disagree on it."""
+    if rule.per_element is not None:
+        return rule.per_element
+    elements = raw.counters["elements"]
+    if not elements or not raw.counters["same_leading_dimension"]:
+        return None
+    return float(raw.epochs[:, 2].sum()) / elements
+
+
+def bytes_per_element(counters: dict[str, int]) -> float | None:
+    """The mean; None if nobody can tell, since the elements hold opaque values alone."""
+    if not counters["elements"] or (counters["opaque"] and not counters["bytes"]):
+        return None
+    return counters["bytes"] / counters["elements"]
+
+
+def startup(counters: dict[str, int]) -> dict[str, Any]:
+    """Until the first element, and until the iterator stood; and when that began."""
+    return {
+        "requested_at": machine.at_time(counters["requested_ns"]),
+        "seconds": (counters["first_ns"] - counters["requested_ns"]) / 1e9,
+        "create_iterator_seconds": (counters["created_ns"] - counters["requested_ns"])
+        / 1e9,
+    }
+
+
+def steady_section(
+    steady: Steady | None,
+    samples: float | None,
+    mean_bytes: float | None,
+    passes: list[float] | None,
+    autotune: bool,
+    cache: bool,
+    busy: bool,
+) -> dict[str, Any] | None:
+    """The rate to quote."""
+    if steady is None:
+        return None
+    return {
+        "elements": steady.elements,
+        "seconds": steady.seconds,
+        "elements_per_second": steady.rate,
+        "samples_per_second": None if samples is None else steady.rate * samples,
+        "bandwidth": None if mean_bytes is None else steady.rate * mean_bytes / 1e9,
+        "interval": steady.interval,
+        "pass_rates": passes,
+        "left_out": [
+            {**asdict(part), "why": why_left_out(part, autotune, cache, busy)}
+            for part in steady.left_out
+        ],
+        "windows": {
+            "elements": [elements for elements, _ in steady.windows],
+            "seconds": [seconds for _, seconds in steady.windows],
+        },
+    }
+
+
+def pass_rates(raw: RawMeasurement) -> list[float] | None:
+    """Elements per second of each pass, the first one without the start-up.
+
+    None where an epoch is not one pass, or a pass has no rate: fewer than two elements.
+    """
+    if len(raw.epochs) < 2 or raw.counters["epochs_per_entry"] > 1:
+        return None
+    counts = raw.epochs[:, 0].astype(float)
+    starts, ends = raw.epochs[:, 3].copy(), raw.epochs[:, 4]
+    counts[0] -= 1
+    starts[0] = raw.counters["first_ns"]
+    if counts.min() < 1 or (ends <= starts).any():
+        return None
+    return [float(rate) for rate in counts / ((ends - starts) / 1e9)]
+
+
+def latency(stamps: np.ndarray[Any, np.dtype[np.int64]]) -> dict[str, Any] | None:
+    """The time between elements, in ns, over all that were stamped."""
+    if len(stamps) < 2:
+        return None
+    gaps = np.diff(stamps)
+    p50, p90, p99 = np.percentile(gaps, [50, 90, 99])
+    return {
+        "gaps": len(gaps),
+        "mean": float(gaps.mean()),
+        "p50": float(p50),
+        "p90": float(p90),
+        "p99": float(p99),
+        "max": int(gaps.max()),
+        "histogram": histogram(gaps),
+    }
+
+
+def elapsed(counters: dict[str, int]) -> float:
+    """Seconds from the first element to the last."""
+    return (counters["last_ns"] - counters["first_ns"]) / 1e9
+
+
+def cpus_busy(counters: dict[str, int], usable: int) -> float | None:
+    """CPUs that this process kept busy from the first element on, on average.
+
+    Close to `usable`: CPU-bound. A CPU quota can be exceeded for a moment; such moments
+    are cut off.
+    """
+    if counters["cpu_wall_ns"] <= 0:
+        return None
+    return min(float(usable), counters["cpu_ns"] / counters["cpu_wall_ns"])
+
+
+def memcpy_section(counters: dict[str, int]) -> dict[str, Any]:
+    """What the copies took; a part of every other figure of the result."""
+    seconds = counters["copy_ns"] / 1e9
+    # The first copy belongs to the start-up, and the run begins behind it.
+    copied = (counters["copy_ns"] - counters["first_copy_ns"]) / 1e9
+    return {
+        "seconds": seconds,
+        "seconds_per_element": seconds / counters["elements"],
+        "share": copied / run if (run := elapsed(counters)) > 0 else None,
+        "bandwidth": None
+        if bytes_per_element(counters) is None
+        else counters["bytes"] / max(seconds, 1e-9) / 1e9,
+    }
+
+
+def calibration_section(calibration: Calibration | None) -> dict[str, float] | None:
+    """See calibration.py."""
+    if calibration is None:
+        return None
+    return {
+        "bytes_per_element": calibration.bytes_per_element,
+        "elements": calibration.elements,
+        "seconds_per_element": calibration.seconds_per_element,
+        "ceiling_elements_per_second": calibration.ceiling,
+    }
+
+
+def share(part_ns: int, seconds: float) -> float:
+    """A part of the run's time, in [0, 1]."""
+    return min(1.0, part_ns / 1e9 / seconds) if seconds > 0 else 0.0
+
+
+def error_section(raw: RawMeasurement) -> dict[str, Any] | None:
+    """What the dataset failed with; `element` counts from 0."""
+    if raw.failure is None:
+        return None
+    return {
+        "type": type(raw.failure).__name__,
+        "message": raw.failure.message,  # type: ignore[attr-defined]
+        "element": raw.counters["elements"],
+    }

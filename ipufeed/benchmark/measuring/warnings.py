@@ -1,0 +1,317 @@
+"""What to know before quoting a number: each warning has a code and a sentence."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ipufeed.benchmark.measuring.calibration import NEAR_CEILING, Calibration
+from ipufeed.benchmark.measuring.run import RawMeasurement
+from ipufeed.benchmark.measuring.steady_state import FEWEST_WINDOWS, SHORTEST_S, Steady
+from ipufeed.benchmark.result.settings import Settings
+from ipufeed.render.units import counted, rate_text
+
+# More than this share of the CPUs in other hands makes a rate a lower bound.
+BUSY_SHARE = 0.1
+# Silence for more than this share of the run, and twice as long as any before, is no gap.
+STALLED_SHARE = 0.1
+# After a single element nobody knows what a gap is.
+SILENCE_S = 1.0
+# Passes whose rates differ by a smaller share are much the same.
+PASSES_DIFFER = 0.2
+# What to measure, at least, of a dataset whose first element took all the time.
+ELEMENTS_WORTH = 10
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the warnings are drawn from."""
+
+    raw: RawMeasurement
+    settings: Settings
+    steady: Steady | None
+    pass_rates: list[float] | None
+    samples: float | None
+    calibration: Calibration | None
+    others: float | None
+    usable_cpus: int
+
+
+def warnings(facts: Facts) -> list[dict[str, str]]:
+    """All that apply, the weightiest first."""
+    found = [
+        check(facts)
+        for check in (
+            nothing_measured,
+            interrupted,
+            ended_early,
+            stalled,
+            too_few,
+            too_short,
+            uncertain,
+            unsettled,
+            passes_differ,
+            near_ceiling,
+            busy_machine,
+            opaque_components,
+            samples_unknown,
+            unstamped,
+            merged,
+        )
+    ]
+    return [{"code": code, "message": message} for code, message in filter(None, found)]
+
+
+Warning_ = tuple[str, str] | None
+
+
+def more(facts: Facts) -> str:
+    """How to get a rate that is better founded."""
+    passes = facts.settings.passes
+    if facts.raw.counters["ended"] and passes is not None:
+        return f"ask for more passes than {passes:,} (--passes)"
+    if facts.raw.counters["ended"]:
+        return "repeat() the dataset, or go through it more often (--passes)"
+    return "ask for more (--seconds, --elements)"
+
+
+def nothing_measured(facts: Facts) -> Warning_:
+    """No element at all."""
+    counters = facts.raw.counters
+    if counters["elements"] or not counters["ended"]:
+        return None
+    return "empty_dataset", "The dataset ended without a single element."
+
+
+def interrupted(facts: Facts) -> Warning_:
+    """Somebody stopped it."""
+    counters = facts.raw.counters
+    if not counters["stopped"]:
+        return None
+    return (
+        "interrupted",
+        "The measurement was interrupted after "
+        f"{counted(counters['elements'], 'element')}.",
+    )
+
+
+def interrupted_later(left_out: str) -> dict[str, str]:
+    """Somebody stopped what comes after the measurement, which is whole.
+
+    Args:
+        left_out: The end of the sentence: what there is not.
+    """
+    return {
+        "code": "interrupted",
+        "message": "Interrupted after the measurement: the rate is that of the whole run, "
+        + left_out,
+    }
+
+
+def ended_early(facts: Facts) -> Warning_:
+    """Fewer elements, or less time, than was asked for."""
+    counters, settings = facts.raw.counters, facts.settings
+    if not counters["ended"] or not counters["elements"] or settings.passes:
+        return None
+    elements = counters["elements"]
+    if settings.asked_elements is not None:
+        if elements >= settings.asked_elements:
+            return None
+        asked = counted(settings.asked_elements, "element")
+    elif settings.epochs:
+        asked = counted(settings.epochs, "epoch")
+    else:
+        asked = f"{settings.time_limit:g} s"
+    if elements == 1:
+        ended = "its only element"
+    else:
+        seconds = (counters["last_ns"] - counters["first_ns"]) / 1e9
+        ended = f"{elements:,} elements, {seconds:.3g} s after the first"
+    return (
+        "dataset_ended",
+        f"The dataset ended after {ended}; asked for were {asked}.",
+    )
+
+
+def stalled(facts: Facts) -> Warning_:
+    """Nothing came any more, long before the end."""
+    counters, stamps = facts.raw.counters, facts.raw.stamps
+    if counters["ended"] or facts.raw.failure is not None or len(stamps) == 0:
+        return None
+    silence = counters["finished_ns"] - counters["last_ns"]
+    run = counters["finished_ns"] - counters["first_ns"]
+    if len(stamps) == 1:
+        if silence < SILENCE_S * 1e9:
+            return None
+        return (
+            "stalled",
+            f"No other element came in the {silence / 1e9:.3g} s after the first: the "
+            "dataset hangs, or takes longer than that.",
+        )
+    if silence <= STALLED_SHARE * run or silence <= 2 * int(np.diff(stamps).max()):
+        return None
+    return (
+        "stalled",
+        f"No element came in the last {silence / 1e9:.3g} s of {run / 1e9:.3g} s: the rate "
+        "is that of the time before.",
+    )
+
+
+def too_few(facts: Facts) -> Warning_:
+    """A rate from hardly anything."""
+    elements = facts.raw.counters["elements"]
+    if elements == 0 or elements > FEWEST_WINDOWS:
+        return None
+    if facts.steady is None:
+        return (
+            "no_rate",
+            f"{counted(elements, 'element')} cannot give a rate: that takes two, with some "
+            f"time between them.{longer_than_first(facts)}",
+        )
+    return (
+        "few_elements",
+        f"The rate rests on {counted(elements, 'element')}: take it as a magnitude, or "
+        f"{more(facts)}.",
+    )
+
+
+def longer_than_first(facts: Facts) -> str:
+    """How long to measure, where one element took all of the time there was."""
+    counters, settings = facts.raw.counters, facts.settings
+    first = (counters["first_ns"] - counters["requested_ns"]) / 1e9
+    if counters["ended"] or settings.seconds is None or first < settings.seconds / 2:
+        return ""
+    return (
+        f" The first one took {first:.3g} s and {settings.seconds:g} s were asked for: "
+        f"measure for longer (--seconds {math.ceil(ELEMENTS_WORTH * first)})."
+    )
+
+
+def too_short(facts: Facts) -> Warning_:
+    """A rate from the blink of an eye."""
+    steady = facts.steady
+    if steady is None or not steady.short or too_few(facts) is not None:
+        return None
+    return (
+        "short_run",
+        f"The rate rests on {steady.seconds * 1e3:.2g} ms, less than the "
+        f"{SHORTEST_S * 1e3:.0f} ms that it takes to tell a fill or a drain: take it as a "
+        f"magnitude, or {more(facts)}.",
+    )
+
+
+def uncertain(facts: Facts) -> Warning_:
+    """An interval that holds nearly everything."""
+    steady = facts.steady
+    if steady is None or steady.short or steady.sure or steady.spread is None:
+        return None
+    return (
+        "uncertain",
+        f"The rate is only known to ± {steady.spread:.0%}, too little to tell a fill or a "
+        f"drain: take it as a magnitude, or {more(facts)}.",
+    )
+
+
+def passes_differ(facts: Facts) -> Warning_:
+    """One rate for passes that were not alike, such as the one that fills a cache."""
+    rates, steady = facts.pass_rates, facts.steady
+    if not rates or steady is None or steady.short:
+        return None
+    first, low, high = rates[0], min(rates), max(rates)
+    if high <= (1 + PASSES_DIFFER) * low:
+        return None
+    return (
+        "passes_differ",
+        f"The passes differ: the first one gave {rate_text(first)} elements/s, the others "
+        f"{rate_text(min(rates[1:]))} to {rate_text(max(rates[1:]))}. The steady rate "
+        "mixes them; `pass_rates` has each.",
+    )
+
+
+def unsettled(facts: Facts) -> Warning_:
+    """No steady state in sight."""
+    if facts.steady is None or facts.steady.settled or not facts.steady.sure:
+        return None
+    return (
+        "not_steady",
+        "The rate was still changing when half of the run was left out: run longer "
+        "(--seconds) before quoting it.",
+    )
+
+
+def near_ceiling(facts: Facts) -> Warning_:
+    """The harness was measured, not the pipeline."""
+    if facts.steady is None or facts.calibration is None:
+        return None
+    ceiling = facts.calibration.ceiling
+    if facts.steady.rate <= NEAR_CEILING * ceiling:
+        return None
+    return (
+        "near_resolution",
+        f"The rate is {facts.steady.rate / ceiling:.0%} of the {ceiling:,.0f} elements/s "
+        "that a null pipeline gives here: the pipeline itself may be faster.",
+    )
+
+
+def busy_machine(facts: Facts) -> Warning_:
+    """Others took CPU time away."""
+    if facts.steady is None or not facts.steady.sure or facts.others is None:
+        return None
+    if facts.others <= BUSY_SHARE * facts.usable_cpus:
+        return None
+    return (
+        "busy_machine",
+        f"Other processes (any that the dataset started, too) kept {facts.others:.1f} of "
+        f"{facts.usable_cpus} CPUs busy meanwhile: on a quiet machine the rate would "
+        "probably be higher.",
+    )
+
+
+def opaque_components(facts: Facts) -> Warning_:
+    """Bytes that nobody counted."""
+    opaque = facts.raw.counters["opaque"]
+    if not opaque:
+        return None
+    return (
+        "bytes_unknown",
+        f"{opaque} component value(s) (nested datasets, resources) were neither counted "
+        "nor copied: bytes and bandwidth leave them out.",
+    )
+
+
+def samples_unknown(facts: Facts) -> Warning_:
+    """Components that disagree on the batch size."""
+    if facts.samples is not None or not facts.raw.counters["elements"]:
+        return None
+    return (
+        "samples_unknown",
+        "The pipeline batches, but the components of an element differ in their leading "
+        "dimension: samples are not counted. Say how many there are with "
+        "--items-per-element.",
+    )
+
+
+def unstamped(facts: Facts) -> Warning_:
+    """More elements than the stamps' buffer holds."""
+    stamped, elements = len(facts.raw.stamps), facts.raw.counters["elements"]
+    if stamped >= elements:
+        return None
+    return (
+        "stamps_full",
+        f"Only the first {stamped} of {elements} elements have a time of their own: "
+        "latency and the steady state come from these.",
+    )
+
+
+def merged(facts: Facts) -> Warning_:
+    """So many epochs that a list of each would be of no use to anybody."""
+    each = facts.raw.counters["epochs_per_entry"]
+    if each == 1:
+        return None
+    return (
+        "epochs_merged",
+        f"There were too many epochs to list: each entry of `epochs` adds up {each} "
+        "neighbours. Larger ones (--elements) are listed one by one.",
+    )

@@ -1,0 +1,227 @@
+"""What the pytest plugin does in a test: measures, holds against a budget and a base.
+
+The plugin itself is pytest_ipufeed.py beside the package; this knows nothing of pytest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ipufeed.benchmark.comparing.compare import (
+    CANNOT_TELL,
+    CONFIDENCE,
+    Comparison,
+    compare,
+    rate_interval,
+)
+from ipufeed.benchmark.comparing.gate import share
+from ipufeed.benchmark.comparing.read_result import read_result, run_of
+from ipufeed.benchmark.comparing.text import percent, rate, verdict_lines
+from ipufeed.benchmark.measuring.measure import measure
+from ipufeed.benchmark.plugin.result_names import file_name
+from ipufeed.benchmark.report.failure import sentence_of
+from ipufeed.benchmark.result.result import Result
+from ipufeed.benchmark.result.settings import Settings
+from ipufeed.errors import IpufeedError, NothingToCompareError
+from ipufeed.render.terminal import printable
+
+
+class GuardError(IpufeedError):
+    """The dataset failed, or gave no rate: there is nothing to hold to a budget."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The rate that a pipeline must have.
+
+    Attributes:
+        rate: Per second.
+        unit: `samples` or `elements`.
+        within: The share of it that may be missing.
+    """
+
+    rate: float
+    unit: str
+    within: float
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        samples_per_second: float | None = None,
+        elements_per_second: float | None = None,
+        within: str | float = 0.0,
+    ) -> Budget:
+        """A marker's budget.
+
+        Raises:
+            TypeError, ValueError: It is not one rate above 0.
+            argparse.ArgumentTypeError: `within` is no share, as "5%".
+        """
+        rates = {"samples": samples_per_second, "elements": elements_per_second}
+        given = {unit: value for unit, value in rates.items() if value is not None}
+        if len(given) != 1:
+            raise TypeError(
+                "give either `samples_per_second` or `elements_per_second`, got "
+                f"{'both' if given else 'neither'}."
+            )
+        ((unit, value),) = given.items()
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError(f"`{unit}_per_second` must be a number, got {value!r}.")
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"`{unit}_per_second` must be above 0, got {value!r}.")
+        return cls(float(value), unit, share(str(within)))
+
+    @property
+    def least(self) -> float:
+        """What is allowed."""
+        return self.rate * (1 - self.within)
+
+    def __str__(self) -> str:
+        less = f" less {percent(self.within)}" if self.within else ""
+        return f"{rate(self.rate)} {self.unit}/s{less}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one measurement.
+
+    Attributes:
+        result: The result.
+        line: For the summary.
+        failure: Why the test fails, or None.
+        doubt: What could not be told, or None.
+        compared: Whether there was an earlier result to compare with.
+    """
+
+    result: Result
+    line: str
+    failure: str | None
+    doubt: str | None
+    compared: bool
+
+
+class Guard:
+    """The measurements of one test.
+
+    Args:
+        name: The test's.
+        budget: What it must reach, or None.
+        folder: Where to write results, or None.
+        earlier: Where to look for the same test's earlier ones, or None.
+        allowed_loss: Of an earlier rate.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        budget: Budget | None,
+        folder: Path | None,
+        earlier: Path | None,
+        allowed_loss: float,
+    ) -> None:
+        self.measured = 0
+        self._name, self._budget = name, budget
+        self._folder, self._earlier = folder, earlier
+        self._allowed_loss = allowed_loss
+
+    def measure(self, dataset: Any, settings: dict[str, Any]) -> Outcome:
+        """Measures a dataset, writes the result, and holds it to what there is.
+
+        Raises:
+            GuardError: The dataset failed, or there is no rate.
+            ComparisonError: The earlier result cannot be compared with.
+        """
+        result = measure(dataset, Settings(**settings), name=self._name)
+        self.measured += 1
+        file = file_name(self._name, self.measured)
+        comparison = self._compared(result, file)
+        if comparison is not None:
+            result = dataclasses.replace(result, comparison=comparison.to_dict())
+        if self._folder is not None:
+            result.write(self._folder / file)
+        if result.error is not None:
+            lines = map(printable, sentence_of(result.error).splitlines())
+            raise GuardError(
+                f"the dataset failed at element {result.error['element']} (from 0) with "
+                f"{result.error['type']}: " + "\n".join(lines)
+            )
+        said, failures, doubts = [measured_rate(result)], [], []
+        if self._budget is not None:
+            verdict, sentence = self._held(result, self._budget)
+            said.append(f"budget {verdict}")
+            failures += [sentence] if verdict == "missed" else []
+            doubts += [sentence] if verdict == CANNOT_TELL else []
+        if comparison is not None and comparison.gate is not None:
+            sentence = "\n".join(verdict_lines(comparison))
+            verdict = comparison.gate["verdict"]
+            said.append(f"{comparison.ratio:.3f} of the earlier rate: {verdict}")
+            failures += [sentence] if verdict == "slower" else []
+            doubts += [sentence] if verdict == CANNOT_TELL else []
+        elif self._earlier is not None:
+            said.append("no earlier result")
+        return Outcome(
+            result,
+            f"{printable(self._name)}: {', '.join(said)}",
+            "\n".join(failures) or None,
+            "\n".join(doubts) or None,
+            comparison is not None,
+        )
+
+    def _compared(self, result: Result, file: str) -> Comparison | None:
+        """With the same measurement of an earlier run of the tests."""
+        if self._earlier is None or result.error is not None:
+            return None
+        path = self._earlier / file
+        if not path.exists():
+            return None
+        return compare(
+            read_result(path),
+            result,
+            allowed_loss=self._allowed_loss,
+            base_names=[str(path)],
+            new_names=["this run"],
+        )
+
+    def _held(self, result: Result, budget: Budget) -> tuple[str, str]:
+        """`held`, `missed` or `cannot tell`, and a sentence."""
+        try:
+            run = run_of(result.to_dict(), self._name)
+        except NothingToCompareError as error:
+            raise GuardError(
+                f"{error} There is nothing to hold to {budget}."
+            ) from error
+        scale = 1.0
+        if budget.unit == "samples":
+            if run.samples is None:
+                raise GuardError(
+                    f"the budget is {budget}, and nobody can tell how many samples an "
+                    "element has: give feed_benchmark() `items_per_element`."
+                )
+            scale = run.samples
+        interval = rate_interval(run, CONFIDENCE)
+        if interval is None:
+            verdict, sure = CANNOT_TELL, "the run is too short to say how sure that is"
+        else:
+            low, high = (scale * bound for bound in interval)
+            verdict = CANNOT_TELL
+            if low >= budget.least:
+                verdict = "held"
+            elif high < budget.least:
+                verdict = "missed"
+            sure = f"with 99 % confidence from {rate(low)} to {rate(high)}"
+        return verdict, (
+            f"budget {verdict}: {rate(scale * run.rate)} {budget.unit}/s, {sure}; the "
+            f"budget is {budget}."
+        )
+
+
+def measured_rate(result: Result) -> str:
+    """`1,234 elements/s`."""
+    if result.steady is None:
+        return "no rate"
+    return f"{rate(result.steady['elements_per_second'])} elements/s"

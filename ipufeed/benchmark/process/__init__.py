@@ -1,0 +1,4 @@
+"""Streams, signals and child processes of the command; no TensorFlow.
+
+Uses ipufeed.errors and ipufeed.render only.
+"""

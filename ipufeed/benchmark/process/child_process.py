@@ -1,0 +1,163 @@
+"""Python processes of ours: started together, waited for with a deadline, never left."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ipufeed.errors import ScaleOutError
+
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+END_S = 5.0
+POLL_S = 0.1
+
+
+PR_SET_PDEATHSIG = 1
+
+
+class Child:
+    """A process `python -m module arguments...` that talks in lines of JSON.
+
+    Its stderr is a file, of which errors quote the end. Start it on a thread that lives
+    as long as it should: the kernel ends it with that thread (service_process.die_with).
+    """
+
+    def __init__(self, what: str, module: str, arguments: Sequence[str], log: Path):
+        self.what = what
+        self.log = log
+        self.cpu_seconds = 0.0
+        self.peak_rss_bytes = 0
+        root = str(Path(__file__).resolve().parents[3])
+        path = os.environ.get("PYTHONPATH")
+        environment = {
+            **os.environ,
+            "PYTHONPATH": root if not path else f"{root}{os.pathsep}{path}",
+            "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2"),
+        }
+        with log.open("wb") as stderr:
+            try:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", module, *arguments],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=stderr,
+                    env=environment,
+                )
+            except OSError as error:
+                raise ScaleOutError(f"cannot start the {what}: {error}.") from error
+        self._left = b""
+
+    def alive(self) -> bool:
+        """Whether it runs; its CPU time is looked at as long as it does."""
+        running = self.process.poll() is None
+        if running:
+            self.look()
+        return running
+
+    def look(self) -> None:
+        """CPU seconds and memory of the process so far."""
+        folder = Path(f"/proc/{self.process.pid}")
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            status = (folder / "status").read_text()
+        except OSError:  # it has just ended
+            return
+        # utime and stime, fields 14 and 15 of proc(5).
+        self.cpu_seconds = (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+        for line in status.splitlines():
+            if line.startswith("VmHWM:"):
+                self.peak_rss_bytes = int(line.split()[1]) * 1024
+
+    def say(self, message: dict[str, Any]) -> None:
+        """Writes a line.
+
+        Raises:
+            ScaleOutError: It has ended.
+        """
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps(message).encode() + b"\n")
+            self.process.stdin.flush()
+        except OSError as error:
+            raise self.ended() from error
+
+    def hear(self, deadline: float) -> dict[str, Any]:
+        """Its next line; other text that it prints is passed over.
+
+        Args:
+            deadline: In time.monotonic() seconds.
+
+        Raises:
+            ScaleOutError: It ended, or the deadline has passed.
+        """
+        while time.monotonic() < deadline:
+            found = self.try_hear()
+            if found is not None:
+                return found
+            self.look()
+        raise ScaleOutError(
+            f"the {self.what} said nothing in time. It last printed: {self.last_words()}"
+        )
+
+    def try_hear(self) -> dict[str, Any] | None:
+        """Its next line if one comes within POLL_S, else None.
+
+        Raises:
+            ScaleOutError: It has ended.
+        """
+        assert self.process.stdout is not None
+        while b"\n" in self._left:
+            line, _, self._left = self._left.partition(b"\n")
+            if line.startswith(b"{"):
+                found: dict[str, Any] = json.loads(line)
+                return found
+        if select.select([self.process.stdout], [], [], POLL_S)[0]:
+            piece = os.read(self.process.stdout.fileno(), 65536)
+            if not piece:
+                raise self.ended()
+            self._left += piece
+        return None
+
+    def ended(self) -> ScaleOutError:
+        """The error for a process that has ended."""
+        try:
+            code = self.process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            return ScaleOutError(f"the {self.what} has closed its output.")
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        return ScaleOutError(f"the {self.what} {how}: {self.last_words()}")
+
+    def last_words(self) -> str:
+        """The end of what it printed on stderr."""
+        try:
+            lines = self.log.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return "\n".join(lines[-5:]) or "(nothing)"
+
+    def kill(self) -> None:
+        """Ends it; waits until it has ended."""
+        self.look()
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):  # what was not flushed, to nobody
+                    pipe.close()
+
+
+def die_with(parent: int) -> None:
+    """Asks the kernel to end this process with its parent, also if that is killed."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it went before we asked
+        os._exit(1)

@@ -1,0 +1,92 @@
+"""One of several processes that measure at a time (processes.py); says so in JSON lines.
+
+{"ready": true} -->
+                <-- {"measure": "alone", "at_ns": 123}
+{"done": "alone"} -->            result and stamps are in files
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from ipufeed.benchmark.process.child_process import die_with
+from ipufeed.benchmark.process.streams import take_stdout
+from ipufeed.benchmark.result.settings import Settings
+
+
+def main() -> int:
+    """Loads the dataset, and measures as often as it is told to."""
+    options = json.loads(sys.argv[1])
+    die_with(options["parent"])
+    # Ctrl-C in a terminal means the process that started this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    output = os.fdopen(take_stdout(), "w", buffering=1, encoding="utf-8")
+    from ipufeed.benchmark.load.load import ScriptError, load_dataset
+    from ipufeed.errors import DatasetFileError, NativeLibraryError
+
+    request = Namespace(
+        target=options["target"], assignments=options["assignments"], quiet=True
+    )
+    try:
+        dataset, name = load_dataset(request)
+    except (DatasetFileError, NativeLibraryError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except ScriptError as error:
+        error.show()
+        return 2
+    settings = Settings(**options["settings"])
+    output.write('{"ready": true}\n')
+    for line in sys.stdin:
+        message = json.loads(line)
+        wait_until(message["at_ns"])
+        measure_into(
+            Path(options["folder"]), message["measure"], dataset, settings, name
+        )
+        output.write(json.dumps({"done": message["measure"]}) + "\n")
+    return 0
+
+
+def wait_until(at_ns: int) -> None:
+    """Sleeps until that moment of the monotonic clock, which all processes share."""
+    left = at_ns - time.monotonic_ns()
+    if left > 0:
+        time.sleep(left / 1e9)
+
+
+def measure_into(
+    folder: Path, tag: str, dataset: Any, settings: Settings, name: str
+) -> None:
+    """Measures, and writes result and stamps into the folder."""
+    import numpy as np
+
+    from ipufeed.benchmark.measuring.measure import measure
+    from ipufeed.benchmark.measuring.run import RawMeasurement, run_measurement
+
+    raws: list[RawMeasurement] = []
+
+    def run(*arguments: Any) -> Any:
+        raw, interruption = run_measurement(*arguments)
+        if raw is not None:
+            raws.append(raw)
+        return raw, interruption
+
+    result = measure(dataset, settings, name=name, run=run)
+    np.save(folder / f"{tag}.npy", raws[0].stamps)
+    (folder / f"{tag}.json").write_text(
+        json.dumps({"ended": bool(raws[0].counters["ended"]), **result.to_dict()})
+    )
+
+
+if __name__ == "__main__":
+    code = main()
+    from ipufeed.benchmark.process.leave import leave
+
+    leave(code)

@@ -1,0 +1,305 @@
+"""The same pipeline in several processes of this host at a time.
+
+    one alone        |--fill--|------------- steady -------------|
+    process 0        |--fill--|------------- steady -------------|
+    process 1          |----fill----|----------- steady -----------|
+    added up                        |<------- all of them ------>|
+
+All start at one moment. Rates are added over the time in which every process was in its
+steady state: a process that starts late or ends early would make the others seem faster
+than they are together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ipufeed.benchmark.measuring import machine
+from ipufeed.benchmark.measuring.steady_state import Stamps, Steady, find_steady
+from ipufeed.benchmark.process.child_process import Child
+from ipufeed.benchmark.result.result import Result
+from ipufeed.benchmark.result.settings import Settings
+from ipufeed.errors import ScaleOutError
+
+MODULE = "ipufeed.benchmark.scaleout.process_worker"
+# TensorFlow's import and the dataset file, all processes at a time.
+START_S = 300.0
+BARRIER_NS = 200_000_000
+WINDOW_S = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What one process measured.
+
+    Attributes:
+        result: Its own result.
+        stamps: When each element was there, on the clock that all processes share.
+        steady: Its steady state; None if it has none.
+    """
+
+    result: Result
+    stamps: Stamps
+    steady: Steady | None
+
+
+def measure_processes(
+    target: str | None, assignments: list[str], settings: Settings, count: int
+) -> Result:
+    """Measures a dataset file in `count` processes at a time, and in one alone before.
+
+    Each process makes its own dataset, and delivers all of it.
+
+    Args:
+        target: FILE[:NAME] as the command takes it; None for the built-in pipeline.
+        assignments: NAME=VALUE texts for its factory.
+        settings: How much, for each process and each of the two runs.
+        count: How many, at least 1.
+
+    Returns:
+        A result with `processes`. Its `steady`, `epochs` and `resources` are of all
+        processes together; the rest is of process 0.
+
+    Raises:
+        ScaleOutError: A process failed (its last words are in the message), the dataset
+            did, or there was no time in which all were in their steady state.
+
+    Threads: one, which must live until it returns.
+    """
+    top = Path(tempfile.mkdtemp(prefix="ipufeed-processes-"))
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, top, ignore_errors=True)
+        children = []
+        for number in range(count):
+            folder = top / str(number)
+            folder.mkdir()
+            options = {
+                "parent": os.getpid(),
+                "target": target,
+                "assignments": assignments,
+                "settings": dataclasses.asdict(settings),
+                "folder": str(folder),
+            }
+            child = Child(
+                f"process {number}", MODULE, [json.dumps(options)], folder / "log"
+            )
+            stack.callback(child.kill)
+            children.append(child)
+        hear_all(children, "ready", time.monotonic() + START_S)
+        (alone,) = run_all(children[:1], top, "alone")
+        before = machine.machine_busy_s(), cpu_seconds(children), time.monotonic()
+        runs = run_all(children, top, "together") if count > 1 else [alone]
+        others = others_since(children, *before) if count > 1 else None
+    return together(alone, runs, others)
+
+
+def hear_all(children: list[Child], word: str, deadline: float | None) -> None:
+    """Waits until each has said the word; any that ends instead is an error.
+
+    Raises:
+        ScaleOutError: A process ended, or the deadline has passed.
+    """
+    waiting = list(children)
+    while waiting:
+        for child in list(waiting):
+            said = child.try_hear()
+            if said is not None and word in said:
+                waiting.remove(child)
+            child.look()
+        if deadline is not None and waiting and time.monotonic() > deadline:
+            raise ScaleOutError(
+                f"the {waiting[0].what} was not ready after {START_S:g} s. It last "
+                f"printed: {waiting[0].last_words()}"
+            )
+
+
+def run_all(children: list[Child], top: Path, tag: str) -> list[Run]:
+    """Lets them measure from one moment on, and reads what they found."""
+    at_ns = time.monotonic_ns() + BARRIER_NS
+    for child in children:
+        child.say({"measure": tag, "at_ns": at_ns})
+    hear_all(children, "done", None)  # the settings bound it, or a dataset that ends
+    return [read_run(top / str(number), tag) for number in range(len(children))]
+
+
+def read_run(folder: Path, tag: str) -> Run:
+    """The files of a process.
+
+    Raises:
+        ScaleOutError: Its dataset failed, or gave nothing.
+    """
+    found = json.loads((folder / f"{tag}.json").read_text())
+    ended = found.pop("ended")
+    del found["schema_version"]
+    result = Result(**found)
+    if result.error is not None:
+        raise ScaleOutError(
+            f"the dataset failed in process {folder.name}, at element "
+            f"{result.error['element']}: {result.error['type']}: "
+            f"{result.error['message']}"
+        )
+    stamps = np.load(folder / f"{tag}.npy")
+    return Run(result, stamps, find_steady(stamps, ended))
+
+
+def cpu_seconds(children: list[Child]) -> float:
+    """Of all of them, up to now."""
+    for child in children:
+        child.look()
+    return sum(child.cpu_seconds for child in children)
+
+
+def others_since(
+    children: list[Child], busy_s: float | None, own_s: float, start_s: float
+) -> float | None:
+    """CPUs that all but these processes kept busy meanwhile."""
+    now = machine.machine_busy_s()
+    if busy_s is None or now is None:
+        return None
+    own = cpu_seconds(children) - own_s
+    return max(0.0, (now - busy_s - own) / (time.monotonic() - start_s))
+
+
+def overlap(runs: list[Run]) -> tuple[int, int]:
+    """From when to when all were in their steady state, in ns.
+
+    Raises:
+        ScaleOutError: Never, or one has no steady state.
+    """
+    states = [(run.stamps, run.steady) for run in runs]
+    starts = [int(stamps[steady.first]) for stamps, steady in states if steady]
+    ends = [int(stamps[steady.last]) for stamps, steady in states if steady]
+    if len(starts) < len(runs) or max(starts) >= min(ends):
+        raise ScaleOutError(
+            "there was no time in which all processes were in their steady state: ask for "
+            "more (--seconds), or repeat() the dataset."
+        )
+    return max(starts), min(ends)
+
+
+def together(alone: Run, runs: list[Run], others: float | None) -> Result:
+    """The result of all, from those of each."""
+    start, end = overlap(runs)
+    seconds = (end - start) / 1e9
+    inside = [run.stamps[(run.stamps > start) & (run.stamps <= end)] for run in runs]
+    counts = [len(stamps) for stamps in inside]
+    rate = sum(counts) / seconds
+    merged = np.sort(np.concatenate([np.array([start]), *inside]))
+    found = find_steady(merged, False)
+    interval = None if found is None else found.interval
+    base = runs[0].result
+    samples, size = (
+        base.dataset["samples_per_element"],
+        base.dataset["bytes_per_element"],
+    )
+    single = alone.result.steady
+    one = None if single is None else single["elements_per_second"]
+    steady: dict[str, Any] = {
+        "elements": sum(counts),
+        "seconds": seconds,
+        "elements_per_second": rate,
+        "samples_per_second": None if samples is None else rate * samples,
+        "bandwidth": None if size is None else rate * size / 1e9,
+        "interval": interval,
+        "pass_rates": None,
+        "left_out": [],
+    }
+    section = {
+        "count": len(runs),
+        "seconds": seconds,
+        "elements_per_second": rate,
+        "interval": interval,
+        "each": [
+            {
+                "process": number,
+                "elements": count,
+                "elements_per_second": count / seconds,
+                "cpus_busy": run.result.resources["cpus_busy"],
+                "peak_rss_bytes": run.result.resources["peak_rss_bytes"],
+            }
+            for number, (run, count) in enumerate(zip(runs, counts, strict=True))
+        ],
+        "alone": None
+        if single is None
+        else {"elements_per_second": one, "interval": single["interval"]},
+        "efficiency": rate / one / len(runs) if one else None,
+    }
+    return dataclasses.replace(
+        base,
+        epochs=windows(merged, start, end, size),
+        steady=steady,
+        latency=None,
+        memcpy=None,
+        resources=added([run.result.resources for run in runs]),
+        machine={**base.machine, "cpus_used_by_others": others}
+        if len(runs) > 1
+        else base.machine,
+        warnings=warnings_of(runs, others, base.machine["usable_cpus"]),
+        processes=section,
+    )
+
+
+def windows(
+    merged: Stamps, start: int, end: int, size: float | None
+) -> list[dict[str, float]]:
+    """The classic entries: the elements of all processes in stretches of a second."""
+    edges = np.arange(start, end, round(WINDOW_S * 1e9))
+    edges = np.append(edges[: max(1, len(edges) - 1)], end)  # the last one is longer
+    counts, _ = np.histogram(merged[1:], edges)
+    entries = []
+    for count, length in zip(counts.tolist(), np.diff(edges) / 1e9, strict=True):
+        whole = round(count * (size or 0))
+        entries.append(
+            {
+                "elements_processed": count,
+                "total_bytes_processed": whole,
+                "time_elapsed": float(length),
+                "elements_per_second": count / float(length),
+                "bandwidth": whole / float(length) / 1e9,
+            }
+        )
+    return entries
+
+
+def added(resources: list[dict[str, Any]]) -> dict[str, Any]:
+    """The sum of each number, where all have it."""
+    return {
+        key: sum(each[key] for each in resources)
+        if all(each.get(key) is not None for each in resources)
+        else None
+        for key in resources[0]
+        if key != "cpu_seconds_per_element"
+    } | {
+        # Of one element, whoever delivered it.
+        "cpu_seconds_per_element": resources[0]["cpu_seconds_per_element"]
+    }
+
+
+def warnings_of(
+    runs: list[Run], others: float | None, usable: int
+) -> list[dict[str, str]]:
+    """Those of each process, once; to each of them the others seem strangers."""
+    from ipufeed.benchmark.measuring.warnings import BUSY_SHARE
+
+    found: dict[str, dict[str, str]] = {}
+    for run in runs:
+        for warning in run.result.warnings:
+            if len(runs) == 1 or warning["code"] != "busy_machine":
+                found.setdefault(warning["code"], warning)
+    if len(runs) > 1 and others is not None and others > BUSY_SHARE * usable:
+        found["busy_machine"] = {
+            "code": "busy_machine",
+            "message": f"Processes other than these kept {others:.1f} of {usable} CPUs "
+            "busy meanwhile: on a quiet machine the rate would probably be higher.",
+        }
+    return list(found.values())

@@ -1,0 +1,27 @@
+"""Connects the packages when ipufeed is imported; none of them imports this module.
+
+queues            <- device.queue_hooks: what the queues ask of the device
+device.queue_hooks <- parallel: the collectives between processes, loaded at their first use
+TensorFlow        <- executable: the compiled programs
+"""
+
+from __future__ import annotations
+
+import functools
+
+from ipufeed.device import queue_hooks
+from ipufeed.executable.compile import programs
+
+
+def join_processes(count: int, index: int) -> None:
+    """Makes this process a member of a group, in which each runs copies of its programs."""
+    from ipufeed.parallel.collectives import processes
+
+    processes.join(count, index)
+
+
+@functools.cache
+def connect() -> None:
+    """Connects them, once."""
+    queue_hooks.set_join(join_processes)
+    programs.install()

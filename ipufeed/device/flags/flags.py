@@ -1,0 +1,254 @@
+"""TF_POPLAR_FLAGS: what the environment says of the device.
+
+Read at first use, and again whenever the system is configured: programs set it before the
+first use, in child processes, or before they configure anew. The other variables are in
+environment.py, the syntax is in syntax.py.
+
+Source: names, defaults and messages follow graphcore/tensorflow. It ends the process from
+C++; here a PoplarFlagsError, a SystemExit, is raised, so that `finally` is run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from ipufeed.device.flags import syntax
+from ipufeed.device.flags.synthetic import (
+    SyntheticDataCategory,
+    SyntheticDataInitializer,
+    parse_categories,
+    parse_initializer,
+)
+from ipufeed.errors import PoplarFlagsError
+
+VARIABLE = "TF_POPLAR_FLAGS"
+
+# The original does not poll more often; a smaller number means this one.
+MIN_POLL_TIME_MS = 100
+
+
+def _flag(default: Any, text: str, in_hash: bool = False) -> Any:
+    return dataclasses.field(
+        default=default, metadata={"help": text, "in_hash": in_hash}
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flags:
+    """The values of all flags; each field is a flag, its help is in its metadata.
+
+    Raises:
+        PoplarFlagsError: the synthetic data asked for is none.
+    """
+
+    help: bool = _flag(False, "print the flags, and end")
+    use_synthetic_data: bool = _flag(
+        False, "transfer no data, of any category", in_hash=True
+    )
+    synthetic_data_categories: str = _flag(
+        "",
+        "transfer no data of these categories (infeed, outfeed, seed, hostembedding, "
+        "parameters; between commas)",
+        in_hash=True,
+    )
+    synthetic_data_initializer: str = _flag(
+        "",
+        "what synthetic data is: a number, uniform, normal or random",
+        in_hash=True,
+    )
+    use_ipu_model: bool = _flag(False, "use the IPU Model, not hardware", in_hash=True)
+    log_cycle_count: int = _flag(
+        -1, "log the cycles that programs take on this device", in_hash=True
+    )
+    while_loop_brute_force_max_trip_count: int = _flag(
+        128, "iterations to try when the count of a loop is derived", in_hash=True
+    )
+    max_compilation_threads: int = _flag(-1, "threads that compile; -1: all CPUs")
+    max_infeed_threads: int = _flag(-1, "threads for datasets of infeeds; -1: all CPUs")
+    executable_cache_path: str = _flag("", "directory of compiled programs")
+    dump_schedule_as_dot: bool = _flag(False, "dump the schedule as a graph")
+    tensor_map_file_path: str = _flag("", "directory of tensor maps")
+    fallback_scheduler: bool = _flag(False, "use the simple scheduler", in_hash=True)
+    allow_nans: bool = _flag(False, "compile with NaN allowed", in_hash=True)
+    null_data_feed: bool = _flag(False, "feed constant buffers, not the dataset")
+    show_progress_bar: str = _flag("auto", "while compiling: auto, true or false")
+    use_on_demand: bool = _flag(False, "attach on demand where ALWAYS is configured")
+    on_demand_device_poll_time: int = _flag(
+        1000, "ms between attempts to attach on demand; at least 100"
+    )
+    on_demand_device_timeout: int = _flag(
+        3600000, "ms after which attaching on demand fails"
+    )
+    ipu_model_tiles: int = _flag(
+        -1, "tiles of an IPU of the IPU Model; -1: as configured", in_hash=True
+    )
+    sync_replica_start: bool = _flag(
+        False, "start replicas of several processes together", in_hash=True
+    )
+    enable_hlo_verifier: bool = _flag(False, "check programs between passes")
+    disable_poplar_version_check: bool = _flag(
+        False, "take programs of another version from the cache", in_hash=True
+    )
+    save_vertex_graph: bool = _flag(False, "nothing; it is accepted")
+
+    def __post_init__(self) -> None:
+        try:
+            parse_initializer(self.synthetic_data_initializer)
+            parse_categories(self.synthetic_data_categories)
+        except ValueError as error:
+            raise PoplarFlagsError(f"{VARIABLE}: {error}") from None
+        if self.synthetic_data_initializer and not self.any_synthetic_data:
+            raise PoplarFlagsError(
+                f"{VARIABLE}: `synthetic_data_initializer` needs synthetic data: add "
+                "--use_synthetic_data or --synthetic_data_categories=..."
+            )
+        poll_time = max(self.on_demand_device_poll_time, MIN_POLL_TIME_MS)
+        object.__setattr__(self, "on_demand_device_poll_time", poll_time)
+
+    @property
+    def any_synthetic_data(self) -> bool:
+        """Whether data of any category is synthetic."""
+        return bool(self.use_synthetic_data or self.categories)
+
+    @property
+    def categories(self) -> frozenset[SyntheticDataCategory]:
+        """The categories that `--synthetic_data_categories` names."""
+        return parse_categories(self.synthetic_data_categories)
+
+    @property
+    def initializer(self) -> SyntheticDataInitializer:
+        """What synthetic data is filled with."""
+        return parse_initializer(self.synthetic_data_initializer)
+
+    def use_synthetic_data_for(self, category: SyntheticDataCategory | str) -> bool:
+        """Whether data of a category is synthetic; its name in the flag is enough.
+
+        Raises:
+            ValueError: there is no such category.
+        """
+        category = SyntheticDataCategory(category)
+        return self.use_synthetic_data or category in self.categories
+
+    def in_program_hash(self) -> dict[str, bool | int | str]:
+        """The flags that make another program, by name: they belong in its hash.
+
+        Categories are sorted, so that their order makes no difference.
+        """
+        values = {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.metadata["in_hash"]
+        }
+        names = sorted(category.value for category in self.categories)
+        return values | {"synthetic_data_categories": ",".join(names)}
+
+
+def usage() -> str:
+    """All flags, with their defaults and what they do."""
+    lines = [
+        f"  --{field.name}={str(field.default).lower()}\n      {field.metadata['help']}"
+        for field in dataclasses.fields(Flags)
+    ]
+    return "\n".join([f"Flags of {VARIABLE}, with their defaults:", *lines])
+
+
+_PARSERS = {
+    "bool": syntax.parse_bool,
+    "int": syntax.parse_int,
+    "str": syntax.parse_str,
+}
+
+
+def parse_flags(text: str) -> Flags:
+    """Understands the value of TF_POPLAR_FLAGS; the last of equal flags counts.
+
+    Raises:
+        PoplarFlagsError: a flag is unknown, or its value is none of its type.
+        SystemExit: with code 0, after the flags were printed, for `--help`.
+    """
+    parsers = {
+        f"--{field.name}": _PARSERS[str(field.type)]
+        for field in dataclasses.fields(Flags)
+    }
+    values: dict[str, Any] = {}
+    unknown = []
+    for name, value in syntax.split_flags(text):
+        if name not in parsers:
+            unknown.append(name)
+            continue
+        try:
+            values[name[2:]] = parsers[name](value)
+        except ValueError as error:
+            raise PoplarFlagsError(f"{VARIABLE}: {name} {error}") from None
+    if unknown:
+        raise PoplarFlagsError(
+            f"Unknown flags in {VARIABLE}: {' '.join(unknown)}. With unknown flags no "
+            f"program is run; the known ones are {' '.join(parsers)}. A value stands "
+            "after `=`, without white space."
+        )
+    flags = Flags(**values)
+    if flags.help:
+        print(usage(), file=sys.stderr)  # noqa: T201 - what was asked for
+        raise SystemExit(0)
+    return flags
+
+
+_lock = threading.Lock()
+_current: Flags | None = None
+
+
+def read_flags() -> Flags:
+    """What the environment says now; what `get_flags` gives does not change.
+
+    Raises:
+        PoplarFlagsError: it cannot be understood.
+    """
+    return parse_flags(os.environ.get(VARIABLE, ""))
+
+
+def use_flags(flags: Flags) -> None:
+    """Makes these flags the ones that `get_flags` gives."""
+    global _current
+    with _lock:
+        _current = flags
+
+
+def get_flags() -> Flags:
+    """What was read last; at first use that is now.
+
+    Raises:
+        PoplarFlagsError: the environment cannot be understood.
+
+    Threads: any.
+    """
+    global _current
+    with _lock:
+        if _current is None:
+            _current = read_flags()
+        return _current
+
+
+def use_synthetic_data_for(
+    synthetic_data_category: SyntheticDataCategory | str,
+) -> bool:
+    """Whether data of a category is synthetic, as the flags say that were read last.
+
+    Raises:
+        ValueError: there is no such category.
+        PoplarFlagsError: the environment cannot be understood.
+    """
+    return get_flags().use_synthetic_data_for(synthetic_data_category)
+
+
+def running_on_ipu_model() -> bool:
+    """Whether the environment asks for the IPU Model now.
+
+    It is enough that TF_POPLAR_FLAGS contains "--use_ipu_model", as in the original: what
+    comes after, `=false` included, is not looked at.
+    """
+    return "--use_ipu_model" in os.environ.get(VARIABLE, "")

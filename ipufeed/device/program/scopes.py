@@ -1,0 +1,182 @@
+"""Scopes: where ops go, and what is noted at them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ipufeed.device.program.outside_compilation import (
+    outside_compilation_scope as outside_compilation_scope,
+)
+from ipufeed.device.system.device_names import ordinal_of
+from ipufeed.device.system.system import require_usable
+from ipufeed.no_effect import no_effect
+
+FRONTEND_PREFIX = "_ipufeed_"
+
+
+@contextlib.contextmanager
+def ipu_scope(device: str) -> Iterator[Any]:
+    """Places what is built inside on an IPU, with resource variables.
+
+        with ipu_scope("/device:IPU:0"):
+            results = ipu_compiler.compile(program)
+
+    Args:
+        device: The name of an IPU, `/device:IPU:n`.
+
+    Raises:
+        ValueError: It is no IPU, or one that does not exist. TensorFlow itself would place
+            the ops on the CPU and say nothing.
+    """
+    import tensorflow as tf
+
+    ordinal = check_device(device)
+    with contextlib.ExitStack() as stack:
+        if not tf.executing_eagerly():
+            v1 = tf.compat.v1
+            # The scope that there is, with its names as they are.
+            scope = v1.get_variable_scope()
+            stack.enter_context(
+                v1.variable_scope(scope, use_resource=True, auxiliary_name_scope=False)
+            )
+        # TensorFlow does not understand all spellings that we do.
+        stack.enter_context(tf.device(f"/device:IPU:{ordinal}"))
+        yield
+
+
+@contextlib.contextmanager
+def ipu_jit_scope(ipu_scope: int) -> Iterator[None]:
+    """Notes at ops which of several programs they belong to. No effect, with a warning.
+
+    Args:
+        ipu_scope: The program's number.
+    """
+    no_effect(
+        "ipu_jit_scope",
+        "what ipu_compiler.compile or a compiled tf.function builds is one program",
+    )
+    with _noted("jit_scope", str(ipu_scope)):
+        yield
+
+
+@contextlib.contextmanager
+def frontend_attribute(
+    attribute_name: str, attribute_value: str, restore_to: str | None = None
+) -> Iterator[None]:
+    """Notes an attribute at all ops that are built inside.
+
+    Args:
+        attribute_name: Its name.
+        attribute_value: Its value.
+        restore_to: No effect, with a warning: the enclosing scope's value comes back.
+
+    Of the attributes only "shard" has an effect (`ipu_shard`); others are kept, with a
+    warning.
+
+    Source: Graphcore's scope of this name.
+    """
+    if attribute_name != "shard":
+        no_effect(
+            f"frontend_attribute({attribute_name!r})",
+            "it is kept at the operations, and XLA's compiler for the CPU ignores it",
+        )
+    if restore_to is not None:
+        no_effect(
+            "frontend_attribute(restore_to=)",
+            "the value of the enclosing scope comes back by itself",
+        )
+    with _noted(attribute_name, attribute_value):
+        yield
+
+
+@contextlib.contextmanager
+def _noted(attribute_name: str, attribute_value: str) -> Iterator[None]:
+    import tensorflow as tf
+    from tensorflow.core.framework import attr_value_pb2
+
+    if tf.executing_eagerly():
+        yield
+        return
+    key = FRONTEND_PREFIX + re.sub(r"[^A-Za-z0-9_.]", "_", attribute_name)
+    value = attr_value_pb2.AttrValue(s=str(attribute_value).encode())
+    with tf.compat.v1.get_default_graph()._attr_scope({key: value}):
+        yield
+
+
+@contextlib.contextmanager
+def stochastic_rounding(override: bool) -> Iterator[None]:
+    """Notes at ops whether they should round stochastically.
+
+    Args:
+        override: Whether. Results are rounded to nearest always: True has no effect,
+            with a warning.
+    """
+    if override:
+        no_effect("stochastic_rounding(True)", "it rounds to nearest, as the CPU does")
+    with _noted(
+        "STOCHASTIC_ROUNDING", "THREESTATE_ON" if override else "THREESTATE_OFF"
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def partials_type(override_type: Any) -> Iterator[None]:
+    """Notes at ops the dtype of partial sums. No effect, with a warning.
+
+    Args:
+        override_type: tf.float32 or tf.float16.
+
+    Raises:
+        ValueError: Another dtype.
+    """
+    import tensorflow as tf
+
+    if override_type not in (tf.float32, tf.float16):
+        raise ValueError(
+            "Only support float16, float32 for partials_type, got "
+            f"{getattr(override_type, 'name', override_type)}."
+        )
+    no_effect(
+        "partials_type", "XLA's compiler for the CPU chooses the partial sums' dtype"
+    )
+    with _noted("PARTIALS_TYPE", tf.as_dtype(override_type).name):
+        yield
+
+
+@contextlib.contextmanager
+def ipu_shard(index: int | list[int] | tuple[int, ...]) -> Iterator[None]:
+    """Notes at ops on which IPU of the device they are (ipufeed.device.program.sharding).
+
+    Gradients are where their ops are. The simulator computes all of it in one place.
+
+    Args:
+        index: One IPU's index in the virtual device, or one for each output.
+
+    Raises:
+        TypeError: It is no integer, nor a list of them.
+        ValueError: An index is negative.
+    """
+    indices = list(index) if isinstance(index, (list, tuple)) else [index]
+    for one in indices:
+        if isinstance(one, bool) or not isinstance(one, int):
+            raise TypeError(
+                f"The shard index must be an int, got {type(one).__name__} {one!r}."
+            )
+        if one < 0:
+            raise ValueError(f"The shard index must be at least 0, got {one}.")
+    with _noted("shard", ",".join(map(str, indices))):
+        yield
+
+
+def check_device(device: str) -> int:
+    """The number of an IPU that can be used.
+
+    Raises:
+        DeviceOrdinalError: (a ValueError) It is no IPU, or one that does not exist.
+    """
+    ordinal = ordinal_of(device)
+    require_usable(ordinal)
+    return ordinal

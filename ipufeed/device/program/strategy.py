@@ -1,0 +1,210 @@
+"""IPUStrategy: programs of TensorFlow 2 run on one IPU."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
+
+from ipufeed.device.program import executor, outside_compilation
+from ipufeed.device.program.replication import refuse_replicas
+from ipufeed.device.program.scopes import check_device
+from ipufeed.device.system.system import ONE_HOST, require_usable
+from ipufeed.no_effect import no_effect
+from ipufeed.queues.iterators import IPUOwnedIterator
+
+
+class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
+    """Runs tf.functions on one IPU.
+
+        strategy = IPUStrategy()
+        with strategy.scope():
+            variable = tf.Variable(0.0)             # lives on the IPU
+            strategy.run(train, args=[iterator])    # a tf.function(jit_compile=True)
+
+    Inside `scope()` variables and ops are on the IPU, and `iter(dataset)` gives an
+    iterator that feeds it.
+
+    Args:
+        ipu_device: The IPU's name.
+        cpu_device: The host's name. Another one has no effect, with a warning.
+        enable_dataset_iterators: Whether `iter(dataset)` inside the scope feeds the IPU.
+        enable_keras_extensions: Whether Keras may be extended. There is no extension,
+            so both do the same: Keras runs as it is.
+
+    Raises:
+        ValueError: `ipu_device` is no usable IPU.
+
+    Threads: any.
+    """
+
+    def __init__(
+        self,
+        ipu_device: str = "/device:IPU:0",
+        cpu_device: str = "/device:CPU:0",
+        enable_dataset_iterators: bool = True,
+        enable_keras_extensions: bool = True,
+    ) -> None:
+        self._device_ordinal = check_device(ipu_device)
+        if cpu_device != "/device:CPU:0":
+            no_effect("IPUStrategy(cpu_device=)", ONE_HOST)
+        ipu_device = f"/device:IPU:{self._device_ordinal}"  # of all spellings this one
+        super().__init__(IPUExtended(self, ipu_device))
+        self._ipu_device = ipu_device
+        # Functions that hold ops for the host, and so cannot be compiled.
+        self._on_host_too: weakref.WeakSet[Any] = weakref.WeakSet()
+        # What runs in the place of functions that are not compiled.
+        self._twins: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._cpu_device = cpu_device
+        self._enable_dataset_iterators = enable_dataset_iterators
+        self._enable_keras_extensions = enable_keras_extensions
+        if enable_dataset_iterators:
+            feed_iterated_datasets()
+
+    @property
+    def device_ordinal(self) -> int:
+        """The n of /device:IPU:n."""
+        return self._device_ordinal
+
+    def run(
+        self, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None
+    ) -> Any:
+        """Runs a function on the IPU, to its end.
+
+        Args:
+            fn: A tf.function, with jit_compile=True to become one compiled program.
+            args: Its positional arguments, a list or tuple.
+            kwargs: Its keyword arguments, a dict.
+            options: A tf.distribute.RunOptions; no effect, with a warning.
+
+        Returns:
+            What it returns.
+
+        Raises:
+            ValueError: `fn` is a plain function, in eager mode.
+            TypeError: An argument or a result is of float64.
+            KeyboardInterrupt: Ctrl-C; the program is stopped, and the device usable.
+        """
+        if (
+            tf.executing_eagerly()
+            and not hasattr(fn, "get_concrete_function")
+            and not (hasattr(fn, "structured_outputs"))
+        ):
+            raise ValueError(
+                "IPUStrategyV1.run(fn, ...) does not support eager execution. Either "
+                "convert `fn` with tf.function, or consider calling strategy.run inside "
+                "a tf.function."
+            )
+        if options is not None:
+            no_effect(
+                "IPUStrategy.run(options=)",
+                "tf.distribute.RunOptions concern the dynamic shapes of TPUs",
+            )
+        refuse_float64((args, kwargs), "input")
+        results = self._run(fn, tuple(args or ()), kwargs, options)
+        refuse_float64(results, "output")
+        return results
+
+    def _run(self, fn: Any, args: Any, kwargs: Any, options: Any) -> Any:
+        """Strategy.run, with a function that is not compiled if it must not be."""
+        compiles = getattr(fn, "_jit_compile", False)
+        if compiles and (
+            executor.executor() == "tensorflow" or fn in self._on_host_too
+        ):
+            outside_compilation.refuse_precompile()
+            if fn not in self._twins:
+                self._twins[fn] = executor_twin(fn)
+            with outside_compilation.building(traced=True):
+                self._refuse_replicas(self._twins[fn], args, kwargs)
+                return super().run(self._twins[fn], args, kwargs, options)
+        if not compiles:
+            outside_compilation.warn_of_running(fn)
+        with (
+            contextlib.suppress(outside_compilation.NeedsExecutor),
+            outside_compilation.building(traced=True),
+        ):
+            return super().run(fn, args, kwargs, options)
+        if not compiles:
+            raise ValueError(
+                "outside_compilation_scope in a tf.function(jit_compile=True) needs "
+                "IPUStrategy.run or ipu_compiler.compile to run that function itself, "
+                "and not one that calls it."
+            )
+        self._on_host_too.add(fn)
+        return self._run(fn, args, kwargs, options)
+
+    def _refuse_replicas(self, fn: Any, args: Any, kwargs: Any) -> None:
+        """See replication.refuse_replicas; traces a function only if it must be known."""
+        if require_usable(self._device_ordinal).num_ipus == 1:
+            return
+        with tf.device(self._ipu_device):
+            traced = fn.get_concrete_function(*args, **(kwargs or {}))
+        refuse_replicas(self._device_ordinal, traced.graph.get_operations())
+
+
+IPUStrategy = IPUStrategyV1
+
+
+def executor_twin(fn: Any) -> Any:
+    """The same tf.function, run by TensorFlow's executor."""
+    twin = fn._clone(None)
+    twin._jit_compile = False
+    return twin
+
+
+class IPUExtended(OneDeviceExtended):  # type: ignore[misc]
+    """Places what the scope holds on the IPU."""
+
+    def __init__(self, strategy: IPUStrategyV1, device: str) -> None:
+        super().__init__(strategy, device)
+        self._default_device = device
+
+
+def refuse_float64(values: Any, what: str) -> None:
+    """The hardware has no float64.
+
+    Raises:
+        TypeError: One of the values is.
+    """
+    for value in tf.nest.flatten(values):
+        if getattr(value, "dtype", None) == tf.float64:
+            raise TypeError(f"Unsupported data type for {what}: float64")
+
+
+def current_strategy() -> IPUStrategyV1 | None:
+    """The IPUStrategy whose scope this is, or None."""
+    if not tf.distribute.has_strategy():
+        return None
+    strategy = tf.distribute.get_strategy()
+    return strategy if isinstance(strategy, IPUStrategyV1) else None
+
+
+def strategy_ordinal() -> int:
+    """The IPU of the current strategy, else 0."""
+    strategy = current_strategy()
+    return 0 if strategy is None else strategy.device_ordinal
+
+
+@functools.cache
+def feed_iterated_datasets() -> None:
+    """Makes `iter(dataset)` feed the IPU inside the scope of a strategy that wants it."""
+    iterate = tf.data.Dataset.__iter__
+
+    @functools.wraps(iterate)
+    def iterate_on_ipu(dataset: Any) -> Iterator[Any]:
+        strategy = current_strategy()
+        if (
+            strategy is None
+            or not strategy._enable_dataset_iterators
+            or not tf.executing_eagerly()
+        ):
+            result: Iterator[Any] = iterate(dataset)
+            return result
+        return IPUOwnedIterator(dataset=dataset)
+
+    tf.data.Dataset.__iter__ = iterate_on_ipu

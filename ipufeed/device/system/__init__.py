@@ -1,0 +1,4 @@
+"""The configured system: virtual devices, the topology, names of devices.
+
+Uses config and flags.
+"""

@@ -1,0 +1,459 @@
+"""The system of this process: what has been configured, and what is attached.
+
+    configure_ipu_system --> virtual devices --> attach, once each --> programs run
+
+Every process has its own 16 simulated IPUs: attaching is never refused because another
+process is attached, as it would be with hardware. Within a process no IPU belongs to two
+devices, and asking for that fails when it is configured.
+
+While nothing is configured, each of the ordinals 0 to 15 is a device of one IPU, which is
+attached to when a program first runs on it.
+
+Threads: every function here may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ipufeed.device.config import no_effect as config_no_effect
+from ipufeed.device.config import options_create
+from ipufeed.device.config.config import IPUConfig, as_tuple
+from ipufeed.device.config.enums import DeviceConnectionType
+from ipufeed.device.config.options_object import IpuOptions
+from ipufeed.device.flags import flags as flags_module
+from ipufeed.device.flags.flags import Flags
+from ipufeed.device.log import LOGGER
+from ipufeed.device.system.device_names import ordinal_of
+from ipufeed.device.system.topology import NUM_IPUS
+from ipufeed.device.system.virtual_device import (
+    VirtualDevice,
+    single_device,
+    virtual_devices,
+)
+from ipufeed.errors import DeviceOrdinalError
+from ipufeed.no_effect import no_effect
+
+ONE_HOST = "all IPUs belong to this process, whose only host is /device:CPU:0"
+
+
+def _warn_of_host(name: str, device: str) -> None:
+    if device != "cpu":
+        no_effect(name, ONE_HOST)
+
+
+@dataclass(frozen=True)
+class DeviceSeed:
+    """What `reset_ipu_seed` set.
+
+    Attributes:
+        seed: The seed.
+        identical_replicas: Whether all replicas draw the same numbers.
+        number: How many resets there had been on the device, this one included: a
+            program that has seen a smaller one starts its generator again.
+    """
+
+    seed: int
+    identical_replicas: bool
+    number: int
+
+
+@dataclass(frozen=True)
+class DeviceOptions:
+    """The options of one configured device; `get_ipu_config` gives these.
+
+    Attributes:
+        device: What it stands for.
+        config: A copy of what was configured.
+        connection_type: When it attaches, flags taken into account.
+    """
+
+    device: VirtualDevice
+    config: IPUConfig = field(repr=False)
+    connection_type: DeviceConnectionType
+
+
+@dataclass
+class _System:
+    """What has been configured. The lock guards all of it."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    config: IPUConfig | None = None
+    flags: Flags | None = None
+    devices: tuple[VirtualDevice, ...] = ()
+    attached: set[int] = field(default_factory=set)
+    seeds: dict[int, DeviceSeed] = field(default_factory=dict)
+    generation: int = 0
+    listeners: list[Callable[[], None]] = field(default_factory=list)
+    seed_listeners: list[Callable[[int, DeviceSeed], None]] = field(
+        default_factory=list
+    )
+
+
+_system = _System()
+
+
+def _as_config(config: Any) -> IPUConfig:
+    """A copy of the config, or of that in the options of the older style."""
+    if isinstance(config, IpuOptions):
+        config = config.config
+    if not isinstance(config, IPUConfig):
+        raise TypeError(
+            "`config` must be an IPUConfig, or the options that create_ipu_config "
+            f"returns, got {type(config).__name__}."
+        )
+    return copy.deepcopy(config)
+
+
+def _is_same(config: IPUConfig, devices: tuple[VirtualDevice, ...]) -> bool:
+    """Whether this has been configured; 2, [2] and (2,) select the same."""
+    if _system.config is None or devices != _system.devices:
+        return False
+    one, other = copy.copy(config), copy.copy(_system.config)
+    for each in (one, other):
+        each.auto_select_ipus = as_tuple(each.auto_select_ipus)
+        each.select_ipus = as_tuple(each.select_ipus)
+    return one == other
+
+
+def configure_ipu_system(
+    config: IPUConfig | IpuOptions,
+    device: str = "cpu",
+    reset_configuration: bool = True,
+) -> None:
+    """Makes the system as a config says, and reads TF_POPLAR_FLAGS again.
+
+    With the connection type ALWAYS it also attaches to all devices, and logs a line for
+    each. The system has its own copy of the config afterwards.
+
+    Args:
+        config: An IPUConfig, or the options that `create_ipu_config` returns.
+        device: The CPU that the IPUs belong to. There is one, so another value has no
+            effect, with a warning. Default: "cpu".
+        reset_configuration: Whether another configuration may be replaced, with a
+            warning; the same one again is no replacement. Default: True.
+
+    Raises:
+        TypeError: `config` is no config.
+        ConfigError, ValueError: what `IPUConfig.validate` says.
+        PoplarFlagsError: TF_POPLAR_FLAGS cannot be understood.
+        ValueError: POPLAR_TARGET_OPTIONS or POPLAR_RUNTIME_OPTIONS is no JSON object.
+        tf.errors.FailedPreconditionError: something else is configured, and
+            `reset_configuration` is False.
+        tf.errors.ResourceExhaustedError: there are not so many IPUs.
+        tf.errors.InvalidArgumentError: there is no such hardware ID.
+
+    After an error the system is what it was.
+    """
+    wanted = _as_config(config)
+    defaults = (
+        options_create.create_ipu_config().config
+        if isinstance(config, IpuOptions)
+        else IPUConfig()
+    )
+    if not isinstance(device, str):
+        raise TypeError(f"`device` must be a str, got {type(device).__name__}.")
+    _warn_of_host("configure_ipu_system(device=)", device)
+    with _system.lock:
+        flags = flags_module.read_flags()
+        config_no_effect.warn_of_environment()
+        wanted.validate(flags.use_ipu_model)
+        devices = virtual_devices(wanted, flags)
+        if not _is_same(wanted, devices):
+            _replace(wanted, devices, reset_configuration)
+        _system.flags = flags
+        flags_module.use_flags(flags)
+        config_no_effect.warn_of_attributes(wanted, defaults)
+        config_no_effect.warn_of_flags(flags)
+        for listener in _system.listeners:
+            listener()
+        if _connection_type(wanted, flags) is DeviceConnectionType.ALWAYS:
+            for each in _system.devices:
+                attach(each.ordinal)
+
+
+def _replace(
+    config: IPUConfig, devices: tuple[VirtualDevice, ...], reset_configuration: bool
+) -> None:
+    if _system.config is not None:
+        if not reset_configuration:
+            from tensorflow.python.framework import errors
+
+            raise errors.FailedPreconditionError(
+                None,
+                None,
+                "The IPU system has been configured differently already: call "
+                "reset_ipu_configuration() first, or leave `reset_configuration` True.",
+            )
+        LOGGER.warning(
+            "Resetting existing IPU configuration before applying new configuration"
+        )
+    reset_ipu_configuration()
+    _system.config, _system.devices = config, devices
+
+
+def _connection_type(config: IPUConfig, flags: Flags) -> DeviceConnectionType:
+    connection = config.device_connection.type
+    if flags.use_on_demand and connection is DeviceConnectionType.ALWAYS:
+        return DeviceConnectionType.ON_DEMAND
+    return connection
+
+
+def reset_ipu_configuration() -> None:
+    """Forgets the configuration, detaches from all IPUs and forgets the seeds.
+
+    The next program on a device attaches to it again. Nothing happens to programs that
+    are running: whoever runs them sees that `generation()` has changed.
+    """
+    with _system.lock:
+        _system.config = None
+        _system.flags = None
+        _system.devices = ()
+        _system.attached = set()
+        _system.seeds = {}
+        _system.generation += 1
+        for listener in _system.listeners:
+            listener()
+
+
+def on_change(listener: Callable[[], None]) -> None:
+    """Calls `listener` whenever the system is configured, or that is forgotten.
+
+    It is called on the thread that does so, and must not raise.
+    """
+    with _system.lock:
+        _system.listeners.append(listener)
+
+
+def on_seed(listener: Callable[[int, DeviceSeed], None]) -> None:
+    """Calls `listener` with the ordinal and the seed at each `reset_ipu_seed`.
+
+    It is called on the thread that does so, and must not raise.
+    """
+    with _system.lock:
+        _system.seed_listeners.append(listener)
+
+
+def has_seeds() -> bool:
+    """Whether `reset_ipu_seed` has been called for any device."""
+    with _system.lock:
+        return bool(_system.seeds)
+
+
+def generation() -> int:
+    """A number that changes whenever the devices are no longer what they were.
+
+    What is kept for a device, such as a loaded program, belongs to the number that there
+    was when it was made.
+    """
+    with _system.lock:
+        return _system.generation
+
+
+def chip_counts() -> dict[int, int]:
+    """How many IPUs each configured device is made of, by its ordinal."""
+    with _system.lock:
+        return {device.ordinal: device.num_ipus for device in _system.devices}
+
+
+def is_configured() -> bool:
+    """Whether `configure_ipu_system` has been called, and not been reset."""
+    with _system.lock:
+        return _system.config is not None
+
+
+def configured() -> IPUConfig:
+    """A copy of the config in force: the defaults if nothing is configured."""
+    with _system.lock:
+        return copy.deepcopy(_system.config) if _system.config else IPUConfig()
+
+
+def connection_type() -> DeviceConnectionType:
+    """When devices are attached to; ON_DEMAND if nothing is configured.
+
+    `--use_on_demand` makes ON_DEMAND of ALWAYS.
+    """
+    with _system.lock:
+        if _system.config is None or _system.flags is None:
+            return DeviceConnectionType.ON_DEMAND
+        return _connection_type(_system.config, _system.flags)
+
+
+def has_remote_buffers() -> bool:
+    """Whether IPUs can move tensors from and to the host's memory inside a program.
+
+    All that can be attached to can, but the IPU Model; for what is compiled without being
+    attached to, `device_connection.enable_remote_buffers` says it.
+    """
+    with _system.lock:
+        if connection_type() in (
+            DeviceConnectionType.ALWAYS,
+            DeviceConnectionType.ON_DEMAND,
+        ):
+            return not (_system.flags or flags_module.get_flags()).use_ipu_model
+        return configured().device_connection.enable_remote_buffers
+
+
+def precompiles() -> bool:
+    """Whether programs are only compiled, for another machine."""
+    return connection_type() is DeviceConnectionType.PRE_COMPILE
+
+
+def get_ipu_config(session: Any = None) -> list[DeviceOptions]:
+    """The options of each configured device.
+
+    Args:
+        session: A TensorFlow Session, which need not be given: the configuration is the
+            process's. Default: None.
+
+    Raises:
+        RuntimeError: no IPU devices are configured.
+        TypeError: `session` is none.
+    """
+    if session is not None:
+        from tensorflow.python.client import session as sessions
+
+        if not isinstance(session, sessions.BaseSession):
+            raise TypeError(
+                f"`session` must be a Session, got {type(session).__name__}."
+            )
+    with _system.lock:
+        if _system.config is None:
+            raise RuntimeError("No IPU devices configured.")
+        return [
+            DeviceOptions(device, configured(), connection_type())
+            for device in _system.devices
+        ]
+
+
+def require_usable(ordinal: int) -> VirtualDevice:
+    """Gives the device of an ordinal.
+
+    Raises:
+        DeviceOrdinalError: there is no such device, or it has not been configured.
+    """
+    if not 0 <= ordinal < NUM_IPUS:
+        raise DeviceOrdinalError(
+            f"There is no /device:IPU:{ordinal}: the ordinal must be in "
+            f"[0, {NUM_IPUS}), got {ordinal}."
+        )
+    with _system.lock:
+        if _system.config is None:
+            return single_device(ordinal)
+        if ordinal >= len(_system.devices):
+            names = ", ".join(device.name for device in _system.devices)
+            raise DeviceOrdinalError(
+                f"/device:IPU:{ordinal} has not been configured, only {names}: "
+                "`auto_select_ipus` (or `select_ipus`) has one number for each device."
+            )
+        return _system.devices[ordinal]
+
+
+def attach(ordinal: int) -> VirtualDevice:
+    """Attaches to a device if that has not been done, and gives it.
+
+    To be called before a program runs. The first call logs the line that programs look
+    for; with PRE_COMPILE it gives the device and attaches to nothing.
+
+    Raises:
+        DeviceOrdinalError: there is no such device, or it has not been configured.
+        tf.errors.InvalidArgumentError: the connection type is NEVER.
+    """
+    with _system.lock:
+        device = require_usable(ordinal)
+        connection = connection_type()
+        # A program is compiled all the same (ipufeed/cc/executable.cc says this, too).
+        if connection is DeviceConnectionType.NEVER:
+            from tensorflow.python.framework import errors
+
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                "Trying to run an executable on a device that was configured for "
+                "compilation only.",
+            )
+        attaches = connection is not DeviceConnectionType.PRE_COMPILE
+        if attaches and ordinal not in _system.attached:
+            _system.attached.add(ordinal)
+            LOGGER.info("%s", device.attach_line())
+        return device
+
+
+def is_attached(ordinal: int) -> bool:
+    """Whether a device has been attached to."""
+    with _system.lock:
+        return ordinal in _system.attached
+
+
+def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
+    """IPUs of a device such as "/device:IPU:0".
+
+    Args:
+        ipu_device: Its name.
+        device: The CPU that the IPUs belong to. Another value has no effect,
+            with a warning. Default: "cpu".
+
+    Raises:
+        DeviceOrdinalError: it names no device, or one that has not been configured.
+        RuntimeError: no IPU devices are configured.
+    """
+    _warn_of_host("get_num_of_ipus_in_device(device=)", device)
+    ordinal = ordinal_of(ipu_device)
+    with _system.lock:
+        if _system.config is None:
+            raise RuntimeError("No IPU devices configured.")
+        return require_usable(ordinal).num_ipus
+
+
+def reset_ipu_seed(
+    seed: int,
+    device: str = "/device:IPU:0",
+    cpu_device: str = "cpu",
+    experimental_identical_replicas: bool = False,
+) -> None:
+    """Starts a device's random numbers again: with one seed they are always the same.
+
+    After it, the same sequence of runs of the same programs draws the same numbers, in
+    another process too, whether compiled, loaded from a file, or run by the executor.
+    Every run, iteration, op and replica draws other numbers. It concerns the random ops
+    that programs on the device contain, and ops that run there in eager mode, but not
+    functions of datasets: seed those with `tf.random.set_seed` or their own arguments.
+    Runs that have begun keep the seed that they have.
+
+    Args:
+        seed: In [-2**63, 2**63).
+        device: The device. Default: "/device:IPU:0".
+        cpu_device: The CPU that it belongs to. Another value has no effect,
+            with a warning. Default: "cpu".
+        experimental_identical_replicas: Whether all replicas draw the same numbers.
+            Default: False.
+
+    Raises:
+        TypeError: `seed` is no integer.
+        ValueError: `seed` is out of range.
+        DeviceOrdinalError: there is no such device, or it has not been configured.
+    """
+    _warn_of_host("reset_ipu_seed(cpu_device=)", cpu_device)
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        raise TypeError(f"`seed` must be an int, got {type(seed).__name__}.")
+    seed = seed.__index__()
+    if not -(2**63) <= seed < 2**63:
+        raise ValueError(f"`seed` must be in [-2**63, 2**63), got {seed}.")
+    with _system.lock:
+        ordinal = require_usable(ordinal_of(device)).ordinal
+        before = _system.seeds.get(ordinal)
+        number = before.number + 1 if before else 1
+        wanted = DeviceSeed(seed, bool(experimental_identical_replicas), number)
+        _system.seeds[ordinal] = wanted
+        for listener in _system.seed_listeners:
+            listener(ordinal, wanted)
+
+
+def device_seed(ordinal: int) -> DeviceSeed | None:
+    """What `reset_ipu_seed` set last; None if it has not been called for the device."""
+    with _system.lock:
+        return _system.seeds.get(ordinal)

@@ -1,0 +1,89 @@
+"""The simulated server: 16 IPUs, the groups of them, and orders to go through them.
+
+A hardware ID names a group of IPUs that a program can be attached to:
+
+    0..15   single IPUs          24..27  fours
+    16..23  pairs                28, 29  eights       30  all of them
+
+Source: the numbers are those of the 16-IPU server of Graphcore's documents, where 24 is
+the group of IPUs 4, 5, 6 and 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ipufeed.device.config.enums import SelectionOrder
+
+# As many TensorFlow devices are registered; one server has as many IPUs.
+NUM_IPUS = 16
+
+_PAIRS = ((5, 7), (4, 6), (1, 3), (0, 2), (13, 15), (12, 14), (9, 11), (8, 10))
+_FOURS = ((4, 5, 6, 7), (0, 1, 2, 3), (12, 13, 14, 15), (8, 9, 10, 11))
+_EIGHTS = (tuple(range(8)), tuple(range(8, 16)))
+
+# The IPUs of each hardware ID.
+GROUPS: tuple[tuple[int, ...], ...] = (
+    *((ipu,) for ipu in range(NUM_IPUS)),
+    *_PAIRS,
+    *_FOURS,
+    *_EIGHTS,
+    tuple(range(NUM_IPUS)),
+)
+
+
+def is_power_of_two(num_ipus: int) -> bool:
+    """Whether a device may have so many IPUs."""
+    return num_ipus > 0 and num_ipus & (num_ipus - 1) == 0
+
+
+def allocate(counts: Sequence[int]) -> list[int] | None:
+    """Gives hardware IDs, no two with an IPU in common, of groups of so many IPUs each.
+
+    The largest are chosen first: as groups lie within each other, that finds room
+    whenever there is some.
+
+    Returns:
+        An ID for each count, in the same order; None if there is no room, or no group of
+        one of the sizes.
+    """
+    taken: set[int] = set()
+    ids: dict[int, int] = {}
+    for place in sorted(range(len(counts)), key=lambda place: -counts[place]):
+        free = (
+            hardware_id
+            for hardware_id, ipus in enumerate(GROUPS)
+            if len(ipus) == counts[place] and not taken & set(ipus)
+        )
+        hardware_id = next(free, None)
+        if hardware_id is None:
+            return None
+        ids[place] = hardware_id
+        taken.update(GROUPS[hardware_id])
+    return [ids[place] for place in range(len(counts))]
+
+
+def selection_order(
+    order: SelectionOrder, num_ipus: int, pipelined: bool = False
+) -> tuple[int, ...]:
+    """The IPU that each shard of a device gets, as its position in the device.
+
+    Args:
+        order: How to go through the IPUs.
+        num_ipus: IPUs of the device: a power of two.
+        pipelined: Whether the program is a pipeline with the default mapping of stages,
+            which is what AUTO looks at. Default: False.
+
+    Raises:
+        ValueError: `num_ipus` is no power of two.
+    """
+    if not is_power_of_two(num_ipus):
+        raise ValueError(f"`num_ipus` must be a power of two, got {num_ipus}.")
+    if order is SelectionOrder.AUTO:
+        order = SelectionOrder.SNAKE if pipelined else SelectionOrder.ZIGZAG
+    if order is SelectionOrder.SNAKE:
+        # Every second pair is gone through backwards.
+        return tuple(ipu ^ 1 if ipu & 2 else ipu for ipu in range(num_ipus))
+    if order is SelectionOrder.HOOF:
+        return (*range(0, num_ipus, 2), *range(num_ipus - 1, 0, -2))
+    return tuple(range(num_ipus))

@@ -1,0 +1,4 @@
+"""Compiles programs: finds them in memory or in the cache, keeps the history, logs phases.
+
+Uses every room of ipufeed.executable except commands.
+"""

@@ -1,0 +1,444 @@
+"""What changed inside of a program: shapes, constants, types, operands, ops.
+
+A change of a shape goes through the program with the data. So instructions are looked at
+in the order in which they run, and a change that the operands had already, or that has
+the sizes of one that is known, is a consequence: it is counted, not told.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ipufeed.executable.explanation.cause import Cause
+from ipufeed.executable.explanation.interface import brackets, dtype_name
+from ipufeed.executable.explanation.pairing import Pairing
+from ipufeed.executable.explanation.structure import GLUE, explain_structure
+from ipufeed.executable.explanation.values import Values
+from ipufeed.executable.hlo.hlo import Instruction, Module, Shape
+from ipufeed.executable.program.program import Program
+from ipufeed.render.terminal_text import counted, enumeration, named
+
+# Fields of an instruction that say nothing of what it computes, or are compared apart.
+NOT_COMPARED = (
+    "called_computation_ids",
+    "control_predecessor_ids",
+    "id",
+    "literal",
+    "metadata",
+    "name",
+    "operand_ids",
+    "shape",
+)
+
+
+# Longer values are not shown.
+SHORT = 40
+# Of a compiled program whose stages run on other IPUs: ipufeed/cc/pipeline_calls.h.
+PIPELINE_CALL = "ipufeed_pipeline"
+# What another value of an argument that XLA must know may show as.
+FROM_VALUES = ("shape", "constant", "loop count", "attribute", "structure")
+KNOWN_VALUE = (
+    "XLA must know it to compile (the limit of tf.range, a bound of a slice, a shape, an "
+    "axis). loops.repeat and tf.while_loop take a count as an input"
+)
+
+
+@dataclass
+class Known:
+    """Changes that have been told, so that others can be seen to follow from them.
+
+    Attributes:
+        dims: (before, after) of dimensions and numbers of elements.
+        dtypes: (before, after) of element types.
+        ratios: By how much dimensions grew.
+        ranks: (before, after) of numbers of dimensions.
+    """
+
+    dims: set[tuple[int, int]] = dataclasses.field(default_factory=set)
+    dtypes: set[tuple[str, str]] = dataclasses.field(default_factory=set)
+    ratios: set[Fraction] = dataclasses.field(default_factory=set)
+    ranks: set[tuple[int, int]] = dataclasses.field(default_factory=set)
+
+    def add(self, before: Shape, after: Shape) -> None:
+        """A shape has changed."""
+        if before.parts or after.parts:
+            for part, part_after in zip(before.parts, after.parts, strict=False):
+                self.add(part, part_after)
+            return
+        if before.dtype != after.dtype:
+            self.dtypes.add((before.dtype, after.dtype))
+        if before.dims == after.dims:
+            return
+        self.dims.add((before.elements, after.elements))
+        if len(before.dims) != len(after.dims):
+            self.ranks.add((len(before.dims), len(after.dims)))
+            return
+        for one, other in zip(before.dims, after.dims, strict=True):
+            if one != other:
+                self.dims.add((one, other))
+                if one and other:
+                    self.ratios.add(Fraction(other, one))
+
+    def has_size(self, before: float, after: float) -> bool:
+        """Whether a number is a dimension that has changed, or a product with one.
+
+        A mean over rows and columns divides by a part of an array's elements.
+        """
+        if not (
+            before.is_integer() and after.is_integer() and before > 1 and after > 1
+        ):
+            return False
+        one, other = int(before), int(after)
+        least = min((each for each, _ in self.dims), default=0)
+        return any(
+            (one, other) == (size, now)
+            or is_multiple(one, other, size, now)
+            or (one >= least and is_multiple(size, now, one, other))
+            for size, now in self.dims
+        )
+
+    def has_dims(self, before: Shape, after: Shape) -> bool:
+        """Whether a change of dimensions follows from those that are known."""
+        if len(before.dims) != len(after.dims):
+            return bool(self.dims)
+        return all(
+            one == other
+            or (one, other) in self.dims
+            or (one != 0 and Fraction(other, one) in self.ratios)
+            for one, other in zip(before.dims, after.dims, strict=True)
+        )
+
+
+class Body:
+    """The comparison of two programs' instructions.
+
+    Args:
+        program: The second program.
+        modules: The two of them.
+        pairing: Which of their instructions belong together.
+        changed: Shapes of the interface that have changed, which are told apart.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        modules: tuple[Module, Module],
+        pairing: Pairing,
+        changed: list[tuple[Shape, Shape]],
+    ) -> None:
+        self.program = program
+        self.modules = modules
+        self.pairing = pairing
+        self.known = Known()
+        for one, other in changed:
+            self.known.add(one, other)
+        self.values = Values(modules[1])
+        self.consequences = 0
+        self.shapes: list[Cause] = []
+        self.dtypes: list[Cause] = []
+        self.operands: list[Cause] = []
+        self.rewired: list[Cause] = []
+        self.attributes: list[Cause] = []
+        self.results_moved = False
+        # Instructions after, whose shape is another.
+        self._changed: set[Instruction] = set()
+        self._entry = set(modules[1].entry.instructions)
+        self._partners = set(pairing.partner.values())
+
+    def explain(self) -> list[Cause]:
+        """All that changed, the most important first."""
+        for one, other in self.pairing.pairs:
+            if one.shape != other.shape and self.is_told_otherwise(one, other):
+                # The shape follows from that; others follow from the shape.
+                self.compare_attributes(one, other)
+                self._changed.add(other)
+                self.known.add(one.shape, other.shape)
+            elif one.shape != other.shape:
+                self.compare_shape(one, other)
+            elif one.opcode == "constant":
+                self.compare_constant(one, other)
+            else:
+                self.compare_operands(one, other)
+                self.compare_attributes(one, other)
+        structure = self.explain_structure()
+        if structure:
+            # Ops in between give others other operands, and other gradients.
+            self.consequences += self.values.drop_gradients() + len(self.rewired)
+            self.rewired.clear()
+        constants, loops = self.values.causes()
+        causes = [*self.shapes, *constants, *self.dtypes, *self.operands, *self.rewired]
+        causes += [*structure, *loops, *self.attributes]
+        if self.results_moved and not causes:
+            text = "the program gives other values, or the same in another order"
+            causes.append(Cause("results", text))
+        if self.consequences:
+            number = counted(self.consequences, "instruction")
+            verb = "follows" if self.consequences == 1 else "follow"
+            text = f"{number} {verb} from that"
+            causes.append(Cause("consequences", text, after=self.consequences))
+        return self.with_baked(causes)
+
+    def with_baked(self, causes: list[Cause]) -> list[Cause]:
+        """Names the arguments that a changed value may come from, and be no argument of.
+
+        They are inputs of the function already: to make them inputs is no advice.
+        """
+        if not self.program.baked:
+            return causes
+        names = enumeration([named(name) for name in self.program.baked])
+        advice = f"it may come from the value of {names}: {KNOWN_VALUE}"
+        told = []
+        for cause in causes:
+            if cause.kind in FROM_VALUES:
+                cause = dataclasses.replace(cause, advice=advice)
+                advice = ""
+            told.append(cause)
+        return told
+
+    def is_told_otherwise(self, one: Instruction, other: Instruction) -> bool:
+        """Whether an instruction of the same operands does something else with them."""
+        return (
+            other.parameter < 0
+            and other.opcode not in ("constant", "custom-call")
+            and bool(other.operands)
+            and not any(each in self._changed for each in other.operands)
+            and [self.pairing.partner.get(each) for each in one.operands]
+            == other.operands
+            and bool(changed_fields(one, other))
+        )
+
+    def compare_shape(self, one: Instruction, other: Instruction) -> None:
+        """Is it a cause, or does it follow from one?"""
+        # Of the program, told apart; or of what is called, where it comes from.
+        is_port = other.parameter >= 0 or other.target == "ipufeed_dequeue"
+        follows = (
+            is_port
+            or other.op_name in ("XLA_Args", "XLA_Retvals")
+            or other.shape.dtype == "tuple"
+            or any(each in self._changed for each in other.operands)
+            or any(each not in self._partners for each in other.operands)
+        )
+        self._changed.add(other)
+        was, now = one.shape, other.shape
+        if not is_port and was.dtype != now.dtype != "tuple" != was.dtype:
+            inherited = any(
+                (each.shape.dtype == now.dtype) and each in self._changed
+                for each in other.operands
+            )
+            if not inherited and (was.dtype, now.dtype) not in self.known.dtypes:
+                self.tell_dtype(other, was.dtype, now.dtype)
+                follows = True
+        if was.dims != now.dims and not follows and not self.known.has_dims(was, now):
+            name = named(op_of(other))
+            text = f"{name} changed shape {brackets(was)} -> {brackets(now)}"
+            advice = ""
+            if other.opcode == "constant":
+                text = (
+                    f"a constant of shape {brackets(was)} -> {brackets(now)} is baked "
+                    f"into {named(self.values.user_of(other))}"
+                )
+                advice = "pass it as an input of one shape"
+            self.shapes.append(
+                Cause(
+                    "shape",
+                    text,
+                    advice,
+                    op_of(other),
+                    list(was.dims),
+                    list(now.dims),
+                    other.source,
+                )
+            )
+        else:
+            self.consequences += 1
+        self.known.add(was, now)
+
+    def tell_dtype(self, instruction: Instruction, was: str, now: str) -> None:
+        """An element type that nothing before has."""
+        op = op_of(instruction)
+        if instruction.opcode == "constant":
+            op = self.values.user_of(instruction)
+        text = f"{named(op)} changed dtype {dtype_name(was)} -> {dtype_name(now)}"
+        self.dtypes.append(
+            Cause(
+                "dtype",
+                text,
+                "",
+                op,
+                dtype_name(was),
+                dtype_name(now),
+                instruction.source,
+            )
+        )
+
+    def compare_constant(self, one: Instruction, other: Instruction) -> None:
+        """Another value; sizes of what has changed its shape follow from that."""
+        if one.proto.literal == other.proto.literal:
+            return
+        was, now = one.constant, other.constant
+        if was is None or now is None:
+            self.values.add_unknown(other)
+        elif self.is_size(was, now):
+            self.consequences += 1
+        else:
+            self.values.add(other, was, now)
+
+    def is_size(self, was: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> bool:
+        """Whether a constant is a dimension or size that has changed, or 1 / of one."""
+        if not self.known.dims or was.dtype.kind not in "iuf" or was.size > 16:
+            return False
+        for one, other in zip(was.ravel(), now.ravel(), strict=True):
+            values = float(one), float(other)
+            if one == other or self.known.has_size(*values):
+                continue
+            if 0.0 in values or not np.isfinite(values).all():
+                return False
+            inverse = 1.0 / values[0], 1.0 / values[1]
+            whole = float(round(inverse[0])), float(round(inverse[1]))
+            close = np.allclose(inverse, whole, rtol=1e-5, atol=0)
+            if was.dtype.kind != "f" or not close or not self.known.has_size(*whole):
+                return False
+        return True
+
+    def compare_operands(self, one: Instruction, other: Instruction) -> None:
+        """The same inputs in another order, or others."""
+        expected = [self.pairing.partner.get(each) for each in one.operands]
+        if None in expected or expected == other.operands:
+            return
+        if any(each not in self._partners for each in other.operands):
+            return  # a new op is in between: the structure says so
+        name = op_of(other) or other.opcode
+        if Counter(expected) == Counter(other.operands):
+            pair = "swapped" if len(expected) == 2 else "in another order"
+            text = f"operands of {named(name)} are {pair}"
+            found = self.operands
+        else:
+            text = f"{named(name)} takes other operands: " + self.which(expected, other)
+            found = self.rewired
+        if other.op_type in GLUE:
+            self.results_moved = True
+        elif not any(each.name == name for each in (*self.operands, *self.rewired)):
+            found.append(Cause("operands", text, "", name, source=other.source))
+
+    def which(self, expected: list[Instruction | None], other: Instruction) -> str:
+        """What it takes instead of what."""
+        parts = []
+        for was, now in zip(expected, other.operands, strict=False):
+            if was is not now and was is not None:
+                parts.append(
+                    f"{self.value_name(now)} in place of {self.value_name(was)}"
+                )
+        return enumeration(parts)
+
+    def value_name(self, instruction: Instruction) -> str:
+        """What an operand is, in words."""
+        seen = instruction
+        while seen.opcode in ("reshape", "copy", "transpose", "broadcast", "convert"):
+            if seen.op_type and seen.op_type not in ("XLA_Args", "XLA_Retvals"):
+                break
+            seen = seen.operands[0]
+        if seen.parameter >= 0 and seen in self._entry:
+            return self.program.describe(seen.parameter)
+        if seen.opcode == "get-tuple-element":
+            return f"value {seen.proto.tuple_index} of the loop"
+        return named(op_of(seen) or seen.opcode)
+
+    def compare_attributes(self, one: Instruction, other: Instruction) -> None:
+        """What else an instruction is told: strides, directions, dimensions."""
+        fields = changed_fields(one, other)
+        if not fields:
+            return
+        if any(each in self._changed for each in other.operands):
+            self.consequences += 1
+            return
+        name = op_of(other) or other.opcode
+        text = f"{named(name)} changed its {enumeration(fields)}"
+        if other.target == PIPELINE_CALL:
+            # It holds keys and counts of the chips' programs: nothing to be read in it.
+            text = (
+                f"what the stages of {named(name)} run has changed: each IPU's program "
+                "says what"
+            )
+        self.attributes.append(
+            Cause("attribute", text, "", name, None, None, other.source)
+        )
+
+    def explain_structure(self) -> list[Cause]:
+        """Ops that came and went; instructions of ops that stayed follow from shapes."""
+        causes, consequences = explain_structure(
+            self.pairing,
+            explained=bool(self.known.dims or self.known.dtypes)
+            or len(self.modules[0].parameters) != len(self.modules[1].parameters),
+        )
+        self.consequences += consequences
+        return causes
+
+
+def is_multiple(one: int, other: int, size: int, now: int) -> bool:
+    """Whether two numbers are the same multiple of two sizes."""
+    if not size or not now or one % size or other % now:
+        return False
+    return one // size == other // now
+
+
+def op_of(instruction: Instruction) -> str:
+    """The TensorFlow op that an instruction comes from, or what XLA calls it."""
+    return instruction.op_name or str(instruction.proto.name).split(".")[0]
+
+
+def changed_fields(one: Instruction, other: Instruction) -> list[str]:
+    """What an instruction is told that differs, in words: "dimensions 0 -> 1"."""
+    if strip(one.proto) == strip(other.proto):
+        return []
+    found: list[str] = []
+    for field in one.proto.DESCRIPTOR.fields:
+        if field.name not in NOT_COMPARED:
+            found += changes(field, one.proto, other.proto, "")
+    return found
+
+
+def changes(field: Any, was: Any, now: Any, where: str) -> Iterator[str]:
+    """What differs in a field of two messages, down to single values."""
+    one, other = getattr(was, field.name), getattr(now, field.name)
+    if one == other:
+        return
+    where += field.name.replace("_", " ")
+    if not field.is_repeated:
+        yield from value_changes(field, one, other, where)
+    elif field.message_type is None or len(one) != len(other):
+        texts = [", ".join(str(each) for each in value) for value in (one, other)]
+        short = field.message_type is None and max(map(len, texts)) <= SHORT
+        yield f"{where} [{texts[0]}] -> [{texts[1]}]" if short else where
+    else:
+        for n, (each, now_each) in enumerate(zip(one, other, strict=True)):
+            if each != now_each:
+                yield from value_changes(field, each, now_each, f"{where}[{n}]")
+
+
+def value_changes(field: Any, was: Any, now: Any, where: str) -> Iterator[str]:
+    """The same of single values, which may be messages."""
+    if field.message_type is not None:
+        for inner in field.message_type.fields:
+            yield from changes(inner, was, now, f"{where} ")
+        return
+    texts = str(was), str(now)
+    yield (
+        f"{where} {texts[0]} -> {texts[1]}" if max(map(len, texts)) <= SHORT else where
+    )
+
+
+def strip(proto: Any) -> bytes:
+    """An instruction without what is compared apart."""
+    copy = type(proto)()
+    copy.CopyFrom(proto)
+    for name in NOT_COMPARED:
+        copy.ClearField(name)
+    data: bytes = copy.SerializeToString(deterministic=True)
+    return data

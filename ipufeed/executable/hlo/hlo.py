@@ -1,0 +1,265 @@
+"""A lowered program to read: instructions, with shapes, names and constants.
+
+    HloModuleProto --Module.parse--> Module -> Computation -> Instruction
+
+Only what reports and explanations need, in plain Python values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+# XLA's names of element types, by number (xla_data.proto).
+TUPLE, TOKEN = 13, 17
+BITS = {"pred": 8, "u2": 2, "s2": 2, "u4": 4, "s4": 4, "bf16": 16, "token": 0}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of a value: an array's, or a tuple's.
+
+    Attributes:
+        dtype: XLA's name of it, such as f32; "tuple"; "token".
+        dims: Its dimensions.
+        parts: Of a tuple.
+    """
+
+    dtype: str
+    dims: tuple[int, ...] = ()
+    parts: tuple[Shape, ...] = ()
+
+    def __str__(self) -> str:
+        if self.dtype == "tuple":
+            return f"({', '.join(map(str, self.parts))})"
+        return f"{self.dtype}[{','.join(map(str, self.dims))}]"
+
+    @property
+    def elements(self) -> int:
+        """Of an array."""
+        return math.prod(self.dims)
+
+    @property
+    def nbytes(self) -> int:
+        """Of all of it."""
+        if self.dtype == "tuple":
+            return sum(part.nbytes for part in self.parts)
+        digits = "".join(filter(str.isdigit, self.dtype.split("e")[0]))
+        bits = BITS.get(self.dtype, int(digits or 0))
+        return (self.elements * bits + 7) // 8
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """One of a computation's.
+
+    Attributes:
+        id: Its number in the module.
+        opcode: Such as "add".
+        shape: Of its result.
+        op_name: Of the TensorFlow op that it comes from, or "".
+        op_type: Such as "AddV2", or "".
+        source: "file:line" of the program's text, or "".
+        operands: The instructions whose results it takes.
+        called: Computations that it calls.
+        target: Of a custom call, or "".
+        parameter: The number of a parameter, or -1.
+        proto: All of it.
+    """
+
+    id: int
+    opcode: str
+    shape: Shape
+    op_name: str
+    op_type: str
+    source: str
+    operands: list[Instruction] = field(repr=False)
+    called: list[Computation] = field(repr=False)
+    target: str
+    parameter: int
+    proto: Any = field(repr=False)
+
+    @property
+    def constant(self) -> np.ndarray[Any, Any] | None:
+        """The value of a constant; None if it is none, or of an unknown type."""
+        if self.opcode != "constant":
+            return None
+        return literal(self.proto.literal)
+
+
+@dataclass(eq=False)
+class Computation:
+    """A list of instructions, operands first.
+
+    Attributes:
+        id: Its number in the module.
+        name: XLA's name of it.
+        instructions: All of them.
+    """
+
+    id: int
+    name: str
+    instructions: list[Instruction] = field(default_factory=list, repr=False)
+    root: Instruction | None = field(default=None, repr=False)
+
+
+@dataclass(eq=False)
+class Module:
+    """A program.
+
+    Attributes:
+        name: XLA's name of it.
+        computations: All, the called ones before their callers.
+        entry: The one that is the program.
+    """
+
+    name: str
+    computations: list[Computation] = field(repr=False)
+    entry: Computation = field(repr=False)
+
+    @classmethod
+    def parse(cls, data: bytes) -> Module:
+        """Reads a serialised HloModuleProto.
+
+        Raises:
+            ValueError: It is none.
+        """
+        from google.protobuf.message import DecodeError
+        from tensorflow.compiler.xla.service import hlo_pb2
+
+        try:
+            return cls.of(hlo_pb2.HloModuleProto.FromString(data))
+        except (DecodeError, KeyError) as error:
+            raise ValueError(f"it is no program ({error})") from error
+
+    @classmethod
+    def of(cls, proto: Any) -> Module:
+        """Reads an HloModuleProto."""
+        computations = {
+            each.id: Computation(each.id, each.name) for each in proto.computations
+        }
+        types = dtype_names()
+        for each in proto.computations:
+            computation = computations[each.id]
+            known: dict[int, Instruction] = {}
+            for one in each.instructions:
+                known[local_id(one.id)] = Instruction(
+                    id=one.id,
+                    opcode=one.opcode,
+                    shape=shape_of(one.shape, types),
+                    op_name=one.metadata.op_name,
+                    op_type=one.metadata.op_type,
+                    source=source_of(one.metadata),
+                    operands=[known[local_id(n)] for n in one.operand_ids],
+                    called=[computations[n] for n in one.called_computation_ids],
+                    target=one.custom_call_target,
+                    parameter=one.parameter_number if one.opcode == "parameter" else -1,
+                    proto=one,
+                )
+            computation.instructions = list(known.values())
+            computation.root = known.get(local_id(each.root_id))
+        entry = computations[proto.entry_computation_id]
+        return cls(proto.name, list(computations.values()), entry)
+
+    def instructions(self) -> Iterator[Instruction]:
+        """All of all computations."""
+        for computation in self.computations:
+            yield from computation.instructions
+
+    def calls(self, target: str) -> list[Instruction]:
+        """Its custom calls of a target, in order."""
+        return [each for each in self.instructions() if each.target == target]
+
+    @property
+    def parameters(self) -> list[Shape]:
+        """Shapes of what it takes."""
+        found = [each for each in self.entry.instructions if each.parameter >= 0]
+        return [each.shape for each in sorted(found, key=lambda each: each.parameter)]
+
+    @property
+    def results(self) -> list[Shape]:
+        """Shapes of what it gives."""
+        root = self.entry.root
+        if root is None:
+            return []
+        return list(root.shape.parts) if root.shape.dtype == "tuple" else [root.shape]
+
+
+def dtype_names() -> dict[int, str]:
+    """XLA's names of element types, by number."""
+    from tensorflow.compiler.xla import xla_data_pb2
+
+    return {number: name.lower() for name, number in xla_data_pb2.PrimitiveType.items()}
+
+
+def shape_of(proto: Any, types: dict[int, str]) -> Shape:
+    """A ShapeProto as a Shape."""
+    if proto.element_type == TUPLE:
+        parts = tuple(shape_of(part, types) for part in proto.tuple_shapes)
+        return Shape("tuple", parts=parts)
+    return Shape(types.get(proto.element_type, "?"), tuple(proto.dimensions))
+
+
+OWN_SOURCE = "/tensorflow/python/"
+
+
+def source_of(metadata: Any) -> str:
+    """Where the program's text has the op, if TensorFlow has said so.
+
+    It often names a line of its own instead, which helps nobody.
+    """
+    file = metadata.source_file
+    if not file or file == "dummy_file_name" or OWN_SOURCE in file:
+        return ""
+    return f"{metadata.source_file}:{metadata.source_line}"
+
+
+# Where a LiteralProto has the values of an element type: the field, and how to read it.
+LITERALS: dict[str, tuple[str, Any]] = {
+    "pred": ("preds", np.bool_),
+    "s8": ("s8s", np.int8),
+    "u8": ("u8s", np.uint8),
+    "s16": ("s16s", np.dtype("<i2")),
+    "u16": ("u16s", np.dtype("<u2")),
+    "s32": ("s32s", np.int32),
+    "u32": ("u32s", np.uint32),
+    "s64": ("s64s", np.int64),
+    "u64": ("u64s", np.uint64),
+    "f16": ("f16s", np.dtype("<f2")),
+    "f32": ("f32s", np.float32),
+    "f64": ("f64s", np.float64),
+    "c64": ("c64s", np.complex64),
+    "c128": ("c128s", np.complex128),
+}
+
+
+def literal(proto: Any) -> np.ndarray[Any, Any] | None:
+    """A LiteralProto's value; None for types that NumPy does not have."""
+    shape = shape_of(proto.shape, dtype_names())
+    if shape.dtype == "bf16":
+        bits = np.frombuffer(proto.bf16s, np.dtype("<u2")).astype(np.uint32) << 16
+        return bits.view(np.float32).reshape(shape.dims)
+    if shape.dtype not in LITERALS:
+        return None
+    name, dtype = LITERALS[shape.dtype]
+    values = getattr(proto, name)
+    if isinstance(values, bytes):
+        array = np.frombuffer(values, dtype)
+    elif shape.dtype in ("c64", "c128"):
+        pairs = np.array(values).reshape(-1, 2)
+        array = (pairs[:, 0] + 1j * pairs[:, 1]).astype(dtype)
+    else:
+        array = np.array(values, dtype)
+    return array.reshape(shape.dims)
+
+
+def local_id(number: int) -> int:
+    """An instruction's number in its computation.
+
+    XLA writes that of the computation into the upper half, but not everywhere.
+    """
+    return number & 0xFFFFFFFF

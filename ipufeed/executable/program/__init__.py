@@ -1,0 +1,4 @@
+"""One compiled program: its identity, its key, its file.
+
+Uses hlo.
+"""

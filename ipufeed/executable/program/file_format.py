@@ -1,0 +1,131 @@
+"""What stands in a .poplar_exec file, and whether it is whole.
+
+    magic | length and SHA-256 of the header | header (JSON) | program | executable
+
+The header has the length and SHA-256 of the two parts, so that no byte can change
+unnoticed. That finds damage, not attackers: who may write the file may write the sums,
+which is why cache.py looks at who may.
+
+`program` is what was compiled, with its names and source lines (zlib, a HloModuleProto):
+`ipufeed.executable.explain` reads it. `executable` is what XLA loads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from ipufeed.render.terminal_text import counted
+
+MAGIC = b"ipufeed executable 1\n"
+_FIXED = struct.Struct("<Q32s")
+MAX_HEADER = 16 << 20
+PARTS = ("program", "executable")
+
+
+class DamagedFileError(ValueError):
+    """A file is no executable, or is not whole; the message says what is wrong."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A compiled program, as it is stored.
+
+    Attributes:
+        header: Key, digest, name, argument names, surroundings, times; ready for JSON.
+        program: A serialised HloModuleProto, with names.
+        executable: What XLA loads.
+    """
+
+    header: dict[str, Any]
+    program: bytes = field(repr=False)
+    executable: bytes = field(repr=False)
+
+
+def pack(entry: Entry) -> bytes:
+    """The bytes of a file."""
+    # Level 1: compiling takes a second, and this must not take another.
+    parts = {"program": zlib.compress(entry.program, 1), "executable": entry.executable}
+    sums = {
+        name: [len(part), hashlib.sha256(part).hexdigest()]
+        for name, part in parts.items()
+    }
+    header = json.dumps(entry.header | {"parts": sums}).encode()
+    fixed = _FIXED.pack(len(header), hashlib.sha256(header).digest())
+    return b"".join((MAGIC, fixed, header, *parts.values()))
+
+
+def unpack_header(data: bytes) -> tuple[dict[str, Any], int]:
+    """The header of a file's bytes, and where it ends.
+
+    Raises:
+        DamagedFileError: It is none, or not whole.
+    """
+    start = len(MAGIC) + _FIXED.size
+    if not data.startswith(MAGIC):
+        raise DamagedFileError("it does not begin as an executable of ipufeed's does")
+    if len(data) < start:
+        raise DamagedFileError(f"it ends after {len(data)} bytes")
+    length, digest = _FIXED.unpack_from(data, len(MAGIC))
+    if length > MAX_HEADER or len(data) < start + length:
+        raise DamagedFileError(f"its header of {length} bytes is not there")
+    text = data[start : start + length]
+    if hashlib.sha256(text).digest() != digest:
+        raise DamagedFileError("the checksum of its header does not match")
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DamagedFileError(f"its header is no JSON ({error})") from error
+    if not isinstance(header, dict):
+        raise DamagedFileError("its header is no JSON object")
+    return header, start + length
+
+
+def unpack(data: bytes) -> Entry:
+    """What is in a file.
+
+    Raises:
+        DamagedFileError: It is not whole, or no such file.
+    """
+    header, at = unpack_header(data)
+    parts = []
+    for name in PARTS:
+        length, digest = _sum_of(header, name)
+        part = data[at : at + length]
+        at += length
+        if len(part) != length or hashlib.sha256(part).hexdigest() != digest:
+            raise DamagedFileError(f"the checksum of the {name} does not match")
+        parts.append(part)
+    if at != len(data):
+        raise DamagedFileError(
+            f"{counted(len(data) - at, 'byte')} of something else behind its end"
+        )
+    return Entry(header, inflate(parts[0]), parts[1])
+
+
+def _sum_of(header: dict[str, Any], name: str) -> tuple[int, str]:
+    """Length and SHA-256 of a part; raises DamagedFileError."""
+    described = header.get("parts")
+    match described.get(name) if isinstance(described, dict) else None:
+        case [int(length), str(digest)] if length >= 0:
+            return length, digest
+    raise DamagedFileError(f"its header does not describe the {name}")
+
+
+MAX_PROGRAM = 1 << 31  # protobuf's own limit
+
+
+def inflate(part: bytes) -> bytes:
+    """The program, which is bounded: a small file must not fill the memory."""
+    unpacker = zlib.decompressobj()
+    try:
+        program = unpacker.decompress(part, MAX_PROGRAM)
+    except zlib.error as error:
+        raise DamagedFileError(f"the program cannot be unpacked ({error})") from None
+    if unpacker.unconsumed_tail or not unpacker.eof:
+        raise DamagedFileError("the program is not whole")
+    return program

@@ -1,0 +1,227 @@
+"""The memory of a compiled program: its buffers, and what each is for.
+
+XLA has decided on all of it when it has compiled; nothing here is estimated. It is the
+memory of the program that runs, on this host: what an IPU would need for exchange and
+for code of its own is not in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ipufeed.executable.hlo.compiled_code import CompiledCode
+from ipufeed.executable.hlo.hlo import Computation, Instruction, Module, local_id
+
+PURPOSES = (
+    "parameters",
+    "variables",
+    "constants",
+    "outputs",
+    "feeds",
+    "temporaries",
+    "code",
+    "remote",
+)
+FEED_CALLS = ("ipufeed_dequeue", "ipufeed_enqueue")
+REMOTE_CALL = "ipufeed_remote"
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory that a program has while it runs.
+
+    Attributes:
+        name: What it holds, as far as that has a name.
+        purpose: One of PURPOSES.
+        nbytes: Its size.
+        shape: Of its largest value, such as "f32[784,256]".
+        source: Where the program's text makes that value, or "".
+        values: How many values take turns in it.
+    """
+
+    name: str
+    purpose: str
+    nbytes: int
+    shape: str
+    source: str
+    values: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Of a program.
+
+    Attributes:
+        buffers: All, the largest first.
+        by_purpose: Bytes, for each of PURPOSES; the sum is `total_bytes`.
+        peak_bytes: Of all buffers but remote ones, which are the host's: they are there as
+            long as the program runs, and within them XLA has placed values so that those
+            alive at a time do not overlap.
+        total_bytes: With the code and the remote ones.
+    """
+
+    buffers: tuple[Buffer, ...]
+    by_purpose: dict[str, int]
+    peak_bytes: int
+    total_bytes: int
+
+
+def memory_of(
+    code: CompiledCode, arguments: tuple[str, ...], variables: frozenset[int]
+) -> Memory:
+    """The memory of a program.
+
+    Args:
+        code: The program.
+        arguments: Names of its parameters.
+        variables: The numbers of those that are variables.
+    """
+    made_by = {
+        logical.id: definition(code, logical)
+        for logical in code.buffers.logical_buffers
+    }
+    remote = remote_parameters(code.module)
+    found: list[Buffer] = []
+    for allocation in code.buffers.buffer_allocations:
+        found += buffers_of(allocation, made_by, arguments, variables, remote)
+    peak = sum(each.nbytes for each in found if each.purpose != "remote")
+    by_purpose = dict.fromkeys(PURPOSES, 0)
+    for each in found:
+        by_purpose[each.purpose] += each.nbytes
+    by_purpose["code"] = code.code_bytes
+    found.sort(key=lambda each: (-each.nbytes, each.name))
+    total = sum(by_purpose.values())
+    return Memory(tuple(found), by_purpose, peak, total)
+
+
+def remote_parameters(module: Module) -> set[int]:
+    """The parameters that are moved to the IPU before anything is done with them."""
+    callers: dict[int, Instruction] = {}
+    homes: dict[int, Computation] = {}
+    for computation in module.computations:
+        for one in computation.instructions:
+            homes[id(one)] = computation
+            for called in one.called:
+                callers[id(called)] = one
+    found = set()
+    for one in module.calls(REMOTE_CALL):
+        number = parameter_behind(one.operands[0], module, callers, homes)
+        if number is not None:
+            found.add(number)
+    return found
+
+
+def parameter_behind(
+    value: Instruction,
+    module: Module,
+    callers: dict[int, Instruction],
+    homes: dict[int, Computation],
+) -> int | None:
+    """The parameter of the program that a value is, also within its loops."""
+    path: list[int] = []  # places in tuples, the outermost last
+    while True:
+        if value.opcode == "get-tuple-element":
+            path.append(value.proto.tuple_index)
+            value = value.operands[0]
+        elif value.opcode == "tuple" and path:
+            value = value.operands[path.pop()]
+        elif value.opcode in ("copy", "bitcast"):
+            value = value.operands[0]
+        elif value.opcode == "parameter":
+            home = homes[id(value)]
+            if home is module.entry:
+                return None if path else value.parameter
+            caller = callers[id(home)]
+            if caller.opcode == "conditional":
+                value = caller.operands[1 + caller.called.index(home)]
+            else:
+                value = caller.operands[value.parameter]
+        else:
+            return None
+
+
+def definition(code: CompiledCode, logical: Any) -> Instruction | None:
+    """The instruction that makes a value."""
+    wanted = logical.defined_at.instruction_id
+    computation, local = wanted >> 32, local_id(wanted)
+    for each in code.module.computations:
+        if computation and local_id(each.id) != computation:
+            continue
+        for one in each.instructions:
+            if one.id == wanted or (computation and local_id(one.id) == local):
+                return one
+    return None
+
+
+def buffers_of(
+    allocation: Any,
+    made_by: dict[int, Instruction | None],
+    arguments: tuple[str, ...],
+    variables: frozenset[int],
+    remote: set[int],
+) -> list[Buffer]:
+    """An allocation as buffers: that of temporaries has the feeds' in it."""
+    assigned = sorted(allocation.assigned, key=lambda each: -each.size)
+    makers = [made_by.get(each.logical_buffer_id) for each in assigned]
+    largest = next((one for one in makers if one is not None), None)
+    shape = str(largest.shape) if largest is not None else ""
+    source = own_source(largest) if largest is not None else ""
+    name = name_of(largest)
+    values = len(assigned)
+    if allocation.is_entry_computation_parameter:
+        number = allocation.parameter_number
+        name = arguments[number] if number < len(arguments) else f"parameter {number}"
+        purpose = "variables" if number in variables else "parameters"
+        if number in remote:
+            purpose = "remote"
+        return [Buffer(name, purpose, allocation.size, shape, source, values)]
+    if allocation.is_constant:
+        return [Buffer(name, "constants", allocation.size, shape, source, values)]
+    if allocation.maybe_live_out:
+        return [Buffer(name, "outputs", allocation.size, shape, source, values)]
+    feeds = [
+        (each, one)
+        for each, one in zip(assigned, makers, strict=True)
+        if one is not None and one.target in FEED_CALLS
+    ]
+    taken = covered([(each.offset, each.offset + each.size) for each, _ in feeds])
+    found = []
+    if taken:
+        feed = feeds[0][1]
+        found.append(
+            Buffer(
+                name_of(feed),
+                "feeds",
+                taken,
+                str(feed.shape),
+                own_source(feed),
+                len(feeds),
+            )
+        )
+    rest = allocation.size - taken
+    if rest > 0:
+        others = values - len(feeds)
+        found.append(Buffer(name, "temporaries", rest, shape, source, others))
+    return found
+
+
+def own_source(one: Instruction) -> str:
+    """Where the program's text has it; "" if TensorFlow named a line of its own."""
+    return "" if "/tensorflow/python/" in one.source else one.source
+
+
+def name_of(one: Instruction | None) -> str:
+    """What a person may know a value by."""
+    if one is None:
+        return "unnamed"
+    return one.op_name or one.target or one.proto.name or one.opcode
+
+
+def covered(ranges: list[tuple[int, int]]) -> int:
+    """Bytes in the union of ranges."""
+    total, end = 0, 0
+    for start, stop in sorted(ranges):
+        total += max(0, stop - max(start, end))
+        end = max(end, stop)
+    return total

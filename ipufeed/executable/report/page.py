@@ -1,0 +1,229 @@
+"""One self-contained page of reports: it needs no network, and runs no script.
+
+All that comes from a report is data, whoever wrote it: text is escaped, numbers are
+numbers, the graph is an image (in which nothing can run), and a content policy forbids
+the browser whatever else there might be.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from ipufeed.executable.report.files import Report
+from ipufeed.executable.report.memory import PURPOSES
+from ipufeed.render.html import document, table, tiles
+from ipufeed.render.text import (
+    count,
+    escaped,
+    number,
+    part,
+    rows_of,
+    seconds,
+    short,
+    size,
+)
+
+MOST_ROWS = 20
+
+
+def page(reports: list[Report]) -> str:
+    """The page; the reports come in the order given."""
+    names = ", ".join(dict.fromkeys(each.name for each in reports))
+    parts = ["<h1>Compiled programs</h1>"]
+    if len(reports) > 1:
+        parts.append(overview(reports))
+    for place, report in enumerate(reports):
+        parts += section(report, place)
+    return document(f"{short(names, 80)} - compiled programs", "\n".join(parts))
+
+
+def overview(reports: list[Report]) -> str:
+    """A row for each program."""
+    rows = []
+    for place, report in enumerate(reports):
+        run = part(part(report.profile, "cost"), "run")
+        program = part(report.profile, "program")
+        rows.append(
+            [
+                f'<a href="#program-{place}">{escaped(report.name)}</a>',
+                escaped(str(program.get("created", ""))),
+                seconds(program.get("compile_seconds")),
+                size(part(report.profile, "memory").get("total_bytes")),
+                count(run.get("flops")),
+                count(run.get("estimated_cycles")),
+            ]
+        )
+    heads = [
+        "program",
+        "created",
+        "compiled in",
+        "memory",
+        "flops",
+        "cycles (estimate)",
+    ]
+    return f"<nav>{table(heads, rows, left=2)}</nav>"
+
+
+def section(report: Report, number: int) -> list[str]:
+    """All of one program."""
+    program = part(report.profile, "program")
+    memory, cost = part(report.profile, "memory"), part(report.profile, "cost")
+    run = part(cost, "run")
+    return [
+        f'<article id="program-{number}"><h2>{escaped(report.name)}</h2>',
+        f'<p class="quiet">hash {escaped(str(program.get("hash", "")))}, '
+        f"{escaped(str(program.get('created', '')))}, process "
+        f"{escaped(str(program.get('process', '')))}</p>",
+        tiles(
+            [
+                ("compiled in", seconds(program.get("compile_seconds")), ""),
+                ("memory", size(memory.get("total_bytes")), "with code"),
+                ("flops", count(run.get("flops")), "per run *"),
+                ("bytes moved", size(run.get("bytes")), "per run *"),
+                ("cycles", count(run.get("estimated_cycles")), "estimate, per run *"),
+                ("time on an IPU", seconds(run.get("estimated_seconds")), "estimate *"),
+            ]
+        ),
+        f'<p class="quiet">* {escaped(str(cost.get("counted", "")))}</p>',
+        "<h3>Memory by purpose</h3>",
+        purposes(part(memory, "by_purpose")),
+        f"<h3>Largest buffers</h3>{buffers(memory)}",
+        f"<h3>Loops</h3>{loops(cost)}" if rows_of(cost, "loops") else "",
+        "<h3>Steps by estimated cycles</h3>",
+        f'<p class="quiet">{escaped(str(cost.get("estimated", "")))} '
+        f"{model(part(report.profile, 'ipu_model'))}</p>",
+        steps(cost),
+        graph(report),
+        f"<h3>Framework</h3>{framework(report.framework)}",
+        "</article>",
+    ]
+
+
+def purposes(sizes: dict[str, Any]) -> str:
+    """A bar, and what its parts are."""
+    known = [(name, number(sizes.get(name))) for name in PURPOSES]
+    total = sum(each for _, each in known) or 1.0
+    bar, rows, x = [], [], 0.0
+    for index, (name, nbytes) in enumerate(known):
+        width = 100 * nbytes / total
+        bar.append(
+            f'<rect class="p{index}" x="{x:.3f}" y="0" width="{width:.3f}" height="10">'
+            f"<title>{name}: {size(nbytes)}</title></rect>"
+        )
+        x += width
+        key = f'<span class="key p{index}"></span>{name}'
+        rows.append([key, size(nbytes), f"{width:.1f} %"])
+    picture = (
+        '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" '
+        f'aria-label="Memory by purpose">{"".join(bar)}</svg>'
+    )
+    return picture + table(["purpose", "size", "share"], rows)
+
+
+def buffers(memory: dict[str, Any]) -> str:
+    """The largest ones."""
+    found = rows_of(memory, "buffers")
+    rows = [
+        [
+            named(each.get("name"), each.get("source")),
+            escaped(str(each.get("purpose", ""))),
+            f"<code>{escaped(short(str(each.get('shape', '')), 60))}</code>",
+            size(each.get("nbytes")),
+            count(each.get("values")),
+        ]
+        for each in found[:MOST_ROWS]
+    ]
+    heads = ["largest value in it", "purpose", "shape", "size", "values in turn"]
+    more = number(memory.get("number_of_buffers")) - len(rows)
+    return table(heads, rows, left=3) + rest(more, "smaller buffers")
+
+
+def loops(cost: dict[str, Any]) -> str:
+    """What an iteration of each loop takes."""
+    rows = []
+    for each in rows_of(cost, "loops"):
+        iteration, trips = part(each, "iteration"), each.get("trips")
+        rows.append(
+            [
+                escaped(short(str(each.get("name", "")), 80)),
+                "known when it runs" if trips is None else count(trips),
+                count(iteration.get("flops")),
+                size(iteration.get("bytes")),
+                size(iteration.get("host_bytes")),
+                count(iteration.get("estimated_cycles")),
+            ]
+        )
+    heads = ["loop", "iterations", "flops", "bytes", "host", "cycles (estimate)"]
+    return '<p class="quiet">Figures of one iteration.</p>' + table(heads, rows, left=1)
+
+
+def steps(cost: dict[str, Any]) -> str:
+    """Those that take longest."""
+    found = rows_of(cost, "steps")
+    cycles = [
+        number(s.get("estimated_cycles")) * number(s.get("executions")) for s in found
+    ]
+    whole = number(part(cost, "run").get("estimated_cycles")) or 1.0
+    rows = []
+    for each, taken in list(zip(found, cycles, strict=True))[:MOST_ROWS]:
+        share = min(100.0, 100 * taken / whole)
+        rows.append(
+            [
+                named(each.get("op_name") or each.get("name"), each.get("source")),
+                escaped(str(each.get("opcode", ""))),
+                f"<code>{escaped(short(str(each.get('shape', '')), 50))}</code>",
+                count(each.get("executions")),
+                count(each.get("flops")),
+                size(number(each.get("bytes")) + number(each.get("host_bytes"))),
+                count(each.get("estimated_cycles")),
+                f'<meter min="0" max="100" value="{share:.1f}"></meter> {share:.0f} %',
+            ]
+        )
+    heads = ["step", "kind", "result", "times", "flops", "bytes", "cycles (estimate)"]
+    more = number(cost.get("number_of_steps")) - len(rows)
+    return table([*heads, "share"], rows, left=3) + rest(more, "shorter steps")
+
+
+def graph(report: Report) -> str:
+    """The picture of the program: as an image, in which no script runs."""
+    if not report.graph:
+        return ""
+    data = base64.b64encode(report.graph.encode()).decode()
+    return (
+        '<h3>Graph</h3><div class="graph" tabindex="0"><img alt="The steps of the '
+        f'compiled program" src="data:image/svg+xml;base64,{data}"></div>'
+    )
+
+
+def framework(about: dict[str, Any]) -> str:
+    """TensorFlow and the system, as pairs."""
+    rows = [
+        [escaped(str(group)), escaped(str(name)), escaped(str(value))]
+        for group, values in about.items()
+        if isinstance(values, dict)
+        for name, value in values.items()
+    ]
+    return table(["", "what", "value"], rows, left=3)
+
+
+def model(values: dict[str, Any]) -> str:
+    """The IPU that was estimated with."""
+    return (
+        f"Modelled: {number(values.get('tiles')):.0f} tiles at "
+        f"{number(values.get('clock_hz')) / 1e9:.2f} GHz, "
+        f"{size(values.get('tile_bytes'))} each."
+    )
+
+
+def named(name: Any, source: Any) -> str:
+    """A name, with its line of the program's text."""
+    shown = escaped(short(str(name or ""), 60))
+    if not source:
+        return shown
+    return f'{shown}<br><small class="quiet">{escaped(short(str(source), 70))}</small>'
+
+
+def rest(more: float, what: str) -> str:
+    """What the table does not show."""
+    return f'<p class="quiet">and {more:.0f} {what}</p>' if more > 0 else ""

@@ -1,0 +1,209 @@
+"""autoReport: a folder for each compiled program, with what became of it.
+
+    tf_report__2026-01-31T12-00-00.123__4711/
+        framework.json   TensorFlow, this system
+        profile.json     memory by purpose, flops and bytes, estimated cycles
+        graph.svg        the compiled program
+
+A program that comes from the cache gets none: the number of folders is the number of
+compilations, as far as these are of different names. The same name again replaces what
+is in its folder.
+
+`python -m ipufeed.executable report FOLDER --html FILE` makes a page of them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ipufeed.device.log import LOGGER
+from ipufeed.device.system import system
+from ipufeed.executable.hlo.compiled_code import CompiledCode
+from ipufeed.executable.program.engine_options import report_options
+from ipufeed.executable.program.events import Figures, Lowered
+from ipufeed.executable.program.program import Program
+from ipufeed.executable.report import dump, graph_svg, profile
+from ipufeed.executable.store.cache import write_whole
+
+FRAMEWORK, PROFILE, GRAPH = "framework.json", "profile.json", "graph.svg"
+
+
+@dataclass
+class _Folders:
+    """The folder of each name in this process."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    known: dict[tuple[Path, str], Path] = field(default_factory=dict)
+
+
+_folders = _Folders()
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is wanted of a program once it has been compiled.
+
+    Attributes:
+        folder: That the reports' folders are made in; None for no report.
+        dump: Of XLA_FLAGS, or None.
+        variables: The numbers of the parameters that are variables.
+    """
+
+    folder: Path | None
+    dump: dump.DumpOptions | None
+    variables: frozenset[int] = frozenset()
+
+
+def request(lowered: Lowered) -> Request:
+    """What the options ask for of a program.
+
+    Raises:
+        tf.errors.InternalError: An option of the engine is invalid.
+    """
+    options = report_options()
+    if not options.wanted:
+        return Request(None, dump.dump_options())
+    folder = options.folder.absolute()
+    return Request(folder, dump.dump_options(), variables_of(lowered))
+
+
+def variables_of(lowered: Lowered) -> frozenset[int]:
+    """The numbers of a program's parameters that are variables."""
+    from tensorflow.core.framework import function_pb2, types_pb2
+
+    function = function_pb2.FunctionDef.FromString(lowered.function)
+    given = function.signature.input_arg
+    return frozenset(
+        number
+        for number, argument in enumerate(lowered.arguments)
+        if 0 <= argument < len(given) and given[argument].type == types_pb2.DT_RESOURCE
+    )
+
+
+def write(
+    wanted: Request, program: Program, figures: Figures, executable: bytes
+) -> None:
+    """Writes what is wanted; a program runs all the same if that fails, with a warning."""
+    if wanted.dump is not None:
+        dump.dump(wanted.dump, program.hlo, executable)
+    if wanted.folder is None:
+        return
+    try:
+        write_report(wanted, program, figures, executable)
+    # Whatever it is, the program has been compiled and is not to blame.
+    except Exception as error:
+        LOGGER.warning(
+            "The report of %s cannot be written to %s: %s",
+            program.name,
+            wanted.folder,
+            error,
+        )
+
+
+def write_report(
+    wanted: Request, program: Program, figures: Figures, executable: bytes
+) -> None:
+    """Writes the files of a report.
+
+    Raises:
+        OSError: There is no room, or no right to.
+        ValueError: The executable cannot be read.
+    """
+    assert wanted.folder is not None
+    code = CompiledCode.parse(executable)
+    about = {
+        "name": program.name,
+        "hash": program.key.hex,
+        "compile_seconds": figures.duration_s,
+        "arguments": list(program.arguments),
+        "target": program.surroundings["target"],
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "process": os.getpid(),
+    }
+    found = profile.profile_of(code, program.arguments, wanted.variables)
+    svg = graph_svg.draw(code.module)
+    folder = folder_of(wanted.folder, program.name)
+    write_json(folder / FRAMEWORK, framework())
+    write_whole(folder / GRAPH, svg.encode())
+    # Last: a folder with a profile is whole.
+    write_json(folder / PROFILE, {"program": about, **found})
+    LOGGER.info("The report of %s is in %s", program.name, folder)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes a file in one piece."""
+    write_whole(path, json.dumps(value, indent=1).encode())
+
+
+def folder_of(parent: Path, name: str) -> Path:
+    """The folder of a name in this process; made at its first use.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    with _folders.lock:
+        folder = _folders.known.get((parent, name))
+        if folder is None:
+            parent.mkdir(parents=True, exist_ok=True)
+            folder = _folders.known[parent, name] = new_folder(parent)
+        folder.mkdir(exist_ok=True)  # somebody may have tidied up
+        return folder
+
+
+def new_folder(parent: Path) -> Path:
+    """A folder of a name that there is not yet; colons are no good in file names."""
+    moment = datetime.datetime.now()
+    while True:
+        stamp = moment.isoformat(timespec="milliseconds").replace(":", "-")
+        folder = parent / f"tf_report__{stamp}__{os.getpid()}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            moment += datetime.timedelta(milliseconds=1)
+        else:
+            return folder
+
+
+def framework() -> dict[str, Any]:
+    """TensorFlow and this system, under the names of the original."""
+    import tensorflow as tf
+
+    from ipufeed import _version
+
+    order = system.configured().selection_order
+    return {
+        "TensorFlow": {
+            "Version": tf.version.VERSION,
+            "Githash": tf.version.GIT_VERSION,
+            "Cluster": os.environ.get("TF_CONFIG", ""),
+            "IpuSelectionOrder": getattr(order, "name", str(order)),
+        },
+        "System Information": {
+            "Operating system": platform.system(),
+            "Operating system version": platform.release(),
+            "Machine": platform.machine(),
+            "Nominal CPU frequency [GHz]": cpu_ghz(),
+            "Number of total cpus": os.cpu_count() or 0,
+        },
+        "ipufeed": {"Version": _version.__version__},
+    }
+
+
+def cpu_ghz() -> float:
+    """The CPU's frequency, as the kernel says it; 0.0 if it does not."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return 0.0
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "cpu MHz":
+            return round(float(value) / 1000, 3)
+    return 0.0

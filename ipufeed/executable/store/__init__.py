@@ -1,0 +1,4 @@
+"""The executable cache on disk: files, their safety, counters.
+
+Uses program and hlo.
+"""

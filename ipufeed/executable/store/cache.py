@@ -1,0 +1,267 @@
+"""Compiled programs on disk: `<key>.poplar_exec` in the folder of --executable_cache_path.
+
+    find(key) --file is there and may be trusted--> Entry
+        |  not
+    Slot: <key>.compile_lock is held --compile--> store() --rename--> <key>.poplar_exec
+
+Processes that start together compile a program once: who comes second waits for the lock,
+and finds the file. There is no index, and nothing is ever removed: deleting files is the
+user's, and safe at any time. A file appears whole or not at all.
+
+What cannot be trusted or is damaged counts as not there, is replaced by what is compiled
+then, and is warned of once.
+
+Threads: any, also for one folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ipufeed.device.flags import flags
+from ipufeed.device.log import LOGGER
+from ipufeed.executable.program.file_format import DamagedFileError, Entry, pack, unpack
+from ipufeed.executable.store import safety
+from ipufeed.executable.store.counters import COUNTERS
+
+SUFFIX = ".poplar_exec"
+LOCK_SUFFIX = ".compile_lock"
+# How often a lock is asked for that another process holds.
+POLL_S = 0.05
+# Larger files than an executable can be are not read.
+MAX_FILE = 4 << 30
+
+
+class Slot:
+    """The right to compile one program, while it is held.
+
+    Attributes:
+        path: Where the program belongs.
+    """
+
+    def __init__(self, path: Path, lock: int | None) -> None:
+        self.path = path
+        self._lock = lock
+
+    def store(self, entry: Entry) -> Path:
+        """Writes the file, whole or not at all.
+
+        Raises:
+            OSError: It cannot be written: the disk is full, say. Nothing is left then.
+        """
+        write_whole(self.path, pack(entry))
+        return self.path
+
+    def release(self) -> None:
+        """Lets others compile it, or find it. The second call does nothing."""
+        lock, self._lock = self._lock, None
+        if lock is None:
+            return
+        # Unlinked while it is held: who waits for it sees that it is no longer there.
+        lock_path(self.path).unlink(missing_ok=True)
+        os.close(lock)
+
+
+class Cache:
+    """A folder of compiled programs.
+
+    Args:
+        folder: It is made when the first program is looked for, for this user only.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = threading.Lock()  # guards the two below
+        self._usable: bool | None = None
+        self._warned: set[str] = set()
+
+    def path(self, key_hex: str) -> Path:
+        """The file of a program."""
+        return self.folder / (key_hex + SUFFIX)
+
+    def find(
+        self, key_hex: str, digest: str, stopped: Callable[[], bool]
+    ) -> Entry | Slot | None:
+        """Looks for a program; if there is none, waits for the right to compile it.
+
+        Args:
+            key_hex: The key, as files are named.
+            digest: Of the program, which the file must have, too.
+            stopped: Asked while it waits for another process; True ends the wait.
+
+        Returns:
+            The program; or the slot to put it into; or None if there is no such folder
+            and none can be made, or it may not be trusted.
+        """
+        if not self.is_usable():
+            return None
+        path = self.path(key_hex)
+        entry = self._read(path, digest, warn=False)
+        if entry is not None:
+            return entry
+        slot = self.slot(key_hex, stopped)
+        try:
+            entry = self._read(path, digest, warn=True)
+        except BaseException:
+            slot.release()
+            raise
+        if entry is None:
+            return slot
+        slot.release()
+        return entry
+
+    def slot(self, key_hex: str, stopped: Callable[[], bool]) -> Slot:
+        """Waits for the right to compile a program, whether or not there is a file.
+
+        Args:
+            key_hex: The key, as files are named.
+            stopped: Asked while it waits for another process; True ends the wait.
+        """
+        path = self.path(key_hex)
+        return Slot(path, self._acquire(lock_path(path), stopped))
+
+    def reject(self, path: Path, why: str) -> None:
+        """Counts that a file is not used, and warns of it, once per file."""
+        COUNTERS.add(refused=1)
+        replaced = "" if path.is_dir() else ", and the file replaced"
+        self._warn(
+            str(path),
+            f"The executable {path} is not used: {why}. It is compiled again{replaced}.",
+        )
+
+    def is_usable(self) -> bool:
+        """Whether the folder is there and may be trusted; makes it if it is missing."""
+        with self._lock:
+            if self._usable is None:
+                self._usable = self._prepare()
+            return self._usable
+
+    def _prepare(self) -> bool:
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            safety.check_folder(self.folder)
+        except safety.UnsafeError as error:
+            reason = str(error)
+        except OSError as error:
+            reason = f"{error.filename or self.folder}: {error.strerror}"
+        else:
+            return True
+        LOGGER.warning(
+            "The executable cache %s is not used, and programs are compiled: %s.",
+            self.folder,
+            reason,
+        )
+        return False
+
+    def _read(self, path: Path, digest: str, *, warn: bool) -> Entry | None:
+        try:
+            entry = read_trusted(path)
+            if entry.header.get("digest") != digest:
+                raise DamagedFileError("it is of another program than its name says")
+        except FileNotFoundError:
+            return None
+        except (DamagedFileError, OSError) as error:
+            if warn:
+                self.reject(path, str(error))
+            return None
+        return entry
+
+    def _acquire(self, path: Path, stopped: Callable[[], bool]) -> int | None:
+        """The lock, or None where there are no locks: then two may compile the same."""
+        while True:
+            try:
+                lock = os.open(
+                    path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+                )
+            except OSError as error:
+                self._warn(
+                    "lock",
+                    f"Programs are compiled without a lock: {path} cannot be made "
+                    f"({error.strerror}).",
+                )
+                return None
+            try:
+                if not wait_for_lock(lock, stopped):
+                    os.close(lock)
+                    return None
+            except BaseException:
+                os.close(lock)
+                raise
+            # Another process may have removed it between the two calls.
+            try:
+                if os.path.samestat(os.fstat(lock), os.stat(path)):
+                    return lock
+            except FileNotFoundError:
+                pass
+            os.close(lock)
+
+    def _warn(self, what: str, text: str) -> None:
+        with self._lock:
+            if what in self._warned:
+                return
+            self._warned.add(what)
+        LOGGER.warning("%s", text)
+
+
+def cache_folder() -> Path | None:
+    """The folder that --executable_cache_path names, or None."""
+    folder = flags.get_flags().executable_cache_path
+    return Path(folder).expanduser() if folder else None
+
+
+def lock_path(path: Path) -> Path:
+    """The lock beside a program's file."""
+    return path.with_suffix(LOCK_SUFFIX)
+
+
+def wait_for_lock(lock: int, stopped: Callable[[], bool]) -> bool:
+    """Takes a lock; False if there are none on this file system, or `stopped` ended it."""
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if stopped():
+                return False
+            time.sleep(POLL_S)
+        except OSError:
+            return False
+        else:
+            return True
+
+
+def read_trusted(path: Path) -> Entry:
+    """Reads a file that nobody else can have written.
+
+    Raises:
+        FileNotFoundError: There is none.
+        UnsafeError: Others may have written it.
+        DamagedFileError: It is not whole.
+        OSError: It cannot be read.
+    """
+    descriptor = safety.open_trusted(path)
+    with os.fdopen(descriptor, "rb") as file:
+        if os.fstat(file.fileno()).st_size > MAX_FILE:
+            raise DamagedFileError("it is larger than an executable can be")
+        return unpack(file.read())
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a file of this user's only, which others see whole or not at all."""
+    descriptor, temporary = tempfile.mkstemp(
+        dir=path.parent, prefix=f".{path.stem}.", suffix=".tmp"
+    )
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

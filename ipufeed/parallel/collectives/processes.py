@@ -1,0 +1,403 @@
+"""Replicas in several processes: their exchanges go through TensorFlow's collectives.
+
+    process 0:  replicas --> one tensor --+                  +--> replicas
+    process 1:  replicas --> one tensor --+-- ring reduce ---+--> replicas
+
+    TF_CONFIG='{"cluster": {"worker": ["localhost:2301", "localhost:2302"]},
+                "task": {"type": "worker", "index": 0}}'
+
+Each process configures `experimental.multi_replica_distribution` with the number of
+processes and its own index, runs the same program, and feeds it its own part of the data
+(`dataset.shard(process_count, process_index)`). The addresses are those that TensorFlow's
+own strategies take, in TF_CONFIG; each process listens at its own as soon as it is
+configured, and polls the others' addresses. Reductions are computed first within each
+process, then between them, and every process gets the same bits.
+
+Security: TensorFlow's server has neither encryption nor authentication, and listens on
+all network interfaces, also for an address such as "localhost:2301". A process that
+reaches the port can run any TensorFlow op in this one, which includes reading and writing
+files. Use a network that only trusted machines reach; see docs/programs.md.
+
+Source: TensorFlow's ring reduction between the servers of a cluster, as of its
+MultiWorkerMirroredStrategy; the configuration is Graphcore's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import ipaddress
+import os
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ipufeed import _native
+from ipufeed.device.log import LOGGER
+from ipufeed.parallel.collectives.peers import (
+    LEAVING_S,
+    LOOK_S,
+    SAME_PROGRAMS,
+    Exchange,
+    Peers,
+)
+
+INTERNAL = 13  # of absl's status codes
+# With each exchange go two numbers that are the same in all processes if these are in the
+# same program: its number modulo this, and the square (equal means of both: equal numbers).
+# They are so small that the dtype has the squares' sums exactly: of 28 processes in a
+# bfloat16, of 64 in a float32.
+TAGS = {2: 4, 4: 512, 8: 512}  # by the dtype's size in bytes
+# After which time a wait says who has not come yet; then after twice as long, and so on.
+SAY_S = 10.0
+
+# How long a process stays at most whose last program has failed: its error is what the
+# others want to know. They ask each LOOK_S, and hear the answer one look later.
+LINGERS_S = 5.0
+
+# By Reduction of ipufeed/cc/replicas.h.
+MERGES = ("Add", "Mul", "Min", "Max")
+
+ON_EXCHANGE = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.POINTER(ctypes.c_int),
+    ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.c_char_p,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+)
+
+
+class Group:
+    """The processes of TF_CONFIG, of which this is one.
+
+    Args:
+        count: How many there must be.
+        index: Of this one.
+
+    Raises:
+        tf.errors.FailedPreconditionError: TF_CONFIG says nothing, or something else.
+
+    Threads: any; exchanges of one lane follow each other.
+
+    Security: see the module; there is a warning if an address is not of this machine.
+    """
+
+    def __init__(self, count: int, index: int) -> None:
+        import tensorflow as tf
+
+        self.count, self.index = count, index
+        found = addresses(count, index)
+        self.lock = threading.Lock()
+        self.sessions: dict[int, Any] = {}  # by the key of the exchange
+        # Why there can be no more exchanges; "" while there can be.
+        self.over = ""
+        try:
+            self.server = tf.distribute.Server(
+                {"worker": found},
+                job_name="worker",
+                task_index=index,
+                config=self.options({"CPU": 1, "IPU": 0}),
+            )
+        except tf.errors.OpError as error:
+            raise tf.errors.FailedPreconditionError(
+                None,
+                None,
+                f"Process {index} cannot listen at {found[index]}, which TF_CONFIG gives "
+                f"it: {error.message}",
+            ) from error
+        LOGGER.info(
+            "Process %d of %d listens at %s (on all network interfaces).",
+            index,
+            count,
+            found[index],
+        )
+        warn_of_network(found)
+        self.peers = Peers(found, index)
+        self.peers.watch()
+        _native.at_exit(self.linger)
+
+    def linger(self) -> None:
+        """Lets the others ask for the error of a program that ends this process.
+
+        They can no longer once it has gone. An error that came from them they have.
+        """
+        if self.over or not _native.entry().ipufeed_last_exchange_run_failed():
+            return
+        end = time.monotonic() + LINGERS_S
+        with contextlib.suppress(KeyboardInterrupt):
+            while time.monotonic() < end and self.peers.any_listens():
+                time.sleep(LOOK_S / 5)
+
+    def options(self, device_count: dict[str, int]) -> Any:
+        """A ConfigProto."""
+        import tensorflow as tf
+
+        config = tf.compat.v1.ConfigProto(device_count=device_count)
+        config.experimental.collective_group_leader = "/job:worker/replica:0/task:0"
+        return config
+
+    def session(self, exchange: Exchange) -> Any:
+        """What runs such exchanges, and its tensors; made when it is first wanted."""
+        import tensorflow as tf
+
+        with self.lock:
+            if exchange.key in self.sessions:
+                return self.sessions[exchange.key]
+            with (
+                tf.Graph().as_default() as graph,
+                tf.device(f"/job:worker/task:{self.index}/device:CPU:0"),
+            ):
+                value = tf.compat.v1.placeholder(
+                    tf.dtypes.as_dtype(exchange.dtype), [None]
+                )
+                result = tf.raw_ops.CollectiveReduce(
+                    input=value,
+                    group_size=self.count,
+                    group_key=1,
+                    instance_key=exchange.key,
+                    merge_op=MERGES[exchange.reduction],
+                    final_op="Div" if exchange.mean else "Id",
+                    subdiv_offsets=[0],
+                    communication_hint="ring",
+                )
+            config = self.options({})
+            # The others' devices are no business of this session, which must not wait
+            # for them to be there.
+            config.device_filters.append(f"/job:worker/task:{self.index}")
+            session = tf.compat.v1.Session(self.server.target, graph, config)
+            self.sessions[exchange.key] = session, value, result
+            return session, value, result
+
+    def reduce(
+        self, data: Any, exchange: Exchange, is_wanted: Callable[[], bool]
+    ) -> Any:
+        """The reduction of one array over the processes.
+
+        Args:
+            data: 1-D array.
+            exchange: Which one.
+            is_wanted: Says whether anybody still waits.
+
+        Raises:
+            tf.errors.OpError: The others cannot be reached, or have gone, or the same
+                program has failed in one of them: its error's type, and its words. Or
+                one is in another program. After that there is no more exchange.
+        """
+        import tensorflow as tf
+
+        if self.over:
+            raise tf.errors.FailedPreconditionError(None, None, self.over)
+        tag = exchange.run % TAGS[data.dtype.itemsize]
+        tags = np.array([tag, tag * tag], data.dtype)
+        try:
+            found = self.reduce_all(np.concatenate([data, tags]), exchange, is_wanted)
+            if not np.array_equal(
+                found[-2:], tags if exchange.mean else tags * self.count
+            ):
+                self.refuse_another_program(exchange)
+        except tf.errors.OpError as error:
+            self.over = (
+                f"Process {self.index} of {self.count} has given up an exchange with the "
+                "others before, and they are no longer in step: start all of them anew. "
+                f"What came then: {error.message}"
+            )
+            raise
+        return found[:-2]
+
+    def reduce_all(
+        self, data: Any, exchange: Exchange, is_wanted: Callable[[], bool]
+    ) -> Any:
+        """The reduction of one array, with its tags; see `reduce`."""
+        import tensorflow as tf
+
+        session, value, result = self.session(exchange)
+        done = threading.Event()
+        answer: list[Any] = []
+
+        def ask() -> None:
+            try:
+                answer.append(session.run(result, {value: data}))
+            except Exception as error:
+                answer.append(error)
+            done.set()
+
+        # A daemon: a process that does not come must not keep this one from its end.
+        threading.Thread(target=ask, daemon=True).start()
+        start, pause_s = time.monotonic(), SAY_S
+        past_since: float | None = None
+        while not done.wait(LOOK_S):
+            if not is_wanted():
+                raise tf.errors.CancelledError(None, None, "The program was stopped.")
+            self.peers.check_alive()
+            # Who has ended the program has taken part in this exchange, whose result is
+            # on its way; or never will.
+            if not self.peers.check_runs(exchange):
+                past_since = None
+            elif past_since is None:
+                past_since = time.monotonic()
+            elif time.monotonic() - past_since > LEAVING_S:
+                self.refuse_another_program(exchange)
+            if time.monotonic() - start > pause_s:
+                pause_s *= 2
+                if missing := self.peers.waits_for(exchange):
+                    LOGGER.warning("%s", missing)
+        if isinstance(answer[0], Exception):
+            self.peers.check_left(answer[0])
+            if re.search("[Ss](ize|hape) [Mm]ismatch", str(answer[0])):
+                self.refuse_another_program(exchange)
+            raise answer[0]
+        return answer[0]
+
+    def refuse_another_program(self, exchange: Exchange) -> None:
+        """Raises tf.errors.OpError: what has met were exchanges of different programs."""
+        import tensorflow as tf
+
+        self.peers.check_runs(exchange, waits=True)
+        raise tf.errors.FailedPreconditionError(
+            None,
+            None,
+            f"Process {self.index} of {self.count} has come to {exchange.what} in its "
+            f"program number {exchange.run} with exchanges, and another process is in "
+            f"another program, or has ended this one, or has come to another exchange. "
+            f"{SAME_PROGRAMS}",
+        )
+
+
+def addresses(count: int, index: int) -> list[str]:
+    """Where the processes listen.
+
+    Raises:
+        tf.errors.FailedPreconditionError: TF_CONFIG says nothing, or something else.
+    """
+    import tensorflow as tf
+
+    try:
+        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        found = resolver.cluster_spec().as_dict().get("worker", [])
+        own = resolver.task_id
+    except ValueError as error:
+        raise tf.errors.FailedPreconditionError(
+            None, None, f"TF_CONFIG cannot be read: {error}"
+        ) from error
+    if len(found) == count and own == index:
+        if len(set(found)) < count:
+            raise tf.errors.FailedPreconditionError(
+                None,
+                None,
+                f"TF_CONFIG gives several processes one address: {', '.join(found)}. Each "
+                "listens at one of its own.",
+            )
+        return list(found)
+    says = f"has {len(found)} workers and the index {own}"
+    raise tf.errors.FailedPreconditionError(
+        None,
+        None,
+        f"experimental.multi_replica_distribution says that this is process {index} of "
+        f"{count}; TF_CONFIG must say where they are, and "
+        f"{says if os.environ.get('TF_CONFIG') else 'is not set'}. Set it to "
+        '{"cluster": {"worker": ["host:port", ...]}, '
+        f'"task": {{"type": "worker", "index": {index}}}}}.',
+    )
+
+
+def warn_of_network(found: list[str]) -> None:
+    """Warns, once, of what can reach the processes if they are not on one machine."""
+    outside = [each for each in found if not is_loopback(each)]
+    if outside:
+        LOGGER.warning(
+            "TF_CONFIG has addresses outside of this machine: %s. TensorFlow's servers "
+            "have no authentication and no encryption: whatever reaches their ports can "
+            "run TensorFlow ops in these processes, and read and write their files. Let "
+            "only trusted machines reach the ports (a private network, or a firewall).",
+            ", ".join(outside),
+        )
+
+
+def is_loopback(address: str) -> bool:
+    """Whether a "host:port" is of the loopback interface; names are not looked up."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+@functools.cache
+def group(count: int, index: int) -> Group:
+    """The group; once for the process."""
+    return Group(count, index)
+
+
+def join(count: int, index: int) -> None:
+    """Tells the core that there are so many processes, of which this is one.
+
+    It listens from now on if TF_CONFIG says where. If it cannot, the log says why, and so
+    does the first exchange, which fails.
+
+    Security: the server that listens has no authentication; see the module.
+
+    Threads: any, between programs.
+    """
+    import tensorflow as tf
+
+    try:
+        group(count, index)
+    except tf.errors.FailedPreconditionError as error:
+        LOGGER.warning("%s", error.message)
+    callback = callback_of(count, index)
+    address = ctypes.cast(callback, ctypes.c_void_p)
+    _native.entry().ipufeed_set_processes(count, index, address)
+
+
+@functools.cache
+def callback_of(count: int, index: int) -> Any:
+    """What the core asks (OnExchange of ipufeed/cc/processes.h); kept for good."""
+
+    def exchange(
+        lane: int,
+        reduction: int,
+        mean: int,
+        dtype: int,
+        address: int,
+        elements: int,
+        wanted: Any,
+        run: int,
+        number: int,
+        what: bytes,
+        message: int,
+        message_size: int,
+    ) -> int:
+        import tensorflow as tf
+
+        try:
+            kind = np.dtype(tf.dtypes.as_dtype(dtype).as_numpy_dtype)
+            memory = (ctypes.c_char * (elements * kind.itemsize)).from_address(address)
+            data = np.frombuffer(memory, kind)
+            data[:] = group(count, index).reduce(
+                data,
+                Exchange(
+                    lane, reduction, bool(mean), dtype, run, number, what.decode()
+                ),
+                lambda: wanted[0] != 0,
+            )
+        except Exception as error:
+            text = str(getattr(error, "message", error)).encode()
+            text = text[: message_size - 1] + b"\0"
+            ctypes.memmove(message, text, len(text))
+            return int(getattr(error, "error_code", INTERNAL))
+        return 0
+
+    return ON_EXCHANGE(exchange)

@@ -1,0 +1,4 @@
+"""Optimizers: mean over replicas, gradient accumulation, shards, offloaded state.
+
+Uses collectives.
+"""

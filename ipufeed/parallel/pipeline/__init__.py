@@ -1,0 +1,4 @@
+"""Pipelines: stages on IPUs of their own, schedules, the timeline.
+
+Uses optimizers and collectives.
+"""

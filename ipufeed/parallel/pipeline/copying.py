@@ -1,0 +1,112 @@
+"""Copies traced ops into the graph that is being built."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from ipufeed.parallel.pipeline.partition import TOKEN_INPUTS, constant_of
+
+
+class Copier:
+    """Copies ops of one graph into others, one at a time.
+
+    Args:
+        source: The FuncGraph that has them.
+        values: By the id of a tensor of `source`, what stands for it.
+        token: For ops that are chained; each copied one replaces it.
+        keep_device: Whether the copies are placed where the current scope says; otherwise
+            nowhere. Default: False.
+    """
+
+    def __init__(
+        self, source: Any, values: dict[int, Any], token: Any, keep_device: bool = False
+    ) -> None:
+        self.source = source
+        self.values = values
+        self.token = token
+        self.keep_device = keep_device
+        self.ops: dict[Any, Any] = {}
+        # Also constants: TensorFlow captures small eager tensors as such, and makes
+        # arguments of them all the same.
+        self.captured = {id(inside): outside for outside, inside in source.captures}
+
+    def value(self, tensor: Any) -> Any:
+        """What stands for a tensor; a constant is made when it is needed.
+
+        Raises:
+            RuntimeError: Nothing does: the tensor's op has not been copied.
+        """
+        import tensorflow as tf
+
+        found = self.values.get(id(tensor))
+        if found is None:
+            constant = constant_of(tensor)
+            if constant is None:
+                raise RuntimeError(f"{tensor.name} has not been copied")
+            found = self.values[id(tensor)] = tf.constant(constant, tensor.dtype)
+        return found
+
+    def copy(self, op: Any) -> None:
+        """Copies one op, whose inputs are there, unless its outputs are there as well."""
+        import tensorflow as tf
+
+        if op.outputs and all(id(output) in self.values for output in op.outputs):
+            return
+        if op.outputs and id(op.outputs[0]) in self.captured:
+            self.values[id(op.outputs[0])] = self.captured[id(op.outputs[0])]
+            return
+        token = TOKEN_INPUTS.get(op.type)
+        inputs = list(op.inputs)
+        if token is not None:
+            token %= len(inputs)
+        values = [
+            self.token if place == token else self.value(tensor)
+            for place, tensor in enumerate(inputs)
+        ]
+        made = self.make(op, values)
+        self.ops[op] = made
+        for old, new in zip(op.outputs, made.outputs, strict=True):
+            if old.dtype not in (tf.resource, tf.variant):
+                new.set_shape(old.shape)
+            self.values.setdefault(id(old), new)
+        if token is not None:
+            self.token = made.outputs[-1]
+
+    def make(self, op: Any, inputs: list[Any]) -> Any:
+        """The copy itself."""
+        import tensorflow as tf
+        from tensorflow.python.framework import ops
+
+        graph = tf.compat.v1.get_default_graph()
+        add_functions(op, self.source, graph)
+        before = [self.ops[each] for each in op.control_inputs if each in self.ops]
+        attributes = {
+            name: value
+            for name, value in op.node_def.attr.items()
+            if name not in ("_class", "_output_shapes")
+        }
+        with contextlib.ExitStack() as scopes:
+            scopes.enter_context(ops.control_dependencies(before))
+            scopes.enter_context(ops.colocate_with(None, ignore_existing=True))
+            if not self.keep_device:
+                scopes.enter_context(ops.device(None))
+            return graph._create_op_internal(
+                op.type,
+                inputs,
+                [output.dtype for output in op.outputs],
+                attrs=attributes,
+                op_def=op.op_def,
+                name=op.name,
+            )
+
+
+def add_functions(op: Any, source: Any, target: Any) -> None:
+    """Makes the functions that an op calls known to the graph that it is copied to."""
+    for value in op.node_def.attr.values():
+        names = [value.func.name] if value.HasField("func") else []
+        names += [each.name for each in value.list.func]
+        for name in names:
+            function = source._get_function(name)
+            if function is not None:
+                target._add_function_recursive(function)

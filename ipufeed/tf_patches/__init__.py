@@ -1,0 +1,4 @@
+"""What is changed in TensorFlow at run time.
+
+Uses no other package of ipufeed.
+"""

@@ -1,0 +1,53 @@
+"""Which options exclude looking at stages, and that it is said wherever they do."""
+
+import pytest
+
+from ipufeed.benchmark.cli.main import main
+from ipufeed.benchmark.cli.options.parser import build_parser
+from ipufeed.benchmark.cli.options.stages import why_no_stages
+
+EXCLUDING = [
+    "--step-time 12ms",
+    "--knee",
+    "--result-bytes 64",
+    "--read-time 1ms",
+    "--cold",
+    "--cold-files *.bin",
+    "--service local:1",
+    "--processes 2",
+    "--through device",
+]
+
+
+@pytest.mark.parametrize("asked", ["--verify", "--what-if a=2x"])
+@pytest.mark.parametrize("excluding", EXCLUDING)
+def test_what_needs_the_stages_is_refused_where_nobody_looks_at_them(
+    asked, excluding, capsys
+):
+    """Exit code 2 at once, with both options and the way out; not silence."""
+    option, other = asked.split()[0], excluding.split()[0]
+
+    with pytest.raises(SystemExit) as caught:
+        main(["dataset.py", *asked.split(), *excluding.split()])
+
+    assert caught.value.code == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{option} excludes {other}: stages are those of the dataset alone" in said
+    assert f"Leave {option} out, or {other}." in said
+
+
+@pytest.mark.parametrize("excluding", EXCLUDING)
+def test_the_summary_says_which_option_keeps_the_stages_away(excluding):
+    """Unless the user did not want them anyway."""
+    parse = build_parser().parse_args
+    option = excluding.split()[0]
+
+    assert why_no_stages(parse(["a.py", *excluding.split()])) == (
+        f"not with {option}: run without it to see them"
+    )
+    assert why_no_stages(parse(["a.py", *excluding.split(), "--no-stages"])) is None
+
+
+def test_the_summary_says_nothing_of_stages_that_are_looked_at():
+    """An ordinary run has its table."""
+    assert why_no_stages(build_parser().parse_args(["a.py"])) is None

@@ -1,0 +1,283 @@
+"""Verdicts, warnings and rows of a device, from facts that were made up."""
+
+import dataclasses
+import types
+
+import numpy as np
+import pytest
+
+from ipufeed.benchmark.device import section
+from ipufeed.benchmark.device.knee import Knee, Point
+from ipufeed.benchmark.device.settings import DeviceSettings
+from ipufeed.benchmark.device.utilisation import Utilisation
+from ipufeed.benchmark.device.warnings import device_warnings
+from ipufeed.benchmark.measuring.steady_state import find_steady
+from ipufeed.benchmark.report.summary_device import (
+    device_rows,
+    keeps_busy,
+    knee,
+    results,
+)
+from ipufeed.device.program.steps import StepTimes
+
+MS = 1_000_000
+
+
+def used(au=1.0, starved=0.0, blocked=0.0, late=0.0, steps=100, harness=1e-5):
+    return Utilisation(steps, 1.0, au, starved, blocked, late, 0.0, harness)
+
+
+def facts(device, ends, free=None, looks=(), samples=None, starts=None, sweep=None):
+    """A run whose steps ended so; each began where the one before ended, or at `starts`."""
+    ends = np.asarray(ends, np.int64)
+    begun = np.concatenate([[0], ends[:-1]])
+    times = StepTimes(
+        begun, begun if starts is None else np.asarray(starts, np.int64), begun, ends
+    )
+    table = types.SimpleNamespace(
+        stamps=lambda: ends, elements=len(ends), first_ns=int(ends[0])
+    )
+    run = types.SimpleNamespace(
+        table=table,
+        ended=False,
+        failure=None,
+        finished_ns=int(ends[-1]),
+        begun=[0],
+        depths=list(looks),
+        stored_bytes=0,
+        step_times=lambda: times,
+    )
+    return section.DeviceFacts(run, device, 0, 256, None, free, sweep, samples)
+
+
+def busy(step_ms=10, count=100, **more):
+    ends = np.arange(1, count + 1) * step_ms * MS
+    return facts(DeviceSettings(step_seconds=step_ms / 1e3), ends, **more)
+
+
+def warned(made):
+    return {warning["code"]: warning["message"] for warning in device_warnings(made)}
+
+
+@pytest.mark.parametrize(
+    ("shares", "verdict"),
+    [
+        ({}, "device-bound"),
+        ({"starved": 0.04, "late": 0.04, "blocked": 0.04}, "device-bound"),
+        ({"starved": 0.06}, "host-bound"),
+        ({"starved": 0.3, "late": 0.2, "blocked": 0.2}, "host-bound"),
+        ({"starved": 0.1, "late": 0.2}, "harness-bound"),
+        ({"starved": 0.1, "blocked": 0.2, "late": 0.3}, "reader-bound"),
+    ],
+)
+def test_the_verdict_is_whose_time_it_was(shares, verdict):
+    """The largest share, from 5 % on."""
+    assert section.verdict(used(**shares), True, None) == verdict
+
+
+def test_without_a_step_time_no_harness_is_blamed():
+    """A step that takes as long as the hand-over is all harness."""
+    assert section.verdict(used(late=0.9), False, None) == "device-bound"
+
+
+def test_results_that_pile_up_are_the_readers():
+    """Also while nothing is blocked yet."""
+    assert section.verdict(used(), True, {"keeps_up": False}) == "reader-bound"
+    assert section.verdict(used(), True, {"keeps_up": True}) == "device-bound"
+
+
+@pytest.mark.parametrize(
+    ("keeps_up", "free", "verdict"),
+    [
+        (False, used(), "reader-bound"),
+        (False, used(late=0.2), "harness-bound"),
+        (False, None, "harness-bound"),
+        (True, used(), "harness-bound"),
+    ],
+)
+def test_steps_that_are_late_since_results_pile_up_are_the_readers(
+    keeps_up, free, verdict
+):
+    """With a free source, whose results are read, the simulation was in time."""
+    late = used(late=0.3)
+
+    assert section.verdict(late, True, {"keeps_up": keeps_up}, free) == verdict
+
+
+def test_a_busy_device_has_a_section_without_warnings():
+    """AU 1; at 100 steps there is nothing to add."""
+    made = busy(free=used())
+    found = section.device_section(made)
+
+    assert found["au"] == 1.0
+    assert found["verdict"] == "device-bound"
+    assert found["free_source_au"] == 1.0
+    assert found["results"] is None
+    assert warned(made) == {}
+
+
+def test_a_step_that_the_harness_fills_is_warned_of():
+    """More than half of the step, or a free source that does not get its 98 %."""
+    assert "step_too_short" in warned(busy(free=used(harness=6e-3)))
+    assert "AU of 90%" in warned(busy(free=used(au=0.9)))["step_too_short"]
+    assert "step_too_short" not in warned(busy(free=used(harness=4e-3)))
+
+
+def test_few_steps_are_warned_of():
+    """Less than twenty."""
+    assert "few_steps" in warned(busy(count=10, free=used()))
+    assert "few_steps" not in warned(busy(count=22, free=used()))
+
+
+def test_a_batch_that_is_not_the_presets_is_warned_of_with_the_way_out():
+    """It names both, and the time of a batch of this size."""
+    ends = np.arange(1, 50) * 224 * MS
+    device = DeviceSettings(preset="resnet50-h100")
+    told = warned(facts(device, ends, samples=200.0))["preset_batch"]
+
+    assert "batch of 400" in told
+    assert "hold 200 samples" in told
+    assert "--step-time 112ms" in told
+    assert "preset_batch" not in warned(facts(device, ends, samples=400.0))
+    assert "preset_batch" not in warned(facts(device, ends, samples=None))
+
+
+def looks(growth, start=0):
+    """Twenty looks, a tenth of a second apart."""
+    return [
+        (number * 100 * MS, 4, int(start + growth * number)) for number in range(20)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("growth", "start", "keeps_up"),
+    [(0, 3, True), (50, 0, False), (0, 5000, True), (0.4, 200, True)],
+)
+def test_a_host_keeps_up_if_what_is_unread_does_not_grow(growth, start, keeps_up):
+    """More than the ring holds, and growing by a twentieth of what is given."""
+    device = DeviceSettings(step_seconds=0.01, result_bytes=1000)
+    made = facts(device, np.arange(1, 101) * 10 * MS, looks=looks(growth, start))
+    found = section.results_section(made, used())
+
+    assert found["keeps_up"] == keeps_up
+    assert found["growth_per_second"] == pytest.approx(10 * growth, abs=2)
+    assert found["unread_bytes_most"] == 1000 * int(start + 19 * growth)
+    assert ("results_pile_up" in warned(made)) != keeps_up
+
+
+def test_at_most_two_hundred_looks_are_kept():
+    """Evenly, from the first element on."""
+    many = [(number * 50 * MS, 1, 0) for number in range(12_345)]
+    depths = section.depths(busy(looks=many))
+
+    assert 100 < len(depths) <= 200
+    assert depths[0]["seconds"] == pytest.approx(-0.01)
+    gaps = np.diff([look["seconds"] for look in depths])
+    assert np.allclose(gaps, gaps[0])
+
+
+def sweep(au_at_period, late=0.0, ended=False):
+    points = tuple(
+        Point(step, used(au=au, late=late, starved=1 - au))
+        for step, au in ((0.005, 0.5), (0.01, au_at_period), (0.02, 1.0))
+    )
+    return Knee(0.01, points, ended)
+
+
+def test_a_knee_that_is_off_is_told_of_and_an_even_one_is_not():
+    """By where, how far, and what may be behind it."""
+    device = DeviceSettings(step_seconds=0.01, knee=True)
+    ends = np.arange(1, 101) * 10 * MS
+
+    told = warned(facts(device, ends, sweep=sweep(0.8)))["knee_deviates"]
+    assert "step of 10 ms the AU is 80%" in told
+    assert "would reach 100%" in told
+    assert "bursts" in told
+    assert warned(facts(device, ends, sweep=sweep(0.97))) == {}
+    assert warned(facts(device, ends, sweep=sweep(0.8, late=0.2))) == {}
+    assert "knee_cut_short" in warned(facts(device, ends, sweep=sweep(1.0, ended=True)))
+    assert "knee_cut_short" in warned(facts(device, ends))
+
+
+def test_a_sweep_that_was_interrupted_is_not_laid_on_the_dataset():
+    """The warning about the interruption tells of it; the dataset may never end."""
+    device = DeviceSettings(step_seconds=0.01, knee=True)
+    made = facts(device, np.arange(1, 101) * 10 * MS)
+
+    assert "knee_cut_short" in warned(made)
+    assert "knee_cut_short" not in warned(dataclasses.replace(made, interrupted=True))
+
+
+def test_the_period_is_that_of_the_knee_then_of_the_run_then_of_the_dataset_alone():
+    """As far as each of them saw the pipeline's own pace."""
+    device = DeviceSettings(step_seconds=0.01)
+    made = busy()
+    alone = find_steady(np.arange(1, 1001) * MS, False)
+    with_alone = section.DeviceFacts(made.run, device, 0, 256, alone, None, None, None)
+    with_knee = section.DeviceFacts(
+        made.run, device, 0, 256, alone, None, sweep(1.0), None
+    )
+
+    assert section.period(with_knee, used()) == 0.01
+    assert section.period(with_alone, used(starved=0.5)) == pytest.approx(0.01)
+    assert section.period(with_alone, used()) == pytest.approx(1e-3)
+    assert section.period(made, used()) is None
+
+
+def test_the_rows_say_what_a_person_wants_to_know():
+    """Verdict, AU with its bar, starved, overhead, period."""
+    ends = np.arange(1, 101) * 224 * MS
+    made = facts(DeviceSettings(preset="resnet50-h100"), ends, free=used(au=0.999))
+    rows = dict(device_rows(section.device_section(made), None))
+
+    assert rows["verdict"] == "device-bound: the pipeline keeps it busy"
+    assert rows["utilisation (AU)"].startswith(
+        "100.0% with steps of 224 ms (resnet50-h100)"
+    )
+    assert "MLPerf's bar of 90% is reached" in rows["utilisation (AU)"]
+    assert "a free source gets an AU of 99.9%" in rows["overhead"]
+    assert rows["results"] is None
+    assert rows["knee"] is None
+
+
+def test_without_a_device_the_row_says_which_one_would_be_kept_busy():
+    """The pipeline's period; nothing where there is no rate."""
+    assert keeps_busy(None) is None
+    assert "step takes 12.5 ms or longer" in keeps_busy({"elements_per_second": 80.0})
+
+
+def test_the_knee_is_one_line_of_points():
+    """Each step time with its AU, and the furthest."""
+    made = facts(
+        DeviceSettings(step_seconds=0.01, knee=True),
+        np.arange(1, 101) * 10 * MS,
+        sweep=sweep(0.9),
+    )
+    text = knee(section.device_section(made))
+
+    assert text.startswith("5 ms 50%, 10 ms 90%, 20 ms 100%")
+    assert "-10.0 points" in text
+
+
+def test_a_point_at_which_the_simulation_was_late_is_marked():
+    """Its AU is no figure of the pipeline's."""
+    made = facts(
+        DeviceSettings(step_seconds=0.01, knee=True),
+        np.arange(1, 101) * 10 * MS,
+        sweep=sweep(0.7, late=0.2),
+    )
+
+    assert "10 ms 70%*" in knee(section.device_section(made))
+    assert "the simulation was late" in knee(section.device_section(made))
+
+
+def test_a_host_that_falls_behind_is_named_in_the_summary():
+    """With rate, size, and how much was unread."""
+    device = DeviceSettings(step_seconds=0.01, result_bytes=1000)
+    made = facts(device, np.arange(1, 101) * 10 * MS, looks=looks(50))
+    text = results(section.results_section(made, used()))
+
+    assert (
+        "results of 1 kB a second: the host falls behind, at most 950 were unread"
+        in text
+    )

@@ -1,0 +1,97 @@
+"""What warnings say, from facts that were made up: no clock is involved."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+
+from ipufeed.benchmark import Settings
+from ipufeed.benchmark.measuring import warnings as warn
+from ipufeed.benchmark.measuring.steady_state import Steady
+
+SURE = Steady(
+    first=0,
+    last=1000,
+    elements=1000,
+    seconds=10.0,
+    interval=(98.0, 102.0),
+    left_out=(),
+    settled=True,
+)
+COUNTERS = {"elements": 1000, "ended": 1, "epochs_per_entry": 1}
+
+
+def facts(steady=SURE, counters=COUNTERS, **others):
+    """Facts of a long, steady run, but for what is given."""
+    known = {
+        "raw": SimpleNamespace(counters=counters, failure=None, stamps=range(1000)),
+        "settings": Settings(),
+        "steady": steady,
+        "pass_rates": None,
+        "samples": 1.0,
+        "calibration": None,
+        "others": 0.0,
+        "usable_cpus": 2,
+    }
+    return warn.Facts(**{**known, **others})
+
+
+@pytest.mark.parametrize(
+    ("rates", "differ"),
+    [([100, 95, 110], False), ([10, 100, 101], True), ([100, 100, 79], True)],
+)
+def test_passes_differ_by_more_than_a_fifth(rates, differ):
+    """Whichever of them it is: a cache that fills, or a neighbour's load."""
+    assert (warn.passes_differ(facts(pass_rates=rates)) is not None) == differ
+
+
+def test_the_warning_of_passes_has_the_first_and_the_range_of_the_others():
+    """The first one fills what the others read."""
+    _, message = warn.passes_differ(facts(pass_rates=[12.3, 4567.0, 8000.0]))
+
+    assert "the first one gave 12.3 elements/s, the others 4,567 to 8,000." in message
+
+
+def test_others_are_only_blamed_for_a_rate_that_is_known():
+    """A run that is too short to tell anything does not tell that either."""
+    short = dataclasses.replace(SURE, seconds=0.01)
+    wide = dataclasses.replace(SURE, interval=(50.0, 150.0))
+
+    code, message = warn.busy_machine(facts(others=1.5))
+
+    assert code == "busy_machine"
+    assert "would probably be higher" in message
+    assert warn.busy_machine(facts(steady=short, others=1.5)) is None
+    assert warn.busy_machine(facts(steady=wide, others=1.5)) is None
+
+
+def test_a_wide_interval_is_said_to_be_one():
+    """With what to do about it, which depends on whether there was more to get."""
+    wide = dataclasses.replace(SURE, interval=(65.0, 135.0))
+    running = {**COUNTERS, "ended": 0}
+
+    code, message = warn.uncertain(facts(steady=wide))
+
+    assert code == "uncertain"
+    assert "± 35%" in message
+    assert "repeat() the dataset" in message
+    assert "--seconds" in warn.uncertain(facts(steady=wide, counters=running))[1]
+    assert warn.uncertain(facts()) is None
+
+
+def test_who_has_asked_for_passes_is_told_to_ask_for_more_of_them():
+    """Not for what was done already, nor for a repeat() that would make it endless."""
+    few = {**COUNTERS, "elements": 4}
+    asked = facts(counters=few, settings=Settings(passes=2))
+
+    assert "ask for more passes than 2 (--passes)" in warn.too_few(asked)[1]
+    assert "repeat" not in warn.too_few(asked)[1]
+    assert "repeat() the dataset, or go" in warn.too_few(facts(counters=few))[1]
+
+
+def test_epochs_that_were_merged_are_said_to_be():
+    """How many stand in an entry."""
+    merged = {**COUNTERS, "epochs_per_entry": 512}
+
+    assert "adds up 512 neighbours" in warn.merged(facts(counters=merged))[1]
+    assert warn.merged(facts()) is None

@@ -1,0 +1,416 @@
+"""tf.data service: what each policy delivers, and what is left when a worker dies.
+
+The processes are true ones, three for each policy. What nobody should wait for (time-outs,
+a dispatcher that dies) is tested on made-up processes.
+"""
+
+import collections
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import children
+import pytest
+import tensorflow as tf
+from helpers import DEADLOCK_S, ROOT
+from tensorflow.python.data.experimental.ops import testing
+
+from ipufeed.benchmark import Settings
+from ipufeed.benchmark.measuring.run import Progress
+from ipufeed.benchmark.report.summary_modes import service_rows
+from ipufeed.benchmark.scaleout import service as service_module
+from ipufeed.benchmark.scaleout import watch as service_watch
+from ipufeed.benchmark.scaleout.cluster import Cluster
+from ipufeed.benchmark.scaleout.service import (
+    ServiceSettings,
+    check_reachable,
+    death_warnings,
+    distribute,
+    measure_service,
+    run_watched,
+    with_efficiency,
+)
+from ipufeed.benchmark.scaleout.watch import LostError, Watch
+from ipufeed.errors import ScaleOutError
+
+ELEMENTS, SPLIT = 600, 30
+WHOLE = {"epochs": 0, "seconds_ns": 0, "passes": 1, "epoch_per_pass": False}
+
+
+def numbered(seconds):
+    """0, 1, 2, ..., each made in so long; dynamic sharding deals out SPLIT of them."""
+    firsts = tf.data.Dataset.range(0, ELEMENTS, SPLIT)
+    numbers = firsts.flat_map(lambda k: tf.data.Dataset.range(k, k + SPLIT))
+    return numbers.apply(testing.sleep(round(seconds * 1e6)))
+
+
+def deliver(cluster, policy, kill_after, seconds):
+    """How often each element came, the raw measurement, and the watch."""
+    arrived = collections.Counter()
+
+    def note(number):
+        arrived[int(number)] += 1
+        return number
+
+    remote = distribute(
+        numbered(seconds),
+        cluster.target,
+        ServiceSettings(service="local:2", sharding=policy),
+        True,
+    ).map(lambda number: tf.numpy_function(note, [number], tf.int64))
+    watch = Watch(cluster, cluster.target, kill_after)
+    raw, interruption = run_watched(remote, dict(WHOLE), None, watch)
+    assert interruption is None
+    return arrived, raw, watch
+
+
+# Policy: how often each element comes while all is well.
+POLICIES = {"off": 2, "dynamic": 1, "data": 1}
+
+
+def check_files(cluster, folder):
+    """File sharding delivers each line once, and nothing is counted for it."""
+    paths = [folder / f"{number}.txt" for number in range(4)]
+    for number, path in enumerate(paths):
+        path.write_text("".join(f"{number}.{line}\n" for line in range(25)))
+    lines = tf.data.Dataset.from_tensor_slices(
+        [str(path) for path in paths]
+    ).interleave(tf.data.TextLineDataset)
+    settings = ServiceSettings(service="local:2", sharding="file")
+    before = cluster.counts()
+    remote = distribute(lines, cluster.target, settings, counted=False)
+    arrived = [line.decode() for line in remote.as_numpy_iterator()]
+
+    assert sorted(arrived) == sorted(f"{n}.{k}" for n in range(4) for k in range(25))
+    assert cluster.counts() == before
+
+
+def check_foreign(cluster):
+    """A service that is there is used as it is: its processes are not ours to look at."""
+    result = measure_service(
+        tf.data.Dataset.range(50),
+        Settings(passes=1),
+        service=ServiceSettings(service=cluster.target, sharding="dynamic"),
+    )
+
+    assert result.elements == 50
+    assert result.service["workers"] is None
+    assert result.service["service"] == cluster.target
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_policy_keeps_its_promise_and_a_dead_worker_breaks_no_more(policy, tmp_path):
+    """Nothing is lost or repeated beyond what the policy says, with a death and without.
+
+    Nobody waits for what a dead worker had: the run ends with an error that names it.
+    """
+    times = POLICIES[policy]
+    with Cluster(2) as cluster:
+        arrived, raw, watch = deliver(cluster, policy, None, 0.0005)
+        assert raw.failure is None
+        assert dict(arrived) == dict.fromkeys(range(ELEMENTS), times)
+        assert watch.deaths == []
+        # With data sharding each worker makes all, and sends its part.
+        made = ELEMENTS if policy == "dynamic" else 2 * ELEMENTS
+        assert sum(cluster.counts()) == made
+
+        if policy == "data":  # while there are two workers
+            check_files(cluster, tmp_path)
+        if policy == "dynamic":
+            check_foreign(cluster)
+
+        arrived, raw, watch = deliver(cluster, policy, 0.3, 0.005)
+        counts = cluster.counts()
+
+    assert isinstance(raw.failure, tf.errors.UnavailableError)
+    assert "worker 0 has ended, and no element came for 5 s" in raw.failure.message
+    assert raw.counters["elements"] == arrived.total()
+    assert max(arrived.values()) <= times
+    if policy == "off":  # the other worker's copy is whole
+        assert len(arrived) == ELEMENTS
+        assert ELEMENTS < arrived.total() < 2 * ELEMENTS
+    lost = set(range(ELEMENTS)) - set(arrived)
+    if policy == "data":  # the other worker's half is whole
+        assert len({number % 2 for number in lost}) == 1
+    if policy == "dynamic":  # what worker 0 had been given
+        assert len({number // SPLIT for number in lost}) <= 3
+        assert len(lost) <= sum(counts) - made - arrived.total() + 3 * SPLIT
+    (death,) = watch.deaths
+    assert (death["process"], death["how"]) == ("worker 0", "signal 9")
+    assert [row["died"] for row in watch.worker_rows(True)] == [True, False]
+    section = {"deaths": watch.deaths, "sharding": policy}
+    (warning,) = death_warnings(section)
+    assert service_module.PROMISES[policy] in warning["message"]
+
+
+TEXT = """
+from ipufeed import sources
+def make_dataset():
+    element = sources.synthetic((1000,), seconds=0.002)
+    return element.map(lambda x: x + 1, name="add").batch(4)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("service")
+    (folder / "dataset.py").write_text(TEXT)
+    return folder
+
+
+def command(folder, *options):
+    done = children.run(
+        [
+            *(sys.executable, "-m", "ipufeed.benchmark", str(folder / "dataset.py")),
+            *options,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=3 * DEADLOCK_S,
+        check=False,
+        cwd=ROOT,
+        env=os.environ,
+    )
+    return done, " ".join(done.stderr.split())
+
+
+def test_the_command_gives_each_worker_and_the_curve(folder):
+    """Rates and CPU of each process, and the points of --scale, in JSON and summary."""
+    done, words = command(
+        folder, "--service", "local:1", "--scale", "0,1", "--seconds", "1.5"
+    )
+    result = json.loads(done.stdout)
+
+    assert done.returncode == 0, done.stderr
+    service = result["service"]
+    (worker,) = service["workers"]
+    assert service["deaths"] == []
+    assert worker["elements"] == service["produced_elements"]
+    assert worker["elements"] >= service["delivered_elements"] > 0
+    assert worker["elements_per_second"] > 0
+    assert worker["cpu_seconds"] > 0
+    assert worker["cpus_busy"] > 0
+    assert [point["workers"] for point in service["scale"]] == [0, 1]
+    assert [point["efficiency"] for point in service["scale"]] == [None, 1.0]
+    assert result["dataset"]["samples_per_element"] == 4
+    assert "no service" in words
+    assert "worker 0" in words
+    assert "efficiency 100%" in words
+
+
+def test_what_calls_python_is_refused_before_anything_starts(tmp_path):
+    """A Python function does not cross to another process; the message says what does."""
+    generated = tf.data.Dataset.from_generator(
+        lambda: iter([1]), output_signature=tf.TensorSpec([], tf.int32)
+    )
+    mapped = tf.data.Dataset.range(3).map(
+        lambda x: tf.py_function(lambda y: y, [x], tf.int64)
+    )
+    inside = tf.data.Dataset.range(3).interleave(lambda _: mapped)
+
+    for dataset in (generated, mapped, inside):
+        with pytest.raises(
+            ScaleOutError, match=r"calls a Python function.*--processes N"
+        ):
+            measure_service(dataset, service=ServiceSettings(service="local:1"))
+
+
+def test_a_service_that_is_not_there_is_an_error_at_once():
+    """TensorFlow would ask for an hour."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        target = f"grpc://localhost:{free.getsockname()[1]}"
+    with pytest.raises(
+        ScaleOutError, match=r"nobody listens at grpc://localhost.*local:N"
+    ):
+        check_reachable(target)
+
+
+def test_a_process_that_cannot_start_is_quoted(monkeypatch):
+    """Its last words are in the message, and nothing is left running."""
+    monkeypatch.setattr("ipufeed.benchmark.scaleout.cluster.MODULE", "ipufeed.no_such")
+    cluster = Cluster(1)
+    with pytest.raises(
+        ScaleOutError, match=r"the dispatcher ended with code 1.*no_such"
+    ):
+        cluster.__enter__()
+
+    assert cluster.dispatcher is not None
+    assert cluster.dispatcher.process.returncode is not None
+
+
+def test_processes_end_with_who_started_them(tmp_path):
+    """Also when that is killed: nothing is left behind, at whatever moment it was."""
+    script = (
+        "import os, sys, time, json, pathlib\n"
+        "sys.argv = ['-m']; sys.orig_argv = ['python', '-m', 'ipufeed.x']\n"
+        "from ipufeed.benchmark.process.child_process import Child\n"
+        "options = json.dumps({'parent': os.getpid(), 'worker_addresses': None,"
+        " 'worker_timeout_ms': 1000})\n"
+        "child = Child('dispatcher', 'ipufeed.benchmark.scaleout.server',"
+        f" ['dispatcher', options], pathlib.Path({str(tmp_path / 'log')!r}))\n"
+        "print(child.process.pid, flush=True)\n"
+        "time.sleep(100)\n"
+    )
+    parent = children.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    number = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + DEADLOCK_S
+    while alive(number) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+    assert not alive(number)
+
+
+def alive(number):
+    """Whether the process runs; one that nobody has waited for yet does not."""
+    try:
+        with open(f"/proc/{number}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def child(what, running=True, code=-9):
+    return SimpleNamespace(
+        what=what,
+        alive=lambda: running,
+        process=SimpleNamespace(returncode=None if running else code),
+        cpu_seconds=1.0,
+        peak_rss_bytes=1,
+    )
+
+
+def made_up(dispatcher=True, workers=(True, True), counts=(7, 7)):
+    processes = [child(f"worker {k}", running) for k, running in enumerate(workers)]
+    return SimpleNamespace(
+        dispatcher=child("dispatcher", dispatcher, 1),
+        workers=processes,
+        counts=lambda: list(counts),
+    )
+
+
+@pytest.mark.parametrize(
+    ("cluster", "words"),
+    [
+        (made_up(dispatcher=False), "the dispatcher of tf.data service has ended"),
+        (made_up(workers=(False, False)), "all workers of tf.data service have ended"),
+    ],
+)
+def test_a_loss_that_nothing_survives_ends_the_run_at_once(cluster, words):
+    """Without a dispatcher, or without any worker, nobody waits."""
+    watch = Watch(cluster, "", None)
+
+    with pytest.raises(LostError, match=words):
+        watch(Progress(1, 1, 1, 1))
+    assert watch.deaths[0]["how"] in ("exit code 1", "signal 9")
+
+
+def test_a_worker_that_dies_is_noted_while_the_others_go_on(monkeypatch):
+    """The run ends only when elements stop coming."""
+    now = [100.0]
+    monkeypatch.setattr(service_watch.time, "monotonic", lambda: now[0])
+    watch = Watch(made_up(workers=(False, True)), "", None)
+    for elements in (1, 2, 3):
+        watch(Progress(elements, 1, 1, 1))
+        now[0] += 4
+    now[0] += 2
+
+    with pytest.raises(
+        LostError, match="worker 0 has ended, and no element came for 5 s"
+    ):
+        watch(Progress(3, 1, 1, 1))
+    assert [death["process"] for death in watch.deaths] == ["worker 0"]
+
+
+def test_silence_after_a_death_is_nobodys_rate(monkeypatch):
+    """A rate ends with the elements, a dead worker's with the worker; the rest is told."""
+    now, counts = [100.0], [0, 0]
+    monkeypatch.setattr(service_watch.time, "monotonic", lambda: now[0])
+    cluster = made_up(counts=counts)
+    watch = Watch(cluster, "", None)
+
+    def pass_second(*made):
+        now[0] += 1
+        for number, more in enumerate(made):
+            counts[number] += more
+        watch(Progress(1 + sum(counts), 1, 1, 1))
+
+    watch(Progress(1, 1, 1, 1))
+    pass_second(20, 10)
+    cluster.workers[0].alive = lambda: False
+    cluster.workers[0].process.returncode = -9
+    pass_second(0, 10)
+    pass_second(0, 10)
+    for _ in range(4):
+        pass_second(0, 0)
+    watch.end()
+
+    rates = [row["elements_per_second"] for row in watch.worker_rows(True)]
+    assert rates == pytest.approx([20 / 2, 10])  # seen to have ended after the second
+    assert watch.silent_at_end == pytest.approx(4)
+    section = {"deaths": watch.deaths, "sharding": "dynamic"}
+    (warning,) = death_warnings(section, watch.silent_at_end)
+    assert "No element came in the last 4 s of the run" in warning["message"]
+
+
+def test_a_service_of_others_is_left_when_it_is_silent(monkeypatch):
+    """Gone: after seconds; there and silent: after two minutes."""
+    now = [100.0]
+    monkeypatch.setattr(service_watch.time, "monotonic", lambda: now[0])
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        target = f"grpc://localhost:{listener.getsockname()[1]}"
+        listener.listen()
+        watch = Watch(None, target, None)
+        now[0] += 60
+        watch(Progress(0, 0, 0, 0))
+        now[0] += 61
+        with pytest.raises(
+            LostError, match=r"gave no element for 120 s: has it workers\?"
+        ):
+            watch(Progress(0, 0, 0, 0))
+    watch = Watch(None, target, None)
+    now[0] += 6
+    with pytest.raises(LostError, match=r"nobody listens at .* any more"):
+        watch(Progress(0, 0, 0, 0))
+
+
+def test_efficiency_is_against_as_many_single_workers():
+    """Without a point of one worker, or without a rate, there is none."""
+    rates = [(0, 90.0), (1, 80.0), (2, 120.0), (4, None)]
+    rows = [{"workers": n, "elements_per_second": rate} for n, rate in rates]
+
+    assert [row["efficiency"] for row in with_efficiency(rows)] == [None, 1, 0.75, None]
+    assert [row["efficiency"] for row in with_efficiency(rows[2:])] == [None, None]
+
+
+def test_workers_that_are_not_counted_say_so():
+    """File sharding looks for the reader behind steps that TensorFlow knows."""
+    worker = {
+        "worker": 0,
+        "elements": None,
+        "elements_per_second": None,
+        "cpus_busy": 0.5,
+        "died": True,
+    }
+    section = {
+        "service": "local:1",
+        "sharding": "file",
+        "compression": "none",
+        "workers": [worker],
+        "scale": [],
+    }
+
+    assert service_rows(section)[1] == (
+        "worker 0",
+        "not counted with this sharding, 0.50 CPUs busy, died",
+    )

@@ -1,0 +1,478 @@
+"""The native core alone: the programs of tests/cc in every build, and planted bugs.
+
+    tests/cc/*.cc --g++--> plain | delays | thread sanitizer | address and undefined
+
+No program uses TensorFlow, whose library no sanitizer sees into. Those of PROGRAMS need
+the headers of ipufeed/cc and nothing else. Those of STANDIN_PROGRAMS are linked with the
+sources between the feeds and TensorFlow's kernels, which are compiled unchanged against
+the headers of tests/cc/standin. A build that is planted with a bug must fail: that is the
+test of the tests. Which program promises what is said at the top of each.
+
+Objects are kept in pytest's cache by what they are made of.
+"""
+
+import concurrent.futures
+import dataclasses
+import functools
+import hashlib
+import importlib.util
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+CC = pathlib.Path(__file__).parents[1] / "cc"
+HEADERS = pathlib.Path(__file__).parents[2] / "ipufeed" / "cc"
+COMPILE_LIMIT_S = 240.0
+RUN_LIMIT_S = 240.0  # beyond the programs' own watchdog: only a hang of it gets there
+
+PROGRAMS = (
+    "seeds_test",
+    "allocation_test",
+    "marks_test",
+    "transfer_buffer_test",
+    "step_clock_test",
+    "ring_test",
+    "ring_property_test",
+    "ring_stress_test",
+    "ring_close_test",
+    "wait_test",
+    "feed_test",
+    "result_queue_test",
+    "rendezvous_test",
+)
+THREADED = PROGRAMS[6:]
+STANDIN = CC / "standin"
+STANDIN_PROGRAMS = (
+    "infeed_test",
+    "outfeed_test",
+    "replicas_test",
+    "pipeline_run_test",
+    "program_test",
+)
+STANDIN_SOURCES = (
+    *(
+        HEADERS / f"{name}.cc"
+        for name in (
+            "exchange_runs",
+            "feed_table",
+            "feeder",
+            "guard",
+            "infeed",
+            "interrupt",
+            "outfeed",
+            "payload",
+            "pipeline",
+            "program",
+            "replicas",
+            "result_store",
+            "said",
+            "seeds",
+            "stall",
+            "trace",
+        )
+    ),
+    STANDIN / "allocation.cc",
+    STANDIN / "dataset_iterator.cc",
+)
+COMMON = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{HEADERS}")
+PLAIN = ("-O2", "-D_GLIBCXX_ASSERTIONS")
+DELAYS = (*PLAIN, "-DIPUFEED_TEST_DELAYS", "-DIPUFEED_TEST_SCALE=2")
+THREAD = ("-O1", "-g", "-fsanitize=thread", "-DIPUFEED_TEST_SCALE=10")
+THREAD_DELAYS = (*THREAD, "-DIPUFEED_TEST_DELAYS")
+ADDRESS = (
+    "-O1",
+    "-g",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-DIPUFEED_TEST_SCALE=4",
+)
+SANITIZER_OPTIONS = {
+    "TSAN_OPTIONS": "halt_on_error=1:exitcode=66",
+    "ASAN_OPTIONS": "detect_leaks=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """A bug that is planted into a source: this text, which it has once, becomes that."""
+
+    name: str
+    source: str
+    text: str
+    planted: str
+
+    def applied(self) -> str:
+        """The source with the bug."""
+        text = (HEADERS / self.source).read_text()
+        assert text.count(self.text) == 1, f"{self.source} must have once: {self.text}"
+        return text.replace(self.text, self.planted)
+
+
+@dataclasses.dataclass(frozen=True)
+class Build:
+    """One program with one set of flags."""
+
+    program: str
+    flags: tuple[str, ...]
+    mutant: Mutant | None = None
+
+    def __str__(self) -> str:
+        """The name of the binary, and the id of the test."""
+        words = (flag.lstrip("-").replace("=", "_") for flag in self.flags)
+        mutant = () if self.mutant is None else (self.mutant.name,)
+        return "-".join([self.program, *words, *mutant]).replace(",", "_")
+
+    def objects(self) -> "list[Object]":
+        """What it is linked from."""
+        test = CC / f"{self.program}.cc"
+        if self.program not in STANDIN_PROGRAMS:
+            return [Object(test, self.flags)]
+        flags = (*self.flags, f"-I{STANDIN}")
+        mutants = {} if self.mutant is None else {self.mutant.source: self.mutant}
+        return [Object(test, flags)] + [
+            Object(source, flags, mutants.get(source.name))
+            for source in STANDIN_SOURCES
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Object:
+    """One source, compiled with one set of flags."""
+
+    source: pathlib.Path
+    flags: tuple[str, ...]
+    mutant: Mutant | None = None
+
+    def text(self) -> str:
+        """What is compiled."""
+        if self.mutant is None:
+            return self.source.read_text()
+        return self.mutant.applied()
+
+    def name(self) -> str:
+        """Another one for each other text, header, set of flags or compiler."""
+        made_of = [self.text(), *COMMON, *self.flags, headers_and_compiler()]
+        key = hashlib.sha256("\0".join(made_of).encode()).hexdigest()[:24]
+        return f"{self.source.stem}-{key}.o"
+
+
+@functools.cache
+def headers_and_compiler() -> str:
+    """What all objects are made of."""
+    headers = sorted([*HEADERS.glob("*.h"), *CC.rglob("*.h")])
+    version = subprocess.run(
+        ["g++", "--version"], check=True, capture_output=True, text=True
+    )
+    return "\0".join([version.stdout, *(each.read_text() for each in headers)])
+
+
+@functools.cache
+def eigen() -> pathlib.Path:
+    """The folder that holds Eigen's, and beside it TensorFlow's headers."""
+    package = importlib.util.find_spec("tensorflow")
+    assert package is not None
+    assert package.origin is not None
+    return pathlib.Path(package.origin).parent / "include" / "Eigen"
+
+
+def builds(programs, flags):
+    return [pytest.param(Build(p, flags), id=p) for p in programs]
+
+
+def planted(program, macro):
+    return pytest.param(Build(program, (*THREAD, f"-D{macro}")), id=macro)
+
+
+def mutants(flags, *planted):
+    """Each a program, and a mutant of one of the sources that it is linked with."""
+    return [
+        pytest.param(Build(program, flags, Mutant(*what)), id=what[0])
+        for program, *what in planted
+    ]
+
+
+def run_compiler(*arguments):
+    command = ["g++", *COMMON, *map(str, arguments)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=COMPILE_LIMIT_S, check=False
+    )
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
+
+
+def compile_object(each, folder, kept):
+    """The object in the folder `kept`, made unless it is there."""
+    made = kept / each.name()
+    if made.exists():
+        os.utime(made)  # it is still of use
+        return made
+    source = each.source
+    if each.mutant is not None:
+        source = folder / f"{each.mutant.name}-{source.name}"
+        source.write_text(each.text())
+    # Eigen alone: a name that the stand-in has not must not be found in TensorFlow.
+    include = folder / "eigen"
+    include.mkdir(exist_ok=True)
+    if not (include / "Eigen").exists():
+        (include / "Eigen").symlink_to(eigen(), target_is_directory=True)
+    temporary = folder / made.name
+    run_compiler(*each.flags, f"-isystem{include}", "-c", source, "-o", temporary)
+    shutil.move(temporary, made)
+    return made
+
+
+def link(build, objects, folder):
+    binary = folder / str(build)
+    files = [objects[each].result() for each in build.objects()]
+    run_compiler(*build.flags, *files, "-o", binary)
+    return binary
+
+
+def drop_old(kept):
+    """Forgets the objects that no run has used for a week."""
+    for each in kept.iterdir():
+        if each.stat().st_mtime < time.time() - 7 * 24 * 3600:
+            each.unlink()
+
+
+@pytest.fixture(scope="session")
+def binaries(request, tmp_path_factory):
+    """What the selected tests need, all compiled before any of it runs.
+
+    Two compilers at a time. The programs come later and alone, because threads that
+    spin for each other take long beside compilers.
+    """
+    if shutil.which("g++") is None:
+        pytest.fail("g++ is missing, and so is every proof here: apt-get install g++")
+    folder = tmp_path_factory.mktemp("cc")
+    kept = request.config.cache.mkdir("ipufeed_cc")
+    drop_old(kept)
+    items = [item for item in request.session.items if hasattr(item, "callspec")]
+    params = {item.callspec.params.get("build") for item in items}
+    wanted = sorted((each for each in params if isinstance(each, Build)), key=str)
+    with concurrent.futures.ThreadPoolExecutor(2) as compilers:
+        # Objects first: a link waits for its objects, and they must not wait for it.
+        objects = {
+            each: compilers.submit(compile_object, each, folder, kept)
+            for each in dict.fromkeys(
+                each for build in wanted for each in build.objects()
+            )
+        }
+        return {
+            build: compilers.submit(link, build, objects, folder) for build in wanted
+        }
+
+
+def run_limited(command):
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=RUN_LIMIT_S,
+        check=False,
+        env=os.environ | SANITIZER_OPTIONS,
+    )
+
+
+@pytest.fixture
+def run(binaries, build):
+    """What came of running the build."""
+    binary = str(binaries[build].result())
+    done = run_limited([binary])
+    if "unexpected memory mapping" in done.stderr:  # g++ 12's TSan and a random layout
+        done = run_limited(["setarch", "-R", binary])
+    return done
+
+
+def assert_passed(done):
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed" in done.stdout
+    assert done.stderr == ""  # a sanitizer's report, even one that it survived
+
+
+@pytest.mark.parametrize("build", builds(PROGRAMS, PLAIN))
+def test_core_keeps_its_promises(run):
+    """Each program passes as it ships, with the library's own assertions on."""
+    assert_passed(run)
+
+
+@pytest.mark.parametrize("build", builds((*THREADED, *STANDIN_PROGRAMS), DELAYS))
+def test_core_keeps_its_promises_under_random_delays(run):
+    """Delays between any two steps of either side change nothing but the time."""
+    assert_passed(run)
+
+
+@pytest.mark.parametrize("build", builds((*THREADED, *STANDIN_PROGRAMS), THREAD_DELAYS))
+def test_core_has_no_data_race(run):
+    """ThreadSanitizer has nothing to report, without a suppression."""
+    assert_passed(run)
+
+
+@pytest.mark.parametrize("build", builds((*PROGRAMS, *STANDIN_PROGRAMS), ADDRESS))
+def test_core_has_no_memory_error(run):
+    """Neither a bad access, nor a leak, nor undefined behaviour."""
+    assert_passed(run)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [planted("ring_stress_test", f"IPUFEED_WEAKEN={n}") for n in range(1, 5)]
+    + [planted("ring_close_test", f"IPUFEED_WEAKEN={n}") for n in range(5, 7)]
+    + [planted("wait_test", f"IPUFEED_WEAKEN={n}") for n in range(7, 9)],
+)
+def test_each_memory_order_is_guarded(run):
+    """With any one of the orders [1] to [8] relaxed we see the data race."""
+    assert run.returncode == 66, run.stdout + run.stderr
+    assert "WARNING: ThreadSanitizer: data race" in run.stderr
+
+
+@pytest.mark.parametrize(
+    "build", [planted("rendezvous_test", "IPUFEED_PLANT_UNLOCKED_LEAVE")]
+)
+def test_the_lock_of_who_leaves_is_guarded(run):
+    """A member that ends beside the lock is seen: its end could be missed."""
+    assert run.returncode == 66, run.stdout + run.stderr
+    assert "WARNING: ThreadSanitizer: data race" in run.stderr
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(Build(p, (*DELAYS, "-DIPUFEED_PLANT_DRAINED_ORDER")), id=p)
+        for p in ("ring_close_test", "feed_test")
+    ],
+)
+def test_the_order_of_the_two_looks_in_drained_is_guarded(run):
+    """Looking into the ring before looking at the end loses last elements: seen.
+
+    No data race, so no sanitizer could: only many closings can.
+    """
+    assert run.returncode == 1, run.stdout + run.stderr
+    # The names of the tests that say so.
+    assert "the_last_element" in run.stderr or "lose_and_double_nothing" in run.stderr
+
+
+@pytest.mark.parametrize(
+    "build",
+    mutants(
+        THREAD_DELAYS,
+        (
+            "outfeed_test",
+            "part_counted_without_the_lock",
+            "outfeed.cc",
+            "  lock.lock();\n  if (--round.missing > 0) return absl::OkStatus();\n",
+            "  if (--round.missing > 0) return absl::OkStatus();\n  lock.lock();\n",
+        ),
+        (
+            "replicas_test",
+            "place_of_a_chip_without_the_lock",
+            "replicas.cc",
+            "std::uint64_t part) {\n  std::lock_guard<std::mutex> lock(mutex_);\n",
+            "std::uint64_t part) {\n",
+        ),
+        (
+            "replicas_test",
+            "replicas_that_left_without_the_lock",
+            "replicas.cc",
+            "replica));\n  std::lock_guard<std::mutex> lock(mutex_);\n  gone_",
+            "replica));\n  gone_",
+        ),
+        (
+            "program_test",
+            "set_of_programs_without_the_lock",
+            "program.cc",
+            "    std::lock_guard<std::mutex> lock(running.mutex);\n"
+            "    running.programs.erase(this);",
+            "    running.programs.erase(this);",
+        ),
+        (
+            "program_test",
+            "step_clock_without_the_lock",
+            "program.cc",
+            "step_clock() {\n  std::lock_guard<std::mutex> lock(mutex_);\n",
+            "step_clock() {\n",
+        ),
+        (
+            "program_test",
+            "stop_without_the_lock",
+            "program.cc",
+            "(absl::Status why) {\n  std::lock_guard<std::mutex> lock(mutex_);\n",
+            "(absl::Status why) {\n",
+        ),
+    ),
+)
+def test_each_lock_above_the_feed_is_guarded(run):
+    """A lock that is dropped is a data race: seen."""
+    assert run.returncode == 66, run.stdout + run.stderr
+    assert "WARNING: ThreadSanitizer: data race" in run.stderr
+
+
+@pytest.mark.parametrize(
+    "build",
+    mutants(
+        DELAYS,
+        (
+            "infeed_test",
+            "end_of_the_dataset_by_the_own_ring",
+            "infeed.cc",
+            "feeder_->ended())",
+            "feed.state() == FeedState::kEnded)",
+        ),
+        (
+            "infeed_test",
+            "rounds_of_a_stopped_program_not_level",
+            "infeed.cc",
+            "while (round <= first_round_);",
+            "while (false);",
+        ),
+        (
+            "outfeed_test",
+            "full_ring_stopped_at_the_end_of_the_dataset",
+            "outfeed.cc",
+            "stopped = [&program] { return program.aborted(); }",
+            "stopped = [&program] { return program.stopped(); }",
+        ),
+        (
+            "outfeed_test",
+            "half_rounds_of_a_stopped_program_kept",
+            "outfeed.cc",
+            "    rounds_.clear();",
+            "",
+        ),
+    ),
+)
+def test_no_element_is_lost_or_doubled(run):
+    """What loses, doubles or mixes elements is seen: by a check or the C++ library's."""
+    assert run.returncode in (1, -signal.SIGABRT), run.stdout + run.stderr
+    assert "FAILED in " in run.stderr or "Assertion" in run.stderr
+
+
+@pytest.mark.parametrize(
+    "build",
+    mutants(
+        ADDRESS,
+        (
+            "program_test",
+            "cancellation_calls_what_has_gone",
+            "program.cc",
+            "manager_->DeregisterCallback(token_);",
+            "static_cast<void>(token_);",
+        ),
+        (
+            "pipeline_run_test",
+            "packet_freed_twice",
+            "pipeline.cc",
+            "give(std::exchange(bytes_, nullptr), std::exchange(size_, 0))",
+            "give(bytes_, size_)",
+        ),
+    ),
+)
+def test_each_end_of_a_life_is_guarded(run):
+    """What is used or freed after its end is seen."""
+    assert run.returncode not in (0, 66), run.stdout + run.stderr
+    assert "AddressSanitizer" in run.stderr

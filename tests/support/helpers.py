@@ -1,0 +1,107 @@
+"""What several test files share."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import children
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Far above any healthy run, also on a machine that stands still for two minutes: only a
+# hang gets there.
+DEADLOCK_S = 180.0
+
+
+def run_op(dataset: Any, **attributes: Any) -> tuple[dict[str, int], dict[str, Any]]:
+    """Runs the measuring op as it is; returns its counters and its other outputs."""
+    import tensorflow as tf
+
+    from ipufeed import _native
+
+    output = _native.load().ipufeed_measure_dataset(
+        dataset._variant_tensor, run=tf.constant(0, tf.int64), **attributes
+    )
+    names = [name.decode() for name in output.names.numpy()]
+    counters = dict(zip(names, output.values.numpy().tolist(), strict=True))
+    return counters, {
+        "epochs": output.epoch_table.numpy(),
+        "stamps": output.stamps.numpy(),
+        "code": int(output.failure_code.numpy()),
+        "message": output.failure_message.numpy().decode(),
+        "marks": output.marks.numpy(),
+    }
+
+
+def sleeping(seconds_per_element: float) -> Any:
+    """An endless dataset that takes so long for each element, and next to no CPU."""
+    import tensorflow as tf
+    from tensorflow.python.data.experimental.ops import testing
+
+    endless = tf.data.Dataset.range(1).repeat()
+    return endless.apply(testing.sleep(round(seconds_per_element * 1e6)))
+
+
+def run_python(code: str, log_level: str = "3") -> subprocess.CompletedProcess:
+    """Runs code in a fresh interpreter, from the project's root, with a time limit."""
+    return children.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=DEADLOCK_S,
+        cwd=ROOT,
+        check=False,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": log_level},
+    )
+
+
+def free_addresses(count: int) -> list[str]:
+    """Addresses of this machine where nobody listens."""
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
+    found = [f"localhost:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return found
+
+
+def cluster(addresses: list[str], index: int) -> str:
+    """TF_CONFIG for one of the processes at these addresses."""
+    task = {"type": "worker", "index": index}
+    return json.dumps({"cluster": {"worker": addresses}, "task": task})
+
+
+def threads() -> int:
+    """Threads of this process."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def live_feeders() -> int:
+    """Feeders at work in this process, once what earlier tests have dropped is gone."""
+    from ipufeed import _native
+
+    count, found = _native.entry().ipufeed_live_feeders, -1
+    gc.collect()
+    while found != (now := count()):  # they end on threads of their own
+        found = now
+        time.sleep(0.2)
+    return found
+
+
+def rss_bytes() -> int:
+    """Memory that this process holds now."""
+    fields = Path("/proc/self/statm").read_text().split()
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def stamps(seconds: list[float]) -> np.ndarray:
+    """Times in seconds as the op gives them."""
+    return np.round(np.asarray(seconds) * 1e9).astype(np.int64)
