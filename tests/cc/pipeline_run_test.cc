@@ -1,7 +1,7 @@
 // What the rings of a pipeline promise: mini-batches in order and whole from stage to
 // stage, and an end to every wait when a stage ends, fails or is stopped.
 #include "check.h"
-#include "pipeline.h"
+#include "pipeline/pipeline.h"
 #include "standin/harness.h"
 
 namespace {

@@ -2,8 +2,8 @@
 // its queues are free once it has ended; and all that its replicas have done together,
 // from the infeed over an exchange to the outfeed, is there.
 #include "check.h"
-#include "exchange_runs.h"
-#include "stall.h"
+#include "run/exchange_runs.h"
+#include "run/stall.h"
 #include "standin/harness.h"
 
 namespace {

@@ -4,7 +4,7 @@
 //
 // What is given back must be an HloModuleProto when the input was one, the same on each
 // call, and its own canonical form.
-#include "ipufeed/cc/canonical.cc"
+#include "ipufeed/cc/xla/compile/canonical.cc"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // DatasetIterator over the dataset of a test: no graph rewrites, no function runtime.
-#include "dataset_iterator.h"
+#include "data/dataset_iterator.h"
 
 #include <utility>
 

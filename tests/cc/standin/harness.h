@@ -16,12 +16,12 @@
 
 #include "../check.h"
 #include "allocation.h"
-#include "feed_table.h"
-#include "feeder.h"
-#include "infeed.h"
-#include "outfeed.h"
-#include "program.h"
-#include "replicas.h"
+#include "data/feeder.h"
+#include "feeds/feed_table.h"
+#include "feeds/infeed.h"
+#include "feeds/outfeed.h"
+#include "replicas/replicas.h"
+#include "run/program.h"
 #include "tensorflow/core/framework/dataset.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
