@@ -34,7 +34,7 @@ SOURCES = Path("ipufeed/cc")
 NEEDS_TENSORFLOW = "2.21"
 
 COMMON = ["-std=c++17", "-fPIC", "-DNDEBUG", "-fvisibility=hidden", "-pthread"]
-COMMON += ["-iquote."]  # bundles name the sources from here
+COMMON += ["-iquote.", f"-iquote{SOURCES}"]  # bundles; files name each other
 COMMON += ["-DEIGEN_USE_THREADS"]  # must stand before the first header of Eigen
 WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror=return-type"]
 HARDENING = ["-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
@@ -94,7 +94,7 @@ def find_tensorflow():
         for folder in ("highwayhash", "farmhash_archive/src")
     ]
     # And what they include that the wheel does not have.
-    flags.append(f"-isystem{SOURCES / 'missing'}")
+    flags.append(f"-isystem{SOURCES / 'stubs'}")
     return tf.__version__, Path(tf.sysconfig.get_lib()), include, flags
 
 
@@ -111,9 +111,10 @@ def find_sanitizer():
 def fingerprint(folder):
     """A hash of the native sources; ipufeed/_native.py computes it in the same way."""
     digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
+    for path in sorted(folder.rglob("*")):
         if path.suffix in (".cc", ".h"):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+            name = path.relative_to(folder).as_posix()
+            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
@@ -264,8 +265,8 @@ setup(
     ext_modules=[
         Extension(
             "ipufeed.libipufeed",
-            sources=sorted(str(path) for path in SOURCES.glob("*.cc")),
-            depends=sorted(str(path) for path in SOURCES.glob("*.h")),
+            sources=sorted(str(path) for path in SOURCES.rglob("*.cc")),
+            depends=sorted(str(path) for path in SOURCES.rglob("*.h")),
         )
     ],
     cmdclass={"build_ext": BuildNative},

@@ -126,9 +126,9 @@ def _fails_with(failed: int) -> Any:
 
 @functools.cache
 def entry() -> ctypes.CDLL:
-    """The C entry points of the loaded library (ipufeed/cc/*c_api.cc documents them).
+    """The C entry points of the loaded library (ipufeed/cc/capi documents them).
 
-    Each raises the TensorFlow error that it has failed with (ipufeed/cc/api.h), and a
+    Each raises the TensorFlow error that it has failed with (ipufeed/cc/capi/api.h), and a
     ctypes.ArgumentError for a number that its argument cannot hold.
     """
     load()
@@ -278,9 +278,10 @@ def build_info(path: Path) -> dict[str, str]:
 def fingerprint(folder: Path) -> str:
     """A hash of the native sources; setup.py computes it in the same way."""
     digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
+    for path in sorted(folder.rglob("*")):
         if path.suffix in (".cc", ".h"):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+            name = path.relative_to(folder).as_posix()
+            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

@@ -94,7 +94,7 @@ if "-c" in arguments:
     with open({log!r}, "a") as log:
         print(pathlib.Path(source).name, *made_of, file=log)
     if "feeder" in f"{{source}} {{made_of}}":
-        made_of.append("ipufeed/cc/wait.h")
+        made_of.append("ipufeed/cc/core/wait.h")
     output.with_suffix(".d").write_text(" ".join([f"{{output}}:", source, *made_of]))
 """
 
@@ -150,10 +150,10 @@ def test_only_what_changed_is_compiled_again(tmp_path, build_command, feeder, tr
         assert sorted(first) == sources
         assert members == []
     assert compiled("another") == {}  # the folder of the headers is another
-    with open(tree / "ipufeed/cc/wait.h", "a") as header:
+    with open(tree / "ipufeed/cc/core/wait.h", "a") as header:
         header.write("// changed\n")
     # One says what it was built from.
     assert set(compiled("third")) == {"c_api.cc", feeder}
-    with open(tree / "ipufeed/cc/trace.cc", "a") as source:
+    with open(tree / "ipufeed/cc/base/trace.cc", "a") as source:
         source.write("// changed\n")
     assert set(compiled("fourth")) == {"c_api.cc", trace}

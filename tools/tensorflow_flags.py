@@ -23,7 +23,7 @@ def compile_flags() -> list[str]:
         include,
         include / "external/highwayhash",
         include / "external/farmhash_archive/src",
-        SOURCES / "missing",
+        SOURCES / "stubs",
     ]
     return [
         "-std=c++17",

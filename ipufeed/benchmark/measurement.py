@@ -188,7 +188,7 @@ def check_place(dataset: Any) -> None:
 
 
 def op_attributes(settings: Settings) -> dict[str, Any]:
-    """The op's attributes (ipufeed/cc/measurement.h) for these settings."""
+    """The op's attributes (ipufeed/cc/measure/measurement.h) for these settings."""
     limit = settings.time_limit
     return {
         "epochs": settings.epochs or 0,
@@ -310,7 +310,7 @@ def parts_of(raw: RawMeasurement, steady: Steady | None) -> Parts:
 
 
 def usable_cpus() -> int:
-    """See `ipufeed/cc/cpus.h`."""
+    """See `ipufeed/cc/core/cpus.h`."""
     from ipufeed import _native
 
     return int(_native.entry().ipufeed_usable_cpus())

@@ -1,4 +1,4 @@
-"""What the native core says, such as that a program has waited long (ipufeed/cc/said.h).
+"""What the native core says, such as that a program has waited long (cc/base/messages.h).
 
 A thread passes it on to the logger `ipufeed`, which the device's own lines go through: so
 it is seen whatever TF_CPP_MIN_LOG_LEVEL says, and can be silenced or sent elsewhere.

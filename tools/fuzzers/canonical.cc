@@ -1,4 +1,4 @@
-// Fuzzes the canonical form of programs (ipufeed/cc/canonical.cc).
+// Fuzzes the canonical form of programs (ipufeed/cc/xla/compile/canonical.cc).
 //
 //   input: a serialised HloModuleProto, or anything else
 //

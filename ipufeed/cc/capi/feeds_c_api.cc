@@ -313,7 +313,7 @@ IPUFEED_API int ipufeed_chips(int ordinal) {
   return ipufeed::entry(__func__, [&]() -> int { return ipufeed::chips_of(ordinal); });
 }
 
-// See said.h. Waits for a line; writes at most size - 1 bytes of it.
+// See messages.h. Waits for a line; writes at most size - 1 bytes of it.
 IPUFEED_API int ipufeed_next_line(char* line, std::int64_t size) {
   return ipufeed::entry(__func__, [&] {
     const std::string next = ipufeed::next_line();

@@ -7,7 +7,7 @@
 // start(n) = max(end(n - 1), held(n - 1), ready(n))
 // end(n)   = max(start(n) + step, when the program got there - slack)
 //
-// (Lindley's recursion for a queue with one server, as in measure.cc.) The times are
+// (Lindley's recursion for a queue with one server, as in consumer.cc.) The times are
 // those of a device that shares no CPU with its host. ready(n) is when the dataset
 // delivered the element, another chip sent its tensors or the last replica came to an
 // exchange, held(n - 1) when an enqueue or a send that had to wait went on. A chip that

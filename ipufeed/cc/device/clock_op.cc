@@ -1,5 +1,5 @@
 // The op that reads the host's clock inside a program, and its kernel for TensorFlow's
-// executor. What it becomes in a compiled program is in queue_xla_ops.cc.
+// executor. What it becomes in a compiled program is in queue_lowering.cc.
 //
 // It takes and gives a token like a queue op (queue_ops.h), so that its reading lies
 // between the two queue calls that it was written between.

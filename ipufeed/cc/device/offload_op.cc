@@ -1,5 +1,5 @@
 // The op that moves a tensor between the host's memory and the IPU's: ../parallel/
-// offloading.py. In a compiled program: pipeline_xla_ops.cc.
+// offloading.py. In a compiled program: pipeline_lowering.cc.
 
 #include <cstdint>
 

@@ -2,7 +2,7 @@
 //
 //   Compiler, IpuExecutable, single ops --> tell(), report(), load_onto()
 //                                              |
-//                                              v  off the main thread: off_main.h
+//                                              v  off the main thread: python_calls.h
 //                                        Python's function: set_on_program()
 #pragma once
 

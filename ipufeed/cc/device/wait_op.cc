@@ -1,6 +1,6 @@
 // A value, some time later: stands for work that is done elsewhere, and uses no CPU.
 //
-// For measurements of what waits for what. In a compiled program: pipeline_xla_ops.cc.
+// For measurements of what waits for what. In a compiled program: pipeline_lowering.cc.
 
 #include <cstdint>
 

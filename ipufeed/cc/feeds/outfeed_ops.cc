@@ -1,5 +1,5 @@
 // The ops of outfeeds, and their kernels for TensorFlow's executor. What they become in
-// a compiled program is in queue_xla_ops.cc.
+// a compiled program is in queue_lowering.cc.
 
 #include <algorithm>
 #include <atomic>

@@ -1,5 +1,5 @@
 // The ops of a pipeline. But for the first they run in compiled programs only:
-// pipeline_xla_ops.cc.
+// pipeline_lowering.cc.
 //
 //   IpufeedPipelineCount       in the program of the device: how many mini-batches
 //   IpufeedPipeline            likewise: one function for each chip

@@ -1,5 +1,5 @@
 // The ops that random operations of a program become, and their kernels for
-// TensorFlow's executor. What they become in a compiled program is in seed_xla_ops.cc.
+// TensorFlow's executor. What they become in a compiled program is in seed_lowering.cc.
 
 #include "base/kernels.h"
 #include "random/random_numbers.h"
@@ -39,7 +39,7 @@ REGISTER_OP("IpufeedSeed")
       return absl::OkStatus();
     })
     .Doc(R"doc(
-Draws the seed of a random operation: see ipufeed/cc/seeds.h.
+Draws the seed of a random operation: see ipufeed/cc/core/seeds.h.
 
 own: int32 [2]. The op comes after what computes it.
 o: the op's number in its program.
@@ -86,7 +86,7 @@ REGISTER_OP("IpufeedRandom")
       c->set_output(0, shape);
       return absl::OkStatus();
     })
-    .Doc("Random numbers of a seed: see ipufeed/cc/random_numbers.h.");
+    .Doc("Random numbers of a seed: see ipufeed/cc/random/random_numbers.h.");
 
 class RandomOp : public Kernel {
  public:

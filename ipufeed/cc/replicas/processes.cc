@@ -167,7 +167,7 @@ absl::Status exchange_over_processes(Program& program, const Meeting& meeting) {
     const absl::Status answer = wait_for_answer(program, asked.get());
     end_exchange_wait(program.ordinal(), asked->lane);
     TF_RETURN_IF_ERROR(answer);
-    program.step_clock().take(now_ns());  // as of replicas: replica_xla_ops.cc
+    program.step_clock().take(now_ns());  // as of replicas: replica_lowering.cc
     piece = asked->data.data();
     for (const Brought* each : tensors) {
       const auto bytes = static_cast<std::size_t>(each->result_count) * width;

@@ -1,6 +1,6 @@
 // The ops of replicated programs and of training loops, and their kernels for
 // TensorFlow's executor, which runs one copy of a program. What they become in a
-// compiled program is in replica_xla_ops.cc.
+// compiled program is in replica_lowering.cc.
 
 #include <cstring>
 #include <string>
@@ -75,7 +75,7 @@ REGISTER_OP("IpufeedExchange")
     .Doc(R"doc(
 Exchanges tensors between the copies of a program; waits for all of them.
 
-exchange, reduction: Exchange and Reduction of ipufeed/cc/replicas.h.
+exchange, reduction: Exchange and Reduction of ipufeed/cc/replicas/replicas.h.
 group: so many copies exchange among themselves; 0 for all.
 replicas: how many there are, for the shapes of gather and reduce_scatter.
 )doc");

@@ -7,7 +7,7 @@
 // A result is computed once, from replica 0 up, and copied: it has the same bits on all
 // replicas and in each run. Floats of 16 bits are summed in 32.
 //
-// Who waits for a replica whose program has ended gets an error: see rendezvous.h.
+// Who waits for a replica whose program has ended gets an error: see meeting_place.h.
 #pragma once
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 //
 //   the call -> run_on_chips() -> run_chip_program() on each, rings between
 //
-// pipeline_xla_ops.cc makes the programs.
+// pipeline_lowering.cc makes the programs.
 #include "xla/calls/pipeline_calls.h"
 
 #include <algorithm>

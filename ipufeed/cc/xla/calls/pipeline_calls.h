@@ -1,4 +1,4 @@
-// Names of the calls that a compiled program with a pipeline makes: pipeline_xla_ops.cc
+// Names of the calls that a compiled program with a pipeline makes: pipeline_lowering.cc
 // puts them in, pipeline_calls.cc answers.
 #pragma once
 
