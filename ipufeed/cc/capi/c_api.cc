@@ -1,7 +1,9 @@
 // The plain C entry points, for ctypes: what Python must do without running an op, such
 // as stopping one. _native.py declares them again; both lists must agree.
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,6 +12,7 @@
 #include "core/cpus.h"
 #include "data/feeder.h"
 #include "measure/measurement_runs.h"
+#include "measure/stage_probe.h"
 
 namespace ipufeed {
 namespace {
@@ -105,4 +108,31 @@ IPUFEED_API int ipufeed_stop_all(std::int64_t timeout_ns) {
 // See cpus.h.
 IPUFEED_API int ipufeed_usable_cpus() {
   return ipufeed::entry(__func__, [&]() -> int { return ipufeed::usable_cpus(); });
+}
+
+// A new group of so many slots; its number, at least 1.
+IPUFEED_API std::int64_t ipufeed_probes_new(std::int64_t slots) {
+  return ipufeed::entry(__func__,
+                        [&]() -> std::int64_t { return ipufeed::new_probes(slots); });
+}
+
+// Forgets it; datasets that write into it go on.
+IPUFEED_API int ipufeed_probes_free(std::int64_t group) {
+  return ipufeed::entry(__func__, [&] { ipufeed::forget_probes(group); });
+}
+
+// Fills fields[kProbeFields] in the order of ProbeReading. Returns 0, or 1 for a slot
+// that there is not.
+IPUFEED_API int ipufeed_probe_read(std::int64_t group, std::int64_t slot,
+                                   std::int64_t* fields) {
+  return ipufeed::entry(__func__, [&]() -> int {
+    const auto counters = ipufeed::find_probe(group, slot);
+    if (counters == nullptr) return 1;
+    const ipufeed::ProbeReading r = counters->read();
+    const std::int64_t values[ipufeed::kProbeFields] = {
+        r.elements,    r.wall_ns,         r.cpu_ns,         r.model_ns, r.is_async,
+        r.parallelism, r.buffer_elements, r.buffered_bytes, r.tuned};
+    std::copy(std::begin(values), std::end(values), fields);
+    return 0;
+  });
 }

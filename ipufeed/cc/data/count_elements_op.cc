@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "capi/api.h"
+#include "data/count_elements.h"
 #include "data/passing_dataset.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/dataset.h"
@@ -98,13 +98,9 @@ REGISTER_KERNEL_BUILDER(
     CountElementsDatasetOp);
 
 }  // namespace
-}  // namespace ipufeed
 
-// From now on elements are counted in the 8 bytes at `address`, which must stay mapped
-// for the life of the process; nullptr ends it.
-IPUFEED_API int ipufeed_count_elements_at(void* address) {
-  return ipufeed::entry(__func__, [&] {
-    ipufeed::counter.store(static_cast<ipufeed::Counter*>(address),
-                           std::memory_order_release);  // [1]
-  });
+void count_elements_at(void* address) {
+  counter.store(static_cast<Counter*>(address), std::memory_order_release);  // [1]
 }
+
+}  // namespace ipufeed

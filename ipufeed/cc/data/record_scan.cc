@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "capi/api.h"
 #include "xla/tsl/lib/hash/crc32c.h"
 
 namespace ipufeed {
@@ -100,12 +99,3 @@ std::int64_t scan_records(RecordScan* scan, const unsigned char* bytes,
 }
 
 }  // namespace ipufeed
-
-// Python's way to scan_records, for ctypes.
-IPUFEED_API std::int64_t ipufeed_scan_records(void* scan, const void* bytes,
-                                              std::int64_t size) {
-  return ipufeed::entry(__func__, [&]() -> std::int64_t {
-    return ipufeed::scan_records(static_cast<ipufeed::RecordScan*>(scan),
-                                 static_cast<const unsigned char*>(bytes), size);
-  });
-}

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "capi/api.h"
 #include "core/wait.h"
 #include "tensorflow/core/framework/model.pb.h"
 
@@ -102,42 +101,24 @@ std::shared_ptr<ProbeCounters> probe_counters(std::int64_t group, std::int64_t s
   return found != nullptr ? found : std::make_shared<ProbeCounters>();
 }
 
+std::int64_t new_probes(std::int64_t slots) {
+  auto& groups = Groups::get();
+  MutexLock lock(groups.mutex);
+  auto& group = groups.by_number[++groups.last];
+  for (std::int64_t i = 0; i < slots; ++i) {
+    group.push_back(std::make_shared<ProbeCounters>());
+  }
+  return groups.last;
+}
+
+void forget_probes(std::int64_t group) {
+  auto& groups = Groups::get();
+  MutexLock lock(groups.mutex);
+  groups.by_number.erase(group);
+}
+
+std::shared_ptr<ProbeCounters> find_probe(std::int64_t group, std::int64_t slot) {
+  return Groups::get().find(group, slot);
+}
+
 }  // namespace ipufeed
-
-// A new group of so many slots; its number, at least 1.
-IPUFEED_API std::int64_t ipufeed_probes_new(std::int64_t slots) {
-  return ipufeed::entry(__func__, [&]() -> std::int64_t {
-    auto& groups = ipufeed::Groups::get();
-    ipufeed::MutexLock lock(groups.mutex);
-    auto& group = groups.by_number[++groups.last];
-    for (std::int64_t i = 0; i < slots; ++i) {
-      group.push_back(std::make_shared<ipufeed::ProbeCounters>());
-    }
-    return groups.last;
-  });
-}
-
-// Forgets it; datasets that write into it go on.
-IPUFEED_API int ipufeed_probes_free(std::int64_t group) {
-  return ipufeed::entry(__func__, [&] {
-    auto& groups = ipufeed::Groups::get();
-    ipufeed::MutexLock lock(groups.mutex);
-    groups.by_number.erase(group);
-  });
-}
-
-// Fills fields[kProbeFields] in the order of ProbeReading. Returns 0, or 1 for a slot
-// that there is not.
-IPUFEED_API int ipufeed_probe_read(std::int64_t group, std::int64_t slot,
-                                   std::int64_t* fields) {
-  return ipufeed::entry(__func__, [&]() -> int {
-    const auto counters = ipufeed::Groups::get().find(group, slot);
-    if (counters == nullptr) return 1;
-    const ipufeed::ProbeReading r = counters->read();
-    const std::int64_t values[ipufeed::kProbeFields] = {
-        r.elements,    r.wall_ns,         r.cpu_ns,         r.model_ns, r.is_async,
-        r.parallelism, r.buffer_elements, r.buffered_bytes, r.tuned};
-    std::copy(std::begin(values), std::end(values), fields);
-    return 0;
-  });
-}

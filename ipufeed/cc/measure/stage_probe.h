@@ -69,8 +69,16 @@ class ProbeCounters {
   std::int64_t started_ns_ IPUFEED_GUARDED_BY(mutex_) = 0;
 };
 
-// A slot of a group that ipufeed_probes_new made; fresh counters that nobody reads for
-// a group that is not (or no longer) known.
+// A new group of so many slots; its number, at least 1. Any thread, as the next two.
+std::int64_t new_probes(std::int64_t slots);
+
+// Forgets a group; datasets that write into it go on.
+void forget_probes(std::int64_t group);
+
+// The counters of a slot; null for one that is not known.
+std::shared_ptr<ProbeCounters> find_probe(std::int64_t group, std::int64_t slot);
+
+// The counters of a slot; fresh ones, which are not read, for one that is not known.
 std::shared_ptr<ProbeCounters> probe_counters(std::int64_t group, std::int64_t slot);
 
 }  // namespace ipufeed

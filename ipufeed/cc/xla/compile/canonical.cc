@@ -9,6 +9,8 @@
 // to make messages of it first takes several times longer, most of all in a process
 // that has done nothing of the kind yet.
 
+#include "xla/compile/canonical.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
@@ -20,16 +22,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
-#include "capi/api.h"
+#include "absl/status/status.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "xla/service/hlo.pb.h"
 
 namespace ipufeed {
 namespace {
-
-// Gets the bytes; `ok` is 0 for what is wrong.
-using TakeBytes = void (*)(int ok, const char* bytes, std::int64_t size);
 
 // An instruction's number in its computation. XLA writes that of the computation into
 // the upper half, but not everywhere.
@@ -503,20 +502,13 @@ class Canonical {
 };
 
 }  // namespace
-}  // namespace ipufeed
 
-// Gives the canonical bytes of a serialised HloModuleProto, itself one, to `take`,
-// before it returns. Its map fields must have been written in the order of their keys.
-IPUFEED_API int ipufeed_canonical(const char* hlo, std::int64_t size,
-                                  ipufeed::TakeBytes take) {
-  return ipufeed::entry(__func__, [&] {
-    ipufeed::Canonical canonical;
-    if (!canonical.read(std::string_view(hlo, static_cast<std::size_t>(size)))) {
-      const std::string why = "it is no whole HloModuleProto";
-      take(0, why.data(), static_cast<std::int64_t>(why.size()));
-      return;
-    }
-    const std::string bytes = canonical.bytes();
-    take(1, bytes.data(), static_cast<std::int64_t>(bytes.size()));
-  });
+absl::StatusOr<std::string> canonical_bytes(std::string_view hlo) {
+  Canonical canonical;
+  if (!canonical.read(hlo)) {
+    return absl::InvalidArgumentError("it is no whole HloModuleProto");
+  }
+  return canonical.bytes();
 }
+
+}  // namespace ipufeed
