@@ -63,6 +63,7 @@ STANDIN_SOURCES = (
             "data/feeder",
             "base/guard",
             "feeds/infeed",
+            "feeds/lease",
             "base/interrupt",
             "feeds/outfeed",
             "data/payload",

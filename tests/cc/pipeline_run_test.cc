@@ -75,6 +75,7 @@ std::vector<absl::Status> run_chain(Program* program, PipelineRun* run,
       context.program = program;
       context.chip = chain.first_chip + c;
       context.pipeline = run;
+      context.stages = run;
       const ContextScope scope(context);
       run->begin(context.chip, program->step_clock());
       const absl::Status status = guarded([&] {

@@ -6,6 +6,7 @@
 
 #include "capi/api.h"
 #include "device/program_events.h"
+#include "run/device_config.h"
 #include "xla/compile/canonical.h"
 #include "xla/compile/hlo_text.h"
 

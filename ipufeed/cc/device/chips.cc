@@ -1,7 +1,5 @@
 #include "device/chips.h"
 
-#include <array>
-#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,13 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
 #include "core/mutex.h"
-#include "device/ipu_device.h"
 #include "device/pools.h"
 
 namespace ipufeed {
 namespace {
-
-std::array<std::atomic<int>, kIpus> counts;  // 0 for the default
 
 // Which program has the chips of a device, and how often it has taken them.
 struct Holder {
@@ -68,18 +63,6 @@ Chip& chip(int ordinal, int index) {
   std::unique_ptr<Chip>& found = (*chips)[{ordinal, index}];
   if (found == nullptr) found = std::make_unique<Chip>(ordinal, index);
   return *found;
-}
-
-int chips_of(int ordinal) {
-  if (ordinal < 0 || ordinal >= kIpus) return 1;
-  const int count =
-      counts[static_cast<std::size_t>(ordinal)].load(std::memory_order_relaxed);
-  return count == 0 ? 1 : count;
-}
-
-void set_chips(int ordinal, int count) {
-  if (ordinal < 0 || ordinal >= kIpus) return;
-  counts[static_cast<std::size_t>(ordinal)].store(count, std::memory_order_relaxed);
 }
 
 absl::Status ChipLease::take(Program* program) {

@@ -21,9 +21,6 @@ struct ThreadPoolDevice;
 
 namespace ipufeed {
 
-// More than the server's IPUs: the numbers of a device's chips are below.
-inline constexpr int kMostChips = 1024;
-
 class Chip {
  public:
   Chip(int ordinal, int index);
@@ -51,10 +48,6 @@ class Chip {
 
 // The same object each time, for the life of the process. Any thread.
 Chip& chip(int ordinal, int index);
-
-// How many chips a device has; 1 unless the configuration says otherwise. Any thread.
-int chips_of(int ordinal);
-void set_chips(int ordinal, int count);
 
 // The chips of a device are one program's at a time, as the hardware's are: of two
 // pipelines that take each other's chips none would ever end. Nests within a program.

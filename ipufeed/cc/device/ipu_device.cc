@@ -24,6 +24,7 @@
 #include "core/wait.h"
 #include "device/pools.h"
 #include "device/program_events.h"
+#include "run/device_config.h"
 #include "run/program.h"
 #include "tensorflow/core/common_runtime/device_factory.h"
 #include "tensorflow/core/common_runtime/threadpool_device.h"
@@ -35,7 +36,6 @@
 #include "tensorflow/core/platform/threadpool.h"
 #include "tensorflow/core/public/session_options.h"
 #include "unsupported/Eigen/CXX11/Tensor"
-#include "xla/compile/compiler.h"
 
 namespace ipufeed {
 namespace {
@@ -52,6 +52,8 @@ std::atomic<OnFirstUse> on_first_use{nullptr};
 std::atomic<bool> used[kIpus];
 
 std::atomic<bool> log_cycles{false};
+
+InstallCompiler install_compiler = nullptr;  // written before main()
 
 // The clock that the hardware's second generation runs at.
 constexpr double kCyclesPerNs = 1.33;
@@ -226,7 +228,7 @@ class IpuDevice : public ThreadPoolDevice {
     }
     if (!calls(kernel)) return use_device(ordinal);
     if (!compiles) {
-      install_compiler(this);
+      if (install_compiler != nullptr) install_compiler(this);
       has_compiler_.store(true, std::memory_order_release);
     }
     return absl::OkStatus();
@@ -282,6 +284,11 @@ absl::Status use_device(int ordinal) {
   if (code != 0) return absl::Status(static_cast<absl::StatusCode>(code), message);
   used[ordinal].store(true, std::memory_order_release);
   return absl::OkStatus();
+}
+
+bool set_compiler(InstallCompiler install) {
+  install_compiler = install;
+  return true;
 }
 
 void set_on_first_use(OnFirstUse ask) {

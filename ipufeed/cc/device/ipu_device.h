@@ -2,11 +2,13 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "core/ipus.h"
+
+namespace tensorflow {
+class Device;
+}
 
 namespace ipufeed {
-
-// As many as are registered; which of them can be used is up to the configuration.
-inline constexpr int kIpus = 16;
 
 // Asked before an IPU runs anything for the first time: attaches to it, or writes why
 // not into message (of `size` bytes, with the zero at its end) and returns an absl
@@ -16,6 +18,13 @@ using OnFirstUse = int (*)(int ordinal, char* message, int size);
 // Asks if that has not been done. Programs do so when they start: their compilation
 // needs no device. Any thread.
 absl::Status use_device(int ordinal);
+
+// Puts a compiler into a device, for all that is compiled on it from now on.
+using InstallCompiler = void (*)(tensorflow::Device* device);
+
+// For the compiler, which is above the devices, while the library is loaded: what a
+// device calls before it compiles for the first time. Returns true.
+bool set_compiler(InstallCompiler install);
 
 // null: nobody is asked, the default. Any thread.
 void set_on_first_use(OnFirstUse on_first_use);

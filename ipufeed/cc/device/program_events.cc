@@ -8,14 +8,13 @@
 #include <utility>
 
 #include "base/python_calls.h"
+#include "core/ipus.h"
 #include "core/wait.h"
-#include "device/ipu_device.h"
 
 namespace ipufeed {
 namespace {
 
 std::atomic<OnProgram> on_program{nullptr};
-std::atomic<RunMode> mode{RunMode::kRun};
 
 // What each device holds; 0 for nothing.
 std::atomic<std::uint64_t> loaded[kIpus];
@@ -101,10 +100,6 @@ void load_onto(int ordinal, std::uint64_t key, const char* name, bool is_op) {
 }
 
 void set_on_program(OnProgram ask) { on_program.store(ask, std::memory_order_release); }
-
-void set_run_mode(RunMode wanted) { mode.store(wanted, std::memory_order_relaxed); }
-
-RunMode run_mode() { return mode.load(std::memory_order_relaxed); }
 
 void forget_loaded() {
   for (auto& key : loaded) key.store(0, std::memory_order_relaxed);

@@ -55,15 +55,6 @@ struct ProgramExchange {
 using OnProgram = int (*)(int event, ProgramExchange* exchange);
 void set_on_program(OnProgram ask);
 
-// What becomes of programs that are started.
-enum class RunMode : int {
-  kRun = 0,
-  kZeros = 1,   // results are zeros, variables and feeds stay: PRE_COMPILE
-  kRefuse = 2,  // an error: NEVER
-};
-void set_run_mode(RunMode mode);
-RunMode run_mode();
-
 // Devices hold nothing any more: the configuration has changed.
 void forget_loaded();
 

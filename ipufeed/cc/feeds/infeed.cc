@@ -76,7 +76,7 @@ bool Infeed::orphaned() const {
   return feeder_ != nullptr && feeder_->feed().state() == FeedState::kCancelled;
 }
 
-absl::Status Infeed::take(int replicas) {
+absl::Status Infeed::take(std::int64_t, int replicas) {
   if (!take_for_good()) {
     return absl::FailedPreconditionError(
         absl::StrCat("The infeed queue '", name_,
@@ -221,10 +221,11 @@ absl::Status Infeed::next(const Program& program, std::int64_t number,
                    "its initializer again."));
 }
 
-void Infeed::leave(int replica) {
+absl::Status Infeed::leave(int replica) {
   readers_[static_cast<std::size_t>(replica)].has_left.store(
       true, std::memory_order_release);  // [1]
   wake();
+  return absl::OkStatus();
 }
 
 // A replica that has left, and for whose next elements there is no room before the one

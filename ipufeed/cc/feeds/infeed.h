@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "data/feeder.h"
+#include "run/leased.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 
@@ -25,19 +26,9 @@ struct Signature {
   std::string describe() const;
 };
 
-// Counts and times of one feed, for statistics. Times are nanoseconds.
-struct FeedStats {
-  std::int64_t elements = 0;  // that crossed it
-  std::int64_t capacity = 0;  // of its ring
-  std::int64_t filled = 0;    // elements in the ring, now
-  std::int64_t stored_bytes = 0;
-  WaitStats device;  // the program's waits
-  WaitStats host;    // the other side's
-};
-
 // Lives from the initializer to the deleter. Its ring keeps what has been read ahead
 // from one program to the next, so that nothing is lost or repeated between runs.
-class Infeed {
+class Infeed final : public Leased {
  public:
   // feeder: null for a feed of constant data (--null_data_feed). rings: those of the
   // feeder, or as many as it would have.
@@ -52,22 +43,23 @@ class Infeed {
   // memory for them an error.
   absl::Status make_constants();
 
-  std::int64_t number() const { return number_; }
-  const std::string& name() const { return name_; }
+  Kind kind() const override { return Kind::kInfeed; }
+  std::int64_t number() const override { return number_; }
+  const std::string& name() const override { return name_; }
   const Signature& signature() const { return signature_; }
   const std::shared_ptr<Feeder>& feeder() const { return feeder_; }
 
   // True once the device that the dataset lived on has gone.
   bool orphaned() const;
 
-  // For Program: one program at a time. replicas: copies of it that read. They divide
-  // the rings, and are always as many: what was dealt out to one is no other's.
-  absl::Status take(int replicas);
+  // For Program. The replicas divide the rings, and are always as many: what was dealt
+  // out to one is not another's.
+  absl::Status take(std::int64_t step, int replicas) override;
   // For who deletes it: false if a program has it.
   bool take_for_good() { return !taken_.exchange(true, std::memory_order_acquire); }
-  void give_back() { taken_.store(false, std::memory_order_release); }
+  void give_back() override { taken_.store(false, std::memory_order_release); }
   bool taken() const { return taken_.load(std::memory_order_acquire); }
-  void wake();
+  void wake() override;
 
   // A thread of the program: one for each replica. Waits for the next element of the
   // replica: of R the element k * R + r, when it has had k. Tells the chip's clock
@@ -78,10 +70,11 @@ class Infeed {
 
   // The replica takes no more, until the next program. Others may then wait for an
   // element that is never dealt out, because one of this replica's is in the way: they
-  // get an error. A thread of the program, after the replica's last dequeue().
-  void leave(int replica);
+  // get an error. A thread of the program, after the replica's last dequeue(). Never an
+  // error of this replica's.
+  absl::Status leave(int replica) override;
 
-  FeedStats stats() const;
+  FeedStats stats() const override;
 
  private:
   // What one replica has had. A cache line each: their threads write them.

@@ -11,13 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/kernels.h"
+#include "core/ipus.h"
 #include "data/feeder.h"
-#include "device/chips.h"
-#include "device/ipu_device.h"
-#include "device/program_events.h"
 #include "feeds/feed_table.h"
 #include "feeds/infeed.h"
+#include "feeds/lease.h"
 #include "feeds/queue_ops.h"
+#include "run/device_config.h"
 #include "run/program.h"
 #include "run/step_program.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -240,7 +240,7 @@ class DequeueOp : public Kernel {
     std::vector<Tensor> components;
     TF_RETURN_IF_ERROR(with_step_program(ctx, [&](Program& program) -> absl::Status {
       Infeed* feed = nullptr;
-      TF_RETURN_IF_ERROR(program.infeed(number_of(ctx, 0), &feed));
+      TF_RETURN_IF_ERROR(lease_infeed(program, number_of(ctx, 0), &feed));
       TF_RETURN_IF_ERROR(check(*feed));
       return feed->dequeue(program, 0, &components);
     }));

@@ -13,8 +13,9 @@
 
 #include "absl/status/status.h"
 #include "core/result_queue.h"
-#include "feeds/infeed.h"
+#include "data/feeder.h"
 #include "feeds/result_store.h"
+#include "run/leased.h"
 
 namespace ipufeed {
 
@@ -37,23 +38,23 @@ struct ResultPart {
 inline constexpr std::int64_t kMostCapacity = 1 << 16;
 
 // Made by the first enqueue, gone with the deleter.
-class Outfeed {
+class Outfeed final : public Leased {
  public:
   // capacity: elements in the ring.
   Outfeed(std::int64_t number, std::string name, OutfeedMode mode, std::size_t capacity,
           int ordinal);
 
-  std::int64_t number() const { return number_; }
-  const std::string& name() const { return name_; }
+  Kind kind() const override { return Kind::kOutfeed; }
+  std::int64_t number() const override { return number_; }
+  const std::string& name() const override { return name_; }
   OutfeedMode mode() const { return mode_; }
   int ordinal() const { return ordinal_; }
 
-  // For Program: one program at a time. step: see Program. replicas: copies of it that
-  // enqueue.
-  absl::Status take(std::int64_t step, int replicas = 1);
-  void give_back();
+  // For Program.
+  absl::Status take(std::int64_t step, int replicas = 1) override;
+  void give_back() override;
   bool taken() const { return taken_.load(std::memory_order_acquire); }
-  void wake();
+  void wake() override;
 
   // The program's thread. Waits while the ring is full and the store has no room, and
   // then tells the chip's clock of steps until when. A second call meanwhile is an
@@ -69,7 +70,7 @@ class Outfeed {
   // The replica enqueues no more, until the next program; its thread. An error if
   // others have enqueued more: a result without its part is never whole. Those that do
   // so later get the error, too.
-  absl::Status leave(int replica);
+  absl::Status leave(int replica) override;
 
   // ---- Any thread ----
 
@@ -118,7 +119,7 @@ class Outfeed {
   // Nothing is delivered any more, and who waits returns.
   void close();
 
-  FeedStats stats() const;
+  FeedStats stats() const override;
 
  private:
   // A result that not all replicas have given their part of.

@@ -14,11 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/cancellation.h"
 #include "base/kernels.h"
-#include "device/ipu_device.h"
-#include "device/program_events.h"
+#include "core/ipus.h"
 #include "feeds/feed_table.h"
+#include "feeds/lease.h"
 #include "feeds/outfeed.h"
 #include "feeds/queue_ops.h"
+#include "run/device_config.h"
 #include "run/program.h"
 #include "run/step_program.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -66,8 +67,8 @@ class EnqueueOp : public Kernel {
     for (int i = 0; i < components; ++i) element.components.push_back(ctx->input(i));
     TF_RETURN_IF_ERROR(with_step_program(ctx, [&](Program& program) -> absl::Status {
       Outfeed* feed = nullptr;
-      TF_RETURN_IF_ERROR(program.outfeed(number_of(ctx, components), mode_,
-                                         static_cast<std::size_t>(capacity_), &feed));
+      TF_RETURN_IF_ERROR(lease_outfeed(program, number_of(ctx, components), mode_,
+                                       static_cast<std::size_t>(capacity_), &feed));
       return feed->enqueue(program, std::move(element));
     }));
     ctx->set_output(0, ctx->input(components + 1));

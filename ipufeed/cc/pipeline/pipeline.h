@@ -68,7 +68,7 @@ struct Place {
   int chip = 0;  // of the device
 };
 
-class PipelineRun final : public Wakeable {
+class PipelineRun final : public Wakeable, public Stages {
  public:
   struct RingOptions {
     std::int64_t capacity = 1;  // mini-batches
@@ -101,7 +101,7 @@ class PipelineRun final : public Wakeable {
     at.mini_batch = mini_batch;
     at.most = std::max(at.most, mini_batch + 1);
   }
-  const std::string& at(int chip) const { return at_[index_of(chip)].stage; }
+  const std::string& at(int chip) const override { return at_[index_of(chip)].stage; }
 
   // Which mini-batch of the run the chip is at; on its thread.
   std::int64_t mini_batch(int chip) const {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/kernels.h"
-#include "device/ipu_device.h"
+#include "core/ipus.h"
 #include "run/exchange_runs.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"

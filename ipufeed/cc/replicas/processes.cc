@@ -11,9 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
+#include "core/ipus.h"
 #include "core/mutex.h"
 #include "core/wait.h"
-#include "device/chips.h"
 #include "run/exchange_runs.h"
 #include "run/stall.h"
 #include "tensorflow/core/framework/types.h"

@@ -43,11 +43,6 @@ enum class Reduction : std::int64_t { kAdd = 0, kMultiply = 1, kMin = 2, kMax = 
 // InvalidArgument for a number that is none of these.
 absl::Status check_exchange(std::int64_t exchange, std::int64_t reduction);
 
-// The calls that a compiled program makes to exchange: the first is of all replicas,
-// and so, if there are several processes, of all of theirs.
-inline constexpr char kExchangeOfAll[] = "ipufeed_exchange_of_all";
-inline constexpr char kExchangeOfGroup[] = "ipufeed_exchange_of_group";
-
 // One tensor of one replica. Both are of the same dtype.
 struct Brought {
   tensorflow::DataType dtype = tensorflow::DT_INVALID;

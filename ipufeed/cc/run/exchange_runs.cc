@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "core/ipus.h"
 #include "core/mutex.h"
-#include "device/ipu_device.h"
 
 namespace ipufeed {
 namespace {

@@ -10,9 +10,6 @@
 #include "absl/strings/str_join.h"
 #include "base/interrupt.h"
 #include "core/wait.h"
-#include "feeds/feed_table.h"
-#include "feeds/infeed.h"
-#include "feeds/outfeed.h"
 #include "run/exchange_runs.h"
 
 namespace ipufeed {
@@ -46,13 +43,7 @@ std::int64_t stops_seen() {
   return running.stops_at_call < 0 ? running.stops : running.stops_at_call;
 }
 
-template <class F>
-F* find(const std::vector<std::shared_ptr<F>>& feeds, std::int64_t number) {
-  for (const auto& feed : feeds) {
-    if (feed->number() == number) return feed.get();
-  }
-  return nullptr;
-}
+OnFailure on_failure = nullptr;  // written before main()
 
 }  // namespace
 
@@ -87,17 +78,14 @@ void Program::end(const absl::Status& status) {
   }
   // Without mutex_: a callback that runs now wants it.
   cancellation_.forget();
-  std::vector<std::shared_ptr<Infeed>> infeeds;
-  std::vector<std::shared_ptr<Outfeed>> outfeeds;
+  std::vector<std::shared_ptr<Leased>> feeds;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    infeeds.swap(infeeds_);
-    outfeeds.swap(outfeeds_);
+    feeds.swap(feeds_);
   }
-  for (const auto& feed : infeeds) feed->give_back();
-  for (const auto& feed : outfeeds) feed->give_back();
+  for (const auto& feed : feeds) feed->give_back();
   // It may have failed before its first result: whoever waits for one hears of it.
-  if (!status.ok()) note_failure_at_outfeeds(ordinal_);
+  if (!status.ok() && on_failure != nullptr) on_failure(ordinal_);
   std::lock_guard<std::mutex> lock(running.mutex);
   --running.ending;
   running.ended.notify_all();
@@ -117,8 +105,7 @@ void Program::stop(absl::Status why) {
   stopped_.store(true, std::memory_order_relaxed);
   // The wake-ups order the flags before what the waiter reads next: wait.h, [7] and
   // [8].
-  for (const auto& feed : infeeds_) feed->wake();
-  for (const auto& feed : outfeeds_) feed->wake();
+  for (const auto& feed : feeds_) feed->wake();
   for (Wakeable* wakeable : wakeables_) wakeable->wake();
   stop_.notify_all();
 }
@@ -127,8 +114,7 @@ absl::Status Program::leave(int replica) {
   std::lock_guard<std::mutex> lock(mutex_);
   left_.push_back(replica);
   absl::Status status;
-  for (const auto& feed : infeeds_) feed->leave(replica);
-  for (const auto& feed : outfeeds_) status.Update(feed->leave(replica));
+  for (const auto& feed : feeds_) status.Update(feed->leave(replica));
   // Of a program that was stopped nobody has given all.
   return stopped() ? absl::OkStatus() : status;
 }
@@ -168,50 +154,33 @@ void Program::remove(Wakeable* wakeable) {
                    wakeables_.end());
 }
 
-absl::Status Program::infeed(std::int64_t number, Infeed** out) {
-  TF_RETURN_IF_ERROR(lease_infeed(number, out));
-  watch();
-  return absl::OkStatus();
-}
-
-absl::Status Program::lease_infeed(std::int64_t number, Infeed** out) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  *out = find(infeeds_, number);
-  if (*out != nullptr) return absl::OkStatus();
-  std::shared_ptr<Infeed> feed;
-  TF_RETURN_IF_ERROR(find_infeed(number, &feed));
-  infeeds_.reserve(infeeds_.size() + 1);  // nothing fails once the feed is taken
-  TF_RETURN_IF_ERROR(feed->take(current.replicas));
-  *out = feed.get();
-  infeeds_.push_back(std::move(feed));
-  for (const int replica : left_) (*out)->leave(replica);
-  return absl::OkStatus();
-}
-
-absl::Status Program::outfeed(std::int64_t number, OutfeedMode mode,
-                              std::size_t capacity, Outfeed** out) {
-  TF_RETURN_IF_ERROR(lease_outfeed(number, mode, capacity, out));
-  watch();
-  return absl::OkStatus();
-}
-
-absl::Status Program::lease_outfeed(std::int64_t number, OutfeedMode mode,
-                                    std::size_t capacity, Outfeed** out) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  *out = find(outfeeds_, number);
-  if (*out != nullptr) return absl::OkStatus();
-  std::shared_ptr<Outfeed> feed;
-  if (!find_outfeed(number, &feed).ok()) {
-    TF_RETURN_IF_ERROR(
-        find_or_add_outfeed(std::make_shared<Outfeed>(number, outfeed_name(number),
-                                                      mode, capacity, ordinal_),
-                            &feed));
+Leased* Program::find(Leased::Kind kind, std::int64_t number) const {
+  for (const auto& feed : feeds_) {
+    if (feed->number() == number && feed->kind() == kind) return feed.get();
   }
-  outfeeds_.reserve(outfeeds_.size() + 1);  // nothing fails once the feed is taken
+  return nullptr;
+}
+
+Leased* Program::leased(Leased::Kind kind, std::int64_t number) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return find(kind, number);
+}
+
+absl::Status Program::lease(std::shared_ptr<Leased> feed, Leased** out) {
+  TF_RETURN_IF_ERROR(take(std::move(feed), out));
+  watch();
+  return absl::OkStatus();
+}
+
+absl::Status Program::take(std::shared_ptr<Leased> feed, Leased** out) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  *out = find(feed->kind(), feed->number());
+  if (*out != nullptr) return absl::OkStatus();
+  feeds_.reserve(feeds_.size() + 1);  // nothing fails once the feed is taken
   TF_RETURN_IF_ERROR(feed->take(step_, current.replicas));
   *out = feed.get();
-  outfeeds_.push_back(std::move(feed));
-  // No replica has enqueued anything yet, so that none can have left too early.
+  feeds_.push_back(std::move(feed));
+  // No replica has used it yet, so that none can have left an outfeed too early.
   for (const int replica : left_) TF_RETURN_IF_ERROR((*out)->leave(replica));
   return absl::OkStatus();
 }
@@ -219,13 +188,16 @@ absl::Status Program::lease_outfeed(std::int64_t number, OutfeedMode mode,
 std::string Program::describe_feeds() const {
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<std::string> feeds;
-  const auto describe = [&feeds](const char* kind, const auto& feed) {
-    const FeedStats stats = feed->stats();
-    feeds.push_back(absl::StrCat(kind, " '", feed->name(), "' holds ", stats.filled,
-                                 " of ", stats.capacity));
+  const auto describe = [&](Leased::Kind kind, const char* what) {
+    for (const auto& feed : feeds_) {
+      if (feed->kind() != kind) continue;
+      const FeedStats stats = feed->stats();
+      feeds.push_back(absl::StrCat(what, " '", feed->name(), "' holds ", stats.filled,
+                                   " of ", stats.capacity));
+    }
   };
-  for (const auto& feed : infeeds_) describe("infeed", feed);
-  for (const auto& feed : outfeeds_) describe("outfeed", feed);
+  describe(Leased::Kind::kInfeed, "infeed");
+  describe(Leased::Kind::kOutfeed, "outfeed");
   return absl::StrJoin(feeds, ", ");
 }
 
@@ -251,6 +223,11 @@ void Program::watch() {
     stop(absl::CancelledError("the step was cancelled"));
   };
   if (!cancellation_.watch(manager_, on_cancel)) on_cancel();
+}
+
+bool set_on_failure(OnFailure call) {
+  on_failure = call;
+  return true;
 }
 
 const Context& current_context() { return current; }

@@ -25,15 +25,13 @@
 #include "base/cancellation.h"
 #include "core/seeds.h"
 #include "core/step_clock.h"
+#include "run/leased.h"
 #include "tensorflow/core/framework/cancellation.h"
 
 namespace ipufeed {
 
-class Infeed;
-class Outfeed;
 class PipelineRun;
 class Replicas;
-enum class OutfeedMode;
 
 // Something that a program waits at beside its feeds.
 class Wakeable {
@@ -74,12 +72,14 @@ class Program {
   // first reason stays, unless it is the end of a dataset and this is another one.
   void stop(absl::Status why);
 
-  // The feed with this number, leased until the program ends: nobody deletes it
-  // meanwhile, and no other program gets it. Fails if it is taken, or there is no such
-  // infeed; an outfeed is made if there is none.
-  absl::Status infeed(std::int64_t number, Infeed** out);
-  absl::Status outfeed(std::int64_t number, OutfeedMode mode, std::size_t capacity,
-                       Outfeed** out);
+  // The feed with this number that the program has leased, or null. For feeds/lease.h,
+  // as the next one.
+  Leased* leased(Leased::Kind kind, std::int64_t number);
+
+  // Leases a feed until the program ends: it is not deleted meanwhile, and no other
+  // program gets it. Fails if another program has it. If a thread of the program has
+  // been faster, out is the feed that it has leased.
+  absl::Status lease(std::shared_ptr<Leased> feed, Leased** out);
 
   // When the steps of this thread's chip begin and end: the queue calls tell it what
   // held the chip up. A replica has one of its own, and each stage of a pipeline,
@@ -117,9 +117,8 @@ class Program {
 
  private:
   void watch();
-  absl::Status lease_infeed(std::int64_t number, Infeed** out);
-  absl::Status lease_outfeed(std::int64_t number, OutfeedMode mode,
-                             std::size_t capacity, Outfeed** out);
+  absl::Status take(std::shared_ptr<Leased> feed, Leased** out);
+  Leased* find(Leased::Kind kind, std::int64_t number) const;
 
   const std::int64_t stops_seen_;
   tensorflow::CancellationManager* const manager_;
@@ -134,11 +133,20 @@ class Program {
   bool watched_ = false;
   std::int64_t exchange_run_ = 0;  // none yet
   Cancellation cancellation_;
-  std::vector<std::shared_ptr<Infeed>> infeeds_;
-  std::vector<std::shared_ptr<Outfeed>> outfeeds_;
+  std::vector<std::shared_ptr<Leased>> feeds_;
   std::vector<Wakeable*> wakeables_;
   std::vector<int> left_;                 // replicas that have ended
   std::map<int, StepClock> step_clocks_;  // by chip; one stays where it is
+};
+
+// What the IPUs of a device are at.
+class Stages {
+ public:
+  // The stage whose turn it is on an IPU, or "" for none yet; on its thread.
+  virtual const std::string& at(int chip) const = 0;
+
+ protected:
+  ~Stages() = default;
 };
 
 // What a thread works for. Pools hand it on with each piece of work.
@@ -149,6 +157,7 @@ struct Context {
   int replicas = 1;
   Replicas* others = nullptr;       // where the copies meet; null if there is only one
   PipelineRun* pipeline = nullptr;  // whose chip program this is, if it is one
+  const Stages* stages = nullptr;   // of that pipeline
 };
 
 const Context& current_context();
@@ -182,6 +191,12 @@ int stop_all_programs(const absl::Status& why);
 // The main thread calls TensorFlow, or is back. Between the two Python hears of no
 // signal, so that what stops all programs also stops those that begin after it.
 void main_thread_calls(bool begins);
+
+// Who hears of a program on the IPU `ordinal` that has failed, perhaps before its first
+// result. Set while the library is loaded, by the feeds, which are above the programs;
+// returns true.
+using OnFailure = void (*)(int ordinal);
+bool set_on_failure(OnFailure call);
 
 // Waits until no program with a feed in use runs on the IPU `ordinal`, but for one that
 // lasts as long as the step `own_step`; false at the

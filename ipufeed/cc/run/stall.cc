@@ -7,7 +7,6 @@
 #include "absl/strings/str_join.h"
 #include "base/messages.h"
 #include "core/wait.h"
-#include "pipeline/pipeline.h"
 #include "run/program.h"
 
 namespace ipufeed {
@@ -19,10 +18,10 @@ std::atomic<std::int64_t> report_after_ns{30'000'000'000};
 std::string who_waits(const Program& program) {
   const Context& context = current_context();
   const std::string stage =
-      context.pipeline == nullptr ? "" : context.pipeline->at(context.chip);
+      context.stages == nullptr ? "" : context.stages->at(context.chip);
   std::string who = stage.empty() ? "A program" : absl::StrCat("Stage ", stage);
   absl::StrAppend(&who, " on ");
-  if (context.pipeline != nullptr || context.replicas > 1) {
+  if (context.stages != nullptr || context.replicas > 1) {
     absl::StrAppend(&who, "IPU ", context.chip, " of ");
   }
   absl::StrAppend(&who, "/device:IPU:", program.ordinal());

@@ -19,6 +19,7 @@
 #include "data/feeder.h"
 #include "feeds/feed_table.h"
 #include "feeds/infeed.h"
+#include "feeds/lease.h"
 #include "feeds/outfeed.h"
 #include "replicas/replicas.h"
 #include "run/program.h"

@@ -4,7 +4,6 @@
 //   the call -> run_on_chips() -> run_chip_program() on each, rings between
 //
 // pipeline_lowering.cc makes the programs.
-#include "xla/calls/pipeline_calls.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -26,8 +25,11 @@
 #include "pipeline/pipeline.h"
 #include "pipeline/pipeline_count.h"
 #include "replicas/replicas.h"
+#include "run/device_config.h"
 #include "run/program.h"
+#include "xla/calls/names.h"
 #include "xla/calls/xla_call.h"
+#include "xla/ffi/api/ffi.h"
 
 namespace ipufeed {
 namespace {
@@ -183,6 +185,7 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   PipelineRun run(*program, rings, first, static_cast<int>(call.devices),
                   seeds.mini_batches(context.replica, pipeline));
   context.pipeline = &run;
+  context.stages = &run;
   Replicas* const others = context.others;
   std::vector<ChipWork> works;
   std::mutex mutex;

@@ -17,6 +17,7 @@
 #include "base/kernels.h"
 #include "base/trace.h"
 #include "device/chips.h"
+#include "device/ipu_device.h"
 #include "device/program_events.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
@@ -372,6 +373,8 @@ absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
 
 std::int64_t known_programs() { return entries_count.load(std::memory_order_relaxed); }
 
+namespace {
+
 void install_compiler(tensorflow::Device* device) {
   // TensorFlow's launching op looks here for its compiler, and makes one if there is
   // none.
@@ -390,5 +393,9 @@ void install_compiler(tensorflow::Device* device) {
                  << " are compiled without the executable cache: " << made.message();
   }
 }
+
+const bool installed = set_compiler(install_compiler);
+
+}  // namespace
 
 }  // namespace ipufeed

@@ -9,19 +9,12 @@
 //
 // TensorFlow keeps a program for each function and signature of a device. This is below
 // that: what is the same program under another name, on another IPU or in another
-// session is compiled once.
+// session is compiled once. The devices know of it by set_compiler() (ipu_device.h).
 #pragma once
 
 #include <cstdint>
 
-namespace tensorflow {
-class Device;
-}
-
 namespace ipufeed {
-
-// Puts our compiler into a device, for all that is compiled on it from now on.
-void install_compiler(tensorflow::Device* device);
 
 // How many programs are in the process's table. Any thread.
 std::int64_t known_programs();

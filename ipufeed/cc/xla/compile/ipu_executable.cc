@@ -18,7 +18,9 @@
 #include "device/program_events.h"
 #include "replicas/processes.h"
 #include "replicas/replicas.h"
+#include "run/device_config.h"
 #include "run/program.h"
+#include "xla/calls/names.h"
 #include "xla/hlo/ir/hlo_computation.h"
 #include "xla/hlo/ir/hlo_instruction.h"
 #include "xla/hlo/ir/hlo_module.h"
@@ -116,15 +118,14 @@ bool calls_any(const xla::HloModule& module, const Fits& fits) {
 bool is_told_apart(const xla::HloModule& module) {
   return calls_any(module, [](const xla::HloInstruction& each) {
     const auto& name = each.custom_call_target();
-    return absl::StartsWith(name, "ipufeed_") && name != "ipufeed_seed" &&
-           name != "ipufeed_random";
+    return absl::StartsWith(name, "ipufeed_") && name != kSeed && name != kRandom;
   });
 }
 
 bool draws_seeds(const xla::Executable& executable) {
   return executable.has_module() &&
          calls_any(executable.module(), [](const xla::HloInstruction& each) {
-           return each.custom_call_target() == "ipufeed_seed";
+           return each.custom_call_target() == kSeed;
          });
 }
 

@@ -24,9 +24,9 @@
 #include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
 #include "tensorflow/compiler/tf2xla/xla_op_registry.h"
 #include "tensorflow/compiler/tf2xla/xla_resource.h"
-#include "xla/calls/pipeline_calls.h"
-#include "xla/calls/xla_call.h"
+#include "xla/calls/names.h"
 #include "xla/layout_util.h"
+#include "xla/lowering/custom_call.h"
 #include "xla/lowering/xla_op.h"
 
 namespace ipufeed {

@@ -1,18 +1,15 @@
-// The ops of seed_ops.cc inside a compiled program: a custom call each. The one that
-// draws a seed has a side effect, so that XLA neither moves it out of a loop nor merges
-// two of them.
+// The ops of seed_ops.cc inside a compiled program, as it is compiled: a custom call
+// each. seed_calls.cc runs them. The one that draws a seed has a side effect, so that
+// XLA neither moves it out of a loop nor merges two of them.
 
-#include <string>
-#include <vector>
+#include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include "random/random_numbers.h"
-#include "random/seed_draw.h"
 #include "tensorflow/compiler/tf2xla/shape_util.h"
 #include "tensorflow/compiler/tf2xla/xla_op_registry.h"
 #include "tensorflow/core/framework/tensor_shape.h"
-#include "xla/calls/xla_call.h"
-#include "xla/calls/xla_types.h"
+#include "xla/calls/names.h"
+#include "xla/lowering/custom_call.h"
 #include "xla/lowering/xla_op.h"
 
 namespace ipufeed {
@@ -20,44 +17,6 @@ namespace {
 
 using tensorflow::OpKernelConstruction;
 using tensorflow::XlaOpKernelContext;
-
-// The first is also in ipu_executable.cc: what calls it draws seeds.
-constexpr char kSeed[] = "ipufeed_seed";
-constexpr char kRandom[] = "ipufeed_random";
-
-ffi::Error seed_call(ffi::BufferR1<ffi::S32> own,
-                     ffi::Result<ffi::BufferR1<ffi::S32>> seed, std::int64_t o,
-                     std::int64_t keeps_own) {
-  return answer(kSeed, [&] {
-    CallProgram program;
-    draw_seed(*program, current_context(), o,
-              keeps_own != 0 ? own.typed_data() : nullptr, seed->typed_data());
-  });
-}
-
-ffi::Error random_call(ffi::BufferR1<ffi::S32> seed, ffi::Result<ffi::AnyBuffer> result,
-                       std::int64_t distribution) {
-  return answer(kRandom, [&] {
-    return fill_random(static_cast<Distribution>(distribution), seed.typed_data(),
-                       to_tensorflow(result->element_type()),
-                       static_cast<std::int64_t>(result->element_count()),
-                       result->untyped_data());
-  });
-}
-
-XLA_FFI_DEFINE_HANDLER(kSeedHandler, seed_call,
-                       ffi::Ffi::Bind()
-                           .Arg<ffi::BufferR1<ffi::S32>>()
-                           .Ret<ffi::BufferR1<ffi::S32>>()
-                           .Attr<std::int64_t>("o")
-                           .Attr<std::int64_t>("keeps_own"));
-XLA_FFI_DEFINE_HANDLER(kRandomHandler, random_call,
-                       ffi::Ffi::Bind()
-                           .Arg<ffi::BufferR1<ffi::S32>>()
-                           .Ret<ffi::AnyBuffer>()
-                           .Attr<std::int64_t>("distribution"));
-XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kSeed, "Host", kSeedHandler);
-XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kRandom, "Host", kRandomHandler);
 
 xla::Shape seed_shape() {
   return xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::S32, {2});

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "replicas/replicas.h"
+#include "xla/calls/names.h"
 #include "xla/shape_util.h"
 #include "xla/xla_data.pb.h"
 
@@ -25,10 +25,8 @@ using xla::ShapeProto;
 // The calls whose last operand is a token and whose last result is the next one.
 bool takes_token(const HloInstructionProto& each) {
   static const auto* const targets = new std::unordered_set<std::string_view>{
-      "ipufeed_clock",      "ipufeed_dequeue",      "ipufeed_enqueue",
-      kExchangeOfAll,       kExchangeOfGroup,       "ipufeed_pipeline",
-      "ipufeed_receive",    "ipufeed_send",         "ipufeed_stage_begins",
-      "ipufeed_stage_ends", "ipufeed_stage_enters", "ipufeed_step"};
+      kClock,   kDequeue, kEnqueue, kExchangeOfAll, kExchangeOfGroup, kPipeline,
+      kReceive, kSend,    kBegins,  kEnds,          kEnters,          kStep};
   return each.opcode() == "custom-call" &&
          targets->count(each.custom_call_target()) != 0;
 }
