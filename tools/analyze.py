@@ -2,9 +2,9 @@
 
     ipufeed/cc --> bundles --> clang -Wthread-safety    locks (ipufeed/cc/core/mutex.h)
 
-Nearly all of the time goes into TensorFlow's headers, so that the sources are read in
-bundles, as setup.py compiles them: each names the sources of one kind. Needs clang
-(`apt-get install clang`).
+Nearly all of the time goes into TensorFlow's headers, so that the sources are read in two
+bundles, each of one kind: names in unnamed namespaces have to differ within one. Needs
+clang (`apt-get install clang`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def write_bundles(folder: Path, sources: Path) -> list[Path]:
 
 
 def flags_for(sources: Path) -> list[str]:
-    # c_api.cc keeps a text that the build describes itself with.
+    # build_info.cc keeps a text that the build describes itself with.
     info = '-DIPUFEED_BUILD_INFO="{}"'
     return [*tensorflow_flags.compile_flags(), f"-iquote{sources}", info]
 

@@ -43,15 +43,6 @@ std::shared_ptr<MeasurementRun> run_of(std::int64_t number) {
 
 }  // namespace ipufeed
 
-#ifndef IPUFEED_BUILD_INFO
-#error "setup.py defines IPUFEED_BUILD_INFO, a JSON text: see there"
-#endif
-
-// What the library was built against and from. _native.py looks for the marker in the
-// file: it has to know before it loads the library, and a wrong one cannot be loaded.
-extern "C" __attribute__((visibility("default"), used))
-const char ipufeed_build_info[] = "ipufeed-build-info:" IPUFEED_BUILD_INFO;
-
 // A new measurement's number, at least 1.
 IPUFEED_API std::int64_t ipufeed_run_new() {
   return ipufeed::entry(__func__, [&]() -> std::int64_t {
