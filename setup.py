@@ -22,6 +22,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -55,7 +56,8 @@ def find_compiler():
 
 
 def find_tool(name):
-    path = shutil.which(name)
+    # An environment's programs are also found when it is not active.
+    path = shutil.which(name) or shutil.which(name, path=sysconfig.get_path("scripts"))
     if path is None:
         fail(
             f"the build needs `{name}`, which was not found. `pip install .` brings it; "

@@ -2,12 +2,15 @@
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 
 import pytest
+import setuptools
 from helpers import DEADLOCK_S, ROOT
+from setuptools.errors import CompileError
 
 
 def build(tmp_path, **environment):
@@ -79,19 +82,13 @@ def test_an_unknown_sanitizer_is_refused(tmp_path, name):
     assert repr(name) in text
 
 
-def test_a_missing_cmake_is_named_with_the_way_out(tmp_path):
+def test_a_missing_tool_is_named_with_the_way_out(monkeypatch):
     """Who builds without isolation learns what to install."""
-    fake = fake_tensorflow(tmp_path, "2.21.0")
-    header = tmp_path / "include/tensorflow/core/framework/op_kernel.h"
-    header.parent.mkdir(parents=True)
-    header.touch()
-    with open(tmp_path / "tensorflow/__init__.py", "a") as package:
-        package.write("    get_compile_flags = staticmethod(lambda: [])\n")
+    monkeypatch.setattr(setuptools, "setup", lambda **_: None)
+    build_script = runpy.run_path(str(ROOT / "setup.py"))
 
-    text = build(tmp_path, **fake, PATH="", CXX=shutil.which("g++"))
-
-    assert "the build needs `cmake`, which was not found" in text
-    assert "pip install cmake" in text
+    with pytest.raises(CompileError, match="the build needs `no-such-tool`"):
+        build_script["find_tool"]("no-such-tool")
 
 
 # Writes what g++ would write for our sources, and notes what it was asked for; CMake's
