@@ -64,7 +64,7 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session
 def analyze(session: nox.Session) -> None:
-    """Checks the locks of the native core with clang: see ipufeed/cc/mutex.h."""
+    """Checks the locks of the native core with clang: see ipufeed/cc/core/mutex.h."""
     install(session, ".[test]")
     session.run("python", "tools/analyze.py", *session.posargs)
 

@@ -1,29 +1,28 @@
 """How the native library is compiled; what the package is stands in setup.cfg.
 
-One plain shared library, `ipufeed/libipufeed.so`, with TensorFlow ops and a few C entry
-points. It is no Python module: ipufeed/_native.py loads it, once it has read what the
-library was built against and from (c_api.cc keeps that as a text in it).
+    ipufeed/cc/CMakeLists.txt --CMake, Ninja--> ipufeed/libipufeed.so
+
+One plain shared library with TensorFlow ops and a few C entry points. It is no Python
+module: ipufeed/_native.py loads it, once it has read what the library was built against
+and from (capi/build_info.cc keeps that as a text in it).
 
 Environment:
     CXX: the compiler, default g++.
     IPUFEED_SANITIZE: `thread` or `address` builds with that sanitizer. Python must then
         be started with the sanitizer's run-time library preloaded.
-    MAX_JOBS: compilers at a time, default one per CPU; each needs 1 to 2.5 GB.
+    MAX_JOBS: compilers at a time, default one per CPU; each needs 1 to 2 GB.
+    CCACHE_DISABLE: 1 for a build without ccache, which is used where it is installed.
 
-Nearly all of the time goes into TensorFlow's headers, 10 s for most sources and a minute
-for those of XLA. So the sources are compiled as two bundles, each of which reads them once;
-names in a bundle have to differ, also those in unnamed namespaces. An editable install
-compiles each source on its own, and afterwards what has changed.
+A second build compiles what has changed since the first.
 """
 
 import hashlib
 import json
 import os
-import re
 import shlex
 import shutil
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -32,13 +31,6 @@ from setuptools.errors import CompileError
 
 SOURCES = Path("ipufeed/cc")
 NEEDS_TENSORFLOW = "2.21"
-
-COMMON = ["-std=c++17", "-fPIC", "-DNDEBUG", "-fvisibility=hidden", "-pthread"]
-COMMON += ["-iquote."]  # bundles name the sources from here
-COMMON += ["-DEIGEN_USE_THREADS"]  # must stand before the first header of Eigen
-WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror=return-type"]
-HARDENING = ["-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
-LINK_HARDENING = ["-Wl,-z,relro,-z,now", "-Wl,-z,noexecstack"]
 SANITIZERS = {"thread": "libtsan.so", "address": "libasan.so"}
 
 
@@ -48,17 +40,34 @@ def fail(message):
 
 
 def find_compiler():
-    command = shlex.split(os.environ.get("CXX") or "g++")
-    if shutil.which(command[0]) is None:
+    """CXX as a launcher, which is ccache if it is there, the compiler, and its flags."""
+    words = shlex.split(os.environ.get("CXX") or "g++")
+    launcher = ["ccache"] if shutil.which("ccache") else []
+    if Path(words[0]).name == "ccache" and words[1:]:
+        launcher, words = words[:1], words[1:]
+    for command in (*launcher, words[0]):
+        if shutil.which(command) is None:
+            fail(
+                f"the C++ compiler `{command}` was not found. Install one (Debian and "
+                "Ubuntu: apt-get install g++) or name yours in the environment "
+                "variable CXX."
+            )
+    return launcher, words[0], words[1:]
+
+
+def find_tool(name):
+    # An environment's programs are also found when it is not active.
+    path = shutil.which(name) or shutil.which(name, path=sysconfig.get_path("scripts"))
+    if path is None:
         fail(
-            f"the C++ compiler `{command[0]}` was not found. Install one (Debian and "
-            "Ubuntu: apt-get install g++) or name yours in the environment variable CXX."
+            f"the build needs `{name}`, which was not found. `pip install .` brings it; "
+            f"with --no-build-isolation run `pip install {name}` first."
         )
-    return command
+    return path
 
 
 def find_tensorflow():
-    """The installed TensorFlow's version, folders, and compile flags."""
+    """The installed TensorFlow's version, its folder, and the flags of its ABI."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         import tensorflow as tf
@@ -82,20 +91,8 @@ def find_tensorflow():
             "is missing). Install the wheel from PyPI: "
             f'`pip install --force-reinstall "tensorflow=={tf.__version__}"`.'
         )
-    # As system headers, so that our own code can be compiled with all warnings on.
-    flags = [
-        "-isystem" + flag[2:] if flag.startswith("-I") else flag
-        for flag in tf.sysconfig.get_compile_flags()
-        if not flag.startswith("--std")
-    ]
-    # What XLA's headers include, and the flags leave out.
-    flags += [
-        f"-isystem{include}/external/{folder}"
-        for folder in ("highwayhash", "farmhash_archive/src")
-    ]
-    # And what they include that the wheel does not have.
-    flags.append(f"-isystem{SOURCES / 'missing'}")
-    return tf.__version__, Path(tf.sysconfig.get_lib()), include, flags
+    flags = [flag for flag in tf.sysconfig.get_compile_flags() if flag[:2] == "-D"]
+    return tf.__version__, include.parent, flags
 
 
 def find_sanitizer():
@@ -111,161 +108,88 @@ def find_sanitizer():
 def fingerprint(folder):
     """A hash of the native sources; ipufeed/_native.py computes it in the same way."""
     digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
+    for path in sorted(folder.rglob("*")):
         if path.suffix in (".cc", ".h"):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+            name = path.relative_to(folder).as_posix()
+            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
-def run(command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.stdout or done.stderr:
-        print(done.stdout + done.stderr, flush=True)
+def write_build_info(path, version, sanitizer):
+    info = {
+        "tensorflow": version,
+        "sources": fingerprint(SOURCES),
+        "sanitizer": sanitizer,
+        "sanitizer_library": SANITIZERS.get(sanitizer, ""),
+    }
+    # The outer dumps makes a C string literal of the JSON.
+    text = f"#define IPUFEED_BUILD_INFO {json.dumps(json.dumps(info))}\n"
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def link(path, target):
+    """Makes a link to `target`, in place of the one that is there."""
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)
+
+
+def run(*command):
+    done = subprocess.run(command, check=False)
     if done.returncode != 0:
         fail(f"this command failed, see above: {shlex.join(command)}")
 
 
 class BuildNative(build_ext):
-    """Compiles and links with the flags that TensorFlow was built with."""
+    """Calls CMake and Ninja."""
 
     def get_ext_filename(self, fullname):
         return os.path.join(*fullname.split(".")) + ".so"
 
     def build_extension(self, ext):
-        """Compiles the sources, a few at a time, and links them."""
-        compiler = find_compiler()
+        """Compiles what has changed, and links the library."""
+        launcher, compiler, flags = find_compiler()
         sanitizer = find_sanitizer()
-        version, library_folder, include, flags = find_tensorflow()
-        if sanitizer:
-            # Fortified functions hide memory errors from the sanitizers.
-            flags += ["-O1", "-g", "-fno-omit-frame-pointer", f"-fsanitize={sanitizer}"]
-            # Abseil's containers change their layout when they see these, and TensorFlow
-            # was built without. The instrumentation does not depend on them.
-            flags += ["-U__SANITIZE_ADDRESS__", "-U__SANITIZE_THREAD__"]
-        else:
-            flags += ["-O2", "-g0", *HARDENING]
-        info = {
-            "tensorflow": version,
-            "sources": fingerprint(SOURCES),
-            "sanitizer": sanitizer,
-            "sanitizer_library": SANITIZERS.get(sanitizer, ""),
-        }
-        # The outer dumps makes a C string literal of the JSON.
-        info_flag = f"-DIPUFEED_BUILD_INFO={json.dumps(json.dumps(info))}"
-        command = [*compiler, *COMMON, *WARNINGS, *flags]
-        # pip builds against a TensorFlow in another folder each time.
-        self.include = str(include)
-        compiled_by = [identity(compiler), version]
+        version, tensorflow, abi = find_tensorflow()
+        cmake, ninja = find_tool("cmake"), find_tool("ninja")
         # An editable install gets a new build_temp each time, and would compile all.
         temporary = "build/editable" if self.editable_mode else self.build_temp
-        objects = Path(temporary) / (sanitizer or "release")
-        objects.mkdir(parents=True, exist_ok=True)
-        sources = ext.sources if self.editable_mode else bundled(ext.sources, objects)
-        jobs = int(os.environ.get("MAX_JOBS") or len(os.sched_getaffinity(0)))
-        with ThreadPoolExecutor(jobs) as pool:
-            outputs = list(
-                pool.map(
-                    lambda source: self.compile_one(
-                        [*command, info_flag] if holds_info(source) else command,
-                        compiled_by,
-                        source,
-                        objects,
-                    ),
-                    sources,
-                )
-            )
+        folder = (Path(temporary) / (sanitizer or "release")).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        # pip builds against a TensorFlow in another folder each time.
+        link(folder / "tensorflow", tensorflow)
+        write_build_info(folder / "build_info.h", version, sanitizer)
+        values = {
+            "CMAKE_MAKE_PROGRAM": ninja,
+            "CMAKE_CXX_COMPILER": shutil.which(compiler),
+            "CMAKE_CXX_COMPILER_LAUNCHER": ";".join(launcher),
+            "CMAKE_CXX_FLAGS": shlex.join(flags),
+            "CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
+            "TENSORFLOW": folder / "tensorflow",
+            "TENSORFLOW_VERSION": version,
+            "TENSORFLOW_FLAGS": ";".join(abi),
+            "BUILD_INFO": folder / "build_info.h",
+            "SANITIZER": sanitizer,
+        }
+        settings = [f"-D{name}={value}" for name, value in values.items()]
+        # Without these ccache does not keep what a precompiled header goes into.
+        os.environ.setdefault("CCACHE_SLOPPINESS", "pch_defines,time_macros")
+        run(cmake, "-S", str(SOURCES), "-B", str(folder), "-G", "Ninja", *settings)
+        jobs = os.environ.get("MAX_JOBS") or str(len(os.sched_getaffinity(0)))
+        run(ninja, "-C", str(folder), "-j", jobs)
         target = Path(self.get_ext_fullpath(ext.name))
         target.parent.mkdir(parents=True, exist_ok=True)
-        link = [*compiler, "-shared", "-pthread", *map(str, outputs), "-o", str(target)]
-        link += [f"-L{library_folder}", "-l:libtensorflow_framework.so.2"]
-        link += ["-l:libtensorflow_cc.so.2", *LINK_HARDENING]
-        link += [f"-fsanitize={sanitizer}"] if sanitizer else ["-Wl,-z,defs", "-s"]
-        run(link)
-
-    def compile_one(self, command, compiled_by, source, folder):
-        """Compiles a source, unless the object from before was made of the same."""
-        flags = [flag.replace(self.include, "include") for flag in command]
-        compiled_by = [*compiled_by, *flags]
-        output = folder / (Path(source).stem + ".o")
-        listed = output.with_suffix(".d")  # all headers; written by the compiler
-        made_of = output.with_suffix(".sum")
-        known = output.exists() and made_of.exists()
-        if known and made_of.read_text() == sum_of(compiled_by, listed):
-            return output
-        made_of.unlink(missing_ok=True)  # there is one for whole objects only
-        run([*command, "-MD", "-c", source, "-o", str(output)])
-        made_of.write_text(sum_of(compiled_by, listed))
-        return output
-
-
-def holds_info(source):
-    """Whether a source has the library's description of itself in it."""
-    return Path(source).name == "c_api.cc"
-
-
-def bundled(sources, folder):
-    """Writes bundles of the sources; returns what to compile, what takes longest first."""
-
-    def headers(path, seen):
-        """What a source includes, itself or through our own headers."""
-        for name in re.findall(r'^#include "(.+)"', path.read_text(), re.MULTILINE):
-            if name not in seen:
-                seen.add(name)
-                if (SOURCES / name).exists():
-                    headers(SOURCES / name, seen)
-        return seen
-
-    def needs_xla(source):
-        return any(
-            name.startswith(("xla/", "tensorflow/compiler/"))
-            for name in headers(Path(source), set())
-        )
-
-    found = {"bundle_xla": [], "bundle_others": []}
-    alone = []
-    for source in sources:
-        if holds_info(source):
-            alone.append(source)
-        else:
-            found["bundle_xla" if needs_xla(source) else "bundle_others"].append(source)
-    written = []
-    for name, members in found.items():
-        bundle = folder / f"{name}.cc"
-        bundle.write_text("".join(f'#include "{member}"\n' for member in members))
-        written.append(str(bundle))
-    return [*written, *alone]
-
-
-def identity(compiler):
-    """What tells a compiler from another of the same name."""
-    done = subprocess.run(
-        [*compiler, "--version"], capture_output=True, text=True, check=False
-    )
-    return done.stdout
-
-
-def sum_of(compiled_by, listed):
-    """A hash of what an object was made of: compiler, flags, and our own files.
-
-    TensorFlow's headers are those of its version, which is among the flags.
-    """
-    digest = hashlib.sha256("\0".join(compiled_by).encode())
-    try:
-        names = listed.read_text().replace("\\\n", " ").split()[1:]
-        for name in map(os.path.normpath, names):
-            if name.startswith(str(SOURCES)):
-                digest.update(name.encode() + b"\0" + Path(name).read_bytes() + b"\0")
-    except OSError:  # a file has gone: equal to nothing
-        return "missing " + os.urandom(8).hex()
-    return digest.hexdigest()
+        shutil.copy(folder / "libipufeed.so", target)
+        if self.editable_mode:  # where editors look for it
+            link(Path("build/compile_commands.json"), folder / "compile_commands.json")
 
 
 setup(
     ext_modules=[
         Extension(
             "ipufeed.libipufeed",
-            sources=sorted(str(path) for path in SOURCES.glob("*.cc")),
-            depends=sorted(str(path) for path in SOURCES.glob("*.h")),
+            sources=sorted(str(path) for path in SOURCES.rglob("*.cc")),
+            depends=sorted(str(path) for path in SOURCES.rglob("*.h")),
         )
     ],
     cmdclass={"build_ext": BuildNative},

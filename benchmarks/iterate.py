@@ -50,7 +50,7 @@ def through(dataset: Any, elements: int, copy: bool = False) -> Cost:
 
 
 def bare(dataset: Any, elements: int) -> Cost:
-    """The yardstick of ipufeed/cc/measure.h, with the same warm-up."""
+    """The yardstick of ipufeed/cc/measure/consumer.h, with the same warm-up."""
     warm_up = max(1, elements // 10)
     counters, _ = run_op(
         dataset, bare=True, warm_up=warm_up, elements_per_epoch=elements

@@ -69,7 +69,7 @@ def build(name: str, flags: tuple[str, ...] = ()) -> pathlib.Path:
     key = hashlib.blake2b(digest_size=16)
     for text in (version, *FLAGS, *flags):
         key.update(text.encode() + b"\0")
-    for path in (source, *sorted(HEADERS.glob("*.h"))):
+    for path in (source, *sorted(HEADERS.rglob("*.h"))):
         key.update(path.name.encode() + b"\0" + path.read_bytes())
     folder = cache_folder()
     binary = folder / f"{name}-{key.hexdigest()}"

@@ -126,9 +126,9 @@ def _fails_with(failed: int) -> Any:
 
 @functools.cache
 def entry() -> ctypes.CDLL:
-    """The C entry points of the loaded library (ipufeed/cc/*c_api.cc documents them).
+    """The C entry points of the loaded library (ipufeed/cc/capi documents them).
 
-    Each raises the TensorFlow error that it has failed with (ipufeed/cc/api.h), and a
+    Each raises the TensorFlow error that it has failed with (ipufeed/cc/capi/api.h), and a
     ctypes.ArgumentError for a number that its argument cannot hold.
     """
     load()
@@ -148,14 +148,13 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_live_feeders", [], whole),
         ("ipufeed_stop_all", [int64], whole),
         ("ipufeed_usable_cpus", [], whole),
+        ("ipufeed_probes_new", [int64], int64),
+        ("ipufeed_probes_free", [int64], whole),
+        ("ipufeed_probe_read", [int64, int64, numbers], whole),
         # guard_c_api.cc
         ("ipufeed_last_error", [text, int64], whole),
         ("ipufeed_set_fault", [text, int64, whole], whole),
         ("ipufeed_fault_counts", [text, int64], whole),
-        # stage_probe.cc
-        ("ipufeed_probes_new", [int64], int64),
-        ("ipufeed_probes_free", [int64], whole),
-        ("ipufeed_probe_read", [int64, int64, numbers], whole),
         # feeds_c_api.cc
         ("ipufeed_name_infeed", [int64, text], whole),
         ("ipufeed_outfeed_new", [int64, text, whole, int64, whole], whole),
@@ -198,17 +197,16 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_forget_loaded", [], whole),
         ("ipufeed_set_log_ops", [whole], whole),
         ("ipufeed_take_op_loads", [numbers], whole),
-        # trace_c_api.cc; canonical.cc and hlo_text.cc: the types of their last are in
-        # executable/key.py and executable/hlo_text.py
+        # the types of their last are in executable/key.py and executable/hlo_text.py
+        ("ipufeed_canonical", [text, int64, ctypes.c_void_p], whole),
+        ("ipufeed_hlo_text", [text, int64, whole, ctypes.c_void_p], whole),
+        # trace_c_api.cc
         ("ipufeed_trace_start", [int64], whole),
         ("ipufeed_trace_stop", [numbers], int64),
         ("ipufeed_trace_take", [ctypes.c_void_p, int64], int64),
         ("ipufeed_trace_name", [whole, int64, text, int64], whole),
-        ("ipufeed_canonical", [text, int64, ctypes.c_void_p], whole),
-        ("ipufeed_hlo_text", [text, int64, whole, ctypes.c_void_p], whole),
-        # count_elements_op.cc
+        # datasets_c_api.cc; the struct is in sources/record_scan.py
         ("ipufeed_count_elements_at", [ctypes.c_void_p], whole),
-        # record_scan.cc; the struct is in sources/record_scan.py
         ("ipufeed_scan_records", [ctypes.c_void_p, ctypes.c_void_p, int64], int64),
     ):
         function = getattr(library, name)
@@ -278,9 +276,10 @@ def build_info(path: Path) -> dict[str, str]:
 def fingerprint(folder: Path) -> str:
     """A hash of the native sources; setup.py computes it in the same way."""
     digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
+    for path in sorted(folder.rglob("*")):
         if path.suffix in (".cc", ".h"):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+            name = path.relative_to(folder).as_posix()
+            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

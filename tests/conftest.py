@@ -28,7 +28,7 @@ WATCHDOG_S = 1300.0  # beyond any test's own limit, which would say more
 
 MEASURING = pathlib.Path(__file__).parent / "benchmark"
 
-# Fault of ipufeed/cc/faults.h.
+# Fault of ipufeed/cc/base/faults.h.
 NO_FAULT, BAD_ALLOC = 0, 2
 
 _stderr = pytest.StashKey[int]()
@@ -120,7 +120,7 @@ def style(request):
 
 @pytest.fixture
 def fault():
-    """Lets the n-th place of a name fail, see ipufeed/cc/faults.h; none afterwards."""
+    """Lets the n-th place of a name fail, see ipufeed/cc/base/faults.h; none afterwards."""
 
     @contextlib.contextmanager
     def failing(where, nth=1, kind=BAD_ALLOC):

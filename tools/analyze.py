@@ -1,10 +1,10 @@
 """Checks the native core with clang: `python tools/analyze.py`. Changes nothing.
 
-    ipufeed/cc/*.cc --> bundles --> clang -Wthread-safety    locks (ipufeed/cc/mutex.h)
+    ipufeed/cc --> bundles --> clang -Wthread-safety    locks (ipufeed/cc/core/mutex.h)
 
-Nearly all of the time goes into TensorFlow's headers, so that the sources are read in
-bundles, as setup.py compiles them: each names the sources of one kind. Needs clang
-(`apt-get install clang`).
+Nearly all of the time goes into TensorFlow's headers, so that the sources are read in two
+bundles, each of one kind: names in unnamed namespaces have to differ within one. Needs
+clang (`apt-get install clang`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ WARNINGS = ("-Wall", "-Wextra", "-Wno-unused-parameter", "-Wthread-safety")
 LIMIT_S = 1200  # only a hang gets there
 
 
-def included(path: Path, seen: set[str]) -> set[str]:
+def included(path: Path, sources: Path, seen: set[str]) -> set[str]:
     """Returns the headers that a source includes, itself or through ours."""
     for name in re.findall(r'^#include "(.+)"', path.read_text(), re.MULTILINE):
         if name not in seen:
             seen.add(name)
-            if (path.parent / name).exists():
-                included(path.parent / name, seen)
+            if (sources / name).exists():
+                included(sources / name, sources, seen)
     return seen
 
 
@@ -42,8 +42,10 @@ def write_bundles(folder: Path, sources: Path) -> list[Path]:
     """Writes bundles of all sources: those of XLA, and the others."""
     xla: list[Path] = []
     others: list[Path] = []
-    for source in sorted(sources.glob("*.cc")):
-        needs_xla = any(name.startswith(XLA) for name in included(source, set()))
+    for source in sorted(sources.rglob("*.cc")):
+        needs_xla = any(
+            name.startswith(XLA) for name in included(source, sources, set())
+        )
         (xla if needs_xla else others).append(source)
     bundles = []
     for name, members in (("xla", xla), ("others", others)):
@@ -54,7 +56,7 @@ def write_bundles(folder: Path, sources: Path) -> list[Path]:
 
 
 def flags_for(sources: Path) -> list[str]:
-    # c_api.cc keeps a text that the build describes itself with.
+    # build_info.cc keeps a text that the build describes itself with.
     info = '-DIPUFEED_BUILD_INFO="{}"'
     return [*tensorflow_flags.compile_flags(), f"-iquote{sources}", info]
 

@@ -48,8 +48,8 @@ def compile_target(name: str, folder: Path, sources: Path) -> Path:
         flags += [*tensorflow_flags.compile_flags(), *tensorflow_flags.link_flags()]
     command = [
         *COMPILE,
-        f"-I{sources}",
-        f"-I{ROOT}",
+        *(f"-I{each}" for each in (sources, sources / "ipufeed" / "cc")),
+        *(f"-I{each}" for each in (ROOT, ROOT / "ipufeed" / "cc")),
         source,
         *flags,
         "-o",

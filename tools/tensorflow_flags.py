@@ -17,21 +17,18 @@ def tensorflow_folder() -> Path:
 
 
 def compile_flags() -> list[str]:
-    """Returns the flags of setup.py's build, with the headers as system headers."""
+    """Returns the flags of the build, with the headers as system headers."""
     include = tensorflow_folder() / "include"
     folders = [
         include,
         include / "external/highwayhash",
         include / "external/farmhash_archive/src",
-        SOURCES / "missing",
+        SOURCES / "stubs",
     ]
     return [
-        "-std=c++17",
-        "-DNDEBUG",
-        "-DEIGEN_USE_THREADS",
+        *(SOURCES / "compile_flags.txt").read_text().split(),
         "-DEIGEN_MAX_ALIGN_BYTES=64",
         "-D_GLIBCXX_USE_CXX11_ABI=1",
-        "-pthread",
         *(f"-isystem{folder}" for folder in folders),
     ]
 

@@ -42,9 +42,9 @@
 #include <utility>
 #include <vector>
 
-#include "feed.h"
-#include "spsc_ring.h"
-#include "wait.h"
+#include "core/feed.h"
+#include "core/spsc_ring.h"
+#include "core/wait.h"
 
 namespace {
 

@@ -5,7 +5,7 @@ once only: a handler of our own writes them unless one of the root logger's does
 `logging.getLogger("ipufeed").setLevel(logging.WARNING)` silences them.
 
 A thread passes on what the native core logs, such as that a program has waited long
-(ipufeed/cc/said.h): so it is seen whatever TF_CPP_MIN_LOG_LEVEL is, and can be silenced or
+(cc/base/messages.h): so it is seen whatever TF_CPP_MIN_LOG_LEVEL is, and can be silenced or
 sent elsewhere.
 """
 

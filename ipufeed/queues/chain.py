@@ -1,13 +1,13 @@
 """Keeps the queue ops of a program in the order in which they were written.
 
-A queue op takes a token and gives one (ipufeed/cc/queue_ops.h). Within a graph each gets
+A queue op takes a token and gives one (cc/feeds/queue_ops.h). Within a graph each gets
 the token of the one before it. Loops, branches and called functions have no token:
 
     in the graph      control dependencies order the ops that hold queue ops: loops,
                       conditionals, calls of functions. TensorFlow's executor needs no
                       more.
     when compiled     the native core passes the token through all of them, in the order
-                      of these dependencies (ipufeed/cc/token_chain.h).
+                      of these dependencies (ipufeed/cc/xla/lowering/token_chain.h).
 
 In a function TensorFlow's automatic control dependencies make the edges: the order is
 declared to them as a resource that each of these ops writes to. They do not work on

@@ -15,7 +15,7 @@ import numpy as np
 from ipufeed import _native
 from ipufeed.queues.enqueued import Stored, read_stored
 
-# As in ipufeed/cc/result_store.cc: from here on a copy costs more than keeping the tensor.
+# As in cc/feeds/result_store.cc: from here on a copy costs more than keeping the tensor.
 MOST_BYTES = 64 << 10
 
 

@@ -2,7 +2,7 @@
 
 Python's handler of a signal runs when the main thread is in Python. A main thread that runs
 a program is inside TensorFlow, maybe for hours, and deaf. A hook in front of that handler
-(ipufeed/cc/interrupt.h) therefore wakes a thread that stops the programs; the main thread
+(cc/base/interrupt.h) therefore wakes a thread that stops the programs; the main thread
 then comes back to Python, which raises KeyboardInterrupt.
 """
 
@@ -243,7 +243,7 @@ def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
     """Context.call_function, after which the queues of the function's program are free.
 
     Nobody tells the native queue ops when a function that TensorFlow's executor runs has
-    ended (ipufeed/cc/step_program.h), so the caller does: for the IPU that the call is
+    ended (ipufeed/cc/run/step_program.h), so the caller does: for the IPU that the call is
     placed on, and for all when no other call is running.
     """
     global _end_of_eager_calls

@@ -33,7 +33,7 @@ from ipufeed.queues.structure import FEED_DTYPES
 # How long a wait keeps Python from seeing Ctrl-C.
 SLICE_S = 0.05
 
-# As kMostCapacity in ipufeed/cc/outfeed.h.
+# As kMostCapacity in ipufeed/cc/feeds/outfeed.h.
 MOST_BUFFER_DEPTH = 1 << 16
 
 _numbers = itertools.count()

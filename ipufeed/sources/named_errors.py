@@ -17,7 +17,7 @@ def name_errors(dataset: Any, names: Any) -> Any:
     from ipufeed import _native
 
     class NameErrorsDataset(dataset_ops.UnaryUnchangedStructureDataset):  # type: ignore[misc]
-        """See ipufeed/cc/name_errors_op.cc."""
+        """See ipufeed/cc/data/name_errors_op.cc."""
 
         def __init__(self, source: Any) -> None:
             variant = _native.load().ipufeed_name_errors_dataset(

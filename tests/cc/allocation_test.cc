@@ -5,7 +5,7 @@
 #include <new>
 
 #include "check.h"
-#include "feed.h"
+#include "core/feed.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // What a feed promises: every element or a reason, both sides released, nobody burns
 // CPU.
-#include "feed.h"
+#include "core/feed.h"
 
 #include <sched.h>
 #include <time.h>

@@ -15,7 +15,7 @@ constexpr int kLives = check::scaled(400);
 absl::Status read(Program* program, std::int64_t number, int replica, std::int64_t most,
                   std::vector<std::int64_t>* got, check::Random* random) {
   Infeed* feed = nullptr;
-  TF_RETURN_IF_ERROR(program->infeed(number, &feed));
+  TF_RETURN_IF_ERROR(lease_infeed(*program, number, &feed));
   std::vector<Tensor> components;
   for (std::int64_t n = 0; n < most; ++n) {
     dawdle(random);
@@ -255,7 +255,7 @@ TEST(a_failed_allocation_is_an_error_and_the_queue_stays_usable) {
             &program, replicas,
             [&](int r, Replicas*) {
               Infeed* feed = nullptr;
-              TF_RETURN_IF_ERROR(program.infeed(source.number(), &feed));
+              TF_RETURN_IF_ERROR(lease_infeed(program, source.number(), &feed));
               std::vector<Tensor> components;
               return feed->dequeue(program, r, &components);
             },
@@ -286,7 +286,7 @@ TEST(a_refusal_without_memory_for_its_text_leaves_the_queue_free) {
           &program, 3,
           [&](int, Replicas*) {
             Infeed* feed = nullptr;
-            return program.infeed(source.number(), &feed);
+            return lease_infeed(program, source.number(), &feed);
           },
           /*armed=*/true));
     };

@@ -1,9 +1,8 @@
 // What the table of marks promises: bounded, the first and the last one kept, and sums
 // between two marks that are right whatever has gone.
 
-#include "marks.h"
-
 #include "check.h"
+#include "core/course.h"
 
 using ipufeed::Mark;
 using ipufeed::MarkTable;

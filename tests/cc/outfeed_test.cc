@@ -40,7 +40,7 @@ struct Queue {
   }
 
   absl::Status find(Program* program, Outfeed** feed) const {
-    return program->outfeed(number, mode, capacity, feed);
+    return lease_outfeed(*program, number, mode, capacity, feed);
   }
 
   // The part of one replica.

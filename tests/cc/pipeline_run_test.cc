@@ -1,7 +1,7 @@
 // What the rings of a pipeline promise: mini-batches in order and whole from stage to
 // stage, and an end to every wait when a stage ends, fails or is stopped.
 #include "check.h"
-#include "pipeline.h"
+#include "pipeline/pipeline.h"
 #include "standin/harness.h"
 
 namespace {
@@ -75,6 +75,7 @@ std::vector<absl::Status> run_chain(Program* program, PipelineRun* run,
       context.program = program;
       context.chip = chain.first_chip + c;
       context.pipeline = run;
+      context.stages = run;
       const ContextScope scope(context);
       run->begin(context.chip, program->step_clock());
       const absl::Status status = guarded([&] {

@@ -2,8 +2,8 @@
 // its queues are free once it has ended; and all that its replicas have done together,
 // from the infeed over an exchange to the outfeed, is there.
 #include "check.h"
-#include "exchange_runs.h"
-#include "stall.h"
+#include "run/exchange_runs.h"
+#include "run/stall.h"
 #include "standin/harness.h"
 
 namespace {
@@ -20,8 +20,8 @@ absl::Status step(Program* program, Replicas* others, int replica, std::int64_t 
                   std::int64_t outfeed) {
   Infeed* source = nullptr;
   Outfeed* sink = nullptr;
-  TF_RETURN_IF_ERROR(program->infeed(infeed, &source));
-  TF_RETURN_IF_ERROR(program->outfeed(outfeed, OutfeedMode::kAll, 2, &sink));
+  TF_RETURN_IF_ERROR(lease_infeed(*program, infeed, &source));
+  TF_RETURN_IF_ERROR(lease_outfeed(*program, outfeed, OutfeedMode::kAll, 2, &sink));
   std::vector<Tensor> components;
   TF_RETURN_IF_ERROR(source->dequeue(*program, replica, &components));
   Tensor sum = filled(value_of(components[0]));
@@ -245,7 +245,7 @@ TEST(a_program_that_fails_before_its_first_result_is_heard_of) {
     Program program(nullptr, /*ordinal=*/4);
     const ProgramScope scope(&program);
     Outfeed* sink = nullptr;
-    CHECK(program.outfeed(outfeed, OutfeedMode::kAll, 2, &sink).ok());
+    CHECK(lease_outfeed(program, outfeed, OutfeedMode::kAll, 2, &sink).ok());
   }
   std::shared_ptr<Outfeed> feed;
   CHECK(find_outfeed(outfeed, &feed).ok());
@@ -255,7 +255,7 @@ TEST(a_program_that_fails_before_its_first_result_is_heard_of) {
     Program program(nullptr, 4);
     const auto statuses = run_replicas(&program, 1, [&](int, Replicas*) {
       Infeed* infeed = nullptr;
-      TF_RETURN_IF_ERROR(program.infeed(source.number(), &infeed));
+      TF_RETURN_IF_ERROR(lease_infeed(program, source.number(), &infeed));
       std::vector<Tensor> components;
       return infeed->dequeue(program, 0, &components);
     });

@@ -1,14 +1,13 @@
 // What a meeting place promises: all or nobody, and no wait for who has ended. What
 // comes of it is the same however fast each member is: -DIPUFEED_TEST_DELAYS must not
 // change it. -DIPUFEED_PLANT_UNLOCKED_LEAVE must be a race.
-#include "rendezvous.h"
-
 #include <algorithm>
 #include <memory>
 #include <mutex>
 #include <numeric>
 
 #include "check.h"
+#include "core/meeting_place.h"
 
 namespace {
 

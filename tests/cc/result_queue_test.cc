@@ -1,7 +1,7 @@
 // What a result queue promises: every result once, in order, whoever reads and
 // whenever; a program that nobody reads from goes on until the store is full; all who
 // wait return.
-#include "result_queue.h"
+#include "core/result_queue.h"
 
 #include <memory>
 #include <new>

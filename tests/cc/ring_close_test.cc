@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "check.h"
-#include "spsc_ring.h"
+#include "core/spsc_ring.h"
 
 namespace {
 

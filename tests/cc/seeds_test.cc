@@ -1,7 +1,7 @@
 // The chain of a seed: run, replica, op and execution, and the mini-batch's number in
 // the place of the last one's order.
 
-#include "seeds.cc"
+#include "core/seeds.cc"
 
 #include <set>
 

@@ -2,7 +2,7 @@
 //
 // Times are made up, so that each promise is a sum of a few numbers.
 
-#include "step_clock.h"
+#include "core/step_clock.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // What the place of the copies promises: room that is bounded, and all that was
 // written.
 
-#include "transfer_buffer.h"
+#include "core/transfer_buffer.h"
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 // What a wait point promises: no wake-up is lost, deadlines hold, spinning is bounded.
 // No check here says that something was fast; a lost wake-up runs into the watchdog.
-#include "wait.h"
+#include "core/wait.h"
 
 #include "check.h"
 

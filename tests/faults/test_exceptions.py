@@ -22,7 +22,7 @@ from ipufeed.queues import (
 )
 
 CC = Path(__file__).resolve().parents[2] / "ipufeed" / "cc"
-# Fault of ipufeed/cc/faults.h.
+# Fault of ipufeed/cc/base/faults.h.
 COUNT, BAD_ALLOC, RUNTIME_ERROR, UNKNOWN = 1, 2, 3, 4
 # They report errors, and set what the guards throw.
 UNGUARDED = {"ipufeed_last_error", "ipufeed_set_fault", "ipufeed_fault_counts"}
@@ -258,7 +258,7 @@ def functions(text, pattern):
 def test_every_entry_point_is_guarded():
     """It is one call of entry(), and no kernel goes around its base class."""
     seen = {}
-    for source in sorted(CC.glob("*.cc")):
+    for source in sorted(CC.rglob("*.cc")):
         text = source.read_text()
         seen |= functions(text, r"^IPUFEED_API [\w: ]+ (\w+)\([^)]*\) \{")
         assert not re.search(r"(public|: ) ?(tensorflow::)?(Async)?OpKernel \{", text)
@@ -273,7 +273,7 @@ def test_every_call_of_a_compiled_program_is_guarded():
     """Each handler's function is one answer()."""
     seen = {}
     handlers = set()
-    for source in sorted(CC.glob("*.cc")):
+    for source in sorted(CC.rglob("*.cc")):
         text = source.read_text()
         handlers |= set(re.findall(r"XLA_FFI_DEFINE_HANDLER\(\s*\w+,\s*(\w+),", text))
         seen |= functions(text, r"^ffi::Error (\w+)\([^{]*\) \{")

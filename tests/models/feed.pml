@@ -1,4 +1,4 @@
-/* The feed: a ring, two waiting sides, close, cancel (cc/feed.h, wait.h, spsc_ring.h).
+/* The feed: a ring, two waiting sides, close, cancel (cc/core/feed.h, wait.h, spsc_ring.h).
  *
  *   writer: push x ELEMENTS, end     reader: pop until an end     third: cancel, or not
  *

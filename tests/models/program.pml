@@ -1,4 +1,4 @@
-/* How a program is stopped (cc/program.cc: watch, infeed, compute, add, remove, stop, end,
+/* How a program is stopped (cc/run/program.cc: watch, infeed, compute, add, remove, stop, end,
  * stop_all_programs, wait_until_idle) while its waits begin and it ends.
  *
  *   THREADS threads, each: up to WAITS waits of any kind; then the program ends and dies

@@ -1,4 +1,4 @@
-/* The meetings of replicas (cc/rendezvous.h, and what cc/replicas.cc keeps with it).
+/* The meetings of replicas (cc/core/meeting_place.h, and what cc/replicas/replicas.cc keeps with it).
  *
  *   MEMBERS members, each: RUNS runs of up to MEETINGS meetings, then leave()
  *   STOPS=1: a third party stops the program at any time
@@ -58,7 +58,7 @@
 #define FOR_GOOD 9
 #define AT(member, exec) ((member) * RUNS + (exec))
 
-/* rendezvous.h */
+/* meeting_place.h */
 bool locked;
 bool sleeping[MEMBERS];
 byte phase = GATHERING;

@@ -1,4 +1,4 @@
-/* The results of a program (cc/result_queue.h): a ring, a store behind it, and the mutex
+/* The results of a program (cc/core/result_queue.h): a ring, a store behind it, and the mutex
  * that makes its owner the ring's one reader.
  *
  *   writer: enqueue() x ELEMENTS, then the program ends     READERS readers: take(), next(),

@@ -1,5 +1,5 @@
-/* The results of replicas (cc/outfeed.cc: enqueue_part, wait_for_round, leave, enqueue; and
- * what cc/program.cc does with them: leave, stop).
+/* The results of replicas (cc/feeds/outfeed.cc: enqueue_part, wait_for_round, leave, enqueue; and
+ * what cc/run/program.cc does with them: leave, stop).
  *
  *   REPLICAS replicas, each: enqueue_part() x any number up to PARTS, then leave()
  *   a reader takes the results; a third party stops the program, closes the queue, or neither

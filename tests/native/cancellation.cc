@@ -1,5 +1,5 @@
 // What a step's cancellation promises; built and run by test_cancellation.py.
-#include "cancellation.h"
+#include "base/cancellation.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,12 +1,16 @@
 """What building promises: it builds, or says in one sentence what is missing."""
 
 import os
+import re
+import runpy
 import shutil
 import subprocess
 import sys
 
 import pytest
+import setuptools
 from helpers import DEADLOCK_S, ROOT
+from setuptools.errors import CompileError
 
 
 def build(tmp_path, **environment):
@@ -78,35 +82,66 @@ def test_an_unknown_sanitizer_is_refused(tmp_path, name):
     assert repr(name) in text
 
 
-# Writes what g++ would write, and notes what it was asked for.
+def test_a_missing_tool_is_named_with_the_way_out(monkeypatch):
+    """Who builds without isolation learns what to install."""
+    monkeypatch.setattr(setuptools, "setup", lambda **_: None)
+    build_script = runpy.run_path(str(ROOT / "setup.py"))
+
+    with pytest.raises(CompileError, match="the build needs `no-such-tool`"):
+        build_script["find_tool"]("no-such-tool")
+
+
+# Writes what g++ would write for our sources, and notes what it was asked for; CMake's
+# own questions go to g++.
 FAKE_COMPILER = """#!{python}
-import pathlib, sys
+import os, pathlib, re, sys
 arguments = sys.argv[1:]
-if "--version" in arguments:
-    print("fake 1.0")
-    raise SystemExit
-output = pathlib.Path(arguments[arguments.index("-o") + 1])
+output = pathlib.Path(arguments[arguments.index("-o") + 1] if "-o" in arguments else "-")
+source = pathlib.Path(arguments[-1])
+ours = "ipufeed/cc" in str(source) or source.name.startswith(("unity_", "cmake_pch"))
+if not ours and output.name != "libipufeed.so":
+    os.execv({gxx!r}, [{gxx!r}, *arguments])
 output.write_text("built")
-if "-c" in arguments:
-    source = arguments[arguments.index("-c") + 1]
-    lines = pathlib.Path(source).read_text().splitlines()
-    made_of = [line.split('"')[1] for line in lines if '"ipufeed/' in line]
+if "-MF" in arguments:
     with open({log!r}, "a") as log:
-        print(pathlib.Path(source).name, *made_of, file=log)
-    if "feeder" in f"{{source}} {{made_of}}":
-        made_of.append("ipufeed/cc/wait.h")
-    output.with_suffix(".d").write_text(" ".join([f"{{output}}:", source, *made_of]))
+        print(source.name, file=log)
+    cc = pathlib.Path({tree!r}) / "ipufeed/cc"
+    found, new = set(), [source]
+    while new:
+        path = new.pop()
+        found.add(path)
+        if path.exists():
+            for name in re.findall('#include "(.+)"', path.read_text()):
+                new += {{cc / name}} - found if (cc / name).is_file() else []
+    if source.name == "build_info.cc":
+        found.add(arguments[arguments.index("-include") + 1])
+    made_of = " ".join(map(str, found))
+    depfile = pathlib.Path(arguments[arguments.index("-MF") + 1])
+    depfile.write_text(f"{{arguments[arguments.index('-MT') + 1]}}: {{made_of}}")
 """
 
 
-@pytest.mark.parametrize(
-    ("build_command", "feeder", "trace"),
-    [
-        ("build_ext", "bundle_others.cc", "bundle_others.cc"),
-        ("editable_wheel", "feeder.cc", "trace.cc"),
-    ],
-)
-def test_only_what_changed_is_compiled_again(tmp_path, build_command, feeder, trace):
+# Compiled as one unit, as the files of xla/lowering are.
+HEAVY = ("compiler", "ipu_executable", "hlo_text")
+
+
+def is_made_of(path, header, root):
+    """Whether a source includes a header (None: any), itself or through others."""
+    new, seen = [path], set()
+    while new:
+        each = new.pop()
+        if header in (None, each):
+            return True
+        seen.add(each)
+        names = re.findall(r'^#include "(.+)"', each.read_text(), re.MULTILINE)
+        new += [
+            root / n for n in names if (root / n).is_file() and root / n not in seen
+        ]
+    return False
+
+
+@pytest.mark.parametrize("build_command", ["build_ext", "editable_wheel"])
+def test_only_what_changed_is_compiled_again(tmp_path, build_command):
     """A second build of the same tree compiles nothing; a header, those that include it."""
     tree, log = tmp_path / "tree", tmp_path / "compiled"
     tree.mkdir()
@@ -116,9 +151,13 @@ def test_only_what_changed_is_compiled_again(tmp_path, build_command, feeder, tr
         ROOT / "ipufeed", tree / "ipufeed", ignore=lambda *_: ["libipufeed.so"]
     )
     compiler = tmp_path / "g++"
-    compiler.write_text(FAKE_COMPILER.format(python=sys.executable, log=str(log)))
+    compiler.write_text(
+        FAKE_COMPILER.format(
+            python=sys.executable, log=str(log), tree=str(tree), gxx=shutil.which("g++")
+        )
+    )
     compiler.chmod(0o755)
-    environment = {**os.environ, "CXX": str(compiler)}
+    environment = {**os.environ, "CXX": str(compiler), "CCACHE_DISABLE": "1"}
 
     def compiled(include):
         fake = tmp_path / include
@@ -127,33 +166,37 @@ def test_only_what_changed_is_compiled_again(tmp_path, build_command, feeder, tr
         header.touch()
         environment.update(fake_tensorflow(fake, "2.21.0"))
         with open(fake / "tensorflow/__init__.py", "a") as package:
-            package.write("    get_lib = staticmethod(lambda: '/nowhere')\n")
             package.write("    get_compile_flags = staticmethod(lambda: [])\n")
         log.write_text("")
         command = [sys.executable, "setup.py", "--quiet", build_command]
         subprocess.run(
             command, cwd=tree, env=environment, check=True, timeout=DEADLOCK_S
         )
-        lines = [line.split() for line in log.read_text().splitlines()]
-        return {
-            name: [os.path.basename(each) for each in rest] for name, *rest in lines
-        }
+        return sorted(log.read_text().split())
 
-    sources = sorted(each.name for each in (tree / "ipufeed/cc").glob("*.cc"))
-    first = compiled("one")
-    members = [each for bundle in first.values() for each in bundle]
-    if build_command == "build_ext":
-        assert set(first) == {"bundle_others.cc", "bundle_xla.cc", "c_api.cc"}
-        assert sorted([*members, "c_api.cc"]) == sources  # each once
-        assert "executable.cc" in first["bundle_xla.cc"]
-    else:
-        assert sorted(first) == sources
-        assert members == []
-    assert compiled("another") == {}  # the folder of the headers is another
-    with open(tree / "ipufeed/cc/wait.h", "a") as header:
+    cc = tree / "ipufeed/cc"
+    heavy = [cc / f"xla/compile/{name}.cc" for name in HEAVY]
+    units = [heavy, sorted(cc.glob("xla/lowering/*.cc"))]
+    units += [[path] for path in cc.rglob("*.cc") if path not in [*heavy, *units[1]]]
+
+    def compiled_for(header):
+        """The names of the units that include a header."""
+        return sorted(
+            members[0].name if len(members) == 1 else "unity_0_cxx.cxx"
+            for members in units
+            if any(is_made_of(member, header, cc) for member in members)
+        )
+
+    everything = compiled_for(None)
+    assert compiled("one") == sorted([*everything, "cmake_pch.hxx.cxx"])
+    assert compiled("another") == []  # the folder of TensorFlow's headers is another
+    wait = cc / "core/wait.h"
+    with open(wait, "a") as header:
         header.write("// changed\n")
+    made_of_it = compiled_for(wait)
+    assert 5 < len(made_of_it) < len(everything)
     # One says what it was built from.
-    assert set(compiled("third")) == {"c_api.cc", feeder}
-    with open(tree / "ipufeed/cc/trace.cc", "a") as source:
+    assert compiled("third") == sorted(["build_info.cc", *made_of_it])
+    with open(cc / "base/trace.cc", "a") as source:
         source.write("// changed\n")
-    assert set(compiled("fourth")) == {"c_api.cc", trace}
+    assert compiled("fourth") == ["build_info.cc", "trace.cc"]

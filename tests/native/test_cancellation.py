@@ -1,4 +1,4 @@
-"""ipufeed/cc/cancellation.h against TensorFlow's own CancellationManager."""
+"""ipufeed/cc/base/cancellation.h against TensorFlow's own CancellationManager."""
 
 import pathlib
 import re
@@ -40,7 +40,7 @@ def test_a_cancellation_under_way_counts_as_one(tmp_path):
 
 def test_all_waits_for_a_cancellation_use_it():
     """A registration of its own would have to get right what this one does."""
-    for path in SOURCES.iterdir():
+    for path in SOURCES.rglob("*.*"):
         if path.suffix not in (".cc", ".h") or path.name == "cancellation.h":
             continue
         for manager in re.findall(r"(\w+)->RegisterCallback\(", path.read_text()):

@@ -58,22 +58,23 @@ STANDIN_SOURCES = (
     *(
         HEADERS / f"{name}.cc"
         for name in (
-            "exchange_runs",
-            "feed_table",
-            "feeder",
-            "guard",
-            "infeed",
-            "interrupt",
-            "outfeed",
-            "payload",
-            "pipeline",
-            "program",
-            "replicas",
-            "result_store",
-            "said",
-            "seeds",
-            "stall",
-            "trace",
+            "run/exchange_runs",
+            "feeds/feed_table",
+            "data/feeder",
+            "base/guard",
+            "feeds/infeed",
+            "feeds/lease",
+            "base/interrupt",
+            "feeds/outfeed",
+            "data/payload",
+            "pipeline/pipeline",
+            "run/program",
+            "replicas/replicas",
+            "feeds/result_store",
+            "base/messages",
+            "core/seeds",
+            "run/stall",
+            "base/trace",
         )
     ),
     STANDIN / "allocation.cc",
@@ -134,10 +135,11 @@ class Build:
         if self.program not in STANDIN_PROGRAMS:
             return [Object(test, self.flags)]
         flags = (*self.flags, f"-I{STANDIN}")
-        mutants = {} if self.mutant is None else {self.mutant.source: self.mutant}
+        mutants = {}
+        if self.mutant is not None:
+            mutants[HEADERS / self.mutant.source] = self.mutant
         return [Object(test, flags)] + [
-            Object(source, flags, mutants.get(source.name))
-            for source in STANDIN_SOURCES
+            Object(source, flags, mutants.get(source)) for source in STANDIN_SOURCES
         ]
 
 
@@ -165,7 +167,7 @@ class Object:
 @functools.cache
 def headers_and_compiler() -> str:
     """What all objects are made of."""
-    headers = sorted([*HEADERS.glob("*.h"), *CC.rglob("*.h")])
+    headers = sorted([*HEADERS.rglob("*.h"), *CC.rglob("*.h")])
     version = subprocess.run(
         ["g++", "--version"], check=True, capture_output=True, text=True
     )
@@ -364,28 +366,28 @@ def test_the_order_of_the_two_looks_in_drained_is_guarded(run):
         (
             "outfeed_test",
             "part_counted_without_the_lock",
-            "outfeed.cc",
+            "feeds/outfeed.cc",
             "  lock.lock();\n  if (--round.missing > 0) return absl::OkStatus();\n",
             "  if (--round.missing > 0) return absl::OkStatus();\n  lock.lock();\n",
         ),
         (
             "replicas_test",
             "place_of_a_chip_without_the_lock",
-            "replicas.cc",
+            "replicas/replicas.cc",
             "std::uint64_t part) {\n  std::lock_guard<std::mutex> lock(mutex_);\n",
             "std::uint64_t part) {\n",
         ),
         (
             "replicas_test",
             "replicas_that_left_without_the_lock",
-            "replicas.cc",
+            "replicas/replicas.cc",
             "replica));\n  std::lock_guard<std::mutex> lock(mutex_);\n  gone_",
             "replica));\n  gone_",
         ),
         (
             "program_test",
             "set_of_programs_without_the_lock",
-            "program.cc",
+            "run/program.cc",
             "    std::lock_guard<std::mutex> lock(running.mutex);\n"
             "    running.programs.erase(this);",
             "    running.programs.erase(this);",
@@ -393,14 +395,14 @@ def test_the_order_of_the_two_looks_in_drained_is_guarded(run):
         (
             "program_test",
             "step_clock_without_the_lock",
-            "program.cc",
+            "run/program.cc",
             "step_clock() {\n  std::lock_guard<std::mutex> lock(mutex_);\n",
             "step_clock() {\n",
         ),
         (
             "program_test",
             "stop_without_the_lock",
-            "program.cc",
+            "run/program.cc",
             "(absl::Status why) {\n  std::lock_guard<std::mutex> lock(mutex_);\n",
             "(absl::Status why) {\n",
         ),
@@ -419,28 +421,28 @@ def test_each_lock_above_the_feed_is_guarded(run):
         (
             "infeed_test",
             "end_of_the_dataset_by_the_own_ring",
-            "infeed.cc",
+            "feeds/infeed.cc",
             "feeder_->ended())",
             "feed.state() == FeedState::kEnded)",
         ),
         (
             "infeed_test",
             "rounds_of_a_stopped_program_not_level",
-            "infeed.cc",
+            "feeds/infeed.cc",
             "while (round <= first_round_);",
             "while (false);",
         ),
         (
             "outfeed_test",
             "full_ring_stopped_at_the_end_of_the_dataset",
-            "outfeed.cc",
+            "feeds/outfeed.cc",
             "stopped = [&program] { return program.aborted(); }",
             "stopped = [&program] { return program.stopped(); }",
         ),
         (
             "outfeed_test",
             "half_rounds_of_a_stopped_program_kept",
-            "outfeed.cc",
+            "feeds/outfeed.cc",
             "    rounds_.clear();",
             "",
         ),
@@ -459,14 +461,14 @@ def test_no_element_is_lost_or_doubled(run):
         (
             "program_test",
             "cancellation_calls_what_has_gone",
-            "program.cc",
+            "run/program.cc",
             "manager_->DeregisterCallback(token_);",
             "static_cast<void>(token_);",
         ),
         (
             "pipeline_run_test",
             "packet_freed_twice",
-            "pipeline.cc",
+            "pipeline/pipeline.cc",
             "give(std::exchange(bytes_, nullptr), std::exchange(size_, 0))",
             "give(bytes_, size_)",
         ),

@@ -77,8 +77,8 @@ PLANTED = {
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_bug_in_the_scan_of_records_is_found(tmp_path, bug):
     """The oracle and AddressSanitizer see what each planted bug does."""
-    source = ROOT / "ipufeed" / "cc" / "record_scan.cc"
-    planted = tmp_path / "ipufeed" / "cc" / "record_scan.cc"
+    source = ROOT / "ipufeed" / "cc" / "data" / "record_scan.cc"
+    planted = tmp_path / "ipufeed" / "cc" / "data" / "record_scan.cc"
     planted.parent.mkdir(parents=True)
     right, wrong = PLANTED[bug]
     text = source.read_text()

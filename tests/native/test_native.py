@@ -104,7 +104,7 @@ def test_a_library_of_other_sources_is_refused(tmp_path):
     """A checkout that has changed since the build says so, instead of being wrong."""
     package = copy_package(tmp_path)
     shutil.copy(_native.find_library(), package / "libipufeed.so")
-    header = package / "cc" / "feed.h"
+    header = package / "cc" / "core" / "feed.h"
     header.write_text(header.read_text() + "\n")
 
     done = run_python(
@@ -171,7 +171,7 @@ def test_importing_after_importing_tensorflow_is_fine():
 
 def test_the_entry_points_agree_with_the_c_source():
     """Each C function of the library is declared in _native.py, and the other way round."""
-    sources = (ROOT / "ipufeed" / "cc").glob("*.cc")
+    sources = (ROOT / "ipufeed" / "cc").rglob("*.cc")
     python = (ROOT / "ipufeed" / "_native.py").read_text()
 
     defined = {

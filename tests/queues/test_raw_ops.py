@@ -15,7 +15,7 @@ CC = Path(__file__).resolve().parents[2] / "ipufeed" / "cc"
 OPS = sorted(
     {
         name
-        for source in CC.glob("*.cc")
+        for source in CC.rglob("*.cc")
         for name in re.findall(r'REGISTER_OP\("(\w+)"\)', source.read_text())
     }
 )

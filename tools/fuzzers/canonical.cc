@@ -1,10 +1,10 @@
-// Fuzzes the canonical form of programs (ipufeed/cc/canonical.cc).
+// Fuzzes the canonical form of programs (ipufeed/cc/xla/compile/canonical.cc).
 //
 //   input: a serialised HloModuleProto, or anything else
 //
 // What is given back must be an HloModuleProto when the input was one, the same on each
 // call, and its own canonical form.
-#include "ipufeed/cc/canonical.cc"
+#include "ipufeed/cc/xla/compile/canonical.cc"
 
 #include <cstdio>
 #include <cstdlib>
@@ -17,42 +17,26 @@ void check(bool holds, const char* what) {
   std::abort();
 }
 
-struct Answer {
-  int calls = 0;
-  int ok = 0;
-  std::string bytes;
-};
-
-thread_local Answer answer;
-
-Answer canonical_of(const std::string& bytes) {
-  answer = Answer();
+absl::StatusOr<std::string> canonical_of(const std::string& bytes) {
   // A copy of exactly its size, so that AddressSanitizer sees a byte too many.
   const std::vector<char> exact(bytes.begin(), bytes.end());
-  ipufeed_canonical(exact.data(), static_cast<std::int64_t>(exact.size()),
-                    [](int ok, const char* data, std::int64_t size) {
-                      ++answer.calls;
-                      answer.ok = ok;
-                      answer.bytes.assign(data, static_cast<std::size_t>(size));
-                    });
-  check(answer.calls == 1, "`take` is called once");
-  return answer;
+  return ipufeed::canonical_bytes({exact.data(), exact.size()});
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   const std::string input(reinterpret_cast<const char*>(data), size);
-  const Answer first = canonical_of(input);
-  if (first.ok == 0) {
-    check(!first.bytes.empty(), "an error has a message");
+  const absl::StatusOr<std::string> first = canonical_of(input);
+  if (!first.ok()) {
+    check(!first.status().message().empty(), "an error has a message");
     return 0;
   }
   xla::HloModuleProto module;
   if (!module.ParseFromString(input)) return 0;
-  check(module.ParseFromString(first.bytes), "the result is an HloModuleProto");
-  const Answer second = canonical_of(first.bytes);
-  check(second.ok == 1, "the result is accepted");
-  check(second.bytes == first.bytes, "the result is its own canonical form");
+  check(module.ParseFromString(*first), "the result is an HloModuleProto");
+  const absl::StatusOr<std::string> second = canonical_of(*first);
+  check(second.ok(), "the result is accepted");
+  check(*second == *first, "the result is its own canonical form");
   return 0;
 }

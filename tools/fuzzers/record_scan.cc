@@ -1,4 +1,4 @@
-// Fuzzes the scan of TFRecord streams (ipufeed/cc/record_scan.cc).
+// Fuzzes the scan of TFRecord streams (ipufeed/cc/data/record_scan.cc).
 //
 //   input: options (1 byte), a seed of piece sizes (2 bytes), the stream
 //
@@ -6,7 +6,7 @@
 // behind them. The oracle is a plain reader of the format, written here: the scan must
 // report the same records and the same fault however the stream is cut into pieces, and
 // whether the caller jumps over what it may leave out or not.
-#include "ipufeed/cc/record_scan.cc"
+#include "ipufeed/cc/data/record_scan.cc"
 
 #include <cstdio>
 #include <cstdlib>

@@ -9,7 +9,7 @@ import numpy as np
 from ipufeed.benchmark.measuring.run import Progress
 from ipufeed.benchmark.result.settings import EPOCH_SECONDS, Settings
 
-# 256 MiB, as in ipufeed/cc/measurement.h; counting goes on after it.
+# 256 MiB, as in ipufeed/cc/measure/measurement.h; counting goes on after it.
 MOST_STAMPS = 1 << 25
 
 Stamps = np.ndarray[Any, np.dtype[np.int64]]

@@ -13,7 +13,7 @@ MOST_MARKS = 4096
 
 
 class MarkTable:
-    """The table of ipufeed/cc/marks.h, for a run that Python follows.
+    """The table of ipufeed/cc/core/course.h, for a run that Python follows.
 
     All of a mark but its time is a sum from the first element on, so that a table which
     is full can drop every other mark and still has what happened between those that stay.

@@ -272,7 +272,7 @@ def check_mode(dataset: Any, settings: Settings) -> None:
 
 
 def as_raw(run: DeviceRun, specs: list[Any]) -> RawMeasurement:
-    """The run in the form that the measuring op gives (ipufeed/cc/measurement.h)."""
+    """The run in the form that the measuring op gives (cc/measure/measurement.h)."""
     table = run.table
     each = sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
     leading = {spec.shape[0] if spec.shape.rank else None for spec in specs}

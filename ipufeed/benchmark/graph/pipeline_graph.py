@@ -5,7 +5,7 @@
     graph.dataset(edits, node)                   any step of an edited graph as a dataset
 
 The graph is the one that tf.data's own rewrites work on, with what the functions have
-captured as placeholders; ipufeed/cc/dataset_graph_op.cc runs an edited one. The user's
+captured as placeholders; ipufeed/cc/data/dataset_graph_op.cc runs an edited one. The user's
 Python functions are neither called nor traced again, and the dataset that was given
 stays as it is.
 """

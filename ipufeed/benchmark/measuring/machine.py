@@ -122,7 +122,7 @@ def threads() -> int:
 
 
 def usable_cpus() -> int:
-    """See `ipufeed/cc/cpus.h`."""
+    """See `ipufeed/cc/core/cpus.h`."""
     from ipufeed import _native
 
     return int(_native.entry().ipufeed_usable_cpus())

@@ -183,7 +183,7 @@ def check_place(dataset: Any) -> None:
 
 
 def op_attributes(settings: Settings) -> dict[str, Any]:
-    """The op's attributes (ipufeed/cc/measurement.h) for these settings."""
+    """The op's attributes (ipufeed/cc/measure/measurement.h) for these settings."""
     limit = settings.time_limit
     return {
         "epochs": settings.epochs or 0,

@@ -8,7 +8,7 @@ from types import TracebackType
 from ipufeed.executable.tracing import recorder
 from ipufeed.executable.tracing.events import Event
 
-# Of each thread: 4096 elements in full, and hours at less detail (ipufeed/cc/trace.h). It
+# Of each thread: 4096 elements in full, and hours at less detail (cc/base/trace.h). It
 # is a trace of some megabytes, which a browser opens at once; four times as many take
 # seconds to write.
 EVENTS = 1 << 14

@@ -24,7 +24,7 @@ STOP_GRACE_S = 2.0
 
 @dataclass(frozen=True)
 class RawMeasurement:
-    """What the op counted (ipufeed/cc/measurement.h); times in monotonic nanoseconds.
+    """What the op counted (cc/measure/measurement.h); times in monotonic nanoseconds.
 
     Attributes:
         counters: Name to number.

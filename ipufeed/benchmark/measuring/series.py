@@ -1,6 +1,6 @@
 """The course of a run: what happened in each of up to 500 windows of time.
 
-    marks      every 10 ms or more: time, and the sums up to it     ipufeed/cc/marks.h
+    marks      every 10 ms or more: time, and the sums up to it     ipufeed/cc/core/course.h
       |  waits that ended in a window but began before it go to where they were
       |  windows of one part of the run (fill, steady, ...) become fewer, wider ones
     series     columns: one list of numbers for each figure

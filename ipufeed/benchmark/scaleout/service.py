@@ -5,7 +5,7 @@
 
 The engine is TensorFlow's; this starts it, watches it, and says what came of it. A worker
 tells nobody what it does, so that one pass-through step is put at the end of the pipeline
-that the workers of our own run: it counts (ipufeed/cc/count_elements_op.cc). CPU times come
+that the workers of our own run: it counts (cc/data/count_elements_op.cc). CPU times come
 from /proc.
 """
 
@@ -276,7 +276,7 @@ def count_elements(dataset: Any) -> Any:
     from tensorflow.python.data.ops import dataset_ops
 
     class CountElementsDataset(dataset_ops.UnaryUnchangedStructureDataset):  # type: ignore[misc]
-        """See ipufeed/cc/count_elements_op.cc."""
+        """See ipufeed/cc/data/count_elements_op.cc."""
 
         def __init__(self, source: Any) -> None:
             variant = _native.load().ipufeed_count_elements_dataset(

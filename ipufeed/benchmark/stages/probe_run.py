@@ -32,7 +32,7 @@ from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring.run import Progress, run_measurement
 from ipufeed.benchmark.result.settings import MOST
 
-# As in ProbeReading of ipufeed/cc/stage_probe.h.
+# As in ProbeReading of ipufeed/cc/measure/stage_probe.h.
 PROBE_FIELDS = (
     "elements",
     "wall_ns",

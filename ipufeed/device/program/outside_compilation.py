@@ -20,7 +20,7 @@ from ipufeed.device.log import LOGGER
 from ipufeed.device.system import system
 
 OUTSIDE_ATTR = "_ipufeed_outside"
-# What the executor runs as one program, for the device: ipufeed/cc/ipu_device.cc.
+# What the executor runs as one program, for the device: ipufeed/cc/device/ipu_device.cc.
 PROGRAM_ATTR = "_ipufeed_program"
 COMPILE_ATTR = (
     "_xla_compile_id"  # what TensorFlow's xla.compile marks a program's ops with

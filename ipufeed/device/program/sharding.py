@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-# The device reads them: ipufeed/cc/shards.cc.
+# The device reads them: ipufeed/cc/xla/compile/shards.cc.
 SHARD_ATTR = "_ipufeed_shard"
 SHARDS_ATTR = "_ipufeed_shards"
 PIPELINE = "IpufeedPipeline"  # an op that says itself how many it needs

@@ -9,7 +9,7 @@
 
 A step begins when the one before has ended, its results are out of the way, and the
 element is there; the moments are those of a device that shares no CPU with its host
-(ipufeed/cc/step_clock.h). What the program itself does from one step to the next (taking
+(cc/core/step_clock.h). What the program itself does from one step to the next (taking
 an element, copying it, what it computes) lies within the step as long as it is shorter.
 """
 
@@ -25,7 +25,7 @@ import numpy as np
 from ipufeed import _native
 from ipufeed.queues.chain import host_number, put_token, take_token
 
-# As in ipufeed/cc/step_op.h.
+# As in ipufeed/cc/device/step_op.h.
 LONGEST_S = 1e6
 
 Stamps = np.ndarray[Any, np.dtype[np.int64]]

@@ -6,7 +6,7 @@
              on an IPU: IpufeedSeed -> the numbers of that seed
 
 The seed of an op comes from the device's seed, the run, the replica, the op's number in its
-program, and how often the op has run (ipufeed/cc/seeds.h). Floats are the numbers that
+program, and how often the op has run (ipufeed/cc/core/seeds.h). Floats are the numbers that
 TensorFlow's stateless ops give on the CPU for that seed, compiled or not. XLA has another
 generator, so a compiled program computes them in a call of the native library.
 
@@ -30,7 +30,7 @@ _WORD = 2**64
 
 
 class Distribution(enum.IntEnum):
-    """As in ipufeed/cc/random_numbers.h."""
+    """As in ipufeed/cc/random/random_numbers.h."""
 
     UNIFORM = 0
     NORMAL = 1
@@ -54,7 +54,7 @@ def on_host() -> Iterator[None]:
 
 
 def mix(number: int) -> int:
-    """One step of splitmix64, as in ipufeed/cc/seeds.h."""
+    """One step of splitmix64, as in ipufeed/cc/core/seeds.h."""
     z = (number + 0x9E3779B97F4A7C15) % _WORD
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % _WORD
     z = (z ^ z >> 27) * 0x94D049BB133111EB % _WORD

@@ -366,7 +366,7 @@ def attach(ordinal: int) -> VirtualDevice:
     with _system.lock:
         device = require_usable(ordinal)
         connection = connection_type()
-        # A program is compiled all the same (ipufeed/cc/executable.cc says this, too).
+        # A program is compiled all the same (cc/xla/compile/compiler.cc says this, too).
         if connection is DeviceConnectionType.NEVER:
             from tensorflow.python.framework import errors
 

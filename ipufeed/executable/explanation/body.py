@@ -40,7 +40,7 @@ NOT_COMPARED = (
 
 # Longer values are not shown.
 SHORT = 40
-# Of a compiled program whose stages run on other IPUs: ipufeed/cc/pipeline_calls.h.
+# Of a compiled program whose stages run on other IPUs: cc/xla/calls/pipeline_calls.h.
 PIPELINE_CALL = "ipufeed_pipeline"
 # What another value of an argument that XLA must know may show as.
 FROM_VALUES = ("shape", "constant", "loop count", "attribute", "structure")

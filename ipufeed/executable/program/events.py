@@ -1,4 +1,4 @@
-"""How the native core and Python talk of a program (ipufeed/cc/program_events.h).
+"""How the native core and Python talk of a program (ipufeed/cc/device/program_events.h).
 
 The core calls `on_program` while it compiles and loads, on whatever thread does that.
 What is raised here becomes the error of the program that was asked for.

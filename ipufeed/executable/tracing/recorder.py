@@ -11,7 +11,7 @@
 For a whole run without a change to it: PVTI_OPTIONS='{"enable":"true","directory":"."}'
 writes tf_trace__<time>__<pid>.json when the process ends.
 
-The recorder is native and bounded (ipufeed/cc/trace.h): of a long run the beginning is in
+The recorder is native and bounded (cc/base/trace.h): of a long run the beginning is in
 full, later many transfers become one slice that says for how many it stands.
 
 Source: names of the events and of PVTI_OPTIONS are those of Graphcore's PopVision Trace

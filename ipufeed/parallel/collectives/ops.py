@@ -25,7 +25,7 @@ from ipufeed.queues.chain import put_token, take_token
 
 
 class Exchange(enum.IntEnum):
-    """Exchange of ipufeed/cc/replicas.h."""
+    """Exchange of ipufeed/cc/replicas/replicas.h."""
 
     REDUCE = 0
     MEAN = 1
@@ -34,7 +34,7 @@ class Exchange(enum.IntEnum):
     ALL_TO_ALL = 4
 
 
-# The original's names -> Reduction of ipufeed/cc/replicas.h, and whether it is divided.
+# The original's names -> Reduction of cc/replicas/replicas.h, and whether it is divided.
 REDUCTIONS = {
     "COLLECTIVE_OP_ADD": (0, False),
     "COLLECTIVE_OP_MEAN": (0, True),

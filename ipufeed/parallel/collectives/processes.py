@@ -60,7 +60,7 @@ SAY_S = 10.0
 # others want to know. They ask each LOOK_S, and hear the answer one look later.
 LINGERS_S = 5.0
 
-# By Reduction of ipufeed/cc/replicas.h.
+# By Reduction of ipufeed/cc/replicas/replicas.h.
 MERGES = ("Add", "Mul", "Min", "Max")
 
 ON_EXCHANGE = ctypes.CFUNCTYPE(
@@ -364,7 +364,7 @@ def join(count: int, index: int) -> None:
 
 @functools.cache
 def callback_of(count: int, index: int) -> Any:
-    """What the core asks (OnExchange of ipufeed/cc/processes.h); kept for good."""
+    """What the core asks (OnExchange of ipufeed/cc/replicas/processes.h); kept for good."""
 
     def exchange(
         lane: int,

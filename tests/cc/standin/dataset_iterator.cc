@@ -1,10 +1,10 @@
 // DatasetIterator over the dataset of a test, and the Host of its feeders: no graph
 // rewrites, no function runtime, no device.
-#include "dataset_iterator.h"
+#include "data/dataset_iterator.h"
 
 #include <utility>
 
-#include "host_device.h"
+#include "data/host_device.h"
 
 namespace ipufeed {
 

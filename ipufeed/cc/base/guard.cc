@@ -1,0 +1,97 @@
+#include "base/guard.h"
+
+#include <exception>
+#include <map>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace ipufeed {
+namespace {
+
+struct Faults {
+  std::mutex mutex;  // guards all below
+  std::string where;
+  std::int64_t left = 0;  // places of that name until one fails
+  Fault fault = Fault::kNone;
+  std::map<std::string, std::int64_t> passed;
+
+  static Faults& get() {
+    static auto* faults = new Faults;  // threads may outlive static objects
+    return *faults;
+  }
+
+  // Counts a place; what it has to do.
+  Fault pass(const char* name) {
+    std::lock_guard<std::mutex> lock(mutex);
+    ++passed[name];
+    if (fault <= Fault::kCount || (!where.empty() && where != name)) {
+      return Fault::kNone;
+    }
+    return --left == 0 ? fault : Fault::kNone;
+  }
+};
+
+}  // namespace
+
+void set_fault(std::string where, std::int64_t nth, Fault fault) {
+  Faults& faults = Faults::get();
+  std::lock_guard<std::mutex> lock(faults.mutex);
+  faults.where = std::move(where);
+  faults.left = nth;
+  faults.fault = fault;
+  faults.passed.clear();
+  faults_wanted.store(fault != Fault::kNone, std::memory_order_relaxed);
+}
+
+std::string fault_counts() {
+  Faults& faults = Faults::get();
+  std::lock_guard<std::mutex> lock(faults.mutex);
+  std::string lines;
+  for (const auto& [name, count] : faults.passed) {
+    absl::StrAppend(&lines, name, "\t", count, "\n");
+  }
+  return lines;
+}
+
+void meet_fault(const char* where) {
+  switch (Faults::get().pass(where)) {
+    case Fault::kBadAlloc:
+      throw std::bad_alloc();
+    case Fault::kRuntimeError:
+      throw std::runtime_error("a fault that a test has set");
+    case Fault::kUnknown:
+      throw 1;
+    default:
+      return;
+  }
+}
+
+bool meet_allocation_fault(const char* where) {
+  return Faults::get().pass(where) != Fault::kNone;
+}
+
+absl::Status status_of_exception(const char* where) noexcept {
+  try {
+    try {
+      throw;
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("There is no memory left (std::bad_alloc in ", where, ")."));
+    } catch (const std::exception& error) {
+      return absl::InternalError(
+          absl::StrCat(error.what(), " (an exception in ", where, ")."));
+    } catch (...) {
+      return absl::InternalError(absl::StrCat("An exception in ", where, "."));
+    }
+  } catch (...) {
+    // No memory for the text. A status without one needs none.
+    return absl::Status(absl::StatusCode::kResourceExhausted, "");
+  }
+}
+
+}  // namespace ipufeed

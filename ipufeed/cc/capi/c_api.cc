@@ -1,0 +1,129 @@
+// The plain C entry points, for ctypes: what Python must do without running an op, such
+// as stopping one. _native.py declares them again; both lists must agree.
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "capi/api.h"
+#include "core/cpus.h"
+#include "data/feeder.h"
+#include "measure/measurement_runs.h"
+#include "measure/stage_probe.h"
+
+namespace ipufeed {
+namespace {
+
+struct Runs {
+  std::mutex mutex;
+  std::map<std::int64_t, std::shared_ptr<MeasurementRun>> by_number;
+  std::int64_t last = 0;
+
+  static Runs& get() {
+    static auto* runs = new Runs;  // never destroyed: see feeder.cc
+    return *runs;
+  }
+
+  std::shared_ptr<MeasurementRun> find(std::int64_t number) {
+    std::lock_guard<std::mutex> lock(mutex);
+    const auto found = by_number.find(number);
+    return found == by_number.end() ? nullptr : found->second;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<MeasurementRun> run_of(std::int64_t number) {
+  auto run = Runs::get().find(number);
+  return run != nullptr ? run : std::make_shared<MeasurementRun>();
+}
+
+}  // namespace ipufeed
+
+// A new measurement's number, at least 1.
+IPUFEED_API std::int64_t ipufeed_run_new() {
+  return ipufeed::entry(__func__, [&]() -> std::int64_t {
+    auto& runs = ipufeed::Runs::get();
+    std::lock_guard<std::mutex> lock(runs.mutex);
+    runs.by_number[++runs.last] = std::make_shared<ipufeed::MeasurementRun>();
+    return runs.last;
+  });
+}
+
+// Forgets it; an op that runs it goes on.
+IPUFEED_API int ipufeed_run_free(std::int64_t number) {
+  return ipufeed::entry(__func__, [&] {
+    auto& runs = ipufeed::Runs::get();
+    std::lock_guard<std::mutex> lock(runs.mutex);
+    runs.by_number.erase(number);
+  });
+}
+
+// Ends it soon, before or after its op has started. Unknown numbers are ignored.
+IPUFEED_API int ipufeed_run_stop(std::int64_t number) {
+  return ipufeed::entry(__func__, [&] {
+    if (const auto run = ipufeed::Runs::get().find(number)) run->stop();
+  });
+}
+
+// Fills progress[4] with elements, bytes, epochs and the time of the first element
+// (monotonic ns, 0 before it). Returns 0, or 1 for an unknown number.
+IPUFEED_API int ipufeed_run_progress(std::int64_t number, std::int64_t* progress) {
+  return ipufeed::entry(__func__, [&]() -> int {
+    const auto run = ipufeed::Runs::get().find(number);
+    if (run == nullptr) return 1;
+    progress[0] = run->elements.load(std::memory_order_relaxed);
+    progress[1] = run->bytes.load(std::memory_order_relaxed);
+    progress[2] = run->epochs.load(std::memory_order_relaxed);
+    progress[3] = run->first_ns.load(std::memory_order_relaxed);
+    return 0;
+  });
+}
+
+// Feeder threads that still run.
+IPUFEED_API int ipufeed_live_feeders() {
+  return ipufeed::entry(__func__, [&]() -> int { return ipufeed::live_feeders(); });
+}
+
+// Stops them and waits at most so long; returns how many run all the same.
+IPUFEED_API int ipufeed_stop_all(std::int64_t timeout_ns) {
+  return ipufeed::entry(__func__, [&]() -> int {
+    ipufeed::stop_all_feeders(timeout_ns);
+    return ipufeed::live_feeders();
+  });
+}
+
+// See cpus.h.
+IPUFEED_API int ipufeed_usable_cpus() {
+  return ipufeed::entry(__func__, [&]() -> int { return ipufeed::usable_cpus(); });
+}
+
+// A new group of so many slots; its number, at least 1.
+IPUFEED_API std::int64_t ipufeed_probes_new(std::int64_t slots) {
+  return ipufeed::entry(__func__,
+                        [&]() -> std::int64_t { return ipufeed::new_probes(slots); });
+}
+
+// Forgets it; datasets that write into it go on.
+IPUFEED_API int ipufeed_probes_free(std::int64_t group) {
+  return ipufeed::entry(__func__, [&] { ipufeed::forget_probes(group); });
+}
+
+// Fills fields[kProbeFields] in the order of ProbeReading. Returns 0, or 1 for a slot
+// that there is not.
+IPUFEED_API int ipufeed_probe_read(std::int64_t group, std::int64_t slot,
+                                   std::int64_t* fields) {
+  return ipufeed::entry(__func__, [&]() -> int {
+    const auto counters = ipufeed::find_probe(group, slot);
+    if (counters == nullptr) return 1;
+    const ipufeed::ProbeReading r = counters->read();
+    const std::int64_t values[ipufeed::kProbeFields] = {
+        r.elements,    r.wall_ns,         r.cpu_ns,         r.model_ns, r.is_async,
+        r.parallelism, r.buffer_elements, r.buffered_bytes, r.tuned};
+    std::copy(std::begin(values), std::end(values), fields);
+    return 0;
+  });
+}

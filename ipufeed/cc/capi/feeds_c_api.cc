@@ -1,0 +1,346 @@
+// The plain C entry points of the feeds, for ctypes: what must not be an op. _native.py
+// declares them again; both lists must agree. c_api.cc has those of measurements.
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "base/interrupt.h"
+#include "base/messages.h"
+#include "capi/api.h"
+#include "core/seeds.h"
+#include "device/ipu_device.h"
+#include "feeds/feed_table.h"
+#include "feeds/infeed.h"
+#include "feeds/outfeed.h"
+#include "feeds/queue_ops.h"
+#include "replicas/processes.h"
+#include "run/device_config.h"
+#include "run/exchange_runs.h"
+#include "run/program.h"
+#include "run/stall.h"
+#include "run/step_program.h"
+#include "xla/compile/compiler.h"
+
+namespace {
+
+void write(const ipufeed::FeedStats& stats, std::int64_t* out) {
+  const std::int64_t values[] = {stats.elements,
+                                 stats.capacity,
+                                 stats.filled,
+                                 stats.stored_bytes,
+                                 static_cast<std::int64_t>(stats.device.waits),
+                                 static_cast<std::int64_t>(stats.device.parks),
+                                 stats.device.waited_ns,
+                                 static_cast<std::int64_t>(stats.host.waits),
+                                 static_cast<std::int64_t>(stats.host.parks),
+                                 stats.host.waited_ns};
+  for (const auto value : values) *out++ = value;
+}
+
+}  // namespace
+
+// What users call the feed with this number.
+IPUFEED_API int ipufeed_name_infeed(std::int64_t number, const char* name) {
+  return ipufeed::entry(__func__, [&] { ipufeed::set_infeed_name(number, name); });
+}
+
+// A new outfeed; last: which keeps the last result only. capacity: of its ring.
+IPUFEED_API int ipufeed_outfeed_new(std::int64_t number, const char* name, int last,
+                                    std::int64_t capacity, int ordinal) {
+  return ipufeed::entry(__func__, [&]() -> absl::Status {
+    const absl::Status fits = ipufeed::check_capacity(capacity);
+    if (!fits.ok()) return fits;
+    auto feed = std::make_shared<ipufeed::Outfeed>(
+        number, name,
+        last != 0 ? ipufeed::OutfeedMode::kLast : ipufeed::OutfeedMode::kAll,
+        static_cast<std::size_t>(capacity), ordinal);
+    ipufeed::set_outfeed_name(number, name);
+    // In a forked child the queue's first use tells what is wrong.
+    ipufeed::find_or_add_outfeed(feed, &feed).IgnoreError();
+    return absl::OkStatus();
+  });
+}
+
+// Fills stats[10], see write() above; 1 if there is no such feed (yet).
+IPUFEED_API int ipufeed_infeed_stats(std::int64_t number, std::int64_t* stats) {
+  return ipufeed::entry(__func__, [&]() -> int {
+    std::shared_ptr<ipufeed::Infeed> feed;
+    if (!ipufeed::find_infeed(number, &feed).ok()) return 1;
+    write(feed->stats(), stats);
+    return 0;
+  });
+}
+IPUFEED_API int ipufeed_outfeed_stats(std::int64_t number, std::int64_t* stats) {
+  return ipufeed::entry(__func__, [&]() -> int {
+    std::shared_ptr<ipufeed::Outfeed> feed;
+    if (!ipufeed::find_outfeed(number, &feed).ok()) return 1;
+    write(feed->stats(), stats);
+    return 0;
+  });
+}
+
+// Programs with this outfeed that have ended so far; 0 also if there is no such
+// outfeed.
+IPUFEED_API std::int64_t ipufeed_outfeed_runs(std::int64_t number) {
+  return ipufeed::entry(__func__, [&]() -> std::int64_t {
+    std::shared_ptr<ipufeed::Outfeed> feed;
+    if (!ipufeed::find_outfeed(number, &feed).ok()) return 0;
+    return static_cast<std::int64_t>(feed->runs());
+  });
+}
+
+// The same, and failures of other programs on its IPU: see Outfeed::ends.
+IPUFEED_API std::int64_t ipufeed_outfeed_ends(std::int64_t number) {
+  return ipufeed::entry(__func__, [&]() -> std::int64_t {
+    std::shared_ptr<ipufeed::Outfeed> feed;
+    if (!ipufeed::find_outfeed(number, &feed).ok()) return 0;
+    return static_cast<std::int64_t>(feed->ends());
+  });
+}
+
+// Waits at most timeout_ns for results, or for another number of ends than seen_ends.
+// 0: the time is over. 1: there is something, or a run has ended. 2: no such outfeed.
+IPUFEED_API int ipufeed_outfeed_wait(std::int64_t number, std::int64_t seen_ends,
+                                     std::int64_t timeout_ns) {
+  return ipufeed::entry(__func__, [&]() -> int {
+    std::shared_ptr<ipufeed::Outfeed> feed;
+    if (!ipufeed::find_outfeed(number, &feed).ok()) return 2;
+    return feed->wait(ipufeed::now_ns() + timeout_ns,
+                      static_cast<std::uint64_t>(seen_ends))
+               ? 1
+               : 0;
+  });
+}
+
+// What the results of an outfeed are: writes at most `size` numbers and returns how
+// many there are, 0 if there is no such outfeed or it has had no result. The numbers:
+// an id that no other outfeed's results have, the replicas, and of each component its
+// dtype, its rank and its dimensions, those of one replica's part.
+IPUFEED_API std::int64_t ipufeed_outfeed_signature(std::int64_t number,
+                                                   std::int64_t* numbers,
+                                                   std::int64_t size) {
+  return ipufeed::entry(__func__, [&]() -> std::int64_t {
+    std::shared_ptr<ipufeed::Outfeed> feed;
+    if (!ipufeed::find_outfeed(number, &feed).ok()) return 0;
+    const ipufeed::ResultSignature* signature = feed->signature();
+    if (signature == nullptr) return 0;
+    std::int64_t count = 0;
+    const auto write = [&](std::int64_t value) {
+      if (count < size) numbers[count] = value;
+      ++count;
+    };
+    write(feed->signature_id());
+    write(signature->replicas);
+    for (std::size_t i = 0; i < signature->dtypes.size(); ++i) {
+      write(signature->dtypes[i]);
+      write(signature->shapes[i].dims());
+      for (const std::int64_t each : signature->shapes[i].dim_sizes()) write(each);
+    }
+    return count;
+  });
+}
+
+// Waits likewise for one result, and copies its components one after the other into
+// buffer, which is as large as a result of the signature with this id. 3: it is there.
+// 1: a run has ended, there are results that only a dequeue gives, or results are
+// others now. 0 and 2: as above. One call in place of four: a result is small news that
+// should be fast.
+IPUFEED_API int ipufeed_outfeed_next(std::int64_t number, std::int64_t seen_ends,
+                                     std::int64_t timeout_ns, std::int64_t signature_id,
+                                     char* buffer, std::int64_t size) {
+  return ipufeed::entry(__func__, [&]() -> int {
+    std::shared_ptr<ipufeed::Outfeed> feed;
+    if (!ipufeed::find_outfeed(number, &feed).ok()) return 2;
+    // From its first result on all of an outfeed's are alike.
+    if (feed->signature() == nullptr || feed->signature_id() != signature_id) return 1;
+    ipufeed::ResultElement element;
+    switch (feed->next(&element, ipufeed::now_ns() + timeout_ns,
+                       static_cast<std::uint64_t>(seen_ends))) {
+      case ipufeed::FeedOutcome::kDone:
+        break;
+      case ipufeed::FeedOutcome::kTimedOut:
+        return 0;
+      default:
+        return 1;
+    }
+    for (const auto& tensor : element.components) {
+      const auto bytes = static_cast<std::int64_t>(tensor.TotalBytes());
+      if (bytes > size) throw std::length_error("a result is larger than its buffer");
+      std::memcpy(buffer, tensor.data(), static_cast<std::size_t>(bytes));
+      buffer += bytes;
+      size -= bytes;
+    }
+    return 3;
+  });
+}
+
+// Whether a program uses it now.
+IPUFEED_API int ipufeed_outfeed_busy(std::int64_t number) {
+  return ipufeed::entry(__func__, [&]() -> int {
+    std::shared_ptr<ipufeed::Outfeed> feed;
+    return ipufeed::find_outfeed(number, &feed).ok() && feed->taken() ? 1 : 0;
+  });
+}
+
+// Waits at most timeout_ns until no program with feeds runs on the outfeed's IPU, with
+// room for all results meanwhile; 0 if one does.
+IPUFEED_API int ipufeed_outfeed_wait_for_all(std::int64_t number, int ordinal,
+                                             std::int64_t timeout_ns) {
+  return ipufeed::entry(__func__, [&]() -> int {
+    const std::atomic<bool> never{false};
+    const std::int64_t deadline_ns = ipufeed::now_ns() + timeout_ns;
+    std::shared_ptr<ipufeed::Outfeed> feed;
+    const bool idle = ipufeed::find_outfeed(number, &feed).ok()
+                          ? feed->wait_for_all(0, deadline_ns, never)
+                          : ipufeed::wait_until_idle(ordinal, 0, deadline_ns, never);
+    return idle ? 1 : 0;
+  });
+}
+
+// Waits at most timeout_ns until no program with feeds runs on the IPU; 0 if one does.
+IPUFEED_API int ipufeed_wait_idle(int ordinal, std::int64_t timeout_ns) {
+  return ipufeed::entry(__func__, [&]() -> int {
+    const std::atomic<bool> never{false};
+    return ipufeed::wait_until_idle(ordinal, 0, ipufeed::now_ns() + timeout_ns, never)
+               ? 1
+               : 0;
+  });
+}
+
+// Deletes an infeed; 1 if a program uses it or there is none. Does not wait for its
+// feeder. For garbage collection, which must run no op.
+IPUFEED_API int ipufeed_infeed_delete(std::int64_t number) {
+  return ipufeed::entry(__func__, [&]() -> int {
+    std::shared_ptr<ipufeed::Infeed> feed;
+    if (!ipufeed::remove_infeed(number, &feed).ok()) return 1;
+    if (feed->feeder() != nullptr) feed->feeder()->stop();
+    return 0;
+  });
+}
+
+// Deletes an outfeed; 1 if a program uses it. For garbage collection, which must run no
+// op.
+IPUFEED_API int ipufeed_outfeed_delete(std::int64_t number) {
+  return ipufeed::entry(
+      __func__, [&]() -> int { return ipufeed::remove_outfeed(number).ok() ? 0 : 1; });
+}
+
+// The Python object of a queue has gone: deletes the feed, if no program uses it, and
+// its name. Likewise for garbage collection.
+IPUFEED_API int ipufeed_infeed_forget(std::int64_t number) {
+  return ipufeed::entry(__func__, [&] {
+    ipufeed::forget_infeed_name(number);
+    std::shared_ptr<ipufeed::Infeed> feed;
+    if (!ipufeed::remove_infeed(number, &feed).ok()) return;
+    if (feed->feeder() != nullptr) feed->feeder()->stop();
+  });
+}
+IPUFEED_API int ipufeed_outfeed_forget(std::int64_t number) {
+  return ipufeed::entry(__func__, [&] {
+    ipufeed::forget_outfeed_name(number);
+    ipufeed::remove_outfeed(number).IgnoreError();
+  });
+}
+
+// sizes[5]: how many infeeds there are, names of infeeds, outfeeds, names of outfeeds,
+// and compiled programs.
+IPUFEED_API int ipufeed_table_sizes(std::int64_t* sizes) {
+  return ipufeed::entry(__func__, [&] {
+    const ipufeed::TableSizes all = ipufeed::table_sizes();
+    const std::int64_t values[] = {all.infeeds, all.infeed_names, all.outfeeds,
+                                   all.outfeed_names, ipufeed::known_programs()};
+    std::copy(std::begin(values), std::end(values), sizes);
+  });
+}
+
+IPUFEED_API int ipufeed_set_stall_report_ns(std::int64_t ns) {
+  return ipufeed::entry(__func__, [&] { ipufeed::set_stall_report_ns(ns); });
+}
+IPUFEED_API int ipufeed_set_outfeed_limit_bytes(std::int64_t bytes) {
+  return ipufeed::entry(__func__, [&] { ipufeed::set_outfeed_limit_bytes(bytes); });
+}
+
+// See step_program.h.
+IPUFEED_API int ipufeed_end_eager_programs(int ordinal) {
+  return ipufeed::entry(__func__, [&] { ipufeed::end_eager_programs(ordinal); });
+}
+
+// Stops every program that uses a feed; returns how many.
+IPUFEED_API int ipufeed_stop_programs(const char* why) {
+  return ipufeed::entry(__func__, [&]() -> int {
+    return ipufeed::stop_all_programs(absl::CancelledError(why));
+  });
+}
+
+// The main thread of Python is about to call TensorFlow (1), or is back (0).
+IPUFEED_API int ipufeed_main_thread_calls(int begins) {
+  return ipufeed::entry(__func__, [&] { ipufeed::main_thread_calls(begins != 0); });
+}
+
+// See ipu_device.h.
+IPUFEED_API int ipufeed_set_on_first_use(ipufeed::OnFirstUse ask) {
+  return ipufeed::entry(__func__, [&] { ipufeed::set_on_first_use(ask); });
+}
+IPUFEED_API int ipufeed_set_log_cycle_count(int log) {
+  return ipufeed::entry(__func__, [&] { ipufeed::set_log_cycle_count(log != 0); });
+}
+IPUFEED_API int ipufeed_forget_first_uses() {
+  return ipufeed::entry(__func__, [&] { ipufeed::forget_first_uses(); });
+}
+
+// See processes.h.
+IPUFEED_API int ipufeed_set_processes(int count, int index, ipufeed::OnExchange ask) {
+  return ipufeed::entry(__func__, [&] { ipufeed::set_processes(count, index, ask); });
+}
+
+// See exchange_runs.h.
+IPUFEED_API int ipufeed_last_exchange_run_failed() {
+  return ipufeed::entry(
+      __func__, [&]() -> int { return ipufeed::last_exchange_run_failed() ? 1 : 0; });
+}
+
+// How many chips an IPU device has; 0 for the default, one.
+IPUFEED_API int ipufeed_set_chips(int ordinal, int count) {
+  return ipufeed::entry(__func__, [&] { ipufeed::set_chips(ordinal, count); });
+}
+IPUFEED_API int ipufeed_chips(int ordinal) {
+  return ipufeed::entry(__func__, [&]() -> int { return ipufeed::chips_of(ordinal); });
+}
+
+// See messages.h. Waits for a line; writes at most size - 1 bytes of it.
+IPUFEED_API int ipufeed_next_line(char* line, std::int64_t size) {
+  return ipufeed::entry(__func__, [&] {
+    const std::string next = ipufeed::next_line();
+    const auto length = std::min(next.size(), static_cast<std::size_t>(size) - 1);
+    std::memcpy(line, next.data(), length);
+    line[length] = '\0';
+  });
+}
+
+// See interrupt.h.
+IPUFEED_API int ipufeed_wait_for_interrupt() {
+  return ipufeed::entry(__func__,
+                        [&]() -> int { return ipufeed::wait_for_interrupt(); });
+}
+
+// The seed of a device's random operations: see seeds.h.
+IPUFEED_API int ipufeed_set_seed(int ordinal, std::int64_t seed,
+                                 int identical_replicas) {
+  return ipufeed::entry(__func__, [&] {
+    ipufeed::set_device_seed(ordinal, seed, identical_replicas != 0);
+  });
+}
+
+IPUFEED_API int ipufeed_forget_seeds() {
+  return ipufeed::entry(__func__, [] { ipufeed::forget_device_seeds(); });
+}
+
+IPUFEED_API int ipufeed_set_synthetic_seed(int synthetic) {
+  return ipufeed::entry(__func__, [&] { ipufeed::set_synthetic_seed(synthetic != 0); });
+}

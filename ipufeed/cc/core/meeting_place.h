@@ -1,0 +1,225 @@
+// Where the members of a group meet, again and again: nobody goes on before all are
+// there, and nobody waits for a member that has ended.
+//
+//   gathering --all here--> working --all have done their share--> leaving --+
+//       ^          |                                                  ^      |
+//       |          +--------------- no shares to do ------------------+      |
+//       +----------------------------- all gone ------------------------------+
+//
+// A member's life is a run, or several: leave() ends one. Who waits in a run for a
+// member that has ended as many waits in vain, and is told. A member can only end a run
+// when it is in no meeting, and has then left all of its run: whether somebody waits in
+// vain does not depend on who was faster.
+//
+// Memory order: one mutex guards all that is here, and there is no atomic. A member
+// that leaves, and who sets what stopped() says and then calls wake(), take the mutex
+// after that: each waiter has either not looked yet, and will see it, or sleeps already
+// and is woken. What a member has written before meet() is seen by begin() and by all
+// shares, what they have written by all that have left the meeting, through the same
+// mutex.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <vector>
+
+#include "core/mutex.h"
+#include "core/test_hooks.h"
+#include "core/wait.h"  // kNoDeadline
+
+namespace ipufeed {
+
+class Rendezvous {
+ public:
+  enum class Outcome { kMet, kEnded, kStopped };
+
+  // Who is where, by number.
+  struct Attendance {
+    std::vector<std::size_t> here;
+    std::vector<std::size_t> missing;
+    std::vector<std::size_t> ended;  // of the missing
+  };
+
+  explicit Rendezvous(std::size_t members)
+      : members_(members), runs_(members, 0), is_here_(members) {}
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  std::size_t members() const { return members_; }
+
+  // The member's thread. Waits until all are here.
+  //   begin()    is then called once, with the lock; whether there are shares to do
+  //   share()    by each member, all at once and without the lock, if there are
+  //   stopped()  whether not to wait any more; see wake()
+  //   patience   next_report_ns(): when to report next, kNoDeadline for never;
+  //              report(attendance): without the lock, of a wait that long
+  // kMet: all have been here, and all that was to be done is done. kEnded: a member has
+  // ended that this one waits for, and `attendance` says who waits for whom. kStopped:
+  // it was stopped before all were here. What begin() throws comes out of here, and the
+  // others go on waiting; share() must not throw.
+  template <class Begin, class Share, class Stopped, class Patience>
+  Outcome meet(std::size_t member, Begin&& begin, Share&& share, Stopped&& stopped,
+               Patience&& patience, Attendance* attendance) {
+    IPUFEED_YIELD_POINT();
+    MutexLock lock(mutex_);
+    // Who is fast may be back before all have left the meeting before, which they will.
+    while (phase_ != Phase::kGathering) {
+      if (stopped()) return Outcome::kStopped;
+      changed_.wait(mutex_);
+    }
+    is_here_[member] = true;
+    ++here_;
+    // Whatever ends this but the meeting itself, an exception included: it is not here.
+    try {
+      const Outcome outcome = gather(member, begin, stopped, patience, attendance);
+      if (outcome != Outcome::kMet) {
+        retract(member);
+        return outcome;
+      }
+    } catch (...) {
+      retract(member);
+      throw;
+    }
+    if (phase_ == Phase::kWorking) {
+      {
+        MutexUnlock unlocked(mutex_);
+        IPUFEED_YIELD_POINT();
+        share();
+      }
+      if (--working_ == 0) {
+        phase_ = Phase::kLeaving;
+        changed_.notify_all();
+      }
+      // Nobody looks at stopped() here: what a member has brought must not go while
+      // others work with it.
+      while (phase_ != Phase::kLeaving) changed_.wait(mutex_);
+    }
+    is_here_[member] = false;
+    if (--leaving_ == 0) {
+      here_ = 0;
+      phase_ = Phase::kGathering;
+      changed_.notify_all();
+    }
+    return Outcome::kMet;
+  }
+
+  // The member's thread, in no meeting: its run has ended, or its last one.
+  void leave(std::size_t member) {
+    IPUFEED_YIELD_POINT();
+#ifndef IPUFEED_PLANT_UNLOCKED_LEAVE  // without it, to see that the tests catch it
+    MutexLock lock(mutex_);
+#endif
+    if (runs_[member] != kForGood) ++runs_[member];
+    changed_.notify_all();
+  }
+  void leave_for_good(std::size_t member) {
+    IPUFEED_YIELD_POINT();
+    MutexLock lock(mutex_);
+    runs_[member] = kForGood;
+    changed_.notify_all();
+  }
+
+  // Any thread, after what stopped() says has changed.
+  void wake() {
+    MutexLock lock(mutex_);
+    changed_.notify_all();
+  }
+
+ private:
+  enum class Phase { kGathering, kWorking, kLeaving };
+
+  static constexpr std::int64_t kForGood = std::numeric_limits<std::int64_t>::max();
+
+  // Until the meeting has begun, or this member waits no more.
+  template <class Begin, class Stopped, class Patience>
+  Outcome gather(std::size_t member, Begin&& begin, Stopped&& stopped,
+                 Patience&& patience, Attendance* attendance) IPUFEED_REQUIRES(mutex_) {
+    while (phase_ == Phase::kGathering) {
+      if (is_behind(member)) {
+        *attendance = look(member);
+        return Outcome::kEnded;
+      }
+      if (here_ == members() && is_level()) {
+        phase_ = begin() ? Phase::kWorking : Phase::kLeaving;
+        working_ = leaving_ = members();
+        changed_.notify_all();
+        break;
+      }
+      if (stopped()) return Outcome::kStopped;
+      wait(patience);
+    }
+    return Outcome::kMet;
+  }
+
+  bool is_behind(std::size_t member) const IPUFEED_REQUIRES(mutex_) {
+    for (const std::int64_t runs : runs_) {
+      if (runs > runs_[member]) return true;
+    }
+    return false;
+  }
+
+  // False while one is here from a later run than another one, which is told.
+  bool is_level() const IPUFEED_REQUIRES(mutex_) {
+    for (const std::int64_t runs : runs_) {
+      if (runs != runs_[0]) return false;
+    }
+    return true;
+  }
+
+  void retract(std::size_t member) IPUFEED_REQUIRES(mutex_) {
+    is_here_[member] = false;
+    --here_;
+  }
+
+  // As the member sees it: who is in a later run is not here.
+  Attendance look(std::size_t member) const IPUFEED_REQUIRES(mutex_) {
+    Attendance found;
+    for (std::size_t m = 0; m < members(); ++m) {
+      const bool ended = runs_[m] > runs_[member];
+      if (is_here_[m] && !ended) {
+        found.here.push_back(m);
+        continue;
+      }
+      found.missing.push_back(m);
+      if (ended) found.ended.push_back(m);
+    }
+    return found;
+  }
+
+  // Until something has changed, or it is time to report.
+  template <class Patience>
+  void wait(Patience&& patience) IPUFEED_REQUIRES(mutex_) {
+    const std::int64_t deadline_ns = patience.next_report_ns();
+    if (deadline_ns == kNoDeadline) {
+      changed_.wait(mutex_);
+      return;
+    }
+    changed_.wait_for_ns(mutex_, deadline_ns - now_ns());
+    if (now_ns() < deadline_ns || phase_ != Phase::kGathering) return;
+    Attendance attendance;
+    for (std::size_t m = 0; m < members(); ++m) {
+      (is_here_[m] ? attendance.here : attendance.missing).push_back(m);
+    }
+    MutexUnlock unlocked(mutex_);
+    try {
+      patience.report(attendance);
+    } catch (const std::exception&) {
+      // The meeting, which may have begun by now, does not depend on a report.
+    }
+  }
+
+  const std::size_t members_;
+  Mutex mutex_;
+  CondVar changed_;
+  Phase phase_ IPUFEED_GUARDED_BY(mutex_) = Phase::kGathering;
+  // That each member has ended.
+  std::vector<std::int64_t> runs_ IPUFEED_GUARDED_BY(mutex_);
+  std::vector<bool> is_here_ IPUFEED_GUARDED_BY(mutex_);
+  std::size_t here_ IPUFEED_GUARDED_BY(mutex_) = 0;
+  std::size_t working_ IPUFEED_GUARDED_BY(mutex_) = 0;
+  std::size_t leaving_ IPUFEED_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace ipufeed

@@ -1,0 +1,164 @@
+#include "data/dataset_iterator.h"
+
+#include <functional>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include "data/host_device.h"
+#include "tensorflow/core/data/dataset_utils.h"
+#include "tensorflow/core/data/root_dataset.h"
+#include "tensorflow/core/platform/threadpool.h"
+
+namespace ipufeed {
+
+using tensorflow::Env;
+using tensorflow::FunctionHandleCache;
+using tensorflow::FunctionLibraryDefinition;
+using tensorflow::OpKernelContext;
+using tensorflow::OptimizerOptions;
+using tensorflow::ProcessFunctionLibraryRuntime;
+using tensorflow::data::DatasetBase;
+using tensorflow::data::IteratorContext;
+using tensorflow::thread::ThreadPool;
+
+// The threads that functions run on. What a function has started may run work after the
+// iterator has gone (TensorFlow's MultiDeviceIterator keeps the runner of the function
+// that has read from it first): it then gets threads of the environment.
+class DatasetIterator::Runner {
+ public:
+  explicit Runner(int threads)
+      : pool_(std::make_unique<ThreadPool>(Env::Default(), tensorflow::ThreadOptions(),
+                                           "ipufeed_runner", threads)),
+        open_(std::make_shared<Open>()) {
+    open_->pool = pool_.get();
+  }
+  ~Runner() {
+    {
+      std::unique_lock<std::shared_mutex> lock(open_->mutex);
+      open_->pool = nullptr;
+    }
+    pool_.reset();  // not under the lock: it runs the work that it still has
+  }
+
+  ThreadPool* pool() const { return pool_.get(); }
+
+  std::function<void(std::function<void()>)> function() const {
+    return [open = open_](std::function<void()> work) {
+      std::shared_lock<std::shared_mutex> lock(open->mutex);
+      if (open->pool != nullptr) {
+        open->pool->Schedule(std::move(work));
+      } else {
+        Env::Default()->SchedClosure(std::move(work));
+      }
+    };
+  }
+
+ private:
+  struct Open {
+    std::shared_mutex mutex;
+    ThreadPool* pool = nullptr;  // null once the iterator has gone
+  };
+
+  std::unique_ptr<ThreadPool> pool_;
+  const std::shared_ptr<Open> open_;
+};
+
+absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
+                                     bool finalize,
+                                     std::unique_ptr<DatasetIterator>* out, int threads,
+                                     bool modelled) {
+  tensorflow::core::RefCountPtr<Host> host;
+  TF_RETURN_IF_ERROR(Host::find(ctx, &host));
+  HostDevice* device = host->device();
+  auto* runtime = ctx->function_library();
+  std::unique_ptr<DatasetIterator> self(new DatasetIterator);
+  self->host_ = device;
+  self->functions_ = std::make_unique<FunctionLibraryDefinition>(
+      *runtime->GetFunctionLibraryDefinition());
+  // As many threads as the pool that training would iterate in, so that AUTOTUNE has
+  // the same budget; but our own, since the op's may be the one that waits for us.
+  const int runner_threads =
+      threads > 0 ? threads
+                  : tensorflow::data::GetRunnerThreadpoolSizeFromOpKernelContext(ctx);
+  self->runner_ = std::make_unique<Runner>(runner_threads);
+  self->runtime_ = std::make_unique<ProcessFunctionLibraryRuntime>(
+      host->devices(), Env::Default(), /*config=*/nullptr, runtime->graph_def_version(),
+      self->functions_.get(), OptimizerOptions{},
+      self->runner_->pool());  // for functions that are called without a runner
+  auto* own_runtime = self->runtime_->GetFLR(device->name());
+  self->handles_ = std::make_unique<FunctionHandleCache>(own_runtime);
+  self->threads_ = std::make_unique<tensorflow::data::UnboundedThreadPool>(
+      Env::Default(), "ipufeed_dataset");
+
+  IteratorContext::Params params(ctx);
+  params.collective_executor = nullptr;  // belongs to the step, which ends before we do
+  params.cancellation_manager = self->cancellation_.get();
+  params.flr = own_runtime;
+  params.function_handle_cache = self->handles_.get();
+  params.resource_mgr = &self->resources_;
+  params.thread_factory = self->threads_->get_thread_factory();
+  params.thread_pool = self->threads_.get();
+  params.runner = self->runner_->function();
+  params.runner_threadpool_size = runner_threads;
+  params.allocator_getter = [device](tensorflow::AllocatorAttributes attributes) {
+    return device->GetAllocator(attributes);
+  };
+  params.warm_start = dataset->options().warm_start();
+
+  dataset->Ref();
+  self->dataset_.reset(dataset);
+  if (finalize) {
+    DatasetBase* finalized = nullptr;
+    TF_RETURN_IF_ERROR(tensorflow::data::FinalizeDataset(ctx, dataset, &finalized));
+    self->finalized_.reset(finalized);
+  }
+  self->params_ = std::make_unique<IteratorContext::Params>(std::move(params));
+  self->modelled_ = modelled;
+  TF_RETURN_IF_ERROR(self->restart());
+  *out = std::move(self);
+  return absl::OkStatus();
+}
+
+DatasetIterator::DatasetIterator()
+    : cancellation_(std::make_shared<tensorflow::CancellationManager>()),
+      cancelled_(cancellation_->get_cancellation_token()) {
+  cancellation_->RegisterCallback(cancelled_, [] {});
+}
+
+DatasetIterator::~DatasetIterator() {
+  cancel();
+  // Waits for the callbacks, if another thread is cancelling: they are the iterators'.
+  cancellation_->DeregisterCallback(cancelled_);
+  iterator_.reset();  // may wait for Python code inside the dataset
+  context_.reset();
+  const bool destroyed = host_->while_attached([this] {
+    finalized_.reset();
+    dataset_.reset();
+  });
+  if (destroyed) return;
+  // The resource manager that their destructors would use has gone with its device.
+  static_cast<void>(finalized_.release());
+  static_cast<void>(dataset_.release());
+}
+
+absl::Status DatasetIterator::get_next(std::vector<tensorflow::Tensor>* components,
+                                       bool* end_of_dataset) {
+  components->clear();
+  *end_of_dataset = false;
+  return iterator_->GetNext(context_.get(), components, end_of_dataset);
+}
+
+absl::Status DatasetIterator::restart() {
+  iterator_.reset();
+  // A context of its own for each pass: the iterator leaves AUTOTUNE's model in it, and
+  // a model of an earlier pass sleeps longer and longer, up to a minute, before it
+  // ends.
+  if (modelled_) params_->model = std::make_shared<tensorflow::data::model::Model>();
+  context_ = std::make_unique<IteratorContext>(*params_);
+  DatasetBase* source = finalized_ ? finalized_.get() : dataset_.get();
+  return source->MakeIterator(context_.get(), /*parent=*/nullptr, "Iterator",
+                              &iterator_);
+}
+
+}  // namespace ipufeed

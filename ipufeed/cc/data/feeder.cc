@@ -1,0 +1,366 @@
+#include "data/feeder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "base/guard.h"
+#include "base/trace.h"
+#include "core/clock.h"
+#include "data/host_device.h"
+#include "data/payload.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+
+namespace ipufeed {
+namespace {
+
+// Every feeder whose thread may still run, for the interpreter's exit. Never destroyed:
+// a feeder may end after the static objects have gone.
+struct Registry {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Feeder>> feeders;
+  // Those whose device has gone, so that nobody else keeps them.
+  std::vector<std::shared_ptr<Feeder>> orphans;
+
+  static Registry& get() {
+    static auto* registry = new Registry;
+    return *registry;
+  }
+
+  std::vector<std::shared_ptr<Feeder>> running() {
+    std::lock_guard<std::mutex> lock(mutex);
+    std::vector<std::shared_ptr<Feeder>> running;
+    std::vector<std::weak_ptr<Feeder>> kept;
+    for (auto& weak : feeders) {
+      auto feeder = weak.lock();
+      if (feeder == nullptr || feeder->wait_finished(0)) continue;
+      running.push_back(std::move(feeder));
+      kept.push_back(std::move(weak));
+    }
+    feeders = std::move(kept);
+    orphans.erase(std::remove_if(orphans.begin(), orphans.end(),
+                                 [](auto& orphan) { return orphan->wait_finished(0); }),
+                  orphans.end());
+    return running;
+  }
+};
+
+std::atomic<bool> interpreter_ends{false};
+
+// How long the interpreter's end waits for datasets that are being taken down, all
+// together: as long as it takes on a machine that has other work.
+constexpr std::int64_t kTakesDownNs = 20'000'000'000;
+
+// After what time a feeder that waits at one of several rings looks for room, at first,
+// and at most; see deal().
+constexpr std::int64_t kDealNs = 5'000'000;
+constexpr std::int64_t kLongestDealNs = 320'000'000;
+
+// How long a device that goes waits for its feeders, all together.
+constexpr std::int64_t kLastGraceNs = 100'000'000;
+
+// For a device that goes: stops its feeders, waits a moment, and keeps those that run
+// on. Their device is detached when it goes: see Host.
+void stop_or_keep(const std::vector<std::shared_ptr<Feeder>>& feeders) {
+  for (const auto& feeder : feeders) feeder->stop();
+  const std::int64_t deadline = now_ns() + kLastGraceNs;
+  for (const auto& feeder : feeders) {
+    if (feeder->wait_finished(std::max<std::int64_t>(0, deadline - now_ns()))) continue;
+    auto& registry = Registry::get();
+    std::lock_guard<std::mutex> lock(registry.mutex);
+    registry.orphans.push_back(feeder);
+  }
+}
+
+// The feeders that use one device. Lives in the device's resource manager and so dies
+// with the device, before what the feeders use of it; those of a session have ended by
+// then, see SessionFeeders.
+class DeviceFeeders : public tensorflow::ResourceBase {
+ public:
+  explicit DeviceFeeders(tensorflow::core::RefCountPtr<Host> host)
+      : host_(std::move(host)) {}
+
+  ~DeviceFeeders() override { stop_or_keep(feeders_); }
+
+  void add(std::shared_ptr<Feeder> feeder) {
+    forget_finished();
+    std::lock_guard<std::mutex> lock(mutex_);
+    feeders_.push_back(std::move(feeder));
+  }
+
+  // Who has finished needs no keeper; what is left in its feed goes with it.
+  void forget_finished() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    feeders_.erase(std::remove_if(feeders_.begin(), feeders_.end(),
+                                  [](auto& old) { return old->wait_finished(0); }),
+                   feeders_.end());
+  }
+
+  std::string DebugString() const override { return "the feeders of a device"; }
+
+ private:
+  // Detached from the device when the feeders have been waited for.
+  const tensorflow::core::RefCountPtr<Host> host_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Feeder>> feeders_;
+};
+
+absl::Status find_keeper(tensorflow::OpKernelContext* ctx, DeviceFeeders** keeper) {
+  tensorflow::core::RefCountPtr<Host> host;
+  TF_RETURN_IF_ERROR(Host::find(ctx, &host));
+  auto* resources = ctx->resource_manager();
+  return resources->LookupOrCreate<DeviceFeeders>(
+      resources->default_container(), "ipufeed_feeders", keeper,
+      [&host](DeviceFeeders** created) {
+        *created = new DeviceFeeders(std::move(host));
+        return absl::OkStatus();
+      });
+}
+
+// What an element holds in memory. A variant's own size says nothing of the tensors in
+// it; one that nobody can look into may be of any size, and is not small.
+std::int64_t held_bytes(const Element& element) {
+  std::int64_t bytes = 0;
+  for (const auto& component : element.components) {
+    bytes += static_cast<std::int64_t>(component.TotalBytes());
+    if (tensorflow::DataTypeCanUseMemcpy(component.dtype())) continue;
+    if (component.dtype() == tensorflow::DT_STRING) continue;
+    Payload payload;
+    add_payload(component, &payload);
+    bytes += payload.bytes + payload.opaque * (kSmallBytes + 1);
+  }
+  return bytes;
+}
+
+std::vector<std::unique_ptr<ElementFeed>> make_feeds(const FeederOptions& options) {
+  std::vector<std::unique_ptr<ElementFeed>> feeds;
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, options.rings); ++i) {
+    feeds.push_back(std::make_unique<ElementFeed>(
+        std::max(options.capacity, options.small_capacity)));
+  }
+  return feeds;
+}
+
+}  // namespace
+
+absl::Status Feeder::start(tensorflow::OpKernelContext* ctx,
+                           tensorflow::data::DatasetBase* dataset,
+                           const FeederOptions& options, std::shared_ptr<Feeder>* out) {
+  std::unique_ptr<DatasetIterator> iterator;
+  TF_RETURN_IF_ERROR(DatasetIterator::create(ctx, dataset, options.finalize, &iterator,
+                                             options.threads, options.modelled));
+  std::shared_ptr<Feeder> feeder(new Feeder(std::move(iterator), options));
+  DeviceFeeders* keeper = nullptr;
+  TF_RETURN_IF_ERROR(find_keeper(ctx, &keeper));
+  tensorflow::core::ScopedUnref unref(keeper);
+  // The thread starts last: from here on nothing can fail, and the destructor of a
+  // feeder without a thread waits for nobody.
+  keeper->add(feeder);
+  {
+    auto& registry = Registry::get();
+    std::lock_guard<std::mutex> lock(registry.mutex);
+    registry.feeders.push_back(feeder);
+  }
+  // Under the lock, so that who finds the feeder finished also finds its thread.
+  std::lock_guard<std::mutex> lock(feeder->finish_mutex_);
+  try {
+    feeder->thread_ = std::thread([raw = feeder.get()] { raw->run(); });
+  } catch (const std::system_error& error) {
+    feeder->finished_ = true;
+    return absl::ResourceExhaustedError(
+        std::string("the feeder's thread could not be started: ") + error.what());
+  }
+  *out = feeder;
+  return absl::OkStatus();
+}
+
+SessionFeeders::~SessionFeeders() {
+  std::vector<std::shared_ptr<Feeder>> running;
+  for (const auto& weak : feeders_) {
+    if (auto feeder = weak.lock()) running.push_back(std::move(feeder));
+  }
+  stop_or_keep(running);
+}
+
+void SessionFeeders::add(tensorflow::OpKernelContext* ctx,
+                         const std::shared_ptr<Feeder>& feeder) {
+  if (ctx->step_id() == 0) return;  // eager: its kernels come and go at any time
+  std::lock_guard<std::mutex> lock(mutex_);
+  feeders_.erase(std::remove_if(feeders_.begin(), feeders_.end(),
+                                [](auto& weak) { return weak.expired(); }),
+                 feeders_.end());
+  feeders_.push_back(feeder);
+}
+
+Feeder::Feeder(std::unique_ptr<DatasetIterator> iterator, const FeederOptions& options)
+    : options_(options),
+      feeds_(make_feeds(options)),
+      iterator_(std::move(iterator)),
+      cancellation_(iterator_->cancellation()) {}
+
+Feeder::~Feeder() {
+  stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Feeder::stop() {
+  for (const auto& feed : feeds_) feed->cancel();
+  cancellation_->StartCancel();
+}
+
+void Feeder::drop() {
+  stop();
+  std::lock_guard<std::mutex> lock(finish_mutex_);
+  dropped_ = true;
+  drop_elements();
+}
+
+// With finish_mutex_, in the place of the reader.
+void Feeder::drop_elements() {
+  for (const auto& feed : feeds_) feed->drop_elements();
+}
+
+bool Feeder::finish(tensorflow::OpKernelContext* ctx, std::int64_t timeout_ns) {
+  stop();
+  if (!wait_finished(timeout_ns)) return false;
+  DeviceFeeders* keeper = nullptr;
+  if (find_keeper(ctx, &keeper).ok()) {
+    tensorflow::core::ScopedUnref unref(keeper);
+    keeper->forget_finished();
+  }
+  return true;
+}
+
+bool Feeder::wait_finished(std::int64_t timeout_ns) {
+  std::unique_lock<std::mutex> lock(finish_mutex_);
+  const auto finished = [this] { return finished_; };
+  if (timeout_ns == kNoDeadline) {
+    finish_.wait(lock, finished);
+  } else if (!finish_.wait_for(lock, std::chrono::nanoseconds(timeout_ns), finished)) {
+    return false;
+  }
+  // All that is left of run() is its return, which needs no lock.
+  if (thread_.joinable()) thread_.join();
+  return true;
+}
+
+void Feeder::run() {
+  pthread_setname_np(pthread_self(), "ipufeed_feeder");
+  const absl::Status status = guarded("a feeder", [this] { return feed_all(); });
+  // The reader learns of the end first: taking a dataset down takes time that is not
+  // the pipeline's.
+  cpu_ns_.store(thread_cpu_ns(), std::memory_order_relaxed);
+  ended_.store(status.ok() && !refused_, std::memory_order_relaxed);  // before any ring
+  for (const auto& feed : feeds_) {
+    if (refused_) {
+      feed->cancel();
+    } else if (status.ok()) {
+      feed->end();
+    } else {
+      feed->fail(status);
+    }
+  }
+  // First this store, then the load; who ends the process has them the other way round
+  // (stop_all_feeders), and all four are seq_cst: one of the two sees the other.
+  takes_down_.store(true);
+  if (interpreter_ends.load()) {
+    // A dataset's functions keep stack traces, whose destructor takes Python's lock,
+    // and Python ends a thread that wants it now: in a destructor, which aborts the
+    // process.
+    static_cast<void>(iterator_.release());
+  } else {
+    iterator_.reset();
+  }
+  // Under the lock to the end: a waiter may destroy this object once it has the lock.
+  std::lock_guard<std::mutex> lock(finish_mutex_);
+  if (dropped_) drop_elements();
+  finished_ = true;
+  finish_.notify_all();
+}
+
+absl::Status Feeder::feed_all() {
+  Element element;
+  std::int64_t count = 0;
+  std::size_t ring = 0;
+  for (std::int64_t pass = 0; pass < options_.passes;) {
+    bool end_of_dataset = false;
+    const bool traced = options_.number >= 0 && traces();
+    const std::int64_t start_ns = traced ? now_ns() : 0;
+    TF_RETURN_IF_ERROR(iterator_->get_next(&element.components, &end_of_dataset));
+    if (end_of_dataset) {
+      if (++pass < options_.passes) TF_RETURN_IF_ERROR(iterator_->restart());
+      continue;
+    }
+    element.pass = pass;
+    element.ready_ns = now_ns();
+    bound_feeds(element);
+    const std::int64_t ready_ns = element.ready_ns;
+    const std::int64_t bytes = traced ? held_bytes(element) : 0;
+    const bool pushed = deal(feeds_[ring].get(), &element) == FeedOutcome::kDone;
+    if (traced) {
+      const std::int64_t end_ns = now_ns();
+      record({TraceKind::kFeeder, -1, options_.number, start_ns, end_ns,
+              ready_ns - start_ns, end_ns - ready_ns, bytes, 1},
+             options_.name);
+    }
+    if (!pushed) {
+      refused_ = true;
+      break;
+    }
+    total_.store(++count, std::memory_order_release);
+    if (++ring == feeds_.size()) ring = 0;
+  }
+  return absl::OkStatus();
+}
+
+// A reader wakes the feeder when half of its ring is empty. One of several may read no
+// further, in an exchange or at its end, while others wait for what comes after its
+// element: so the feeder looks itself whether there is room. Each time it waits twice
+// as long: so nobody waits more than twice as long as need be, and a feeder that nobody
+// reads from takes no CPU to speak of.
+FeedOutcome Feeder::deal(ElementFeed* feed, Element* element) {
+  if (feeds_.size() == 1) return feed->push(std::move(*element));
+  FeedOutcome outcome = feed->try_push(std::move(*element));
+  for (auto ns = kDealNs; outcome == FeedOutcome::kTimedOut;
+       ns = std::min(2 * ns, kLongestDealNs)) {
+    outcome = feed->push(std::move(*element), now_ns() + ns);
+  }
+  return outcome;
+}
+
+// Few elements that are huge must not fill the memory: the bound is in bytes, too.
+void Feeder::bound_feeds(const Element& element) {
+  const std::int64_t bytes = held_bytes(element);
+  if (bytes <= largest_bytes_) return;
+  largest_bytes_ = bytes;
+  const std::size_t most =
+      bytes <= kSmallBytes ? feeds_[0]->capacity() : options_.capacity;
+  const auto fitting =
+      static_cast<std::size_t>(options_.bytes / std::max<std::int64_t>(1, bytes) /
+                               static_cast<std::int64_t>(feeds_.size()));
+  for (const auto& feed : feeds_) {
+    feed->set_limit(std::min(most, std::max<std::size_t>(1, fitting)));
+  }
+}
+
+int live_feeders() { return static_cast<int>(Registry::get().running().size()); }
+
+void stop_all_feeders(std::int64_t timeout_ns) {
+  const auto running = Registry::get().running();
+  for (const auto& feeder : running) feeder->stop();
+  const auto wait = [](Feeder& feeder, std::int64_t deadline) {
+    feeder.wait_finished(std::max<std::int64_t>(0, deadline - now_ns()));
+  };
+  std::int64_t deadline = now_ns() + timeout_ns;
+  for (const auto& feeder : running) wait(*feeder, deadline);
+  // From now on no dataset may be taken down; those that are being so are waited for.
+  interpreter_ends.store(true);
+  deadline = now_ns() + kTakesDownNs;
+  for (const auto& feeder : running) {
+    if (feeder->takes_down()) wait(*feeder, deadline);
+  }
+}
+
+}  // namespace ipufeed

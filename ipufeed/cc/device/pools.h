@@ -1,0 +1,86 @@
+// Thread pools of simulated hardware: they start late, and know what they work for.
+//
+// Needs EIGEN_USE_THREADS, which setup.py defines for all.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "run/program.h"
+#include "tensorflow/core/platform/env.h"
+#include "tensorflow/core/platform/threadpool.h"
+#include "unsupported/Eigen/CXX11/Tensor"
+
+namespace ipufeed {
+
+// A pool whose threads start with the first piece of work. TensorFlow asks each device
+// for its pool when a session or a context begins, also those that will never run
+// anything.
+class LazyPool : public tensorflow::thread::ThreadPoolInterface {
+ public:
+  LazyPool(std::string name, int threads) : name_(std::move(name)), threads_(threads) {}
+
+  void Schedule(std::function<void()> work) override {
+    pool()->Schedule(std::move(work));
+  }
+  void ScheduleWithHint(std::function<void()> work, int start, int limit) override {
+    pool()->ScheduleWithHint(std::move(work), start, limit);
+  }
+  void Cancel() override { pool()->Cancel(); }
+  int NumThreads() const override { return threads_; }
+  // No thread is one of the pool's before there is a pool.
+  int CurrentThreadId() const override {
+    auto* started = started_.load(std::memory_order_acquire);
+    return started == nullptr ? -1 : started->CurrentThreadId();
+  }
+
+ private:
+  Eigen::ThreadPoolInterface* pool() {
+    std::call_once(once_, [this] {
+      pool_ = std::make_unique<tensorflow::thread::ThreadPool>(
+          tensorflow::Env::Default(), tensorflow::ThreadOptions(), name_, threads_);
+      // Pairs with the loads: who sees the pool sees it whole.
+      started_.store(pool_->AsEigenThreadPool(), std::memory_order_release);
+    });
+    return started_.load(std::memory_order_acquire);
+  }
+
+  const std::string name_;
+  const int threads_;
+  std::once_flag once_;
+  std::unique_ptr<tensorflow::thread::ThreadPool> pool_;
+  std::atomic<Eigen::ThreadPoolInterface*> started_{nullptr};
+};
+
+// Hands the thread's context on to the threads that work for it. Without this most
+// queue calls of a compiled loop would not know whose they are.
+class PropagatingPool : public Eigen::ThreadPoolInterface {
+ public:
+  explicit PropagatingPool(Eigen::ThreadPoolInterface* pool) : pool_(pool) {}
+
+  void Schedule(std::function<void()> work) override {
+    pool_->Schedule(with_context(std::move(work)));
+  }
+  void ScheduleWithHint(std::function<void()> work, int start, int limit) override {
+    pool_->ScheduleWithHint(with_context(std::move(work)), start, limit);
+  }
+  void Cancel() override { pool_->Cancel(); }
+  int NumThreads() const override { return pool_->NumThreads(); }
+  int CurrentThreadId() const override { return pool_->CurrentThreadId(); }
+
+ private:
+  static std::function<void()> with_context(std::function<void()> work) {
+    return [context = current_context(), work = std::move(work)] {
+      ContextScope scope(context);
+      work();
+    };
+  }
+
+  Eigen::ThreadPoolInterface* const pool_;
+};
+
+}  // namespace ipufeed

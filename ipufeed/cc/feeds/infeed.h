@@ -1,0 +1,107 @@
+// An infeed queue's native half: the feeder of its dataset, and who reads from it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "data/feeder.h"
+#include "run/leased.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+
+namespace ipufeed {
+
+class Program;
+
+// What each element of a feed is.
+struct Signature {
+  std::vector<tensorflow::DataType> dtypes;
+  std::vector<tensorflow::TensorShape> shapes;
+
+  // "float32 [3], int32 []".
+  std::string describe() const;
+};
+
+// Lives from the initializer to the deleter. Its ring keeps what has been read ahead
+// from one program to the next, so that nothing is lost or repeated between runs.
+class Infeed final : public Leased {
+ public:
+  // feeder: null for a feed of constant data (--null_data_feed). rings: those of the
+  // feeder, or as many as it would have.
+  Infeed(std::int64_t number, std::string name, Signature signature,
+         std::shared_ptr<Feeder> feeder, std::size_t rings);
+  // Frees what the feeder has read ahead: nothing else reads it.
+  ~Infeed();
+  Infeed(const Infeed&) = delete;
+  Infeed& operator=(const Infeed&) = delete;
+
+  // The elements of a feed of constant data; once, before anything else. Without
+  // memory for them an error.
+  absl::Status make_constants();
+
+  Kind kind() const override { return Kind::kInfeed; }
+  std::int64_t number() const override { return number_; }
+  const std::string& name() const override { return name_; }
+  const Signature& signature() const { return signature_; }
+  const std::shared_ptr<Feeder>& feeder() const { return feeder_; }
+
+  // True once the device that the dataset lived on has gone.
+  bool orphaned() const;
+
+  // For Program. The replicas divide the rings, and are always as many: what was dealt
+  // out to one is not another's.
+  absl::Status take(std::int64_t step, int replicas) override;
+  // For who deletes it: false if a program has it.
+  bool take_for_good() { return !taken_.exchange(true, std::memory_order_acquire); }
+  void give_back() override { taken_.store(false, std::memory_order_release); }
+  bool taken() const { return taken_.load(std::memory_order_acquire); }
+  void wake() override;
+
+  // A thread of the program: one for each replica. Waits for the next element of the
+  // replica: of R the element k * R + r, when it has had k. Tells the chip's clock
+  // of steps when it was there; errors name the feed and the number of the element. A
+  // second call of the replica meanwhile is an error.
+  absl::Status dequeue(Program& program, int replica,
+                       std::vector<tensorflow::Tensor>* components);
+
+  // The replica takes no more, until the next program. Others may then wait for an
+  // element that is never dealt out, because one of this replica's is in the way: they
+  // get an error. A thread of the program, after the replica's last dequeue(). Never an
+  // error of this replica's.
+  absl::Status leave(int replica) override;
+
+  FeedStats stats() const override;
+
+ private:
+  // What one replica has had. A cache line each: their threads write them.
+  struct alignas(kCacheLine) Reader {
+    std::atomic<std::int64_t> rounds{0};
+    std::atomic<bool> in_use{false};  // a call of the replica is in dequeue()
+    // [1] in infeed.cc.
+    std::atomic<bool> has_left{false};
+  };
+
+  absl::Status fit(int replicas);
+  absl::Status next(const Program& program, std::int64_t number, Element* element);
+  int in_the_way(std::int64_t number) const;
+  absl::Status never_dealt(std::int64_t number, int left) const;
+  absl::Status check(std::int64_t number,
+                     const std::vector<tensorflow::Tensor>& components) const;
+
+  const std::int64_t number_;
+  const std::string name_;
+  const Signature signature_;
+  const std::shared_ptr<Feeder> feeder_;
+  std::vector<std::vector<tensorflow::Tensor>> constants_;
+  std::atomic<bool> taken_{false};
+  // Set by the program that takes the queue, before its replicas read.
+  int replicas_ = 0;  // 0: nobody has taken it yet
+  std::vector<Reader> readers_;
+  std::int64_t first_round_ = 0;  // where all replicas of the program begin
+};
+
+}  // namespace ipufeed

@@ -1,0 +1,21 @@
+// The feeds of a program: from its first use of one to its end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "feeds/infeed.h"
+#include "feeds/outfeed.h"
+#include "run/program.h"
+
+namespace ipufeed {
+
+// A thread of the program. The feed with this number, leased as Program::lease() does.
+// Fails if another program has it, or there is no such infeed; an outfeed is made if
+// there is none.
+absl::Status lease_infeed(Program& program, std::int64_t number, Infeed** out);
+absl::Status lease_outfeed(Program& program, std::int64_t number, OutfeedMode mode,
+                           std::size_t capacity, Outfeed** out);
+
+}  // namespace ipufeed

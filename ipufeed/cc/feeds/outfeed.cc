@@ -1,0 +1,385 @@
+#include "feeds/outfeed.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/guard.h"
+#include "base/in_use.h"
+#include "base/kernels.h"
+#include "core/wait.h"
+#include "run/program.h"
+#include "run/stall.h"
+
+namespace ipufeed {
+namespace {
+
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+std::atomic<std::int64_t> limit_bytes{std::int64_t{4} << 30};
+
+std::atomic<std::int64_t> next_signature_id{1};
+
+// How many rounds a replica may be ahead of the slowest one.
+constexpr std::int64_t kOpenRounds = 16;
+
+absl::Status gave_less(const std::string& name, std::size_t left, std::int64_t given,
+                       std::size_t other) {
+  return absl::InternalError(absl::StrCat(
+      "Replica ", left, " has ended after ", given, given == 1 ? " result" : " results",
+      " for outfeed queue '", name, "', and replica ", other,
+      " has another one. A result is made of a part of each replica: all must enqueue "
+      "as many. What is enqueued must not be in a branch or a loop whose condition "
+      "differs between replicas."));
+}
+
+// Results are kept without a limit for the life of this.
+class WithoutLimit {
+ public:
+  explicit WithoutLimit(ResultQueue<ResultElement, ResultStore>* queue)
+      : queue_(queue) {
+    queue_->lift_limit();
+  }
+  ~WithoutLimit() { queue_->restore_limit(); }
+  WithoutLimit(const WithoutLimit&) = delete;
+  WithoutLimit& operator=(const WithoutLimit&) = delete;
+
+ private:
+  ResultQueue<ResultElement, ResultStore>* const queue_;
+};
+
+}  // namespace
+
+void set_outfeed_limit_bytes(std::int64_t bytes) {
+  limit_bytes.store(bytes, std::memory_order_relaxed);
+}
+
+Outfeed::Outfeed(std::int64_t number, std::string name, OutfeedMode mode,
+                 std::size_t capacity, int ordinal)
+    : number_(number),
+      name_(std::move(name)),
+      mode_(mode),
+      ordinal_(ordinal),
+      queue_(capacity, limit_bytes.load(std::memory_order_relaxed)),
+      signature_id_(next_signature_id.fetch_add(1, std::memory_order_relaxed)) {}
+
+absl::Status Outfeed::take(std::int64_t step, int replicas) {
+  if (!taken_.exchange(true, std::memory_order_acquire)) {
+    std::lock_guard<std::mutex> lock(rounds_mutex_);
+    const absl::Status made = guarded("the start of an outfeed's rounds", [&] {
+      given_.assign(static_cast<std::size_t>(replicas), 0);
+      left_.assign(static_cast<std::size_t>(replicas), false);
+    });
+    if (!made.ok()) {
+      taken_.store(false, std::memory_order_release);
+      return made;
+    }
+    taken_by_.store(step, std::memory_order_relaxed);
+    replicas_.store(replicas, std::memory_order_relaxed);
+    rounds_.clear();  // what a program that was stopped has given half
+    first_round_ = 0;
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "The outfeed queue '", name_,
+      "' is in use by another program. A queue takes the results of one program at a "
+      "time: wait for its end, or use another queue."));
+}
+
+void Outfeed::give_back() {
+  taken_.store(false, std::memory_order_release);
+  runs_.fetch_add(1, std::memory_order_release);
+  queue_.wake_reader();
+  // Under the lock, so that last() is either before its look or asleep.
+  std::lock_guard<std::mutex> lock(last_mutex_);
+  run_ended_.notify_all();
+}
+
+void Outfeed::note_failure_elsewhere() {
+  failed_elsewhere_.fetch_add(1, std::memory_order_release);
+  queue_.wake_reader();
+}
+
+void Outfeed::wake() {
+  queue_.wake_writer();
+  std::lock_guard<std::mutex> lock(rounds_mutex_);
+  round_given_.notify_all();
+}
+
+absl::Status Outfeed::enqueue_part(Program& program, int replica,
+                                   const std::vector<ResultPart>& parts) {
+  if (program.aborted()) return stopped_while("enqueuing to outfeed", name_, program);
+  const auto own = static_cast<std::size_t>(replica);
+  std::unique_lock<std::mutex> lock(rounds_mutex_);
+  const bool is_ahead = given_[own] - first_round_ >= kOpenRounds;
+  if (!wait_for_round(program, own, &lock)) {
+    lock.unlock();
+    return stopped_while("enqueuing to outfeed", name_, program);
+  }
+  TF_RETURN_IF_ERROR(check_left(own));
+  TF_RETURN_IF_ERROR(open_round(own, parts));
+  const std::int64_t number = given_[own]++;
+  // References into a deque stay valid while others are added and removed at its ends.
+  Round& round = rounds_[static_cast<std::size_t>(number - first_round_)];
+  lock.unlock();
+  if (is_ahead) program.step_clock().held_until(now_ns());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Tensor& tensor = round.whole.components[i];
+    const std::size_t bytes =
+        tensor.TotalBytes() / static_cast<std::size_t>(replicas());
+    std::memcpy(static_cast<char*>(tensor.data()) + own * bytes, parts[i].data, bytes);
+  }
+  lock.lock();
+  if (--round.missing > 0) return absl::OkStatus();
+  // It is the first: each replica gives its parts in order.
+  ResultElement whole = std::move(round.whole);
+  rounds_.pop_front();
+  ++first_round_;
+  round_given_.notify_all();
+  lock.unlock();
+  // Nobody else is here meanwhile: the next round needs this replica's part, too. So
+  // the queue has one writer at a time, and they follow each other by the lock.
+  return enqueue(program, std::move(whole));
+}
+
+absl::Status Outfeed::leave(int replica) {
+  const auto own = static_cast<std::size_t>(replica);
+  std::lock_guard<std::mutex> lock(rounds_mutex_);
+  left_[own] = true;
+  round_given_.notify_all();
+  for (std::size_t r = 0; r < given_.size(); ++r) {
+    if (given_[r] > given_[own]) return gave_less(name_, own, given_[own], r);
+  }
+  return absl::OkStatus();
+}
+
+// With the lock: whether a replica has ended whose part of this one's next round is
+// missing. It holds for all that come, whoever was faster: either they have given more
+// when it leaves, or it has left when they give more.
+absl::Status Outfeed::check_left(std::size_t replica) const {
+  for (std::size_t r = 0; r < given_.size(); ++r) {
+    if (left_[r] && given_[r] <= given_[replica]) {
+      return gave_less(name_, r, given_[r], replica);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// With the lock. Waits while the replica is far ahead and nobody that it waits for has
+// ended; false once the program is stopped. Program::stop has the program's lock when
+// it wants this one, so that who has this one asks the program for nothing but
+// stopped().
+bool Outfeed::wait_for_round(const Program& program, std::size_t replica,
+                             std::unique_lock<std::mutex>* lock) {
+  StallWatch stall;
+  while (given_[replica] - first_round_ >= kOpenRounds) {
+    if (program.stopped()) return false;
+    if (!check_left(replica).ok()) return true;
+    const std::int64_t deadline_ns = stall.next_report_ns();
+    if (deadline_ns == kNoDeadline) {
+      round_given_.wait(*lock);
+      continue;
+    }
+    round_given_.wait_for(*lock, std::chrono::nanoseconds(deadline_ns - now_ns()));
+    if (now_ns() < deadline_ns) continue;
+    std::vector<std::size_t> missing;
+    for (std::size_t r = 0; r < given_.size(); ++r) {
+      if (given_[r] <= first_round_) missing.push_back(r);
+    }
+    lock->unlock();
+    stall.report(program, "outfeed", name_, "incomplete",
+                 absl::StrCat(replicas_have(missing),
+                              " not enqueued a part of its first result"));
+    lock->lock();
+  }
+  return true;
+}
+
+// With the lock: the replica's round is in rounds_, with room for its parts.
+absl::Status Outfeed::open_round(std::size_t replica,
+                                 const std::vector<ResultPart>& parts) {
+  const auto index = static_cast<std::size_t>(given_[replica] - first_round_);
+  if (index == rounds_.size()) {
+    Round round{{{}, replicas()}, replicas()};
+    for (const ResultPart& part : parts) {
+      TensorShape shape = part.shape;
+      shape.InsertDim(0, replicas());
+      TF_RETURN_IF_ERROR(allocate(part.dtype, shape, "a result of outfeed queue", name_,
+                                  &round.whole.components.emplace_back()));
+    }
+    rounds_.push_back(std::move(round));
+  }
+  const std::vector<Tensor>& whole = rounds_[index].whole.components;
+  bool same = whole.size() == parts.size();
+  for (std::size_t i = 0; same && i < parts.size(); ++i) {
+    TensorShape shape = parts[i].shape;
+    shape.InsertDim(0, replicas());
+    same = whole[i].dtype() == parts[i].dtype && whole[i].shape() == shape;
+  }
+  if (same) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("The replicas enqueue different tensors to outfeed queue '", name_,
+                   "': what is enqueued must not depend on the replica."));
+}
+
+absl::Status Outfeed::enqueue(Program& program, ResultElement&& element) {
+  const InUse in_use(&in_use_);
+  if (in_use.taken()) {
+    return two_calls(absl::StrCat("outfeed queue '", name_, "'"), "enqueue");
+  }
+  if (program.aborted()) return stopped_while("enqueuing to outfeed", name_, program);
+  TF_RETURN_IF_ERROR(check(element));
+  if (mode_ == OutfeedMode::kLast) {
+    std::lock_guard<std::mutex> lock(last_mutex_);
+    last_ = std::move(element);
+    return absl::OkStatus();
+  }
+  const auto aborted = [&program] { return program.aborted(); };
+  const auto stopped = [&program] { return program.stopped(); };
+  StallWatch stall;
+  const std::uint64_t waits = queue_.writer_stats().waits;
+  for (;;) {
+    switch (queue_.enqueue(std::move(element), stall.next_report_ns(), stopped)) {
+      case FeedOutcome::kDone:
+        if (queue_.writer_stats().waits != waits) {
+          program.step_clock().held_until(now_ns());
+        }
+        return absl::OkStatus();
+      case FeedOutcome::kTimedOut:
+        stall.report(program, "outfeed", name_, "full", "nobody takes its results");
+        continue;
+      case FeedOutcome::kStopped: {
+        if (aborted()) return stopped_while("enqueuing to outfeed", name_, program);
+        // The end of the dataset: what is whole is delivered. It does not wait for room
+        // any more, since the program must end.
+        const WithoutLimit without(&queue_);
+        if (queue_.enqueue(std::move(element), kNoDeadline, aborted) ==
+            FeedOutcome::kDone) {
+          return absl::OkStatus();
+        }
+        return stopped_while("enqueuing to outfeed", name_, program);
+      }
+      default:
+        return absl::CancelledError(
+            absl::StrCat("The outfeed queue '", name_, "' has been deleted."));
+    }
+  }
+}
+
+absl::Status Outfeed::check(const ResultElement& element) {
+  const ResultSignature* signature = signature_.load(std::memory_order_relaxed);
+  if (signature == nullptr) return sign(element);
+  const std::vector<Tensor>& tensors = element.components;
+  bool same = element.replicas == signature->replicas &&
+              tensors.size() == signature->shapes.size();
+  // Without the dimension of the replicas, if there are several.
+  const int skipped = signature->replicas > 1 ? 1 : 0;
+  for (std::size_t i = 0; same && i < tensors.size(); ++i) {
+    const TensorShape& shape = signature->shapes[i];
+    same = tensors[i].dtype() == signature->dtypes[i] &&
+           tensors[i].dims() == shape.dims() + skipped;
+    for (int d = 0; same && d < shape.dims(); ++d) {
+      same = tensors[i].dim_size(d + skipped) == shape.dim_size(d);
+    }
+  }
+  if (same) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "Outfeed with id='", name_,
+      "' already exists but with a different tensor shape or replication factor. It "
+      "takes ",
+      signature->describe(), ", and the program enqueues ",
+      ResultSignature(element).describe(),
+      ". Delete it first (`deleter`), or use another queue."));
+}
+
+// The first element says what all are.
+absl::Status Outfeed::sign(const ResultElement& element) {
+  for (std::size_t i = 0; i < element.components.size(); ++i) {
+    const Tensor& tensor = element.components[i];
+    TF_RETURN_IF_ERROR(
+        check_bytes(absl::StrCat("Outfeed queue '", name_, "'"), i, tensor.dtype()));
+    if (tensor.NumElements() > 0) continue;
+    return absl::InvalidArgumentError(
+        "Detected an input tensor to an outfeed queue with a dimension of size 0. "
+        "Please remove it from the inputs.");
+  }
+  own_signature_ = std::make_unique<const ResultSignature>(element);
+  signature_.store(own_signature_.get(), std::memory_order_release);  // [1]
+  return absl::OkStatus();
+}
+
+absl::Status Outfeed::dequeue(
+    const std::function<absl::Status(const ResultStore&)>& use) {
+  ResultStore taken = queue_.take();
+  const absl::Status status =
+      guarded("the use of dequeued results", [&] { return use(taken); });
+  if (!status.ok()) queue_.put_back(std::move(taken));
+  return status;
+}
+
+bool Outfeed::wait_for_all(std::int64_t own_step, std::int64_t deadline_ns,
+                           const std::atomic<bool>& stopped) {
+  const WithoutLimit without(&queue_);
+  return wait_until_idle(ordinal_, own_step, deadline_ns, stopped);
+}
+
+absl::Status Outfeed::last(std::int64_t own_step, const std::atomic<bool>& stopped,
+                           const ResultsWanted& wanted, ResultElement* element) {
+  std::unique_lock<std::mutex> lock(last_mutex_);
+  const auto by_another = [this, own_step] {
+    const std::int64_t step = taken_by_.load(std::memory_order_relaxed);
+    return taken() && (step == 0 || step != own_step);
+  };
+  while (by_another() && !stopped.load(std::memory_order_relaxed)) {
+    run_ended_.wait_for(lock, std::chrono::milliseconds(20));  // for `stopped`
+  }
+  if (stopped.load(std::memory_order_relaxed)) {
+    return absl::CancelledError(
+        absl::StrCat("Waiting for the program of outfeed queue '", name_,
+                     "' to end was cancelled."));
+  }
+  if (last_.components.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "Trying to get the last value from an outfeed queue before it was executed. "
+        "Make sure the outfeed dequeue TensorFlow operation is executed after the "
+        "enqueue to the outfeed has completed. The outfeed queue '",
+        name_, "' has had no result since its last dequeue."));
+  }
+  TF_RETURN_IF_ERROR(wanted.check(*signature(), name_));
+  *element = std::exchange(last_, {});
+  return absl::OkStatus();
+}
+
+bool Outfeed::wait(std::int64_t deadline_ns, std::uint64_t seen_ends) {
+  return queue_.wait(deadline_ns, [this, seen_ends] {
+    return ends() != seen_ends || closed_.load(std::memory_order_relaxed);
+  });
+}
+
+FeedOutcome Outfeed::next(ResultElement* element, std::int64_t deadline_ns,
+                          std::uint64_t seen_ends) {
+  return queue_.next(element, deadline_ns, [this, seen_ends] {
+    return ends() != seen_ends || closed_.load(std::memory_order_relaxed);
+  });
+}
+
+void Outfeed::close() {
+  closed_.store(true, std::memory_order_relaxed);
+  queue_.cancel();
+}
+
+FeedStats Outfeed::stats() const {
+  FeedStats stats;
+  stats.elements = static_cast<std::int64_t>(queue_.enqueued());
+  stats.capacity = static_cast<std::int64_t>(queue_.capacity());
+  stats.filled = static_cast<std::int64_t>(queue_.in_ring());
+  stats.stored_bytes = queue_.stored_bytes();
+  stats.device = queue_.writer_stats();
+  stats.host = queue_.reader_stats();
+  return stats;
+}
+
+}  // namespace ipufeed

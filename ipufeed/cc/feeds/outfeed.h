@@ -1,0 +1,166 @@
+// An outfeed queue's native half: what a program has enqueued and nobody has taken yet.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/result_queue.h"
+#include "data/feeder.h"
+#include "feeds/result_store.h"
+#include "run/leased.h"
+
+namespace ipufeed {
+
+class Program;
+
+enum class OutfeedMode { kAll, kLast };
+
+// Sets how many bytes of results an outfeed keeps that nobody takes, before its program
+// has to wait. For outfeeds that are made after the call. Any thread.
+void set_outfeed_limit_bytes(std::int64_t bytes);
+
+// One component of what a replica gives; the bytes are the caller's.
+struct ResultPart {
+  tensorflow::DataType dtype;
+  tensorflow::TensorShape shape;
+  const void* data;
+};
+
+// The most elements of a ring: 2 MiB of slots. What does not fit goes into the store.
+inline constexpr std::int64_t kMostCapacity = 1 << 16;
+
+// Made by the first enqueue, gone with the deleter.
+class Outfeed final : public Leased {
+ public:
+  // capacity: elements in the ring.
+  Outfeed(std::int64_t number, std::string name, OutfeedMode mode, std::size_t capacity,
+          int ordinal);
+
+  Kind kind() const override { return Kind::kOutfeed; }
+  std::int64_t number() const override { return number_; }
+  const std::string& name() const override { return name_; }
+  OutfeedMode mode() const { return mode_; }
+  int ordinal() const { return ordinal_; }
+
+  // For Program.
+  absl::Status take(std::int64_t step, int replicas = 1) override;
+  void give_back() override;
+  bool taken() const { return taken_.load(std::memory_order_acquire); }
+  void wake() override;
+
+  // The program's thread. Waits while the ring is full and the store has no room, and
+  // then tells the chip's clock of steps until when. A second call meanwhile is an
+  // error.
+  absl::Status enqueue(Program& program, ResultElement&& element);
+
+  // The same for one of several replicas, on its thread. Each component of a result is
+  // [replicas, *shape], and there when the last of them has given its part: nobody sees
+  // half a result. Waits also for replicas that are far behind.
+  absl::Status enqueue_part(Program& program, int replica,
+                            const std::vector<ResultPart>& parts);
+
+  // The replica enqueues no more, until the next program; its thread. An error if
+  // others have enqueued more: a result without its part is never whole. Those that do
+  // so later get the error, too.
+  absl::Status leave(int replica) override;
+
+  // ---- Any thread ----
+
+  // Takes all that has not been taken yet, unless `use` fails: then it stays. For kAll.
+  absl::Status dequeue(const std::function<absl::Status(const ResultStore&)>& use);
+
+  // What its results are; null before the first, from which on it stays the same.
+  const ResultSignature* signature() const {
+    return signature_.load(std::memory_order_acquire);  // [1]
+  }
+
+  // A number that this outfeed's signature has and no other's, from 1.
+  std::int64_t signature_id() const { return signature_id_; }
+
+  // Waits until the IPU is idle, see program.h, with room for all results meanwhile.
+  bool wait_for_all(std::int64_t own_step, std::int64_t deadline_ns,
+                    const std::atomic<bool>& stopped);
+
+  // The last element, once the program that makes it has ended, unless it lasts as long
+  // as the step `own_step`. For kLast; fails if there was none since the last call, and
+  // leaves it if it is not what is wanted. stopped: see Feed.
+  absl::Status last(std::int64_t own_step, const std::atomic<bool>& stopped,
+                    const ResultsWanted& wanted, ResultElement* element);
+
+  // Waits until there is something to dequeue, a program has ended that had not when
+  // ends() was `seen_ends`, or the deadline. True for one of the first two.
+  bool wait(std::int64_t deadline_ns, std::uint64_t seen_ends);
+
+  // Waits likewise, and takes the oldest result: see ResultQueue::next.
+  FeedOutcome next(ResultElement* element, std::int64_t deadline_ns,
+                   std::uint64_t seen_ends);
+
+  // Copies of the program that has used it last; 1 if none has.
+  int replicas() const { return replicas_.load(std::memory_order_relaxed); }
+
+  // Programs that have used this outfeed and ended.
+  std::uint64_t runs() const { return runs_.load(std::memory_order_acquire); }
+
+  // These, and programs of its IPU that failed without having used it: one that would
+  // have done so later may have somebody wait for its results.
+  std::uint64_t ends() const {
+    return runs() + failed_elsewhere_.load(std::memory_order_acquire);
+  }
+  void note_failure_elsewhere();
+
+  // Nothing is delivered any more, and who waits returns.
+  void close();
+
+  FeedStats stats() const override;
+
+ private:
+  // A result that not all replicas have given their part of.
+  struct Round {
+    ResultElement whole;
+    int missing = 0;
+  };
+
+  absl::Status check(const ResultElement& element);
+  absl::Status sign(const ResultElement& element);
+  absl::Status check_left(std::size_t replica) const;
+  bool wait_for_round(const Program& program, std::size_t replica,
+                      std::unique_lock<std::mutex>* lock);
+  absl::Status open_round(std::size_t replica, const std::vector<ResultPart>& parts);
+
+  const std::int64_t number_;
+  const std::string name_;
+  const OutfeedMode mode_;
+  const int ordinal_;
+  ResultQueue<ResultElement, ResultStore> queue_;
+  // Of the first element. Stored by the program's thread, before the first result can
+  // be seen: [1] sign() -> signature(), so that a reader of the pointer sees the whole.
+  std::atomic<const ResultSignature*> signature_{nullptr};
+  std::unique_ptr<const ResultSignature> own_signature_;
+  const std::int64_t signature_id_;
+  std::atomic<bool> taken_{false};
+  std::atomic<std::int64_t> taken_by_{0};  // the step that take() was called with
+  std::atomic<bool> in_use_{false};        // a call is in enqueue()
+  std::atomic<bool> closed_{false};
+  std::atomic<std::uint64_t> runs_{0};
+  std::atomic<std::uint64_t> failed_elsewhere_{0};
+  std::atomic<int> replicas_{1};
+  std::mutex rounds_mutex_;  // guards the next five
+  std::condition_variable round_given_;
+  std::deque<Round> rounds_;
+  std::int64_t first_round_ = 0;     // number of the front of rounds_
+  std::vector<std::int64_t> given_;  // rounds, by replica
+  std::vector<bool> left_;           // by replica
+  std::mutex last_mutex_;            // guards last_
+  std::condition_variable run_ended_;
+  ResultElement last_;
+};
+
+}  // namespace ipufeed

@@ -1,0 +1,217 @@
+#include "pipeline/pipeline.h"
+
+#include <cstring>
+#include <deque>
+#include <iterator>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/mutex.h"
+#include "core/wait.h"
+#include "run/stall.h"
+
+namespace ipufeed {
+namespace {
+
+std::size_t total(const std::vector<Memory>& tensors) {
+  std::size_t bytes = 0;
+  for (const Memory& each : tensors) bytes += each.bytes;
+  return bytes;
+}
+
+std::string named(const Place& place) {
+  return absl::StrCat("stage ", place.stage, " on IPU ", place.chip);
+}
+
+// The memory of packets whose pipeline has ended, for the next execution of the same
+// program: new memory comes page by page from the kernel, which takes as long as to
+// copy into it.
+class Spare {
+ public:
+  static Spare& get() {
+    static auto* const spare = new Spare;  // threads may outlive static objects
+    return *spare;
+  }
+
+  // Uninitialised: all of it is written.
+  std::byte* take(std::size_t bytes) {
+    if (bytes >= kLarge) {
+      MutexLock lock(mutex_);
+      for (auto each = blocks_.rbegin(); each != blocks_.rend(); ++each) {
+        if (each->size != bytes) continue;
+        std::byte* found = each->bytes.release();
+        blocks_.erase(std::next(each).base());
+        total_ -= bytes;
+        return found;
+      }
+    }
+    return new std::byte[bytes];
+  }
+
+  // Keeps the last ones, as far as there is memory for the list: a destructor calls it.
+  void give(std::byte* bytes, std::size_t size) noexcept {
+    std::unique_ptr<std::byte[]> owned(bytes);
+    if (size < kLarge || size > kMost) return;
+    std::vector<Block> old;  // freed without the lock
+    try {
+      MutexLock lock(mutex_);
+      blocks_.push_back({std::move(owned), size});
+      total_ += size;
+      while (total_ > kMost) {
+        old.push_back(std::move(blocks_.front()));
+        total_ -= old.back().size;
+        blocks_.pop_front();
+      }
+    } catch (const std::bad_alloc&) {
+      // What did not get into the list is freed; what did not get out of it stays.
+    }
+  }
+
+ private:
+  struct Block {
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t size;
+  };
+
+  static constexpr std::size_t kLarge = 64 << 10;  // malloc keeps smaller ones itself
+  static constexpr std::size_t kMost = 256 << 20;  // of all
+
+  Mutex mutex_;
+  std::deque<Block> blocks_ IPUFEED_GUARDED_BY(mutex_);
+  std::size_t total_ IPUFEED_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace
+
+Packet::~Packet() { Spare::get().give(bytes_, size_); }
+
+std::byte* Packet::reserve(std::size_t bytes) {
+  if (size_ < bytes) {
+    // First, so that the two never stand side by side; and it may be all that goes
+    // well.
+    Spare::get().give(std::exchange(bytes_, nullptr), std::exchange(size_, 0));
+    bytes_ = Spare::get().take(bytes);
+    size_ = bytes;
+  }
+  return bytes_;
+}
+
+PipelineRun::PipelineRun(Program& program, const std::vector<RingOptions>& rings,
+                         int first_chip, int chips, std::int64_t mini_batches)
+    : program_(program),
+      first_chip_(first_chip),
+      mini_batches_(mini_batches),
+      at_(static_cast<std::size_t>(chips)) {
+  for (const RingOptions& each : rings) {
+    rings_.push_back(std::make_unique<Ring>(each));
+    for (std::int64_t i = 0; i < each.credits; ++i) {
+      rings_.back()->feed.try_push(Packet());
+    }
+  }
+}
+
+absl::Status PipelineRun::send(std::size_t number, const std::vector<Memory>& tensors) {
+  if (number >= rings_.size()) return absl::InternalError("a send without its ring.");
+  Ring& ring = *rings_[number];
+  std::byte* to = ring.out.reserve(total(tensors));
+  for (const Memory& each : tensors) {
+    if (each.bytes > 0) std::memcpy(to, each.data, each.bytes);
+    to += each.bytes;
+  }
+  ring.out.sent_ns = now_ns();
+  const auto left = [&ring] {
+    return ring.reader_has_left.load(std::memory_order_relaxed);
+  };
+  const auto stopped = [this, left] { return over() || left(); };
+  // What fits is sent, whoever reads it.
+  FeedOutcome outcome =
+      over() ? FeedOutcome::kStopped : ring.feed.try_push(std::move(ring.out));
+  const bool is_full = outcome == FeedOutcome::kTimedOut;
+  StallWatch stall;
+  while (outcome == FeedOutcome::kTimedOut) {
+    outcome = ring.feed.push(std::move(ring.out), stall.next_report_ns(), stopped);
+    if (outcome == FeedOutcome::kTimedOut) {
+      stall.report(program_, "pipeline", ring.name(), "full",
+                   absl::StrCat(named(ring.target), " takes nothing"));
+    }
+  }
+  if (outcome == FeedOutcome::kDone) {
+    if (is_full) at_[index_of(ring.source.chip)].clock->held_until(now_ns());
+    return absl::OkStatus();
+  }
+  if (outcome == FeedOutcome::kStopped && !over()) {
+    return absl::InternalError(absl::StrCat(
+        "IPU ", ring.target.chip, " of the pipeline has ended, and IPU ",
+        ring.source.chip, " waits until it takes what goes from ", ring.name(), "."));
+  }
+  return why("sending to", ring, ring.source.chip);
+}
+
+absl::Status PipelineRun::receive(std::size_t number,
+                                  const std::vector<Memory>& tensors) {
+  if (number >= rings_.size())
+    return absl::InternalError("a receive without its ring.");
+  Ring& ring = *rings_[number];
+  const auto stopped = [this] { return over(); };
+  FeedOutcome outcome = stopped() ? FeedOutcome::kStopped : ring.feed.try_pop(&ring.in);
+  StallWatch stall;
+  while (outcome == FeedOutcome::kTimedOut) {
+    outcome = ring.feed.pop(&ring.in, stall.next_report_ns(), stopped);
+    if (outcome == FeedOutcome::kTimedOut) {
+      stall.report(program_, "pipeline", ring.name(), "empty",
+                   absl::StrCat(named(ring.source), ring.in.sent_ns == 0
+                                                        ? " has sent nothing"
+                                                        : " has sent nothing more"));
+    }
+  }
+  if (outcome == FeedOutcome::kEnded) {
+    return absl::InternalError(
+        absl::StrCat("IPU ", ring.source.chip, " of the pipeline has ended, and IPU ",
+                     ring.target.chip, " waits for another mini-batch that goes from ",
+                     ring.name(), "."));
+  }
+  if (outcome != FeedOutcome::kDone)
+    return why("receiving from", ring, ring.target.chip);
+  at_[index_of(ring.target.chip)].clock->take(ring.in.sent_ns);
+  if (ring.in.size() < total(tensors)) {
+    return absl::InternalError("a packet of a pipeline is too small.");
+  }
+  const std::byte* from = ring.in.data();
+  for (const Memory& each : tensors) {
+    if (each.bytes > 0) std::memcpy(each.data, from, each.bytes);
+    from += each.bytes;
+  }
+  return absl::OkStatus();
+}
+
+void PipelineRun::leave(int chip) {
+  for (const auto& ring : rings_) {
+    if (ring->source.chip == chip) ring->feed.end();
+    if (ring->target.chip == chip) {
+      ring->reader_has_left.store(true, std::memory_order_relaxed);
+      ring->feed.wake_writer();
+    }
+  }
+}
+
+void PipelineRun::fail() {
+  failed_.store(true, std::memory_order_relaxed);
+  // The wake-ups order the flag before what the waiter reads next: wait.h, [7] and [8].
+  wake();
+}
+
+void PipelineRun::wake() {
+  for (const auto& ring : rings_) {
+    ring->feed.wake_reader();
+    ring->feed.wake_writer();
+  }
+}
+
+absl::Status PipelineRun::why(const char* doing, const Ring& ring, int chip) {
+  at_[index_of(chip)].waited = true;
+  if (program_.stopped()) return stopped_while(doing, ring.name(), program_);
+  return absl::CancelledError("another IPU of the pipeline has failed");
+}
+
+}  // namespace ipufeed

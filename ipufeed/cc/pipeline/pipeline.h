@@ -1,0 +1,175 @@
+// A pipeline while it runs: the rings between its chips, and its end.
+//
+//   chip 0: [ stage 0 ] --ring--> chip 1: [ stage 1 ] --ring--> chip 2 ...
+//           each ring: one chip writes, one reads, mini-batches in order
+//
+// The order in which a chip sends and receives is its schedule's, which is the same for
+// all: with the room in the rings that the schedule asks for no chip waits for another
+// one that waits for it.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/cpus.h"
+#include "core/feed.h"
+#include "core/step_clock.h"
+#include "pipeline/chip_program.h"
+#include "run/program.h"
+
+namespace ipufeed {
+
+// The tensors of one mini-batch that cross from one chip to another, in one piece of
+// memory. Moving is a swap, so that the memory goes back to the writer with its slot.
+class Packet {
+ public:
+  Packet() = default;
+  ~Packet();
+  Packet(Packet&& other) noexcept { *this = std::move(other); }
+  Packet& operator=(Packet&& other) noexcept {
+    std::swap(bytes_, other.bytes_);
+    std::swap(size_, other.size_);
+    std::swap(sent_ns, other.sent_ns);
+    return *this;
+  }
+
+  // Room for so many bytes; what was in it is lost if it had less. Large ones come of
+  // packets that other pipelines have had.
+  std::byte* reserve(std::size_t bytes);
+  const std::byte* data() const { return bytes_; }
+  std::size_t size() const { return size_; }
+
+  std::int64_t sent_ns = 0;  // 0 of one that was there from the start
+
+ private:
+  std::byte* bytes_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// How long an IPU spins for its neighbour, with its CPU on offer to others, before it
+// sleeps. A stage of a few operations takes some 10 us; to be woken takes as long, and
+// up to 50 us where the CPUs are virtual. Who would have to wait for longer than it
+// costs to sleep loses no more by this than that cost once again (Karlin et al.,
+// "Empirical studies of competitive spinning", SOSP 1991); and after a few waits in
+// vain nobody spins: wait.h.
+inline constexpr std::int64_t kRingSpinNs = 20'000;
+
+// Where a stage is.
+struct Place {
+  std::string stage;
+  int chip = 0;  // of the device
+};
+
+class PipelineRun final : public Wakeable, public Stages {
+ public:
+  struct RingOptions {
+    std::int64_t capacity = 1;  // mini-batches
+    std::int64_t credits = 0;   // empty packets that are in it from the start
+    Place source;
+    Place target;
+  };
+
+  // chips: from which to which of the device.
+  // mini_batches: that the program's run has had before.
+  PipelineRun(Program& program, const std::vector<RingOptions>& rings, int first_chip,
+              int chips, std::int64_t mini_batches = 0);
+
+  // Copies the tensors out, or in. Waits for room, or for the packet; an error once the
+  // program is stopped or the pipeline has failed, and if the chip at the other end has
+  // ended. One chip sends to a ring and one receives from it, each one call at a time.
+  // The chip's step clock is told what it has waited for.
+  absl::Status send(std::size_t ring, const std::vector<Memory>& tensors);
+  absl::Status receive(std::size_t ring, const std::vector<Memory>& tensors);
+
+  // A chip's program begins, on its thread. The clock is the chip's, for as long as
+  // this. Kept here, since Program::step_clock() takes a lock that all chips share.
+  void begin(int chip, StepClock& clock) { at_[index_of(chip)].clock = &clock; }
+
+  // What a chip is at, on its thread: the stage whose turn it is, or "" for none yet;
+  // for errors and reports. mini_batch: whose turn it is, of this execution.
+  void enter(int chip, std::string_view stage, std::int64_t mini_batch) {
+    At& at = at_[index_of(chip)];
+    at.stage = stage;
+    at.mini_batch = mini_batch;
+    at.most = std::max(at.most, mini_batch + 1);
+  }
+  const std::string& at(int chip) const override { return at_[index_of(chip)].stage; }
+
+  // Which mini-batch of the run the chip is at; on its thread.
+  std::int64_t mini_batch(int chip) const {
+    return mini_batches_ + at_[index_of(chip)].mini_batch;
+  }
+
+  // How many mini-batches this execution has had, when all chips have ended.
+  std::int64_t mini_batches() const {
+    std::int64_t most = 0;
+    for (const At& at : at_) most = std::max(most, at.most);
+    return most;
+  }
+
+  // Whether what has ended a chip's program ended a wait for another chip, which
+  // therefore has more to say of it. The chip's thread.
+  bool waited(int chip) const { return at_[index_of(chip)].waited; }
+
+  // The chip's program has ended, without an error; its thread. It sends and receives
+  // no more.
+  void leave(int chip);
+
+  // Every wait returns with an error. Any thread.
+  void fail();
+
+  // The program has been stopped.
+  void wake() override;
+
+ private:
+  struct Ring {
+    explicit Ring(const RingOptions& options)
+        : feed(static_cast<std::size_t>(options.capacity), 0,
+               usable_cpus() > 1 ? kRingSpinNs : 0),
+          source(options.source),
+          target(options.target) {}
+
+    std::string name() const { return source.stage + " to " + target.stage; }
+
+    Feed<Packet, absl::Status> feed;
+    const Place source;
+    const Place target;
+    // Relaxed: nothing goes with it. The wake-up orders it before what the writer reads
+    // next: wait.h, [7] and [8].
+    std::atomic<bool> reader_has_left{false};
+    Packet out;  // the writer's
+    Packet in;   // the reader's
+  };
+
+  bool over() const {
+    return program_.stopped() || failed_.load(std::memory_order_relaxed);
+  }
+  absl::Status why(const char* doing, const Ring& ring, int chip);
+  std::size_t index_of(int chip) const {
+    return static_cast<std::size_t>(chip - first_chip_);
+  }
+
+  Program& program_;
+  std::atomic<bool> failed_{false};
+  std::vector<std::unique_ptr<Ring>> rings_;
+  const int first_chip_;
+  const std::int64_t mini_batches_;
+  struct alignas(kCacheLine) At {  // each chip's own, which it writes to at each stage
+    StepClock* clock = nullptr;
+    std::string stage;
+    bool waited = false;
+    std::int64_t mini_batch = 0;
+    std::int64_t most = 0;
+  };
+  std::vector<At> at_;  // by chip
+};
+
+}  // namespace ipufeed

@@ -1,0 +1,181 @@
+#include "replicas/processes.h"
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/guard.h"
+#include "core/ipus.h"
+#include "core/mutex.h"
+#include "core/wait.h"
+#include "run/exchange_runs.h"
+#include "run/stall.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace ipufeed {
+namespace {
+
+std::atomic<int> processes{1};
+std::atomic<int> own_index{0};
+std::atomic<OnExchange> on_exchange{nullptr};
+
+constexpr std::size_t kErrorSize = 4096;
+
+// The tensors of one dtype, and the thread that has them exchanged. It may outlive who
+// has asked: a process that does not answer cannot be interrupted.
+struct Asked {
+  int dtype = 0;
+  std::int64_t count = 0;
+  std::vector<char> data;
+  std::int64_t lane = 0;
+  std::int64_t reduction = 0;
+  int mean = 0;
+  std::int64_t run = 0;
+  std::int64_t number = 0;
+  std::string what;
+  std::atomic<int> wanted{1};
+  static_assert(sizeof(std::atomic<int>) == sizeof(int));
+
+  Mutex mutex;
+  CondVar answered;
+  bool done IPUFEED_GUARDED_BY(mutex) = false;
+  absl::Status status IPUFEED_GUARDED_BY(mutex);
+};
+
+absl::Status answer_of(Asked* asked) {
+  std::string message(kErrorSize, '\0');
+  const int code = on_exchange.load(std::memory_order_acquire)(
+      asked->lane, asked->reduction, asked->mean, asked->dtype, asked->data.data(),
+      asked->count, reinterpret_cast<const int*>(&asked->wanted), asked->run,
+      asked->number, asked->what.c_str(), message.data(),
+      static_cast<std::int64_t>(message.size()));
+  if (code == 0) return absl::OkStatus();
+  return absl::Status(static_cast<absl::StatusCode>(code), message.c_str());
+}
+
+void ask(const std::shared_ptr<Asked>& asked) {
+  absl::Status status =
+      guarded("an exchange between processes", [&] { return answer_of(asked.get()); });
+  MutexLock lock(asked->mutex);
+  asked->status = std::move(status);
+  asked->done = true;
+  asked->answered.notify_all();
+}
+
+absl::Status wait_for_answer(const Program& program, Asked* asked) {
+  constexpr std::int64_t kSliceNs = 20'000'000;  // nobody tells this wait of a stop
+  StallWatch stall;
+  MutexLock lock(asked->mutex);
+  while (!asked->done) {
+    const std::int64_t report_ns = stall.next_report_ns();
+    asked->answered.wait_for_ns(asked->mutex, kSliceNs);
+    if (asked->done) break;
+    if (program.stopped()) {
+      asked->wanted.store(0, std::memory_order_relaxed);
+      const absl::Status why = program.stop_status();
+      return absl::Status(
+          why.code(),
+          absl::StrCat("The program was stopped while process ", process_index(),
+                       " waited for the others: ", why.message()));
+    }
+    if (report_ns != kNoDeadline && now_ns() >= report_ns) {
+      stall.report(program, absl::StrCat("process ", process_index(),
+                                         " has something to exchange, and of the ",
+                                         process_count() - 1,
+                                         " others not all have come this far: the "
+                                         "program of one is slower, or has ended"));
+    }
+  }
+  return asked->status;
+}
+
+}  // namespace
+
+void set_processes(int count, int index, OnExchange ask) {
+  on_exchange.store(ask, std::memory_order_release);
+  processes.store(ask == nullptr ? 1 : count, std::memory_order_relaxed);
+  own_index.store(ask == nullptr ? 0 : index, std::memory_order_relaxed);
+}
+
+int process_count() { return processes.load(std::memory_order_relaxed); }
+
+int process_index() { return own_index.load(std::memory_order_relaxed); }
+
+absl::Status is_between_processes(Meeting* meeting, int replicas, bool* result) {
+  const std::int64_t own = replicas;
+  const std::int64_t all = own * process_count();
+  *result = process_count() > 1 && (meeting->group == 0 || meeting->group > own);
+  if (!*result) return absl::OkStatus();
+  const bool is_sum =
+      meeting->exchange == Exchange::kReduce || meeting->exchange == Exchange::kMean;
+  if (is_sum && (meeting->group == 0 || meeting->group == all)) {
+    meeting->group = 0;
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(absl::StrCat(
+      "Got ", name_of(*meeting), " in groups of ", meeting->group,
+      " replicas, and the ", process_count(), " processes have ", own,
+      " each. Between processes there are sums and means of all replicas: "
+      "cross_replica_sum, cross_replica_mean and CrossReplicaOptimizer, without a "
+      "group "
+      "or with one of ",
+      all, ". Other exchanges stay within a process: give them groups of at most its ",
+      own, " replicas."));
+}
+
+absl::Status exchange_over_processes(Program& program, const Meeting& meeting) {
+  const Context& context = current_context();
+  const std::int64_t run = program.exchange_run();
+  // By dtype, each in one piece.
+  std::map<int, std::vector<const Brought*>> pieces;
+  for (const Brought& each : meeting.tensors) pieces[each.dtype].push_back(&each);
+  for (const auto& [dtype, tensors] : pieces) {
+    const auto width = static_cast<std::size_t>(
+        tensorflow::DataTypeSize(static_cast<tensorflow::DataType>(dtype)));
+    const auto asked = std::make_shared<Asked>();
+    asked->dtype = dtype;
+    for (const Brought* each : tensors) asked->count += each->result_count;
+    asked->data.resize(static_cast<std::size_t>(asked->count) * width);
+    asked->lane = std::int64_t{program.ordinal()} * kMostChips + context.chip;
+    asked->reduction = static_cast<std::int64_t>(meeting.reduction);
+    asked->mean = meeting.exchange == Exchange::kMean ? 1 : 0;
+    asked->run = run;
+    asked->what = absl::StrCat(
+        name_of(meeting), " of ", asked->count, " numbers of ",
+        tensorflow::DataTypeString(static_cast<tensorflow::DataType>(dtype)));
+    char* piece = asked->data.data();
+    for (const Brought* each : tensors) {
+      const auto bytes = static_cast<std::size_t>(each->result_count) * width;
+      if (bytes > 0) std::memcpy(piece, each->result, bytes);
+      piece += bytes;
+    }
+    asked->number =
+        begin_exchange_wait(program.ordinal(), asked->lane, run, asked->what);
+    try {
+      std::thread(ask, asked).detach();
+    } catch (const std::system_error&) {
+      end_exchange_wait(program.ordinal(), asked->lane);
+      return absl::ResourceExhaustedError(
+          "There is no thread for an exchange between processes.");
+    }
+    const absl::Status answer = wait_for_answer(program, asked.get());
+    end_exchange_wait(program.ordinal(), asked->lane);
+    TF_RETURN_IF_ERROR(answer);
+    program.step_clock().take(now_ns());  // as of replicas: replica_lowering.cc
+    piece = asked->data.data();
+    for (const Brought* each : tensors) {
+      const auto bytes = static_cast<std::size_t>(each->result_count) * width;
+      if (bytes > 0) std::memcpy(each->result, piece, bytes);
+      piece += bytes;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ipufeed

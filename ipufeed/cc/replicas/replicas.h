@@ -1,0 +1,117 @@
+// The copies of a program that run at once, and where they meet to exchange tensors.
+//
+//   replica 0 --meet()--+        all are here: each computes its share,
+//   replica 1 --meet()--+------> in the order of the replicas, and all
+//   replica 2 --meet()--+        leave when the last share is done
+//
+// A result is computed once, from replica 0 up, and copied: it has the same bits on all
+// replicas and in each run. Floats of 16 bits are summed in 32.
+//
+// Who waits for a replica whose program has ended gets an error: see meeting_place.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/meeting_place.h"
+#include "core/mutex.h"
+#include "run/program.h"
+#include "tensorflow/core/framework/types.pb.h"
+
+namespace ipufeed {
+
+// What they do with the tensors that they bring. The Python side and the compiled call
+// have the same numbers: ipufeed/parallel/collectives/ops.py.
+enum class Exchange : std::int64_t {
+  kReduce = 0,  // each gets the reduction of all
+  kMean = 1,    // each gets the sum, divided by how many there are
+  kGather = 2,  // each gets all, one behind the other
+  // Replica r gets the r-th part of the reduction: one of as many equal parts as there
+  // are replicas, the last of them filled up with zeros.
+  kReduceScatter = 3,
+  kAllToAll = 4,   // replica r gets the r-th part of each, one behind the other
+  kBroadcast = 5,  // each gets what replica 0 has
+};
+
+enum class Reduction : std::int64_t { kAdd = 0, kMultiply = 1, kMin = 2, kMax = 3 };
+
+// InvalidArgument for a number that is none of these.
+absl::Status check_exchange(std::int64_t exchange, std::int64_t reduction);
+
+// One tensor of one replica. Both are of the same dtype.
+struct Brought {
+  tensorflow::DataType dtype = tensorflow::DT_INVALID;
+  std::int64_t count = 0;  // elements of the input
+  const void* input = nullptr;
+  std::int64_t result_count = 0;
+  void* result = nullptr;
+};
+
+struct Meeting {
+  Exchange exchange = Exchange::kReduce;
+  Reduction reduction = Reduction::kAdd;
+  // So many replicas that follow each other exchange among themselves; 0 for all.
+  std::int64_t group = 0;
+  std::vector<Brought> tensors;
+};
+
+class Replicas final : public Wakeable {
+ public:
+  // is_stage: they meet in a stage of a pipeline, and come back for its next execution.
+  explicit Replicas(int count, bool is_stage = false);
+  Replicas(const Replicas&) = delete;
+  Replicas& operator=(const Replicas&) = delete;
+
+  int count() const { return static_cast<int>(meetings_.size()); }
+
+  // Where those chips of the replicas meet that run the same part of the same pipeline:
+  // the stages come to their exchanges independently of each other. chip: of the
+  // replica's. part: the key of its program. Any thread; it lives as long as this.
+  Replicas& of_chip(int chip, std::uint64_t part);
+
+  // The replica's thread. Waits until all replicas are here, does what they have come
+  // for, and returns when all results are there. An error if they have come for
+  // different things, if the numbers do not fit, once the program is stopped, or if a
+  // replica has ended and will not come.
+  // met_ns: when all were here.
+  absl::Status meet(const Program& program, int replica, const Meeting& meeting,
+                    std::int64_t* met_ns);
+
+  // The replica has done its part of a pipeline, once; or its program has ended.
+  void leave(int replica);
+  void leave_for_good(int replica);
+
+  void wake() override;
+
+ private:
+  absl::Status check() const;
+  absl::Status ended(const Rendezvous::Attendance& attendance,
+                     const Meeting& meeting) const;
+
+  const bool is_stage_;
+  Rendezvous rendezvous_;
+  // By replica, of those that are here. A replica writes its own before it comes, and
+  // others read it until it leaves: the rendezvous orders them. So it does the outcome
+  // and the time, which who begins writes: the next meeting begins when all have read
+  // them and come back.
+  std::vector<const Meeting*> meetings_;
+  absl::Status outcome_;
+  std::int64_t met_ns_ = 0;
+  Mutex mutex_;
+  std::vector<bool> gone_ IPUFEED_GUARDED_BY(mutex_);  // for good, by replica
+  std::map<std::pair<int, std::uint64_t>, std::unique_ptr<Replicas>> of_chips_
+      IPUFEED_GUARDED_BY(mutex_);
+};
+
+// What is exchanged, for a person: by what the user calls it.
+const char* name_of(const Meeting& meeting);
+
+// What a meeting of one does: the same, without anybody else.
+absl::Status meet_alone(const Meeting& meeting);
+
+}  // namespace ipufeed

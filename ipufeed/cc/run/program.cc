@@ -1,0 +1,276 @@
+#include "run/program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <string>
+#include <unordered_set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/interrupt.h"
+#include "core/wait.h"
+#include "run/exchange_runs.h"
+
+namespace ipufeed {
+namespace {
+
+thread_local Context current;
+
+// Every program that has a feed in use or computes steps. Never destroyed: programs may
+// end after the static objects have gone.
+struct Running {
+  std::mutex mutex;
+  std::condition_variable ended;
+  std::unordered_set<Program*> programs;
+  // What stop_all_programs has been called for so far, and the last reason.
+  std::int64_t stops = 0;
+  absl::Status why;
+  // How many there were when the main thread went into TensorFlow; -1 while it is out.
+  std::int64_t stops_at_call = -1;
+  int ending = 0;  // programs that have left the set, and not yet their feeds
+
+  static Running& get() {
+    static auto* running = new Running;
+    return *running;
+  }
+};
+
+// What a program that begins now has seen of the stops.
+std::int64_t stops_seen() {
+  auto& running = Running::get();
+  std::lock_guard<std::mutex> lock(running.mutex);
+  return running.stops_at_call < 0 ? running.stops : running.stops_at_call;
+}
+
+OnFailure on_failure = nullptr;  // written before main()
+
+}  // namespace
+
+Program::Program(tensorflow::CancellationManager* manager, int ordinal,
+                 std::int64_t step)
+    : stops_seen_(stops_seen()), manager_(manager), ordinal_(ordinal), step_(step) {}
+
+Program::~Program() { end(absl::OkStatus()); }
+
+std::int64_t Program::exchange_run() {
+  std::int64_t run = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (exchange_run_ == 0) exchange_run_ = begin_exchange_run(ordinal_);
+    run = exchange_run_;
+  }
+  watch();
+  return run;
+}
+
+void Program::end(const absl::Status& status) {
+  if (exchange_run_ > 0) end_exchange_run(ordinal_, exchange_run_, status);
+  exchange_run_ = 0;      // the destructor ends it once more
+  if (!watched_) return;  // no other thread has seen this object, or it has ended
+  watched_ = false;
+  auto& running = Running::get();
+  {
+    // First, so that nobody stops a program that is half gone.
+    std::lock_guard<std::mutex> lock(running.mutex);
+    running.programs.erase(this);
+    ++running.ending;
+  }
+  // Without mutex_: a callback that runs now wants it.
+  cancellation_.forget();
+  std::vector<std::shared_ptr<Leased>> feeds;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    feeds.swap(feeds_);
+  }
+  for (const auto& feed : feeds) feed->give_back();
+  // It may have failed before its first result: whoever waits for one hears of it.
+  if (!status.ok() && on_failure != nullptr) on_failure(ordinal_);
+  std::lock_guard<std::mutex> lock(running.mutex);
+  --running.ending;
+  running.ended.notify_all();
+}
+
+absl::Status Program::stop_status() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return why_;
+}
+
+void Program::stop(absl::Status why) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!absl::IsOutOfRange(why)) aborted_.store(true, std::memory_order_relaxed);
+  if (!stopped() || (absl::IsOutOfRange(why_) && !absl::IsOutOfRange(why))) {
+    why_ = std::move(why);
+  }
+  stopped_.store(true, std::memory_order_relaxed);
+  // The wake-ups order the flags before what the waiter reads next: wait.h, [7] and
+  // [8].
+  for (const auto& feed : feeds_) feed->wake();
+  for (Wakeable* wakeable : wakeables_) wakeable->wake();
+  stop_.notify_all();
+}
+
+absl::Status Program::leave(int replica) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  left_.push_back(replica);
+  absl::Status status;
+  for (const auto& feed : feeds_) status.Update(feed->leave(replica));
+  // Of a program that was stopped nobody has given all.
+  return stopped() ? absl::OkStatus() : status;
+}
+
+StepClock& Program::step_clock() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return step_clocks_[current.chip];
+}
+
+bool Program::compute(std::int64_t step_ns, StepTimes* times) {
+  watch();
+  // stop() raises the flag under mutex_: it is either before the look or wakes the
+  // wait.
+  std::unique_lock<std::mutex> lock(mutex_);
+  *times = step_clocks_[current.chip].next(now_ns(), step_ns);
+  // The steady clock is the one of now_ns().
+  const std::chrono::steady_clock::time_point end{
+      std::chrono::nanoseconds(times->end_ns)};
+  if (times->end_ns > times->called_ns) {
+    stop_.wait_until(lock, end, [this] { return stopped(); });
+  }
+  return !stopped();
+}
+
+void Program::add(Wakeable* wakeable) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    wakeables_.push_back(wakeable);
+  }
+  watch();
+}
+
+void Program::remove(Wakeable* wakeable) {
+  // Also waits until a wake() that is under way has returned.
+  std::lock_guard<std::mutex> lock(mutex_);
+  wakeables_.erase(std::remove(wakeables_.begin(), wakeables_.end(), wakeable),
+                   wakeables_.end());
+}
+
+Leased* Program::find(Leased::Kind kind, std::int64_t number) const {
+  for (const auto& feed : feeds_) {
+    if (feed->number() == number && feed->kind() == kind) return feed.get();
+  }
+  return nullptr;
+}
+
+Leased* Program::leased(Leased::Kind kind, std::int64_t number) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return find(kind, number);
+}
+
+absl::Status Program::lease(std::shared_ptr<Leased> feed, Leased** out) {
+  TF_RETURN_IF_ERROR(take(std::move(feed), out));
+  watch();
+  return absl::OkStatus();
+}
+
+absl::Status Program::take(std::shared_ptr<Leased> feed, Leased** out) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  *out = find(feed->kind(), feed->number());
+  if (*out != nullptr) return absl::OkStatus();
+  feeds_.reserve(feeds_.size() + 1);  // nothing fails once the feed is taken
+  TF_RETURN_IF_ERROR(feed->take(step_, current.replicas));
+  *out = feed.get();
+  feeds_.push_back(std::move(feed));
+  // No replica has used it yet, so that none can have left an outfeed too early.
+  for (const int replica : left_) TF_RETURN_IF_ERROR((*out)->leave(replica));
+  return absl::OkStatus();
+}
+
+std::string Program::describe_feeds() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::string> feeds;
+  const auto describe = [&](Leased::Kind kind, const char* what) {
+    for (const auto& feed : feeds_) {
+      if (feed->kind() != kind) continue;
+      const FeedStats stats = feed->stats();
+      feeds.push_back(absl::StrCat(what, " '", feed->name(), "' holds ", stats.filled,
+                                   " of ", stats.capacity));
+    }
+  };
+  describe(Leased::Kind::kInfeed, "infeed");
+  describe(Leased::Kind::kOutfeed, "outfeed");
+  return absl::StrJoin(feeds, ", ");
+}
+
+// Without mutex_, because stop_all_programs() takes the lock of the running programs
+// first. From the first feed or step on others can stop the program.
+void Program::watch() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (watched_) return;
+    watched_ = true;
+  }
+  hook_interrupt();
+  absl::Status missed;
+  {
+    auto& running = Running::get();
+    std::lock_guard<std::mutex> lock(running.mutex);
+    running.programs.insert(this);
+    if (running.stops != stops_seen_) missed = running.why;
+  }
+  // By stop(): another replica may be waiting by now.
+  if (!missed.ok()) stop(std::move(missed));
+  const auto on_cancel = [this] {
+    stop(absl::CancelledError("the step was cancelled"));
+  };
+  if (!cancellation_.watch(manager_, on_cancel)) on_cancel();
+}
+
+bool set_on_failure(OnFailure call) {
+  on_failure = call;
+  return true;
+}
+
+const Context& current_context() { return current; }
+
+ContextScope::ContextScope(const Context& context) : outer_(current) {
+  current = context;
+}
+
+ContextScope::~ContextScope() { current = outer_; }
+
+bool wait_until_idle(int ordinal, std::int64_t own_step, std::int64_t deadline_ns,
+                     const std::atomic<bool>& stopped) {
+  auto& running = Running::get();
+  std::unique_lock<std::mutex> lock(running.mutex);
+  for (;;) {
+    bool busy = running.ending > 0;
+    for (const Program* program : running.programs) {
+      const bool own = program->step() != 0 && program->step() == own_step;
+      busy = busy || (program->ordinal() == ordinal && !own);
+    }
+    if (!busy) return true;
+    const std::int64_t left = deadline_ns - now_ns();
+    if (left <= 0 || stopped.load(std::memory_order_relaxed)) return false;
+    const auto slice = std::min<std::int64_t>(left, 20'000'000);
+    running.ended.wait_for(lock, std::chrono::nanoseconds(slice));
+  }
+}
+
+int stop_all_programs(const absl::Status& why) {
+  auto& running = Running::get();
+  // Under the lock: a program leaves the set before it dies.
+  std::lock_guard<std::mutex> lock(running.mutex);
+  ++running.stops;
+  running.why = why;
+  for (Program* program : running.programs) program->stop(why);
+  return static_cast<int>(running.programs.size());
+}
+
+void main_thread_calls(bool begins) {
+  if (begins) hook_interrupt();
+  auto& running = Running::get();
+  std::lock_guard<std::mutex> lock(running.mutex);
+  running.stops_at_call = begins ? running.stops : -1;
+}
+
+}  // namespace ipufeed

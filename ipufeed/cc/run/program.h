@@ -1,0 +1,208 @@
+// A program that runs on a simulated IPU: what it has in use, and how to stop it.
+//
+//   device thread: ProgramScope -> kernels -> queue calls -> current_program()
+//   chip thread:   ContextScope -> chip program -> queue calls, sends, receives
+//   any thread:    cancellation (Session.close, time-out, Ctrl-C) -> Program::stop()
+//
+// A compiled loop is one kernel call that may run for hours, and its queue calls get no
+// OpKernelContext. They find the program through a thread-local pointer, which the
+// device sets around each kernel and its thread pool hands on with each piece of work.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/cancellation.h"
+#include "core/seeds.h"
+#include "core/step_clock.h"
+#include "run/leased.h"
+#include "tensorflow/core/framework/cancellation.h"
+
+namespace ipufeed {
+
+class PipelineRun;
+class Replicas;
+
+// Something that a program waits at beside its feeds.
+class Wakeable {
+ public:
+  // Its waits look at Program::stopped() again. Any thread; must not call the program.
+  virtual void wake() = 0;
+
+ protected:
+  ~Wakeable() = default;
+};
+
+class Program {
+ public:
+  // manager: of the step that the program belongs to; may be null. step: the step that
+  // the program lasts as long as, and which therefore must not wait for its end; 0 for
+  // none.
+  Program(tensorflow::CancellationManager* manager, int ordinal, std::int64_t step = 0);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  int ordinal() const { return ordinal_; }
+  std::int64_t step() const { return step_; }
+
+  // True once somebody wants the program to end. Every wait of a queue call looks at
+  // it.
+  bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
+
+  // Whether it was stopped for another reason than the end of a dataset. The first
+  // replica that finds its dataset at the end stops the program, and the others still
+  // finish the rounds that belong to the elements there were.
+  bool aborted() const { return aborted_.load(std::memory_order_relaxed); }
+
+  // Why it was stopped.
+  absl::Status stop_status() const;
+
+  // Any thread. Wakes every queue call of the program that waits, and its step. The
+  // first reason stays, unless it is the end of a dataset and this is another one.
+  void stop(absl::Status why);
+
+  // The feed with this number that the program has leased, or null. For feeds/lease.h,
+  // as the next one.
+  Leased* leased(Leased::Kind kind, std::int64_t number);
+
+  // Leases a feed until the program ends: it is not deleted meanwhile, and no other
+  // program gets it. Fails if another program has it. If a thread of the program has
+  // been faster, out is the feed that it has leased.
+  absl::Status lease(std::shared_ptr<Leased> feed, Leased** out);
+
+  // When the steps of this thread's chip begin and end: the queue calls tell it what
+  // held the chip up. A replica has one of its own, and each stage of a pipeline,
+  // unless they share a chip. For the program's life.
+  StepClock& step_clock();
+
+  // What the random operations of the program draw. Any thread.
+  RunSeeds& seeds() { return seeds_; }
+
+  // A thread of the program. Waits until a step of so many nanoseconds of its chip has
+  // ended; false if the program was stopped meanwhile.
+  bool compute(std::int64_t step_ns, StepTimes* times);
+
+  // A replica of the program has ended, without an error; its thread. Who waits for it
+  // at a queue is told. An error if it has enqueued less than others.
+  absl::Status leave(int replica);
+
+  // Who is woken when the program is stopped, until it is removed.
+  void add(Wakeable* wakeable);
+  void remove(Wakeable* wakeable);
+
+  // Name and fill of each feed that it uses, for a person. Any thread.
+  std::string describe_feeds() const;
+
+  // Its number among those that exchange with other processes: see exchange_runs.h.
+  // From now on others can stop it, and who waits for it is told if it fails. To be
+  // called at its start, if it is known by then that it has exchanges, or else at the
+  // first.
+  std::int64_t exchange_run();
+
+  // The program is over: gives its feeds back, and lets go of the step. Before the step
+  // hears of the end, which may destroy what this refers to. The destructor does it,
+  // too.
+  void end(const absl::Status& status);
+
+ private:
+  void watch();
+  absl::Status take(std::shared_ptr<Leased> feed, Leased** out);
+  Leased* find(Leased::Kind kind, std::int64_t number) const;
+
+  const std::int64_t stops_seen_;
+  tensorflow::CancellationManager* const manager_;
+  const int ordinal_;
+  const std::int64_t step_;
+  RunSeeds seeds_;
+  std::atomic<bool> stopped_{false};
+  std::atomic<bool> aborted_{false};
+  std::condition_variable stop_;  // with mutex_: stopped() has become true
+  mutable std::mutex mutex_;      // guards all below
+  absl::Status why_;
+  bool watched_ = false;
+  std::int64_t exchange_run_ = 0;  // none yet
+  Cancellation cancellation_;
+  std::vector<std::shared_ptr<Leased>> feeds_;
+  std::vector<Wakeable*> wakeables_;
+  std::vector<int> left_;                 // replicas that have ended
+  std::map<int, StepClock> step_clocks_;  // by chip; one stays where it is
+};
+
+// What the IPUs of a device are at.
+class Stages {
+ public:
+  // The stage whose turn it is on an IPU, or "" for none yet; on its thread.
+  virtual const std::string& at(int chip) const = 0;
+
+ protected:
+  ~Stages() = default;
+};
+
+// What a thread works for. Pools hand it on with each piece of work.
+struct Context {
+  Program* program = nullptr;  // null outside of a simulated IPU
+  int chip = 0;                // of the device, the one that computes
+  int replica = 0;             // which of the program's copies
+  int replicas = 1;
+  Replicas* others = nullptr;       // where the copies meet; null if there is only one
+  PipelineRun* pipeline = nullptr;  // whose chip program this is, if it is one
+  const Stages* stages = nullptr;   // of that pipeline
+};
+
+const Context& current_context();
+
+// Makes a context the thread's own while it lives. Nests.
+class ContextScope {
+ public:
+  explicit ContextScope(const Context& context);
+  ~ContextScope();
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+ private:
+  const Context outer_;
+};
+
+// The program of this thread, or null outside of a simulated IPU.
+inline Program* current_program() { return current_context().program; }
+
+// A context of nothing but the program.
+class ProgramScope : public ContextScope {
+ public:
+  explicit ProgramScope(Program* program) : ContextScope({program}) {}
+};
+
+// Stops every program that has a feed in use or computes steps, as Ctrl-C does, and
+// those that have begun and will want one: a program may still be compiled when the
+// signal comes. Returns how many have one in use.
+int stop_all_programs(const absl::Status& why);
+
+// The main thread calls TensorFlow, or is back. Between the two Python hears of no
+// signal, so that what stops all programs also stops those that begin after it.
+void main_thread_calls(bool begins);
+
+// Who hears of a program on the IPU `ordinal` that has failed, perhaps before its first
+// result. Set while the library is loaded, by the feeds, which are above the programs;
+// returns true.
+using OnFailure = void (*)(int ordinal);
+bool set_on_failure(OnFailure call);
+
+// Waits until no program with a feed in use runs on the IPU `ordinal`, but for one that
+// lasts as long as the step `own_step`; false at the
+// deadline (monotonic clock), or when `stopped` is true, which is looked at every 20
+// ms.
+bool wait_until_idle(int ordinal, std::int64_t own_step, std::int64_t deadline_ns,
+                     const std::atomic<bool>& stopped);
+
+}  // namespace ipufeed

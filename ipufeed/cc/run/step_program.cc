@@ -1,0 +1,147 @@
+#include "run/step_program.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "base/cancellation.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+
+namespace ipufeed {
+namespace {
+
+using tensorflow::OpKernelContext;
+
+struct StepProgram {
+  // Without the step's cancellation manager, which may be gone before the program ends:
+  // see Cancellable.
+  StepProgram(int ordinal, std::int64_t step, bool is_eager)
+      : program(nullptr, ordinal, step), eager(is_eager) {}
+  ~StepProgram() { program.end(status); }
+
+  Program program;
+  const bool eager;
+  std::mutex mutex;     // guards the next
+  absl::Status status;  // the first error of an op
+};
+
+using Key = std::pair<std::int64_t, int>;  // step, ordinal
+
+struct StepPrograms {
+  using Table = std::map<Key, std::shared_ptr<StepProgram>>;
+
+  std::mutex mutex;
+  Table programs;
+
+  static StepPrograms& get() {
+    static auto* table =
+        new StepPrograms;  // never destroyed, as the programs of program.cc
+    return *table;
+  }
+
+  // What it returns ends the programs, without the lock. Allocates nothing: a program
+  // that could not be ended would keep its queues.
+  template <class Ends>
+  Table remove_if(Ends&& ends) {
+    Table removed;
+    std::lock_guard<std::mutex> lock(mutex);
+    for (auto i = programs.begin(); i != programs.end();) {
+      const auto each = i++;
+      if (each->second == nullptr || ends(each->first, *each->second)) {
+        removed.insert(programs.extract(each));
+      }
+    }
+    return removed;
+  }
+};
+
+// In the container of a session's step: ends the programs when that is emptied.
+class EndOfStep : public tensorflow::ResourceBase {
+ public:
+  explicit EndOfStep(std::int64_t step) : step_(step) {}
+  ~EndOfStep() override {
+    StepPrograms::get().remove_if(
+        [this](const Key& key, const StepProgram&) { return key.first == step_; });
+  }
+  std::string DebugString() const override { return "the end of a step"; }
+
+ private:
+  const std::int64_t step_;
+};
+
+// Stops a program when the step is cancelled, for as long as an op waits.
+class Cancellable {
+ public:
+  Cancellable(OpKernelContext* ctx, Program* program) {
+    const auto stop = [program] {
+      program->stop(absl::CancelledError("the step was cancelled"));
+    };
+    if (!cancellation_.watch(ctx->cancellation_manager(), stop)) stop();
+  }
+  Cancellable(const Cancellable&) = delete;
+  Cancellable& operator=(const Cancellable&) = delete;
+
+ private:
+  Cancellation cancellation_;
+};
+
+absl::Status find_or_make(OpKernelContext* ctx, int ordinal,
+                          std::shared_ptr<StepProgram>* out) {
+  // Eager calls share a container of their context's, that is hardly ever emptied.
+  auto* container = ctx->step_container();
+  const bool eager = container == nullptr || container->StepId() != ctx->step_id();
+  auto& table = StepPrograms::get();
+  {
+    std::lock_guard<std::mutex> lock(table.mutex);
+    auto& program = table.programs[{ctx->step_id(), ordinal}];
+    *out = program;
+    if (program != nullptr) return absl::OkStatus();
+    // Null if there is no memory for it; remove_if() knows that.
+    program = std::make_shared<StepProgram>(ordinal, ctx->step_id(), eager);
+    *out = program;
+  }
+  if (eager) return absl::OkStatus();
+  EndOfStep* end = nullptr;
+  TF_RETURN_IF_ERROR(container->LookupOrCreate<EndOfStep>(
+      ctx->resource_manager(), "ipufeed_end_of_step", &end, [ctx](EndOfStep** made) {
+        *made = new EndOfStep(ctx->step_id());
+        return absl::OkStatus();
+      }));
+  end->Unref();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status with_step_program(OpKernelContext* ctx,
+                               const std::function<absl::Status(Program&)>& use) {
+  const Program* device = current_program();
+  const int ordinal = device == nullptr ? 0 : device->ordinal();
+  if (ctx->step_id() == 0) {  // an eager op on its own, not in a function
+    Program program(nullptr, ordinal);
+    Cancellable cancellable(ctx, &program);
+    return use(program);
+  }
+  std::shared_ptr<StepProgram> step;
+  TF_RETURN_IF_ERROR(find_or_make(ctx, ordinal, &step));
+  absl::Status status;
+  {
+    Cancellable cancellable(ctx, &step->program);
+    status = use(step->program);
+  }
+  if (!status.ok()) {
+    std::lock_guard<std::mutex> lock(step->mutex);
+    step->status.Update(status);
+  }
+  return status;
+}
+
+void end_eager_programs(int ordinal) {
+  StepPrograms::get().remove_if([ordinal](const Key& key, const StepProgram& program) {
+    return program.eager && (ordinal < 0 || key.second == ordinal);
+  });
+}
+
+}  // namespace ipufeed

@@ -1,0 +1,25 @@
+// The program that queue ops belong to when TensorFlow's executor runs them one by one.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "run/program.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace ipufeed {
+
+// Runs `use` with the program of the op's step and IPU, which the first such op makes.
+// While `use` runs, a cancelled step stops the program.
+//
+// The program ends with the step. In a session that is when the step's container is
+// emptied. A function that is called eagerly has no such container, and nobody tells us
+// of its end: whoever calls it does, with end_eager_programs.
+absl::Status with_step_program(tensorflow::OpKernelContext* ctx,
+                               const std::function<absl::Status(Program&)>& use);
+
+// Ends the programs of functions on the IPU `ordinal`, -1 for all, that have been
+// called eagerly. For the caller, after their end. Any thread.
+void end_eager_programs(int ordinal);
+
+}  // namespace ipufeed

@@ -1,0 +1,36 @@
+// Names of the calls that compiled programs make: xla/lowering puts them in, the files
+// of this folder answer.
+#pragma once
+
+namespace ipufeed {
+
+// queue_calls.cc
+inline constexpr char kDequeue[] = "ipufeed_dequeue";
+inline constexpr char kEnqueue[] = "ipufeed_enqueue";
+inline constexpr char kClock[] = "ipufeed_clock";
+inline constexpr char kStep[] = "ipufeed_step";
+
+// replica_calls.cc
+// The calls that a compiled program makes to exchange: the first is of all replicas,
+// and so, if there are several processes, of all of theirs.
+inline constexpr char kExchangeOfAll[] = "ipufeed_exchange_of_all";
+inline constexpr char kExchangeOfGroup[] = "ipufeed_exchange_of_group";
+inline constexpr char kIndex[] = "ipufeed_replication_index";
+inline constexpr char kRepeat[] = "ipufeed_repeat_count";
+
+// pipeline_calls.cc
+inline constexpr char kRemote[] = "ipufeed_remote";
+inline constexpr char kWait[] = "ipufeed_wait";
+inline constexpr char kCount[] = "ipufeed_pipeline_count";
+inline constexpr char kPipeline[] = "ipufeed_pipeline";
+inline constexpr char kSend[] = "ipufeed_send";
+inline constexpr char kReceive[] = "ipufeed_receive";
+inline constexpr char kEnters[] = "ipufeed_stage_enters";
+inline constexpr char kBegins[] = "ipufeed_stage_begins";
+inline constexpr char kEnds[] = "ipufeed_stage_ends";
+
+// seed_calls.cc
+inline constexpr char kSeed[] = "ipufeed_seed";
+inline constexpr char kRandom[] = "ipufeed_random";
+
+}  // namespace ipufeed

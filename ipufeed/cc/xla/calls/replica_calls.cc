@@ -1,0 +1,115 @@
+// The calls of the replicas of a compiled program. replica_lowering.cc puts them in.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "replicas/processes.h"
+#include "replicas/repeat_rule.h"
+#include "replicas/replicas.h"
+#include "run/program.h"
+#include "xla/calls/names.h"
+#include "xla/calls/xla_call.h"
+#include "xla/calls/xla_types.h"
+#include "xla/ffi/api/ffi.h"
+
+namespace ipufeed {
+namespace {
+
+// With the other replicas of the program in this process.
+absl::Status meet(const Meeting& meeting) {
+  const Context& context = current_context();
+  if (context.others == nullptr) return meet_alone(meeting);
+  std::int64_t met_ns = 0;
+  TF_RETURN_IF_ERROR(
+      context.others->meet(*context.program, context.replica, meeting, &met_ns));
+  // A step that follows does not make up for the wait.
+  context.program->step_clock().take(met_ns);
+  return absl::OkStatus();
+}
+
+absl::Status exchange(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
+                      std::int64_t kind, std::int64_t reduction, std::int64_t group) {
+  TF_RETURN_IF_ERROR(check_exchange(kind, reduction));
+  const std::size_t tensors = args.size() - 1;
+  if (results.size() != args.size()) {
+    return absl::InternalError("an exchange without its results.");
+  }
+  Meeting meeting;
+  meeting.exchange = static_cast<Exchange>(kind);
+  meeting.reduction = static_cast<Reduction>(reduction);
+  meeting.group = group;
+  meeting.tensors.reserve(tensors);
+  for (std::size_t i = 0; i < tensors; ++i) {
+    const auto value = args.get<ffi::AnyBuffer>(i);
+    auto result = results.get<ffi::AnyBuffer>(i);
+    if (!value.has_value() || !result.has_value()) {
+      return absl::InternalError("an exchange without its operand.");
+    }
+    meeting.tensors.push_back({to_tensorflow(value->element_type()),
+                               static_cast<std::int64_t>(value->element_count()),
+                               value->untyped_data(),
+                               static_cast<std::int64_t>((*result)->element_count()),
+                               (*result)->untyped_data()});
+  }
+  write_token(results, tensors);
+  const Context& context = current_context();
+  bool is_between = false;
+  TF_RETURN_IF_ERROR(is_between_processes(&meeting, context.replicas, &is_between));
+  TF_RETURN_IF_ERROR(meet(meeting));
+  if (!is_between) return absl::OkStatus();
+  if (context.replica == 0) {
+    CallProgram program;
+    TF_RETURN_IF_ERROR(exchange_over_processes(*program, meeting));
+  }
+  // What the first replica has got from the other processes is for all here.
+  meeting.exchange = Exchange::kBroadcast;
+  for (Brought& each : meeting.tensors) each.input = each.result;
+  return meet(meeting);
+}
+
+ffi::Error exchange_call(ffi::RemainingArgs args, ffi::RemainingRets results,
+                         std::int64_t kind, std::int64_t reduction,
+                         std::int64_t group) {
+  return answer(kExchangeOfAll,
+                [&] { return exchange(args, results, kind, reduction, group); });
+}
+
+ffi::Error index_call(ffi::Result<ffi::BufferR0<ffi::S32>> index) {
+  return answer(kIndex, [&] {
+    const Context& context = current_context();
+    *index->typed_data() = process_index() * context.replicas + context.replica;
+  });
+}
+
+ffi::Error repeat_call(ffi::BufferR0<ffi::S64> count,
+                       ffi::Result<ffi::BufferR0<ffi::S64>> same,
+                       std::int64_t mini_batches) {
+  return answer(kRepeat, [&] {
+    *same->typed_data() = *count.typed_data();
+    return check_repeat_count(*count.typed_data(), mini_batches);
+  });
+}
+
+XLA_FFI_DEFINE_HANDLER(kExchangeHandler, exchange_call,
+                       ffi::Ffi::Bind()
+                           .RemainingArgs()
+                           .RemainingRets()
+                           .Attr<std::int64_t>("kind")
+                           .Attr<std::int64_t>("reduction")
+                           .Attr<std::int64_t>("group"));
+XLA_FFI_DEFINE_HANDLER(kIndexHandler, index_call,
+                       ffi::Ffi::Bind().Ret<ffi::BufferR0<ffi::S32>>());
+XLA_FFI_DEFINE_HANDLER(kRepeatHandler, repeat_call,
+                       ffi::Ffi::Bind()
+                           .Arg<ffi::BufferR0<ffi::S64>>()
+                           .Ret<ffi::BufferR0<ffi::S64>>()
+                           .Attr<std::int64_t>("mini_batches"));
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kExchangeOfAll, "Host",
+                         kExchangeHandler);
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kExchangeOfGroup, "Host",
+                         kExchangeHandler);
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kIndex, "Host", kIndexHandler);
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kRepeat, "Host", kRepeatHandler);
+
+}  // namespace
+}  // namespace ipufeed

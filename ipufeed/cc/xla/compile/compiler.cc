@@ -1,0 +1,401 @@
+#include "xla/compile/compiler.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/guard.h"
+#include "base/kernels.h"
+#include "base/trace.h"
+#include "device/chips.h"
+#include "device/ipu_device.h"
+#include "device/program_events.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "pipeline/chip_program.h"
+#include "run/program.h"
+#include "tensorflow/compiler/jit/device_compiler.h"
+#include "tensorflow/compiler/jit/xla_device_compiler_client.h"
+#include "tensorflow/compiler/tf2xla/xla_op_registry.h"
+#include "tensorflow/core/framework/device.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "xla/client/client_library.h"
+#include "xla/compile/ipu_executable.h"
+#include "xla/compile/machine_features.h"
+#include "xla/compile/shards.h"
+#include "xla/lowering/token_chain.h"
+#include "xla/stream_executor/platform_manager.h"
+
+namespace ipufeed {
+namespace {
+
+using tensorflow::XlaCompiler;
+using tensorflow::XlaDeviceCompilerClient;
+using StockCompiler =
+    tensorflow::DeviceCompiler<xla::LocalExecutable, xla::LocalClient>;
+using Persistor =
+    tensorflow::DeviceExecutablePersistor<xla::LocalExecutable, xla::LocalClient>;
+
+std::atomic<std::int64_t> next_id{1};
+
+// The chip programs that were built on this thread for a program that is still being
+// lowered. It takes them over, and lets them live as long as itself.
+thread_local std::vector<std::shared_ptr<Compiled>> chip_programs;
+
+// The programs of this process. An entry's lock is held while its program is found or
+// compiled: who comes second waits, and shares it.
+struct Entry {
+  std::mutex mutex;
+  std::weak_ptr<Compiled> compiled;
+};
+
+// The programs that were compiled last stay, though their session has closed: the next
+// one will want them.
+void keep(std::shared_ptr<Compiled> compiled) {
+  constexpr std::size_t kKept = 32;
+  static std::mutex* const mutex = new std::mutex;
+  static auto* const kept = new std::deque<std::shared_ptr<Compiled>>;
+  std::shared_ptr<Compiled> oldest;  // freed without the lock
+  std::lock_guard lock(*mutex);
+  kept->push_back(std::move(compiled));
+  if (kept->size() <= kKept) return;
+  oldest = std::move(kept->front());
+  kept->pop_front();
+}
+
+std::atomic<std::int64_t> entries_count{0};
+
+std::shared_ptr<Entry> entry_of(std::uint64_t key) {
+  static std::mutex* const mutex = new std::mutex;
+  static auto* const entries = new std::map<std::uint64_t, std::shared_ptr<Entry>>;
+  std::lock_guard lock(*mutex);
+  const auto found = entries->find(key);
+  if (found != entries->end()) return found->second;
+  // A program that has gone leaves its entry. One that only the table has is in use by
+  // no thread, and without the lock nobody gets hold of it.
+  for (auto i = entries->begin(); i != entries->end();) {
+    const bool is_over = i->second.use_count() == 1 && i->second->compiled.expired();
+    i = is_over ? entries->erase(i) : std::next(i);
+  }
+  entries_count.store(static_cast<std::int64_t>(entries->size()) + 1,
+                      std::memory_order_relaxed);
+  return (*entries)[key] = std::make_shared<Entry>();
+}
+
+// The variables that the program assigns to: results and the parameters they come from.
+std::vector<Unchanged> updates(const XlaCompiler::CompilationResult& result) {
+  std::vector<Unchanged> found;
+  const int first = results_of(result.xla_output_shape) -
+                    static_cast<int>(result.resource_updates.size());
+  for (std::size_t i = 0; i < result.resource_updates.size(); ++i) {
+    const int input = result.resource_updates[i].input_index;
+    const auto at =
+        std::find(result.input_mapping.begin(), result.input_mapping.end(), input);
+    if (at == result.input_mapping.end()) continue;  // not initialised before
+    found.push_back({first + static_cast<int>(i),
+                     static_cast<int>(at - result.input_mapping.begin())});
+  }
+  return found;
+}
+
+// The function that was lowered, or null: what XLA calls the module begins with its
+// name.
+const tensorflow::FunctionDef* function_of(const XlaCompiler::Options& options,
+                                           const std::string& name) {
+  if (options.flib_def == nullptr) return nullptr;
+  std::string best;
+  for (const std::string& each : options.flib_def->ListFunctionNames()) {
+    // XLA replaces what it does not allow in names; functions' names have none of it.
+    if (each.size() > best.size() && name.compare(0, each.size(), each) == 0) {
+      best = each;
+    }
+  }
+  return best.empty() ? nullptr : options.flib_def->Find(best);
+}
+
+// In bytes that are the same for the same message: maps in the order of their keys, as
+// canonical.cc wants them.
+std::string serialised(const google::protobuf::Message& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return bytes;
+}
+
+// IPUs that one copy of a program is spread over.
+int shards_of_program(const XlaCompiler::Options& options,
+                      const XlaCompiler::CompilationResult& result) {
+  const auto* lowered = function_of(options, result.computation->proto().name());
+  return lowered == nullptr ? 1 : shards_of(*options.flib_def, *lowered);
+}
+
+class Compiler : public XlaDeviceCompilerClient {
+ public:
+  using XlaDeviceCompilerClient::XlaDeviceCompilerClient;
+
+  using Built = absl::StatusOr<std::unique_ptr<xla::LocalExecutable>>;
+
+  Built BuildExecutable(const XlaCompiler::Options& options,
+                        const XlaCompiler::CompilationResult& result) override {
+    return guarded("the compiling of a program",
+                   [&]() -> Built { return build(options, result); });
+  }
+
+  Built build(const XlaCompiler::Options& options,
+              const XlaCompiler::CompilationResult& result) {
+    chain_tokens(result.computation->mutable_proto());
+    if (!has_listener()) {
+      return XlaDeviceCompilerClient::BuildExecutable(options, result);
+    }
+    const int shards = shards_of_program(options, result);
+    TF_ASSIGN_OR_RETURN(auto compiled, share_or_build(options, result, shards));
+    const auto build_options = compiled->executable->build_options();
+    return std::make_unique<xla::LocalExecutable>(
+        make_executable(std::move(compiled), updates(result), shards,
+                        std::exchange(chip_programs, {})),
+        client()->mutable_backend(), build_options);
+  }
+
+  // The program by its key: of this process, of a file, or compiled. shards: 0 for a
+  // part of a program.
+  absl::StatusOr<std::shared_ptr<Compiled>> share_or_build(
+      const XlaCompiler::Options& options, const XlaCompiler::CompilationResult& result,
+      int shards) {
+    const std::string hlo = serialised(result.computation->proto());
+    const std::string name = result.computation->proto().name();
+    const auto* lowered = function_of(options, name);
+    const std::string function = lowered == nullptr ? "" : lowered->SerializeAsString();
+    const std::vector<std::int32_t> arguments(result.input_mapping.begin(),
+                                              result.input_mapping.end());
+    const Program* program = current_program();
+    std::string message;
+    ProgramExchange exchange{};
+    exchange.id = next_id.fetch_add(1, std::memory_order_relaxed);
+    exchange.ordinal = program == nullptr ? 0 : program->ordinal();
+    exchange.name = name.c_str();
+    exchange.function = function.data();
+    exchange.function_size = static_cast<std::int64_t>(function.size());
+    exchange.hlo = hlo.data();
+    exchange.hlo_size = static_cast<std::int64_t>(hlo.size());
+    exchange.arguments = arguments.data();
+    exchange.parameters = static_cast<std::int64_t>(arguments.size());
+    exchange.shards = shards;
+    TF_RETURN_IF_ERROR(tell(kKey, &exchange, &message));
+    const auto entry = entry_of(exchange.key);
+    std::shared_ptr<Compiled> compiled;
+    {
+      std::lock_guard lock(entry->mutex);
+      compiled = entry->compiled.lock();
+      if (compiled != nullptr) {
+        report(kShared, &exchange);
+      } else {
+        TF_ASSIGN_OR_RETURN(auto executable, find_or_build(options, result, &exchange));
+        compiled = std::make_shared<Compiled>();
+        compiled->key = exchange.key;
+        compiled->name = name;
+        compiled->executable = std::move(executable);
+        compiled->client = client();
+        entry->compiled = compiled;
+        keep(compiled);
+      }
+    }
+    return compiled;
+  }
+
+ private:
+  static void trace(TraceKind kind, const ProgramExchange& exchange,
+                    const Phase& phase) {
+    if (!traces()) return;
+    record_program(kind, exchange.ordinal, exchange.key, exchange.name,
+                   phase.start_ns());
+  }
+
+  absl::StatusOr<std::unique_ptr<xla::LocalExecutable>> find_or_build(
+      const XlaCompiler::Options& options, const XlaCompiler::CompilationResult& result,
+      ProgramExchange* exchange) {
+    std::string message;
+    TF_RETURN_IF_ERROR(tell(kFind, exchange, &message));
+    if (exchange->executable_size > 0) {
+      // Copied: the bytes are Python's until the next event.
+      const std::string file(exchange->executable,
+                             static_cast<std::size_t>(exchange->executable_size));
+      exchange->executable = nullptr;
+      exchange->executable_size = 0;
+      Phase phase;
+      auto executable = LoadExecutable(options, result, file);
+      if (executable.ok()) {
+        phase.write(exchange);
+        trace(TraceKind::kReadFile, *exchange, phase);
+        report(kLoaded, exchange);
+        return executable;
+      }
+      report(kUnusable, exchange, std::string(executable.status().message()));
+    }
+    Phase phase;
+    auto executable = XlaDeviceCompilerClient::BuildExecutable(options, result);
+    if (!executable.ok()) {
+      report(kFailed, exchange, std::string(executable.status().message()));
+      return executable;
+    }
+    phase.write(exchange);
+    trace(TraceKind::kCompile, *exchange, phase);
+    // What cannot be serialised is used all the same.
+    auto file = SerializeExecutable(**executable);
+    std::string bytes;
+    if (file.ok()) {
+      bytes = without_preferences(*std::move(file));
+      exchange->executable = bytes.data();
+      exchange->executable_size = static_cast<std::int64_t>(bytes.size());
+    }
+    TF_RETURN_IF_ERROR(tell(kCompiled, exchange, &message));
+    return executable;
+  }
+};
+
+absl::StatusOr<StockCompiler*> make_compiler(const tensorflow::Device& device) {
+  TF_ASSIGN_OR_RETURN(auto* platform,
+                      stream_executor::PlatformManager::PlatformWithName("Host"));
+  xla::LocalClientOptions options;
+  options.set_platform(platform);
+  options.set_intra_op_parallelism_threads(
+      device.tensorflow_cpu_worker_threads()->num_threads);
+  TF_ASSIGN_OR_RETURN(auto* client,
+                      xla::ClientLibrary::GetOrCreateLocalClient(options));
+  // No directory: files are ours to keep.
+  return new StockCompiler(
+      std::make_unique<Persistor>(
+          Persistor::Config(), tensorflow::DeviceType(tensorflow::DEVICE_CPU_XLA_JIT)),
+      std::make_unique<Compiler>(client));
+}
+
+// XLA's kernels expect their arguments so aligned.
+constexpr std::size_t kAlignment = 64;
+
+// The memory itself, or a copy of it in `copies` where it is not aligned.
+absl::StatusOr<void*> aligned(const Memory& memory,
+                              std::vector<tensorflow::Tensor>* copies) {
+  if (reinterpret_cast<std::uintptr_t>(memory.data) % kAlignment == 0) {
+    return memory.data;
+  }
+  const auto bytes = static_cast<std::int64_t>(memory.bytes);
+  tensorflow::Tensor& copy = copies->emplace_back();
+  TF_RETURN_IF_ERROR(allocate(tensorflow::DT_UINT8, tensorflow::TensorShape({bytes}),
+                              "an argument of a pipeline's IPU", "", &copy));
+  if (bytes > 0) std::memcpy(copy.data(), memory.data, memory.bytes);
+  return copy.data();
+}
+
+}  // namespace
+
+absl::StatusOr<std::uint64_t> build_chip_program(
+    const XlaCompiler& compiler, const tensorflow::XlaCompilationResult& result) {
+  if (!has_listener()) {
+    return absl::FailedPreconditionError(
+        "A pipeline needs the executable cache: import ipufeed before it is run.");
+  }
+  chain_tokens(result.computation->mutable_proto());
+  auto* client = static_cast<xla::LocalClient*>(compiler.options().client);
+  TF_ASSIGN_OR_RETURN(auto compiled,
+                      Compiler(client).share_or_build(compiler.options(), result, 0));
+  const std::uint64_t key = compiled->key;
+  chip_programs.push_back(std::move(compiled));
+  return key;
+}
+
+absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
+                              const std::vector<Memory>& arguments,
+                              const std::vector<Memory>& results) {
+  std::shared_ptr<Compiled> compiled;
+  {
+    const auto entry = entry_of(key);
+    std::lock_guard lock(entry->mutex);
+    compiled = entry->compiled.lock();
+  }
+  if (compiled == nullptr) {
+    return absl::InternalError("The program of a pipeline's IPU has gone.");
+  }
+  xla::LocalExecutable& executable = *compiled->executable;
+  const auto& layout =
+      executable.executable()->module_config().entry_computation_layout();
+  if (layout.parameter_count() != static_cast<int>(arguments.size())) {
+    return absl::InternalError(
+        absl::StrCat("The program of a pipeline's IPU takes ", layout.parameter_count(),
+                     " arguments and got ", arguments.size(), "."));
+  }
+  std::vector<tensorflow::Tensor> copies;
+  std::vector<xla::ShapedBuffer> buffers;
+  buffers.reserve(arguments.size());
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const xla::Shape& shape = layout.parameter_shape(static_cast<int>(i));
+    const auto wanted = xla::ShapeUtil::ByteSizeOf(shape, sizeof(void*));
+    if (wanted != static_cast<std::int64_t>(arguments[i].bytes)) {
+      return absl::InternalError(absl::StrCat("The program of a pipeline's IPU takes ",
+                                              wanted, " bytes for argument ", i,
+                                              " and got ", arguments[i].bytes, "."));
+    }
+    TF_ASSIGN_OR_RETURN(void* const data, aligned(arguments[i], &copies));
+    xla::ShapedBuffer& buffer = buffers.emplace_back(shape, /*device_ordinal=*/0);
+    buffer.set_buffer(stream_executor::DeviceAddressBase(data, arguments[i].bytes), {});
+  }
+  std::vector<const xla::ShapedBuffer*> pointers;
+  for (const xla::ShapedBuffer& buffer : buffers) pointers.push_back(&buffer);
+  xla::ExecutableRunOptions options;
+  options.set_intra_op_thread_pool(chip.pool());
+  options.set_allocator(compiled->client->backend().memory_allocator());
+  TF_ASSIGN_OR_RETURN(xla::ScopedShapedBuffer result,
+                      executable.Run(pointers, options));
+  if (results_of(result.on_device_shape()) != static_cast<int>(results.size())) {
+    return absl::InternalError(absl::StrCat(
+        "The program of a pipeline's IPU gives ", results_of(result.on_device_shape()),
+        " results, and there is room for ", results.size(), "."));
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto from = result.buffer({static_cast<std::int64_t>(i)});
+    if (from.size() != results[i].bytes) {
+      return absl::InternalError("A pipeline's result has another size.");
+    }
+    if (from.size() > 0) std::memcpy(results[i].data, from.opaque(), from.size());
+  }
+  return absl::OkStatus();
+}
+
+std::int64_t known_programs() { return entries_count.load(std::memory_order_relaxed); }
+
+namespace {
+
+void install_compiler(tensorflow::Device* device) {
+  // TensorFlow's launching op looks here for its compiler, and makes one if there is
+  // none.
+  tensorflow::ResourceMgr* resources = device->resource_manager();
+  StockCompiler* compiler = nullptr;
+  const absl::Status made = resources->LookupOrCreate<StockCompiler>(
+      resources->default_container(), "xla_device_compiler", &compiler,
+      [device](StockCompiler** result) -> absl::Status {
+        TF_ASSIGN_OR_RETURN(*result, make_compiler(*device));
+        return absl::OkStatus();
+      });
+  if (made.ok()) {
+    compiler->Unref();
+  } else {
+    LOG(WARNING) << "Programs of " << device->name()
+                 << " are compiled without the executable cache: " << made.message();
+  }
+}
+
+const bool installed = set_compiler(install_compiler);
+
+}  // namespace
+
+}  // namespace ipufeed

@@ -1,0 +1,380 @@
+#include "xla/compile/ipu_executable.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/guard.h"
+#include "base/trace.h"
+#include "core/wait.h"
+#include "device/chips.h"
+#include "device/ipu_device.h"
+#include "device/program_events.h"
+#include "replicas/processes.h"
+#include "replicas/replicas.h"
+#include "run/device_config.h"
+#include "run/program.h"
+#include "xla/calls/names.h"
+#include "xla/hlo/ir/hlo_computation.h"
+#include "xla/hlo/ir/hlo_instruction.h"
+#include "xla/hlo/ir/hlo_module.h"
+#include "xla/service/transfer_manager.h"
+
+namespace ipufeed {
+namespace {
+
+xla::ShapeIndex index_of(const xla::Shape& shape, int result) {
+  return shape.IsTuple() ? xla::ShapeIndex({result}) : xla::ShapeIndex();
+}
+
+// Of a program that is not started: variables lend their memory with the arguments, and
+// keep it.
+void give_back(std::vector<xla::ExecutionInput>& arguments) {
+  for (xla::ExecutionInput& argument : arguments) {
+    auto lent = argument.MutableBuffer({})->Release();
+    if (lent.has_value()) lent->Release();
+    argument.ClearUnownedIndex({});
+  }
+}
+
+// A replica's own arguments: copies of what the program may write to, and of the others
+// their place.
+absl::Status copy_arguments(const std::vector<xla::ExecutionInput>& arguments,
+                            const xla::ServiceExecutableRunOptions& options,
+                            std::vector<xla::ExecutionInput>* copies) {
+  auto* allocator = options.run_options().allocator();
+  const int ordinal = options.run_options().stream()->parent()->device_ordinal();
+  absl::Status status;
+  const auto copy = [&](const xla::MaybeOwningDeviceAddress& original) {
+    const auto from = original.AsDeviceAddress();
+    if (!original.HasOwnership()) return xla::MaybeOwningDeviceAddress(from);
+    auto memory = allocator->Allocate(ordinal, from.size());
+    if (!memory.ok()) {
+      status = memory.status();
+      return xla::MaybeOwningDeviceAddress();
+    }
+    std::memcpy((*memory)->opaque(), from.opaque(), from.size());
+    return xla::MaybeOwningDeviceAddress(*std::move(memory));
+  };
+  for (const xla::ExecutionInput& argument : arguments) {
+    copies->emplace_back(argument.Buffers().Map<xla::MaybeOwningDeviceAddress>(copy));
+  }
+  return status;
+}
+
+// What a program may write to as it runs, as it was before: the memory that variables
+// lend. One that fails has done a part of its updates, and must have done none.
+class Before {
+ public:
+  explicit Before(const std::vector<xla::ExecutionInput>& arguments) {
+    for (const xla::ExecutionInput& argument : arguments) {
+      for (const auto& [index, buffer] : argument.Buffers()) {
+        if (!buffer.HasOwnership()) continue;
+        const auto address = buffer.AsDeviceAddress();
+        // Not initialised: all of it is written.
+        Lent lent{address.opaque(), address.size(), nullptr};
+        lent.copy.reset(new std::byte[lent.bytes]);
+        std::memcpy(lent.copy.get(), lent.memory, lent.bytes);
+        lent_.push_back(std::move(lent));
+      }
+    }
+  }
+
+  // The variables have their memory still.
+  void restore() const {
+    for (const Lent& each : lent_) {
+      std::memcpy(each.memory, each.copy.get(), each.bytes);
+    }
+  }
+
+ private:
+  struct Lent {
+    void* memory;
+    std::size_t bytes;
+    std::unique_ptr<std::byte[]> copy;
+  };
+  std::vector<Lent> lent_;
+};
+
+// Whether a program has a custom call that fits.
+template <class Fits>
+bool calls_any(const xla::HloModule& module, const Fits& fits) {
+  for (const xla::HloComputation* computation : module.computations()) {
+    for (const xla::HloInstruction* each : computation->instructions()) {
+      if (each->opcode() == xla::HloOpcode::kCustomCall && fits(*each)) return true;
+    }
+  }
+  return false;
+}
+
+// Whether a program gives something to the outside, or asks for its replica's number.
+// One that only draws random numbers does not: its results are those of the first copy.
+bool is_told_apart(const xla::HloModule& module) {
+  return calls_any(module, [](const xla::HloInstruction& each) {
+    const auto& name = each.custom_call_target();
+    return absl::StartsWith(name, "ipufeed_") && name != kSeed && name != kRandom;
+  });
+}
+
+bool draws_seeds(const xla::Executable& executable) {
+  return executable.has_module() &&
+         calls_any(executable.module(), [](const xla::HloInstruction& each) {
+           return each.custom_call_target() == kSeed;
+         });
+}
+
+// Whether a program exchanges tensors with other processes, if there are any: what is
+// in groups stays within a process, but for a group of all replicas of all.
+bool exchanges(const xla::Executable& executable) {
+  return executable.has_module() &&
+         calls_any(executable.module(), [](const xla::HloInstruction& each) {
+           return absl::StartsWith(each.custom_call_target(), kExchangeOfAll);
+         });
+}
+
+class IpuExecutable : public xla::Executable {
+ public:
+  IpuExecutable(std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged,
+                int shards, std::vector<std::shared_ptr<Compiled>> chip_programs)
+      : Executable(compiled->executable->executable()->shared_module()),
+        compiled_(std::move(compiled)),
+        unchanged_(std::move(unchanged)),
+        shards_(shards),
+        is_told_apart_(!has_module() || ipufeed::is_told_apart(module())),
+        chip_programs_(std::move(chip_programs)),
+        exchanges_(any_part(ipufeed::exchanges)),
+        draws_seeds_(any_part(ipufeed::draws_seeds)) {}
+
+  using Output = absl::StatusOr<xla::ExecutionOutput>;
+
+  Output ExecuteAsyncOnStream(const xla::ServiceExecutableRunOptions* options,
+                              std::vector<xla::ExecutionInput> arguments) override {
+    const Program* program = current_program();
+    const int ordinal = program == nullptr ? 0 : program->ordinal();
+    absl::Status usable =
+        guarded("the start of a program", [ordinal] { return use_device(ordinal); });
+    if (usable.ok() && run_mode() == RunMode::kRefuse) {
+      usable = absl::InvalidArgumentError(
+          "Trying to run an executable on a device that was configured for "
+          "compilation only.");
+    }
+    if (!usable.ok()) {
+      give_back(arguments);
+      return usable;
+    }
+    Output output = guarded("the run of a program", [&]() -> Output {
+      if (run_mode() == RunMode::kZeros) return zeros(options, arguments);
+      load_onto(ordinal, compiled_->key, compiled_->name.c_str());
+      if (!traces()) return run(options, std::move(arguments));
+      const std::int64_t start_ns = now_ns();
+      auto result = run(options, std::move(arguments));
+      record_program(TraceKind::kExecute, ordinal, compiled_->key, compiled_->name,
+                     start_ns);
+      return result;
+    });
+    if (!output.ok()) give_back(arguments);  // those that no run has taken
+    return output;
+  }
+
+  std::int64_t SizeOfGeneratedCodeInBytes() const override {
+    return inner()->SizeOfGeneratedCodeInBytes();
+  }
+
+  absl::Span<const xla::BufferAllocation* absl_nonnull const> GetAllocations()
+      const override {
+    return inner()->GetAllocations();
+  }
+
+ private:
+  xla::Executable* inner() const { return compiled_->executable->executable(); }
+
+  // Whether it is so of the program, or of one that it starts on its chips.
+  bool any_part(bool (*is_so)(const xla::Executable&)) const {
+    return is_so(*inner()) ||
+           std::any_of(chip_programs_.begin(), chip_programs_.end(),
+                       [is_so](const auto& each) {
+                         return is_so(*each->executable->executable());
+                       });
+  }
+
+  absl::StatusOr<xla::ExecutionOutput> run(
+      const xla::ServiceExecutableRunOptions* options,
+      std::vector<xla::ExecutionInput> arguments) {
+    const Context& context = current_context();
+    if (draws_seeds_ && context.program != nullptr) {
+      context.program->seeds().begin(context.program->ordinal());
+    }
+    if (exchanges_ && process_count() > 1 && context.program != nullptr) {
+      context.program->exchange_run();  // from now on it counts, also if it fails
+    }
+    // A part of a program that runs replicated already is not replicated once more.
+    if (context.program == nullptr || context.replicas > 1 ||
+        context.pipeline != nullptr || !is_told_apart_) {
+      return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
+    }
+    std::optional<Before> before;
+    const absl::Status kept = guarded("the copy of what a program may write to",
+                                      [&] { before.emplace(arguments); });
+    if (!kept.ok()) {
+      give_back(arguments);
+      return kept;
+    }
+    auto result = run_copies(options, std::move(arguments), context);
+    if (!result.ok()) before->restore();
+    return result;
+  }
+
+  absl::StatusOr<xla::ExecutionOutput> run_copies(
+      const xla::ServiceExecutableRunOptions* options,
+      std::vector<xla::ExecutionInput> arguments, const Context& context) {
+    const int chips = chips_of(context.program->ordinal());
+    if (chips == 1 && shards_ == 1) {
+      return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
+    }
+    // The device may have been configured anew since the program was compiled.
+    if (chips % shards_ != 0) {
+      give_back(arguments);
+      return absl::InternalError(absl::StrCat(
+          "Trying to run a graph on an IPU device with ", chips, " IPUs and ", shards_,
+          " shards. The number of shards needs to divide the number of IPUs."));
+    }
+    const int replicas = chips / shards_;
+    if (replicas == 1) {
+      return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
+    }
+    return run_replicas(*options, std::move(arguments), context.program, replicas);
+  }
+
+  // Runs so many copies, each on the first of its chips. The results are those of the
+  // first copy; what the others leave is dropped.
+  absl::StatusOr<xla::ExecutionOutput> run_replicas(
+      const xla::ServiceExecutableRunOptions& options,
+      std::vector<xla::ExecutionInput> arguments, Program* program, int replicas) {
+    struct Copy {
+      xla::ServiceExecutableRunOptions options;
+      std::vector<xla::ExecutionInput> arguments;
+      absl::StatusOr<xla::ExecutionOutput> result = absl::InternalError("not run");
+    };
+    ChipLease lease;
+    absl::Status ready = lease.take(program);
+    std::vector<std::unique_ptr<Copy>> copies;
+    for (int r = 0; r < replicas && ready.ok(); ++r) {
+      auto copy = std::make_unique<Copy>(Copy{options, {}, absl::InternalError("")});
+      copy->options.mutable_run_options()->set_intra_op_thread_pool(
+          chip(program->ordinal(), r * shards_).pool());
+      // Before the first copy runs, which gets the arguments themselves.
+      if (r > 0) ready = copy_arguments(arguments, options, &copy->arguments);
+      copies.push_back(std::move(copy));
+    }
+    if (!ready.ok()) {
+      give_back(arguments);
+      return ready;
+    }
+    copies[0]->arguments = std::move(arguments);
+    Replicas others(replicas);
+    program->add(&others);
+    std::vector<ChipWork> works;
+    for (int r = 0; r < replicas; ++r) {
+      Copy* copy = copies[static_cast<std::size_t>(r)].get();
+      Context context;
+      context.program = program;
+      context.chip = r * shards_;
+      context.replica = r;
+      context.replicas = replicas;
+      context.others = &others;
+      works.push_back({r * shards_, context, [this, copy, program, &others, r] {
+                         copy->result = inner()->ExecuteAsyncOnStream(
+                             &copy->options, std::move(copy->arguments));
+                         absl::Status status = copy->result.status();
+                         // One that has failed stops the others.
+                         if (status.ok()) {
+                           others.leave_for_good(r);
+                           status = program->leave(r);
+                         }
+                         return of_replica(status, r, others.count());
+                       }});
+    }
+    const absl::Status status =
+        run_on_chips(program->ordinal(), works,
+                     [program](const absl::Status& why) { program->stop(why); });
+    program->remove(&others);
+    if (!status.ok()) return status;
+    return std::move(copies[0]->result);
+  }
+
+  // An error says whose it is. One that stopped all is none of a replica's own.
+  static absl::Status of_replica(const absl::Status& status, int replica,
+                                 int replicas) {
+    if (status.ok() || absl::IsCancelled(status)) return status;
+    return absl::Status(status.code(), absl::StrCat(status.message(), " (Replica ",
+                                                    replica, " of ", replicas, ".)"));
+  }
+
+  absl::StatusOr<xla::ExecutionOutput> zeros(
+      const xla::ServiceExecutableRunOptions* options,
+      std::vector<xla::ExecutionInput>& arguments) const {
+    TF_ASSIGN_OR_RETURN(xla::TransferManager * manager,
+                        xla::TransferManager::GetForPlatform(
+                            options->run_options().stream()->parent()->GetPlatform()));
+    TF_ASSIGN_OR_RETURN(
+        xla::ScopedShapedBuffer result,
+        manager->AllocateScopedShapedBuffer(
+            result_shape(), options->run_options().allocator(),
+            options->run_options().stream()->parent()->device_ordinal()));
+    const int count = results_of(result.on_device_shape());
+    for (int i = 0; i < count; ++i) {
+      const auto buffer = result.buffer(index_of(result.on_device_shape(), i));
+      if (buffer.size() > 0) std::memset(buffer.opaque(), 0, buffer.size());
+    }
+    for (const Unchanged& each : unchanged_) {
+      const xla::ShapeIndex index = index_of(result.on_device_shape(), each.result);
+      xla::ExecutionInput& argument = arguments[each.parameter];
+      // A variable that nobody else reads lends its own memory, and looks for it among
+      // the results.
+      auto lent = argument.MutableBuffer({})->Release();
+      if (lent.has_value()) {
+        argument.ClearUnownedIndex({});
+        // Frees what was allocated in its place.
+        const stream_executor::ScopedDeviceAddress<std::uint8_t> spare(
+            result.buffer(index), result.device_ordinal(), result.memory_allocator());
+        result.set_buffer(*std::move(lent), index);
+        continue;
+      }
+      const auto to = result.buffer(index);
+      const auto from = argument.Buffer({}).AsDeviceAddress();
+      std::memcpy(to.opaque(), from.opaque(), std::min(to.size(), from.size()));
+    }
+    return xla::ExecutionOutput(std::move(result));
+  }
+
+  const std::shared_ptr<Compiled> compiled_;
+  const std::vector<Unchanged> unchanged_;
+  const int shards_;
+  // Whether anybody can tell how many copies of a program run: those that take and give
+  // nothing, and do not ask for their number, all compute the same.
+  const bool is_told_apart_;
+  const std::vector<std::shared_ptr<Compiled>> chip_programs_;
+  const bool exchanges_;
+  const bool draws_seeds_;
+};
+
+}  // namespace
+
+int results_of(const xla::Shape& shape) {
+  return shape.IsTuple() ? static_cast<int>(shape.tuple_shapes().size()) : 1;
+}
+
+std::unique_ptr<xla::Executable> make_executable(
+    std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged, int shards,
+    std::vector<std::shared_ptr<Compiled>> chip_programs) {
+  return std::make_unique<IpuExecutable>(std::move(compiled), std::move(unchanged),
+                                         shards, std::move(chip_programs));
+}
+
+}  // namespace ipufeed
