@@ -63,8 +63,12 @@ def load() -> Any:
     except (tf.errors.NotFoundError, OSError) as error:
         raise NativeLibraryError(explain_load_error(path, info, str(error))) from error
     # Without this, an exit during a measurement would leave the dataset's threads running
-    # into an interpreter that is being taken down.
-    at_exit(lambda: entry().ipufeed_stop_all(EXIT_GRACE_NS))
+    # into an interpreter that is being taken down. A child of fork() has feeders, too, if
+    # it starts some, and none of its parent's.
+    os.register_at_fork(
+        after_in_child=lambda: entry().ipufeed_forget_feeders_of_parent()
+    )
+    atexit.register(lambda: entry().ipufeed_stop_all(EXIT_GRACE_NS))
     return ops
 
 
@@ -146,6 +150,7 @@ def entry() -> ctypes.CDLL:
         ("ipufeed_run_stop", [int64], whole),
         ("ipufeed_run_progress", [int64, numbers], whole),
         ("ipufeed_live_feeders", [], whole),
+        ("ipufeed_forget_feeders_of_parent", [], whole),
         ("ipufeed_stop_all", [int64], whole),
         ("ipufeed_usable_cpus", [], whole),
         ("ipufeed_probes_new", [int64], int64),

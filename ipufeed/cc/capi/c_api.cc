@@ -88,6 +88,11 @@ IPUFEED_API int ipufeed_live_feeders() {
   return ipufeed::entry(__func__, [&]() -> int { return ipufeed::live_feeders(); });
 }
 
+// In a child of fork(): see feeder.h.
+IPUFEED_API int ipufeed_forget_feeders_of_parent() {
+  return ipufeed::entry(__func__, [&] { ipufeed::forget_feeders_of_parent(); });
+}
+
 // Stops them and waits at most so long; returns how many run all the same.
 IPUFEED_API int ipufeed_stop_all(std::int64_t timeout_ns) {
   return ipufeed::entry(__func__, [&]() -> int {

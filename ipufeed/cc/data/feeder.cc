@@ -24,8 +24,13 @@ struct Registry {
   // Those whose device has gone, so that nobody else keeps them.
   std::vector<std::shared_ptr<Feeder>> orphans;
 
-  static Registry& get() {
-    static auto* registry = new Registry;
+  static Registry& get() { return *current().load(std::memory_order_acquire); }
+
+  // In a child of fork(): the feeders of its parent are not its own.
+  static void replace() { current().store(new Registry, std::memory_order_release); }
+
+  static std::atomic<Registry*>& current() {
+    static auto* registry = new std::atomic<Registry*>(new Registry);
     return *registry;
   }
 
@@ -344,6 +349,8 @@ void Feeder::bound_feeds(const Element& element) {
     feed->set_limit(std::min(most, std::max<std::size_t>(1, fitting)));
   }
 }
+
+void forget_feeders_of_parent() { Registry::replace(); }
 
 int live_feeders() { return static_cast<int>(Registry::get().running().size()); }
 

@@ -166,6 +166,10 @@ class SessionFeeders {
 // Feeders of this process whose thread still runs.
 int live_feeders();
 
+// For a child of fork(), which has none of its parent's threads: the functions here then
+// know the feeders alone that the child starts.
+void forget_feeders_of_parent();
+
 // Stops all of them and waits at most timeout_ns for all together, longer for those
 // that take their datasets down; after that no dataset is taken down. For the
 // interpreter's exit.

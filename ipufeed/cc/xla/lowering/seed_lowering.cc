@@ -23,10 +23,11 @@ xla::Shape seed_shape() {
 }
 
 absl::Status check_two(XlaOpKernelContext* ctx, int input) {
-  const tensorflow::TensorShape shape = ctx->InputShape(input);
-  if (shape == tensorflow::TensorShape({2})) return absl::OkStatus();
+  TF_ASSIGN_OR_RETURN(const xla::Shape shape, ctx->InputXlaShape(input));
+  if (shape.dimensions() == absl::Span<const std::int64_t>({2}))
+    return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("a seed must have the shape [2], got ", shape.DebugString()));
+      absl::StrCat("a seed must have the shape [2], got ", shape.ToString()));
 }
 
 class SeedXlaOp : public LoweredOp {
