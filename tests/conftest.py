@@ -9,7 +9,6 @@ the GIL, since pytest-timeout's thread could then say nothing.
 import contextlib
 import faulthandler
 import os
-import pathlib
 import signal
 
 import pytest
@@ -19,14 +18,10 @@ from ipufeed import _native
 from ipufeed.device import flags as flags_module
 from ipufeed.device import system
 
-import alone  # isort: skip
-import kept  # isort: skip
 import seeds  # isort: skip
 import styles  # isort: skip
 
 WATCHDOG_S = 1300.0  # beyond any test's own limit, which would say more
-
-MEASURING = pathlib.Path(__file__).parent / "benchmark"
 
 # Fault of ipufeed/cc/faults.h.
 NO_FAULT, BAD_ALLOC = 0, 2
@@ -57,26 +52,6 @@ def watchdog(pytestconfig):
     )
     yield
     faulthandler.cancel_dump_traceback_later()
-
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if MEASURING in item.path.parents:
-            item.add_marker(kept.MEASURES)
-
-
-@pytest.fixture(scope="session")
-def all_shares(tmp_path_factory, worker_id):
-    """Each process of a run has a folder of its own, in one that is the run's."""
-    own = tmp_path_factory.getbasetemp()
-    return alone.Shares(own if worker_id == "master" else own.parent)
-
-
-@pytest.fixture(autouse=True)
-def turn(request, all_shares):
-    """Beside the tests of other processes; alone when it is tried again."""
-    with all_shares.of_all() if kept.tried_again(request) else all_shares.of_one():
-        yield
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -16,7 +16,6 @@ from helpers import (
     sleeping,
     threads,
 )
-from kept import MEASURES
 from tensorflow.python.data.experimental.ops import testing
 
 from ipufeed import _native
@@ -396,7 +395,6 @@ def test_few_huge_elements_do_not_fill_the_memory():
     assert most - before < (256 + 5 * 64 + 64) << 20
 
 
-@MEASURES
 def test_a_slow_dataset_costs_hardly_any_cpu():
     """Waiting for 1 ms per element parks; the bound is far above what it takes."""
     counters, _ = run_op(sleeping(0.001), seconds_ns=10**9)

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 import tensorflow as tf
-from kept import kept
 from tensorflow.python.data.experimental.ops import testing
 
 from ipufeed.benchmark import Settings, measure
@@ -413,7 +412,7 @@ def test_a_function_that_computes_for_a_third_of_its_time_waits_where_cpus_are_i
     assert codes_of == {0.0: ["python_function"], 1.0: ["serial_map"]}
 
 
-@kept
+@pytest.fixture(scope="module")
 def verified():
     """A serial map, measured, explained, and its advice tried."""
     dataset = endless().map(sleeps(0.004, "decode")).batch(2)

@@ -22,7 +22,7 @@ import time
 
 import children
 import pytest
-from kept import kept_runs
+from helpers import module_runs
 from results import SECTIONS
 
 LIMIT_S = 240.0  # for a process; only a hang gets there
@@ -119,7 +119,7 @@ def execute(case, folder):
     return Done(process.returncode, stdout, stderr + rest, folder, ended - interrupted)
 
 
-runs = kept_runs(lambda name, folder: execute(CASES[name], folder), CASES)
+runs = module_runs(lambda name, folder: execute(CASES[name], folder), CASES)
 
 
 # ---- Counts ----

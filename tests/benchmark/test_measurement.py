@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import sleeping
-from kept import kept
 from results import SECTIONS
 
 from ipufeed.benchmark import Settings, measure
@@ -22,7 +21,7 @@ def codes(result):
     return {warning["code"] for warning in result.warnings}
 
 
-@kept
+@pytest.fixture(scope="module")
 def known():
     """Two seconds of a source that waits 4 ms for each of the three samples of an element.
 

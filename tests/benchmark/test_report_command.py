@@ -5,7 +5,7 @@ import json
 import signal
 
 import pytest
-from kept import kept_runs
+from helpers import module_runs
 from pyarrow import parquet
 from test_command import READY, Case, execute
 
@@ -54,7 +54,7 @@ def run(name, folder):
     return execute(Case(arguments.split(), {"dataset.py": SOURCE}, interrupt), folder)
 
 
-runs = kept_runs(run, CASES)
+runs = module_runs(run, CASES)
 
 
 @pytest.mark.parametrize("name", CASES)

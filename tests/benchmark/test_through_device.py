@@ -17,7 +17,7 @@ import children
 import numpy as np
 import pytest
 import tensorflow as tf
-from kept import kept_runs
+from helpers import module_runs
 
 from ipufeed.benchmark import Settings
 from ipufeed.benchmark.epochs import EpochTable
@@ -101,7 +101,7 @@ def execute(name, folder):
     return process.returncode, stdout, stderr + rest
 
 
-runs = kept_runs(execute, CASES)  # name -> (exit code, stdout, stderr)
+runs = module_runs(execute, CASES)  # name -> (exit code, stdout, stderr)
 
 
 def result_of(run):

@@ -11,7 +11,6 @@ import children
 import pytest
 import tensorflow as tf
 from helpers import sleeping
-from kept import kept
 
 from ipufeed.benchmark import Settings
 from ipufeed.benchmark.device_settings import DeviceSettings
@@ -37,7 +36,7 @@ def run(dataset, seconds=0.5, **device):
     )
 
 
-@kept
+@pytest.fixture(scope="module")
 def starved():
     """A source of 8 ms for a device of 4 ms."""
     return run(slow(8e-3), 1.0, step_seconds=4e-3)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S, run_python, sleeping
-from kept import MEASURES
 
 from ipufeed import _native
 from ipufeed.device import loops, params
@@ -28,7 +27,6 @@ def run(executor, count, body, infeed=None):
         function()
 
 
-@MEASURES
 @EXECUTORS
 def test_steps_of_a_source_that_is_there_follow_each_other(executor):
     """Each begins where the one before ended, and lasts as long as it should."""
@@ -46,7 +44,6 @@ def test_steps_of_a_source_that_is_there_follow_each_other(executor):
     assert np.median(late) == 0
 
 
-@MEASURES
 @EXECUTORS
 def test_a_step_waits_for_its_element(executor):
     """It begins when the dataset has delivered: from end to end nothing is lost."""

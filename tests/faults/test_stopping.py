@@ -25,7 +25,6 @@ from feeding import (
     until,
 )
 from helpers import live_feeders, threads
-from kept import MEASURES
 
 from ipufeed import _native
 from ipufeed.device import compiler, loops
@@ -205,7 +204,6 @@ def test_a_session_may_close_on_a_blocked_program(release):
             another.run(infeed.deleter)
 
 
-@MEASURES
 @SIDES
 def test_a_program_that_waits_says_so_and_burns_nothing(
     side, release, no_store, capfd, caplog
