@@ -46,11 +46,14 @@ def test(session: nox.Session) -> None:
 
 @nox.session
 def sanitize(session: nox.Session) -> None:
-    """The op library with TensorFlow under AddressSanitizer; `-- thread` builds for TSan.
+    """The native core under both sanitizers, the op library under AddressSanitizer.
 
-    The ring, its waiting and the feed run under both in every test run.
+    First the tests that are marked `soak`: programs of tests/cc under ThreadSanitizer and
+    AddressSanitizer, planted bugs, full searches of the models. Then the op library with
+    TensorFlow; `-- thread` builds that for ThreadSanitizer.
     """
     install(session, ".[test]", "setuptools>=77")
+    session.run("python", "-m", "pytest", "-m", "soak")
     for sanitizer in session.posargs or ["address"]:
         session.run("python", "tests/sanitized.py", sanitizer)
 

@@ -45,6 +45,16 @@ def pytest_configure(config):
     config.stash[_stderr] = os.dup(2)  # the true one: pytest captures later
 
 
+def pytest_collection_modifyitems(config, items):
+    """Leaves out what is marked `soak`, unless -m names it."""
+    if "soak" in config.option.markexpr:
+        return
+    left_out = [item for item in items if item.get_closest_marker("soak")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
+
+
 @pytest.fixture(autouse=True)
 def watchdog(pytestconfig):
     faulthandler.dump_traceback_later(

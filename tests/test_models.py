@@ -36,7 +36,7 @@ DEADLOCKS = (
 NAPS = ("NAP_NEVER_ENDS", "PARKED_WOKEN_ONLY_IF_URGENT")
 STOPS = ("IGNORES_STOP", "STOP_WITHOUT_WAKE", "WAKE_BEFORE_STOP")
 WRONG_RESULTS = ("DRAINED_ORDER", "CLOSE_BEFORE_ERROR")
-pytestmark = needs_spin
+pytestmark = [pytest.mark.native, needs_spin]
 
 
 def verify(folder, mode, *macros):

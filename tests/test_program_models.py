@@ -21,7 +21,7 @@ from spin import (
     verify,
 )
 
-pytestmark = needs_spin
+pytestmark = [pytest.mark.native, needs_spin]
 
 DEADLOCK = "invalid end state"
 WRONG = "assertion violated"
