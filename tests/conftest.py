@@ -21,6 +21,8 @@ from ipufeed.device import system
 import seeds  # isort: skip
 import styles  # isort: skip
 
+# What `nox -s sanitize` and `nox -s bench` run, in .ci/run.
+PUT_ASIDE = ("soak", "measured")
 WATCHDOG_S = 1300.0  # beyond any test's own limit, which would say more
 
 # Fault of ipufeed/cc/faults.h.
@@ -46,13 +48,12 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves out what is marked `soak`, unless -m names it."""
-    if "soak" in config.option.markexpr:
-        return
-    left_out = [item for item in items if item.get_closest_marker("soak")]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("soak")]
+    """Leaves out what is marked `soak` or `measured`, unless -m names the marker."""
+    unasked = [each for each in PUT_ASIDE if each not in config.option.markexpr]
+    aside = {item for item in items if any(map(item.get_closest_marker, unasked))}
+    if aside:
+        config.hook.pytest_deselected(items=list(aside))
+        items[:] = [item for item in items if item not in aside]
 
 
 @pytest.fixture(autouse=True)

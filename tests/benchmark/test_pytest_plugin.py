@@ -57,7 +57,7 @@ def test_a_fixture_measures_and_gives_the_result(project):
 def test_it(feed_benchmark):
     result = feed_benchmark(slow(), elements=20, epochs=3)
     assert result.elements == 60
-    assert 20 < result.steady["elements_per_second"] < 200
+    assert result.steady["elements_per_second"] > 0
     assert result.dataset["name"].endswith("test_it")
 """
     )

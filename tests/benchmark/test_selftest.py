@@ -111,6 +111,7 @@ def test_a_tool_that_counts_one_batch_twice_is_found(monkeypatch):
     assert "one element: elements" in failed(plain.counts(True))
 
 
+@pytest.mark.measured
 def test_a_rate_that_is_a_fifth_too_high_is_found(monkeypatch):
     """As of a clock that runs slow."""
     from ipufeed.benchmark import measurement
@@ -130,6 +131,7 @@ def test_a_rate_that_is_a_fifth_too_high_is_found(monkeypatch):
     assert ["rate, 5 ms per element"] in runs
 
 
+@pytest.mark.measured
 def test_a_tool_that_skips_records_is_found(monkeypatch):
     """What skip() takes for a record is far below what it takes to read one."""
 
@@ -159,6 +161,7 @@ def test_a_harness_inside_the_sum_is_found(monkeypatch):
     assert "AU, free source" in failed(through.free_source(True))
 
 
+@pytest.mark.measured
 def test_a_slow_stage_is_found_wherever_it_stands():
     """By name and by share, at each place: once in ten, where others have the machine."""
     wrong = None
@@ -172,6 +175,7 @@ def test_a_slow_stage_is_found_wherever_it_stands():
     pytest.fail(f"ten times: {wrong}")
 
 
+@pytest.mark.measured
 def test_a_tool_that_names_the_wrong_stage_is_found(monkeypatch):
     """As one that looks at a stage's place, not at its time."""
 

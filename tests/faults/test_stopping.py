@@ -217,7 +217,7 @@ def test_a_program_that_waits_says_so_and_burns_nothing(
         feeds, n = blocked_on(side, release, jit=True)
         run = InThread(feeds.run, n)
         feeds.waits()
-        time.sleep(0.2)  # for the report, which must come by itself
+        until(lambda: "has waited for" in caplog.text)  # it must come by itself
         begin, cpu = time.monotonic(), time.process_time()
         time.sleep(0.5)
         share = (time.process_time() - cpu) / (time.monotonic() - begin)
