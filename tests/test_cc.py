@@ -83,7 +83,12 @@ STANDIN_SOURCES = (
 )
 COMMON = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{HEADERS}")
 PLAIN = ("-O2", "-D_GLIBCXX_ASSERTIONS")
-DELAYS = (*PLAIN, "-DIPUFEED_TEST_DELAYS", "-DIPUFEED_TEST_SCALE=2")
+DELAYS = (
+    "-O1",
+    "-D_GLIBCXX_ASSERTIONS",
+    "-DIPUFEED_TEST_DELAYS",
+    "-DIPUFEED_TEST_SCALE=2",
+)
 THREAD = ("-O1", "-g", "-fsanitize=thread", "-DIPUFEED_TEST_SCALE=10")
 THREAD_DELAYS = (*THREAD, "-DIPUFEED_TEST_DELAYS")
 ADDRESS = (
