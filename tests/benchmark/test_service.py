@@ -1,7 +1,8 @@
 """tf.data service: what each policy delivers, and what is left when a worker dies.
 
-The processes are true ones, three for each policy. What nobody should wait for (time-outs,
-a dispatcher that dies) is tested on made-up processes.
+The processes are true ones, three for each policy, forked from one that has imported
+TensorFlow; those of the command start as a user's do. What nobody should wait for
+(time-outs, a dispatcher that dies) is tested on made-up processes.
 """
 
 import collections
@@ -20,6 +21,7 @@ from helpers import DEADLOCK_S, ROOT
 from tensorflow.python.data.experimental.ops import testing
 
 from ipufeed.benchmark import Settings, service_watch
+from ipufeed.benchmark import children as own_children
 from ipufeed.benchmark import service as service_module
 from ipufeed.benchmark.run import Progress
 from ipufeed.benchmark.scale_rows import service_rows
@@ -38,6 +40,23 @@ from ipufeed.errors import ScaleOutError
 
 ELEMENTS, SPLIT = 600, 30
 WHOLE = {"epochs": 0, "seconds_ns": 0, "passes": 1, "epoch_per_pass": False}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forked():
+    """The cluster's processes need not import TensorFlow again."""
+
+    def popen(command, *, env, **others):
+        env = {**env, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        env.pop("PYTHONPATH")
+        if "PYTHONPATH" in os.environ:
+            env["PYTHONPATH"] = os.environ["PYTHONPATH"]
+        return children.Popen(command, env=env, **others)
+
+    with pytest.MonkeyPatch.context() as patch:
+        as_before = {**vars(subprocess), "Popen": popen}
+        patch.setattr(own_children, "subprocess", SimpleNamespace(**as_before))
+        yield
 
 
 def numbered(seconds):
