@@ -166,6 +166,7 @@ def test_numbers_have_their_distribution():
     assert sorted(shuffled) == list(range(100)) != list(shuffled)
 
 
+@pytest.mark.parametrize("style", styles.TWO, ids=", ".join, indirect=True)
 @pytest.mark.parametrize("name", OPS)
 def test_a_reset_repeats_a_sequence_of_runs(style, name):
     """P1 and P2: runs, iterations and ops differ, and come again after a reset."""
@@ -522,6 +523,7 @@ def test_keras_dropout_draws_the_devices_seeds():
     assert different([*first, *unset])
 
 
+@pytest.mark.parametrize("style", styles.TWO, ids=", ".join, indirect=True)
 def test_an_infeed_and_random_ops_stay_in_step(style):
     """A dropout in a training loop takes nothing from the elements' order."""
     infeed = style.feed(
