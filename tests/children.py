@@ -203,3 +203,4 @@ class Server:
     def close(self):
         self._connection.close()
         self._process.wait()
+        self._log.close()

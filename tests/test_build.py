@@ -8,6 +8,8 @@ import sys
 import pytest
 from helpers import DEADLOCK_S, ROOT
 
+pytestmark = pytest.mark.process
+
 
 def build(tmp_path, **environment):
     """Starts to build the library; returns what the build said when it gave up."""

@@ -447,6 +447,7 @@ def test_cancelling_the_step_stops_a_blocked_measurement():
     timer.join()
 
 
+@pytest.mark.process
 def test_closing_a_session_stops_a_blocked_measurement():
     """Session.close while Python code holds an element neither hangs nor crashes."""
     done = run_python(
@@ -516,6 +517,7 @@ def test_a_dataset_can_stop_its_own_measurement():
     assert counters["finished_ns"] - counters["requested_ns"] < 30e9
 
 
+@pytest.mark.process
 def test_the_interpreter_exits_while_a_dataset_is_asleep():
     """An exit in the middle of a measurement is an exit, with code 0."""
     done = run_python(
@@ -541,6 +543,7 @@ print("leaving", flush=True)
     assert (done.returncode, done.stdout) == (0, "leaving\n"), done.stderr
 
 
+@pytest.mark.process
 def test_the_interpreter_waits_for_a_dataset_that_is_being_taken_down():
     """Else Python would end the feeder's thread in a destructor: an abort."""
     done = run_python(

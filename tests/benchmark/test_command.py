@@ -32,7 +32,7 @@ READY = "ready for ctrl-c"
 CASES = {}
 
 # The first test waits for all cases.
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.process, pytest.mark.timeout(1200)]
 
 
 @dataclasses.dataclass

@@ -364,6 +364,7 @@ def test_a_folder_that_is_not_there_is_refused_before_any_test(project, pytester
     assert "must be a folder that --ipufeed-json has filled" in outcome.stderr.str()
 
 
+@pytest.mark.process
 def test_suites_that_do_not_use_it_do_not_pay_for_it(tmp_path):
     """With the plugin loaded a test of nothing imports neither TensorFlow nor numpy."""
     (tmp_path / "test_nothing.py").write_text(

@@ -9,6 +9,8 @@ from helpers import module_runs
 from pyarrow import parquet
 from test_command import READY, Case, execute
 
+pytestmark = pytest.mark.process
+
 ALL = "--html page.html --trace trace.json.gz --parquet windows.parquet"
 SOURCE = f"""
 READY = {READY!r}

@@ -191,6 +191,7 @@ def test_a_tool_that_names_the_wrong_stage_is_found(monkeypatch):
     ]
 
 
+@pytest.mark.process
 def test_the_command_proves_it_in_json_and_a_table():
     """Stdout is strict JSON of all rows; stderr has one line for each."""
     done = children.run(
@@ -247,6 +248,7 @@ def test_a_busy_machine_is_worth_a_word():
     assert "1.5 of 2 CPUs busy" in selftest.noise(1.5, 2)[0]
 
 
+@pytest.mark.process
 def test_a_file_of_that_name_is_still_reached(tmp_path):
     """As ./selftest; the word alone is the command."""
     (tmp_path / "selftest").write_text("dataset = 3\n")
@@ -264,6 +266,7 @@ def test_a_file_of_that_name_is_still_reached(tmp_path):
     assert "expected" not in done.stderr
 
 
+@pytest.mark.process
 def test_help_is_there_without_tensorflow():
     """And says what the exit codes are."""
     done = children.run(

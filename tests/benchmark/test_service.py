@@ -120,6 +120,7 @@ def check_foreign(cluster):
     assert result.service["service"] == cluster.target
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_policy_keeps_its_promise_and_a_dead_worker_breaks_no_more(policy, tmp_path):
     """Nothing is lost or repeated beyond what the policy says, with a death and without.
@@ -196,6 +197,7 @@ def command(folder, *options):
     return done, " ".join(done.stderr.split())
 
 
+@pytest.mark.process
 def test_the_command_gives_each_worker_and_the_curve(folder):
     """Rates and CPU of each process, and the points of --scale, in JSON and summary."""
     done, words = command(
@@ -248,6 +250,7 @@ def test_a_service_that_is_not_there_is_an_error_at_once():
         check_reachable(target)
 
 
+@pytest.mark.process
 def test_a_process_that_cannot_start_is_quoted(monkeypatch):
     """Its last words are in the message, and nothing is left running."""
     monkeypatch.setattr("ipufeed.benchmark.service_cluster.MODULE", "ipufeed.no_such")
@@ -261,6 +264,7 @@ def test_a_process_that_cannot_start_is_quoted(monkeypatch):
     assert cluster.dispatcher.process.returncode is not None
 
 
+@pytest.mark.process
 def test_processes_end_with_who_started_them(tmp_path):
     """Also when that is killed: nothing is left behind, at whatever moment it was."""
     script = (

@@ -281,6 +281,7 @@ def np_int(number):
     return tf.constant(number, tf.int64)
 
 
+@pytest.mark.process
 def test_ctrl_c_in_a_step_of_an_hour_gives_what_was_measured(tmp_path):
     """Exit 130 with the JSON, long before the step would end."""
     (tmp_path / "dataset.py").write_text(

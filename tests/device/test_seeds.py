@@ -246,6 +246,7 @@ print(json.dumps(runs))
 """
 
 
+@pytest.mark.process
 def test_another_process_draws_the_same_from_a_cached_program_too(
     tmp_path, monkeypatch
 ):
@@ -270,6 +271,7 @@ def test_another_process_draws_the_same_from_a_cached_program_too(
     assert files == [1, 1, 2]  # the third process has another program, too
 
 
+@pytest.mark.process
 def test_two_processes_without_a_reset_differ():
     """Each device begins with a seed of the system's entropy."""
     code = PROGRAM.replace("system.reset_ipu_seed(9)", "").replace(

@@ -214,6 +214,7 @@ with tf.Graph().as_default():
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("jit", [True, False], ids=["xla", "executor"])
 @pytest.mark.parametrize(
     ("code", "said"),

@@ -143,6 +143,7 @@ def test_what_must_matter_does_and_is_named(lower):
     assert not unnamed
 
 
+@pytest.mark.process
 def test_other_processes_have_the_same_keys(lower):
     """Another process, with another hash seed, works out the same."""
     first, count = 1000, 10

@@ -328,6 +328,7 @@ def test_threads_and_files_are_back_after_faults(release):
     assert live_feeders() <= before[2]
 
 
+@pytest.mark.process
 def test_a_script_runs_on_one_cpu():
     """Row 49: nobody spins for what only the other thread on the CPU could give."""
     cpu = min(os.sched_getaffinity(0))

@@ -9,6 +9,8 @@ import children
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.process
+
 HERE = pathlib.Path(__file__).parent
 LIMIT_S = 240.0  # only a hang gets there
 
