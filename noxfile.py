@@ -46,11 +46,14 @@ def test(session: nox.Session) -> None:
 
 @nox.session
 def sanitize(session: nox.Session) -> None:
-    """The op library with TensorFlow under AddressSanitizer; `-- thread` builds for TSan.
+    """The native core under both sanitizers, the op library under AddressSanitizer.
 
-    The ring, its waiting and the feed run under both in every test run.
+    First the tests that are marked `soak`: programs of tests/cc under ThreadSanitizer and
+    AddressSanitizer, planted bugs, full searches of the models. Then the op library with
+    TensorFlow; `-- thread` builds that for ThreadSanitizer.
     """
     install(session, ".[test]", "setuptools>=77")
+    session.run("python", "-m", "pytest", "-m", "soak")
     for sanitizer in session.posargs or ["address"]:
         session.run("python", "tools/sanitized.py", sanitizer)
 
@@ -71,11 +74,17 @@ def analyze(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """The targets and the asv suite, quickly. `-- --full` for figures to quote."""
+    """What measures this machine: tests, targets and asv, quickly.
+
+    Tests that judge times come first, then the self-test, the targets and the asv suite.
+    `-- --full` measures the targets alone, for figures to quote.
+    """
     install(session, ".[test]")
     if "--full" in session.posargs:
         session.run("python", "-m", "benchmarks.targets")
         return
+    session.run("python", "tools/measured.py")
+    session.run("python", "-m", "ipufeed.benchmark", "selftest", "--quick")
     session.run("python", "-m", "benchmarks.targets", "--quick")
     session.run("python", "tools/asv_runs.py")
 

@@ -8,8 +8,8 @@ the GIL, since pytest-timeout's thread could then say nothing.
 
 import contextlib
 import faulthandler
+import gc
 import os
-import pathlib
 import signal
 
 import pytest
@@ -18,15 +18,36 @@ import ipufeed as ipufeed  # before what the tests need of it
 from ipufeed import _native
 from ipufeed.device.flags import flags as flags_module
 from ipufeed.device.system import system
+from ipufeed.executable.compile import programs
+from ipufeed.executable.compile.history import History
 
-import alone  # isort: skip
-import kept  # isort: skip
 import seeds  # isort: skip
 import styles  # isort: skip
 
+# What `nox -s sanitize` and `nox -s bench` run, in .ci/run.
+PUT_ASIDE = ("soak", "measured")
+# Files that take longest come first, so that the two processes end together.
+FIRST = (
+    "test_cc.py",
+    "test_command.py",
+    "test_several_processes.py",
+    "test_service.py",
+    "test_run.py",
+    "test_programs.py",
+    "test_examples.py",
+    "test_signals.py",
+    "test_accumulation.py",
+    "test_infeed.py",
+    "test_executables.py",
+    "test_memory.py",
+    "test_count_tensors.py",
+    "test_exceptions.py",
+    "test_seeds.py",
+    "test_feeder.py",
+    "test_program_models.py",
+    "test_models.py",
+)
 WATCHDOG_S = 1300.0  # beyond any test's own limit, which would say more
-
-MEASURING = pathlib.Path(__file__).parent / "benchmark"
 
 # Fault of ipufeed/cc/base/faults.h.
 NO_FAULT, BAD_ALLOC = 0, 2
@@ -50,6 +71,20 @@ def pytest_configure(config):
     config.stash[_stderr] = os.dup(2)  # the true one: pytest captures later
 
 
+def pytest_collection_modifyitems(config, items):
+    """Leaves out what is marked `soak` or `measured`, unless -m names the marker.
+
+    What is left is put in the order of FIRST.
+    """
+    unasked = [each for each in PUT_ASIDE if each not in config.option.markexpr]
+    aside = {item for item in items if any(map(item.get_closest_marker, unasked))}
+    if aside:
+        config.hook.pytest_deselected(items=list(aside))
+        items[:] = [item for item in items if item not in aside]
+    places = {name: place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(FIRST)))
+
+
 @pytest.fixture(autouse=True)
 def watchdog(pytestconfig):
     faulthandler.dump_traceback_later(
@@ -59,31 +94,16 @@ def watchdog(pytestconfig):
     faulthandler.cancel_dump_traceback_later()
 
 
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if MEASURING in item.path.parents:
-            item.add_marker(kept.MEASURES)
-
-
-@pytest.fixture(scope="session")
-def all_shares(tmp_path_factory, worker_id):
-    """Each process of a run has a folder of its own, in one that is the run's."""
-    own = tmp_path_factory.getbasetemp()
-    return alone.Shares(own if worker_id == "master" else own.parent)
-
-
-@pytest.fixture(autouse=True)
-def turn(request, all_shares):
-    """Beside the tests of other processes; alone when it is tried again."""
-    with all_shares.of_all() if kept.tried_again(request) else all_shares.of_one():
-        yield
-
-
 @pytest.fixture(scope="module", autouse=True)
 def no_configuration_is_left():
-    """The next file of the same process finds the devices as they are by default."""
+    """The next file of the same process finds the devices as they are by default.
+
+    It finds no programs of this one, either: together they would take 256 MiB.
+    """
     yield
     system.reset_ipu_configuration()
+    programs._programs.history = History()
+    gc.collect()
 
 
 @pytest.fixture

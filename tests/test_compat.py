@@ -183,6 +183,7 @@ def test_a_name_that_is_elsewhere_is_refused_with_its_place(installed, name, pla
         getattr(installed, name)
 
 
+@pytest.mark.process
 def test_importing_a_module_of_the_table_under_our_name():
     """`import ipufeed.loops` and `from ipufeed.loops import repeat` work as well."""
     done = run_python(
@@ -195,6 +196,7 @@ def test_importing_a_module_of_the_table_under_our_name():
     assert done.stdout == "repeat create_ipu_config\n", done.stderr
 
 
+@pytest.mark.process
 def test_without_installing_there_is_no_alias():
     """Importing ipufeed changes nothing of TensorFlow's."""
     done = run_python(
@@ -235,6 +237,7 @@ def test_layers_of_version_1_compute_in_a_graph(installed):
         ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "line",
     [

@@ -385,6 +385,7 @@ def test_no_native_file_includes_python():
         assert "Python.h" not in path.read_text()
 
 
+@pytest.mark.process
 def test_the_help_needs_no_tensorflow():
     """`python -m ipufeed.benchmark --help` imports nothing that is slow."""
     done = subprocess.run(
@@ -403,6 +404,7 @@ def test_the_help_needs_no_tensorflow():
     assert not {"tensorflow", "numpy", "pyarrow", "tqdm"} & imported
 
 
+@pytest.mark.process
 def test_configuring_needs_no_tensorflow():
     """The device's package, and all that configures it, is light to import."""
     modules = [

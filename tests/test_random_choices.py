@@ -42,6 +42,7 @@ def test_the_report_of_a_run_names_its_seed(pytestconfig):
     assert f"{seeds.NAME}={seeds.choose()}" in lines
 
 
+@pytest.mark.process
 def test_a_native_program_prints_its_seed_and_takes_one(tmp_path):
     """Without the variable each run has another one; a failure names it."""
     source, binary = tmp_path / "seed_test.cc", tmp_path / "seed_test"

@@ -12,6 +12,8 @@ import children
 import pytest
 from helpers import DEADLOCK_S, ROOT
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def folder(tmp_path):

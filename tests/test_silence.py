@@ -15,6 +15,8 @@ import children
 import pytest
 from helpers import DEADLOCK_S
 
+pytestmark = pytest.mark.process
+
 BEGINNING = """
 import logging, sys
 import tensorflow as tf

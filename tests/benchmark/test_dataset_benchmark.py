@@ -205,6 +205,7 @@ def test_what_is_no_dataset_is_refused():
         dataset_benchmark([1, 2, 3], 1, 1)
 
 
+@pytest.mark.process
 def test_debug_options_are_applied_only_if_asked_for():
     """tf.data's debug mode switches static rewrites off, so assert_next sees it."""
     done = run_python(
@@ -227,6 +228,7 @@ for apply in (True, False):
     assert done.stdout.split("\n")[:2] == ["True as written", "False rewritten"], done
 
 
+@pytest.mark.process
 def test_statistics_are_printed_only_if_asked_for():
     """Each epoch's end is always logged, its rates only with print_stats."""
     code = """

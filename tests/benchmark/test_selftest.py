@@ -111,6 +111,7 @@ def test_a_tool_that_counts_one_batch_twice_is_found(monkeypatch):
     assert "one element: elements" in failed(plain.counts(True))
 
 
+@pytest.mark.measured
 def test_a_rate_that_is_a_fifth_too_high_is_found(monkeypatch):
     """As of a clock that runs slow."""
     from ipufeed.benchmark.measuring import measure as measurement
@@ -130,6 +131,7 @@ def test_a_rate_that_is_a_fifth_too_high_is_found(monkeypatch):
     assert ["rate, 5 ms per element"] in runs
 
 
+@pytest.mark.measured
 def test_a_tool_that_skips_records_is_found(monkeypatch):
     """What skip() takes for a record is far below what it takes to read one."""
 
@@ -159,6 +161,7 @@ def test_a_harness_inside_the_sum_is_found(monkeypatch):
     assert "AU, free source" in failed(through.free_source(True))
 
 
+@pytest.mark.measured
 def test_a_slow_stage_is_found_wherever_it_stands():
     """By name and by share, at each place: once in ten, where others have the machine."""
     wrong = None
@@ -172,6 +175,7 @@ def test_a_slow_stage_is_found_wherever_it_stands():
     pytest.fail(f"ten times: {wrong}")
 
 
+@pytest.mark.measured
 def test_a_tool_that_names_the_wrong_stage_is_found(monkeypatch):
     """As one that looks at a stage's place, not at its time."""
 
@@ -187,6 +191,7 @@ def test_a_tool_that_names_the_wrong_stage_is_found(monkeypatch):
     ]
 
 
+@pytest.mark.process
 def test_the_command_proves_it_in_json_and_a_table():
     """Stdout is strict JSON of all rows; stderr has one line for each."""
     done = children.run(
@@ -243,6 +248,7 @@ def test_a_busy_machine_is_worth_a_word():
     assert "1.5 of 2 CPUs busy" in selftest.noise(1.5, 2)[0]
 
 
+@pytest.mark.process
 def test_a_file_of_that_name_is_still_reached(tmp_path):
     """As ./selftest; the word alone is the command."""
     (tmp_path / "selftest").write_text("dataset = 3\n")
@@ -260,6 +266,7 @@ def test_a_file_of_that_name_is_still_reached(tmp_path):
     assert "expected" not in done.stderr
 
 
+@pytest.mark.process
 def test_help_is_there_without_tensorflow():
     """And says what the exit codes are."""
     done = children.run(

@@ -65,6 +65,7 @@ with tf.device("/device:IPU:0"):
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("flags", "lines"), [("--log_cycle_count=0", 3), ("", 0)])
 def test_each_program_logs_its_cycles_if_asked_to(flags, lines):
     """A line for each run of a program, and none for single ops or without the flag."""

@@ -238,6 +238,7 @@ def test_several_ipus_run_programs_at_a_time():
         assert outfeed.dequeue().numpy().tolist() == [10 * i + n for i in range(200)]
 
 
+@pytest.mark.process
 def test_its_threads_are_its_own():
     """They carry its name, and start with its first work: another IPU has none."""
     done = run_python(
@@ -255,6 +256,7 @@ def test_its_threads_are_its_own():
     assert done.stdout.split() == ["True", "0"], done.stderr
 
 
+@pytest.mark.process
 def test_tensorflow_must_not_have_started_before():
     """It lists its devices once; ipufeed says what to do, instead of having none."""
     done = run_python("import tensorflow as tf; tf.constant(1.0); import ipufeed")

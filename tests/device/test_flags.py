@@ -152,6 +152,7 @@ def test_a_value_of_a_wrong_type_ends_the_process(text, message):
     assert message in message_of(text)
 
 
+@pytest.mark.process
 def test_the_process_really_ends_and_says_why():
     """Even where every Exception is caught, and with its `finally` blocks run."""
     done = run_python(

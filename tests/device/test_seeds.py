@@ -168,6 +168,7 @@ def test_numbers_have_their_distribution():
     assert sorted(shuffled) == list(range(100)) != list(shuffled)
 
 
+@pytest.mark.parametrize("style", styles.TWO, ids=", ".join, indirect=True)
 @pytest.mark.parametrize("name", OPS)
 def test_a_reset_repeats_a_sequence_of_runs(style, name):
     """P1 and P2: runs, iterations and ops differ, and come again after a reset."""
@@ -248,6 +249,7 @@ print(json.dumps(runs))
 """
 
 
+@pytest.mark.process
 def test_another_process_draws_the_same_from_a_cached_program_too(
     tmp_path, monkeypatch
 ):
@@ -272,6 +274,7 @@ def test_another_process_draws_the_same_from_a_cached_program_too(
     assert files == [1, 1, 2]  # the third process has another program, too
 
 
+@pytest.mark.process
 def test_two_processes_without_a_reset_differ():
     """Each device begins with a seed of the system's entropy."""
     code = PROGRAM.replace("system.reset_ipu_seed(9)", "").replace(
@@ -525,6 +528,7 @@ def test_keras_dropout_draws_the_devices_seeds():
     assert different([*first, *unset])
 
 
+@pytest.mark.parametrize("style", styles.TWO, ids=", ".join, indirect=True)
 def test_an_infeed_and_random_ops_stay_in_step(style):
     """A dropout in a training loop takes nothing from the elements' order."""
     infeed = style.feed(

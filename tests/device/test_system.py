@@ -52,6 +52,7 @@ def test_always_attaches_when_it_is_configured(caplog):
     assert not system.is_attached(2)
 
 
+@pytest.mark.process
 def test_the_line_is_on_stderr_of_a_plain_program():
     """Once, without any logging being set up, and with it."""
     program = (

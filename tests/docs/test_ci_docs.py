@@ -13,6 +13,8 @@ import sys
 import pytest
 from helpers import ROOT
 
+pytestmark = pytest.mark.process
+
 LIMIT_S = 240.0
 SAID = {
     "held": (0, "the feed is as fast as on main, or faster"),

@@ -17,6 +17,8 @@ import sys
 import children
 import pytest
 
+pytestmark = pytest.mark.process
+
 PROGRAMS = pathlib.Path(__file__).parents[2] / "examples" / "ipu"
 LIMIT_S = 240.0  # for a process; only a hang gets there
 

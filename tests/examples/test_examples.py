@@ -95,6 +95,7 @@ def result(runs, name):
     return json.loads(runs[name][0].stdout, parse_constant=refuse)
 
 
+@pytest.mark.process
 def test_an_example_is_measured(runs, name, result):
     """An example runs to the end through the command, and the result has no error."""
     assert runs[name][0].returncode == 0, runs[name][0].stderr
@@ -103,6 +104,7 @@ def test_an_example_is_measured(runs, name, result):
     assert sum(epoch["elements_processed"] for epoch in result["epochs"]) > 1
 
 
+@pytest.mark.process
 def test_an_example_has_the_structure_that_it_promises(name, result):
     """`element_spec` shows the structure of the example's elements."""
     expected, _ = EXPECTED[name]
@@ -111,6 +113,7 @@ def test_an_example_has_the_structure_that_it_promises(name, result):
     assert result["dataset"]["name"] == f"{name}.py:make_dataset"
 
 
+@pytest.mark.process
 def test_samples_of_an_example_are_the_rows_of_its_batches(name, result):
     """The pipelines batch in different ways, and the samples are right for each."""
     _, samples = EXPECTED[name]
@@ -118,6 +121,7 @@ def test_samples_of_an_example_are_the_rows_of_its_batches(name, result):
     assert samples == result["dataset"]["samples_per_element"]
 
 
+@pytest.mark.process
 def test_an_example_repeats_for_ever(name, result):
     """A measurement of an example ends with its time, not with its data."""
     codes = {warning["code"] for warning in result["warnings"]}
@@ -125,6 +129,7 @@ def test_an_example_repeats_for_ever(name, result):
     assert "dataset_ended" not in codes
 
 
+@pytest.mark.process
 def test_an_example_leaves_no_file_behind(runs, name):
     """The temporary folder is empty again when the process has ended."""
     assert list(runs[name][1].iterdir()) == []

@@ -58,6 +58,7 @@ def falls(losses):
     return all(later < earlier for earlier, later in itertools.pairwise(losses))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_runs_to_its_end(runs, name):
     """Exit code 0, something printed, and no traceback on the way, of no thread."""
@@ -66,6 +67,7 @@ def test_a_program_runs_to_its_end(runs, name):
     assert "Traceback" not in runs[name].stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "result"),
     {
@@ -79,6 +81,7 @@ def test_sums_are_exact(lines, name, result):
     assert lines(name) == [result]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "name",
     sorted(
@@ -102,6 +105,7 @@ def test_a_program_is_told_its_ipu(runs, name):
     )
 
 
+@pytest.mark.process
 def test_a_sharded_program_is_told_its_four_ipus(runs):
     """The attach line names the multi-IPU device and its members."""
     found = re.search(
@@ -114,6 +118,7 @@ def test_a_sharded_program_is_told_its_four_ipus(runs):
     assert len(set(found.groups())) == 5
 
 
+@pytest.mark.process
 def test_replicas_train_to_the_weights_of_one(runs, lines):
     """On 1, 2 and 4 IPUs, with an axis of the losses; the log says how many there are."""
     found = [
@@ -135,6 +140,7 @@ def test_replicas_train_to_the_weights_of_one(runs, lines):
     ]
 
 
+@pytest.mark.process
 def test_two_processes_train_to_the_weights_of_one(lines):
     """Each on two IPUs, as one does on four; the losses are of their own data."""
     *found, last = lines("several_processes")
@@ -147,17 +153,20 @@ def test_two_processes_train_to_the_weights_of_one(lines):
     assert last == "weights differ by less than 1e-5"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["training_loop_v1", "training_loop_v2"])
 def test_a_loop_gives_a_dict_with_all_its_steps(lines, name):
     """Ten steps of 800 floats for each key: sums of 2 and differences of 0."""
     assert lines(name)[-2:] == ["d1 (10, 800) 2.0", "d2 (10, 800) 0.0"]
 
 
+@pytest.mark.process
 def test_a_loop_of_tensorflow_2_counts_its_steps(lines):
     """What the function returns besides comes back from the strategy's run."""
     assert lines("training_loop_v2")[0] == "steps 10"
 
 
+@pytest.mark.process
 def test_results_are_read_while_the_program_runs(lines):
     """200 lines of two runs, in order, none lost, the first before the end."""
     *steps, last = lines("continuous_dequeue")
@@ -166,6 +175,7 @@ def test_results_are_read_while_the_program_runs(lines):
     assert last == "200 steps, the first of them before the program had ended"
 
 
+@pytest.mark.process
 def test_a_custom_training_loop_prints_a_falling_loss(lines):
     """A line for each step, in order; the loss falls over each pass of four batches."""
     *steps, last = lines("custom_training_loop")
@@ -181,6 +191,7 @@ def test_a_custom_training_loop_prints_a_falling_loss(lines):
     assert last == "slope 3.00, offset -1.00"
 
 
+@pytest.mark.process
 def test_the_mean_of_each_chunk_is_below_the_last(lines):
     """A hundred chunks of exactly ten losses, and the mean falls a hundred times."""
     form = re.compile(r"chunk (\d+): loss (\S+), 10 steps")
@@ -190,6 +201,7 @@ def test_the_mean_of_each_chunk_is_below_the_last(lines):
     assert falls([float(loss) for _, loss in chunks])
 
 
+@pytest.mark.process
 def test_a_pipeline_trains_equally_with_each_schedule(lines):
     """A line for each, with the same losses, and the second below the first."""
     found = [line.split(" ", 1) for line in lines("pipelined_training")]
@@ -200,6 +212,7 @@ def test_a_pipeline_trains_equally_with_each_schedule(lines):
     assert float(last) < 0.7 * float(first)
 
 
+@pytest.mark.process
 def test_a_global_step_on_the_cpu_costs_no_switch(lines):
     """None for each call; on the IPU the counter goes in, and the training in again."""
     form = re.compile(
@@ -214,6 +227,7 @@ def test_a_global_step_on_the_cpu_costs_no_switch(lines):
         assert falls([float(loss) for _, _, loss, _ in part])
 
 
+@pytest.mark.process
 def test_each_baked_in_value_and_each_batch_size_is_compiled(lines):
     """Equal values are compiled once; three changed ones three times."""
     assert lines("recompilation") == [
@@ -224,6 +238,7 @@ def test_each_baked_in_value_and_each_batch_size_is_compiled(lines):
     ]
 
 
+@pytest.mark.process
 def test_a_function_is_compiled_for_each_number_and_once_for_tensors(lines):
     """Three Python numbers are three programs, three tf.constant one."""
     assert lines("recompilation_v2") == [
@@ -234,6 +249,7 @@ def test_a_function_is_compiled_for_each_number_and_once_for_tensors(lines):
     ]
 
 
+@pytest.mark.process
 def test_a_dataset_is_measured_in_a_session_and_eagerly(lines):
     """Both ways give ten epochs of 512 elements with the five fields, and a rate."""
     printed = lines("dataset_benchmark")
@@ -249,6 +265,7 @@ def test_a_dataset_is_measured_in_a_session_and_eagerly(lines):
     assert len(printed) == 6
 
 
+@pytest.mark.process
 def test_synthetic_data_locate_the_bottleneck(lines):
     """Three rates; a dataset that sleeps is found to be what holds the program back."""
     *rates, last = lines("synthetic_data")
@@ -259,6 +276,7 @@ def test_synthetic_data_locate_the_bottleneck(lines):
     assert last == "bottleneck: the dataset"
 
 
+@pytest.mark.process
 def test_a_latency_is_measured_for_each_result(lines):
     """500 results, and figures that two clocks of one process can give."""
     (line,) = lines("latency")
@@ -269,6 +287,7 @@ def test_a_latency_is_measured_for_each_result(lines):
     assert p99 > 0
 
 
+@pytest.mark.process
 def test_a_stream_gives_each_result_once_and_ends(lines):
     """Twenty dicts in order, and then the end of the program ends the loop."""
     *results, last = lines("stream")
@@ -279,6 +298,7 @@ def test_a_stream_gives_each_result_once_and_ends(lines):
     assert last == "20 results"
 
 
+@pytest.mark.process
 def test_a_dataset_of_twice_the_step_keeps_half_of_the_device_busy(lines):
     """At most half, whatever the machine does: no sleep is shorter than asked for."""
     first, second = lines("step_time")
@@ -292,6 +312,7 @@ def test_a_dataset_of_twice_the_step_keeps_half_of_the_device_busy(lines):
     assert au + starved <= 101
 
 
+@pytest.mark.process
 def test_training_and_validation_take_turns(lines):
     """Twenty losses for each call, at its own rate; the loss falls, the count is high."""
     form = re.compile(
@@ -308,6 +329,7 @@ def test_training_and_validation_take_turns(lines):
     assert all(int(count) > 100 for count in right)
 
 
+@pytest.mark.process
 def test_a_keras_model_learns_from_two_queues(lines):
     """Four calls of 25 steps; the loss falls from each to the next."""
     *calls, last = lines("keras_model")
@@ -318,6 +340,7 @@ def test_a_keras_model_learns_from_two_queues(lines):
     assert last == "100 steps"
 
 
+@pytest.mark.process
 def test_loops_nest_and_end_by_a_condition(lines):
     """Each loop takes its elements in turn, and what it does not take is left."""
     assert lines("nested_loops") == [

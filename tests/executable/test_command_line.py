@@ -378,6 +378,7 @@ def test_times_are_understood(text, seconds):
     assert common.duration(text) == seconds
 
 
+@pytest.mark.process
 def test_the_light_commands_need_no_tensorflow(folder):
     """list, check, prune and --help import nothing that is slow."""
     for arguments in (

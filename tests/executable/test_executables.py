@@ -519,6 +519,7 @@ def ended(process):
     return tuple(map(int, out.split())), err
 
 
+@pytest.mark.process
 def test_a_second_process_compiles_nothing(tmp_path):
     """With another hash seed, functions traced before, lines moved, on another IPU."""
     folder = tmp_path / "cache"
@@ -559,6 +560,7 @@ with tf.device("/device:IPU:0"):
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("delay_s", [0.0, 0.1])
 def test_ctrl_c_while_a_program_is_compiled_is_raised_and_leaves_nothing(
     tmp_path, delay_s
@@ -584,6 +586,7 @@ def test_ctrl_c_while_a_program_is_compiled_is_raised_and_leaves_nothing(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.process
 def test_processes_that_start_together_compile_once(tmp_path):
     """Into a folder that is not there yet."""
     folder = tmp_path / "a" / "b"
@@ -592,6 +595,7 @@ def test_processes_that_start_together_compile_once(tmp_path):
     assert [path.suffix for path in folder.iterdir()] == [".poplar_exec"]
 
 
+@pytest.mark.process
 def test_a_damaged_file_is_compiled_again(tmp_path):
     """With one warning, and the file is whole afterwards."""
     folder = tmp_path / "cache"
@@ -605,6 +609,7 @@ def test_a_damaged_file_is_compiled_again(tmp_path):
     assert ended(start(folder))[0] == (0, 1, 0)
 
 
+@pytest.mark.process
 def test_a_file_that_xla_cannot_load_is_replaced(tmp_path):
     """It is whole, and of the right program: the warning says that it is replaced."""
     folder = tmp_path / "cache"

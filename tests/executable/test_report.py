@@ -182,6 +182,7 @@ def test_one_output_can_be_left_out_of_all():
     assert not engine_options.wanted_by({"debug.instrument": "true"})
 
 
+@pytest.mark.process
 def test_programs_of_the_original_get_reports_too(tmp_path):
     """`python -m ipufeed.run` is a way to run programs like any other."""
     options = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}

@@ -156,6 +156,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path, capsys):
     assert f"{tmp_path} cannot be written" in capsys.readouterr().err
 
 
+@pytest.mark.process
 def test_the_command_needs_no_tensorflow(tmp_path):
     """Whoever looks at reports need not wait for it."""
     report = write_report(tmp_path / "r")

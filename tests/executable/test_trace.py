@@ -169,6 +169,7 @@ def test_bad_arguments_are_refused_before_anything_is_recorded(tmp_path):
         pass
 
 
+@pytest.mark.process
 def test_the_environment_traces_a_whole_run(tmp_path):
     """PVTI_OPTIONS, as for the original; the file is there when the process has ended."""
     code = (

@@ -4,6 +4,9 @@ import pathlib
 import sys
 
 import children
+import pytest
+
+pytestmark = pytest.mark.process
 
 LIMIT_S = 240.0  # only a hang gets there
 SCRIPT = pathlib.Path(__file__).parent / "outlive.py"

@@ -11,6 +11,8 @@ import sys
 import children
 import pytest
 
+pytestmark = pytest.mark.process
+
 HERE = pathlib.Path(__file__).parent
 LIMIT_S = 240.0  # only a hang gets there
 

@@ -25,7 +25,6 @@ from feeding import (
     until,
 )
 from helpers import live_feeders, threads
-from kept import MEASURES
 
 from ipufeed import _native
 from ipufeed.device.program import compiler, loops
@@ -205,7 +204,6 @@ def test_a_session_may_close_on_a_blocked_program(release):
             another.run(infeed.deleter)
 
 
-@MEASURES
 @SIDES
 def test_a_program_that_waits_says_so_and_burns_nothing(
     side, release, no_store, capfd, caplog
@@ -219,7 +217,7 @@ def test_a_program_that_waits_says_so_and_burns_nothing(
         feeds, n = blocked_on(side, release, jit=True)
         run = InThread(feeds.run, n)
         feeds.waits()
-        time.sleep(0.2)  # for the report, which must come by itself
+        until(lambda: "has waited for" in caplog.text)  # it must come by itself
         begin, cpu = time.monotonic(), time.process_time()
         time.sleep(0.5)
         share = (time.process_time() - cpu) / (time.monotonic() - begin)
@@ -330,6 +328,7 @@ def test_threads_and_files_are_back_after_faults(release):
     assert live_feeders() <= before[2]
 
 
+@pytest.mark.process
 def test_a_script_runs_on_one_cpu():
     """Row 49: nobody spins for what only the other thread on the CPU could give."""
     cpu = min(os.sched_getaffinity(0))

@@ -12,6 +12,8 @@ import setuptools
 from helpers import DEADLOCK_S, ROOT
 from setuptools.errors import CompileError
 
+pytestmark = pytest.mark.process
+
 
 def build(tmp_path, **environment):
     """Starts to build the library; returns what the build said when it gave up."""

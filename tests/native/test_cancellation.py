@@ -4,6 +4,7 @@ import pathlib
 import re
 import subprocess
 
+import pytest
 import tensorflow as tf
 
 HERE = pathlib.Path(__file__).parent
@@ -11,6 +12,7 @@ SOURCES = HERE.parents[1] / "ipufeed" / "cc"
 LIMIT_S = 240.0  # only a hang gets there
 
 
+@pytest.mark.process
 def test_a_cancellation_under_way_counts_as_one(tmp_path):
     """TensorFlow refuses to register a callback then, and its flag is not raised yet."""
     program = tmp_path / "cancellation"

@@ -8,7 +8,8 @@ sources between the feeds and TensorFlow's kernels, which are compiled unchanged
 the headers of tests/cc/standin. A build that is planted with a bug must fail: that is the
 test of the tests. Which program promises what is said at the top of each.
 
-Objects are kept in pytest's cache by what they are made of.
+The suite runs the plain builds and those with random delays; the others are marked `soak`
+and run in `nox -s sanitize`. Objects are kept in pytest's cache by what they are made of.
 """
 
 import concurrent.futures
@@ -27,6 +28,7 @@ import pytest
 
 CC = pathlib.Path(__file__).parents[1] / "cc"
 HEADERS = pathlib.Path(__file__).parents[2] / "ipufeed" / "cc"
+pytestmark = pytest.mark.native
 COMPILE_LIMIT_S = 240.0
 RUN_LIMIT_S = 240.0  # beyond the programs' own watchdog: only a hang of it gets there
 
@@ -82,7 +84,12 @@ STANDIN_SOURCES = (
 )
 COMMON = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{HEADERS}")
 PLAIN = ("-O2", "-D_GLIBCXX_ASSERTIONS")
-DELAYS = (*PLAIN, "-DIPUFEED_TEST_DELAYS", "-DIPUFEED_TEST_SCALE=2")
+DELAYS = (
+    "-O1",
+    "-D_GLIBCXX_ASSERTIONS",
+    "-DIPUFEED_TEST_DELAYS",
+    "-DIPUFEED_TEST_SCALE=2",
+)
 THREAD = ("-O1", "-g", "-fsanitize=thread", "-DIPUFEED_TEST_SCALE=10")
 THREAD_DELAYS = (*THREAD, "-DIPUFEED_TEST_DELAYS")
 ADDRESS = (
@@ -309,18 +316,21 @@ def test_core_keeps_its_promises_under_random_delays(run):
     assert_passed(run)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("build", builds((*THREADED, *STANDIN_PROGRAMS), THREAD_DELAYS))
 def test_core_has_no_data_race(run):
     """ThreadSanitizer has nothing to report, without a suppression."""
     assert_passed(run)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("build", builds((*PROGRAMS, *STANDIN_PROGRAMS), ADDRESS))
 def test_core_has_no_memory_error(run):
     """Neither a bad access, nor a leak, nor undefined behaviour."""
     assert_passed(run)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "build",
     [planted("ring_stress_test", f"IPUFEED_WEAKEN={n}") for n in range(1, 5)]
@@ -333,6 +343,7 @@ def test_each_memory_order_is_guarded(run):
     assert "WARNING: ThreadSanitizer: data race" in run.stderr
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "build", [planted("rendezvous_test", "IPUFEED_PLANT_UNLOCKED_LEAVE")]
 )
@@ -342,6 +353,7 @@ def test_the_lock_of_who_leaves_is_guarded(run):
     assert "WARNING: ThreadSanitizer: data race" in run.stderr
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "build",
     [
@@ -359,6 +371,7 @@ def test_the_order_of_the_two_looks_in_drained_is_guarded(run):
     assert "the_last_element" in run.stderr or "lose_and_double_nothing" in run.stderr
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "build",
     mutants(
@@ -414,6 +427,7 @@ def test_each_lock_above_the_feed_is_guarded(run):
     assert "WARNING: ThreadSanitizer: data race" in run.stderr
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "build",
     mutants(
@@ -454,6 +468,7 @@ def test_no_element_is_lost_or_doubled(run):
     assert "FAILED in " in run.stderr or "Assertion" in run.stderr
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "build",
     mutants(

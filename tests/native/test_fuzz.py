@@ -51,6 +51,7 @@ def corpus(tmp_path_factory):
     return folder
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_short_search_finds_nothing(tmp_path, corpus, target):
     """Each reader gives a value or a documented error, and touches no byte too many."""
@@ -73,6 +74,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.process
 @needs_clang
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_bug_in_the_scan_of_records_is_found(tmp_path, bug):

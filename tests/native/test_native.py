@@ -50,6 +50,7 @@ def copy_package(to: Path) -> Path:
     )
 
 
+@pytest.mark.process
 def test_a_missing_library_is_an_import_error_with_the_command(tmp_path):
     """`import ipufeed` without a built library says how to build it."""
     copy_package(tmp_path)
@@ -71,6 +72,7 @@ except ImportError as error:
     assert issubclass(LibraryMissingError, ImportError)
 
 
+@pytest.mark.process
 def test_a_checkout_takes_the_library_of_the_installed_package(tmp_path):
     """`pip install .` and then running from the checkout is no mistake."""
     copy_package(tmp_path)
@@ -100,6 +102,7 @@ print(_native.find_library())
     assert library == str(installed / "libipufeed.so")
 
 
+@pytest.mark.process
 def test_a_library_of_other_sources_is_refused(tmp_path):
     """A checkout that has changed since the build says so, instead of being wrong."""
     package = copy_package(tmp_path)
@@ -122,6 +125,7 @@ except ImportError as error:
     assert "was built from other sources" in done.stdout
 
 
+@pytest.mark.process
 def test_a_second_copy_is_refused_and_both_are_named(tmp_path):
     """Two libraries in one process would abort it; this is an ImportError instead."""
     copy = tmp_path / "libipufeed.so"
@@ -143,6 +147,7 @@ except ImportError as error:
     assert str(_native.find_library()) in done.stdout
 
 
+@pytest.mark.process
 def test_importing_after_tensorflow_has_started_is_refused():
     """TensorFlow lists its devices once, so the import must come before its first op."""
     done = run_python(
@@ -160,6 +165,7 @@ except ImportError as error:
     assert "Put `import ipufeed` before the first use of TensorFlow" in done.stdout
 
 
+@pytest.mark.process
 def test_importing_after_importing_tensorflow_is_fine():
     """Only running an op starts TensorFlow; the order of imports does not matter."""
     done = run_python(

@@ -21,10 +21,11 @@ from spin import (
     verify,
 )
 
-pytestmark = needs_spin
+pytestmark = [pytest.mark.native, needs_spin]
 
 DEADLOCK = "invalid end state"
 WRONG = "assertion violated"
+MOST_STATES = 50_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,19 +188,44 @@ PLANTED = (
 )
 
 
-@pytest.mark.parametrize("case", SOUND, ids=str)
+def small(cases):
+    """Searches of more states than a run has time for are left to `nox -s sanitize`."""
+    return [
+        pytest.param(
+            each,
+            id=str(each),
+            marks=pytest.mark.soak if each.fewest_states > MOST_STATES else (),
+        )
+        for each in cases
+    ]
+
+
+def first_of_each(cases):
+    """One planted bug of each model and kind is in every run."""
+    kinds = [(each.model, each.words) for each in cases]
+    return [
+        pytest.param(
+            each,
+            id=str(each),
+            marks=pytest.mark.soak if kind in kinds[:place] else (),
+        )
+        for place, (each, kind) in enumerate(zip(cases, kinds, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("case", small(SOUND))
 def test_model_is_safe_in_every_interleaving(tmp_path, case):
     """No deadlock, and every assertion of the model holds."""
     assert_proven(case.verify(tmp_path), case.fewest_states)
 
 
-@pytest.mark.parametrize("case", LIVE, ids=str)
+@pytest.mark.parametrize("case", small(LIVE))
 def test_all_threads_finish_under_weak_fairness(tmp_path, case):
     """No thread waits for ever while the others take steps."""
     assert_proven(case.verify(tmp_path, LIVENESS), case.fewest_states)
 
 
-@pytest.mark.parametrize("case", PLANTED, ids=str)
+@pytest.mark.parametrize("case", first_of_each(PLANTED))
 def test_planted_bug_is_found(tmp_path, case):
     """The model without one line of the code deadlocks or breaks an assertion."""
     assert_refuted(case.verify(tmp_path), case.words)

@@ -3,7 +3,10 @@
 import sys
 
 import children
+import pytest
 from helpers import DEADLOCK_S, ROOT
+
+pytestmark = pytest.mark.process
 
 ELEMENTS = 1_000_000
 

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import small_model
+import styles
 import tensorflow as tf
 
 from ipufeed.device.program import compiler, loops
@@ -69,6 +70,7 @@ def close(found, expected, rtol=1e-5):
         np.testing.assert_allclose(one, other, rtol=rtol, atol=1e-7)
 
 
+@pytest.mark.parametrize("style", styles.TWO, ids=", ".join, indirect=True)
 @pytest.mark.parametrize("method", ["mean", "RUNNING_MEAN"])
 def test_accumulated_batches_train_as_one_large_batch(style, method):
     """With means: the loss is a mean over its batch. In each style, and each mode."""
@@ -129,6 +131,7 @@ def test_the_step_counts_updates(style):
     assert style.read(step) == UPDATES
 
 
+@pytest.mark.parametrize("style", styles.TWO, ids=", ".join, indirect=True)
 @pytest.mark.parametrize("inner", INNER)
 def test_an_optimizer_may_be_made_in_the_body_of_the_loop(style, inner):
     """It trains as one that was made before, also in the next run of the program."""

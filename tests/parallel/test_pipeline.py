@@ -164,6 +164,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("optimizer", "weights"),
     [

@@ -9,6 +9,8 @@ import children
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.process
+
 PROGRAMS = pathlib.Path(__file__).parents[1] / "support"
 LIMIT_S = 240.0  # only a hang gets there
 

@@ -102,6 +102,7 @@ def test_a_group_warns_when_it_begins_to_listen(monkeypatch, caplog, clean_syste
     assert addresses[0] not in warnings[0]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("ipus", [1, 2])
 def test_sums_are_over_the_replicas_of_all_processes(said, ipus):
     """In each dtype that replicas add up; each process has the same bits."""
@@ -115,6 +116,7 @@ def test_sums_are_over_the_replicas_of_all_processes(said, ipus):
         assert own == index * ipus  # replica 0 of the process gives the results
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("ipus", [1, 2])
 def test_a_group_of_all_replicas_of_all_processes_is_no_group(said, ipus):
     """Its sums and means are those without one."""
@@ -123,6 +125,7 @@ def test_a_group_of_all_replicas_of_all_processes_is_no_group(said, ipus):
         assert process[f"groups of all on {ipus}"] == [sum(indices), np.mean(indices)]
 
 
+@pytest.mark.process
 def test_a_group_of_some_replicas_of_several_processes_is_refused(said):
     """With what can be done."""
     for process in said:
@@ -133,6 +136,7 @@ def test_a_group_of_some_replicas_of_several_processes_is_refused(said):
         assert "groups of at most its 2 replicas" in text
 
 
+@pytest.mark.process
 def test_the_executor_exchanges_between_processes_too(said):
     """It runs one copy of a program, in each process."""
     for index, process in enumerate(said):
@@ -140,6 +144,7 @@ def test_the_executor_exchanges_between_processes_too(said):
         assert process["sums in executor mode"][-1] == index
 
 
+@pytest.mark.process
 def test_what_does_not_go_between_processes_is_refused(said):
     """With what does; in groups within a process all exchanges do."""
     for index, process in enumerate(said):
@@ -150,6 +155,7 @@ def test_what_does_not_go_between_processes_is_refused(said):
         assert process["groups within a process"] == own
 
 
+@pytest.mark.process
 def test_a_process_may_fail_in_a_program_of_its_own(said):
     """The others wait for its next exchange; the group of that program is its own."""
     assert said[1]["evaluation"][0] == "OutOfRangeError"
@@ -157,6 +163,7 @@ def test_a_process_may_fail_in_a_program_of_its_own(said):
         assert process["sums after an evaluation of one"] == process["sums on 2"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("ipus", [2, 4])
 def test_pipelines_in_two_processes_train_as_the_unsplit_model(said, ipus):
     """Each takes every second mini-batch; copies in both have the same weights."""
@@ -172,6 +179,7 @@ def test_pipelines_in_two_processes_train_as_the_unsplit_model(said, ipus):
     assert trained[0]["weights"] == trained[1]["weights"]
 
 
+@pytest.mark.process
 def test_a_process_that_has_gone_is_named(said):
     """In place of a wait without end."""
     kind, text = said[0]["alone"]
@@ -252,6 +260,7 @@ def test_a_long_wait_says_who_is_not_as_far(monkeypatch):
     assert group.waits_for(here) == ""
 
 
+@pytest.mark.process
 def test_a_process_that_goes_before_its_first_exchange_is_named():
     """It has been seen, and is not one that comes later."""
     kind, text = run_processes("early")[0]["alone"]
@@ -261,6 +270,7 @@ def test_a_process_that_goes_before_its_first_exchange_is_named():
     assert "has gone" in text
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("elements", "then"),
     [(2, []), (0, []), (0, ["leaves"])],
@@ -279,6 +289,7 @@ def test_a_process_that_fails_in_a_program_is_named(elements, then):
     assert first[1].endswith(f"Its error: {second[1]}")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("elements", "steps", "size"),
     [(2, 4, 1), (2, 4, 3), (0, 4, 1), (9, 6, 1)],
@@ -301,6 +312,7 @@ def test_exchanges_of_different_programs_are_not_mixed(elements, steps, size):
             assert "start all of them anew" in text
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("steps", "size", "kind", "words"),
     [

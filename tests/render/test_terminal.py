@@ -136,6 +136,7 @@ def test_all_help_is_laid_out_by_one_formatter():
             assert text.count("formatter_class=HelpFormatter") >= parsers, path
 
 
+@pytest.mark.process
 def test_a_message_of_a_command_is_one_line_in_a_pipe():
     """From the start of the process to stderr."""
     path = "/no/such/folder/" + "x" * 70 + " and a name that goes on and on"

@@ -153,6 +153,7 @@ def test_tensorflow_takes_half_a_gzip_file_for_a_whole_one(tmp_path):
     assert len(values(tfrecord(path, check=False, compression="GZIP"))) == RECORDS
 
 
+@pytest.mark.process
 def test_tensorflow_crashes_on_an_absurd_length(tmp_path):
     """The crash that the check is for; in a process of its own."""
     path = tmp_path / "a"

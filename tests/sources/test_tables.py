@@ -262,6 +262,7 @@ def test_decoded_numbers_reach_tensorflow_without_a_copy(tmp_path, monkeypatch):
     assert [element["number"]._numpy().__array_interface__["data"][0]] == seen
 
 
+@pytest.mark.process
 def test_pyarrow_and_tensorflow_share_a_process_in_either_order(tmp_path):
     """Both carry libraries of the same names; whoever comes first, Parquet is read."""
     path = str(tmp_path / "a")

@@ -34,7 +34,7 @@ SET_AT_START = (
     "KERAS_",
     "LD_",
 )
-NOT_AT_START = ("PYTHONUNBUFFERED",)
+NOT_AT_START = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
 MOST_SERVERS = 4
 # What our commands set it to while they import TensorFlow, unless it is set (_hush.py).
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"
@@ -120,14 +120,16 @@ def can_fork(asked):
         and asked["close_fds"]
         and asked["process_group"] in (None, -1)
         and asked["umask"] == -1
-        and same_path(asked["env"])
+        and same_start(asked["env"])
     )
 
 
-def same_path(environment):
-    """Whether the child finds its modules where this process does."""
-    name = "PYTHONPATH"
-    return environment is None or environment.get(name) == os.environ.get(name)
+def same_start(environment):
+    """Whether the child finds its modules where this process does, and hashes like it."""
+    return environment is None or all(
+        environment.get(name) == os.environ.get(name)
+        for name in ("PYTHONPATH", "PYTHONHASHSEED")
+    )
 
 
 def at_start(request):
@@ -201,3 +203,4 @@ class Server:
     def close(self):
         self._connection.close()
         self._process.wait()
+        self._log.close()

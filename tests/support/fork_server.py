@@ -38,20 +38,21 @@ def main(number):
             connection.send(f"the fork server has {own} threads".encode())
             continue
         read, write = os.pipe()
-        middle = os.fork()
-        if middle == 0:
+        between = os.fork()
+        if between == 0:
+            parent = os.getpid()
             child = os.fork()
             if child:
                 os.write(write, str(child).encode())
                 os._exit(0)
-            while os.getppid() == middle:
+            while os.getppid() == parent:
                 time.sleep(0.0005)
             for each in (read, write):
                 os.close(each)
             connection.close()
             become(request, files)
             return play(request["arguments"])
-        os.waitpid(middle, 0)
+        os.waitpid(between, 0)
         connection.send(os.read(read, 32))
         for each in (read, write, *files):
             os.close(each)
@@ -81,6 +82,7 @@ def become(request, files):
     os.environ.clear()
     os.environ.update(request["environment"])
     time.tzset()
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     if not request["ignores_interrupts"]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import gc
 import json
 import os
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,24 @@ def run_python(code: str, log_level: str = "3") -> subprocess.CompletedProcess:
         check=False,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": log_level},
     )
+
+
+def module_runs(run: Callable[[str, Path], Any], names: Iterable[str]) -> Any:
+    """The module's fixture `runs`: name -> run(name, folder), each in its own folder.
+
+    All of them run before the first test, two at a time, since most of them also wait.
+    """
+    import pytest  # child processes import this file, too
+
+    @pytest.fixture(name="runs", scope="module")
+    def get(tmp_path_factory: Any) -> dict[str, Any]:
+        def each(name: str) -> Any:
+            return run(name, tmp_path_factory.mktemp("run"))
+
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            return dict(zip(names, pool.map(each, names), strict=True))
+
+    return get
 
 
 def free_addresses(count: int) -> list[str]:

@@ -126,6 +126,8 @@ STYLES = {
     "function": FunctionStyle,
 }
 CASES = [(style, executor) for style in STYLES for executor in params._EXECUTORS]
+# For what is above loops, queues and faults: each style and each mode once.
+TWO = [("graph", "tensorflow"), ("function", "xla")]
 
 
 @contextmanager

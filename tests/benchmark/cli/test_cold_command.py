@@ -18,6 +18,7 @@ def make_dataset(path: str):
 """
 
 
+@pytest.mark.process
 def test_the_command_drops_the_files_and_says_so(tmp_path):
     """The JSON has `cold`, the summary a row, and the exit code is that of any run."""
     if page_cache.file_system(str(tmp_path)) in page_cache.IN_MEMORY:

@@ -196,6 +196,7 @@ def test_names_from_outside_cannot_command_the_terminal():
     assert "\x1b" not in "\n".join(verdict_lines(compare(hostile, hostile)))
 
 
+@pytest.mark.process
 def test_comparing_needs_no_tensorflow(folder):
     """It would take four seconds to import."""
     done = children.run(
@@ -242,6 +243,7 @@ def measured(folder, *arguments):
     )
 
 
+@pytest.mark.process
 def test_a_run_compares_itself_with_a_base(folder):
     """The verdict stands in the result and below its summary; the gate is the exit code.
 
@@ -295,6 +297,7 @@ def test_a_run_with_a_bad_base_is_refused_before_it_begins(folder, capfd):
     )
 
 
+@pytest.mark.process
 def test_a_run_that_measured_nothing_is_no_held_gate(folder):
     """An empty dataset: 4, whatever the base."""
     (folder / "dataset.py").write_text(DATASET)

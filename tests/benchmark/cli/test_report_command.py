@@ -5,9 +5,11 @@ import json
 import signal
 
 import pytest
-from kept import kept_runs
+from helpers import module_runs
 from pyarrow import parquet
 from test_command import READY, Case, execute
+
+pytestmark = pytest.mark.process
 
 ALL = "--html page.html --trace trace.json.gz --parquet windows.parquet"
 SOURCE = f"""
@@ -54,7 +56,7 @@ def run(name, folder):
     return execute(Case(arguments.split(), {"dataset.py": SOURCE}, interrupt), folder)
 
 
-runs = kept_runs(run, CASES)
+runs = module_runs(run, CASES)
 
 
 @pytest.mark.parametrize("name", CASES)

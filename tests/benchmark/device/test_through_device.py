@@ -17,7 +17,7 @@ import children
 import numpy as np
 import pytest
 import tensorflow as tf
-from kept import kept_runs
+from helpers import module_runs
 
 from ipufeed.benchmark import Settings
 from ipufeed.benchmark.device.epochs import EpochTable
@@ -101,7 +101,7 @@ def execute(name, folder):
     return process.returncode, stdout, stderr + rest
 
 
-runs = kept_runs(execute, CASES)  # name -> (exit code, stdout, stderr)
+runs = module_runs(execute, CASES)  # name -> (exit code, stdout, stderr)
 
 
 def result_of(run):
@@ -117,6 +117,7 @@ def elements(result):
     return sum(epoch["elements_processed"] for epoch in result["epochs"])
 
 
+@pytest.mark.process
 def test_all_elements_of_a_finite_dataset_are_counted(runs):
     """It ends with its program: exit 0, 125 batches of 8, and a warning that it ended."""
     result = result_of(runs["finite"])
@@ -128,6 +129,7 @@ def test_all_elements_of_a_finite_dataset_are_counted(runs):
     assert result["settings"]["through"] == "device"
 
 
+@pytest.mark.process
 def test_each_link_is_reported(runs):
     """The dataset alone, both sides of the infeed, the program, the outfeed, the host."""
     links = result_of(runs["images"])["links"]
@@ -148,6 +150,7 @@ def test_each_link_is_reported(runs):
     assert 0 < latency["p50"] <= latency["p99"] <= latency["max"]
 
 
+@pytest.mark.process
 def test_the_bytes_are_those_of_all_components(runs):
     """4 images of 8 x 8 x 3 bytes and 4 labels of 4 bytes are 784 bytes and 4 samples."""
     result = result_of(runs["images"])
@@ -157,6 +160,7 @@ def test_the_bytes_are_those_of_all_components(runs):
     assert result["calibration"]["ceiling_elements_per_second"] > 0
 
 
+@pytest.mark.process
 def test_the_summary_has_every_link(runs):
     """A row for each link."""
     lines = runs["images"][2].splitlines()
@@ -171,6 +175,7 @@ def test_the_summary_has_every_link(runs):
         assert any(line.startswith(f"  {label}  ") for line in lines), label
 
 
+@pytest.mark.process
 def test_a_dataset_that_fails_leaves_what_came_before(runs):
     """Exit 2; 500 elements, and the error in the dataset's own words."""
     code, _, stderr = runs["failing"]
@@ -185,12 +190,14 @@ def test_a_dataset_that_fails_leaves_what_came_before(runs):
     assert "error: the dataset failed at element 500" in stderr
 
 
+@pytest.mark.process
 def test_an_empty_dataset_measures_nothing(runs):
     """Exit 4, as without a device, and no links."""
     assert runs["empty"][0] == 4
     assert result_of(runs["empty"])["links"] is None
 
 
+@pytest.mark.process
 def test_a_dtype_that_feeds_do_not_carry_is_refused_with_the_edit(runs):
     """Exit 2, nothing on stdout, and the cast to write."""
     code, stdout, stderr = runs["wide"]
@@ -200,6 +207,7 @@ def test_a_dtype_that_feeds_do_not_carry_is_refused_with_the_edit(runs):
     assert ".map(lambda x: tf.cast(x, tf.int32))" in " ".join(stderr.split())
 
 
+@pytest.mark.process
 def test_ctrl_c_gives_the_partial_result(runs):
     """Exit 130 while the generator sleeps; what was there before is in the JSON."""
     code, _, stderr = runs["slow"]

@@ -11,7 +11,6 @@ import children
 import pytest
 import tensorflow as tf
 from helpers import sleeping
-from kept import kept
 
 from ipufeed.benchmark import Settings
 from ipufeed.benchmark.device.measure import measure_through
@@ -37,7 +36,7 @@ def run(dataset, seconds=0.5, **device):
     )
 
 
-@kept
+@pytest.fixture(scope="module")
 def starved():
     """A source of 8 ms for a device of 4 ms."""
     return run(slow(8e-3), 1.0, step_seconds=4e-3)
@@ -47,6 +46,7 @@ def codes(result):
     return {warning["code"] for warning in result.warnings}
 
 
+@pytest.mark.measured
 def test_a_source_slower_than_the_device_starves_it(starved):
     """Half of the time is computed in: no sleep is shorter than it should be.
 
@@ -59,6 +59,7 @@ def test_a_source_slower_than_the_device_starves_it(starved):
     assert device["starved_steps_share"] > 0.9
     assert device["period_seconds"] >= 8e-3
     assert starved.links["slowest"] == "dataset"
+    assert "host-bound: the device waits for the pipeline" in summarize(starved)
 
 
 def test_the_shares_are_all_of_the_time(starved):
@@ -89,12 +90,12 @@ def test_the_summary_names_the_verdict_on_80_columns(starved, monkeypatch):
     text = "\n".join(lines)
 
     assert max(map(len, lines)) < 80
-    assert "host-bound: the device waits for the pipeline" in text
     assert "with steps of 4 ms" in text
     for label in ("utilisation (AU)", "starved", "overhead", "starves below"):
         assert any(line.startswith(f"  {label}  ") for line in lines), label
 
 
+@pytest.mark.measured
 def test_a_source_that_is_there_keeps_the_device_busy():
     """Whatever the machine does meanwhile, nothing starves."""
     device = run(images(), step_seconds=20e-3).device
@@ -151,6 +152,7 @@ def test_a_knee_of_a_dataset_that_ends_is_cut_short_and_says_so():
     assert len(result.device["knee"] or []) < 9
 
 
+@pytest.mark.measured
 def test_a_host_that_reads_slowly_is_named():
     """Results of 2 ms that take 20 ms to read pile up."""
     result = run(
@@ -168,6 +170,7 @@ def test_a_host_that_reads_slowly_is_named():
     assert result.elements > 300  # what nobody read in time is counted, too
 
 
+@pytest.mark.measured
 def test_a_full_outfeed_blocks_the_device():
     """Once its limit is reached, the device's time is blocked, and hardly starved."""
     set_outfeed_limit(100_000)
@@ -184,6 +187,7 @@ def test_a_full_outfeed_blocks_the_device():
     assert result.device["results"]["stored_bytes"] > 0
 
 
+@pytest.mark.measured
 def test_a_device_that_is_blocked_to_the_end_is_not_called_busy():
     """A host that takes all there is, and is not back before the run is over."""
     set_outfeed_limit(0)
@@ -217,6 +221,7 @@ def test_a_source_that_dries_up_is_not_called_fast():
     assert "stalled" in codes(result)
 
 
+@pytest.mark.measured
 def test_a_host_that_keeps_up_is_not_blamed():
     """Half a step is enough for each result."""
     result = run(images(), step_seconds=10e-3, result_bytes=64, read_seconds=1e-3)
@@ -276,6 +281,7 @@ def np_int(number):
     return tf.constant(number, tf.int64)
 
 
+@pytest.mark.process
 def test_ctrl_c_in_a_step_of_an_hour_gives_what_was_measured(tmp_path):
     """Exit 130 with the JSON, long before the step would end."""
     (tmp_path / "dataset.py").write_text(

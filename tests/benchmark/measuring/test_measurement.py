@@ -8,8 +8,7 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import sleeping
-from kept import kept
+from helpers import DEADLOCK_S, sleeping
 from results import SECTIONS
 
 from ipufeed.benchmark import Settings, measure
@@ -22,7 +21,7 @@ def codes(result):
     return {warning["code"] for warning in result.warnings}
 
 
-@kept
+@pytest.fixture(scope="module")
 def known():
     """Two seconds of a source that waits 4 ms for each of the three samples of an element.
 
@@ -48,6 +47,7 @@ def known_rate(known):
     return known[0]
 
 
+@pytest.mark.measured
 def test_a_known_rate_is_found(known):
     """Elements come as fast as the source says that it made them."""
     result, gaps = known
@@ -55,20 +55,33 @@ def test_a_known_rate_is_found(known):
 
     assert period == pytest.approx(np.median(gaps), rel=0.1)
     assert period >= 0.012 / 1.002
+
+
+def test_rates_are_one_rate_in_several_units(known_rate):
+    """Elements, samples of three, bytes of 96; and the interval is around it."""
+    result = known_rate
+    period = 1 / result.steady["elements_per_second"]
+
     assert result.steady["samples_per_second"] == pytest.approx(3 / period)
     assert result.steady["bandwidth"] == pytest.approx(96 / period / 1e9)
     low, high = result.steady["interval"]
     assert low <= 1 / period <= high
 
 
-def test_latency_start_up_and_queue_fit_the_known_rate(known):
+def test_percentiles_are_in_order_and_start_up_has_the_first_element(known_rate):
+    """A sleep is never shorter than asked for."""
+    latency = known_rate.latency
+
+    assert latency["p50"] <= latency["p90"] <= latency["p99"] <= latency["max"]
+    assert known_rate.startup["seconds"] >= 0.011
+
+
+@pytest.mark.measured
+def test_latency_and_queue_fit_the_known_rate(known):
     """Percentiles are those of the source; the consumer starved most of the time."""
     result, gaps = known
-    latency = result.latency
 
-    assert latency["p50"] == pytest.approx(np.median(gaps) * 1e9, rel=0.1)
-    assert latency["p50"] <= latency["p90"] <= latency["p99"] <= latency["max"]
-    assert result.startup["seconds"] >= 0.011
+    assert result.latency["p50"] == pytest.approx(np.median(gaps) * 1e9, rel=0.1)
     assert result.queue["starved_share"] > 0.5
     assert result.queue["blocked_share"] < 0.05
     assert result.calibration["seconds_per_element"] < gaps.mean() / 4
@@ -78,9 +91,9 @@ def test_epochs_last_about_a_second_and_add_up(known_rate):
     """By time, epochs end with the first element past each second."""
     epochs = known_rate.epochs
 
-    assert len(epochs) == 2
+    assert 1 <= len(epochs) <= 2  # one, if no element came in a whole second
     assert known_rate.elements == sum(epoch["elements_processed"] for epoch in epochs)
-    assert sum(epoch["time_elapsed"] for epoch in epochs) > 1.9
+    assert sum(epoch["time_elapsed"] for epoch in epochs) > 1
     assert set(epochs[0]) == {
         "bandwidth",
         "elements_per_second",
@@ -141,7 +154,7 @@ def test_an_element_that_takes_all_the_time_says_how_much_there_should_be():
 
     assert result.elements == 1
     assert re.search(
-        r"The first one took 0\.\d+ s and 0\.2 s were asked for: measure for longer "
+        r"The first one took [\d.]+ s and 0\.2 s were asked for: measure for longer "
         r"\(--seconds \d+\)\.",
         messages["no_rate"],
     )
@@ -181,10 +194,11 @@ def test_a_dataset_that_hangs_after_its_first_element_is_said_to():
 
     messages = {each["code"]: each["message"] for each in result.warnings}
     assert re.match(
-        r"No other element came in the 1\.\d+ s after the first", messages["stalled"]
+        r"No other element came in the [\d.]+ s after the first", messages["stalled"]
     )
 
 
+@pytest.mark.measured
 def test_a_null_pipeline_is_called_one():
     """A rate at the harness's own limit says nothing about the pipeline.
 
@@ -197,14 +211,14 @@ def test_a_null_pipeline_is_called_one():
 
 
 def test_no_copy_reports_no_copy_and_a_copy_is_apart():
-    """The copy's time has a section of its own, of a plausible size."""
+    """The copy's time has a section of its own."""
     dataset = tf.data.Dataset.from_tensors(tf.zeros([1 << 22])).repeat()
 
     without = measure(dataset, Settings(epochs=1, elements=50, memcpy=False))
     copied = measure(dataset, Settings(epochs=1, elements=50))
 
     assert without.memcpy is None
-    assert 0.1 < copied.memcpy["bandwidth"] < 200  # GB/s
+    assert copied.memcpy["bandwidth"] > 0
     assert copied.memcpy["seconds"] <= copied.epochs[0]["time_elapsed"]
 
 
@@ -215,6 +229,16 @@ def test_a_consumer_slower_than_the_dataset_sets_the_rate():
     result = measure(dataset, Settings(epochs=1, elements=100))
 
     assert result.epochs[0]["time_elapsed"] >= result.memcpy["seconds"]
+
+
+@pytest.mark.measured
+def test_a_consumer_that_copies_blocks_a_dataset_that_is_there():
+    """The copies' bandwidth is plausible, and the queue says who waits."""
+    dataset = tf.data.Dataset.from_tensors(tf.zeros([1 << 24])).repeat()
+
+    result = measure(dataset, Settings(epochs=1, elements=100))
+
+    assert 0.1 < result.memcpy["bandwidth"] < 200  # GB/s
     assert result.queue["blocked_share"] > 0.2
 
 
@@ -260,7 +284,7 @@ def test_ctrl_c_keeps_what_was_measured():
     with pytest.raises(MeasurementInterrupted) as caught:
         measure(sleeping(0.01), Settings(seconds=1000), on_progress=interrupt_once)
 
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < DEADLOCK_S
     assert caught.value.result.elements >= 5
     assert "interrupted" in codes(caught.value.result)
 
@@ -364,13 +388,13 @@ def test_a_graph_is_measured_from_everywhere():
 
 def test_passes_that_differ_are_said_to():
     """The pass that fills a cache is not like those that read it."""
-    dataset = sleeping(0.002).take(40).cache()
+    dataset = sleeping(0.02).take(40).cache()
 
     result = measure(dataset, Settings(passes=3))
     first, *others = result.steady["pass_rates"]
 
     assert "passes_differ" in codes(result)
-    assert first < 500 < min(others)
+    assert first < 50 < min(others)
     assert [epoch["elements_processed"] for epoch in result.epochs] == [40] * 3
 
 

@@ -153,7 +153,19 @@ def test_the_table_of_a_device_run_is_bounded_and_follows_passes():
 
 
 def test_a_measured_run_has_its_course():
-    """A source that changes its beat shows when; the waits are the consumer's."""
+    """All elements, in windows that follow each other."""
+    result = measure(sleeping(0.002).take(200), Settings(seconds=10))
+
+    series = result.series
+    ends = np.add(series["start_seconds"], series["seconds"])
+    assert sum(series["elements"]) == result.elements == 200
+    assert np.allclose(ends[:-1], series["start_seconds"][1:])
+    assert all(0 <= share <= 1 for share in series["starved_share"])
+
+
+@pytest.mark.measured
+def test_a_source_that_changes_its_beat_shows_when():
+    """The waits are the consumer's."""
     quick, slow = (sleeping(s).take(n) for s, n in ((0.002, 200), (0.02, 20)))
 
     result = measure(quick.concatenate(slow), Settings(seconds=10))

