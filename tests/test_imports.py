@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -359,30 +358,6 @@ def test_public_functions_are_functions_in_each_order_of_imports(first):
     )
 
     assert done.returncode == 0, done.stderr
-
-
-def test_the_ring_and_its_waiting_know_nothing_of_tensorflow():
-    """The lock-free core compiles alone, under sanitizers and beside the model."""
-    for name in (
-        "spsc_ring.h",
-        "wait.h",
-        "clock.h",
-        "feed.h",
-        "cpus.h",
-        "test_hooks.h",
-    ):
-        text = (PACKAGE / "cc" / name).read_text()
-        includes = re.findall(r'#include [<"]([^>"]+)[>"]', text)
-
-        assert not [
-            path for path in includes if re.match("tensorflow|xla|absl|tsl", path)
-        ]
-
-
-def test_no_native_file_includes_python():
-    """The native library is no Python module and needs no interpreter."""
-    for path in (PACKAGE / "cc").glob("*.*"):
-        assert "Python.h" not in path.read_text()
 
 
 @pytest.mark.process

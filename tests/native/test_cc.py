@@ -387,14 +387,14 @@ def test_the_order_of_the_two_looks_in_drained_is_guarded(run):
             "replicas_test",
             "place_of_a_chip_without_the_lock",
             "replicas/replicas.cc",
-            "std::uint64_t part) {\n  std::lock_guard<std::mutex> lock(mutex_);\n",
+            "std::uint64_t part) {\n  MutexLock lock(mutex_);\n",
             "std::uint64_t part) {\n",
         ),
         (
             "replicas_test",
             "replicas_that_left_without_the_lock",
             "replicas/replicas.cc",
-            "replica));\n  std::lock_guard<std::mutex> lock(mutex_);\n  gone_",
+            "replica));\n  MutexLock lock(mutex_);\n  gone_",
             "replica));\n  gone_",
         ),
         (
@@ -450,8 +450,8 @@ def test_each_lock_above_the_feed_is_guarded(run):
             "outfeed_test",
             "full_ring_stopped_at_the_end_of_the_dataset",
             "feeds/outfeed.cc",
-            "stopped = [&program] { return program.aborted(); }",
-            "stopped = [&program] { return program.stopped(); }",
+            "if (aborted()) return stopped_while",
+            "return stopped_while",
         ),
         (
             "outfeed_test",
@@ -477,8 +477,11 @@ def test_no_element_is_lost_or_doubled(run):
             "program_test",
             "cancellation_calls_what_has_gone",
             "run/program.cc",
-            "manager_->DeregisterCallback(token_);",
-            "static_cast<void>(token_);",
+            "if (!cancellation_.watch(manager_, on_cancel)) on_cancel();",
+            "if (manager_ != nullptr) {\n"
+            "  const auto token = manager_->get_cancellation_token();\n"
+            "  if (!manager_->RegisterCallback(token, on_cancel)) on_cancel();\n"
+            "}",
         ),
         (
             "pipeline_run_test",
