@@ -1,10 +1,11 @@
 """Checks the native core with clang: `python tools/analyze.py`. Changes nothing.
 
-    ipufeed/cc --> bundles --> clang -Wthread-safety    locks (ipufeed/cc/core/mutex.h)
+    ipufeed/cc --> bundles --> clang-tidy    the checks of .clang-tidy, and locks
+                                             (-Wthread-safety, ipufeed/cc/core/mutex.h)
 
 Nearly all of the time goes into TensorFlow's headers, so that the sources are read in two
 bundles, each of one kind: names in unnamed namespaces have to differ within one. Needs
-clang (`apt-get install clang`).
+clang-tidy (`apt-get install clang-tidy`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ ROOT = Path(__file__).parents[1]
 SOURCES = tensorflow_flags.SOURCES
 XLA = ("xla/", "tensorflow/compiler/")
 WARNINGS = ("-Wall", "-Wextra", "-Wno-unused-parameter", "-Wthread-safety")
+# Bundles include sources.
+CHECKS = "-bugprone-suspicious-include"
 LIMIT_S = 1200  # only a hang gets there
 
 
@@ -61,9 +64,12 @@ def flags_for(sources: Path) -> list[str]:
     return [*tensorflow_flags.compile_flags(), f"-iquote{sources}", info]
 
 
-def check_locks(bundle: Path, sources: Path) -> list[str]:
-    command = ["clang++", "-fsyntax-only", *WARNINGS, "-Werror=thread-safety"]
-    return [*command, *flags_for(sources), str(bundle)]
+def check(bundle: Path, sources: Path) -> list[str]:
+    return [
+        *("clang-tidy", "--quiet", f"--config-file={ROOT / '.clang-tidy'}"),
+        *(f"--checks={CHECKS}", f"--header-filter={re.escape(str(sources))}/.*"),
+        *(str(bundle), "--", *flags_for(sources), *WARNINGS),
+    ]
 
 
 def run(command: list[str]) -> tuple[bool, str]:
@@ -79,7 +85,7 @@ def run(command: list[str]) -> tuple[bool, str]:
     )
     took = f"{Path(command[0]).name}: {time.monotonic() - start:.0f} s\n"
     lines = done.stdout.splitlines(keepends=True)
-    text = "".join(line for line in lines if not re.match(r"^\d+ warnings? ", line))
+    text = "".join(line for line in lines if not re.match(r"^(\d+ warnings? |Suppressed |Use -header-filter)", line))
     return done.returncode == 0, took + text
 
 
@@ -88,12 +94,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--sources", type=Path, default=SOURCES, help=argparse.SUPPRESS)
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args(arguments)
-    if shutil.which("clang++") is None:
-        parser.error("clang++ must be installed: apt-get install clang")
+    if shutil.which("clang-tidy") is None:
+        parser.error("clang-tidy must be installed: apt-get install clang-tidy")
     sources = options.sources.resolve()
     with tempfile.TemporaryDirectory() as folder:
         bundles = write_bundles(Path(folder), sources)
-        commands = [check_locks(bundle, sources) for bundle in bundles]
+        commands = [check(bundle, sources) for bundle in bundles]
         with ThreadPoolExecutor(options.jobs) as pool:
             results = list(pool.map(run, commands))
     for _, text in results:

@@ -55,7 +55,7 @@ constexpr std::array<Handler, kHooks> make_hooks(
     std::integer_sequence<int, hook...> /*numbers*/) {
   return {on_signal<hook>...};
 }
-constexpr auto hooks = make_hooks(std::make_integer_sequence<int, kHooks>());
+constexpr auto kHookOf = make_hooks(std::make_integer_sequence<int, kHooks>());
 
 // sa_handler and sa_sigaction share their memory.
 bool same_handler(const struct sigaction& a, const struct sigaction& b) {
@@ -67,7 +67,7 @@ void hook(Hooked* signal) {
   if (sigaction(signal->number, nullptr, &now) != 0) return;
   const bool extended = (now.sa_flags & SA_SIGINFO) != 0;
   if (extended &&
-      std::find(hooks.begin(), hooks.end(), now.sa_sigaction) != hooks.end())
+      std::find(kHookOf.begin(), kHookOf.end(), now.sa_sigaction) != kHookOf.end())
     return;
   if (!extended && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)) return;
   int own = 0;
@@ -79,7 +79,7 @@ void hook(Hooked* signal) {
   }
   struct sigaction ours = now;
   ours.sa_flags |= SA_SIGINFO;
-  ours.sa_sigaction = hooks[static_cast<std::size_t>(own)];
+  ours.sa_sigaction = kHookOf[static_cast<std::size_t>(own)];
   sigaction(signal->number, &ours, nullptr);
 }
 

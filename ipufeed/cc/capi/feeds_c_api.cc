@@ -54,7 +54,7 @@ IPUFEED_API int ipufeed_name_infeed(std::int64_t number, const char* name) {
 IPUFEED_API int ipufeed_outfeed_new(std::int64_t number, const char* name, int last,
                                     std::int64_t capacity, int ordinal) {
   return ipufeed::entry(__func__, [&]() -> absl::Status {
-    const absl::Status fits = ipufeed::check_capacity(capacity);
+    absl::Status fits = ipufeed::check_capacity(capacity);
     if (!fits.ok()) return fits;
     auto feed = std::make_shared<ipufeed::Outfeed>(
         number, name,

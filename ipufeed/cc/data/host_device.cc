@@ -166,19 +166,29 @@ tensorflow::ResourceMgr* HostDevice::resource_manager() {
   return device()->resource_manager();
 }
 
+// About 1 KiB for each session that had a feeder.
+struct Kept {
+  std::mutex mutex;
+  std::list<std::unique_ptr<tensorflow::StaticDeviceMgr>> devices;
+
+  static Kept& get() {
+    static auto* kept = new Kept;
+    return *kept;
+  }
+};
+
 Host::Host(Device* device) {
+  Kept::get();  // made here: a destructor must not need memory
   auto host = std::make_unique<HostDevice>(device);
   device_ = host.get();
-  devices_ = std::make_unique<tensorflow::StaticDeviceMgr>(std::move(host));
+  devices_.push_back(std::make_unique<tensorflow::StaticDeviceMgr>(std::move(host)));
 }
 
 Host::~Host() {
   device_->detach();
-  // About 1 KiB for each session that had a feeder.
-  static auto* mutex = new std::mutex;
-  static auto* kept = new std::vector<std::unique_ptr<tensorflow::StaticDeviceMgr>>;
-  std::lock_guard<std::mutex> lock(*mutex);
-  kept->push_back(std::move(devices_));
+  Kept& kept = Kept::get();
+  std::lock_guard<std::mutex> lock(kept.mutex);
+  kept.devices.splice(kept.devices.end(), devices_);
 }
 
 absl::Status Host::find(OpKernelContext* ctx,

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -103,7 +104,7 @@ class Host : public tensorflow::ResourceBase {
 
   // Both for the life of the process.
   HostDevice* device() const { return device_; }
-  const tensorflow::DeviceMgr* devices() const { return devices_.get(); }
+  const tensorflow::DeviceMgr* devices() const { return devices_.front().get(); }
 
   std::string DebugString() const override { return "the host of a device's datasets"; }
 
@@ -111,7 +112,8 @@ class Host : public tensorflow::ResourceBase {
   HostDevice* device_;
   // With one of the session's, ~FunctionHandleCache would look the device up in a
   // manager that Session.close has already destroyed.
-  std::unique_ptr<tensorflow::StaticDeviceMgr> devices_;
+  // One; a list, so that the destructor hands it on without memory of its own.
+  std::list<std::unique_ptr<tensorflow::StaticDeviceMgr>> devices_;
 };
 
 template <class Work>

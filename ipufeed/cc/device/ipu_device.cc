@@ -85,14 +85,14 @@ bool calls(const OpKernel& kernel) {
 
 // Ops that hand values on, or do nothing that a device would compute.
 bool is_plumbing(const std::string& type) {
-  static const auto* const kTypes = new absl::flat_hash_set<std::string>{
+  static const auto* const types = new absl::flat_hash_set<std::string>{
       "Assert",         "Cast",      "Const",          "ControlTrigger",
       "Enter",          "Exit",      "ExpandDims",     "HostConst",
       "Identity",       "IdentityN", "LoopCond",       "Merge",
       "NextIteration",  "NoOp",      "Pack",           "Placeholder",
       "ReadVariableOp", "Reshape",   "ResourceHandle", "Shape",
       "Squeeze",        "Switch",    "VarHandleOp",    "VarIsInitializedOp"};
-  return type[0] == '_' || absl::StartsWith(type, "Ipufeed") || kTypes->contains(type);
+  return type[0] == '_' || absl::StartsWith(type, "Ipufeed") || types->contains(type);
 }
 
 bool is_scalar(const OpKernelContext& context) {
@@ -264,7 +264,7 @@ class IpuFactory : public tensorflow::DeviceFactory {
 
 constexpr int kPriority = 50;  // below the CPU's: nothing lands here unasked
 
-const bool registered = [] {
+const bool kRegistered = [] {
   tensorflow::DeviceFactory::Register("IPU", std::make_unique<IpuFactory>(), kPriority,
                                       /*is_pluggable_device=*/false);
   return true;

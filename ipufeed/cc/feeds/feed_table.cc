@@ -57,9 +57,9 @@ class Table {
     return feeds;
   }
 
-  void set_name(std::int64_t number, std::string name) {
+  void set_name(std::int64_t number, const std::string& name) {
     std::unique_lock<std::shared_mutex> lock(mutex_);
-    names_[number].name = std::move(name);
+    names_[number].name = name;
   }
   void forget_name(std::int64_t number) {
     std::unique_lock<std::shared_mutex> lock(mutex_);
@@ -125,10 +125,10 @@ absl::Status already_exists(const Infeed& feed) {
 }  // namespace
 
 void set_infeed_name(std::int64_t number, std::string name) {
-  Tables::get().infeeds.set_name(number, std::move(name));
+  Tables::get().infeeds.set_name(number, name);
 }
 void set_outfeed_name(std::int64_t number, std::string name) {
-  Tables::get().outfeeds.set_name(number, std::move(name));
+  Tables::get().outfeeds.set_name(number, name);
 }
 void forget_infeed_name(std::int64_t number) {
   Tables::get().infeeds.forget_name(number);
@@ -168,7 +168,7 @@ absl::Status check_no_infeed(std::int64_t number) {
   return already_exists(*there);
 }
 
-absl::Status add_infeed(std::shared_ptr<Infeed> feed) {
+absl::Status add_infeed(const std::shared_ptr<Infeed>& feed) {
   TF_RETURN_IF_ERROR(check_not_forked());
   const auto there = Tables::get().infeeds.add(feed, replaceable);
   return there == feed ? absl::OkStatus() : already_exists(*feed);

@@ -44,7 +44,7 @@ absl::Status find_infeed(std::int64_t number, std::shared_ptr<Infeed>* out);
 
 // AlreadyExists if there is one whose device still lives.
 absl::Status check_no_infeed(std::int64_t number);
-absl::Status add_infeed(std::shared_ptr<Infeed> feed);
+absl::Status add_infeed(const std::shared_ptr<Infeed>& feed);
 
 // NotFound if there is none, FailedPrecondition if a program uses it.
 absl::Status remove_infeed(std::int64_t number, std::shared_ptr<Infeed>* removed);

@@ -155,13 +155,12 @@ class InfeedCreateOp : public LongKernel {
       TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, options, &feeder));
       feeders_.add(ctx, feeder);
     }
-    const absl::Status status =
-        guarded("the making of an infeed", [&]() -> absl::Status {
-          auto infeed = std::make_shared<Infeed>(number, feed, std::move(elements),
-                                                 feeder, rings);
-          TF_RETURN_IF_ERROR(infeed->make_constants());
-          return add_infeed(std::move(infeed));
-        });
+    absl::Status status = guarded("the making of an infeed", [&]() -> absl::Status {
+      auto infeed =
+          std::make_shared<Infeed>(number, feed, std::move(elements), feeder, rings);
+      TF_RETURN_IF_ERROR(infeed->make_constants());
+      return add_infeed(infeed);
+    });
     if (!status.ok() && feeder != nullptr) feeder->finish(ctx, kGraceNs);
     return status;
   }

@@ -9,7 +9,7 @@ namespace ipufeed {
 namespace {
 
 // Programs are below the feeds, and call this.
-const bool told_of_failures = set_on_failure(note_failure_at_outfeeds);
+const bool kHearsOfFailures = set_on_failure(note_failure_at_outfeeds);
 
 }  // namespace
 

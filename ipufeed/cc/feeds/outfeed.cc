@@ -69,7 +69,7 @@ Outfeed::Outfeed(std::int64_t number, std::string name, OutfeedMode mode,
 absl::Status Outfeed::take(std::int64_t step, int replicas) {
   if (!taken_.exchange(true, std::memory_order_acquire)) {
     std::lock_guard<std::mutex> lock(rounds_mutex_);
-    const absl::Status made = guarded("the start of an outfeed's rounds", [&] {
+    absl::Status made = guarded("the start of an outfeed's rounds", [&] {
       given_.assign(static_cast<std::size_t>(replicas), 0);
       left_.assign(static_cast<std::size_t>(replicas), false);
     });
@@ -314,7 +314,7 @@ absl::Status Outfeed::sign(const ResultElement& element) {
 absl::Status Outfeed::dequeue(
     const std::function<absl::Status(const ResultStore&)>& use) {
   ResultStore taken = queue_.take();
-  const absl::Status status =
+  absl::Status status =
       guarded("the use of dequeued results", [&] { return use(taken); });
   if (!status.ok()) queue_.put_back(std::move(taken));
   return status;

@@ -187,7 +187,7 @@ class OutfeedDequeueOp : public LongKernel {
       return write_zeros(ctx, wanted_, {1}, outfeed_name(number));
     }
     std::shared_ptr<Outfeed> feed;
-    const absl::Status status = find_outfeed(number, &feed);
+    absl::Status status = find_outfeed(number, &feed);
     if (!status.ok() && !absl::IsNotFound(status)) return status;
     const bool executed = feed != nullptr && (feed->runs() != 0 || feed->taken());
     // Once: a thread that polls until the program begins would fill the log.

@@ -17,7 +17,7 @@ void MeasurementRun::stop() {
   if (on_stop) on_stop();
 }
 
-void MeasurementRun::set_on_stop(std::function<void()> on_stop) {
+void MeasurementRun::set_on_stop(const std::function<void()>& on_stop) {
   bool call = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);

@@ -95,7 +95,7 @@ class MeasurementRun {
   // Runs `on_stop` when stop() comes, or now if it has come. No lock is held meanwhile,
   // so it may still run when set_on_stop(nullptr) has returned: it must own what it
   // uses.
-  void set_on_stop(std::function<void()> on_stop);
+  void set_on_stop(const std::function<void()>& on_stop);
 
  private:
   std::atomic<bool> stopped_{false};

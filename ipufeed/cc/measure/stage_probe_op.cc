@@ -83,7 +83,7 @@ class ProbeDataset : public PassingDataset {
       const std::int64_t start_ns = now_ns();
       counters.enter(start_ns);
       const std::int64_t cpu_ns = thread_cpu_ns();
-      const absl::Status status = input()->GetNext(ctx, out, end_of_sequence);
+      absl::Status status = input()->GetNext(ctx, out, end_of_sequence);
       counters.leave(start_ns, now_ns(), thread_cpu_ns() - cpu_ns,
                      status.ok() && !*end_of_sequence);
       return status;

@@ -1,6 +1,7 @@
 #include "run/stall.h"
 
 #include <atomic>
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -57,9 +58,10 @@ void StallWatch::report(const Program& program, const char* kind,
 void StallWatch::report(const Program& program, const std::string& what) {
   const std::int64_t waited = now_ns() - start_ns_;
   next_ns_ = now_ns() + waited;
-  say(absl::StrCat(
-      who_waits(program), " has waited for ", waited / 1'000'000 / 1000.0, " s: ", what,
-      ". It goes on waiting. Its queues: ", program.describe_feeds(), "."));
+  say(absl::StrCat(who_waits(program), " has waited for ",
+                   std::round(static_cast<double>(waited) / 1e6) / 1e3, " s: ", what,
+                   ". It goes on waiting. Its queues: ", program.describe_feeds(),
+                   "."));
 }
 
 std::string replicas_of(const std::vector<std::size_t>& numbers) {

@@ -206,7 +206,7 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
                            part_of(operands, call.operands, call.operand_counts, i),
                            part_of(outputs, call.results, call.result_counts, i));
                        if (!status.ok()) {
-                         const absl::Status named = at_stage(status, run, index);
+                         absl::Status named = at_stage(status, run, index);
                          std::lock_guard<std::mutex> lock(mutex);
                          if (!run.waited(index)) cause.Update(named);
                          return named;

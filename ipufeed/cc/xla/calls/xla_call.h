@@ -16,7 +16,7 @@
 
 // xla/ffi/ffi_api.h declares this, but includes headers that the wheel does not have.
 namespace xla::ffi {
-const XLA_FFI_Api* GetXlaFfiApi();
+const XLA_FFI_Api* GetXlaFfiApi();  // NOLINT: XLA's name
 }
 
 namespace ipufeed {

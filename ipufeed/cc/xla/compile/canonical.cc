@@ -240,10 +240,10 @@ class Writer {
 
 // What an instruction does to more than its result.
 bool acts(const Instruction& each) {
-  static const auto* const kOpcodes = new absl::flat_hash_set<std::string_view>{
+  static const auto* const opcodes = new absl::flat_hash_set<std::string_view>{
       "infeed", "outfeed",  "recv", "recv-done", "rng", "rng-get-and-update-state",
       "send",   "send-done"};
-  return each.side_effect || kOpcodes->contains(each.opcode);
+  return each.side_effect || opcodes->contains(each.opcode);
 }
 
 // What an instruction is, without its name, its numbers and those of what it needs.

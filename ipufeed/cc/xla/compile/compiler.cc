@@ -350,6 +350,7 @@ absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
     buffer.set_buffer(stream_executor::DeviceAddressBase(data, arguments[i].bytes), {});
   }
   std::vector<const xla::ShapedBuffer*> pointers;
+  pointers.reserve(buffers.size());
   for (const xla::ShapedBuffer& buffer : buffers) pointers.push_back(&buffer);
   xla::ExecutableRunOptions options;
   options.set_intra_op_thread_pool(chip.pool());
@@ -394,7 +395,7 @@ void install_compiler(tensorflow::Device* device) {
   }
 }
 
-const bool installed = set_compiler(install_compiler);
+const bool kInstalled = set_compiler(install_compiler);
 
 }  // namespace
 

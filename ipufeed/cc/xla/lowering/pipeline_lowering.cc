@@ -126,7 +126,8 @@ class PipelineXlaOp : public LoweredOp {
         results.push_back(static_cast<std::int64_t>(result_shapes.size()));
         result_shapes.push_back(std::move(shape));
       }
-      result_counts.push_back(result.xla_output_shape.tuple_shapes().size());
+      result_counts.push_back(
+          static_cast<std::int64_t>(result.xla_output_shape.tuple_shapes().size()));
       for (const auto& output : result.outputs) {
         outputs.push_back({&output, output.is_constant ? -1 : place++});
       }

@@ -139,6 +139,7 @@ class ChainWriter {
     const ShapeProto shape = shape_of(id);
     if (is_tuple_proto(shape)) {
       std::vector<std::int64_t> parts;
+      parts.reserve(static_cast<std::size_t>(shape.tuple_shapes_size()));
       for (int i = 0; i < shape.tuple_shapes_size(); ++i) {
         parts.push_back(element(both, i));
       }
