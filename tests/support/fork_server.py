@@ -59,7 +59,11 @@ def main(number):
 
 
 def import_once():
-    """Imports what nearly every program imports, and what starts no thread."""
+    """Imports what nearly every program imports, and what starts no thread.
+
+    Not ipufeed: it would load its library, and what that does at the end of a process
+    would be the server's to do.
+    """
     import gc
 
     import numpy as np
@@ -128,6 +132,7 @@ def play(arguments):
     main_module = sys.modules["__main__"].__dict__
     main_module.clear()
     main_module.update(__name__="__main__", __builtins__=sys.modules["builtins"])
+    sys.orig_argv = [sys.executable, *arguments]
     what, *others = arguments
     if what == "-m":
         name, *others = others
