@@ -85,7 +85,11 @@ def run(command: list[str]) -> tuple[bool, str]:
     )
     took = f"{Path(command[0]).name}: {time.monotonic() - start:.0f} s\n"
     lines = done.stdout.splitlines(keepends=True)
-    text = "".join(line for line in lines if not re.match(r"^(\d+ warnings? |Suppressed |Use -header-filter)", line))
+    text = "".join(
+        line
+        for line in lines
+        if not re.match(r"^(\d+ warnings? |Suppressed |Use -header-filter)", line)
+    )
     return done.returncode == 0, took + text
 
 
