@@ -497,7 +497,8 @@ class IPUOutfeedQueue:
         """Takes what a dequeue would give now, and of it the first result."""
         if self._structure is None and threading.get_ident() == self._making_thread:
             raise ValueError(
-                "Trying to dequeue an outfeed which has not been enqueued."
+                "Trying to dequeue an outfeed which has not been enqueued: no program "
+                f"that enqueues to outfeed queue '{self._id}' has been built."
             )
         if self._structure is None or surroundings.synthetic_outfeed():
             return None

@@ -315,8 +315,10 @@ TEST(a_failed_allocation_of_the_dataset_is_an_error) {
 TEST(constant_data_never_ends_and_can_be_stopped) {
   const std::int64_t number = new_number();
   Signature signature{{tensorflow::DT_INT64}, {TensorShape({3})}};
-  CHECK(add_infeed(std::make_shared<Infeed>(number, "constants", signature, nullptr, 2))
-            .ok());
+  const auto infeed =
+      std::make_shared<Infeed>(number, "constants", signature, nullptr, 2);
+  CHECK(infeed->make_constants().ok());
+  CHECK(add_infeed(infeed).ok());
   {
     Program program(nullptr, 0);
     std::thread stopper([&] {

@@ -125,6 +125,11 @@ if "-MF" in arguments:
 
 # Compiled as one unit, as the files of xla/lowering are.
 HEAVY = ("compiler", "ipu_executable", "hlo_text")
+# Each is one unit, too.
+FOLDERS = (
+    *("data", "measure", "run", "feeds", "device", "replicas", "pipeline", "random"),
+    *("xla/calls", "capi"),
+)
 
 
 def is_made_of(path, header, root):
@@ -178,14 +183,19 @@ def test_only_what_changed_is_compiled_again(tmp_path, build_command):
 
     cc = tree / "ipufeed/cc"
     heavy = [cc / f"xla/compile/{name}.cc" for name in HEAVY]
-    units = [heavy, sorted(cc.glob("xla/lowering/*.cc"))]
-    units += [[path] for path in cc.rglob("*.cc") if path not in [*heavy, *units[1]]]
+    units = [("0", heavy), ("0", sorted(cc.glob("xla/lowering/*.cc")))]
+    for folder in FOLDERS:
+        members = sorted((cc / folder).glob("*.cc"))
+        members = [path for path in members if path.name != "build_info.cc"]
+        units.append((folder.rpartition("/")[2], members))
+    together = [path for _, members in units for path in members]
+    units += [("", [path]) for path in cc.rglob("*.cc") if path not in together]
 
     def compiled_for(header):
         """The names of the units that include a header."""
         return sorted(
-            members[0].name if len(members) == 1 else "unity_0_cxx.cxx"
-            for members in units
+            f"unity_{name}_cxx.cxx" if name else members[0].name
+            for name, members in units
             if any(is_made_of(member, header, cc) for member in members)
         )
 
@@ -199,6 +209,7 @@ def test_only_what_changed_is_compiled_again(tmp_path, build_command):
     assert 5 < len(made_of_it) < len(everything)
     # One says what it was built from.
     assert compiled("third") == sorted(["build_info.cc", *made_of_it])
-    with open(cc / "base/trace.cc", "a") as source:
-        source.write("// changed\n")
-    assert compiled("fourth") == ["build_info.cc", "trace.cc"]
+    for name in ("base/trace.cc", "run/stall.cc"):
+        with open(cc / name, "a") as source:
+            source.write("// changed\n")
+    assert compiled("fourth") == ["build_info.cc", "trace.cc", "unity_run_cxx.cxx"]

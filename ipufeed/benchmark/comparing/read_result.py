@@ -165,10 +165,13 @@ def positive(value: Any, key: str, where: str) -> float:
 
 
 def is_positive(number: Any) -> bool:
-    """Whether it is a finite number above 0; True is none."""
+    """Whether it is a finite number above 0, as a float; True is not one."""
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         return False
-    return math.isfinite(number) and number > 0
+    try:
+        return math.isfinite(number) and number > 0
+    except OverflowError:  # an int of more than 308 digits
+        return False
 
 
 def windows_of(steady: Any, name: str) -> tuple[Numbers, Numbers]:

@@ -7,9 +7,9 @@ sleep, and the budgets are far from their rates: a busy machine changes no outco
 
 import json
 import os
+import subprocess
 import sys
 
-import children
 import pytest
 from helpers import DEADLOCK_S, ROOT
 from synthetic import synthetic
@@ -373,7 +373,7 @@ def test_suites_that_do_not_use_it_do_not_pay_for_it(tmp_path):
         "    assert not heavy\n"
     )
 
-    done = children.run(
+    done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "pytest_ipufeed", "-W", "error"],
         capture_output=True,
         text=True,
