@@ -11,7 +11,8 @@ import nox
 nox.options.sessions = ["lint", "test"]
 nox.options.reuse_existing_virtualenvs = True
 
-GROUPS = nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), "lint")
+PROJECT = nox.project.load_toml("pyproject.toml")
+GROUPS = nox.project.dependency_groups(PROJECT, "lint")
 NATIVE = ("ipufeed/cc", "tests/cc", "benchmarks/cc")
 
 
@@ -35,6 +36,13 @@ def lint(session: nox.Session) -> None:
         if path.suffix in (".cc", ".h")
     ]
     session.run("clang-format", "--dry-run", "-Werror", *native)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation as a site in build/site; a dead link or anchor fails."""
+    install(session, *nox.project.dependency_groups(PROJECT, "docs"))
+    session.run("python", "tools/docs_site.py")
 
 
 @nox.session
