@@ -68,7 +68,8 @@ class IPUOutfeedQueue:
         ValueError: An argument is of another type or out of range.
 
     Threads: enqueue while one thread builds a graph; everything else on any thread, and
-        while programs run.
+        while programs run. Each result goes to one reader; for one reader at a time they
+        are in order.
 
     Source: Graphcore's IPUOutfeedQueue, whose interface this is; `stream` and `stats` are
     ours.
