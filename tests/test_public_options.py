@@ -198,8 +198,10 @@ def build_pipeline(**arguments):
             gradient_accumulation_count=4,
             infeed_queue=infeed,
             outfeed_queue=outfeed,
-            optimizer_function=lambda loss: OptimizerFunctionOutput(sgd(), loss),
-            **arguments,
+            **{
+                "optimizer_function": lambda loss: OptimizerFunctionOutput(sgd(), loss),
+                **arguments,
+            },
         )
 
     with scopes.ipu_scope("/device:IPU:0"):
@@ -356,6 +358,30 @@ def test_what_has_no_effect_warns_once(caplog, name, parameter):
         len(found) == len(set(found)) == (2 if parameter == "profile_execution" else 1)
     )
     assert all(record.args[1] for record in caplog.records if len(record.args) == 2)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "training"),
+    [
+        ("accumulate_outfeed_dtype", tf.float32, True),
+        ("gradient_accumulation_dtype", tf.float32, False),
+        ("gradient_accumulation_for_captured_grads", False, False),
+        ("offload_weight_update_variables", True, False),
+        ("reduction_method", "mean", False),
+    ],
+)
+def test_what_a_pipeline_has_no_use_for_is_warned_of(
+    caplog, parameter, value, training
+):
+    """Arguments that concern gradients or sums that this pipeline does not have."""
+    arguments = {} if training else {"optimizer_function": None}
+    with warnings_of(caplog) as found:
+        build_pipeline(**arguments)
+    assert not found
+    with warnings_of(caplog) as found:
+        build_pipeline(**arguments, **{parameter: value})
+
+    assert found == [f"pipeline({parameter}=)"]
 
 
 @pytest.mark.parametrize("name", FLAGS)

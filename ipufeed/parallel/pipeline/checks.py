@@ -292,7 +292,9 @@ NO_EFFECT = {
     "offload_gradient_accumulation_buffers": _MEMORY,
     "replicated_weight_sharding": _MEMORY,
     "offload_weights": _MEMORY,
+    "accumulate_outfeed_dtype": "without `accumulate_outfeed` nothing is summed",
 }
+_INFERENCE = "without an `optimizer_function` the pipeline has no gradients"
 
 
 def warn_of_no_effect(**given: bool) -> None:
@@ -300,6 +302,13 @@ def warn_of_no_effect(**given: bool) -> None:
     for name, is_given in given.items():
         if is_given:
             no_effect(f"pipeline({name}=)", NO_EFFECT[name])
+
+
+def warn_of_no_effect_on_inference(**given: bool) -> None:
+    """Warns once of each argument that concerns gradients, and was given without any."""
+    for name, is_given in given.items():
+        if is_given:
+            no_effect(f"pipeline({name}=)", _INFERENCE)
 
 
 def has_options(options: Any) -> bool:

@@ -224,7 +224,19 @@ def pipeline(
         ),
         replicated_weight_sharding=replicated_weight_sharding is not None,
         offload_weights=offload_weights is not None,
+        accumulate_outfeed_dtype=(
+            accumulate_outfeed_dtype is not None and not accumulate_outfeed
+        ),
     )
+    if not training:
+        checks.warn_of_no_effect_on_inference(
+            gradient_accumulation_dtype=gradient_accumulation_dtype is not None,
+            gradient_accumulation_for_captured_grads=(
+                not gradient_accumulation_for_captured_grads
+            ),
+            offload_weight_update_variables=bool(offload_weight_update_variables),
+            reduction_method=reduction is not Reduction.SUM,
+        )
     schedule = Schedule(kind, mapping, training)
     count = checks.check_scheduled(count, schedule, serialization, uses_io_tiles())
     values = [tf.convert_to_tensor(value) for value in as_list(inputs)]
