@@ -147,7 +147,7 @@ def play(arguments):
     else:
         sys.argv = [what, *others]
         sys.path[0] = os.path.dirname(os.path.realpath(what))
-        main_module["__file__"] = what
-        with open(what, "rb") as file:
-            code = compile(file.read(), what, "exec")
+        main_module["__file__"] = path = os.path.abspath(what)
+        with open(path, "rb") as file:
+            code = compile(file.read(), path, "exec")
         exec(code, main_module)
