@@ -113,9 +113,9 @@ def main() -> None:
         measure()
         timelines.measure()
     for name in PICTURES:
-        (HERE.parent / f"{name}.svg").write_text(draw(name), encoding="utf-8")
+        (HERE / f"{name}.svg").write_text(draw(name), encoding="utf-8")
     for name in timelines.PICTURES:
-        (HERE.parent / f"{name}.svg").write_text(timelines.draw(name), encoding="utf-8")
+        (HERE / f"{name}.svg").write_text(timelines.draw(name), encoding="utf-8")
 
 
 if __name__ == "__main__":
