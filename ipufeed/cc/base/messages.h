@@ -3,7 +3,7 @@
 //
 //   any thread: say(line) --> a short list --> next_line(): Python's thread logs it
 //
-// Nobody waits for Python: who has something to say may be what Python waits for.
+// No thread waits for Python: Python may wait for the very thread that calls say().
 #pragma once
 
 #include <string>
