@@ -553,7 +553,7 @@ def test_a_wrong_output_of_the_optimizer_function_is_refused(case):
 
 
 def test_an_optimizer_function_must_return_its_output():
-    """A bare optimizer is not enough: nobody would know the loss."""
+    """A bare optimizer is not enough: the loss would be unknown."""
     with pytest.raises(TypeError, match="must return an OptimizerFunctionOutput"):
         build(
             optimizer_function=lambda *_: v1.train.GradientDescentOptimizer(0.1),

@@ -236,7 +236,7 @@ def test_no_mini_batches_are_refused(mini_batches):
 
 
 def test_texts_are_not_moved_as_bytes():
-    """A string tensor is no memory that could be copied."""
+    """A string tensor is not memory that could be copied."""
     ops, text = _native.load(), tf.constant(["a string that is long enough"])
     token = tf.constant(0, tf.uint32)
     queue = IPUOutfeedQueue()
