@@ -108,7 +108,7 @@ def test_a_number_is_read(name):
     ],
 )
 def test_a_text_is_read_with_and_without_quotes(text, path):
-    """Quotes keep white space together and are no part of the value."""
+    """Quotes keep white space together and are not a part of the value."""
     assert parse_flags(text).executable_cache_path == path
 
 

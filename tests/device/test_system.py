@@ -238,7 +238,7 @@ def test_more_ipus_than_there_are_cannot_be_had(auto):
 
 
 def test_the_ipu_model_has_any_number_of_ipus(caplog, monkeypatch):
-    """They are no hardware, so they have no IDs."""
+    """They are not hardware, so they have no IDs."""
     monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model --ipu_model_tiles=8")
     configured(auto_select_ipus=[3, 32])
 
@@ -258,7 +258,7 @@ def test_the_ipu_model_cannot_be_selected(monkeypatch):
 
 
 def test_more_devices_than_are_registered_are_refused(monkeypatch):
-    """Even if they are no hardware."""
+    """Even if they are not hardware."""
     monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model")
 
     with pytest.raises(

@@ -432,7 +432,7 @@ ARITIES = {
 
 @pytest.mark.parametrize("case", ARITIES)
 def test_a_stage_that_takes_other_arguments_is_named(case):
-    """By its number and its name, with what it gets and from whom."""
+    """By its number and its name, with what it gets and from where."""
     stages, text = ARITIES[case]
 
     with pytest.raises(TypeError, match=text):

@@ -84,7 +84,7 @@ def test_the_program_of_each_ipu_has_a_name_of_its_own(clean_system, caplog):
 def test_the_programs_of_the_ipus_are_called_after_the_one_around_them(
     clean_system, caplog, name, expected
 ):
-    """So that unrelated pipelines are no versions of one program."""
+    """So that unrelated pipelines are not versions of one program."""
     configure(2)
 
     def program_of(*shape):

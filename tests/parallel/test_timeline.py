@@ -291,7 +291,7 @@ def test_a_picture_says_how_often_and_what_an_update_looks_like():
 
 
 def test_updates_are_called_by_their_copy_if_there_are_several():
-    """They are no IPU's work, and have no IPU's name."""
+    """They are not an IPU's work, and do not have an IPU's name."""
     updates = [Slice("update", chip, -1, 0, 5) for chip in (0, 2)]
 
     assert "update" in made(updates=updates[:1]).rows()

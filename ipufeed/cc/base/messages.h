@@ -10,7 +10,7 @@
 
 namespace ipufeed {
 
-// Before anybody listens it goes to TensorFlow's log. Any thread.
+// Before Python listens it goes to TensorFlow's log. Any thread.
 void say(std::string line);
 
 // Waits for the next line. One thread at a time.

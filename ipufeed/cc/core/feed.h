@@ -1,6 +1,6 @@
 // A feed: one ring, the waiting of both its sides, and how it came to its end.
 //
-//   writer --push()--> [ ring ] --pop()--> reader        anyone: cancel()
+//   writer --push()--> [ ring ] --pop()--> reader        any thread: cancel()
 //
 // A caller may also have a reason of its own to stop waiting, `stopped()`, which ends
 // that one wait and nothing else: the thread that sets it wakes the side (wake_reader,

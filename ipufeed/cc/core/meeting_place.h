@@ -11,7 +11,7 @@
 // run when it is in no meeting, and has then left all of its run: whether a member
 // waits in vain does not depend on which one was faster.
 //
-// Memory order: one mutex guards all that is here, and there is no atomic. A member
+// Memory order: one mutex guards all that is here, without any atomic. A member
 // that leaves, and a thread that sets what stopped() says and then calls wake(), take
 // the mutex after that: each waiter has either not looked yet, and will see it, or
 // sleeps already and is woken. What a member has written before meet() is seen by

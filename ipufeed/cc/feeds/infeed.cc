@@ -229,9 +229,9 @@ absl::Status Infeed::leave(int replica) {
   return absl::OkStatus();
 }
 
-// A replica that has left, and for whose next elements there is no room before the one
-// of this number is dealt out; -1 if there is none. Its rings never empty again, and
-// the first element has set their limit.
+// A replica that has left, and for whose next elements room is lacking before the one
+// of this number is dealt out; -1 if none is in the way. Its rings never empty again,
+// and the first element has set their limit.
 int Infeed::in_the_way(std::int64_t number) const {
   const auto rings = static_cast<std::int64_t>(readers_.size()) / replicas_;
   for (int r = 0; r < replicas_; ++r) {

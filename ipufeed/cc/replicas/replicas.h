@@ -112,7 +112,7 @@ class Replicas final : public Wakeable {
 // What is exchanged, for a person: by what the user calls it.
 const char* name_of(const Meeting& meeting);
 
-// What a meeting of one does: the same, without anybody else.
+// What a meeting of one does: the same, without other members.
 absl::Status meet_alone(const Meeting& meeting);
 
 }  // namespace ipufeed

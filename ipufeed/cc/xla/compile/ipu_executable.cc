@@ -356,8 +356,8 @@ class IpuExecutable : public xla::Executable {
   const std::shared_ptr<Compiled> compiled_;
   const std::vector<Unchanged> unchanged_;
   const int shards_;
-  // Whether anybody can tell how many copies of a program run: those that take and give
-  // nothing, and do not ask for their number, all compute the same.
+  // Whether it can be observed how many copies of a program run: those that take and
+  // give nothing, and do not ask for their number, all compute the same.
   const bool is_told_apart_;
   const std::vector<std::shared_ptr<Compiled>> chip_programs_;
   const bool exchanges_;
