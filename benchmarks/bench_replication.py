@@ -2,7 +2,7 @@
 
 The yardstick is four bare iterators, one after the other: GetNext in C++ on the same
 finalised dataset, for as many elements in all. Its elements take 1 ms each, asleep, so
-that the ratio does not depend on who else uses the machine.
+that the ratio does not depend on the machine's other load.
 
     track_feeder_overhead    seconds of the replicas / seconds of the iterators - 1, in %
     time_exchange_...        a thousand meetings of four replicas

@@ -10,8 +10,8 @@ settings unless --seconds says otherwise: 100 pairs then take more than an hour 
 pipeline.
 
 Promised are at most 1 false alarm, and at least 95 changes seen, of 100 on a quiet machine.
-Pairs beside others who took the CPUs are counted, and listed apart. The intervals are
-Wilson's, for a share, at 95 %.
+Pairs during which other processes took the CPUs are counted, and listed apart. The
+intervals are Wilson's, for a share, at 95 %.
 """
 
 import argparse
@@ -93,7 +93,7 @@ class Pair:
 
     @property
     def quiet(self) -> bool:
-        """Whether nobody else was there."""
+        """Whether other processes left the CPUs alone."""
         return self.others <= QUIET_CPUS
 
 
@@ -188,7 +188,7 @@ def main() -> int:
 
 
 def different(pair: Pair) -> bool:
-    """A verdict where there is no difference."""
+    """A verdict where the two rates do not differ."""
     return pair.verdict != "cannot tell"
 
 

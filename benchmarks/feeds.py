@@ -21,10 +21,9 @@ def source(tensors: Any) -> Any:
 
 
 def slow_source(seconds: float) -> Any:
-    """An int32 scalar after each so many seconds, without CPU.
+    """An int32 scalar every `seconds` seconds, without CPU.
 
-    AUTOTUNE would add a buffer that fills while nobody reads: later elements then take no
-    time.
+    AUTOTUNE would add a buffer that fills between reads: later elements then take no time.
     """
     import tensorflow as tf
     from tensorflow.python.data.experimental.ops import testing
@@ -188,7 +187,7 @@ def result_latencies(results: int) -> list[float]:
 
 
 class Scalars:
-    """A program that gives so many scalars, and the dequeue of all of them."""
+    """A program that enqueues scalars, and the dequeue of all of them."""
 
     def __init__(self) -> None:
         import tensorflow as tf

@@ -26,7 +26,7 @@ ROUND_LIMIT_S = 20.0  # a round takes about half a second on a quiet machine
 
 
 def cache_folder() -> pathlib.Path:
-    """The folder for binaries, which nobody else can write to.
+    """The folder for binaries, which no other user can write to.
 
     Raises:
         PermissionError: the folder exists and is not ours alone.
@@ -54,7 +54,7 @@ def build(name: str, flags: tuple[str, ...] = ()) -> pathlib.Path:
         The binary.
 
     Raises:
-        FileNotFoundError: g++ is missing, or there is no such program.
+        FileNotFoundError: g++ is missing, or the program does not exist.
         RuntimeError: the program does not compile; the message is the compiler's.
     """
     compiler = shutil.which("g++")

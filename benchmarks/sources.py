@@ -1,4 +1,4 @@
-"""python -m benchmarks.sources: what reading costs, beside the ways that people write.
+"""python -m benchmarks.sources: what reading costs, next to hand-written loops.
 
 Rows and records per second of wall time, the median of interleaved rounds, files in the
 page cache. All ways of one table deliver the same batches.

@@ -41,7 +41,7 @@ def test_a_failed_import_shows_what_was_said(capfd):
 
 
 def test_an_interrupted_import_shows_nothing(capfd):
-    """Who pressed Ctrl-C does not want to read about GPUs."""
+    """After Ctrl-C the user does not want to read about GPUs."""
     with pytest.raises(KeyboardInterrupt):
         fail(KeyboardInterrupt, b"chatter\n")
 

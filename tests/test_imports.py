@@ -13,7 +13,7 @@ PACKAGE = ROOT / "ipufeed"
 MOST_FILES = 20
 
 # What a part of the package may import of the package: the picture in CONTRIBUTING.md. A
-# part is a folder without folders, or a file beside folders. Each may import itself and
+# part is a folder without folders, or a file next to folders. Each may import itself and
 # what stands above it in this table, as far as it is named there; the native code imports
 # nothing of Python's.
 ALLOWED = {
@@ -263,7 +263,7 @@ def test_the_table_has_an_order_and_no_arrow_too_many():
 
 
 def test_no_files_import_each_other_in_a_circle():
-    """Two arrows go up, each for a reason; without them there is no circle."""
+    """Two arrows go up, each for a reason; without them no circle is left."""
     assert UPWARD <= ARROWS, "one is gone: take it from the list"
     assert circles({("a", "b"), ("b", "c"), ("c", "b")}) == {"b", "c"}
     assert not circles(ARROWS - UPWARD)

@@ -165,7 +165,7 @@ OLDER = {
     "set_serialization_options": {"output_folder": "here"},
     "set_transfer_options": {"use_verified_transfers": True},
 }
-# What an option needs beside it.
+# What an option needs in addition.
 WITH = {
     "profile_execution": {"profiling": True},
     "place_ops_on_io_tiles": {"num_io_tiles": 2},
@@ -400,7 +400,7 @@ def test_a_flag_that_has_no_effect_warns_once(caplog, monkeypatch, name):
 
 @pytest.mark.parametrize("part", ["TARGET", "RUNTIME"])
 def test_options_of_targets_and_the_runtime_warn_once(caplog, monkeypatch, part):
-    """Each by its name; what is no JSON object is refused."""
+    """Each by its name; what is not a JSON object is refused."""
     variable = f"POPLAR_{part}_OPTIONS"
     monkeypatch.setenv(variable, '{"one": "1", "two": "2"}')
     with warnings_of(caplog) as found:

@@ -73,7 +73,7 @@ def test_a_program_is_main(run, folder):
 
 
 def test_a_programs_folder_is_first_on_the_path(run, folder):
-    """It imports what lies beside it, and not what lies where the process started."""
+    """It imports what lies next to it, and not what lies where the process started."""
     (folder / "beside.py").write_text("print('beside')")
     (folder / "elsewhere" / "numpy.py").write_text(
         "raise SystemExit('the wrong numpy')"
@@ -240,7 +240,7 @@ def test_stderr_is_the_programs(run):
 
 
 def test_the_environment_is_the_programs(run):
-    """The log level is what the user has set, and not there if nobody has."""
+    """The log level is what the user has set, and not there if it was not set."""
     code = "import os; print(os.environ.get('TF_CPP_MIN_LOG_LEVEL'))"
 
     assert run(code, TF_CPP_MIN_LOG_LEVEL="0").stdout == "0\n"

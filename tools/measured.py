@@ -1,8 +1,8 @@
 """Runs the tests that judge times of this machine: `python tools/measured.py`.
 
-One process, nothing beside it. A virtual machine may be slow for a while: what has failed
-runs once more after a pause, twice at most; what is wrong fails each time. Arguments go
-to pytest.
+One process, and nothing else at the same time. A virtual machine may be slow for a while:
+what has failed runs once more after a pause, twice at most; what is wrong fails each time.
+Arguments go to pytest.
 """
 
 import subprocess

@@ -1,6 +1,6 @@
 """Runs the op library under a sanitizer: python tools/sanitized.py address|thread
 
-Builds it with IPUFEED_SANITIZE into a temporary folder, puts it beside a copy of the
+Builds it with IPUFEED_SANITIZE into a temporary folder, puts it next to a copy of the
 package, and measures datasets and runs programs in a process that has the sanitizer's
 run-time library preloaded. Exit code 0: built, and nothing was reported.
 
@@ -8,7 +8,7 @@ Only `address` is run. ThreadSanitizer has to see both sides of every hand-over,
 TensorFlow is not built with it: a tensor that one of TensorFlow's threads wrote and ours
 reads is reported, whatever lies between. The races that could be ours are looked for
 where no TensorFlow is in the way: tests/cc, in every test run. The library must build
-with `thread` all the same, for who brings an instrumented TensorFlow.
+with `thread` all the same, for users of an instrumented TensorFlow.
 """
 
 import os

@@ -1,8 +1,8 @@
 """What the project promises to reach, measured: `python -m benchmarks.targets`.
 
-Each module beside this one measures some rows; __main__.py prints them. What is compared
-is measured in interleaved repeats of one run. A comparison is one of medians, and its
-spread that of resampled repeats: tf.data's AUTOTUNE gives a pipeline one of two speeds
+Each other module of this package measures some rows; __main__.py prints them. What is
+compared is measured in interleaved repeats of one run. A comparison is one of medians, and
+its spread that of resampled repeats: tf.data's AUTOTUNE gives a pipeline one of two speeds
 for a whole repeat, so that the ratio within a single repeat says little.
 """
 

@@ -10,7 +10,7 @@ from benchmarks.targets import Row, row
 
 STAGE_S = 0.005
 LARGE = 1 << 20  # float32: 4 MiB
-BUFFERS = 24  # so many of them are in no cache
+BUFFERS = 24  # too many to fit into a cache
 
 
 def rows(quick: bool) -> list[Row]:
@@ -90,7 +90,7 @@ def times(stages: Stages, repeats: int) -> list[float]:
 
 
 def bare_seconds(count: int) -> float:
-    """What so many mini-batches take in threads that do nothing but sleep and meet.
+    """What `count` mini-batches take in threads that do nothing but sleep and meet.
 
     It is what this machine adds to each sleep: late timers, and CPUs that others have.
     """

@@ -1,4 +1,4 @@
-"""What the sources cost, beside what they replace, on the same files in one run."""
+"""What the sources cost, next to what they replace, on the same files in one run."""
 
 import operator
 import tempfile

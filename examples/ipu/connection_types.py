@@ -41,7 +41,7 @@ config = ipu.config.IPUConfig()
 config.auto_select_ipus = 1
 config.device_connection.type = connection
 if connection in (TYPES.PRE_COMPILE, TYPES.NEVER):
-    # There is no device to ask what it is.
+    # No device exists that could be asked what it is.
     config.device_connection.version = "ipu2"
     config.device_connection.enable_remote_buffers = True
 config.configure_ipu_system()

@@ -37,7 +37,8 @@ def body(_, x, y):
     with tf.variable_scope("line", use_resource=True, reuse=tf.AUTO_REUSE):
         slope = tf.get_variable("slope", [], initializer=tf.zeros_initializer())
     loss = tf.reduce_mean(tf.square(slope * x - y))
-    # No global_step here: minimize would count on the IPU, whoever made the counter.
+    # No global_step here: minimize would count on the IPU, even with a counter made
+    # elsewhere.
     train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
     return loss, train
 

@@ -4,7 +4,7 @@ The same network is run three times each with equal values, with changed constan
 changed weights, and with changed batch sizes. Each of these has a switch against it, as an
 option or as a variable of the environment (CACHING=1 PLACEHOLDER=1 SAMEBATCH=1):
 
-    --placeholder  constants and weights are fed: they are no part of the program
+    --placeholder  constants and weights are fed: they are not a part of the program
     --samebatch    every batch is padded to one size
     --caching      programs are kept as files, in ./ipu_cache unless TF_POPLAR_FLAGS names
                    a folder; a second process only reads them

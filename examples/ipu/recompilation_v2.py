@@ -1,4 +1,4 @@
-"""What compiles a TensorFlow 2 function again, counted, beside what does not.
+"""What compiles a TensorFlow 2 function again, counted, next to what does not.
 
 A Python number is a part of the program, a `tf.constant` that is passed as an argument is
 an input of it; a batch of another size is another program, a padded one is the same.

@@ -5,7 +5,7 @@
     process 1: dataset.shard(2, 1) -> infeed queue -> replica 2, 3 --+
 
 Started without TF_CONFIG, the program starts itself twice, with the addresses of both
-processes in it, as whoever starts the processes of a cluster does. Each takes every second
+processes in it, as a launcher of a cluster's processes does. Each takes every second
 batch; gradients go over TensorFlow's collectives. Prints what each process says and how far
 the weights are from those that one process finds with four replicas:
 
@@ -85,7 +85,7 @@ def one_of_several(index):
 
 
 def free_addresses():
-    """Where nobody listens."""
+    """Addresses without a listener."""
     sockets = [socket.create_server(("localhost", 0)) for _ in range(PROCESSES)]
     found = [f"localhost:{each.getsockname()[1]}" for each in sockets]
     for each in sockets:

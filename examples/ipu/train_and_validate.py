@@ -4,7 +4,7 @@
     validation set -> infeed -> repeat(4, validate)  -> outfeed, the last count only
 
 Each of the two programs has queues of its own, and both use the same variables. The
-learning rate is an input: another one compiles nothing anew. A dict is an element, so the
+learning rate is an input: another one compiles nothing again. A dict is an element, so the
 bodies get its parts by name. Prints
 
     epoch 0: rate 0.100, 20 losses, mean ..., ... of 128 right

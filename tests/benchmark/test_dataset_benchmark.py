@@ -103,7 +103,7 @@ def test_an_infeed_queue_is_measured_and_not_consumed(initialized):
 
 
 def test_an_infeed_queue_is_measured_by_an_op_in_a_graph():
-    """A Session runs what the function returned, beside a program that uses the queue."""
+    """A Session runs what the function returned, next to a program that uses the queue."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         queue = IPUInfeedQueue(endless())
         operation = infeed_benchmark(queue, 2, 50)

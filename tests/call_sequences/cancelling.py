@@ -15,7 +15,7 @@ WAIT_S = 60.0  # only a hang gets there
 
 
 def run_cancelled(program: Any, count: int, infeed: Any, taken: int) -> None:
-    """Runs it on a thread until its infeed has given so many elements, and cancels it.
+    """Runs it on a thread until its infeed has given `taken` elements, and cancels it.
 
     Raises:
         FaultError: It does not come there, does not end, or ends with another error.

@@ -87,7 +87,7 @@ def make_drop(rng: random.Random, slot: int) -> Call:
 
 
 def reads(name: str) -> Any:
-    """Makes calls that read at most so many results."""
+    """Makes calls that read a limited number of results."""
 
     def make(rng: random.Random, slot: int) -> Call:
         return name, {"slot": slot, "most": rng.choice([1, 2, 5, 100])}

@@ -86,11 +86,11 @@ class InfeedModel:
         self.replicas, self.rings = 0, rings
 
     def refuses(self, replicas: int) -> bool:
-        """Whether a program of so many replicas may not read."""
+        """Whether a program of `replicas` replicas may not read."""
         return self.replicas not in (0, replicas) or self.rings % replicas != 0
 
     def take(self, count: int) -> list[float] | None:
-        """The next values; None if there are not so many, and then all are gone."""
+        """The next values; None if there are fewer than `count`, and then all are gone."""
         start = self.taken
         if self.size - start < count:
             self.taken, self.perhaps = self.size, self.size - start

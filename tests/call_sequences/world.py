@@ -112,7 +112,7 @@ class World:
         gc.collect()
 
     def configure(self, ipus: int) -> None:
-        """A device of so many IPUs; 0: none is configured."""
+        """A device of `ipus` IPUs; 0: none is configured."""
         system.reset_ipu_configuration()
         if ipus > 0:
             wanted = config.IPUConfig()
@@ -137,7 +137,7 @@ class World:
         dtype: str = "float32",
         shape: str = "scalar",
     ) -> None:
-        """Runs a loop that enqueues its elements, or numbers where there is no infeed.
+        """Runs a loop that enqueues its elements, or numbers without an infeed.
 
         then: iterations of a second loop on the same queues. fuse: another infeed, of
         which each iteration takes an element: the body fails where that ends.

@@ -127,8 +127,8 @@ struct Registration {
   static const check::Registration name##_registration{#name, &name}; \
   static void name()
 
-// For a retry loop of a test. It sleeps at times: beside a busy machine's other work,
-// threads that only spin and yield take a time slice for each step.
+// For a retry loop of a test. It sleeps at times: on a busy machine, threads that only
+// spin and yield take a time slice for each step.
 inline void relax(int* tries) {
   if (++*tries % 64 == 0) sched_yield();
   if (*tries % 512 == 0) usleep(1);

@@ -1,4 +1,4 @@
-// What a feed promises: every element or a reason, both sides released, nobody burns
+// What a feed promises: every element or a reason, both sides released, no wait burns
 // CPU.
 #include "core/feed.h"
 

@@ -50,7 +50,7 @@ Seen run_all(Program* program, std::int64_t number, int replicas, std::uint64_t 
   return run(program, number, replicas, std::vector<std::int64_t>(4, kAll), seed);
 }
 
-// Elements of a dataset of so many that a replica gets.
+// How many of a dataset's `count` elements a replica gets.
 std::int64_t share(std::int64_t count, int replicas, int replica) {
   return (count - replica + replicas - 1) / replicas;
 }

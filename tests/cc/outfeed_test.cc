@@ -137,7 +137,7 @@ void check_rounds(const std::vector<std::int64_t>& got, std::int64_t count) {
   CHECK_EQ(static_cast<std::int64_t>(got.size()), count);
 }
 
-// Runs body(program, replica, random) beside a reader; the numbers of what it got.
+// Runs body(program, replica, random) while a reader reads; the numbers of what it got.
 template <class Body>
 std::vector<std::int64_t> run(const Queue& queue, check::Random* random, Body body,
                               std::vector<absl::Status>* statuses) {

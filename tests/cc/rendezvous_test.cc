@@ -1,6 +1,6 @@
-// What a meeting place promises: all or nobody, and no wait for who has ended. What
-// comes of it is the same however fast each member is: -DIPUFEED_TEST_DELAYS must not
-// change it. -DIPUFEED_PLANT_UNLOCKED_LEAVE must be a race.
+// What a meeting place promises: all or none, and no wait for a member that has ended.
+// What comes of it is the same however fast each member is: -DIPUFEED_TEST_DELAYS must
+// not change it. -DIPUFEED_PLANT_UNLOCKED_LEAVE must be a race.
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -20,7 +20,7 @@ constexpr std::size_t kMembers = 4;
 constexpr int kMeetings = check::scaled(4'000);
 constexpr int kLives = check::scaled(3'000);
 
-// Of who never reports.
+// Of a member that never reports.
 struct Silent {
   std::int64_t next_report_ns() { return kNoDeadline; }
   void report(const Rendezvous::Attendance&) { CHECK(false); }

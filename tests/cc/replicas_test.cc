@@ -15,7 +15,7 @@ float brought(int replica, std::int64_t n, std::int64_t i) {
   return static_cast<float>((replica + 1) * (n % 7 + 1) + i % 5);
 }
 
-// Small ones are reduced by whoever comes last, large ones by all together.
+// Small ones are reduced by the last to come, large ones by all together.
 std::int64_t random_count(check::Random* random, int replicas) {
   const std::int64_t counts[] = {1, 6, 700, 30'000};
   return counts[random->below(4)] * replicas;

@@ -1,6 +1,5 @@
-// What a result queue promises: every result once, in order, whoever reads and
-// whenever; a program that nobody reads from goes on until the store is full; all who
-// wait return.
+// What a result queue promises: every result once, in order, by any reader and at any
+// time; a program without a reader goes on until the store is full; all waiters return.
 #include "core/result_queue.h"
 
 #include <memory>

@@ -84,7 +84,7 @@ TEST(who_was_kept_from_its_cpu_catches_up) {
   StepTimes before = clock.next(1000, kStep);
   std::int64_t now = before.end_ns;
   for (int i = 1; i < 100; ++i) {
-    if (i % 20 == 0) now += 4 * kStep;  // a time slice of somebody else
+    if (i % 20 == 0) now += 4 * kStep;  // a time slice of another thread
     clock.take(1);
     const StepTimes times = clock.next(now + 1000, kStep);
     check_sum(before, times, kStep);

@@ -449,7 +449,7 @@ def test_what_cannot_be_json_is_refused():
 
 
 def test_a_round_trip_warns_of_no_deprecated_attribute_that_nobody_set(caplog):
-    """A default is nobody's choice; another value is."""
+    """A default is not a choice of the user; another value is."""
     House.from_dict(House().to_dict())
     assert caplog.messages == []
     House.from_dict({"walls": {"paint": {"old_colour": True}}})

@@ -1,4 +1,4 @@
-"""The environment variables beside TF_POPLAR_FLAGS."""
+"""The environment variables other than TF_POPLAR_FLAGS."""
 
 import pytest
 

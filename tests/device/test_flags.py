@@ -108,7 +108,7 @@ def test_a_number_is_read(name):
     ],
 )
 def test_a_text_is_read_with_and_without_quotes(text, path):
-    """Quotes keep white space together and are no part of the value."""
+    """Quotes keep white space together and are not a part of the value."""
     assert parse_flags(text).executable_cache_path == path
 
 
@@ -315,7 +315,7 @@ def test_the_environment_is_read_at_first_use_and_then_kept(clean_system, monkey
 
 
 def test_threads_that_ask_first_get_the_same_flags(clean_system, monkeypatch):
-    """The environment is read once, whoever asks."""
+    """The environment is read once, for all callers."""
     reads = []
     read_flags = flags_module.read_flags
     monkeypatch.setattr(

@@ -476,7 +476,7 @@ def test_operations_are_placed_on_io_tiles_that_there_are():
 
 
 def test_options_are_compared_and_shown_by_what_is_in_them():
-    """And are no keys, since they change."""
+    """And are not keys, since they change."""
     opts = create_ipu_config()
 
     assert opts == create_ipu_config()

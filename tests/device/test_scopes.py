@@ -193,7 +193,7 @@ def test_other_values_are_refused(graph, scope, error, words):
 
 
 def test_scopes_that_note_attributes_do_nothing_in_eager_mode():
-    """There are no ops that could keep them; the code inside runs."""
+    """No op could keep them; the code inside runs."""
     with (
         scopes.frontend_attribute("a", "b"),
         scopes.ipu_shard(0),

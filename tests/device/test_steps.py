@@ -16,7 +16,7 @@ from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 IPU = "/device:IPU:0"
 EXECUTORS = pytest.mark.parametrize("executor", ["xla", "tensorflow"])
-FOR_EVER_S = 1e5  # whoever waits for the end of it has a test that hangs
+FOR_EVER_S = 1e5  # a test that waits for its end hangs
 
 
 def run(executor, count, body, infeed=None):

@@ -101,7 +101,7 @@ def test_on_demand_attaches_when_a_program_first_runs(caplog):
 
 
 def test_threads_that_attach_together_attach_once(caplog):
-    """Whoever comes second finds it attached."""
+    """A second thread finds it attached."""
     configured(device_connection__type="ON_DEMAND")
     start = threading.Barrier(8)
     devices = []
@@ -208,7 +208,7 @@ def test_each_hardware_id_is_a_device(selected, ipus):
 
 
 def test_no_ipu_is_in_two_devices():
-    """The second device cannot attach; the message says who has the IPU."""
+    """The second device cannot attach; the message says which device has the IPU."""
     with pytest.raises(
         tf.errors.ResourceExhaustedError,
         match="Could not attach to the device with ID 24 for /device:IPU:1: IPU 4 is in "
@@ -238,7 +238,7 @@ def test_more_ipus_than_there_are_cannot_be_had(auto):
 
 
 def test_the_ipu_model_has_any_number_of_ipus(caplog, monkeypatch):
-    """They are no hardware, so they have no IDs."""
+    """They are not hardware, so they have no IDs."""
     monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model --ipu_model_tiles=8")
     configured(auto_select_ipus=[3, 32])
 
@@ -258,7 +258,7 @@ def test_the_ipu_model_cannot_be_selected(monkeypatch):
 
 
 def test_more_devices_than_are_registered_are_refused(monkeypatch):
-    """Even if they are no hardware."""
+    """Even if they are not hardware."""
     monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model")
 
     with pytest.raises(
@@ -268,7 +268,7 @@ def test_more_devices_than_are_registered_are_refused(monkeypatch):
 
 
 def test_a_program_may_be_compiled_for_a_larger_server():
-    """Without attaching there need not be so many IPUs, but a size that exists."""
+    """Without attaching there need not be that many IPUs, but a size that exists."""
     offline = {
         "device_connection__type": "PRE_COMPILE",
         "device_connection__version": "ipu2",
@@ -396,7 +396,7 @@ def test_the_same_config_again_changes_nothing(caplog):
 
 
 def test_another_config_replaces_the_first_with_a_warning(caplog):
-    """And attaches anew."""
+    """And attaches again."""
     configured(auto_select_ipus=2)
     generation = system.generation()
     configured(auto_select_ipus=1)
@@ -544,7 +544,7 @@ def test_what_is_no_config_is_refused(config):
 
 
 def test_a_device_is_named_by_a_text():
-    """Someone who passes reset_configuration second is told."""
+    """A caller that passes reset_configuration second is told."""
     with pytest.raises(TypeError, match="`device` must be a str, got bool"):
         system.configure_ipu_system(IPUConfig(), False)
 

@@ -78,7 +78,7 @@ def test_the_recipe_says_what_the_comparison_says(tmp_path):
 
 
 def test_the_recipe_stops_where_a_side_cannot_be_measured(tmp_path):
-    """A dataset that fails is no held gate."""
+    """A dataset that fails does not hold the gate."""
     done = run(tmp_path, FAILS)
 
     assert done.returncode == 2, done.stderr

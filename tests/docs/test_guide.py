@@ -34,7 +34,7 @@ TIMELINES = load_pictures("timelines")
 
 @pytest.mark.parametrize("name", PICTURES.PICTURES)
 def test_a_picture_of_the_guide_is_what_the_page_would_draw(name):
-    """Whoever changes a drawing runs `python docs/pictures`."""
+    """A change of a drawing needs a run of `python docs/pictures`."""
     assert (DOCS / "pictures" / f"{name}.svg").read_text(encoding="utf-8") == PICTURES.draw(name)
 
 
@@ -97,7 +97,7 @@ def test_every_command_of_the_guide_has_options_that_there_are(page):
 
 @pytest.mark.parametrize("page", [*ILLUSTRATED, "pipelines.md"])
 def test_every_link_of_the_guide_leads_to_a_file(page):
-    """Pictures, too, each of which has words for who cannot see it."""
+    """Pictures, too, each of which has words for readers that cannot see it."""
     found = re.findall(r"(!?)\[([^\]]*)\]\(([^)]+)\)", read(page))
 
     assert any(picture for picture, _, _ in found)

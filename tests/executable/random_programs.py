@@ -63,7 +63,7 @@ def recipe(seed: int) -> Recipe:
 
 
 def source(recipe: Recipe, name: str = "net", lines: int = 0) -> str:
-    """The program as text, so many lines further down."""
+    """The program as text, `lines` lines further down."""
     text = ["\n" * lines + f"def {name}(x, rate):", "    first = x * factor"]
     text += ["    y = first"]
     text += [f"    y = {step}(y)" for step in recipe.steps]

@@ -1,4 +1,4 @@
-"""The cache on disk: what is read, what is refused, and who compiles.
+"""The cache on disk: what is read, what is refused, and which process compiles.
 
 find(key) --> Entry | Slot --> store --> <key>.poplar_exec
 """
@@ -178,7 +178,7 @@ def test_a_file_that_cannot_be_trusted_is_replaced(cache, stored, warnings, spoi
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_file_of_another_user_is_refused(cache, stored, warnings):
-    """Whoever may have written it may have written anything."""
+    """The other user may have written anything into it."""
     os.chown(stored, 12345, -1)
 
     slot = cache.find(KEY, DIGEST, never)

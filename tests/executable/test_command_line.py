@@ -310,7 +310,7 @@ def test_names_from_a_file_do_not_steer_the_terminal(capsys, folder, programs):
 
 
 def test_names_of_files_do_not_steer_the_terminal(capsys, folder, programs):
-    """Also not those of files that are no executables; they are no programs."""
+    """Also not those of files that are not executables; they are not programs."""
     (folder / f"evil\x1b[31m\nred{SUFFIX}").write_bytes(b"nonsense")
 
     _, out, _ = run(capsys, "list", folder)

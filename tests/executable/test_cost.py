@@ -28,7 +28,7 @@ def test_a_product_of_matrices_is_two_flops_for_each_of_its_terms():
 
 
 def test_a_batch_of_products_counts_each():
-    """A batch dimension is no dimension that is summed over."""
+    """A batch dimension is not summed over."""
     found = work(product, tf.ones([5, 8, 16]), tf.ones([5, 16, 4]))
 
     assert found.matrix_flops == 5 * 2 * 8 * 16 * 4

@@ -41,11 +41,11 @@ def scoped(first, second, inner=1.0):
 
 
 def with_dead_code(dead):
-    """2 x, and something whose result nobody takes."""
+    """2 x, and something whose result is unused."""
 
     def program(x):
         if dead:
-            tf.tanh(x) * 7.0  # nobody takes it
+            tf.tanh(x) * 7.0  # unused
         return x * 2.0
 
     return program

@@ -158,7 +158,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path, capsys):
 
 @pytest.mark.process
 def test_the_command_needs_no_tensorflow(tmp_path):
-    """Whoever looks at reports need not wait for it."""
+    """A reader of reports need not wait for it."""
     report = write_report(tmp_path / "r")
     command = [sys.executable, "-X", "importtime", "-m", "ipufeed.executable", "report"]
 

@@ -87,7 +87,7 @@ def by_a_strategy(times=1):
 
 @contextlib.contextmanager
 def configured(ipus, processes=1):
-    """A device of so many IPUs, and then none; yields what runs a program on it."""
+    """A device of `ipus` IPUs, and then none; yields what runs a program on it."""
     config = IPUConfig()
     config.auto_select_ipus = ipus
     config.experimental.multi_replica_distribution.process_count = processes

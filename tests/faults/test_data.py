@@ -79,7 +79,7 @@ def test_a_producer_that_wants_to_stop_the_process_ends_the_program(error):
 
 
 def test_of_two_failures_the_first_is_reported():
-    """Row 9: which queue, and its error; the other one is there for who asks."""
+    """Row 9: which queue, and its error; the other one is there on request."""
     first, second = (
         IPUInfeedQueue(failing_at(k, ValueError(f"failure at {k}"))) for k in (2, 1)
     )

@@ -73,7 +73,7 @@ def a_run(jit=True):
 
 RIGHT = ([0, 1, 2, 3, 4], [5, 6, 7, 8, 9], 18.0)
 
-# Places that allocate: a fault is always that there is no memory.
+# Places that allocate: a fault is always a lack of memory.
 ALLOCATIONS = {"a result of outfeed queue", "an op's output"}
 
 # Where a fault is not an error of the run's.
@@ -284,7 +284,7 @@ def test_every_call_of_a_compiled_program_is_guarded():
 
 
 def test_bools_of_constant_data_are_true(flags):
-    """A byte of 2 is no bool: what computes with it may do anything."""
+    """A byte of 2 is not a bool: what computes with it may do anything."""
     flags("--null_data_feed")
     infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors([True, False]).repeat())
     outfeed = IPUOutfeedQueue()

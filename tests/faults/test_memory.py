@@ -1,4 +1,4 @@
-"""Faults of memory: bounds hold, and what somebody holds does not change.
+"""Faults of memory: bounds hold, and what a caller holds does not change.
 
 dataset of 1 MiB elements --> ring of 4 --> program --> outfeed with a limit
 """
@@ -49,7 +49,7 @@ def test_a_slow_reader_meets_a_bound():
 
 
 def test_who_waits_for_the_end_gets_all():
-    """Beyond the bound: the program would otherwise wait for who waits for it."""
+    """Beyond the bound: the program would otherwise wait for its own reader."""
     set_outfeed_limit(0)
     try:
         with feeding(numbers()) as feeds:
@@ -116,7 +116,7 @@ def test_a_queue_that_is_dropped_stops_its_feeder():
 
 
 def full(queue, elements):
-    """Waits until so many have been read ahead."""
+    """Waits until `elements` have been read ahead."""
     until(lambda: queue.stats().filled == elements)
 
 

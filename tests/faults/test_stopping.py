@@ -1,6 +1,6 @@
-"""Faults of timing: who waits for whom, and how it ends. In threads; signals are next door.
+"""Faults of timing: each wait, and how it ends. In threads; signals are next door.
 
-program waits --(nobody comes | stop | close | error)--> an end, or a report; nothing lost
+program waits --(no peer | stop | close | error)--> an end, or a report; nothing lost
 """
 
 import os
@@ -330,7 +330,7 @@ def test_threads_and_files_are_back_after_faults(release):
 
 @pytest.mark.process
 def test_a_script_runs_on_one_cpu():
-    """Row 49: nobody spins for what only the other thread on the CPU could give."""
+    """Row 49: no thread spins for what only the other thread on the CPU could give."""
     cpu = min(os.sched_getaffinity(0))
     code = (
         f"import os; os.sched_setaffinity(0, [{cpu}])\n"

@@ -26,8 +26,8 @@
  *
  * Proven: no deadlock; each element once and in order; two threads are never at the ring's
  * reading side; at the end delivered + stored + in the ring = enqueued, and without a
- * cancellation all are delivered by the last take(); the writer never waits while nobody
- * reads and the store has room.
+ * cancellation all are delivered by the last take(); the writer never waits while the
+ * reader is away and the store has room.
  *
  * Each of these macros plants one bug, which the verifier must find:
  *   PLANT_PAUSE_FOREVER        PLANT_SPILL_WITHOUT_LOCK   PLANT_SPILL_KEEPS_LOCK

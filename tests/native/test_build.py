@@ -51,7 +51,7 @@ def fake_tensorflow(folder, version):
 
 
 def test_a_missing_compiler_is_named_with_the_way_out(tmp_path):
-    """Who has no g++ learns what to install, and how to name another compiler."""
+    """A user without g++ learns what to install, and how to name another compiler."""
     text = build(tmp_path, CXX="no-such-compiler-17")
 
     assert "the C++ compiler `no-such-compiler-17` was not found" in text
@@ -85,7 +85,7 @@ def test_an_unknown_sanitizer_is_refused(tmp_path, name):
 
 
 def test_a_missing_tool_is_named_with_the_way_out(monkeypatch):
-    """Who builds without isolation learns what to install."""
+    """A build without isolation says what to install."""
     monkeypatch.setattr(setuptools, "setup", lambda **_: None)
     build_script = runpy.run_path(str(ROOT / "setup.py"))
 

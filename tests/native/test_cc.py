@@ -183,7 +183,7 @@ def headers_and_compiler() -> str:
 
 @functools.cache
 def eigen() -> pathlib.Path:
-    """The folder that holds Eigen's, and beside it TensorFlow's headers."""
+    """The folder that holds Eigen's and TensorFlow's headers."""
     package = importlib.util.find_spec("tensorflow")
     assert package is not None
     assert package.origin is not None
@@ -254,7 +254,7 @@ def binaries(request, tmp_path_factory):
     """What the selected tests need, all compiled before any of it runs.
 
     Two compilers at a time. The programs come later and alone, because threads that
-    spin for each other take long beside compilers.
+    spin for each other take long next to compilers.
     """
     if shutil.which("g++") is None:
         pytest.fail("g++ is missing, and so is every proof here: apt-get install g++")
@@ -348,7 +348,7 @@ def test_each_memory_order_is_guarded(run):
     "build", [planted("rendezvous_test", "IPUFEED_PLANT_UNLOCKED_LEAVE")]
 )
 def test_the_lock_of_who_leaves_is_guarded(run):
-    """A member that ends beside the lock is seen: its end could be missed."""
+    """A member that ends without the lock is seen: its end could be missed."""
     assert run.returncode == 66, run.stdout + run.stderr
     assert "WARNING: ThreadSanitizer: data race" in run.stderr
 

@@ -196,7 +196,7 @@ def test_an_error_in_a_generator_keeps_its_text():
 
 
 def test_passes_go_through_the_dataset_again():
-    """Each pass starts at the beginning, and a generator is called anew."""
+    """Each pass starts at the beginning, and a generator is called again."""
     calls = []
 
     def generate():
@@ -373,7 +373,7 @@ def test_few_huge_elements_do_not_fill_the_memory():
     """The feed is bounded in bytes: a slow consumer of 64 MB elements holds few."""
     dataset = tf.data.Dataset.range(40).map(lambda x: tf.zeros([1 << 24]) + 1.0)
     options = tf.data.Options()
-    options.autotune.enabled = False  # no prefetch of tf.data's own beside ours
+    options.autotune.enabled = False  # no prefetch of tf.data's own next to ours
     dataset = dataset.with_options(options)
     before = rss_bytes()
     most = 0

@@ -101,7 +101,7 @@ def test_a_stopped_program_returns_and_the_next_goes_on(tmp_path, stops, mode):
 @pytest.mark.parametrize("stops", [1, 2], ids=["reader", "writer"])
 @pytest.mark.parametrize("bug", bugs(STOPS))
 def test_bug_in_stopping_is_a_deadlock(tmp_path, bug, stops):
-    """A program that nobody wakes waits for a side that is silent."""
+    """A program that is never woken waits for a side that is silent."""
     search = verify(tmp_path, SAFETY, f"STOPS={stops}", "POLLS=0", f"PLANT_{bug}")
 
     assert_refuted(search, "invalid end state")
@@ -109,7 +109,7 @@ def test_bug_in_stopping_is_a_deadlock(tmp_path, bug, stops):
 
 @pytest.mark.parametrize("bug", bugs(DEADLOCKS))
 def test_bug_in_the_handshake_is_a_deadlock(tmp_path, bug):
-    """A thread that sleeps for ever is found as a state that nobody can leave."""
+    """A thread that sleeps for ever is found as a state that no process can leave."""
     search = verify(tmp_path, SAFETY, f"PLANT_{bug}")
 
     assert_refuted(search, "invalid end state")
@@ -132,7 +132,7 @@ def test_bug_at_the_end_is_a_wrong_result(tmp_path, bug):
 
 
 def test_liveness_finds_a_side_that_never_finishes(tmp_path):
-    """The claim is no decoration: a reader that ignores the end violates it."""
+    """The claim is not a decoration: a reader that ignores the end violates it."""
     search = verify(tmp_path, LIVENESS, "PLANT_READER_IGNORES_CLOSE")
 
     assert_refuted(search, "acceptance cycle")

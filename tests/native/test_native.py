@@ -21,7 +21,7 @@ def test_the_library_says_what_it_was_built_from():
 
 
 def test_another_tensorflow_is_named_with_both_versions():
-    """Who upgraded TensorFlow learns which two versions clash, and the command."""
+    """After an upgrade of TensorFlow the error names both versions, and the command."""
     _native.check_version("2.21.0", "2.21.3")
 
     with pytest.raises(
@@ -74,7 +74,7 @@ except ImportError as error:
 
 @pytest.mark.process
 def test_a_checkout_takes_the_library_of_the_installed_package(tmp_path):
-    """`pip install .` and then running from the checkout is no mistake."""
+    """`pip install .` and then running from the checkout is not a mistake."""
     copy_package(tmp_path)
     site = tmp_path / "site"
     installed = copy_package(site)

@@ -104,7 +104,7 @@ def test_no_file_of_ours_hides_one_of_tensorflow():
 
 
 def test_the_core_knows_nothing_of_tensorflow():
-    """It compiles alone: under the sanitizers, and beside the models."""
+    """It compiles alone: under the sanitizers, and next to the models."""
     for path in sorted((CC / "core").iterdir()):
         assert not [name for name in includes(path) if TENSORFLOW.match(name)], path
 
@@ -120,6 +120,6 @@ def test_the_calls_of_compiled_programs_need_the_interface_for_them_only():
 
 
 def test_no_native_file_includes_python():
-    """The native library is no Python module and needs no interpreter."""
+    """The native library is not a Python module and needs no interpreter."""
     for path in sources():
         assert "Python.h" not in includes(path)

@@ -192,7 +192,7 @@ def test_accumulation_outside_of_a_loop_is_refused_when_it_runs():
 
 
 def test_a_while_loop_is_no_training_loop():
-    """Nobody knows how often it runs."""
+    """The number of its iterations is unknown."""
     strategy = IPUStrategy()
     with strategy.scope():
         weight = tf.Variable(1.0)

@@ -432,7 +432,7 @@ ARITIES = {
 
 @pytest.mark.parametrize("case", ARITIES)
 def test_a_stage_that_takes_other_arguments_is_named(case):
-    """By its number and its name, with what it gets and from whom."""
+    """By its number and its name, with what it gets and from where."""
     stages, text = ARITIES[case]
 
     with pytest.raises(TypeError, match=text):
@@ -553,7 +553,7 @@ def test_a_wrong_output_of_the_optimizer_function_is_refused(case):
 
 
 def test_an_optimizer_function_must_return_its_output():
-    """A bare optimizer is not enough: nobody would know the loss."""
+    """A bare optimizer is not enough: the loss would be unknown."""
     with pytest.raises(TypeError, match="must return an OptimizerFunctionOutput"):
         build(
             optimizer_function=lambda *_: v1.train.GradientDescentOptimizer(0.1),

@@ -83,7 +83,7 @@ def test_a_timeline_knows_how_many_mini_batches_there_were():
 
 
 def test_copies_of_a_pipeline_take_a_tensor():
-    """Each of them so many mini-batches."""
+    """Each copy runs all of the tensor's mini-batches."""
     configure(4)
     model = Pipelined(lambda: CrossReplicaOptimizer(momentum()), 2, 0, repeat_count=2)
 

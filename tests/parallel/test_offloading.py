@@ -86,7 +86,7 @@ def test_moves_are_in_the_trace_where_it_is_on(tmp_path):
 def test_the_memory_report_tells_remote_buffers_from_the_rest(
     tmp_path, monkeypatch, offload
 ):
-    """They are no variables of the IPU's memory, and not in its peak."""
+    """They are not variables of the IPU's memory, and not in its peak."""
     options = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
     monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps(options))
     configure(2)

@@ -69,7 +69,7 @@ def test_an_optimizer_may_be_made_while_the_program_is_traced(clean_system, opti
 
 
 def test_the_program_of_each_ipu_has_a_name_of_its_own(clean_system, caplog):
-    """So that nobody is told that one program is compiled again and again."""
+    """So that the log does not say that one program is compiled again and again."""
     configure(4)
     with caplog.at_level(logging.INFO, logger="ipufeed"):
         Pipelined(OPTIMIZERS["sgd"], 4, 16).train()  # a count of no other test
@@ -84,7 +84,7 @@ def test_the_program_of_each_ipu_has_a_name_of_its_own(clean_system, caplog):
 def test_the_programs_of_the_ipus_are_called_after_the_one_around_them(
     clean_system, caplog, name, expected
 ):
-    """So that unrelated pipelines are no versions of one program."""
+    """So that unrelated pipelines are not versions of one program."""
     configure(2)
 
     def program_of(*shape):

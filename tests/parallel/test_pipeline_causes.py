@@ -14,7 +14,7 @@ from ipufeed.render.terminal_text import named
 
 
 def compiled(count):
-    """The programs of a pipeline with so many mini-batches, in the order of their names."""
+    """The programs of a pipeline with `count` mini-batches, in the order of their names."""
     infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(np.ones([2], "f")).repeat())
     outfeed = IPUOutfeedQueue()
     _ = infeed.initializer

@@ -318,7 +318,7 @@ def test_a_stage_may_assign_to_its_variables(weight):
 def test_a_version_1_program_trains_with_a_rate_that_is_fed(executor):
     """The rate is an input that all stages hand on, and variables come of get_variable.
 
-    So do the optimizer's, which are made once, whoever runs what is around the pipeline.
+    So do the optimizer's, which are made once, however the code around the pipeline is run.
     """
     with (
         params.executor_scope(executor),

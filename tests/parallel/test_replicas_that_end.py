@@ -1,6 +1,6 @@
 """A replica, or an IPU of a pipeline, that ends before others need it: an error at once.
 
-Each program here waited for ever. What it says does not depend on who is faster: the
+Each program here waited for ever. What it says does not depend on their speed: the
 replicas are held up by delays from a seed.
 """
 
@@ -80,7 +80,7 @@ def shorter(replica, count, less):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_who_waits_in_an_exchange_for_one_that_has_ended_is_told(seed):
-    """Its loop was shorter. The others are told who, in what, and that they wait."""
+    """Its loop was shorter. The others are told which one, in what, and that they wait."""
     configure(4)
 
     def build():
@@ -151,7 +151,7 @@ def test_who_enqueues_less_than_others_is_named(count, less, seed):
 
 
 def fill(infeed, elements):
-    """Starts it, and waits until there are so many."""
+    """Starts it, and waits until it holds `elements`."""
     _ = infeed.initializer
     end = time.monotonic() + DEADLOCK_S
     while infeed.stats().filled < elements:
@@ -185,7 +185,7 @@ def test_who_waits_for_an_element_that_is_never_dealt_out_is_told(delayed, depth
 
 
 def test_what_has_been_dealt_out_is_taken_though_one_has_ended():
-    """A few elements more or less are no error: nobody waits."""
+    """A few elements more or less are not an error: no replica waits."""
     configure(2)
     infeed = IPUInfeedQueue(numbers())
     _ = infeed.initializer
@@ -285,7 +285,7 @@ def test_an_ipu_whose_neighbour_has_ended_is_told(monkeypatch, chip, says):
 
 
 def test_copies_that_do_the_same_end_without_an_error():
-    """However unevenly they run: nobody is taken for one that has ended."""
+    """However unevenly they run: no replica is taken for one that has ended."""
     configure(4)
     outfeed = IPUOutfeedQueue()
 

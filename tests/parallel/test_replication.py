@@ -58,7 +58,7 @@ def until(condition):
 
 
 def until_opened(gate, count):
-    """So many numbers, and the others when the gate is open."""
+    """`count` numbers, and the others when the gate is open."""
 
     def wait(n):
         if n >= count:
@@ -328,7 +328,7 @@ def test_replicas_accumulate_and_exchange_once(style):
 
 
 def test_two_replicated_runs_give_the_same_bits():
-    """Whoever comes first to a meeting: the order of the sum is that of the replicas."""
+    """Whichever comes first to a meeting: the order of the sum is that of the replicas."""
     runs = [train(4, 2, 4, optimizers.CrossReplicaOptimizer)[0] for _ in range(2)]
 
     for one, other in zip(*runs, strict=True):
@@ -346,7 +346,7 @@ def test_without_an_exchange_replicas_go_their_own_way():
 
 
 def test_a_dataset_that_ends_within_a_round_ends_it_for_all():
-    """Two whole rounds of four are delivered, the half one to nobody, and nothing hangs."""
+    """Two whole rounds of four are delivered, the half one is not, and nothing hangs."""
     with on(4) as style:
         infeed = style.feed(lambda: numbers(10))
         outfeed = IPUOutfeedQueue()

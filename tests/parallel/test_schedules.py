@@ -176,7 +176,7 @@ def test_the_ideal_of_training_has_both_directions_on_an_ipu():
 
 
 def test_the_ideal_of_ipus_with_unequal_work_is_unequal():
-    """An IPU with two stages keeps the others waiting; alone, it waits for nobody."""
+    """An IPU with two stages keeps the others waiting; alone, it waits for none."""
     assert ideal(GROUPED, [0, 0, 1], False, 4) == {0: 8 / 9, 1: 4 / 9}
     assert ideal(GROUPED, [0, 0], True, 8) == {0: 1.0}
     assert ideal(SEQUENTIAL, [0, 1, 0], False, 5) == {0: 10 / 15, 1: 5 / 15}

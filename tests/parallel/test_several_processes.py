@@ -1,4 +1,4 @@
-"""Replicas in two processes: the same numbers as in one, and no wait for who has gone."""
+"""Replicas in two processes: the same numbers as in one, and no wait for one gone."""
 
 import json
 import logging
@@ -233,7 +233,7 @@ def test_an_exchange_that_failed_for_itself_blames_nobody(monkeypatch):
 
 
 def test_a_long_wait_says_who_is_not_as_far(monkeypatch):
-    """Who has never listened, and who listens but has not begun that program."""
+    """A peer that never listened, and one that listens but has not begun that program."""
     monkeypatch.setattr(
         peers, "reach", lambda address: OSError("no") if address == "host:2" else None
     )
@@ -277,7 +277,7 @@ def test_a_process_that_goes_before_its_first_exchange_is_named():
     ids=["in the middle", "from the start", "and leaves"],
 )
 def test_a_process_that_fails_in_a_program_is_named(elements, then):
-    """Who waits for it gets its error, the type and the words; also if it ends with it."""
+    """A process that waits for it gets its error, type and words; also if it ends by it."""
     first, second = (
         each["starved"] for each in run_processes("starved", str(elements), *then)
     )

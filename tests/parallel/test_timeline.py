@@ -38,7 +38,7 @@ class SlowDescent(v1.train.GradientDescentOptimizer):
 
 
 def program_of(stages, count, train=True, dataset=None, **arguments):
-    """What runs a pipeline of so many stages, each of which waits in both directions."""
+    """What runs a pipeline of `stages` stages, each of which waits in both directions."""
     if dataset is None:
         dataset = tf.data.Dataset.from_tensors((1.0, 2.0)).repeat()
     infeed, outfeed = IPUInfeedQueue(dataset), IPUOutfeedQueue()
@@ -173,7 +173,7 @@ def test_the_values_are_those_without_marks(clean_system):
 
 
 def test_a_chrome_trace_has_executions_and_updates(clean_system):
-    """Rows beside those of the stages."""
+    """Rows in addition to those of the stages."""
     configure(2)
     run = program_of(2, 4)
     run()
@@ -291,7 +291,7 @@ def test_a_picture_says_how_often_and_what_an_update_looks_like():
 
 
 def test_updates_are_called_by_their_copy_if_there_are_several():
-    """They are no IPU's work, and have no IPU's name."""
+    """They are not an IPU's work, and do not have an IPU's name."""
     updates = [Slice("update", chip, -1, 0, 5) for chip in (0, 2)]
 
     assert "update" in made(updates=updates[:1]).rows()

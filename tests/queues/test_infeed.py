@@ -258,7 +258,7 @@ def test_arguments_of_older_releases_are_accepted_with_a_warning(caplog):
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 10, 255])
 def test_the_prefetch_depth_is_a_bound(depth):
-    """The ring holds so many, and the feeder's hand one more."""
+    """The ring holds `depth` elements, and the feeder's hand one more."""
     made = []
 
     def generate():

@@ -189,7 +189,7 @@ def test_a_queue_has_a_type_once_it_is_initialized():
 
 
 def test_an_iterator_takes_its_queue_with_it(strategy):
-    """Whoever forgets an owned iterator leaves no feed behind."""
+    """A program that forgets an owned iterator leaves no feed behind."""
     iterator = iter(numbers().repeat())
     number = iterator._infeed_queue._number
     strategy.run(taking(2), [iterator])

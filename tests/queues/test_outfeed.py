@@ -161,7 +161,7 @@ def test_last_waits_for_the_end_of_the_run():
 
 
 def test_another_thread_gets_partial_results():
-    """While the program runs; who wants all waits."""
+    """While the program runs; a caller that wants all waits."""
     tap, outfeed = Tap(), IPUOutfeedQueue()
     program = started(tap, outfeed, 3)
     tap.turns.release(2)

@@ -83,7 +83,7 @@ def test_the_last_result_is_left_as_well(other):
 
 
 def test_small_results_of_a_stream_keep_their_dtype():
-    """The fast way of small results copies bytes: an int32 is no float32."""
+    """The fast way of small results copies bytes: an int32 is not a float32."""
     outfeed = IPUOutfeedQueue()
     run = program_of(outfeed, lambda i: i)
     run(1)

@@ -149,7 +149,7 @@ def test_an_input_of_a_wrong_rank_is_refused(op, name, rank):
 
 @pytest.mark.parametrize("op", sorted(COMPILED_ONLY - {"IpufeedPipeline"}))
 def test_what_runs_compiled_only_says_so(op):
-    """Whatever it is given. Functions are no attributes in eager mode: no pipeline."""
+    """Whatever it is given. Functions are not attributes in eager mode: no pipeline."""
     with pytest.raises(tf.errors.UnimplementedError, match="compiled programs only"):
         call(op)
 
@@ -236,7 +236,7 @@ def test_no_mini_batches_are_refused(mini_batches):
 
 
 def test_texts_are_not_moved_as_bytes():
-    """A string tensor is no memory that could be copied."""
+    """A string tensor is not memory that could be copied."""
     ops, text = _native.load(), tf.constant(["a string that is long enough"])
     token = tf.constant(0, tf.uint32)
     queue = IPUOutfeedQueue()

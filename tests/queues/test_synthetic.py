@@ -18,7 +18,7 @@ SHAPE = [50, 40]
 
 
 def never():
-    """A dataset that fails as soon as somebody reads it."""
+    """A dataset that fails as soon as it is read."""
     zeros = tf.data.Dataset.from_tensors(tf.zeros(SHAPE))
     return zeros.map(lambda x: x + tf.strings.to_number("no number"))
 
@@ -139,7 +139,7 @@ def test_a_synthetic_outfeed_has_no_last_value(flags, style):
 
 
 def test_iterating_over_a_synthetic_outfeed_ends_at_once(flags):
-    """Nothing will come, so nobody waits for it."""
+    """Nothing will come, so no caller waits for it."""
     flags("--synthetic_data_categories=outfeed")
     outfeed = IPUOutfeedQueue()
 
@@ -198,7 +198,7 @@ def test_the_null_data_feed_still_wants_its_initializer(flags, style):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_datasets_own_work_runs_on_so_many_threads(flags, threads):
-    """--max_infeed_threads: so many of the dataset's calls run at a time, and no more."""
+    """--max_infeed_threads: the most calls of the dataset that run at a time."""
     flags(f"--max_infeed_threads={threads}")
     lock, together = threading.Condition(), []
     most = []
@@ -208,7 +208,7 @@ def test_the_datasets_own_work_runs_on_so_many_threads(flags, threads):
             together.append(n)
             most.append(len(together))
             lock.notify_all()
-            # Until as many as can have come; the next ones meet nobody and go on.
+            # Until as many as can have come; the next ones meet no other and go on.
             lock.wait_for(lambda: max(most) >= threads, timeout=DEADLOCK_S)
             together.remove(n)
         return n

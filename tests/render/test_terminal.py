@@ -1,6 +1,6 @@
 """Text is wrapped for a terminal, and nowhere else; help fits 80 columns.
 
-command --stderr--> a pseudo-terminal of so many columns, or a pipe --> its lines
+command --stderr--> a pseudo-terminal of N columns, or a pipe --> its lines
 """
 
 import fcntl

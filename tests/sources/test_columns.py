@@ -103,7 +103,7 @@ def test_numbers_without_nulls_are_not_copied():
 
 
 LIST2 = pa.list_(pa.int32(), 2)
-# A null list with numbers below it, which are nobody's.
+# A null list with numbers below it, which belong to no row.
 MASKED = pa.FixedSizeListArray.from_arrays(
     pa.array([1, 2, 3, 4]), 2, mask=pa.array([False, True])
 )

@@ -13,7 +13,7 @@ COLOURS = {"cat": 10, "dog": 200}
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two classes of four images each, of four formats and sizes, and things beside."""
+    """Two classes of four images each, of four formats and sizes, and other files."""
     for name, colour in COLOURS.items():
         (tmp_path / name).mkdir()
         for k, (ending, encode) in enumerate(

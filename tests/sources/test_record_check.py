@@ -53,7 +53,7 @@ def test_a_whole_file_has_no_fault(write, compression):
 
 
 def test_an_empty_file_is_whole(write):
-    """No byte is no record, and no fault; there are no extremes of nothing."""
+    """An empty file has no record, and no fault; there are no extremes of nothing."""
     report = check_tfrecord(write(b""))
 
     assert (report.ok, report.records, report.shortest) == (True, 0, None)
@@ -131,7 +131,7 @@ def test_gzip_files_that_follow_each_other_are_one_stream(write):
     ],
 )
 def test_another_compression_is_named(write, is_, given, words):
-    """Who forgot the compression, or gave a wrong one, reads which it is."""
+    """Of a forgotten or a wrong compression the message says which it is."""
     fault = check_tfrecord(write(compress(GOOD, is_)), compression=given).fault
 
     assert words in fault.message
@@ -156,7 +156,7 @@ def test_pieces_end_anywhere_in_a_record(write):
 
 
 def test_a_check_can_be_stopped(write):
-    """A huge file does not hold up who wants to leave."""
+    """A huge file does not hold up a program that ends."""
     stop = threading.Event()
     stop.set()
 
@@ -168,7 +168,7 @@ def test_a_check_can_be_stopped(write):
 
 
 def test_what_is_no_file_is_refused(tmp_path):
-    """A folder, a path that is not there, a compression that nobody knows."""
+    """A folder, a path that is not there, an unknown compression."""
     with pytest.raises(SourceError, match=r"gone is not there: check_tfrecord takes"):
         check_tfrecord(tmp_path / "gone")
     with pytest.raises(SourceError, match="is no file: check_tfrecord takes"):

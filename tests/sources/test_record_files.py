@@ -51,7 +51,7 @@ def test_all_records_come_in_an_order_that_is_always_the_same(files):
 
 
 def test_a_checked_dataset_knows_its_cardinality(files):
-    """The check has counted; without it nobody knows."""
+    """The check has counted; without it the number is unknown."""
     assert int(tfrecord(str(files / "*")).cardinality()) == 9
     assert int(tfrecord(str(files / "*"), check=False).cardinality()) == -2
 

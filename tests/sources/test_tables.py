@@ -146,7 +146,7 @@ def test_nulls_fail_with_their_place_or_go(kind, tmp_path):
 
 
 def test_an_empty_chunk_is_no_row(kind, tmp_path):
-    """A file whose only chunk has no rows is read as what it is, beside others."""
+    """A file whose only chunk has no rows is read as what it is, next to others."""
     source, write = kind
     write(table(rows=10), tmp_path / "a")
     with pa.OSFile(str(tmp_path / "b"), "wb") as file:
@@ -264,7 +264,7 @@ def test_decoded_numbers_reach_tensorflow_without_a_copy(tmp_path, monkeypatch):
 
 @pytest.mark.process
 def test_pyarrow_and_tensorflow_share_a_process_in_either_order(tmp_path):
-    """Both carry libraries of the same names; whoever comes first, Parquet is read."""
+    """Both carry libraries of the same names; whichever comes first, Parquet is read."""
     path = str(tmp_path / "a")
     pq.write_table(table(), path, compression="zstd")
     for first, second in (

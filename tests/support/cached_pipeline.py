@@ -2,7 +2,7 @@
 
     python cached_pipeline.py IPUS CONNECTION EXTRA [COUNT]
 
-EXTRA functions are traced first, on a device of so many IPUs. With COUNT that many
+EXTRA functions are traced first, on a device of IPUS IPUs. With COUNT that many
 mini-batches are an input of the program. Prints a JSON object.
 """
 

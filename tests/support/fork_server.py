@@ -2,7 +2,7 @@
 
 Started as `python -c "import fork_server; fork_server.main(N)"` with the end of a socket
 pair as file descriptor N. Each request is one message: JSON, with stdin, stdout and
-stderr as descriptors beside it. The answer is the child's process id.
+stderr as descriptors with it. The answer is the child's process id.
 
 A child is forked twice, so that it is the child of the process that has asked (a
 subreaper, see children.py). The server has one thread when it forks: that is checked each

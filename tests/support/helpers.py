@@ -85,7 +85,7 @@ def module_runs(run: Callable[[str, Path], Any], names: Iterable[str]) -> Any:
 
 
 def free_addresses(count: int) -> list[str]:
-    """Addresses of this machine where nobody listens."""
+    """Addresses of this machine without a listener."""
     sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
     found = [f"localhost:{each.getsockname()[1]}" for each in sockets]
     for each in sockets:

@@ -20,7 +20,7 @@ WIDTH, BATCH = 6, 2
 
 
 def data(elements: int) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and targets of so many mini-batches."""
+    """Inputs and targets of `elements` mini-batches."""
     shape = (elements, BATCH, WIDTH)
     return tuple(
         np.random.default_rng(seed).standard_normal(shape).astype(np.float32)

@@ -5,12 +5,12 @@
 
 Prints a JSON object for each case, on a line of its own. At the end all but the first
 process go without a word, and that one says what it hears of them. With `early` they go
-before there was any exchange. With `starved` they have so many elements for a program
+before there was any exchange. With `starved` they have ELEMENTS elements for a program
 that takes four, and live on when it has failed; or leave, and the first, whose elements
-come a second late, asks only then. With `mixed`
-they have so many, and so many steps in the program, and all go on to another one with
-tensors of that size. With `unlike` they have so many steps in it, tensors of that size,
-and sums or means, where the first has 4 sums of 1 number.
+come a second late, asks only then. With `mixed` they have ELEMENTS elements, and STEPS
+steps in the program, and all go on to another one with tensors of SIZE. With `unlike` they
+have STEPS steps in it, tensors of SIZE, and sums or means, where the first has 4 sums of 1
+number.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def sums() -> list[Any]:
 
 
 def in_groups(size: int) -> list[Any]:
-    """A sum and a mean of the index of each replica, over groups of so many."""
+    """A sum and a mean of the index of each replica, over groups of `size`."""
     index = tf.cast(collectives.replication_index(), tf.float32)
     return [
         collectives.cross_replica_sum(index, size),
@@ -122,7 +122,7 @@ def totals(
     exchange: Any = collectives.cross_replica_sum,
     late_s: float = 0.0,
 ) -> Any:
-    """What a program gives that takes so many elements, and adds them up in groups."""
+    """What a program gives that takes `elements` elements, and adds them up in groups."""
     dataset = tf.data.Dataset.range(elements).map(lambda i: tf.ones(size))
     feed = IPUInfeedQueue(dataset.apply(testing.sleep(int(late_s * 1e6))))
 
@@ -200,7 +200,7 @@ def main() -> None:
         "groups within a process",
         run(lambda: collectives.all_gather(collectives.replication_index(), 2)),
     )
-    if INDEX > 0:  # a program of its own, which nobody waits for
+    if INDEX > 0:  # a program of its own, which no process waits for
         say("evaluation", totals(0, 2))
         time.sleep(2.0)
     say("sums after an evaluation of one", run(sums))

@@ -16,7 +16,7 @@ v1 = tf.compat.v1
 
 
 def configure(*num_ipus: int) -> None:
-    """So many IPUs in each device."""
+    """Sets the number of IPUs of each device."""
     config = IPUConfig()
     config.auto_select_ipus = list(num_ipus)
     system.configure_ipu_system(config)
@@ -24,7 +24,7 @@ def configure(*num_ipus: int) -> None:
 
 @contextmanager
 def on(num_ipus: int, style: str = "function") -> Iterator[Any]:
-    """A style of tests/support/styles.py, on a device of so many IPUs."""
+    """A style of tests/support/styles.py, on a device of `num_ipus` IPUs."""
     configure(num_ipus)
     with styles.entered(style, "xla") as entered:
         yield entered

@@ -14,7 +14,7 @@ _counter = itertools.count()
 
 
 def samples(count: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs [count, FEATURES] and targets [count, 1] that are no linear function."""
+    """Inputs [count, FEATURES] and targets [count, 1] that are not a linear function."""
     random = np.random.default_rng(seed)
     x = random.normal(size=(count, FEATURES)).astype(np.float32)
     y = np.tanh(x @ random.normal(size=(FEATURES, 1))).astype(np.float32)

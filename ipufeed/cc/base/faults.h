@@ -13,7 +13,7 @@ namespace ipufeed {
 enum class Fault : int {
   kNone = 0,          // nothing fails, and nothing is counted
   kCount = 1,         // places are counted
-  kBadAlloc = 2,      // throws std::bad_alloc; of an allocation: there is no memory
+  kBadAlloc = 2,      // throws std::bad_alloc; of an allocation: out of memory
   kRuntimeError = 3,  // throws std::runtime_error
   kUnknown = 4,       // throws an int
 };

@@ -82,7 +82,7 @@ inline absl::Status check_bytes(const std::string& op, std::size_t index,
       ", and only numbers and bools can be moved."));
 }
 
-// A tensor, or an error if there is no memory for it. what: for a person, together with
+// A tensor, or an error if memory for it is lacking. what: for a person, together with
 // `name`.
 inline absl::Status allocate(tensorflow::DataType dtype,
                              const tensorflow::TensorShape& shape, const char* what,

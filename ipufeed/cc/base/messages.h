@@ -3,14 +3,14 @@
 //
 //   any thread: say(line) --> a short list --> next_line(): Python's thread logs it
 //
-// Nobody waits for Python: who has something to say may be what Python waits for.
+// No thread waits for Python: Python may wait for the very thread that calls say().
 #pragma once
 
 #include <string>
 
 namespace ipufeed {
 
-// Before anybody listens it goes to TensorFlow's log. Any thread.
+// Before Python listens it goes to TensorFlow's log. Any thread.
 void say(std::string line);
 
 // Waits for the next line. One thread at a time.

@@ -41,7 +41,7 @@ struct Buffers {
   }
 };
 
-// Relaxed: a thread that sees an old one records into a buffer that nobody reads.
+// Relaxed: a thread that sees an old one records into a buffer that is never read.
 std::atomic<std::uint64_t> generation{0};
 
 struct Mine {

@@ -3,13 +3,13 @@
 //   any thread: if (traces()) record({...})  -->  a buffer of the thread's own
 //   Python:     start_trace() ... stop_trace() --> all events, by thread
 //
-// Off, an event costs one relaxed load. On, two looks at the clock and a lock that
-// nobody else wants: only stop_trace() takes it, once.
+// Off, an event costs one relaxed load. On, two looks at the clock and a lock without
+// contention: only stop_trace() takes it, too, once.
 //
-// Bounded. A buffer has room for so many events. Its first quarter takes each event as
-// it was; then those of one kind and queue that begin within 100 us become one, later
-// within 10 ms and 1 s: a run of hours fits, with its beginning in full. An event says
-// how many it stands for, and what finds no room is counted as dropped.
+// Bounded. A buffer has room for a fixed number of events. Its first quarter takes each
+// event as it was; then those of one kind and queue that begin within 100 us become
+// one, later within 10 ms and 1 s: a run of hours fits, with its beginning in full. An
+// event says how many it stands for, and what finds no room is counted as dropped.
 //
 // Relaxed: `tracing` only says whether to record. An event that is late or early by one
 // is of no consequence; the buffers have locks.

@@ -106,7 +106,7 @@ IPUFEED_API int ipufeed_usable_cpus() {
   return ipufeed::entry(__func__, [&]() -> int { return ipufeed::usable_cpus(); });
 }
 
-// A new group of so many slots; its number, at least 1.
+// A new group with this many slots; its number, at least 1.
 IPUFEED_API std::int64_t ipufeed_probes_new(std::int64_t slots) {
   return ipufeed::entry(__func__,
                         [&]() -> std::int64_t { return ipufeed::new_probes(slots); });

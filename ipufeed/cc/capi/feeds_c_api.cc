@@ -67,7 +67,7 @@ IPUFEED_API int ipufeed_outfeed_new(std::int64_t number, const char* name, int l
   });
 }
 
-// Fills stats[10], see write() above; 1 if there is no such feed (yet).
+// Fills stats[10], see write() above; 1 if the feed does not exist (yet).
 IPUFEED_API int ipufeed_infeed_stats(std::int64_t number, std::int64_t* stats) {
   return ipufeed::entry(__func__, [&]() -> int {
     std::shared_ptr<ipufeed::Infeed> feed;
@@ -85,8 +85,8 @@ IPUFEED_API int ipufeed_outfeed_stats(std::int64_t number, std::int64_t* stats) 
   });
 }
 
-// Programs with this outfeed that have ended so far; 0 also if there is no such
-// outfeed.
+// Programs with this outfeed that have ended so far; 0 also if the outfeed does not
+// exist.
 IPUFEED_API std::int64_t ipufeed_outfeed_runs(std::int64_t number) {
   return ipufeed::entry(__func__, [&]() -> std::int64_t {
     std::shared_ptr<ipufeed::Outfeed> feed;
@@ -119,7 +119,7 @@ IPUFEED_API int ipufeed_outfeed_wait(std::int64_t number, std::int64_t seen_ends
 }
 
 // What the results of an outfeed are: writes at most `size` numbers and returns how
-// many there are, 0 if there is no such outfeed or it has had no result. The numbers:
+// many there are, 0 if the outfeed does not exist or has had no result. The numbers:
 // an id that no other outfeed's results have, the replicas, and of each component its
 // dtype, its rank and its dimensions, those of one replica's part.
 IPUFEED_API std::int64_t ipufeed_outfeed_signature(std::int64_t number,

@@ -13,7 +13,7 @@ inline std::int64_t clock_ns(clockid_t clock) noexcept {
   return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-// Of the monotonic clock, which no one can set back.
+// Of the monotonic clock, which cannot be set back.
 inline std::int64_t now_ns() noexcept { return clock_ns(CLOCK_MONOTONIC); }
 
 // Of CPU that the calling thread has had.

@@ -1,9 +1,9 @@
 // A feed: one ring, the waiting of both its sides, and how it came to its end.
 //
-//   writer --push()--> [ ring ] --pop()--> reader        anyone: cancel()
+//   writer --push()--> [ ring ] --pop()--> reader        any thread: cancel()
 //
 // A caller may also have a reason of its own to stop waiting, `stopped()`, which ends
-// that one wait and nothing else: who sets it wakes the side (wake_reader,
+// that one wait and nothing else: the thread that sets it wakes the side (wake_reader,
 // wake_writer).
 //
 // One terminal state, set once: open -> ended | failed | cancelled. Elements inside are
@@ -37,7 +37,7 @@ enum class FeedOutcome : std::uint32_t {
   kStopped
 };
 
-// The reason to stop waiting of who has none.
+// Never stops a wait: for callers without a reason of their own.
 struct NeverStopped {
   bool operator()() const noexcept { return false; }
 };
@@ -175,14 +175,14 @@ class Feed {
   void wake_reader() noexcept { reader_.notify(); }
   void wake_writer() noexcept { writer_.notify(); }
 
-  // Relaxed: the state alone carries no data. Who parks sees it through the exchanges
-  // of wait.h; what goes with ended and failed is read behind drained().
+  // Relaxed: the state alone carries no data. A side that parks sees it through the
+  // exchanges of wait.h; what goes with ended and failed is read behind drained().
   FeedState state() const noexcept { return state_.load(std::memory_order_relaxed); }
 
   // Elements that fit at the moment: see SpscRing::set_limit.
   std::size_t limit() const noexcept { return ring_.limit(); }
 
-  // Elements inside: after kCancelled those that nobody gets, once both sides are
+  // Elements inside: after kCancelled those that are not delivered, once both sides are
   // quiet.
   std::size_t undelivered() const noexcept { return ring_.size(); }
 

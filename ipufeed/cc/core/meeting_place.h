@@ -1,22 +1,22 @@
-// Where the members of a group meet, again and again: nobody goes on before all are
-// there, and nobody waits for a member that has ended.
+// Where the members of a group meet, again and again: no member goes on before all are
+// there, or waits for a member that has ended.
 //
 //   gathering --all here--> working --all have done their share--> leaving --+
 //       ^          |                                                  ^      |
 //       |          +--------------- no shares to do ------------------+      |
 //       +----------------------------- all gone ------------------------------+
 //
-// A member's life is a run, or several: leave() ends one. Who waits in a run for a
-// member that has ended as many waits in vain, and is told. A member can only end a run
-// when it is in no meeting, and has then left all of its run: whether somebody waits in
-// vain does not depend on who was faster.
+// A member's life is a run, or several: leave() ends one. A member that waits in a run
+// for one that has ended as many waits in vain, and is told. A member can only end a
+// run when it is in no meeting, and has then left all of its run: whether a member
+// waits in vain does not depend on which one was faster.
 //
-// Memory order: one mutex guards all that is here, and there is no atomic. A member
-// that leaves, and who sets what stopped() says and then calls wake(), take the mutex
-// after that: each waiter has either not looked yet, and will see it, or sleeps already
-// and is woken. What a member has written before meet() is seen by begin() and by all
-// shares, what they have written by all that have left the meeting, through the same
-// mutex.
+// Memory order: one mutex guards all that is here, without any atomic. A member
+// that leaves, and a thread that sets what stopped() says and then calls wake(), take
+// the mutex after that: each waiter has either not looked yet, and will see it, or
+// sleeps already and is woken. What a member has written before meet() is seen by
+// begin() and by all shares, what they have written by all that have left the meeting,
+// through the same mutex.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ class Rendezvous {
  public:
   enum class Outcome { kMet, kEnded, kStopped };
 
-  // Who is where, by number.
+  // Where each member is, by number.
   struct Attendance {
     std::vector<std::size_t> here;
     std::vector<std::size_t> missing;
@@ -56,15 +56,16 @@ class Rendezvous {
   //   patience   next_report_ns(): when to report next, kNoDeadline for never;
   //              report(attendance): without the lock, of a wait that long
   // kMet: all have been here, and all that was to be done is done. kEnded: a member has
-  // ended that this one waits for, and `attendance` says who waits for whom. kStopped:
-  // it was stopped before all were here. What begin() throws comes out of here, and the
-  // others go on waiting; share() must not throw.
+  // ended that this one waits for, and `attendance` says which member waits for which.
+  // kStopped: it was stopped before all were here. What begin() throws comes out of
+  // here, and the others go on waiting; share() must not throw.
   template <class Begin, class Share, class Stopped, class Patience>
   Outcome meet(std::size_t member, Begin&& begin, Share&& share, Stopped&& stopped,
                Patience&& patience, Attendance* attendance) {
     IPUFEED_YIELD_POINT();
     MutexLock lock(mutex_);
-    // Who is fast may be back before all have left the meeting before, which they will.
+    // A fast member may be back before all have left the meeting before, which they
+    // will.
     while (phase_ != Phase::kGathering) {
       if (stopped()) return Outcome::kStopped;
       changed_.wait(mutex_);
@@ -92,7 +93,7 @@ class Rendezvous {
         phase_ = Phase::kLeaving;
         changed_.notify_all();
       }
-      // Nobody looks at stopped() here: what a member has brought must not go while
+      // stopped() is not polled here: what a member has brought must not go while
       // others work with it.
       while (phase_ != Phase::kLeaving) changed_.wait(mutex_);
     }
@@ -173,7 +174,7 @@ class Rendezvous {
     --here_;
   }
 
-  // As the member sees it: who is in a later run is not here.
+  // As the member sees it: one that is in a later run is not here.
   Attendance look(std::size_t member) const IPUFEED_REQUIRES(mutex_) {
     Attendance found;
     for (std::size_t m = 0; m < members(); ++m) {

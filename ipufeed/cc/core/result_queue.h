@@ -1,16 +1,17 @@
-// What a program enqueues, until somebody wants it: a ring, and a store behind it.
+// What a program enqueues, until a reader takes it: a ring, and a store behind it.
 //
 //   device --enqueue()--> [ ring ] ----wait(), take()----> reader
 //                            |                               ^
 //                            +--full: moved by the device--> [ store ]
 //
-// The ring hands over without a lock while somebody reads. When nobody does and the
-// ring is full, the device itself moves what is in it into the store, so that a program
-// whose results are read when it is over needs no third thread that would take its CPU,
-// and a reader who waits is woken by the device and not by a middleman.
+// The ring hands over without a lock while it is read. When it is not read and is full,
+// the device itself moves what is in it into the store, so that a program whose results
+// are read when it is over needs no third thread that would take its CPU, and a reader
+// that waits is woken directly by the device.
 //
-// Who reads from the ring holds mutex_: the ring's one reader is whoever has it. The
-// store is bounded in bytes. When it is full the device waits, in the ring's own way.
+// A thread that reads from the ring holds mutex_: its holder is the ring's one reader.
+// The store is bounded in bytes. When it is full the device waits, in the ring's own
+// way.
 //
 // It knows nothing of TensorFlow: Store has append(T&&), append(Store&&), bytes() and
 // empty(), and moves. An append() that throws has changed nothing, and loses nothing
@@ -39,7 +40,7 @@ class ResultQueue {
   // ---- Writer thread only ----
 
   // Moves `element` in; unless the outcome is kDone the caller still owns it.
-  // kTimedOut: nobody has made room until deadline_ns.
+  // kTimedOut: there was no room until deadline_ns.
   template <class Stopped>
   FeedOutcome enqueue(T&& element, std::int64_t deadline_ns, Stopped&& stopped) {
     FeedOutcome outcome = feed_.try_push(std::move(element));
@@ -104,8 +105,9 @@ class ResultQueue {
     return feed_.pop(element, deadline_ns, stopped);
   }
 
-  // As long as somebody wants all results of a program that still runs, the store has
-  // no limit: the program would wait for who waits for it. Calls come in pairs.
+  // While a caller waits for all results of a program that still runs, the store has no
+  // limit: the program would wait for the caller that waits for it. Calls come in
+  // pairs.
   void lift_limit() noexcept { lifted_.fetch_add(1, std::memory_order_relaxed); }
   void restore_limit() noexcept { lifted_.fetch_sub(1, std::memory_order_relaxed); }
 

@@ -16,7 +16,7 @@
 //   [5] close()   -> [6] drained()       a reader that sees the end also sees the last
 //                                        commit, and all that the writer wrote before
 //                                        it closed (feed.h: why it ended).
-// A side loads its own counter relaxed, because nobody else stores to it.
+// A side loads its own counter relaxed, because only this side stores to it.
 //
 // Source: Le, Guatto, Cohen, Pop, "Correct and Efficient Bounded FIFO Queues", SBAC-PAD
 // 2013 (this algorithm, proven in the C11 memory model). That each side keeps a copy of
@@ -223,7 +223,7 @@ class SpscRing {
   const std::unique_ptr<T[]> slots_;
 
   // One line each: a store by one side must not evict what the other side reads. The
-  // copies have lines of their own, too; beside the counters they cost three times as
+  // copies have lines of their own, too; next to the counters they cost three times as
   // much.
   alignas(kCacheLine) std::atomic<std::uint64_t> committed_;
   alignas(kCacheLine) std::uint64_t released_seen_;  // writer's copy of released_

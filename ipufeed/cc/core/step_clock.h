@@ -63,7 +63,7 @@ class StepClock {
   }
 
   // One call at a time. The step that the program gets to at called_ns. The first one
-  // begins then: what came before was no step's fault.
+  // begins then: what came before does not belong to a step.
   StepTimes next(std::int64_t called_ns, std::int64_t step_ns) noexcept {
     StepTimes times;
     times.called_ns = called_ns;

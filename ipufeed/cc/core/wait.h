@@ -68,7 +68,7 @@ class WaitPoint {
 
   // spin_ns: how long to spin before sleeping, 0 for never. The default, 1 us, is what
   // a hand-over between two running threads takes at most; it is 0 on one usable CPU.
-  // Who spins longer offers its CPU to others from then on.
+  // A thread that spins longer offers its CPU to others from then on.
   explicit WaitPoint(std::int64_t spin_ns = usable_cpus() > 1 ? kSpinNs : 0)
       : spin_ns_(spin_ns) {}
   WaitPoint(const WaitPoint&) = delete;

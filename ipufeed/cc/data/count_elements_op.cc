@@ -1,7 +1,8 @@
-// A dataset that passes its input on and counts the elements, for somebody outside.
+// A dataset that passes its input on and counts the elements, for readers outside the
+// process.
 //
-// A worker of tf.data service tells nobody what it produced. The benchmark puts this at
-// the end of the pipeline that it sends to its own workers, and maps the number into
+// A worker of tf.data service does not report what it produced. The benchmark puts this
+// at the end of the pipeline that it sends to its own workers, and maps the number into
 // each of them: it can be read at any time, and after the worker was killed.
 
 #include <atomic>
@@ -40,7 +41,7 @@ using Counter = std::atomic<std::int64_t>;
 static_assert(sizeof(Counter) == sizeof(std::int64_t) && Counter::is_always_lock_free,
               "another process reads it as a plain number");
 
-// Nobody else's order depends on the number or on where it is: all relaxed, but for the
+// No other order depends on the number or on where it is: all relaxed, but for the
 // pointer, whose target must be seen as it was mapped: release in set, acquire in add
 // [1].
 std::atomic<Counter*> counter{nullptr};

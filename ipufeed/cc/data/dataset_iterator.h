@@ -50,7 +50,7 @@ class DatasetIterator {
   // dataset's functions can be interrupted: Python code runs to the end of the element.
   void cancel() { cancellation_->StartCancel(); }
 
-  // What cancel() uses, for who may want to cancel when the iterator has gone: that
+  // What cancel() uses, for callers that may cancel when the iterator has gone, which
   // then does nothing.
   std::shared_ptr<tensorflow::CancellationManager> cancellation() const {
     return cancellation_;

@@ -21,7 +21,7 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::vector<std::weak_ptr<Feeder>> feeders;
-  // Those whose device has gone, so that nobody else keeps them.
+  // Those whose device has gone, so that nothing else keeps them.
   std::vector<std::shared_ptr<Feeder>> orphans;
 
   static Registry& get() { return *current().load(std::memory_order_acquire); }
@@ -95,7 +95,7 @@ class DeviceFeeders : public tensorflow::ResourceBase {
     feeders_.push_back(std::move(feeder));
   }
 
-  // Who has finished needs no keeper; what is left in its feed goes with it.
+  // A feeder that has finished needs no keeper; what is left in its feed goes with it.
   void forget_finished() {
     std::lock_guard<std::mutex> lock(mutex_);
     feeders_.erase(std::remove_if(feeders_.begin(), feeders_.end(),
@@ -125,7 +125,7 @@ absl::Status find_keeper(tensorflow::OpKernelContext* ctx, DeviceFeeders** keepe
 }
 
 // What an element holds in memory. A variant's own size says nothing of the tensors in
-// it; one that nobody can look into may be of any size, and is not small.
+// it; an opaque one may be of any size, and is not small.
 std::int64_t held_bytes(const Element& element) {
   std::int64_t bytes = 0;
   for (const auto& component : element.components) {
@@ -161,14 +161,15 @@ absl::Status Feeder::start(tensorflow::OpKernelContext* ctx,
   TF_RETURN_IF_ERROR(find_keeper(ctx, &keeper));
   tensorflow::core::ScopedUnref unref(keeper);
   // The thread starts last: from here on nothing can fail, and the destructor of a
-  // feeder without a thread waits for nobody.
+  // feeder without a thread waits for nothing.
   keeper->add(feeder);
   {
     auto& registry = Registry::get();
     std::lock_guard<std::mutex> lock(registry.mutex);
     registry.feeders.push_back(feeder);
   }
-  // Under the lock, so that who finds the feeder finished also finds its thread.
+  // Under the lock, so that a thread that finds the feeder finished also finds its
+  // thread.
   std::lock_guard<std::mutex> lock(feeder->finish_mutex_);
   try {
     feeder->thread_ = std::thread([raw = feeder.get()] { raw->run(); });
@@ -267,8 +268,8 @@ void Feeder::run() {
       feed->fail(status);
     }
   }
-  // First this store, then the load; who ends the process has them the other way round
-  // (stop_all_feeders), and all four are seq_cst: one of the two sees the other.
+  // First this store, then the load; the end of the process has them the other way
+  // round (stop_all_feeders), and all four are seq_cst: one of the two sees the other.
   takes_down_.store(true);
   if (interpreter_ends.load()) {
     // A dataset's functions keep stack traces, whose destructor takes Python's lock,
@@ -323,8 +324,8 @@ absl::Status Feeder::feed_all() {
 // A reader wakes the feeder when half of its ring is empty. One of several may read no
 // further, in an exchange or at its end, while others wait for what comes after its
 // element: so the feeder looks itself whether there is room. Each time it waits twice
-// as long: so nobody waits more than twice as long as need be, and a feeder that nobody
-// reads from takes no CPU to speak of.
+// as long: so no reader waits more than twice as long as need be, and a feeder without
+// a reader takes hardly any CPU.
 FeedOutcome Feeder::deal(ElementFeed* feed, Element* element) {
   if (feeds_.size() == 1) return feed->push(std::move(*element));
   FeedOutcome outcome = feed->try_push(std::move(*element));

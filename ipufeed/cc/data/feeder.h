@@ -38,8 +38,8 @@ struct Element {
   std::int64_t ready_ns = 0;  // when the dataset delivered it, on the monotonic clock
 };
 
-// Elements of at most so many bytes are small: handing them over takes longer than what
-// it moves. They get a longer feed, and the reader need not drop them itself.
+// Elements of at most this many bytes are small: handing them over takes longer than
+// what it moves. They get a longer feed, and the reader need not drop them itself.
 inline constexpr std::int64_t kSmallBytes = 1024;
 
 using ElementFeed = Feed<Element, absl::Status>;
@@ -82,7 +82,7 @@ class Feeder {
   ElementFeed& feed(std::size_t ring = 0) { return *feeds_[ring]; }
   std::size_t rings() const { return feeds_.size(); }
 
-  // How many elements have been dealt out in all. For who has found the end of a ring.
+  // How many elements have been dealt out in all. For a reader at the end of its ring.
   std::int64_t total() const { return total_.load(std::memory_order_acquire); }
 
   // Whether the dataset has come to its end, without an error. Relaxed: for a caller
@@ -166,8 +166,8 @@ class SessionFeeders {
 // Feeders of this process whose thread still runs.
 int live_feeders();
 
-// For a child of fork(), which has none of its parent's threads: the functions here then
-// know the feeders alone that the child starts.
+// For a child of fork(), which has none of its parent's threads: the functions here
+// then know the feeders alone that the child starts.
 void forget_feeders_of_parent();
 
 // Stops all of them and waits at most timeout_ns for all together, longer for those

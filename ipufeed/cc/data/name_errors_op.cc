@@ -75,7 +75,7 @@ class NameErrorsDataset : public PassingDataset {
         number = next_++;
       }
       absl::Status status = input()->GetNext(ctx, out, end);
-      // The end and a stop are nobody's fault.
+      // The end and a stop are not errors of a stage.
       if (status.ok() || absl::IsCancelled(status) || number >= names.NumElements()) {
         return status;
       }

@@ -76,7 +76,7 @@ absl::Status ChipLease::take(Program* program) {
           absl::StrCat("The program was stopped while another one used IPU ",
                        program->ordinal(), ": ", program->stop_status().message()));
     }
-    // No one who stops a program knows of this wait.
+    // A thread that stops a program does not know of this wait.
     leases.given_back.wait_for_ns(leases.mutex, 20'000'000);
   }
   holder.program = program;

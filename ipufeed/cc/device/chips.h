@@ -35,7 +35,8 @@ class Chip {
   // how a replica runs a pipeline. Any thread.
   void run(std::function<void()> work);
 
-  // Where XLA computes for it; the context of who gives it work goes with it.
+  // Where XLA computes for it; the context of the thread that gives it work goes with
+  // it.
   const Eigen::ThreadPoolDevice* pool() const;
 
  private:

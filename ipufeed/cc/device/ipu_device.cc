@@ -221,7 +221,7 @@ class IpuDevice : public ThreadPoolDevice {
  private:
   absl::Status prepare(const OpKernel& kernel) {
     const int ordinal = parsed_name().id;
-    // Acquire pairs with the release: who sees the flag sees the compiler.
+    // Acquire pairs with the release: a thread that sees the flag sees the compiler.
     const bool compiles = has_compiler_.load(std::memory_order_acquire);
     if (compiles && used[ordinal].load(std::memory_order_acquire)) {
       return absl::OkStatus();

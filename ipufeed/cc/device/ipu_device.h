@@ -26,7 +26,7 @@ using InstallCompiler = void (*)(tensorflow::Device* device);
 // device calls before it compiles for the first time. Returns true.
 bool set_compiler(InstallCompiler install);
 
-// null: nobody is asked, the default. Any thread.
+// null: not called, the default. Any thread.
 void set_on_first_use(OnFirstUse on_first_use);
 
 // Whether each program logs the cycles that it took: a line on stderr, from

@@ -43,7 +43,7 @@ class LazyPool : public tensorflow::thread::ThreadPoolInterface {
     std::call_once(once_, [this] {
       pool_ = std::make_unique<tensorflow::thread::ThreadPool>(
           tensorflow::Env::Default(), tensorflow::ThreadOptions(), name_, threads_);
-      // Pairs with the loads: who sees the pool sees it whole.
+      // Pairs with the loads: a thread that sees the pool sees it whole.
       started_.store(pool_->AsEigenThreadPool(), std::memory_order_release);
     });
     return started_.load(std::memory_order_acquire);

@@ -14,7 +14,8 @@
 
 namespace ipufeed {
 
-// What C++ asks and tells Python; ipufeed/executable/program/events.py has the same numbers.
+// What C++ asks and tells Python; ipufeed/executable/program/events.py has the same
+// numbers.
 enum ProgramEvent : int {
   kKey = 0,         // what is its key? An error refuses the program
   kShared = 1,      // it was in this process's memory
@@ -78,7 +79,7 @@ absl::Status tell(int event, ProgramExchange* exchange, std::string* message);
 void report(int event, ProgramExchange* exchange, std::string text = "");
 
 // The device gets the program that is about to run on it. Single ops are only counted
-// unless somebody reads the log: to tell Python takes longer than many of them.
+// unless the log is read: to tell Python takes longer than many of them.
 void load_onto(int ordinal, std::uint64_t key, const char* name, bool is_op = false);
 
 // For a trace: what a program does from start_ns on, until now.

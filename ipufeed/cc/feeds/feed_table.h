@@ -56,7 +56,7 @@ absl::Status find_outfeed(std::int64_t number, std::shared_ptr<Outfeed>* out);
 absl::Status find_or_add_outfeed(std::shared_ptr<Outfeed> feed,
                                  std::shared_ptr<Outfeed>* out);
 
-// FailedPrecondition if a program uses it. Unknown ones are no error.
+// FailedPrecondition if a program uses it. Unknown ones are not an error.
 absl::Status remove_outfeed(std::int64_t number);
 
 // Tells each outfeed of the IPU `ordinal` that no program uses: see Outfeed::ends.

@@ -1,7 +1,8 @@
 // Memory order. A replica that ends stores that it has left, after the rounds that it
 // has had:
-//   [1] leave() -> in_the_way()  who sees that it has left sees all its rounds.
-// Then it wakes the others, who either see it or sleep and are woken: wait.h, [7], [8].
+//   [1] leave() -> in_the_way()  a load that sees the flag also sees all its rounds.
+// Then it wakes the others, which either see it or sleep and are woken: wait.h, [7]
+// and [8].
 
 #include "feeds/infeed.h"
 
@@ -21,8 +22,8 @@ namespace {
 using tensorflow::DataType;
 using tensorflow::Tensor;
 
-// A feed of constant data goes round so many elements, each byte of which is this,
-// but for bools.
+// A feed of constant data goes round kConstants elements, each byte of which is
+// kConstantByte, but for bools.
 constexpr int kConstants = 16;
 constexpr int kConstantByte = 0x02;
 
@@ -228,9 +229,9 @@ absl::Status Infeed::leave(int replica) {
   return absl::OkStatus();
 }
 
-// A replica that has left, and for whose next elements there is no room before the one
-// of this number is dealt out; -1 if there is none. Its rings never empty again, and
-// the first element has set their limit.
+// A replica that has left, and for whose next elements room is lacking before the one
+// of this number is dealt out; -1 if none is in the way. Its rings never empty again,
+// and the first element has set their limit.
 int Infeed::in_the_way(std::int64_t number) const {
   const auto rings = static_cast<std::int64_t>(readers_.size()) / replicas_;
   for (int r = 0; r < replicas_; ++r) {

@@ -1,4 +1,4 @@
-// An infeed queue's native half: the feeder of its dataset, and who reads from it.
+// An infeed queue's native half: the feeder of its dataset, and its readers.
 #pragma once
 
 #include <atomic>
@@ -55,7 +55,7 @@ class Infeed final : public Leased {
   // For Program. The replicas divide the rings, and are always as many: what was dealt
   // out to one is not another's.
   absl::Status take(std::int64_t step, int replicas) override;
-  // For who deletes it: false if a program has it.
+  // For the queue's deleter: false if a program has it.
   bool take_for_good() { return !taken_.exchange(true, std::memory_order_acquire); }
   void give_back() override { taken_.store(false, std::memory_order_release); }
   bool taken() const { return taken_.load(std::memory_order_acquire); }
@@ -99,7 +99,7 @@ class Infeed final : public Leased {
   std::vector<std::vector<tensorflow::Tensor>> constants_;
   std::atomic<bool> taken_{false};
   // Set by the program that takes the queue, before its replicas read.
-  int replicas_ = 0;  // 0: nobody has taken it yet
+  int replicas_ = 0;  // 0: not taken yet
   std::vector<Reader> readers_;
   std::int64_t first_round_ = 0;  // where all replicas of the program begin
 };

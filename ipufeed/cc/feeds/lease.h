@@ -12,7 +12,7 @@
 namespace ipufeed {
 
 // A thread of the program. The feed with this number, leased as Program::lease() does.
-// Fails if another program has it, or there is no such infeed; an outfeed is made if
+// Fails if another program has it, or the infeed does not exist; an outfeed is made if
 // there is none.
 absl::Status lease_infeed(Program& program, std::int64_t number, Infeed** out);
 absl::Status lease_outfeed(Program& program, std::int64_t number, OutfeedMode mode,

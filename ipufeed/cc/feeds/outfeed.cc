@@ -140,8 +140,8 @@ absl::Status Outfeed::enqueue_part(Program& program, int replica,
   ++first_round_;
   round_given_.notify_all();
   lock.unlock();
-  // Nobody else is here meanwhile: the next round needs this replica's part, too. So
-  // the queue has one writer at a time, and they follow each other by the lock.
+  // No other replica is here meanwhile: the next round needs this replica's part, too.
+  // So the queue has one writer at a time, and they follow each other by the lock.
   return enqueue(program, std::move(whole));
 }
 
@@ -157,8 +157,8 @@ absl::Status Outfeed::leave(int replica) {
 }
 
 // With the lock: whether a replica has ended whose part of this one's next round is
-// missing. It holds for all that come, whoever was faster: either they have given more
-// when it leaves, or it has left when they give more.
+// missing. It holds for all that come, whichever was faster: either they have given
+// more when it leaves, or it has left when they give more.
 absl::Status Outfeed::check_left(std::size_t replica) const {
   for (std::size_t r = 0; r < given_.size(); ++r) {
     if (left_[r] && given_[r] <= given_[replica]) {
@@ -168,9 +168,9 @@ absl::Status Outfeed::check_left(std::size_t replica) const {
   return absl::OkStatus();
 }
 
-// With the lock. Waits while the replica is far ahead and nobody that it waits for has
-// ended; false once the program is stopped. Program::stop has the program's lock when
-// it wants this one, so that who has this one asks the program for nothing but
+// With the lock. Waits while the replica is far ahead and no replica that it waits for
+// has ended; false once the program is stopped. Program::stop has the program's lock
+// when it wants this one, so that its holder asks the program for nothing but
 // stopped().
 bool Outfeed::wait_for_round(const Program& program, std::size_t replica,
                              std::unique_lock<std::mutex>* lock) {

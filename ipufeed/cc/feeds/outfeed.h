@@ -1,4 +1,5 @@
-// An outfeed queue's native half: what a program has enqueued and nobody has taken yet.
+// An outfeed queue's native half: what a program has enqueued and no reader has taken
+// yet.
 #pragma once
 
 #include <atomic>
@@ -23,8 +24,8 @@ class Program;
 
 enum class OutfeedMode { kAll, kLast };
 
-// Sets how many bytes of results an outfeed keeps that nobody takes, before its program
-// has to wait. For outfeeds that are made after the call. Any thread.
+// Sets how many bytes of untaken results an outfeed keeps before its program has to
+// wait. For outfeeds that are made after the call. Any thread.
 void set_outfeed_limit_bytes(std::int64_t bytes);
 
 // One component of what a replica gives; the bytes are the caller's.
@@ -62,8 +63,8 @@ class Outfeed final : public Leased {
   absl::Status enqueue(Program& program, ResultElement&& element);
 
   // The same for one of several replicas, on its thread. Each component of a result is
-  // [replicas, *shape], and there when the last of them has given its part: nobody sees
-  // half a result. Waits also for replicas that are far behind.
+  // [replicas, *shape], and there when the last of them has given its part: no reader
+  // sees half a result. Waits also for replicas that are far behind.
   absl::Status enqueue_part(Program& program, int replica,
                             const std::vector<ResultPart>& parts);
 
@@ -110,13 +111,13 @@ class Outfeed final : public Leased {
   std::uint64_t runs() const { return runs_.load(std::memory_order_acquire); }
 
   // These, and programs of its IPU that failed without having used it: one that would
-  // have done so later may have somebody wait for its results.
+  // have done so later may have a reader waiting for its results.
   std::uint64_t ends() const {
     return runs() + failed_elsewhere_.load(std::memory_order_acquire);
   }
   void note_failure_elsewhere();
 
-  // Nothing is delivered any more, and who waits returns.
+  // Nothing is delivered any more, and waiters return.
   void close();
 
   FeedStats stats() const override;

@@ -124,7 +124,7 @@ absl::Status read_wanted(OpKernelConstruction* ctx, ResultsWanted* wanted) {
   return check_signature(wanted->dtypes.size(), wanted->shapes.size());
 }
 
-// One result of zeros, or with `count` so many: [count, *shape] each. What an outfeed
+// One result of zeros, or `count` of them: [count, *shape] each. What an outfeed
 // gives while programs are only compiled (one), and when nothing has come (none).
 absl::Status write_zeros(OpKernelContext* ctx, const ResultsWanted& wanted,
                          const std::vector<std::int64_t>& in_front,

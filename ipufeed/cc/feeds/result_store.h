@@ -15,7 +15,7 @@ namespace ipufeed {
 // One result, or several in a row that are alike: see ResultSignature.
 struct ResultElement {
   std::vector<tensorflow::Tensor> components;
-  // Of so many replicas each component is made, if there are several: [replicas,
+  // The replicas of which each component is made, if there are several: [replicas,
   // *shape].
   int replicas = 1;
 };

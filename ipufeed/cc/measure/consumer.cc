@@ -21,8 +21,7 @@ using tensorflow::Tensor;
 constexpr std::int64_t kConsumerNapNs = 200'000;
 
 // How long the op waits for its feeder before it leaves it to the device's keeper.
-// Enough for a dataset to come down; less than a person who pressed Ctrl-C would
-// notice.
+// Enough for a dataset to come down; too short to notice after Ctrl-C.
 constexpr std::int64_t kFeederGraceNs = 100'000'000;
 
 // Bytes of the largest component whose size the dataset says beforehand, or 0. Room for

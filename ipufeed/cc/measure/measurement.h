@@ -69,7 +69,7 @@ struct Measurement {
   std::int64_t feeder_cpu_ns = 0;      // likewise; 0 while it still runs
   std::int64_t capacity = 0;           // elements that fitted into the feed, at the end
   bool ended = false;                  // the dataset came to its end
-  bool stopped = false;                // somebody called MeasurementRun::stop
+  bool stopped = false;                // MeasurementRun::stop was called
   bool same_leading_dimension = true;  // of all components of each element
   std::int64_t epochs_per_entry = 1;   // a power of two; the last entry may have fewer
   std::vector<Epoch> epochs;           // each entry adds up as many neighbours

@@ -69,7 +69,8 @@ class ProbeCounters {
   std::int64_t started_ns_ IPUFEED_GUARDED_BY(mutex_) = 0;
 };
 
-// A new group of so many slots; its number, at least 1. Any thread, as the next two.
+// A new group with this many slots; its number, at least 1. Any thread, as the next
+// two.
 std::int64_t new_probes(std::int64_t slots);
 
 // Forgets a group; datasets that write into it go on.

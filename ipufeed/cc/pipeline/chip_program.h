@@ -21,7 +21,7 @@ namespace ipufeed {
 
 class Chip;
 
-// Somebody else's bytes.
+// Bytes owned elsewhere.
 struct Memory {
   void* data = nullptr;
   std::size_t bytes = 0;

@@ -124,7 +124,7 @@ absl::Status PipelineRun::send(std::size_t number, const std::vector<Memory>& te
     return ring.reader_has_left.load(std::memory_order_relaxed);
   };
   const auto stopped = [this, left] { return over() || left(); };
-  // What fits is sent, whoever reads it.
+  // What fits is sent, also when its reader has left.
   FeedOutcome outcome =
       over() ? FeedOutcome::kStopped : ring.feed.try_push(std::move(ring.out));
   const bool is_full = outcome == FeedOutcome::kTimedOut;

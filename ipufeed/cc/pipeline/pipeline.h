@@ -41,7 +41,7 @@ class Packet {
     return *this;
   }
 
-  // Room for so many bytes; what was in it is lost if it had less. Large ones come of
+  // Room for `bytes` bytes; what was in it is lost if it had less. Large ones come of
   // packets that other pipelines have had.
   std::byte* reserve(std::size_t bytes);
   const std::byte* data() const { return bytes_; }
@@ -56,10 +56,10 @@ class Packet {
 
 // How long an IPU spins for its neighbour, with its CPU on offer to others, before it
 // sleeps. A stage of a few operations takes some 10 us; to be woken takes as long, and
-// up to 50 us where the CPUs are virtual. Who would have to wait for longer than it
-// costs to sleep loses no more by this than that cost once again (Karlin et al.,
-// "Empirical studies of competitive spinning", SOSP 1991); and after a few waits in
-// vain nobody spins: wait.h.
+// up to 50 us where the CPUs are virtual. An IPU that would have to wait for longer
+// than it costs to sleep loses no more by this than that cost once again (Karlin et
+// al., "Empirical studies of competitive spinning", SOSP 1991); and after a few waits
+// in vain it stops spinning: wait.h.
 inline constexpr std::int64_t kRingSpinNs = 20'000;
 
 // Where a stage is.

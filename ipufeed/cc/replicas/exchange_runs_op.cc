@@ -1,4 +1,4 @@
-// The op by which a process asks another one how its programs are: whoever waits for it
+// The op by which a process asks another one how its programs are: the waiting process
 // runs this op in it, through the server that it has for the exchanges.
 // ipufeed/parallel/collectives/peers.py does.
 

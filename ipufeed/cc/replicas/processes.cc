@@ -27,8 +27,8 @@ std::atomic<OnExchange> on_exchange{nullptr};
 
 constexpr std::size_t kErrorSize = 4096;
 
-// The tensors of one dtype, and the thread that has them exchanged. It may outlive who
-// has asked: a process that does not answer cannot be interrupted.
+// The tensors of one dtype, and the thread that has them exchanged. It may outlive its
+// caller: a process that does not answer cannot be interrupted.
 struct Asked {
   int dtype = 0;
   std::int64_t count = 0;
@@ -69,7 +69,7 @@ void ask(const std::shared_ptr<Asked>& asked) {
 }
 
 absl::Status wait_for_answer(const Program& program, Asked* asked) {
-  constexpr std::int64_t kSliceNs = 20'000'000;  // nobody tells this wait of a stop
+  constexpr std::int64_t kSliceNs = 20'000'000;  // a stop does not wake this wait
   StallWatch stall;
   MutexLock lock(asked->mutex);
   while (!asked->done) {

@@ -3,7 +3,8 @@
 //   replicas of this process: Replicas::meet() --> one tensor
 //   one of them: exchange_over_processes() --> Python --> TensorFlow's collectives
 //
-// How processes reach each other is Python's: ipufeed/parallel/collectives/processes.py.
+// How processes reach each other is Python's:
+// ipufeed/parallel/collectives/processes.py.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace ipufeed {
 
 // What Python is asked: to reduce `count` elements in place with those of the other
 // processes, which ask the same. lane: exchanges of one lane follow each other, those
-// of two lanes may not; the same in all processes. wanted: turns 0 when nobody waits
+// of two lanes may not; the same in all processes. wanted: turns 0 when no caller waits
 // for the result any more. run: Program::exchange_run(). number, what: of ExchangeWait.
 // The code is absl's; of an error the message is written.
 using OnExchange = int (*)(std::int64_t lane, std::int64_t reduction, int mean,
@@ -29,9 +30,9 @@ void set_processes(int count, int index, OnExchange ask);
 int process_count();
 int process_index();
 
-// Whether replicas of other processes take part in an exchange of so many here. A group
-// of all replicas of all processes is none. An error for exchanges that there are
-// within a process only.
+// Whether replicas of other processes take part in an exchange of `replicas` replicas
+// here. A group of all replicas of all processes is none. An error for exchanges that
+// there are within a process only.
 absl::Status is_between_processes(Meeting* meeting, int replicas, bool* result);
 
 // Reduces the results of a meeting with those of the other processes, and waits for

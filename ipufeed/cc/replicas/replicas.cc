@@ -15,8 +15,8 @@ namespace {
 
 using tensorflow::DataType;
 
-// Fewer bytes than this are exchanged by who comes last: the others sleep, and to wake
-// them for their shares would take longer.
+// Fewer bytes than this are exchanged by the last to come: the others sleep, and to
+// wake them for their shares would take longer.
 constexpr std::int64_t kAloneBytes = 32 << 10;
 
 // What a dtype is summed in.
@@ -90,7 +90,7 @@ void reduce_block(const Group& group, const Meeting& meeting, std::int64_t begin
 }
 
 // The part of the member `member`: with what is read by others, each writes results
-// that nobody else does.
+// that no other member writes.
 template <class T>
 void share_of(const Group& group, const Meeting& meeting, std::size_t member) {
   const auto size = static_cast<std::int64_t>(group.size);
@@ -124,7 +124,7 @@ void move_share(const Group& group, const Meeting& meeting, std::size_t member) 
   const Brought& mine = group.of(member);
   const std::int64_t width = tensorflow::DataTypeSize(mine.dtype);
   if (meeting.exchange == Exchange::kBroadcast) {
-    // Who has it may have brought the same memory for its result.
+    // The member that has it may have brought the same memory for its result.
     if (member > 0) {
       std::memcpy(mine.result, group.of(0).input,
                   static_cast<std::size_t>(mine.count * width));
@@ -356,8 +356,8 @@ absl::Status Replicas::meet(const Program& program, int replica, const Meeting& 
   Rendezvous::Attendance attendance;
   const auto outcome = rendezvous_.meet(
       own, begin, [this, own] { do_share(meetings_, own); },
-      // Program::stop has the program's lock when it wakes who is here, so that who
-      // waits asks the program for nothing but this.
+      // Program::stop has the program's lock when it wakes the waiters, so that a
+      // waiter asks the program for nothing but this.
       [&program] { return program.stopped(); }, patience, &attendance);
   switch (outcome) {
     case Rendezvous::Outcome::kMet:

@@ -7,7 +7,8 @@
 // A result is computed once, from replica 0 up, and copied: it has the same bits on all
 // replicas and in each run. Floats of 16 bits are summed in 32.
 //
-// Who waits for a replica whose program has ended gets an error: see meeting_place.h.
+// A replica that waits for one whose program has ended gets an error: see
+// meeting_place.h.
 #pragma once
 
 #include <cstddef>
@@ -55,7 +56,7 @@ struct Brought {
 struct Meeting {
   Exchange exchange = Exchange::kReduce;
   Reduction reduction = Reduction::kAdd;
-  // So many replicas that follow each other exchange among themselves; 0 for all.
+  // This many replicas that follow each other exchange among themselves; 0 for all.
   std::int64_t group = 0;
   std::vector<Brought> tensors;
 };
@@ -97,8 +98,8 @@ class Replicas final : public Wakeable {
   Rendezvous rendezvous_;
   // By replica, of those that are here. A replica writes its own before it comes, and
   // others read it until it leaves: the rendezvous orders them. So it does the outcome
-  // and the time, which who begins writes: the next meeting begins when all have read
-  // them and come back.
+  // and the time, which the member that begins writes: the next meeting begins when all
+  // have read them and come back.
   std::vector<const Meeting*> meetings_;
   absl::Status outcome_;
   std::int64_t met_ns_ = 0;
@@ -111,7 +112,7 @@ class Replicas final : public Wakeable {
 // What is exchanged, for a person: by what the user calls it.
 const char* name_of(const Meeting& meeting);
 
-// What a meeting of one does: the same, without anybody else.
+// What a meeting of one does: the same, without other members.
 absl::Status meet_alone(const Meeting& meeting);
 
 }  // namespace ipufeed

@@ -71,7 +71,7 @@ void Program::end(const absl::Status& status) {
   watched_ = false;
   auto& running = Running::get();
   {
-    // First, so that nobody stops a program that is half gone.
+    // First, so that no thread stops a program that is half gone.
     std::lock_guard<std::mutex> lock(running.mutex);
     running.programs.erase(this);
     ++running.ending;
@@ -84,7 +84,8 @@ void Program::end(const absl::Status& status) {
     feeds.swap(feeds_);
   }
   for (const auto& feed : feeds) feed->give_back();
-  // It may have failed before its first result: whoever waits for one hears of it.
+  // It may have failed before its first result: readers that wait for one get its
+  // error.
   if (!status.ok() && on_failure != nullptr) on_failure(ordinal_);
   std::lock_guard<std::mutex> lock(running.mutex);
   --running.ending;
@@ -115,7 +116,7 @@ absl::Status Program::leave(int replica) {
   left_.push_back(replica);
   absl::Status status;
   for (const auto& feed : feeds_) status.Update(feed->leave(replica));
-  // Of a program that was stopped nobody has given all.
+  // In a stopped program no replica has given all.
   return stopped() ? absl::OkStatus() : status;
 }
 

@@ -33,7 +33,7 @@ namespace ipufeed {
 class PipelineRun;
 class Replicas;
 
-// Something that a program waits at beside its feeds.
+// Something that a program waits at in addition to its feeds.
 class Wakeable {
  public:
   // Its waits look at Program::stopped() again. Any thread; must not call the program.
@@ -56,8 +56,7 @@ class Program {
   int ordinal() const { return ordinal_; }
   std::int64_t step() const { return step_; }
 
-  // True once somebody wants the program to end. Every wait of a queue call looks at
-  // it.
+  // True once the program is to end. Every wait of a queue call looks at it.
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
   // Whether it was stopped for another reason than the end of a dataset. The first
@@ -89,15 +88,15 @@ class Program {
   // What the random operations of the program draw. Any thread.
   RunSeeds& seeds() { return seeds_; }
 
-  // A thread of the program. Waits until a step of so many nanoseconds of its chip has
-  // ended; false if the program was stopped meanwhile.
+  // A thread of the program. Waits until a step of `step_ns` nanoseconds of its chip
+  // has ended; false if the program was stopped meanwhile.
   bool compute(std::int64_t step_ns, StepTimes* times);
 
-  // A replica of the program has ended, without an error; its thread. Who waits for it
-  // at a queue is told. An error if it has enqueued less than others.
+  // A replica of the program has ended, without an error; its thread. Threads that wait
+  // for it at a queue are told. An error if it has enqueued less than others.
   absl::Status leave(int replica);
 
-  // Who is woken when the program is stopped, until it is removed.
+  // A waiter that is woken when the program is stopped, until it is removed.
   void add(Wakeable* wakeable);
   void remove(Wakeable* wakeable);
 
@@ -105,9 +104,9 @@ class Program {
   std::string describe_feeds() const;
 
   // Its number among those that exchange with other processes: see exchange_runs.h.
-  // From now on others can stop it, and who waits for it is told if it fails. To be
-  // called at its start, if it is known by then that it has exchanges, or else at the
-  // first.
+  // From now on other processes can stop it, and its waiters are told if it fails. To
+  // be called at its start, if it is known by then that it has exchanges, or else at
+  // the first.
   std::int64_t exchange_run();
 
   // The program is over: gives its feeds back, and lets go of the step. Before the step
@@ -192,9 +191,9 @@ int stop_all_programs(const absl::Status& why);
 // signal, so that what stops all programs also stops those that begin after it.
 void main_thread_calls(bool begins);
 
-// Who hears of a program on the IPU `ordinal` that has failed, perhaps before its first
-// result. Set while the library is loaded, by the feeds, which are above the programs;
-// returns true.
+// What is called when a program on the IPU `ordinal` has failed, perhaps before its
+// first result. Set while the library is loaded, by the feeds, which are above the
+// programs; returns true.
 using OnFailure = void (*)(int ordinal);
 bool set_on_failure(OnFailure call);
 

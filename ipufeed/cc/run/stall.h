@@ -24,9 +24,8 @@ class StallWatch {
   // When to report next, on the monotonic clock.
   std::int64_t next_report_ns();
 
-  // Says one line: who waits (the stage, the IPU, the replica of this thread), for how
-  // long, for which feed and which side of it, and how full the queues of the program
-  // are.
+  // Says one line: which thread waits (its stage, IPU and replica), for how long, for
+  // which feed and which side of it, and how full the queues of the program are.
   void report(const Program& program, const char* kind, const std::string& name,
               const char* state, const std::string& reason);
 

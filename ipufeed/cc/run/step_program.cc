@@ -98,7 +98,7 @@ absl::Status find_or_make(OpKernelContext* ctx, int ordinal,
     auto& program = table.programs[{ctx->step_id(), ordinal}];
     *out = program;
     if (program != nullptr) return absl::OkStatus();
-    // Null if there is no memory for it; remove_if() knows that.
+    // Null if memory for it is lacking; remove_if() knows that.
     program = std::make_shared<StepProgram>(ordinal, ctx->step_id(), eager);
     *out = program;
   }

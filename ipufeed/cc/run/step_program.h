@@ -13,8 +13,8 @@ namespace ipufeed {
 // While `use` runs, a cancelled step stops the program.
 //
 // The program ends with the step. In a session that is when the step's container is
-// emptied. A function that is called eagerly has no such container, and nobody tells us
-// of its end: whoever calls it does, with end_eager_programs.
+// emptied. A function that is called eagerly has no such container, and TensorFlow does
+// not tell us of its end: its caller does, with end_eager_programs.
 absl::Status with_step_program(tensorflow::OpKernelContext* ctx,
                                const std::function<absl::Status(Program&)>& use);
 

@@ -185,7 +185,7 @@ def test_a_shuffle_that_holds_the_memory_is_too_large():
 
 
 def test_floats_made_of_bytes_are_cast_on_the_device_if_copies_matter():
-    """Four times the bytes are copied; without copies that matter it is no advice."""
+    """Four times the bytes are copied; without copies that matter it is not advised."""
     pixels = tf.data.Dataset.from_tensors(tf.zeros([1000], tf.uint8)).repeat()
     dataset = pixels.map(lambda x: tf.cast(x, tf.float32) / 255.0, name="scale")
     floats = (
@@ -475,7 +475,7 @@ def test_the_summary_fits_the_terminal(verified, monkeypatch):
 
 
 def test_a_short_measurement_has_no_stages():
-    """There is no time to find them out in half of it."""
+    """Half of it is too short to find them out."""
     dataset = endless().map(sleeps(0.002))
     result = measure(dataset, Settings(seconds=0.3))
 

@@ -46,7 +46,7 @@ def test_what_is_no_question_is_refused_with_an_example(text):
 
 
 def test_a_stage_that_is_not_there_is_refused_with_those_that_are(explanation):
-    """So that nobody has to guess the name."""
+    """So that the user need not guess the name."""
     with pytest.raises(ValueError, match=r"`dekode` is none\. There are: `read`, `de"):
         answer(parse_what_if("dekode=2x"), explanation)
 

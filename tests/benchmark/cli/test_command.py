@@ -128,7 +128,7 @@ case("finite", "dataset = tf.data.Dataset.range(1000).batch(8)")
 
 
 def test_a_finite_dataset_is_measured_to_its_end(runs):
-    """Shorter than asked is no failure: exit 0, all its elements, and a warning."""
+    """Shorter than asked is not a failure: exit 0, all its elements, and a warning."""
     done = runs["finite"]
 
     assert done.code == 0
@@ -204,7 +204,7 @@ def test_the_structure_of_an_element_is_in_the_result(runs):
 
 
 def test_no_memcpy_leaves_the_copy_out(runs):
-    """There is no time of a copy that was not made."""
+    """A copy that was not made has no time."""
     assert runs["nested"].result["memcpy"] is None
 
 
@@ -663,7 +663,7 @@ case(
 
 
 def test_so_many_epochs_are_listed_in_groups(runs):
-    """Nobody gets 10 MB of epochs of one element; the result says what it did."""
+    """Epochs of one element do not make a result of 10 MB, which says what it did."""
     done = runs["tiny_epochs"]
     counts = [epoch["elements_processed"] for epoch in done.result["epochs"]]
     each = done.result["settings"]["epochs_per_entry"]
@@ -758,7 +758,7 @@ case(
 
 
 def test_a_factory_that_was_passed_over_is_mentioned(runs):
-    """Who has both may have meant the other one; the note says how to name it."""
+    """A file with both may have meant the other one; the note says how to name it."""
     done = runs["passed_over"]
 
     assert (done.code, done.elements) == (0, 3)
@@ -788,7 +788,7 @@ case(
 
 
 def test_several_datasets_are_refused_with_all_their_names(runs):
-    """Unless one of them is called `dataset`, nobody knows which is meant."""
+    """Unless one of them is called `dataset`, it is unclear which is meant."""
     done = runs["several"]
 
     assert (done.code, done.stdout) == (2, "")
@@ -977,7 +977,7 @@ def test_ctrl_c_gives_the_partial_result_at_once(runs):
 
 
 def test_ctrl_c_leaves_no_traceback(runs):
-    """Whoever pressed it knows why it ended."""
+    """The user has pressed it, and knows why it ended."""
     stderr = runs["interrupted"].stderr
 
     assert "Traceback" not in stderr

@@ -51,7 +51,7 @@ def run(capfd, *arguments):
     ],
 )
 def test_a_gate_is_an_exit_code(folder, capfd, new, verdict, gate, code):
-    """0 held, 1 slower; without a gate a verdict is no failure."""
+    """0 held, 1 slower; without a gate a verdict is not a failure."""
     with_gate = run(capfd, "base.json", f"{new}.json", "--fail-if-slower", "5%")
     without = run(capfd, "base.json", f"{new}.json")
 
@@ -273,7 +273,7 @@ def test_a_run_compares_itself_with_a_base(folder):
 
 
 def test_a_run_with_a_bad_base_is_refused_before_it_begins(folder, capfd):
-    """Nobody waits ten seconds for that; nor for a gate without a base."""
+    """No ten seconds of measuring before that; nor before a gate without a base."""
     (folder / "dataset.py").write_text("raise SystemExit('was run')")
     write(folder / "empty.json", synthetic(steady=None))
 

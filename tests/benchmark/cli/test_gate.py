@@ -17,7 +17,7 @@ from ipufeed.benchmark.comparing.notes import warned
     ],
 )
 def test_a_negative_value_is_refused_for_what_it_is(option, value, said, capsys):
-    """Not as an option that nobody knows; with the range, and what was given."""
+    """Not as an unknown option; with the range, and what was given."""
     with pytest.raises(SystemExit) as caught:
         main(["dataset.py", option, value])
 

@@ -154,7 +154,7 @@ def test_files_in_memory_are_named_as_such(folder):
 
 
 def test_a_file_that_nobody_may_look_at_is_a_warning(folder, monkeypatch):
-    """The kernel lies to who does not own the file; that is no measurement."""
+    """The kernel lies to users that do not own the file; that is not a measurement."""
     monkeypatch.setattr(page_cache, "resident", lambda path: None)
     result = measure_cold(reading(folder), Settings(passes=1))
 
@@ -171,7 +171,7 @@ def test_a_dataset_that_repeats_is_cold_once(folder):
 
 
 def test_a_dataset_without_files_is_refused_with_the_way_out(folder):
-    """Nothing to drop is no cold run."""
+    """A run with nothing to drop is not a cold run."""
     with pytest.raises(SourceError, match=r"finds no files.*--cold-files 'data"):
         measure_cold(tf.data.Dataset.range(9), Settings(passes=1))
     with pytest.raises(SourceError, match=r"--cold-files .*gone\* fits no file"):

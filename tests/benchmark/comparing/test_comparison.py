@@ -36,7 +36,7 @@ def flicker(random):
     return noise[:WINDOWS] / noise.std()
 
 
-# The noise of a run, as shares for its windows. All have a level of their own beside it,
+# The noise of a run, as shares for its windows. In addition, each has a level of its own,
 # with the standard deviation that repeated runs on a quiet machine have.
 LEVEL = 0.004
 QUIET = {
@@ -56,7 +56,7 @@ LOUD = {
 
 
 def verdicts(noise, factor, pairs=PAIRS, runs=1, seed=0):
-    """How often each verdict came for a new rate that is so many times the base's."""
+    """How often each verdict came for a new rate that is `factor` times the base's."""
     random = np.random.default_rng(seed)
 
     def side(factor):
@@ -161,7 +161,7 @@ def test_a_gate_of_nothing_fails_on_what_is_worse():
 
 @pytest.mark.parametrize("loss", [-0.1, 1.0, 5.0])
 def test_a_loss_out_of_range_is_refused(loss):
-    """5 is no 5 %."""
+    """5 is not 5 %."""
     with pytest.raises(ValueError, match=r"`allowed_loss` must be in \[0, 1\), got"):
         compare(synthetic(), synthetic(), allowed_loss=loss)
 
@@ -226,7 +226,7 @@ def test_what_is_worth_knowing_is_noted_beside_the_verdict(changes, code):
 
 
 def test_a_run_beside_others_is_not_called_worse():
-    """Half of the rate, with one CPU of two in other hands, is no slower pipeline."""
+    """Half of the rate, with one CPU of two in other hands, is not a slower pipeline."""
     beside = {"machine": {"cpus_used_by_others": 1.0}, "resources": {"cpus_busy": 1.0}}
 
     worse = compare(synthetic(), synthetic(factor=0.6, **beside))
@@ -265,7 +265,7 @@ def test_too_short_a_run_gives_a_ratio_and_no_interval():
     assert [note.code for note in comparison.notes] == ["too_short"]
 
 
-# ---- What is no result ----
+# ---- What is not a result ----
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_a_result_without_a_rate_is_an_error_of_its_own():
 
 
 def test_no_results_are_refused():
-    """An empty list is no side of a comparison."""
+    """An empty list is not a side of a comparison."""
     with pytest.raises(ValueError, match="`new` must have at least one result"):
         compare(synthetic(), [])
 

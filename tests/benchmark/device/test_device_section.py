@@ -241,7 +241,7 @@ def test_the_rows_say_what_a_person_wants_to_know():
 
 
 def test_without_a_device_the_row_says_which_one_would_be_kept_busy():
-    """The pipeline's period; nothing where there is no rate."""
+    """The pipeline's period; nothing without a rate."""
     assert keeps_busy(None) is None
     assert "step takes 12.5 ms or longer" in keeps_busy({"elements_per_second": 80.0})
 
@@ -260,7 +260,7 @@ def test_the_knee_is_one_line_of_points():
 
 
 def test_a_point_at_which_the_simulation_was_late_is_marked():
-    """Its AU is no figure of the pipeline's."""
+    """Its AU is not a figure of the pipeline's."""
     made = facts(
         DeviceSettings(step_seconds=0.01, knee=True),
         np.arange(1, 101) * 10 * MS,

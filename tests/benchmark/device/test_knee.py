@@ -21,8 +21,8 @@ MS = 1_000_000
 class Pipeline:
     """Stands for a Sweep: elements in bursts of `burst`, `period_ns` apart on average.
 
-    The device runs by the rule of cc/core/step_clock.h. `ready` bursts are there before
-    anybody asks; then work on a burst begins once all but AHEAD of the last are taken.
+    The device runs by the rule of cc/core/step_clock.h. `ready` bursts are there before the
+    first request; then work on a burst begins once all but AHEAD of the last are taken.
     """
 
     AHEAD = 4

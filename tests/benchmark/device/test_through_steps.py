@@ -167,7 +167,7 @@ def test_a_host_that_reads_slowly_is_named():
     assert results["bytes"] == 1000
     assert "results_pile_up" in codes(result)
     assert "the host falls behind" in summarize(result)
-    assert result.elements > 300  # what nobody read in time is counted, too
+    assert result.elements > 300  # what was not read in time is counted, too
 
 
 @pytest.mark.measured

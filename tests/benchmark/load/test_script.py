@@ -170,7 +170,7 @@ def test_a_file_is_run_as_python_runs_it(tmp_path):
 
 
 def test_the_main_part_of_a_file_does_not_run(tmp_path):
-    """`if __name__ == "__main__":` guards a training loop that nobody wants here."""
+    """`if __name__ == "__main__":` guards a training loop, not wanted here."""
     path = tmp_path / "pipeline.py"
     path.write_text("ran = __name__ == '__main__'")
 
@@ -284,7 +284,7 @@ def test_a_dataset_with_an_underscore_is_private(find):
 
 
 def test_a_private_dataset_can_be_named(find):
-    """Whoever names it means it."""
+    """A dataset that is named is meant."""
     dataset, name = find("_raw = range_(9)\ntrain = _raw.take(2)", "_raw")
 
     assert name == "_raw"
@@ -358,7 +358,7 @@ def test_whatever_can_be_called_is_a_factory_under_a_known_name(find, text):
 
 
 def test_a_class_is_no_factory(find):
-    """What calling it gives is no dataset."""
+    """What calling it gives is not a dataset."""
     with pytest.raises(DatasetFileError, match="has no dataset"):
         find("class make_dataset: pass")
 
@@ -682,7 +682,7 @@ def test_a_text_that_an_annotation_does_not_allow_is_refused(
 
 
 def test_a_bool_for_a_default_says_what_a_text_means_as_well(call):
-    """Most files have no annotations; what is no such word keeps its own meaning."""
+    """Most files have no annotations; what is not such a word keeps its own meaning."""
     seen = []
 
     def make_dataset(shuffle=True, cache=False, repeat=True):

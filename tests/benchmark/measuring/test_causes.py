@@ -33,7 +33,8 @@ def test_only_a_cause_that_was_there_is_named(
 ):
     """Buffers make an end faster, never slower; AUTOTUNE has begun long before the end.
 
-    Beside a cache, which makes its first pass slower anyway, no other process is suspected.
+    Next to a cache, which makes its first pass slower anyway, no other process is
+    suspected.
     """
     part = LeftOut(what, 1.0, 100, ratio)
 

@@ -179,7 +179,7 @@ def test_a_dataset_that_stalls_is_not_called_fast():
 
 
 def test_a_dataset_that_hangs_after_its_first_element_is_said_to():
-    """There is no rate, and the reason is not that too little was asked for."""
+    """The result has no rate, and the reason is not that too little was asked for."""
 
     def generate():
         yield 0
@@ -233,7 +233,7 @@ def test_a_consumer_slower_than_the_dataset_sets_the_rate():
 
 @pytest.mark.measured
 def test_a_consumer_that_copies_blocks_a_dataset_that_is_there():
-    """The copies' bandwidth is plausible, and the queue says who waits."""
+    """The copies' bandwidth is plausible, and the queue says which side waits."""
     dataset = tf.data.Dataset.from_tensors(tf.zeros([1 << 24])).repeat()
 
     result = measure(dataset, Settings(epochs=1, elements=100))
@@ -362,7 +362,7 @@ def test_a_function_that_is_traced_is_no_place_to_measure():
 
 
 def test_a_dataset_of_a_function_that_was_traced_is_refused():
-    """It belongs to a graph that nobody can run any more."""
+    """It belongs to a graph that cannot run any more."""
     leaked = []
 
     @tf.function
@@ -428,7 +428,7 @@ def test_the_shares_of_the_queue_are_of_the_window_in_which_waits_count(monkeypa
 
 
 def test_a_short_run_is_no_more_than_a_magnitude():
-    """A millisecond gives a rate with a warning, and nobody is blamed for it."""
+    """A millisecond gives a rate with a warning, and no cause is blamed for it."""
     result = measure(tf.data.Dataset.range(1000))
 
     assert "short_run" in codes(result)

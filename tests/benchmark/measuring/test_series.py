@@ -135,7 +135,7 @@ def test_a_full_table_of_marks_still_adds_up():
 
 
 def test_the_table_of_a_device_run_is_bounded_and_follows_passes():
-    """An infeed counts anew with each pass; sums go on."""
+    """An infeed counts again from 0 with each pass; sums go on."""
     table = MarkTable(interval_ns=1, most=4)
     for step in range(40):
         waited = (step % 20) * 0.01

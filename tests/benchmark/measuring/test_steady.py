@@ -70,7 +70,7 @@ def test_a_drain_is_left_out_where_the_dataset_ended():
 
 
 def test_a_drain_is_looked_for_in_the_last_pass_only():
-    """A last pass that is faster as a whole, from a cache, is no drain; its end may be."""
+    """A last pass that is as a whole faster (a cache) is not a drain; its end may be."""
     slow = ticks(0.01, 600)
     cached = ticks(0.007, 600, start_s=slow[-1])
     drained = ticks(0.0001, 3000, start_s=cached[-1])

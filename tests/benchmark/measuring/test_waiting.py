@@ -1,4 +1,4 @@
-"""What the count of waiting threads promises: who queues for a CPU is seen."""
+"""What the count of waiting threads promises: threads that queue for a CPU are seen."""
 
 import hashlib
 import os
@@ -33,7 +33,7 @@ def one_cpu():
 
 
 def test_threads_that_share_a_cpu_wait_for_it(one_cpu):
-    """Three that never stop: at any moment two of them wait, or more beside others."""
+    """Three that never stop: at any moment two of them wait, or more next to other load."""
     stop, data = threading.Event(), bytes(1 << 22)
 
     def burn():
@@ -65,7 +65,7 @@ def test_before_the_first_element_nothing_counts():
 
 
 def test_a_kernel_that_does_not_count_gives_none(monkeypatch, tmp_path):
-    """Not 0: nobody knows."""
+    """Not 0: it is unknown."""
     monkeypatch.setattr(cpu_wait, "TASKS", str(tmp_path / "nothing"))
 
     assert looked_at(0.4) is None

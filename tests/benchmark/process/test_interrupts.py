@@ -129,7 +129,7 @@ def test_ctrl_c_in_the_sweep_for_the_knee_is_not_laid_on_the_dataset(monkeypatch
 @pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_two_signals_at_once_lose_nothing(tmp_path, number):
-    """Whoever presses Ctrl-C twice wants out, and still gets what there is."""
+    """A second Ctrl-C ends the run at once, and the user still gets what there is."""
     (tmp_path / "dataset.py").write_text(FILE)
     process = children.Popen(
         [sys.executable, "-m", "ipufeed.benchmark", str(tmp_path / "dataset.py")],

@@ -60,7 +60,7 @@ def check(text):
         assert not any(name.startswith("on") for name in attributes)
         assert "style" not in attributes  # the policy would not let it count
         assert not {"src", "href", "xlink:href"} & set(attributes)
-    # The one address is the name of SVG, which nobody looks up.
+    # The one address is the name of SVG, which is never looked up.
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "").replace(
         "http-equiv", ""
     )
@@ -178,7 +178,7 @@ def test_the_word_at_a_line_keeps_away_from_the_axis(pixels):
 
 
 def test_a_queue_that_was_always_empty_is_a_sentence():
-    """An empty frame tells nobody anything."""
+    """An empty frame tells nothing."""
     result = result_of()
     series = result["series"]
     series["queue_depth"] = [0.0] * len(series["queue_depth"])
@@ -215,7 +215,7 @@ def test_figures_have_three_digits(value, shown):
 @pytest.mark.parametrize("letter", ["N", "i", "\u5927"])
 @pytest.mark.parametrize("pixels", [30.0, 400.0])
 def test_a_name_takes_no_more_room_than_there_is(letter, pixels):
-    """Capitals and wide characters take more; the figures beside it stay readable."""
+    """Capitals and wide characters take more; the figures next to it stay readable."""
     shown = pictures.fitting(letter * 300, pixels)
 
     width = {"N": 10.8, "i": 7.2, "\u5927": 14.4}[letter]

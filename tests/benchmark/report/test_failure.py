@@ -37,7 +37,7 @@ def test_of_a_damaged_chunk_the_sentence_alone_is_printed(damaged):
 
 
 def test_the_result_keeps_what_tensorflow_said(damaged):
-    """Whoever looks for a bug of ours finds the place; that of pyarrow is not in it."""
+    """The trace of a bug of ours names the place; that of pyarrow is not in it."""
     message = damaged[1].error["message"]
 
     assert "Traceback" in message

@@ -102,7 +102,7 @@ def test_a_trace_keeps_the_rules_of_its_format(result):
 
 
 def test_a_trace_has_a_row_for_each_thread_and_counters():
-    """Waits come before the work of who takes, and behind that of who gives."""
+    """Waits come before the consumer's work, and after the feeder's."""
     feeder, consumer = event(Kind.FEEDER, 2 * 10**9), event(Kind.CONSUMER, 2 * 10**9)
 
     trace = json.loads(
@@ -165,7 +165,7 @@ def test_a_run_through_the_device_has_the_devices_rows():
 
 
 def test_a_recording_beside_another_one_is_refused():
-    """There is one recorder in a process; the message says who may have it."""
+    """A process has one recorder; the message says what may have it."""
     with Recording(), pytest.raises(ValueError, match="unset PVTI_OPTIONS"):
         Recording().__enter__()
 

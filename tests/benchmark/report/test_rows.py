@@ -1,4 +1,4 @@
-"""What rows of the summary promise: they agree with the figures beside them."""
+"""What rows of the summary promise: they agree with the figures next to them."""
 
 from types import SimpleNamespace
 

@@ -1,7 +1,7 @@
 """tf.data service: what each policy delivers, and what is left when a worker dies.
 
 The processes are true ones, three for each policy, forked from one that has imported
-TensorFlow; those of the command start as a user's do. What nobody should wait for
+TensorFlow; those of the command start as a user's do. What no test should wait for
 (time-outs, a dispatcher that dies) is tested on made-up processes.
 """
 
@@ -126,7 +126,7 @@ def check_foreign(cluster):
 def test_a_policy_keeps_its_promise_and_a_dead_worker_breaks_no_more(policy, tmp_path):
     """Nothing is lost or repeated beyond what the policy says, with a death and without.
 
-    Nobody waits for what a dead worker had: the run ends with an error that names it.
+    No reader waits for what a dead worker had: the run ends with an error that names it.
     """
     times = POLICIES[policy]
     with Cluster(2) as cluster:
@@ -294,7 +294,7 @@ def test_processes_end_with_who_started_them(tmp_path):
 
 
 def alive(number):
-    """Whether the process runs; one that nobody has waited for yet does not."""
+    """Whether the process runs; one that has ended but is not reaped yet does not."""
     try:
         with open(f"/proc/{number}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"
@@ -329,7 +329,7 @@ def made_up(dispatcher=True, workers=(True, True), counts=(7, 7)):
     ],
 )
 def test_a_loss_that_nothing_survives_ends_the_run_at_once(cluster, words):
-    """Without a dispatcher, or without any worker, nobody waits."""
+    """Without a dispatcher, or without any worker, no reader waits."""
     watch = Watch(cluster, "", None)
 
     with pytest.raises(LostError, match=words):

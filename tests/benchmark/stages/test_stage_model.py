@@ -1,4 +1,4 @@
-"""What the model promises: who waits passes the blame on, and predictions follow."""
+"""What the model promises: a wait passes the blame on, and predictions follow."""
 
 from dataclasses import replace
 
@@ -91,7 +91,7 @@ def test_who_waits_passes_the_blame_on(overlapping):
 
 
 def test_a_hidden_step_gains_nothing(overlapping):
-    """It takes 2 ms beside a source of 4 ms."""
+    """It takes 2 ms next to a source of 4 ms."""
     assert overlapping.predict({"decode": 0.0}) == pytest.approx(1.0)
     assert overlapping.predict({"source": 0.5}) == pytest.approx(2.0)
 
@@ -145,7 +145,7 @@ def test_more_workers_than_cpus_give_nothing_when_the_cpus_are_busy():
 
 
 def test_a_free_pipeline_is_held_up_by_its_consumer():
-    """Nobody in it is to blame for what the copies take."""
+    """No stage of it is to blame for what the copies take."""
     model = model_of([step("source")], {"source": reading(0.1)}, period_ms=4.0)
 
     assert model.costs["source"].share == pytest.approx(0.025)

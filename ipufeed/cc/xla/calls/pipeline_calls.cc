@@ -211,7 +211,7 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
                          if (!run.waited(index)) cause.Update(named);
                          return named;
                        }
-                       // Who waits for this chip waits in vain.
+                       // Waiters for this chip wait in vain.
                        run.leave(index);
                        const Context& own_context = current_context();
                        if (own_context.others != nullptr) {
@@ -225,7 +225,7 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
       run_on_chips(ordinal, works, [&run](const absl::Status&) { run.fail(); });
   program->remove(&run);
   seeds.add_mini_batches(context.replica, pipeline, run.mini_batches());
-  // Who goes on after all chips may have waited for the last.
+  // The thread that goes on after all chips may have waited for the last.
   program->step_clock().take(now_ns());
   if (traced) record_execution(call, ordinal, first, start_ns);
   TF_RETURN_IF_ERROR(cause);
@@ -287,7 +287,7 @@ absl::Status stage_enters(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   return absl::OkStatus();
 }
 
-// The inputs, and when they were there: 0 if nobody wants to know.
+// The inputs, and when they were there: 0 if not recorded.
 absl::Status stage_begins(const ffi::RemainingArgs& args, ffi::RemainingRets& results) {
   const std::size_t inputs = args.size() - 1;
   std::vector<Memory> from;

@@ -60,7 +60,7 @@ class Fields {
         stream_(reinterpret_cast<const std::uint8_t*>(message.data()),
                 static_cast<int>(message.size())) {}
 
-  // False at the end, and for what is no message: see whole().
+  // False at the end, and for what is not a message: see whole().
   bool next(Field* field) {
     const int start = stream_.CurrentPosition();
     const std::uint32_t tag = stream_.ReadTag();
@@ -100,7 +100,7 @@ class Fields {
   int read_to_ = 0;
 };
 
-// Calls `take` with each field. False for what is no message, or if `take` says so.
+// Calls `take` with each field. False for what is not a message, or if `take` says so.
 template <typename Take>
 bool each_field(std::string_view message, Take take) {
   Fields fields(message);
@@ -266,7 +266,7 @@ void write_program_shape(const Field& field, Writer* writer) {
 
 class Canonical {
  public:
-  // False for what is no whole program.
+  // False for what is not a whole program.
   bool read(std::string_view module) {
     module_ = module;
     const bool whole = each_field(module, [this](const Field& field) {

@@ -52,7 +52,7 @@ std::atomic<std::int64_t> next_id{1};
 thread_local std::vector<std::shared_ptr<Compiled>> chip_programs;
 
 // The programs of this process. An entry's lock is held while its program is found or
-// compiled: who comes second waits, and shares it.
+// compiled: a second thread waits, and shares it.
 struct Entry {
   std::mutex mutex;
   std::weak_ptr<Compiled> compiled;
@@ -81,7 +81,7 @@ std::shared_ptr<Entry> entry_of(std::uint64_t key) {
   const auto found = entries->find(key);
   if (found != entries->end()) return found->second;
   // A program that has gone leaves its entry. One that only the table has is in use by
-  // no thread, and without the lock nobody gets hold of it.
+  // no thread, and without the lock no thread gets hold of it.
   for (auto i = entries->begin(); i != entries->end();) {
     const bool is_over = i->second.use_count() == 1 && i->second->compiled.expired();
     i = is_over ? entries->erase(i) : std::next(i);

@@ -237,7 +237,7 @@ class IpuExecutable : public xla::Executable {
     if (chips == 1 && shards_ == 1) {
       return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
     }
-    // The device may have been configured anew since the program was compiled.
+    // The device may have been configured again since the program was compiled.
     if (chips % shards_ != 0) {
       give_back(arguments);
       return absl::InternalError(absl::StrCat(
@@ -251,8 +251,8 @@ class IpuExecutable : public xla::Executable {
     return run_replicas(*options, std::move(arguments), context.program, replicas);
   }
 
-  // Runs so many copies, each on the first of its chips. The results are those of the
-  // first copy; what the others leave is dropped.
+  // Runs `replicas` copies, each on the first of its chips. The results are those of
+  // the first copy; what the others leave is dropped.
   absl::StatusOr<xla::ExecutionOutput> run_replicas(
       const xla::ServiceExecutableRunOptions& options,
       std::vector<xla::ExecutionInput> arguments, Program* program, int replicas) {
@@ -335,7 +335,7 @@ class IpuExecutable : public xla::Executable {
     for (const Unchanged& each : unchanged_) {
       const xla::ShapeIndex index = index_of(result.on_device_shape(), each.result);
       xla::ExecutionInput& argument = arguments[each.parameter];
-      // A variable that nobody else reads lends its own memory, and looks for it among
+      // A variable without another reader lends its own memory, and looks for it among
       // the results.
       auto lent = argument.MutableBuffer({})->Release();
       if (lent.has_value()) {
@@ -356,8 +356,8 @@ class IpuExecutable : public xla::Executable {
   const std::shared_ptr<Compiled> compiled_;
   const std::vector<Unchanged> unchanged_;
   const int shards_;
-  // Whether anybody can tell how many copies of a program run: those that take and give
-  // nothing, and do not ask for their number, all compute the same.
+  // Whether it can be observed how many copies of a program run: those that take and
+  // give nothing, and do not ask for their number, all compute the same.
   const bool is_told_apart_;
   const std::vector<std::shared_ptr<Compiled>> chip_programs_;
   const bool exchanges_;

@@ -16,7 +16,7 @@
 
 namespace ipufeed {
 
-// A program, whoever runs it.
+// A program, also while several threads run it.
 struct Compiled {
   std::uint64_t key = 0;
   std::string name;

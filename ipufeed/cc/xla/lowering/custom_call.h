@@ -13,7 +13,7 @@
 
 namespace ipufeed {
 
-// in_place: so many of the first results are in the memory of the first operands. XLA
+// in_place: this many of the first results are in the memory of the first operands. XLA
 // copies an operand that is used elsewhere, too.
 inline xla::XlaOp call(xla::XlaBuilder* builder, const char* target,
                        const std::vector<xla::XlaOp>& operands,

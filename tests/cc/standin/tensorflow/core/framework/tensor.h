@@ -111,7 +111,7 @@ class Tensor {
     return TotalBytes() == 0 ? nullptr : new Buffer(TotalBytes());
   }
   static Buffer* share(Buffer* buffer) {
-    // Relaxed: whoever copies has a reference, so that the buffer stays.
+    // Relaxed: the copying thread has a reference, so that the buffer stays.
     if (buffer != nullptr) buffer->references.fetch_add(1, std::memory_order_relaxed);
     return buffer;
   }
