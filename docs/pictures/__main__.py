@@ -107,7 +107,7 @@ def benchmark(arguments: list[str]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python docs/pictures", description=__doc__)
     parser.add_argument("--measure", action="store_true", help="make the results again")
-    import timelines  # beside this file, which is what is run
+    import timelines  # next to this file, which is what is run
 
     if parser.parse_args().measure:
         measure()

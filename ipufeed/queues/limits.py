@@ -13,9 +13,9 @@ def set_stall_report(seconds: float | None) -> None:
     """Sets after which time a program that waits for a queue says so.
 
     It logs a warning that names the waiting side (of a pipeline the stage; the IPU, and
-    the replica), the queue, the side that it waits for and how full the program's queues are,
-    again after twice the time, and so on; and goes on waiting. The logger is `ipufeed`,
-    which TF_CPP_MIN_LOG_LEVEL does not silence.
+    the replica), the queue, the side that it waits for and how full the program's queues
+    are, again after twice the time, and so on; and goes on waiting. The logger is
+    `ipufeed`, which TF_CPP_MIN_LOG_LEVEL does not silence.
 
     Args:
         seconds: More than 0, or None for never. At first: 30.

@@ -77,8 +77,8 @@ def blame(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> None:
 def passed_on(waiting: float) -> float:
     """The part of a thread's blame that goes to those that it waits for.
 
-    All of it, however short the waits, once they are more than hand-overs: a unit that waits
-    would not make the pipeline faster by being faster.
+    All of it, however short the waits, once they are more than hand-overs: a unit that
+    waits would not make the pipeline faster by being faster.
     """
     low, high = HAND_OVER_SHARE, WAITING_SHARE
     return min(1.0, max(0.0, (waiting - low) / (high - low)))
