@@ -77,7 +77,8 @@ def finds(path: str, source: str) -> Iterator[str]:
             row = text.count("\n", 0, match.start(1))
             if any(path == at and words in lines[row] for at, words in EXCEPTIONS):
                 continue
-            form = " ".join(re.findall(r"\w+", match[1]))
+            first, *_, last = re.findall(r"\w+", match[1]) * 2
+            form = first if first == last else f"{first} {last}"
             yield f"{path}:{row + 1}: {form}: {instead}"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ipufeed.errors import SourceError
 
 # References that the source goes through before it starts again: what an iterator costs
-# at its start is then spread over these elements.
+# at its start is then spread over that many elements.
 ROUND = 1024
 MOST_SECONDS = 3600.0
 

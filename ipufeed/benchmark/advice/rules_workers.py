@@ -18,7 +18,7 @@ from ipufeed.benchmark.stages.explain import Stage
 
 PARALLEL = ("ParallelMapDatasetV2", "MapAndBatchDataset")
 INTERLEAVE = "ParallelInterleaveDatasetV4"
-# Multiples of the workers that are proposed; the last one is the limit.
+# Multiples of the number of workers that are proposed, and the most workers.
 TIMES = (2, 4)
 MOST_WORKERS = 64
 # Workers that work for this share of their time are all at work.

@@ -44,7 +44,7 @@ def fast_source(quick: bool) -> list[Row]:
 
 
 def share(what: str, expected: float, measured: Any, off: float) -> Row:
-    """A share that may be off by `off`."""
+    """A share that may deviate by `off`."""
     return Row(what, "", expected, measured, (expected - off, expected + off))
 
 

@@ -115,7 +115,7 @@ class PipelineModel:
         pool_full: Whether they keep all its threads busy, and no thread of the pipeline
             all of its time.
         overbooked: Whether these are more than it has: some of it then is waiting for a
-            thread, of an unknown amount.
+            thread; how much is unknown.
         idle: CPUs that neither the pipeline nor other processes used.
     """
 

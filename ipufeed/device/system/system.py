@@ -144,7 +144,7 @@ def configure_ipu_system(
         ValueError: POPLAR_TARGET_OPTIONS or POPLAR_RUNTIME_OPTIONS is not a JSON object.
         tf.errors.FailedPreconditionError: something else is configured, and
             `reset_configuration` is False.
-        tf.errors.ResourceExhaustedError: there are fewer IPUs.
+        tf.errors.ResourceExhaustedError: there are fewer IPUs than that.
         tf.errors.InvalidArgumentError: there is no such hardware ID.
 
     After an error the system is what it was.

@@ -109,7 +109,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
     def apply_gradients(
         self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
     ) -> Any:
-        """The op that accumulates, and updates in the last of the iterations."""
+        """The op that accumulates, and updates in the last mini-batch of an update."""
         pairs = [
             (self._of_accumulator_dtype(gradient, variable), variable)
             for gradient, variable in grads_and_vars

@@ -33,7 +33,7 @@ class GradientCaptureContext:
         x_gradient = context.captured_gradients["x"]
 
     What counts is what gradients are *built* in, and only where they are built in none what
-    the tensors were marked in. A context that is entered again starts empty.
+    the tensors were marked in. A context that is entered again starts again.
 
     Threads: each has contexts of its own.
     """

@@ -6,7 +6,7 @@ model. Then each op gets a position:
     an op that a stage has built              -> that stage, forward
     an op of the gradient of such an op       -> that stage, backward
     any other that depends on one of these    -> where the last of its inputs is
-    the rest (constants, reads, arguments)    -> nowhere: each user has a copy of it
+    the rest (constants, reads, arguments)    -> nowhere: each stage has its own copy
 
 and a tensor that is needed elsewhere crosses: from one IPU to another, or on one IPU from
 a turn to a later one. The second is what keeps activations for the backward stage.
