@@ -325,7 +325,7 @@ def made_up(dispatcher=True, workers=(True, True), counts=(7, 7)):
     ("cluster", "words"),
     [
         (made_up(dispatcher=False), "the dispatcher of tf.data service has ended"),
-        (made_up(workers=(False, False)), "all workers of tf.data service have ended"),
+        (made_up(workers=(False, False)), "all tf.data service workers exited"),
     ],
 )
 def test_a_loss_that_nothing_survives_ends_the_run_at_once(cluster, words):
