@@ -217,7 +217,7 @@ def test_a_stored_result_gives_all_reports(tmp_path, monkeypatch):
         ("{", "--html a.html", "is not JSON"),
         ("[" * 100_000, "--html a.html", "is not JSON"),
         ('"\xff', "--html a.html", "is not JSON"),
-        ("[1]", "--html a.html", "no result of this command"),
+        ("[1]", "--html a.html", "is not a result of this command"),
         ('{"epochs": []}', "--html a.html", "Give a file that --json has written"),
         ('{"schema_version": 1}', "", "give --html FILE"),
         ('{"schema_version": 1}', "--html no/a.html", "in a folder that exists"),
