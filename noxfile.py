@@ -24,11 +24,12 @@ def install(session: nox.Session, *what: str) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style and types: ruff, mypy, clang-format. Changes nothing."""
+    """Style, types and words: ruff, mypy, tools/words.py, clang-format. Changes nothing."""
     install(session, *GROUPS, "numpy")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
+    session.run("python", "tools/words.py")
     native = [
         str(path)
         for folder in NATIVE

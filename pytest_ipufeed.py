@@ -9,10 +9,10 @@
     pytest --ipufeed-compare earlier         against those of an earlier run
 
 A test fails only where a rate is surely too low, with the confidence of `compare`. What
-cannot be told is a FeedWarning and a line in the summary; who wants a failure says
+cannot be told is a FeedWarning and a line in the summary; to get a failure, say
 `-W error::pytest_ipufeed.FeedWarning`.
 
-A module of its own beside the package: pytest imports its plugins in every run of every
+A module of its own next to the package: pytest imports its plugins in every run of every
 project in an environment, and `import ipufeed` brings TensorFlow. That, and everything
 else, is in ipufeed/benchmark/plugin/guard.py, which is imported when a test asks for it.
 """

@@ -3,8 +3,8 @@
     ipufeed/cc/CMakeLists.txt --CMake, Ninja--> ipufeed/libipufeed.so
 
 One plain shared library with TensorFlow ops and a few C entry points. It is not a Python
-module: ipufeed/_native.py loads it, once it has read what the library was built against and
-from (capi/build_info.cc keeps that as a text in it).
+module: ipufeed/_native.py loads it, once it has read what the library was built against
+and from (capi/build_info.cc keeps that as a text in it).
 
 Environment:
     CXX: the compiler, default g++.

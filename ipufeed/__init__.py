@@ -38,7 +38,7 @@ from typing import Any  # noqa: E402
 from ipufeed._version import __version__  # noqa: E402
 
 # Loaded at their first use: for the sake of commands that need no TensorFlow (`--help`),
-# and so that nobody pays for what is not used.
+# and so that a module that is not used costs nothing.
 _MODULES = {
     "benchmark": "ipufeed.benchmark",
     "compat": "ipufeed.compat",

@@ -223,7 +223,7 @@ def entry() -> ctypes.CDLL:
 
 @functools.cache
 def find_library() -> Path:
-    """The library beside this file or, in a checkout, the installed package's.
+    """The library next to this file or, in a checkout, the installed package's.
 
     A checkout that was installed with `pip install .` has its Python files in the
     working directory and its library elsewhere; `python -m ipufeed.benchmark` from there

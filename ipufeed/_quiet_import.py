@@ -15,8 +15,8 @@ LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 def hushed(level: str) -> Iterator[None]:
     """Within it nothing goes to stderr; if it ends with an error, all of it does.
 
-    After Ctrl-C nothing does. Who has set TF_CPP_MIN_LOG_LEVEL wants to see what that
-    says, so then nothing is kept back.
+    After Ctrl-C nothing does. If TF_CPP_MIN_LOG_LEVEL is set, its messages are wanted,
+    so then nothing is kept back.
 
     Args:
         level: What TensorFlow's native code may say afterwards: "1" for warnings, "2" for

@@ -43,7 +43,7 @@ class NativeLibraryError(IpufeedError, ImportError):
 
 
 class LibraryMissingError(NativeLibraryError):
-    """There is no native library beside the package, nor in an installed one."""
+    """There is no native library next to the package, nor in an installed one."""
 
 
 class LibraryVersionError(NativeLibraryError):
@@ -63,7 +63,7 @@ class DatasetFileError(IpufeedError):
 
 
 class ComparisonError(IpufeedError, ValueError):
-    """What was given to compare is no result, or not one that can be compared."""
+    """What was given to compare is not a result, or not one that can be compared."""
 
 
 class NothingToCompareError(ComparisonError):
@@ -81,7 +81,7 @@ class DamagedFileError(SourceError):
         path: The file.
         offset: In bytes, of the record that is damaged; in a compressed file, in what
             comes out of it.
-        record: Its number, from 0: so many whole records stand before it.
+        record: Its number, from 0: the number of whole records before it.
     """
 
     def __init__(self, message: str, path: str = "", offset: int = 0, record: int = 0):
@@ -122,7 +122,7 @@ class RecompileError(IpufeedError):
     error_code = 9  # a failed precondition, for TensorFlow
 
 
-# It is no Exception, so that `except Exception` does not go on with wrong flags.
+# It is not an Exception, so that `except Exception` does not go on with wrong flags.
 class PoplarFlagsError(SystemExit):
     """TF_POPLAR_FLAGS cannot be understood: the process ends with the message.
 
@@ -130,7 +130,7 @@ class PoplarFlagsError(SystemExit):
     """
 
 
-# It is no Exception, so that `except Exception` does not swallow a Ctrl-C.
+# It is not an Exception, so that `except Exception` does not swallow a Ctrl-C.
 class MeasurementInterrupted(KeyboardInterrupt):
     """Ctrl-C during a measurement.
 

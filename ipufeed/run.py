@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     path = Path(options.program)
     if not path.is_file():
-        what = "is no file" if path.exists() else "is not there"
+        what = "is not a file" if path.exists() else "is not there"
         print(f"ipufeed.run: {path} {what}: give a Python file.", file=sys.stderr)
         return BAD_INPUT
     prepare()

@@ -249,7 +249,7 @@ def test_the_environment_is_the_programs(run):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("missing.py", "is not there"), ("elsewhere", "is no file")],
+    [("missing.py", "is not there"), ("elsewhere", "is not a file")],
 )
 def test_what_is_no_program_is_refused(folder, name, words):
     """In one line, with exit code 2, before TensorFlow is imported."""

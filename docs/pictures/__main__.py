@@ -1,7 +1,7 @@
 """python docs/pictures [--measure]: draws the pictures of the guide's pages again.
 
 They are the pictures of the page that `--html` writes, one below the other, drawn from
-the results that are stored beside this file. --measure makes these anew first, with the
+the results that are stored next to this file. --measure makes these again first, with the
 commands that stand here; that takes two minutes. timelines.py has those of pipelines on
 several IPUs.
 """
@@ -27,7 +27,7 @@ WIDTH = 760
 PICTURES = {
     "read-the-report": [
         ("1  Rate over time", "run", pictures.rate_picture),
-        ("2  Who waited", "run", pictures.waits_picture),
+        ("2  Waits", "run", pictures.waits_picture),
         ("3  Time between elements", "run", pictures.histogram_picture),
     ],
     "bottleneck": [
@@ -66,7 +66,7 @@ def draw(name: str) -> str:
 
 
 def measure() -> None:
-    """Makes the results anew; all that a run prints is shown."""
+    """Makes the results again; all that a run prints is shown."""
     for name, arguments in COMMANDS.items():
         benchmark([*arguments, "--json", f"{name}.json"])
     compared = {name: against_main(each) for name, each in BRANCHES.items()}
@@ -106,8 +106,8 @@ def benchmark(arguments: list[str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python docs/pictures", description=__doc__)
-    parser.add_argument("--measure", action="store_true", help="make the results anew")
-    import timelines  # beside this file, which is what is run
+    parser.add_argument("--measure", action="store_true", help="make the results again")
+    import timelines  # next to this file, which is what is run
 
     if parser.parse_args().measure:
         measure()

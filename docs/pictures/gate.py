@@ -1,4 +1,4 @@
-"""Draws what `compare` found: each interval beside what the gate allows."""
+"""Draws what `compare` found: each interval next to what the gate allows."""
 
 from collections.abc import Mapping
 from typing import Any

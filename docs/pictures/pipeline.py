@@ -28,7 +28,7 @@ def make_dataset():
 
 
 def make_from_memory():
-    """Costs nothing: whoever takes an element, and copies its 16 MB, is slower."""
+    """Costs nothing: the consumer, which copies each element's 16 MB, is slower."""
     dataset = tf.data.Dataset.from_tensors(tf.zeros([4, 1024, 1024], tf.float32))
     return dataset.repeat()
 

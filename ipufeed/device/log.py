@@ -34,7 +34,7 @@ def _writes_to_stderr(handler: logging.Handler, level: int) -> bool:
 
 
 class StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to what sys.stderr is now, if nobody else does."""
+    """Writes to what sys.stderr is now, if no other handler does."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)

@@ -29,7 +29,7 @@ def as_user_function(function: Callable[..., Any]) -> Callable[..., Any]:
     from tensorflow.python.autograph.impl import api
 
     context = ag_ctx.control_status_ctx()
-    # In a version 1 graph nobody asks for autograph, and there functions stay as they are.
+    # A version 1 graph does not use autograph: there functions stay as they are.
     converted: Callable[..., Any] = api.tf_convert(
         function, context, convert_by_default=False
     )

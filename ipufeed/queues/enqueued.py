@@ -25,7 +25,7 @@ class Stored:
 
     Attributes:
         identity: A number that no other outfeed has.
-        replicas: Of so many replicas each result is made.
+        replicas: How many replicas' parts make each result.
         specs: A tf.TensorSpec for each tensor of one replica's part of a result.
     """
 

@@ -41,7 +41,7 @@ def device_ordinal(ordinal: int | None) -> int:
     """The IPU that a queue belongs to.
 
     Raises:
-        ValueError: It is no integer, negative, or not usable.
+        ValueError: It is negative, not an integer, or not usable.
     """
     if ordinal is None:
         ordinal = surroundings.default_ordinal()

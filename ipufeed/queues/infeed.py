@@ -133,7 +133,7 @@ class IPUInfeedQueue:
 
     @property
     def deleter(self) -> Any:
-        """Stops reading and forgets what was read ahead; then `initializer` starts anew.
+        """Stops reading and forgets what was read ahead; then `initializer` starts again.
 
         In a graph an op to run; in eager mode it acts when it is read.
 
@@ -171,7 +171,7 @@ class IPUInfeedQueue:
         import tensorflow as tf
 
         self._reads = surroundings.synthetic_infeed() is None
-        if not self._reads:  # programs make the data; nobody touches the dataset
+        if not self._reads:  # programs make the data; the dataset is not read
             return tf.no_op()
         stay_with_graph(self)
         ops = _native.load()
@@ -232,7 +232,7 @@ class IPUInfeedQueue:
 
 
 def forget(number: int) -> None:
-    """Deletes an infeed that nobody refers to any more.
+    """Deletes an infeed that is no longer referred to.
 
     From a garbage collection, so it runs no op, and does not wait for the feeder's end.
     """
@@ -288,7 +288,7 @@ def cannot_be_pickled(kind: str) -> TypeError:
 
 
 def with_threads(dataset: Any, threads: int) -> Any:
-    """The dataset, whose own parallel work runs on so many threads; 0: as it is."""
+    """The dataset, whose own parallel work runs on `threads` threads; 0: as it is."""
     import tensorflow as tf
 
     if threads == 0:
@@ -307,7 +307,7 @@ def check_depth(depth: int | None) -> int | None:
     """None for the default, which 0 means as well.
 
     Raises:
-        ValueError: It is no integer in [1, 255].
+        ValueError: It is not an integer in [1, 255].
     """
     if depth is None or depth == 0:
         return None

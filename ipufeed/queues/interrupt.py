@@ -110,8 +110,8 @@ def mend_calls() -> None:
     """Lets Session.run and calls of functions raise what a signal's handler raises.
 
     They build their exception in C++ by calling Python, in the course of which Python
-    runs the handler; what comes out is a RuntimeError about two exceptions, that nobody
-    expects.
+    runs the handler; what comes out is a RuntimeError about two exceptions, which
+    callers do not expect.
     """
     from tensorflow.python.client import session
     from tensorflow.python.eager import context
@@ -218,7 +218,7 @@ def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
             replaced = REPLACED_BY.search(str(error))
             if replaced is None:
                 raise
-            # What TensorFlow made of it is no news to anybody.
+            # What TensorFlow made of it is of no use to the user.
             if replaced["type"] == "KeyboardInterrupt":
                 raise KeyboardInterrupt from None
             code = replaced["text"] or ""
@@ -242,7 +242,7 @@ def end_eager_call() -> None:
 def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
     """Context.call_function, after which the queues of the function's program are free.
 
-    Nobody tells the native queue ops when a function that TensorFlow's executor runs has
+    The native queue ops are not told when a function that TensorFlow's executor runs has
     ended (ipufeed/cc/run/step_program.h), so the caller does: for the IPU that the call is
     placed on, and for all when no other call is running.
     """

@@ -12,16 +12,16 @@ _MOST_S = 2**63 / 1e9
 def set_stall_report(seconds: float | None) -> None:
     """Sets after which time a program that waits for a queue says so.
 
-    It logs a warning that names who waits (of a pipeline the stage; the IPU, and the
-    replica), the queue, the side that it waits for and how full the program's queues are,
-    again after twice the time, and so on; and goes on waiting. The logger is `ipufeed`,
-    which TF_CPP_MIN_LOG_LEVEL does not silence.
+    It logs a warning that names the waiting side (of a pipeline the stage; the IPU, and
+    the replica), the queue, the side that it waits for and how full the program's queues
+    are, again after twice the time, and so on; and goes on waiting. The logger is
+    `ipufeed`, which TF_CPP_MIN_LOG_LEVEL does not silence.
 
     Args:
         seconds: More than 0, or None for never. At first: 30.
 
     Raises:
-        ValueError: It is no such number.
+        ValueError: It is not such a number.
 
     Threads: any; for waits that begin after the call.
     """
@@ -40,15 +40,15 @@ def set_stall_report(seconds: float | None) -> None:
 
 
 def set_outfeed_limit(limit: int) -> None:
-    """Sets how many bytes of results an outfeed queue keeps that nobody takes.
+    """Sets how many bytes of unread results an outfeed queue keeps.
 
-    With so many, its program has to wait for somebody to dequeue.
+    At this limit its program has to wait for a reader to dequeue.
 
     Args:
         limit: Bytes, at least 0: only what fits into the ring is kept. At first: 4 GiB.
 
     Raises:
-        ValueError: It is no such integer.
+        ValueError: It is not such an integer.
 
     Threads: any; for queues that are made after the call.
     """

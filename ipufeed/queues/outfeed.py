@@ -124,7 +124,7 @@ class IPUOutfeedQueue:
         )
         interrupt.watch()
         weakref.finalize(self, _forget, self._number).atexit = False
-        # Graphs that enqueue, so that none does so twice; and who built the last of them.
+        # Graphs that enqueue, so that none does so twice; and the last one's builder.
         self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()
         self._enqueuing_graph: Any = None
         self._enqueuing_thread: int | None = None
@@ -155,7 +155,7 @@ class IPUOutfeedQueue:
         """Builds the op that gives `tensors` to the host.
 
         Args:
-            tensors: A tensor, or any structure of them; what is no tensor is converted.
+            tensors: A tensor, or any structure of them; what is not a tensor is converted.
                 Each must be of int32, float32, float16, bool, int8 or uint8, and have no
                 dimension of size 0.
 
@@ -358,7 +358,7 @@ class IPUOutfeedQueue:
             tf.errors.DeadlineExceededError: Nothing came for `timeout_s`. Nothing is lost:
                 a new stream goes on.
 
-        Threads: any, one at a time; the results go to whoever asks first.
+        Threads: any, one at a time; the results go to the first that asks.
         """
         self._check_iterable("streamed")
         interrupt.check_not_forked()
@@ -392,7 +392,7 @@ class IPUOutfeedQueue:
             return
         entry = _native.entry()
         yield from self._rows()
-        # What has failed elsewhere until now is no end of this stream.
+        # What has failed elsewhere until now does not end this stream.
         ends = entry.ipufeed_outfeed_ends
         seen = self._runs_seen + ends(self._number) - self._native_runs()
         hand_over = HandOver(self)
@@ -547,7 +547,7 @@ class IPUOutfeedQueueIterator:
 
 
 class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
-    """An outfeed queue that deletes itself when nobody refers to it any more.
+    """An outfeed queue that deletes itself when it is no longer referred to.
 
     Args:
         outfeed_mode: See IPUOutfeedQueue.

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from typing import Any
 
-# Tensors are cut into rows so many at a time: one op for a million rows takes seconds
+# Tensors are cut into some rows at a time: one op for a million rows takes seconds
 # before the first is there.
 CHUNK = 1024
 

@@ -20,7 +20,7 @@ class QueueStats:
         capacity: Elements that the ring holds at most.
         filled: Elements in the ring now. An infeed's ring that is always empty: the
             dataset is the slower side. Always full: the program is.
-        stored_bytes: Bytes of an outfeed's results that nobody has taken yet, behind the
+        stored_bytes: Bytes of an outfeed's results that have not been read yet, behind the
             ring. Growing: results come faster than they are read.
         device_waits: How often the program found its ring empty (infeed) or full
             (outfeed).
@@ -29,7 +29,7 @@ class QueueStats:
         device_waited_s: Seconds in them. Over the run's time this is the share in which
             the accelerator stood still because of this queue.
         host_waits: The same for the other side: the feeder thread of an infeed, which
-            waits when the ring is full (as it should), or who reads an outfeed.
+            waits when the ring is full (as it should), or the reader of an outfeed.
         host_parks: Likewise.
         host_waited_s: Likewise.
     """

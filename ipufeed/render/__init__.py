@@ -7,6 +7,6 @@
     svg            axes and legends
     files          files that are written whole or not at all
 
-A page shows data, whoever wrote it: text is escaped, numbers are numbers, and a content
+A page shows data, of any origin: text is escaped, numbers are numbers, and a content
 policy forbids the browser whatever else there might be. Uses no other package of ipufeed.
 """

@@ -36,7 +36,7 @@ def is_stream(path: str) -> bool:
 def open_stream(path: str) -> BinaryIO:
     """Opens what is_stream() is true of, for writing behind what is there.
 
-    A descriptor of this process (/dev/stderr) is used as it is: opened anew, it would have
+    A descriptor of this process (/dev/stderr) is used as it is: opened again, it would have
     a position of its own, and whatever is printed next would be written over the result.
     """
     named = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", path)

@@ -3,8 +3,8 @@
 Pictures have no style of their own: text and lines take the colour of the text around
 them (`currentColor`), and all other colours have enough contrast on white and on black. So
 one picture serves a light page, a dark one, paper and a notebook. It has as many pixels as
-its width says, since text that is scaled cannot be read: whoever shows it on narrow and on
-wide screens draws it twice.
+its width says, since text that is scaled cannot be read: a page that shows it on narrow
+and on wide screens draws it twice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Axes:
     """A picture with a horizontal and a vertical axis; the parts are added in order.
 
     Attributes:
-        title: What it shows, for who cannot see it.
+        title: What it shows, for readers that cannot see it.
         width: Pixels.
         height: Pixels.
         x: From and to; both above 0 for log_x.
@@ -140,7 +140,7 @@ class Axes:
         ]
 
     def bar(self, begin: float, end: float, value: float, colour: str) -> None:
-        """A bar from the axis up, at least a pixel high so that nobody misses it."""
+        """A bar from the axis up, at least a pixel high so that it is visible."""
         left, right, top = self.at_x(begin), self.at_x(end), self.at_y(value)
         top = min(top, self.bottom - 1.5)
         self.parts.append(
@@ -197,7 +197,7 @@ class Axes:
         self.parts.append(words(middle, self.height - 6, name, "middle", quiet=True))
 
     def y_ticks(self, ticks: Sequence[tuple[float, str]]) -> None:
-        """Marks beside the axis, with a line across from each."""
+        """Marks next to the axis, with a line across from each."""
         for value, text in ticks:
             y = self.at_y(value)
             self.parts.append(

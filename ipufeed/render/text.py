@@ -32,7 +32,7 @@ def shown(character: str) -> str:
 
 
 def short(text: str, most: int) -> str:
-    """At most so many characters; the middle is what is left out."""
+    """At most `most` characters; the middle is what is left out."""
     if len(text) <= most:
         return text
     half = (most - 1) // 2

@@ -71,7 +71,7 @@ def column_of(field: Any, path: str) -> Column:
 
 
 def dtype_of(kind: Any) -> str | None:
-    """The tensor's dtype for a type that is no list; None if there is none."""
+    """The tensor's dtype for a type that is not a list; None if there is none."""
     types = pa.types
     if (
         types.is_boolean(kind)
@@ -117,7 +117,7 @@ def choose_columns(schema: Any, names: Any, path: str) -> list[Column]:
     """The columns that were asked for, in that order; all for None.
 
     Raises:
-        TypeError: `names` is no sequence of texts.
+        TypeError: `names` is not a sequence of texts.
         SourceError: A column is not there, is there twice, or has no tensor.
     """
     if names is None:

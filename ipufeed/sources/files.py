@@ -96,7 +96,7 @@ def shard_of(pieces: list[Piece], shard: Any, what: str, way_out: str) -> list[P
         way_out: What to do if there are fewer pieces than shards.
 
     Raises:
-        TypeError: `shard` is no pair of ints.
+        TypeError: `shard` is not a pair of ints.
         ValueError: It is out of range.
         SourceError: There are fewer pieces than shards.
     """
@@ -125,7 +125,7 @@ def parallelism(parallel: Any) -> int:
     """`num_parallel_calls`: what was asked for, or AUTOTUNE for None.
 
     Raises:
-        TypeError: It is no int.
+        TypeError: It is not an int.
         ValueError: It is below 1.
     """
     import tensorflow as tf

@@ -83,7 +83,7 @@ def check_resize(resize: Any) -> tuple[int, int] | None:
     """(height, width) as ints.
 
     Raises:
-        TypeError: It is no pair of ints.
+        TypeError: It is not a pair of ints.
         ValueError: One is out of range.
     """
     if resize is None:
@@ -136,7 +136,7 @@ def list_images(folder: str) -> tuple[list[tuple[str, int]], list[str]]:
         if not files:
             raise SourceError(
                 f"{inside} has no images ({', '.join(ENDINGS)}), and each class must have "
-                "at least one. Remove the folder if it is no class."
+                "at least one. Remove the folder if it is not a class."
             )
         found += [(os.path.join(inside, file), number) for file in files]
     return found, names

@@ -48,7 +48,7 @@ def arrow_ipc(
         TypeError, ValueError: An argument is of another kind, or out of range.
         SourceError: A file is not there, is a stream or has another schema, a column is
             not there or has no dense tensor, or there are fewer batches than shards.
-        DamagedFileError: A file is no Arrow IPC file, or its end is missing.
+        DamagedFileError: A file is not an Arrow IPC file, or its end is missing.
     """
     from ipufeed.sources import columns as arrow_columns
     from ipufeed.sources.parquet_files import different
@@ -100,7 +100,7 @@ def arrow_ipc(
         drop_remainder=drop_remainder,
         nulls=nulls,
         calls=calls,
-        # Of a part of the batches nobody knows it without decompressing them.
+        # Of a part of the batches it is unknown without decompressing them.
         rows=count_rows(paths) if shard is None else None,
     )
 
@@ -117,7 +117,7 @@ def open_file(path: str, fields: list[int] | None = None) -> Any:
 
     Raises:
         SourceError: It is a stream, which has no list of its record batches.
-        DamagedFileError: It is no Arrow IPC file, or not a whole one.
+        DamagedFileError: It is not an Arrow IPC file, or not a whole one.
     """
     import pyarrow as pa
 
@@ -133,6 +133,7 @@ def open_file(path: str, fields: list[int] | None = None) -> Any:
                 "Write it as a file: pyarrow.ipc.new_file instead of new_stream."
             ) from error
         raise DamagedFileError(
-            f"{path} is no whole Arrow IPC file: {said_of(error)}. Copy or write it again.",
+            f"{path} is not a whole Arrow IPC file: {said_of(error)}. Copy or write it "
+            "again.",
             path,
         ) from error

@@ -46,7 +46,7 @@ def parquet(
         TypeError, ValueError: An argument is of another kind, or out of range.
         SourceError: A file is not there or has another schema, a column is not there or
             has no dense tensor, there are nulls, or fewer row groups than shards.
-        DamagedFileError: A file is no Parquet file, or its end is missing.
+        DamagedFileError: A file is not a Parquet file, or its end is missing.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -64,7 +64,7 @@ def parquet(
             schema = footer.schema.to_arrow_schema()
         except (pa.ArrowException, OSError) as error:
             raise DamagedFileError(
-                f"{path} is no whole Parquet file: {said_of(error)}. Copy or write it "
+                f"{path} is not a whole Parquet file: {said_of(error)}. Copy or write it "
                 "again.",
                 path,
             ) from error

@@ -117,7 +117,7 @@ def check_tfrecord(
 
     Raises:
         ValueError: `compression` is none of these.
-        SourceError: The path is no file that can be read.
+        SourceError: The path is not a file that can be read.
 
     Threads: any; no lock of Python's is held while bytes are read or looked at.
 
@@ -127,7 +127,7 @@ def check_tfrecord(
     compression = compression_of(compression)
     if not os.path.isfile(path):
         raise SourceError(
-            f"{path} is {'no file' if os.path.exists(path) else 'not there'}: "
+            f"{path} is {'not a file' if os.path.exists(path) else 'not there'}: "
             "check_tfrecord takes a TFRecord file."
         )
     start = time.perf_counter()

@@ -111,7 +111,7 @@ def check_all(paths: list[str], compression: str | None) -> list[RecordReport]:
             for report in pool.map(check, paths):
                 report.raise_for_fault()
                 reports.append(report)
-        finally:  # also at Ctrl-C: nobody waits for the rest
+        finally:  # also at Ctrl-C: the rest is not waited for
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
     return reports

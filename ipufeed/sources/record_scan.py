@@ -48,7 +48,7 @@ FAULTS = {1: "damaged length", 2: "absurd length", 3: "damaged data"}
 
 
 class ScanStoppedError(Exception):
-    """Somebody set the event."""
+    """The event was set."""
 
 
 def scan_file(

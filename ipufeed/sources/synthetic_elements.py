@@ -8,7 +8,7 @@ from typing import Any
 from ipufeed.errors import SourceError
 
 # References that the source goes through before it starts again: what an iterator costs
-# at its start is then spread over so many elements.
+# at its start is then spread over that many elements.
 ROUND = 1024
 MOST_SECONDS = 3600.0
 
@@ -115,7 +115,7 @@ def check_count(elements: Any) -> int | None:
     """The number of elements as an int; None for no end.
 
     Raises:
-        TypeError: It is no int.
+        TypeError: It is not an int.
         ValueError: It is below 0.
     """
     if elements is None:
@@ -135,7 +135,7 @@ def check_seconds(seconds: Any) -> int:
     """Microseconds.
 
     Raises:
-        TypeError: It is no number.
+        TypeError: It is not a number.
         ValueError: It is out of range.
     """
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
@@ -151,7 +151,7 @@ def content(spec: Any, random: Any) -> Any:
     """A tensor of that spec.
 
     Raises:
-        SourceError: Nobody knows what to put into such a dtype.
+        SourceError: There is no content for such a dtype.
     """
     import numpy as np
     import tensorflow as tf

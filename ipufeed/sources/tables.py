@@ -49,8 +49,8 @@ def check_options(batch_size: Any, nulls: Any) -> int | None:
     """The batch size as an int.
 
     Raises:
-        TypeError: `batch_size` is no int.
-        ValueError: It is below 1, or `nulls` is no policy.
+        TypeError: `batch_size` is not an int.
+        ValueError: It is below 1, or `nulls` is not a policy.
     """
     if nulls not in NULLS:
         raise ValueError(f"`nulls` must be 'error', 'drop' or 'zero', got {nulls!r}.")

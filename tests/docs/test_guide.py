@@ -35,7 +35,9 @@ TIMELINES = load_pictures("timelines")
 @pytest.mark.parametrize("name", PICTURES.PICTURES)
 def test_a_picture_of_the_guide_is_what_the_page_would_draw(name):
     """A change of a drawing needs a run of `python docs/pictures`."""
-    assert (DOCS / "pictures" / f"{name}.svg").read_text(encoding="utf-8") == PICTURES.draw(name)
+    assert (DOCS / "pictures" / f"{name}.svg").read_text(
+        encoding="utf-8"
+    ) == PICTURES.draw(name)
 
 
 @pytest.mark.parametrize("name", PICTURES.COMMANDS)
@@ -52,7 +54,9 @@ def test_a_result_behind_a_picture_is_of_the_pipeline_beside_it(name):
 @pytest.mark.parametrize("name", TIMELINES.PICTURES)
 def test_a_picture_of_a_schedule_is_what_was_executed(name):
     """It has been measured: each stage on each mini-batch, in the table's order."""
-    assert (DOCS / "pictures" / f"{name}.svg").read_text(encoding="utf-8") == TIMELINES.draw(name)
+    assert (DOCS / "pictures" / f"{name}.svg").read_text(
+        encoding="utf-8"
+    ) == TIMELINES.draw(name)
     executed = TIMELINES.load()[TIMELINES.PICTURES[name]]
     (one,) = executed.executions
     schedule, count = schedules.read(one.schedule)

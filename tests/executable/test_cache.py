@@ -154,7 +154,7 @@ def rename(path):
         (empty, "does not begin"),
         (let_all_write, "can be written by every user: `chmod o-w` it"),
         (link, "is a symbolic link"),
-        (make_pipe, "is no regular file"),
+        (make_pipe, "is not a regular file"),
         (rename, "another program"),
     ],
     ids=lambda value: getattr(value, "__name__", None),

@@ -126,7 +126,7 @@ def test_values_of_another_kind_are_shown_as_nothing(tmp_path, changes):
     ("content", "message"),
     [
         (None, "has no report"),
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ("[]", "must be a JSON object"),
         ('{"program": {}}', "has no object 'memory'"),
     ],

@@ -309,7 +309,7 @@ def test_exchanges_of_different_programs_are_not_mixed(elements, steps, size):
         for name in ("second", "third"):
             kind, text = said[name]
             assert kind == "FailedPreconditionError"
-            assert "start all of them anew" in text
+            assert "restart all processes" in text
 
 
 @pytest.mark.process
@@ -333,7 +333,7 @@ def test_another_program_of_the_same_number_is_an_error(steps, size, kind, words
 
     assert first["program"][0] == "FailedPreconditionError"
     assert re.search(words if size > 1 else re.escape(words), first["program"][1])
-    assert "start all of them anew" in first["program"][1]
+    assert "restart all processes" in first["program"][1]
     if steps == 4:
         assert second["program"][0] == "FailedPreconditionError"
     else:

@@ -171,7 +171,7 @@ def test_what_is_no_file_is_refused(tmp_path):
     """A folder, a path that is not there, an unknown compression."""
     with pytest.raises(SourceError, match=r"gone is not there: check_tfrecord takes"):
         check_tfrecord(tmp_path / "gone")
-    with pytest.raises(SourceError, match="is no file: check_tfrecord takes"):
+    with pytest.raises(SourceError, match="is not a file: check_tfrecord takes"):
         check_tfrecord(tmp_path)
     with pytest.raises(ValueError, match=r"'GZIP', 'ZLIB' or None, got 'bz2'"):
         check_tfrecord(tmp_path / "a", compression="bz2")

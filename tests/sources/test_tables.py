@@ -178,7 +178,7 @@ def test_a_damaged_file_is_named(kind, tmp_path):
     path = tmp_path / "a"
     path.write_text("this is a text\n" * 99)
     with pytest.raises(
-        DamagedFileError, match=r"a is no whole (Parquet|Arrow IPC) file"
+        DamagedFileError, match=r"a is not a whole (Parquet|Arrow IPC) file"
     ):
         source(path)
     write(table(), path)

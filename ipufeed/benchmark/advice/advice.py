@@ -44,7 +44,7 @@ class Advice:
             the edit.
         predicted: Elements per second.
         measured: Elements per second with the edit, from --verify; else None.
-        measured_gain: Its ratio to the rate without, measured beside it.
+        measured_gain: Its ratio to the rate without, measured in turns with it.
         held: Whether the gain was there; None if it was not tried.
     """
 

@@ -52,7 +52,7 @@ def serial_map(case: Case) -> list[Advice]:
         if step.op != "MapDataset" and not fused:
             continue
         graph = case.explanation.graph.graph
-        # It holds the interpreter's lock: a second one beside it would wait.
+        # It holds the interpreter's lock: a second one would wait for it.
         if case.computes(stage) and runs_python(graph, step):
             found.append(
                 Advice(
@@ -97,7 +97,7 @@ def serial_interleave(case: Case) -> list[Advice]:
             edit, workers = edits.parallelize_interleave, case.workers()
         elif step.op == "FlatMapDataset" and reads_files(graph, step):
             if case.elements_of_source(step.inputs) == 1:
-                continue  # a single file: nothing to read beside it
+                continue  # a single file: nothing to read in parallel
             text = (
                 f"read several files at a time in `{stage.name}`: files.interleave("
                 f"tf.data.TFRecordDataset, cycle_length={FILES}, "

@@ -4,7 +4,7 @@ Functions that wait (for a disk, a service, a lock) want more workers than there
 Two things hold their number down: the `num_parallel_calls` that was written, and the pool
 that all functions of a pipeline run in, which has one thread for each CPU unless
 `options.threading.private_threadpool_size` says otherwise. AUTOTUNE uses no more than the
-pool has. An interleave has threads of its own beside it.
+pool has. An interleave has threads of its own in addition.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ipufeed.benchmark.stages.explain import Stage
 
 PARALLEL = ("ParallelMapDatasetV2", "MapAndBatchDataset")
 INTERLEAVE = "ParallelInterleaveDatasetV4"
-# So many times as many workers are proposed, and never more than so many.
+# Multiples of the number of workers that are proposed, and the most workers.
 TIMES = (2, 4)
 MOST_WORKERS = 64
 # Workers that work for this share of their time are all at work.

@@ -51,7 +51,7 @@ def parse_what_if(text: str) -> WhatIf:
 def check_stages(questions: Iterable[WhatIf], dataset: Any) -> None:
     """Refuses questions about stages that a dataset does not have. Nothing is iterated.
 
-    A dataset that cannot be taken apart is left to who measures it.
+    A dataset that cannot be taken apart is left to the measurement.
 
     Raises:
         ValueError: There is no such stage; the message names those that there are.

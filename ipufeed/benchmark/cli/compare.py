@@ -26,7 +26,7 @@ EPILOG = """\
 exit codes:
   0    compared; with --fail-if-slower: held
   1    --fail-if-slower: surely slower than allowed
-  2    bad input: options, a file that is no result, a dataset that failed
+  2    bad input: options, a file that is not a result, a dataset that failed
   3    --fail-if-slower: cannot tell
   4    nothing was measured: a result has no rate
 

@@ -224,7 +224,7 @@ def recording_for(options: Namespace) -> Any:
 
 
 def write_reports(result: Any, options: Namespace, recording: Any) -> int:
-    """Writes what is asked for beside the JSON, and returns what went wrong as a code."""
+    """Writes the reports that are asked for; returns what went wrong as a code."""
     asked = asked_for(options)
     if not asked:
         return OK

@@ -12,7 +12,7 @@ from ipufeed.render.files import why_not_writable
 from ipufeed.render.terminal import HelpFormatter
 
 OK, BAD_INPUT = 0, 2
-MOST_BYTES = 256 << 20  # what is larger is no result
+MOST_BYTES = 256 << 20  # what is larger is not a result
 
 
 class StoredResultError(ValueError):
@@ -64,12 +64,12 @@ def read_result(path: Path) -> dict[str, Any]:
     """The result in a file.
 
     Raises:
-        StoredResultError: It cannot be read, or is no result.
+        StoredResultError: It cannot be read, or is not a result.
     """
     try:
         if path.stat().st_size > MOST_BYTES:
             raise StoredResultError(
-                f"{path} is larger than {MOST_BYTES >> 20} MiB: it is no result."
+                f"{path} is larger than {MOST_BYTES >> 20} MiB: it is not a result."
             )
         result = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -77,10 +77,10 @@ def read_result(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         if isinstance(error, StoredResultError):
             raise
-        raise StoredResultError(f"{path} is no JSON: {error}.") from None
+        raise StoredResultError(f"{path} is not JSON: {error}.") from None
     if not isinstance(result, dict) or "schema_version" not in result:
         raise StoredResultError(
-            f"{path} is no result of this command: it must be a JSON object with "
+            f"{path} is not a result of this command: it must be a JSON object with "
             "`schema_version`. Give a file that --json has written."
         )
     return result

@@ -173,7 +173,7 @@ def find_files(dataset: Any, patterns: list[str]) -> list[str]:
         raise SourceError(f"--cold-files {' '.join(patterns)} fits no file.")
     raise SourceError(
         "--cold finds no files in the pipeline: its Python functions may open some, which "
-        "nobody sees. Name them: --cold-files 'data/*.tfrecord'."
+        "cannot be seen. Name them: --cold-files 'data/*.tfrecord'."
     )
 
 
@@ -250,7 +250,7 @@ def join(runs: list[RawMeasurement]) -> RawMeasurement:
         if len(whole.marks):  # the rest of a row counts from the beginning
             marks[:, 1:] += whole.marks[-1, 1:]
         joined = {name: first[name] + counters[name] for name in SUMS}
-        # Until the first element of a later pass the consumer waits, and nobody counts.
+        # Until the first element of a later pass the consumer's wait is not counted.
         joined["starved_ns"] += counters["steady_ns"] - counters["requested_ns"]
         moved = {
             name: (counters[name] or counters["requested_ns"]) - back
@@ -300,7 +300,7 @@ def cold_warnings(result: Result, cache: Cache) -> list[dict[str, str]]:
         why = (
             f"They are on {', '.join(in_memory)}, which is memory: copy them to a disk"
             if in_memory
-            else "Somebody has them mapped, or their file system keeps them"
+            else "A process has them mapped, or their file system keeps them"
         )
         found.append(
             (
@@ -313,9 +313,9 @@ def cold_warnings(result: Result, cache: Cache) -> list[dict[str, str]]:
         found.append(
             (
                 "cold_unknown",
-                f"Nobody tells whether {len(cache.unknown)} of the files were cold (first "
-                f"{printable(cache.unknown[0])}): the kernel says it only to who owns a "
-                "file or may write to it.",
+                f"Whether {len(cache.unknown)} of the files were cold is unknown (first "
+                f"{printable(cache.unknown[0])}): the kernel says it only to a file's "
+                "owner and to users with write permission.",
             )
         )
     if result.dataset["cardinality"] == "infinite":

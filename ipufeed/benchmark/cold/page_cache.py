@@ -59,8 +59,8 @@ def drop(path: str) -> None:
 def resident(path: str) -> int | None:
     """Bytes of the file that are in the page cache, in whole pages; None: not to be known.
 
-    The kernel tells only who owns the file or may write to it; to others all of it seems
-    to be there.
+    The kernel tells only the file's owner and users with write permission; to others all
+    of it seems to be there.
 
     Raises:
         OSError: The file cannot be opened or mapped.

@@ -41,7 +41,7 @@ COMPARISON_VERSION = 1
 BETTER, WORSE, CANNOT_TELL = "better", "worse", "cannot tell"
 # Two runs of the same thing are called different in at most 1 of 100 cases.
 CONFIDENCE = 0.99
-# For the interval that is shown beside it, as every other one of a result.
+# For the interval that is shown next to it, as every other one of a result.
 SHOWN = 0.95
 # A difference counts as one that would have been seen if 95 of 100 comparisons see it.
 POWER = 1.645  # standard errors
@@ -53,7 +53,7 @@ WANTED = 0.05
 # `python -m benchmarks.confidence` shows whether it fits a machine.
 RUN_TO_RUN = 0.006
 PRIOR_FREEDOM = 10.0
-# The contention of runs beside the same load varies by about so much of itself; and what
+# The contention of runs under the same load varies by about so much of itself; and what
 # that is worth, which is less. Several runs show by themselves how it varies.
 CONTENTION_VARIES = 0.2
 CONTENTION_FREEDOM = 2.0
@@ -140,7 +140,7 @@ def compare(
         tell`, and a note that says what differs.
 
     Raises:
-        ComparisonError: (a ValueError) something is no result, of another version, of a
+        ComparisonError: (a ValueError) something is not a result, of another version, of a
             dataset that failed, or damaged.
         NothingToCompareError: (a ComparisonError) a result has no rate.
         ValueError: `allowed_loss` is out of range, or there is no result.
@@ -193,7 +193,7 @@ class Noise:
     freedom: float
 
     def error(self, base: int, new: int) -> float:
-        """The standard error of the log ratio, with so many runs of each."""
+        """The standard error of the log ratio, with this number of runs of each."""
         return math.sqrt(self.variance * (1 / base + 1 / new))
 
 

@@ -10,7 +10,7 @@ def share(text: str) -> float:
     """`5%` or `0.05` as 0.05.
 
     Raises:
-        argparse.ArgumentTypeError: It is no share from 0 to below 1; a bare 5 is none.
+        argparse.ArgumentTypeError: It is not a fraction from 0 to below 1; nor is a bare 5.
     """
     found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(%?)\s*", text)
     value = float(found[1]) / (100 if found[2] else 1) if found else -1.0

@@ -59,7 +59,7 @@ def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "it is not text"
         raise ComparisonError(f"{name} cannot be read: {reason}.") from error
     if not text.strip():
         raise ComparisonError(
@@ -76,7 +76,7 @@ def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def refuse(constant: str) -> float:
     """Numbers that JSON does not have."""
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def check_schema(value: Any, name: str) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def run_of(result: Mapping[str, Any], name: str) -> Run:
     if isinstance(error, dict):
         raise ComparisonError(
             f"{name} is of a dataset that failed with {error.get('type')} at element "
-            f"{error.get('element')}: what it delivered until then is no measure of it."
+            f"{error.get('element')}: a failed run has no comparable rate."
         )
     steady = value.get("steady")
     if steady is None:
@@ -214,7 +214,7 @@ WAKING = 0.1
 # What a CPU computes less while the others are busy, at most: they share caches, memory
 # and often the core itself.
 SLOWED = 0.5
-# From this share of the CPUs on, who wants one has to queue for it.
+# From this share of the CPUs on, a thread has to queue for one.
 SATURATED = 0.9
 
 
@@ -222,11 +222,11 @@ def contention_of(value: Mapping[str, Any], name: str) -> float:
     """The logarithm of how many times as fast the run can have been without the others.
 
     0 on a quiet machine. As long as there are CPUs left, it is the share that others used
-    times the share that the pipeline needed. Once they are all in use, nobody knows what
+    times the share that the pipeline needed. Once they are all in use, it is unknown what
     the pipeline would have done with those of the others: up to as much as with its own.
     Never more than what its threads have waited for CPUs, as the kernel counted it, and
-    what a CPU computes less beside a busy one. Who was not seen (a hypervisor's other
-    guests, mostly) is not in it.
+    what a CPU computes less next to a busy one. Load that cannot be seen (mostly of a
+    hypervisor's other guests) is not in it.
     """
     machine = section(value, "machine", name)
     others, usable = machine.get("cpus_used_by_others"), machine.get("usable_cpus")

@@ -26,8 +26,8 @@ def check_feedable(spec: Any) -> list[Any]:
         spec: A dataset's element_spec.
 
     Raises:
-        UnsupportedElementError: (a ValueError) A component is of another dtype, is no
-            dense tensor, or has no fixed shape; the message has the edit to make.
+        UnsupportedElementError: (a ValueError) A component is of another dtype, is not
+            a dense tensor, or has no fixed shape; the message has the edit to make.
     """
     import tensorflow as tf
     from tensorflow.python.util import nest

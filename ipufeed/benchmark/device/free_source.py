@@ -12,7 +12,7 @@ from ipufeed.benchmark.device.utilisation import Utilisation, utilisation
 from ipufeed.benchmark.measuring.calibration import null_pipeline
 from ipufeed.benchmark.result.settings import Settings
 
-# So many steps, within so many seconds.
+# The bounds of its steps and of its seconds.
 FEWEST_STEPS, MOST_STEPS = 3, 1000
 LEAST_S, MOST_S = 0.5, 3.0
 

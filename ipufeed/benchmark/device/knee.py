@@ -35,7 +35,7 @@ from ipufeed.device.program.steps import StepTimes, to_times
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 MULTIPLES = (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0, 4.0)
-# Each step time is tried for so long, and for so many steps at least.
+# Each step time is tried for this long, and for at least this many steps.
 POINT_S = 0.8
 FEWEST_STEPS = 16
 MOST_STEPS = 100_000
@@ -92,7 +92,7 @@ class Sweep:
         self.ended = False
 
     def steps(self, count: int, step_ns: int) -> StepTimes:
-        """The times of up to so many steps; fewer where the dataset ends."""
+        """The times of up to `count` steps; fewer where the dataset ends."""
         import tensorflow as tf
 
         try:
@@ -115,7 +115,7 @@ def sweep_knee(dataset: Any, period: float) -> Knee | None:
     """Sweeps the step time from 1/4 to 4 times the period of `dataset`.
 
     Args:
-        dataset: What an infeed can feed. It is iterated anew, once.
+        dataset: What an infeed can feed. It is iterated again, once.
         period: Seconds between two of its elements, as far as they are known: it is
             measured again on the way through the device.
 

@@ -32,7 +32,7 @@ class Waits:
 
 def waits(run: DeviceRun) -> tuple[Waits, Waits]:
     """Of the infeed and of the outfeed, over all passes."""
-    # Each pass makes the infeed anew, and so its counters; the outfeed goes on.
+    # Each pass makes a new infeed, with new counters; the outfeed goes on.
     infeeds = [after[0] for after in run.after]
     outfeeds = [after[1] for after in run.after[-1:]]
     if run.before is None:

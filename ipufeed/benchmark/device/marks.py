@@ -27,7 +27,7 @@ class MarkTable:
         self._marks: list[tuple[int, ...]] = []
         self._depths = self._looks = 0
         self._looked_ns = 0
-        # An infeed counts anew with each pass over the dataset.
+        # An infeed counts from 0 in each pass over the dataset.
         self._before = np.zeros(2, np.int64)
         self._seen = np.zeros(2, np.int64)
         self._first: Any = None
@@ -58,7 +58,7 @@ class MarkTable:
         if finished_ns <= last_ns:
             return
         at_ns, *sums = self._marks[-1]
-        # Whoever waits in a silence waits for all of it.
+        # A side that waits in a silence waits for all of it.
         silence_ns = min(finished_ns - last_ns, sums[1] - self._starved_before())
         self._marks[-1] = (at_ns, sums[0], sums[1] - silence_ns, *sums[2:])
         self._marks.append((finished_ns, *sums))

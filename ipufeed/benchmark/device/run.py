@@ -40,8 +40,8 @@ DEVICE = "/device:IPU:0"
 ENDLESS = 2**62
 # The collector rests so long after each look: it shares the CPUs with what it measures.
 REST_S = 0.004
-# A stamp is small: who is slow to take it must not hold the program up. A host that is
-# to be slow gets what an outfeed has by default.
+# A stamp is small: a slow reader must not hold the program up. A host that is to be
+# slow gets what an outfeed has by default.
 STAMPS_DEPTH, READ_DEPTH = 256, 3
 SLICE_NS = 50_000_000
 STOPPED_BY_US = "the measurement is over"
@@ -67,7 +67,7 @@ class DeviceRun:
         after: The same at the end of each pass.
         latencies: From the enqueue of a result to when a thread that was blocked in the
             wait for it had it, in ns.
-        stored_bytes: The most that the outfeed had stored when somebody looked.
+        stored_bytes: The most that the outfeed had stored when it was sampled.
         begun: How many results there had been when each program began.
         depths: Looks at the queues: when (ns), elements in the infeed, results that the
             host has not read.
@@ -196,7 +196,7 @@ class Runner:
             self.done.set()
 
     def read(self, results: int) -> None:
-        """Takes the time that the host takes for so many results, if it takes any."""
+        """Takes the time that the host takes for `results` results, if it takes any."""
         before = sum(self._reading[::2])
         self._reading = (before, time.monotonic_ns(), results)
         if self.device is None or self.device.read_seconds is None or not results:
@@ -323,7 +323,7 @@ def build_program(
 
     number = tf.TensorSpec([], tf.int64)
     with tf.device(DEVICE):
-        # By its signature: a loop that is built for each run is no cause for a warning.
+        # By its signature: a loop that is built for each run is not a cause for a warning.
         program = tf.function(
             loop, jit_compile=True, autograph=False
         ).get_concrete_function(number, number)

@@ -1,4 +1,4 @@
-"""`device` of the result: utilisation, who held whom up, the knee, and what to know."""
+"""`device` of the result: utilisation, which side waited, the knee, and what to know."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ipufeed.benchmark.device.utilisation import Utilisation, utilisation
 from ipufeed.benchmark.measuring.steady_state import Steady, find_steady
 from ipufeed.benchmark.measuring.warnings import STALLED_SHARE
 
-# Less than this share of the time is nobody's verdict.
+# Less than this share of the time gives no verdict.
 NEGLIGIBLE = 0.05
 # Looks at the queues that are kept.
 MOST_LOOKS = 200
@@ -115,7 +115,7 @@ def verdict(
     results: dict[str, Any] | None,
     free: Utilisation | None = None,
 ) -> str:
-    """host-bound, device-bound, reader-bound or harness-bound: who to look at first.
+    """host-bound, device-bound, reader-bound or harness-bound: what to look at first.
 
     With results that pile up, each needs memory of its own, which makes steps late. The
     simulation is too slow only if it is so with a free source, whose results are read.

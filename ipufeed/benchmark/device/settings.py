@@ -77,7 +77,7 @@ class DeviceSettings:
 
 
 def check_seconds(name: str, value: object) -> None:
-    """Refuses what is no time that somebody would wait for."""
+    """Refuses a value that is not a usable time."""
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, numbers.Real):

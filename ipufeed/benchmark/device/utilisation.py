@@ -6,7 +6,7 @@ AU, accelerator utilisation, is the time in which the device computed, as a shar
 steps times their length over the time from the end of one step to the end of a later one.
 The first step of a run is therefore never in it, nor is one that was cut off. `late` is
 what the simulation itself took beyond a whole step: with starved and blocked time it is
-what AU is short of 100 %, and it is nobody's fault but ours.
+what AU is short of 100 %, and it is the simulator's overhead.
 
 Source: MLPerf Storage defines AU so.
 """
@@ -64,8 +64,8 @@ def utilisation(
         step_ns: How long each was to take.
         first: Index of the step whose end begins the time; negative as in a list.
         last: Index of the step whose end ends it.
-        begun: Indices of steps with which a program began: before them nobody waited for
-            an outfeed, so that the time since the step before is starvation.
+        begun: Indices of steps with which a program began: before them no program waited
+            for an outfeed, so that the time since the step before is starvation.
 
     Returns:
         None if there is no time between the two.

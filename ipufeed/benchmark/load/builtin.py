@@ -46,7 +46,7 @@ def make_dataset(
         A dataset of ({"image": float32 [batch, size, size, 3]}, int32 [batch]).
 
     Raises:
-        TypeError: An argument is no int.
+        TypeError: An argument is not an int.
         ValueError: An argument is out of range.
     """
     import tensorflow as tf

@@ -39,7 +39,7 @@ def split_target(target: str) -> tuple[Path, str | None]:
         path, name = target.rsplit(":", 1)
         if not name.isidentifier():
             raise DatasetFileError(
-                f"`{target}` must be FILE.py or FILE.py:NAME, and {name!r} is no name."
+                f"`{target}` must be FILE.py or FILE.py:NAME, and {name!r} is not a name."
             )
         return Path(path), name
     return Path(target), None
@@ -293,13 +293,13 @@ def signature_of(factory: Callable[..., Any]) -> inspect.Signature:
 
 
 def advice_for(value: Any) -> str:
-    """How to make a dataset of what is none, after a space; empty where nobody knows."""
+    """How to make a dataset of what is none, after a space; empty if unknown."""
     import tensorflow as tf
 
     if value is None:
         return " Is a `return` missing?"
     if inspect.iscoroutine(value):
-        value.close()  # else Python warns, later, that nobody awaited it
+        value.close()  # else Python warns, later, that it was never awaited
         return " Make it a plain function, without `async`."
     if inspect.isgenerator(value):
         return " Give the function to tf.data.Dataset.from_generator, and define that."

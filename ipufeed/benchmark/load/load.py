@@ -90,7 +90,7 @@ class ScriptError(Exception):
                 f"{self.path} is run as a file, which belongs to no package. Write "
                 "`from package.module import name` instead of `from .module import name`, "
                 "and put the folder that holds the package on PYTHONPATH; or `from module "
-                "import name` for a module beside the file."
+                "import name` for a module next to the file."
             )
 
 

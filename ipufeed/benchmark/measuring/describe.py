@@ -69,7 +69,7 @@ def has_autotune(dataset: Any) -> bool:
                     continue
                 if tf.get_static_value(tf.convert_to_tensor(value)) == tf.data.AUTOTUNE:
                     return True
-    except (TypeError, ValueError, AttributeError):  # a dataset class of somebody else
+    except (TypeError, ValueError, AttributeError):  # not TensorFlow's class
         return False
     return False
 
@@ -78,7 +78,7 @@ def has_cache(dataset: Any) -> bool:
     """Whether a step keeps its elements, so that the first pass is not like the others."""
     try:
         return any(type(step).__name__ == "CacheDataset" for step in steps_of(dataset))
-    except (TypeError, AttributeError):  # a dataset class of somebody else
+    except (TypeError, AttributeError):  # not TensorFlow's class
         return False
 
 

@@ -1,4 +1,4 @@
-"""What a result was measured on, and who else was using it."""
+"""What a result was measured on, and what else was using it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Recording:
         dropped: How many found no room.
         begun_ns: When the block began, on the monotonic clock: the trace's time 0.
         requested_ns: When the iterator was asked for, the time 0 of `Result.series`;
-            whoever measures sets it.
+            the measurement sets it.
 
     Raises:
         ValueError: At the beginning of the block, if another trace runs.

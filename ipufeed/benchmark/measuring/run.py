@@ -18,7 +18,7 @@ from ipufeed import _native
 
 POLL_S = 0.05
 # After a stop the op returns at once, unless it still creates the iterator: user code may
-# run there, which nobody can interrupt.
+# run there, which cannot be interrupted.
 STOP_GRACE_S = 2.0
 
 

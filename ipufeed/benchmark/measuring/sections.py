@@ -154,7 +154,7 @@ def samples_per_element(raw: RawMeasurement, rule: SampleRule) -> float | None:
 
 
 def bytes_per_element(counters: dict[str, int]) -> float | None:
-    """The mean; None if nobody can tell, since the elements hold opaque values alone."""
+    """The mean; None if unknown, since the elements hold opaque values alone."""
     if not counters["elements"] or (counters["opaque"] and not counters["bytes"]):
         return None
     return counters["bytes"] / counters["elements"]

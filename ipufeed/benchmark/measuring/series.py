@@ -6,7 +6,7 @@
     series     columns: one list of numbers for each figure
 
 A window ends with an element, so its rate is exact: its elements over the time from the
-element before its first to its last. Who is slow makes a window wide.
+element before its first to its last. A slow element makes a window wide.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Parts:
         drain_ns: The end of the steady state, or None where there is no drain.
         last_ns: The last element.
         longest_ns: The longest time between two elements, the start-up included.
-        ended: Whether the dataset came to its end, so that silence is no stall.
+        ended: Whether the dataset came to its end, so that silence is not a stall.
     """
 
     requested_ns: int

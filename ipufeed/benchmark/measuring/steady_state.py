@@ -143,7 +143,7 @@ def find_steady(stamps: Stamps, ended: bool, last_pass: int = 0) -> Steady | Non
 def between(
     stamps: Stamps, edges: Stamps, head: int, tail: int, settled: bool
 ) -> Steady:
-    """The steady state without so many windows at the beginning and at the end."""
+    """The steady state without some windows at the beginning and at the end."""
     counts = np.diff(edges).astype(float)
     seconds = np.diff(stamps[edges]) / 1e9
     stop = len(counts) - tail
@@ -253,7 +253,7 @@ def why_left_out(part: LeftOut, autotune: bool, cache: bool, busy: bool) -> str:
     if part.what == "fill" and autotune:
         causes.append("AUTOTUNE, which begins with little parallelism")
     if busy and not (part.what == "fill" and cache):
-        # Whether they came and went, or were there all the time, nobody has seen.
+        # Whether they came and went, or were there all the time, is unknown.
         causes.append(
             "the other processes that the warning is about, if they took more then"
         )

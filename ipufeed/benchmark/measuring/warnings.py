@@ -15,9 +15,9 @@ from ipufeed.render.units import counted, rate_text
 
 # More than this share of the CPUs in other hands makes a rate a lower bound.
 BUSY_SHARE = 0.1
-# Silence for more than this share of the run, and twice as long as any before, is no gap.
+# Silence for more than this share of the run, and twice as long as any before, is a stall.
 STALLED_SHARE = 0.1
-# After a single element nobody knows what a gap is.
+# After a single element the length of a usual gap is unknown.
 SILENCE_S = 1.0
 # Passes whose rates differ by a smaller share are much the same.
 PASSES_DIFFER = 0.2
@@ -86,7 +86,7 @@ def nothing_measured(facts: Facts) -> Warning_:
 
 
 def interrupted(facts: Facts) -> Warning_:
-    """Somebody stopped it."""
+    """The run was interrupted."""
     counters = facts.raw.counters
     if not counters["stopped"]:
         return None
@@ -98,7 +98,7 @@ def interrupted(facts: Facts) -> Warning_:
 
 
 def interrupted_later(left_out: str) -> dict[str, str]:
-    """Somebody stopped what comes after the measurement, which is whole.
+    """What comes after the measurement was interrupted; the measurement is whole.
 
     Args:
         left_out: The end of the sentence: what there is not.
@@ -270,7 +270,7 @@ def busy_machine(facts: Facts) -> Warning_:
 
 
 def opaque_components(facts: Facts) -> Warning_:
-    """Bytes that nobody counted."""
+    """Bytes that were not counted."""
     opaque = facts.raw.counters["opaque"]
     if not opaque:
         return None
@@ -306,7 +306,7 @@ def unstamped(facts: Facts) -> Warning_:
 
 
 def merged(facts: Facts) -> Warning_:
-    """So many epochs that a list of each would be of no use to anybody."""
+    """Too many epochs for a list of each to be of use."""
     each = facts.raw.counters["epochs_per_entry"]
     if each == 1:
         return None

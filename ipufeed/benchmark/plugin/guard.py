@@ -1,6 +1,6 @@
 """What the pytest plugin does in a test: measures, holds against a budget and a base.
 
-The plugin itself is pytest_ipufeed.py beside the package; this knows nothing of pytest.
+The plugin itself is pytest_ipufeed.py next to the package; this knows nothing of pytest.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Budget:
 
         Raises:
             TypeError, ValueError: It is not one rate above 0.
-            argparse.ArgumentTypeError: `within` is no share, as "5%".
+            argparse.ArgumentTypeError: `within` is not a share, as "5%".
         """
         rates = {"samples": samples_per_second, "elements": elements_per_second}
         given = {unit: value for unit, value in rates.items() if value is not None}
@@ -199,8 +199,8 @@ class Guard:
         if budget.unit == "samples":
             if run.samples is None:
                 raise GuardError(
-                    f"the budget is {budget}, and nobody can tell how many samples an "
-                    "element has: give feed_benchmark() `items_per_element`."
+                    f"the budget is {budget}, and the number of samples in an "
+                    "element is unknown: give feed_benchmark() `items_per_element`."
                 )
             scale = run.samples
         interval = rate_interval(run, CONFIDENCE)

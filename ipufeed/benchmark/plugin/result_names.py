@@ -70,7 +70,7 @@ def nothing_matched(earlier: Path, names: list[str]) -> str | None:
         "nothing was compared: --ipufeed-compare must be a folder with results of the "
         f"tests that measure, and {earlier} holds {listed(held)}, where "
         f"{listed([file_name(name, 1) for name in names])} was looked for. Names begin "
-        "at the project's folder (docs/ci.md): write the earlier results anew with "
+        "at the project's folder (docs/ci.md): write the earlier results again with "
         "--ipufeed-json, with the same tests."
     )
 

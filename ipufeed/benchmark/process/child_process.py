@@ -152,7 +152,7 @@ class Child:
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
-                with contextlib.suppress(OSError):  # what was not flushed, to nobody
+                with contextlib.suppress(OSError):  # what was not flushed has no reader
                     pipe.close()
 
 

@@ -11,7 +11,7 @@ PATIENCE_S = 3.0
 
 
 class Interruption(KeyboardInterrupt):
-    """A KeyboardInterrupt that CPython does not take for one that nobody has caught.
+    """A KeyboardInterrupt that CPython does not take for an uncaught one.
 
     One of exactly that class which has left the exec() of a text, as in the body of
     namedtuple() or dataclass(), makes the interpreter end by SIGINT, whatever became of
@@ -22,8 +22,8 @@ class Interruption(KeyboardInterrupt):
 class Interrupts:
     """Turns the first signal into an Interruption on the main thread.
 
-    Who presses Ctrl-C twice wants out, not to lose what was measured: that takes a
-    moment, and a second signal changes nothing. After PATIENCE_S another one ends the
+    A user that presses Ctrl-C twice wants out, not to lose what was measured: that takes
+    a moment, and a second signal changes nothing. After PATIENCE_S another one ends the
     process where it stands.
 
     Attributes:

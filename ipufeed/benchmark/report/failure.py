@@ -21,7 +21,7 @@ TRACEBACK = re.compile(
 FRAME = re.compile(
     r"^  File \"(?P<path>[^\n\"]*)\"[^\n]*\n(?:    [^\n]*\n)*", re.MULTILINE
 )
-# Whose frames are of no use to who has written the function.
+# Whose frames are of no use to the function's author.
 LIBRARIES = ("/tensorflow/python/", f"{pathlib.Path(__file__).parents[2]}/")
 
 
@@ -29,7 +29,7 @@ def sentence_of(error: dict[str, Any]) -> str:
     """The message of `Result.error`, as far as it is for people.
 
     An error of our own sources is a sentence that says what to do: where in our code it
-    was raised is nobody's concern. Of the traceback of a user's function the lines stay
+    was raised is left out. Of the traceback of a user's function the lines stay
     that are not in TensorFlow.
     """
     message = str(error["message"])

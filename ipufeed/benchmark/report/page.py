@@ -31,7 +31,7 @@ NARROW, WIDE = 350, 1000
 DEVICE = {
     "au": "the accelerator computed (AU)",
     "starved_time_share": "it waited for an element",
-    "blocked_time_share": "it waited for somebody to take its results",
+    "blocked_time_share": "it waited for a reader to take its results",
     "overhead_time_share": "taken by the simulation itself",
 }
 VERDICTS = {
@@ -64,7 +64,7 @@ def page(result: dict[str, Any]) -> str:
             left_out(result),
         ),
         section(
-            "Who waited",
+            "Waits",
             waits_sentence(result),
             result,
             pictures.waits_picture,
@@ -226,7 +226,7 @@ def waits_sentence(result: dict[str, Any]) -> str:
             "the program is the slower side."
         )
     return (
-        "Orange: whoever takes the elements waited for the next one. Here that side only "
+        "Orange: the consumer of the elements waited for the next one. Here it only "
         "copies, so it should be orange nearly throughout: the measured rate is then the "
         "dataset's own. Purple: the dataset waited because the queue was full."
     )

@@ -69,7 +69,7 @@ def began(result: dict[str, Any]) -> datetime.datetime | None:
 def timestamps(
     offsets: list[float], begin: datetime.datetime | None
 ) -> list[datetime.datetime | None]:
-    """Moments so many seconds after the beginning."""
+    """Moments at the given seconds after the beginning."""
     if begin is None:
         return [None] * len(offsets)
     return [begin + datetime.timedelta(seconds=offset) for offset in offsets]

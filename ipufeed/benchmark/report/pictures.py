@@ -41,7 +41,7 @@ HIGHEST = 3.0
 MOST_STAGES = 30
 # A queue that never held more than this, on average, would be an empty frame.
 LEAST_DEPTH = 0.05
-# A picture of this width has no room for many words beside a line.
+# A picture of this width has no room for many words next to a line.
 NARROW_PX = 500
 # MLPerf Storage asks for so much of most of its jobs.
 USUAL_BAR = 0.9
@@ -156,7 +156,7 @@ def rate_picture(result: dict[str, Any], width: int) -> str:
 
 
 def waits_picture(result: dict[str, Any], width: int) -> str:
-    """Who waited for whom, over time."""
+    """Which side waited for the other, over time."""
     course = course_of(result)
     if course is None or not course.end > 0:
         return ""

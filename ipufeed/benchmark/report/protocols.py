@@ -1,4 +1,4 @@
-"""What the views need of a result and of a recording: plain data, whoever made it."""
+"""What the views need of a result and of a recording: plain data, of any origin."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def summarize(result: Result, why_no_stages: str | None = None) -> str:
 
     Args:
         result: What was measured.
-        why_no_stages: What stands in the place of its stages, which nobody looked at.
+        why_no_stages: What stands in the place of its stages, which were not measured.
     """
     lines = [f"{printable(result.dataset['name'])}"]
     lines += rows(
@@ -99,7 +99,7 @@ def bandwidth(result: Result) -> str | None:
         return None
     bandwidth, each = result.steady["bandwidth"], result.dataset["bytes_per_element"]
     if bandwidth is None or each is None:
-        return "unknown: nobody can tell the bytes of these elements"
+        return "unknown: the elements' size cannot be determined (opaque components)"
     return f"{size(bandwidth * 1e9)}/s, {size(each)} per element"
 
 

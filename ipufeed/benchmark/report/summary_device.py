@@ -70,7 +70,7 @@ def device_rows(
 
 
 def keeps_busy(steady: dict[str, Any] | None) -> str | None:
-    """The step time from which on the pipeline is no bottleneck."""
+    """The step time from which on the pipeline is not a bottleneck."""
     if steady is None:
         return None
     period = duration(1 / steady["elements_per_second"])

@@ -58,7 +58,7 @@ def row(stage: dict[str, Any]) -> str:
 
 
 def short(name: str) -> str:
-    """At most so many columns, the end left out."""
+    """At most NAME_WIDTH columns, the end left out."""
     if len(name) <= NAME_WIDTH:
         return name
     return name[: NAME_WIDTH - 1] + "\N{HORIZONTAL ELLIPSIS}"

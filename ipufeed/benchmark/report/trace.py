@@ -69,7 +69,7 @@ def run_events(course: Course, offset_ns: int) -> list[dict[str, Any]]:
     found = [
         meta("process_name", RUN, 0, "Run"),
         meta("thread_name", RUN, PARTS_ROW, "parts of the run"),
-        meta("thread_name", RUN, WAITS_ROW, "who waited"),
+        meta("thread_name", RUN, WAITS_ROW, "waits"),
     ]
 
     def at(seconds: float) -> int:

@@ -30,7 +30,7 @@ class Result:
             time_elapsed, elements_per_second, bandwidth.
         dataset: Name, structure, bytes per element, cardinality, samples per element.
         settings: What was asked for.
-        machine: What it ran on, and who else was using it.
+        machine: What it ran on, and what else was using it.
         startup: From asking for the iterator to the first element; None if none came.
         steady: The steady state, the rate to quote; None where there is none.
         latency: The time between elements: percentiles and a histogram; None for fewer

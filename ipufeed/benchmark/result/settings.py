@@ -21,11 +21,11 @@ class Settings:
     is, and otherwise about one second. The iterator is not restarted between epochs.
 
     Args:
-        epochs: Stop after so many epochs, at least 1. Default: no bound.
+        epochs: Stop after this many epochs, at least 1. Default: no bound.
         elements: Elements of an epoch, at least 1.
-        seconds: Stop so many seconds after the first element, above 0. Default: 10, and
+        seconds: Stop this many seconds after the first element, above 0. Default: 10, and
             no bound if `epochs` or `passes` is given.
-        passes: Go so many times through a finite dataset, at least 1. Default: once, or
+        passes: Go this many times through a finite dataset, at least 1. Default: once, or
             until another bound is met. Not with `epochs` or `elements`.
         memcpy: Copy each element into a page-aligned buffer, as a transfer to a device
             would; the time that it takes is reported apart. Default: True.
@@ -92,7 +92,7 @@ def as_count(name: str, value: Any) -> int:
     """An int, or what can stand for one (a NumPy integer), as an int.
 
     Raises:
-        TypeError: It cannot, or is a bool: True is no count of 1.
+        TypeError: It cannot, or is a bool: True is not a count of 1.
     """
     if not isinstance(value, bool):
         try:

@@ -280,7 +280,7 @@ def added(resources: list[dict[str, Any]]) -> dict[str, Any]:
         for key in resources[0]
         if key != "cpu_seconds_per_element"
     } | {
-        # Of one element, whoever delivered it.
+        # Of one element, from any process.
         "cpu_seconds_per_element": resources[0]["cpu_seconds_per_element"]
     }
 

@@ -1,7 +1,7 @@
 """A process of tf.data service: python -m ipufeed.benchmark.scaleout.server KIND JSON.
 
 It prints its address as one line of JSON when it is up, and then serves until it is killed:
-by who started it, or by the kernel when that process ends in whatever way.
+by the process that started it, or by the kernel when that process ends in whatever way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COUNTER_BYTES = 8
 
 
 def count_into(path: str, number: int) -> None:
-    """Counts the elements of this worker in a file that who started it has mapped."""
+    """Counts the elements of this worker in a file that its parent has mapped."""
     from ipufeed import _native
 
     with open(path, "r+b") as file:

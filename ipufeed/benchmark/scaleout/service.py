@@ -4,7 +4,7 @@
                              a process             N processes           measured as always
 
 The engine is TensorFlow's; this starts it, watches it, and says what came of it. A worker
-tells nobody what it does, so that one pass-through step is put at the end of the pipeline
+does not report what it does, so one pass-through step is put at the end of the pipeline
 that the workers of our own run: it counts (cc/data/count_elements_op.cc). CPU times come
 from /proc.
 """
@@ -59,7 +59,7 @@ class ServiceSettings:
             tf.data.experimental.service.ShardingPolicy has them.
         compression: `auto`, `snappy` or `none`.
         scale: Numbers of workers to measure as well; 0 is without a service.
-        kill_worker_after: Kill worker 0 so many seconds after the first element.
+        kill_worker_after: Kill worker 0 this many seconds after the first element.
     """
 
     service: str
@@ -220,7 +220,7 @@ def run_watched(
     if raw is None:
         raise ScaleOutError(str(interruption)) from interruption
     failure = tf.errors.UnavailableError(None, None, str(interruption))
-    counters = {**raw.counters, "stopped": 0}  # by nobody
+    counters = {**raw.counters, "stopped": 0}  # not by the user
     return dataclasses.replace(raw, counters=counters, failure=failure), None
 
 
@@ -290,18 +290,18 @@ def count_elements(dataset: Any) -> Any:
 
 
 def check_reachable(target: str) -> None:
-    """Whether somebody listens there: TensorFlow would ask for an hour.
+    """Checks that a server listens there: TensorFlow would ask for an hour.
 
     Raises:
-        ScaleOutError: Nobody does.
+        ScaleOutError: None does.
     """
     host, _, port = target.removeprefix("grpc://").rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
     except (OSError, OverflowError) as error:
         raise ScaleOutError(
-            f"nobody listens at {target} ({error}): start a dispatcher of tf.data service "
-            "there, or have one started with --service local:N."
+            f"no server listens at {target} ({error}): start a dispatcher of tf.data "
+            "service there, or have one started with --service local:N."
         ) from error
 
 

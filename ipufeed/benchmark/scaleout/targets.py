@@ -1,4 +1,4 @@
-"""What --service names: so many workers of its own, or a service that is there."""
+"""What --service names: a number of workers of its own, or a service that is there."""
 
 from __future__ import annotations
 

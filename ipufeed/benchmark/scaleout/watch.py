@@ -17,7 +17,7 @@ from ipufeed.benchmark.scaleout.cluster import Cluster
 STALL_S = 5.0
 # Silence at the end of a run that is too short to be sure: worth telling.
 SILENCE_S = 0.5
-# With no process to look at: silence for so long, and nobody listening or no element yet.
+# With no process to look at: silence for so long, and no server or no element yet.
 FOREIGN_STALL_S = 120.0
 ASK_EVERY_S = 2.0
 
@@ -55,7 +55,7 @@ class Watch:
         self.silent_at_end = 0.0
 
     def pass_on_to(self, on_progress: Callable[[Progress], None] | None) -> None:
-        """Who else wants to know."""
+        """Sets a second receiver of the progress."""
         self._on_progress = on_progress
 
     def __call__(self, progress: Progress) -> None:
@@ -84,7 +84,7 @@ class Watch:
             self._kill_after = None
 
     def look(self) -> None:
-        """Notes who has ended, and what the others have done."""
+        """Notes which processes have ended, and what the others have done."""
         cluster = self._cluster
         if cluster is None or cluster.dispatcher is None:
             return
@@ -104,7 +104,7 @@ class Watch:
         if self._first_s is None:
             return
         if self._begin is not None and self._moved_s <= self._seen_s:
-            return  # silence, which is nobody's rate
+            return  # silence, which is not a rate
         self._seen_s = now
         cpu = [worker.cpu_seconds for worker in cluster.workers]
         self._end = (now, cluster.counts(), cpu, cluster.dispatcher.cpu_seconds)
@@ -128,7 +128,7 @@ class Watch:
             raise LostError("the dispatcher of tf.data service has ended.")
         if dead >= set(workers):
             raise LostError(
-                "all workers of tf.data service have ended: nobody is left to deliver."
+                "all tf.data service workers exited; no more elements will arrive."
             )
         if now - self._moved_s > STALL_S:
             gone = ", ".join(sorted(dead))
@@ -152,7 +152,7 @@ class Watch:
                 socket.create_connection((host.strip("[]"), int(port)), 1.0).close()
             except OSError as error:
                 raise LostError(
-                    f"nobody listens at {self._target} any more ({error})."
+                    f"no server listens at {self._target} any more ({error})."
                 ) from error
 
     def worker_rows(self, counted: bool) -> list[dict[str, Any]]:

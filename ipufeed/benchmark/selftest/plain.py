@@ -15,7 +15,7 @@ ANYTHING = (float("-inf"), float("inf"))
 def planted_rate(each_ms: int, quick: bool) -> list[Row]:
     """A source that sleeps a known time for each element.
 
-    The best of three: who else takes the CPU makes a rate lower, and never higher.
+    The best of three: other users of the CPU make a rate lower, and never higher.
     """
     seconds = each_ms / 1e3
     periods, found = [], []
@@ -76,7 +76,7 @@ def records(quick: bool) -> list[Row]:
                 times.setdefault(name, []).append(seconds * 1e6)
     finally:
         files.close()
-    # The least of each: who else uses the machine makes all of them slower. Differences,
+    # The least of each: other users of the machine make all of them slower. Differences,
     # since a loop has a start of its own. No serial reader takes less time than it takes
     # CPU time, which others do not add to; it may take more.
     least = {name: min(seconds) for name, seconds in times.items()}

@@ -35,7 +35,7 @@ def true_period(seconds: float, count: int) -> float:
 
 
 def counted(elements: int) -> Any:
-    """A dataset of so many elements of 4 bytes."""
+    """A dataset of `elements` elements of 4 bytes."""
     import tensorflow as tf
 
     return tf.data.Dataset.range(elements).map(lambda x: tf.cast(x, tf.int32))
@@ -77,7 +77,7 @@ class Records:
         """CPU time, by TensorFlow's own loop and the standard library's clock.
 
         The loop adds up the records' lengths, so that each has to be there; ten at a time,
-        since what it takes for a turn of its own is no reading.
+        since the cost of an iteration itself is not reading.
         """
         import tensorflow as tf
 
@@ -94,7 +94,7 @@ class Records:
         return seconds
 
     def seconds_to_skip(self, records: int) -> float:
-        """Until the record behind so many is there."""
+        """Until the record behind the first `records` is there."""
         dataset = self.dataset().skip(records)
         start = time.perf_counter()
         next(iter(dataset))

@@ -28,7 +28,7 @@ def stages(quick: bool) -> list[Row]:
 
 
 def slowest(costs: dict[str, float], slow: str, quick: bool) -> list[Row]:
-    """A serial pipeline of stages of so many milliseconds, and which holds it back."""
+    """A serial pipeline of stages with these milliseconds, and which holds it back."""
     dataset = planted.stage_pipeline(costs)
     result = measure(dataset, Settings(seconds=1.5 if quick else 2.5))
     result = with_stages(result, dataset)

@@ -9,7 +9,7 @@ from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.selftest import planted
 from ipufeed.benchmark.selftest.check import Row, exact
 
-# Long beside what a busy machine keeps a thread waiting.
+# Long compared to what a busy machine keeps a thread waiting.
 STEP_S = 20e-3
 
 
@@ -44,7 +44,7 @@ def fast_source(quick: bool) -> list[Row]:
 
 
 def share(what: str, expected: float, measured: Any, off: float) -> Row:
-    """A share that may be off by so many points."""
+    """A share that may deviate by `off`."""
     return Row(what, "", expected, measured, (expected - off, expected + off))
 
 

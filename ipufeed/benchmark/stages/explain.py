@@ -105,7 +105,7 @@ class Explanation:
 
 
 def budget(measured_seconds: float) -> float:
-    """Seconds that attribution may take beside a measurement of so many."""
+    """Seconds that attribution may take in addition to the measured ones."""
     return min(MOST_SECONDS, TIME_SHARE * measured_seconds)
 
 

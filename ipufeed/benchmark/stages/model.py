@@ -14,7 +14,7 @@ A parallel map overlaps less than its name says: a call begins by fetching its e
 that p calls take turns in fetching and computing. One call at a time (as in a serial map
 that tf.data has fused with the batch behind it) overlaps with nothing before it.
 
-What the units cost is read from probes (costs.py), and so is who is to blame for
+What the units cost is read from probes (costs.py), and so is each stage's share in
 the pipeline's period (shares.py).
 
 Source: the bottleneck law of operational analysis (Denning and Buzen, "The Operational
@@ -37,7 +37,7 @@ class Unit:
         functions: Whether it is the functions of a parallel step.
         fetched: What each call fetches before it computes, likewise.
         calls: At a time, fetching or computing; workers compute.
-        own_threads: Whether the functions have threads beside the pool's.
+        own_threads: Whether the functions have threads in addition to the pool's.
     """
 
     steps: dict[str, float]
@@ -115,8 +115,8 @@ class PipelineModel:
         pool_full: Whether they keep all its threads busy, and no thread of the pipeline
             all of its time.
         overbooked: Whether these are more than it has: some of it then is waiting for a
-            thread, and nobody knows of which.
-        idle: CPUs that neither the pipeline nor anybody else used.
+            thread; how much is unknown.
+        idle: CPUs that neither the pipeline nor other processes used.
     """
 
     period: float
@@ -154,7 +154,7 @@ class PipelineModel:
         return self.gain_to(replace(self, units=units).model_period({}, {}))
 
     def predict_pool(self, threads: int, calls: Mapping[str, float]) -> float:
-        """Likewise, with a pool of so many threads and other numbers of calls, by node."""
+        """Likewise, with a pool of this size and other numbers of calls, by node."""
         return self.gain_to(resized(self, threads, calls).model_period({}, {}))
 
     def gain_to(self, after: float) -> float:
@@ -227,7 +227,7 @@ class PipelineModel:
 def resized(
     model: PipelineModel, threads: int, calls: Mapping[str, float]
 ) -> PipelineModel:
-    """The model of the pipeline with so many threads.
+    """The model of the pipeline with `threads` threads.
 
     Args:
         model: Of the pipeline as it is.

@@ -58,7 +58,7 @@ INTERLEAVES = frozenset(
 _THREADED = ("Parallel", "LegacyParallel", "MapAndBatch", "Prefetch")
 # The part of the run that is for AUTOTUNE and the buffers to settle.
 WARM_UP_SHARE = 0.4
-# Fewer root elements than this in the counted part are no basis for a share.
+# Fewer root elements than this in the counted part are too few for a share.
 FEWEST_ELEMENTS = 3
 
 

@@ -1,7 +1,7 @@
-"""Who is to blame for a pipeline's period: the `share` of each stage.
+"""Which stages make a pipeline's period: the `share` of each stage.
 
-It is read from who waits, not from the model's times: from the last thread down, a unit
-that waits for another passes the blame to it. A step hidden behind a slower one gets
+It is read from which units wait, not from the model's times: from the last thread down,
+a unit that waits for another passes the blame to it. A step hidden behind a slower one gets
 none. Where all wait for CPUs, or for threads of the pool, the shares are those of what
 each step uses.
 """
@@ -28,7 +28,7 @@ QUEUE_SHARE, FETCH_BOUND_SHARE = 0.85, 0.95
 
 
 def blame(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> None:
-    """Fills in the shares: from the last thread down, who waits passes it on."""
+    """Fills in the shares: from the last thread down, a unit that waits passes it on."""
     last = list(steps)[-1]
     in_pipeline = min(1.0, run.readings[last].wall_ns / run.wall_ns)
     heaviest: dict[str, float] = {}
@@ -77,8 +77,8 @@ def blame(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> None:
 def passed_on(waiting: float) -> float:
     """The part of a thread's blame that goes to those that it waits for.
 
-    All of it, however short the waits, once they are more than hand-overs: who has time
-    to wait would not make the pipeline faster by being faster.
+    All of it, however short the waits, once they are more than hand-overs: a unit that
+    waits would not make the pipeline faster by being faster.
     """
     low, high = HAND_OVER_SHARE, WAITING_SHARE
     return min(1.0, max(0.0, (waiting - low) / (high - low)))

@@ -1,4 +1,5 @@
-// The C entry points of programs' executables; ipufeed/executable/program/events.py calls them.
+// The C entry points of programs' executables; ipufeed/executable/program/events.py
+// calls them.
 
 #include <cstdint>
 #include <string>

@@ -3,8 +3,8 @@
 //
 // The processes run the same programs, so that the n-th on an IPU device of one
 // exchanges with the n-th on the same device of each other. Each exchange carries that
-// number (ipufeed/parallel/collectives/processes.py), and a process that waits for another asks it
-// for what is kept here (exchange_runs_op.cc).
+// number (ipufeed/parallel/collectives/processes.py), and a process that waits for
+// another asks it for what is kept here (exchange_runs_op.cc).
 #pragma once
 
 #include <array>

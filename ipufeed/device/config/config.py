@@ -72,7 +72,7 @@ class MultiReplicaDistributionConfig(Category):
     """Replicas of one program in several processes.
 
     Attributes:
-        process_count: Processes. Default: 0, which is no distribution.
+        process_count: Processes. Default: 0, not distributed.
         process_index: This process, in [0, process_count). Default: 0.
     """
 

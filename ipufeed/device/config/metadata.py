@@ -83,7 +83,7 @@ class Declaration:
     def metadata(self, name: str) -> AttributeMetadata:
         """What is known of it where it has this full name."""
         message = self.deprecated.message if self.deprecated else None
-        # A copy: whoever asks must not be able to change the default.
+        # A copy: the caller must not be able to change the default.
         default = copy.deepcopy(self.default)
         return AttributeMetadata(
             name, self.type, default, self.deprecated is not None, message

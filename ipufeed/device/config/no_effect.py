@@ -135,7 +135,7 @@ def warn_of_environment() -> None:
     """Warns of options of Poplar's targets and runtime, which are environment variables.
 
     Raises:
-        ValueError: A variable is no JSON object.
+        ValueError: A variable is not a JSON object.
     """
     for variable, options, part in (
         ("POPLAR_TARGET_OPTIONS", environment.poplar_target_options(), "target"),

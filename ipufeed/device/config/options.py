@@ -62,7 +62,7 @@ def auto_select_ipus(
     """Says how many IPUs each device has; [1, 2] is two devices.
 
     Raises:
-        ConfigError: IPUs have been selected already, or `num_ipus` is no int, list or
+        ConfigError: IPUs have been selected already, or `num_ipus` is not an int, list or
             tuple.
     """
     config = _unselected(opts)
@@ -79,7 +79,7 @@ def select_ipus(opts: IpuOptions, indices: list[int] | tuple[int, ...]) -> IpuOp
 
     Raises:
         ConfigError: IPUs have been selected already, the IPU Model is in use, `indices`
-            is no int, list or tuple, or names one twice.
+            is not an int, list or tuple, or names one twice.
     """
     config = _unselected(opts)
     if running_on_ipu_model():

@@ -185,8 +185,8 @@ class Category:
         """Sets what the JSON of `to_json` has, as `from_dict` does.
 
         Raises:
-            ValueError: it is no JSON, or a name is unknown.
-            TypeError: it is no JSON object, or a value is of a wrong type.
+            ValueError: it is not JSON, or a name is unknown.
+            TypeError: it is not a JSON object, or a value is of a wrong type.
         """
         self._from_dict(json.loads(json_cfg))
 
@@ -208,7 +208,7 @@ class Category:
                 continue
             metadata = self.get_attribute_metadata(str(key))
             converted = metadata.convert(restore(value, metadata.type))
-            # What to_dict gave back must not warn of attributes that nobody has set.
+            # What to_dict gave back must not warn of attributes that the user has not set.
             if converted != metadata.default:
                 metadata.warn_if_deprecated()
             changes.append((self, first, copy.deepcopy(converted)))
@@ -258,7 +258,7 @@ def _names(category: type[Category], prefix: str = "") -> Iterator[tuple[str, bo
 
 
 def _most_like(wrong: str, root: type[Category]) -> str | None:
-    """The name in the tree that someone may have meant, or None.
+    """The name in the tree that the user may have meant, or None.
 
     The last parts of the names are compared: the right name in the wrong category is as
     likely as a slip of the pen. Of equal ones that in the same category is meant, and a

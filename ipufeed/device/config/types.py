@@ -1,7 +1,7 @@
 """Checks a value against the type of a configuration's attribute.
 
 What users have at hand is accepted: NumPy's numbers for Python's, an int for a float. A
-bool is no int here, since `num_io_tiles = True` is a mistake.
+bool is not an int here, since `num_io_tiles = True` is a mistake.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 
-class Mismatch(Exception):  # noqa: N818 - caught by whoever knows the attribute's name
+class Mismatch(Exception):  # noqa: N818 - caught where the attribute's name is known
     """The value is not of the type."""
 
 
 def conform(value: Any, wanted: Any) -> Any:
     """Gives the value as one of the wanted type; raises Mismatch.
 
-    A value that is of the type already is returned itself, not a copy: whoever assigns
-    a dict may go on to fill it.
+    A value that is of the type already is returned itself, not a copy: a caller that
+    assigns a dict may go on to fill it.
     """
     origin = typing.get_origin(wanted)
     if origin in (typing.Union, types.UnionType):

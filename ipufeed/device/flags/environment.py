@@ -1,4 +1,4 @@
-"""The environment variables beside TF_POPLAR_FLAGS, as they are now."""
+"""The environment variables other than TF_POPLAR_FLAGS, as they are now."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def _json_options(variable: str) -> dict[str, str]:
 def poplar_engine_options() -> dict[str, str]:
     """POPLAR_ENGINE_OPTIONS: options of the engine, which override the config's.
 
-    Whether there is an option of that name is for whoever uses it to say.
+    Whether there is an option of that name is checked by the reader of the value.
 
     Raises:
-        ValueError: it is no JSON object.
+        ValueError: it is not a JSON object.
     """
     return _json_options("POPLAR_ENGINE_OPTIONS")
 

@@ -1,7 +1,7 @@
 """TF_POPLAR_FLAGS: what the environment says of the device.
 
 Read at first use, and again whenever the system is configured: programs set it before the
-first use, in child processes, or before they configure anew. The other variables are in
+first use, in child processes, or before they configure again. The other variables are in
 environment.py, the syntax is in syntax.py.
 
 Source: names, defaults and messages follow graphcore/tensorflow. It ends the process from

@@ -82,7 +82,7 @@ def parse_categories(text: str) -> frozenset[SyntheticDataCategory]:
     """Understands the value of `--synthetic_data_categories`, names between commas.
 
     Raises:
-        ValueError: a name is no category.
+        ValueError: a name is not a category.
     """
     known = {category.value: category for category in SyntheticDataCategory}
     names = [name.strip().lower() for name in text.split(",") if name.strip()]

@@ -36,7 +36,7 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
 
     Raises:
         PlacementError: The program is not placed on an IPU: use `ipu_scope`.
-        TypeError: `inputs` is no list or tuple.
+        TypeError: `inputs` is not a list or tuple.
         ValueError: The results hold an EstimatorSpec.
     """
     import tensorflow as tf
@@ -242,8 +242,8 @@ NO_EFFECT = {
 def side_effects(graph: Any, first_op: int) -> list[Any]:
     """The ops of a program that run though nothing needs their results.
 
-    A compiled program has no ops that it leaves out, an assignment whose result nobody
-    takes included; the executor runs what is asked for.
+    A compiled program has no ops that it leaves out, an assignment whose result is not
+    taken included; the executor runs what is asked for.
 
     Args:
         graph: A graph.

@@ -45,8 +45,8 @@ def repeat(
         number of iterations.
 
     Raises:
-        TypeError: `body` cannot be called so, or changes the dtypes; `infeed_queue` is no
-            queue.
+        TypeError: `body` cannot be called so, or changes the dtypes; `infeed_queue` is
+            not a queue.
         ValueError: `body` returns operations before tensors, or does not use what it must.
 
     Threads: builds a part of the current graph; in eager mode it runs at once.
@@ -84,7 +84,7 @@ def while_loop(
         body: See `repeat`.
         inputs: See `repeat`.
         infeed_queue: See `repeat`.
-        maximum_iterations: Stop after so many at the latest. Default: no bound.
+        maximum_iterations: Stop after this many at the latest. Default: no bound.
         use_while_v1: See `repeat`.
 
     Returns:
@@ -265,7 +265,7 @@ def unlisted(count: Any, results: list[Any], values: list[Any]) -> Any:
 
 
 def check_queue(infeed_queue: Any) -> None:
-    """Refuses what is no infeed queue, before anything asks it for its elements."""
+    """Refuses what is not an infeed queue, before anything asks it for its elements."""
     if infeed_queue is not None and not hasattr(infeed_queue, "_dequeue"):
         raise TypeError(
             "`infeed_queue` must be an IPUInfeedQueue, got "
@@ -275,7 +275,7 @@ def check_queue(infeed_queue: Any) -> None:
 
 
 def check_dequeued(infeed_queue: Any) -> None:
-    """Refuses a loop whose infeed nobody reads."""
+    """Refuses a loop whose infeed is not read."""
     if infeed_queue is not None and not infeed_queue.dequeued:
         raise ValueError("The infeed queue has not been dequeued.")
 

@@ -3,7 +3,7 @@
 A compiled program cannot hold ops such as tf.print or tf.py_function. A program with a
 scope for them is therefore not compiled: TensorFlow's executor runs all of it, what is
 outside on the CPU and everything else on the IPU. Whether there is such a scope is known
-only when the body has been built, so whoever builds a program announces that with
+only when the body has been built, so the builder of a program announces that with
 `building`, and takes the compilation back if it says `has_outside`.
 """
 

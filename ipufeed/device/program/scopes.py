@@ -28,8 +28,8 @@ def ipu_scope(device: str) -> Iterator[Any]:
         device: The name of an IPU, `/device:IPU:n`.
 
     Raises:
-        ValueError: It is no IPU, or one that does not exist. TensorFlow itself would place
-            the ops on the CPU and say nothing.
+        ValueError: It is not an IPU, or one that does not exist. TensorFlow itself would
+            place the ops on the CPU and say nothing.
     """
     import tensorflow as tf
 
@@ -156,7 +156,7 @@ def ipu_shard(index: int | list[int] | tuple[int, ...]) -> Iterator[None]:
         index: One IPU's index in the virtual device, or one for each output.
 
     Raises:
-        TypeError: It is no integer, nor a list of them.
+        TypeError: It is not an integer, nor a list of them.
         ValueError: An index is negative.
     """
     indices = list(index) if isinstance(index, (list, tuple)) else [index]
@@ -175,7 +175,7 @@ def check_device(device: str) -> int:
     """The number of an IPU that can be used.
 
     Raises:
-        DeviceOrdinalError: (a ValueError) It is no IPU, or one that does not exist.
+        DeviceOrdinalError: (a ValueError) It is not an IPU, or one that does not exist.
     """
     ordinal = ordinal_of(device)
     require_usable(ordinal)

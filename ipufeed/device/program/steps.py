@@ -67,7 +67,7 @@ def step(seconds: Any) -> Any:
         A tensor, int32 [8], for to_times: outfeeds carry no int64.
 
     Raises:
-        TypeError: `seconds` is no number.
+        TypeError: `seconds` is not a number.
         ValueError: It is out of range. In a tensor: tf.errors.InvalidArgumentError, when
             the program gets there.
 

@@ -38,7 +38,7 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
             so both do the same: Keras runs as it is.
 
     Raises:
-        ValueError: `ipu_device` is no usable IPU.
+        ValueError: `ipu_device` is not a usable IPU.
 
     Threads: any.
     """

@@ -26,7 +26,7 @@ class TrainingLoop:
     count: Any = None
 
     def require_multiple(self, mini_batches: int) -> Any:
-        """Has the program refuse to run unless the loop runs a multiple of so many times.
+        """Has the program refuse a loop whose count is not a multiple of `mini_batches`.
 
         Returns:
             What checks it, where there is no loop.

@@ -41,7 +41,7 @@ def move_variable_initialization_to_cpu(graph: Any = None) -> None:
             continue
         moved.add(operation.name)
         operation._set_device("/device:CPU:0")
-        # A random value is made beside its variable: v1.get_variable ties the two.
+        # A random value is made next to its variable: v1.get_variable ties the two.
         if COLOCATED in operation.node_def.attr:
             operation._clear_attr(COLOCATED)
         waiting += [tensor.op for tensor in operation.inputs]

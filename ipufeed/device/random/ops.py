@@ -106,8 +106,8 @@ def _program() -> tuple[Any, list[Any]]:
     """What counts the seed ops of the program that is built, and the functions in it.
 
     The outermost function of TensorFlow 2, from the current one outwards; in a version 1
-    graph what `ipu_compiler.compile` builds, or the graph. Initializers of variables are
-    no part of a program, though they may be built inside it.
+    graph what `ipu_compiler.compile` builds, or the graph. Initializers of variables
+    are not a part of a program, though they may be built inside it.
     """
     from tensorflow.python.framework import func_graph, ops
 

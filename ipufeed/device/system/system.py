@@ -135,16 +135,16 @@ def configure_ipu_system(
         device: The CPU that the IPUs belong to. There is one, so another value has no
             effect, with a warning. Default: "cpu".
         reset_configuration: Whether another configuration may be replaced, with a
-            warning; the same one again is no replacement. Default: True.
+            warning; the same one again does not replace it. Default: True.
 
     Raises:
-        TypeError: `config` is no config.
+        TypeError: `config` is not a config.
         ConfigError, ValueError: what `IPUConfig.validate` says.
         PoplarFlagsError: TF_POPLAR_FLAGS cannot be understood.
-        ValueError: POPLAR_TARGET_OPTIONS or POPLAR_RUNTIME_OPTIONS is no JSON object.
+        ValueError: POPLAR_TARGET_OPTIONS or POPLAR_RUNTIME_OPTIONS is not a JSON object.
         tf.errors.FailedPreconditionError: something else is configured, and
             `reset_configuration` is False.
-        tf.errors.ResourceExhaustedError: there are not so many IPUs.
+        tf.errors.ResourceExhaustedError: there are fewer IPUs than that.
         tf.errors.InvalidArgumentError: there is no such hardware ID.
 
     After an error the system is what it was.
@@ -207,7 +207,7 @@ def reset_ipu_configuration() -> None:
     """Forgets the configuration, detaches from all IPUs and forgets the seeds.
 
     The next program on a device attaches to it again. Nothing happens to programs that
-    are running: whoever runs them sees that `generation()` has changed.
+    are running: their runner sees that `generation()` has changed.
     """
     with _system.lock:
         _system.config = None
@@ -433,7 +433,7 @@ def reset_ipu_seed(
             Default: False.
 
     Raises:
-        TypeError: `seed` is no integer.
+        TypeError: `seed` is not an integer.
         ValueError: `seed` is out of range.
         DeviceOrdinalError: there is no such device, or it has not been configured.
     """

@@ -33,12 +33,12 @@ GROUPS: tuple[tuple[int, ...], ...] = (
 
 
 def is_power_of_two(num_ipus: int) -> bool:
-    """Whether a device may have so many IPUs."""
+    """Whether a device may have `num_ipus` IPUs."""
     return num_ipus > 0 and num_ipus & (num_ipus - 1) == 0
 
 
 def allocate(counts: Sequence[int]) -> list[int] | None:
-    """Gives hardware IDs, no two with an IPU in common, of groups of so many IPUs each.
+    """Gives hardware IDs, no two with an IPU in common, of groups of these numbers of IPUs.
 
     The largest are chosen first: as groups lie within each other, that finds room
     whenever there is some.
@@ -75,7 +75,7 @@ def selection_order(
             which is what AUTO looks at. Default: False.
 
     Raises:
-        ValueError: `num_ipus` is no power of two.
+        ValueError: `num_ipus` is not a power of two.
     """
     if not is_power_of_two(num_ipus):
         raise ValueError(f"`num_ipus` must be a power of two, got {num_ipus}.")

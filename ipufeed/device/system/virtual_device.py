@@ -78,7 +78,7 @@ def virtual_devices(config: IPUConfig, flags: Flags) -> tuple[VirtualDevice, ...
     """The devices that a valid config asks for; one of one IPU if it asks for none.
 
     Raises:
-        tf.errors.ResourceExhaustedError: there are not so many IPUs.
+        tf.errors.ResourceExhaustedError: there are fewer IPUs than that.
         tf.errors.InvalidArgumentError: there is no such hardware ID.
         ValueError: there are more devices than can be registered.
     """

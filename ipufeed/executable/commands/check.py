@@ -1,4 +1,4 @@
-"""Reads each file of a folder whole: checksums, names, and who may write to it."""
+"""Reads each file of a folder whole: checksums, names, and which users may write to it."""
 
 from __future__ import annotations
 

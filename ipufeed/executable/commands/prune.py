@@ -1,7 +1,7 @@
 """Deletes programs from a folder: those that any of the options names.
 
-Their next use compiles them again; what runs already goes on. What is no executable
-of ipufeed's is never deleted.
+Their next use compiles them again; what runs already goes on. A file that is not an
+executable of ipufeed's is never deleted.
 """
 
 from __future__ import annotations

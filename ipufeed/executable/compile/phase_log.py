@@ -30,7 +30,7 @@ def say(text: str) -> None:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
-        pass  # stderr is closed: nobody listens
+        pass  # stderr is closed: the log has no reader
 
 
 def logs_phases() -> bool:
@@ -71,7 +71,7 @@ def vlog_level() -> int:
 
 
 def vlog(level: int, text: str) -> None:
-    """A line for who wants to follow what happens."""
+    """Writes a line of the verbose log, from `level` on."""
     if vlog_level() >= level:
         say(f"{time.strftime('%Y-%m-%d %H:%M:%S')}: V poplar_executable] {text}")
 

@@ -186,9 +186,9 @@ class Body:
         return self.with_baked(causes)
 
     def with_baked(self, causes: list[Cause]) -> list[Cause]:
-        """Names the arguments that a changed value may come from, and be no argument of.
+        """Adds the baked arguments that a changed value may come from.
 
-        They are inputs of the function already: to make them inputs is no advice.
+        They are inputs of the function already: to make them inputs would not help.
         """
         if not self.program.baked:
             return causes

@@ -17,7 +17,7 @@ class Cause:
         text: What changed, in words.
         advice: What to do about it, or "".
         name: Of what changed: an argument, an option, an op; or "".
-        before: What it was, ready for JSON; None if that is no single value.
+        before: What it was, ready for JSON; None if that is not a single value.
         after: What it is, likewise.
         source: "file:line" of the op, or "".
     """

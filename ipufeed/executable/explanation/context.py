@@ -89,7 +89,7 @@ def target_causes(before: Any, after: Any) -> Iterator[Cause]:
 def differences(
     before: Any, after: Any, prefix: str = ""
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Full name, value before and value after of all that differs; None is no value."""
+    """Full name, value before and value after of all that differs; None if it has none."""
     if isinstance(before, dict) or isinstance(after, dict):
         one = before if isinstance(before, dict) else {}
         other = after if isinstance(after, dict) else {}

@@ -102,7 +102,7 @@ def find_program(reference: Reference) -> Program:
     """The program that is meant.
 
     Raises:
-        TypeError: It is no reference.
+        TypeError: It is not a reference.
         LookupError: There is none.
         DamagedFileError, UnsafeError: Its file cannot be used.
     """

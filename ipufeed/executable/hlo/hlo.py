@@ -134,7 +134,7 @@ class Module:
         try:
             return cls.of(hlo_pb2.HloModuleProto.FromString(data))
         except (DecodeError, KeyError) as error:
-            raise ValueError(f"it is no program ({error})") from error
+            raise ValueError(f"it is not a program ({error})") from error
 
     @classmethod
     def of(cls, proto: Any) -> Module:
@@ -210,7 +210,7 @@ OWN_SOURCE = "/tensorflow/python/"
 def source_of(metadata: Any) -> str:
     """Where the program's text has the op, if TensorFlow has said so.
 
-    It often names a line of its own instead, which helps nobody.
+    It often names a line of its own instead, which does not help.
     """
     file = metadata.source_file
     if not file or file == "dummy_file_name" or OWN_SOURCE in file:

@@ -33,7 +33,7 @@ def fields(data: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """Number and value of each field, in order; bytes are not copied.
 
     Raises:
-        ValueError: It is no message, or not whole.
+        ValueError: It is not a message, or not whole.
     """
     view, at = memoryview(data), 0
     while at < len(view):

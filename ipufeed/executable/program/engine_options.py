@@ -96,7 +96,7 @@ def report_options() -> ReportOptions:
     """What is asked for now; `autoReport.directory` without a value is the working one.
 
     Raises:
-        tf.errors.InternalError: an option is unknown, or its value is no such value.
+        tf.errors.InternalError: an option is unknown, or its value is not allowed.
     """
     text = os.environ.get("POPLAR_ENGINE_OPTIONS", "")
     wanted, folder = _read(system.generation(), text)

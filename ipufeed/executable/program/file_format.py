@@ -3,8 +3,8 @@
     magic | length and SHA-256 of the header | header (JSON) | program | executable
 
 The header has the length and SHA-256 of the two parts, so that no byte can change
-unnoticed. That finds damage, not attackers: who may write the file may write the sums,
-which is why cache.py looks at who may.
+unnoticed. That finds damage, not attackers: a user that may write the file may write the
+sums, which is why cache.py checks which users may.
 
 `program` is what was compiled, with its names and source lines (zlib, a HloModuleProto):
 `ipufeed.executable.explain` reads it. `executable` is what XLA loads.
@@ -28,7 +28,7 @@ PARTS = ("program", "executable")
 
 
 class DamagedFileError(ValueError):
-    """A file is no executable, or is not whole; the message says what is wrong."""
+    """A file is not an executable, or is not whole; the message says what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ def unpack_header(data: bytes) -> tuple[dict[str, Any], int]:
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DamagedFileError(f"its header is no JSON ({error})") from error
+        raise DamagedFileError(f"its header is not JSON ({error})") from error
     if not isinstance(header, dict):
-        raise DamagedFileError("its header is no JSON object")
+        raise DamagedFileError("its header is not a JSON object")
     return header, start + length
 
 

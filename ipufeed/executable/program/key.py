@@ -65,7 +65,7 @@ def canonical(hlo: bytes) -> bytes:
     in a new process, and 15 in Python.
 
     Raises:
-        ValueError: It is no serialised HloModuleProto.
+        ValueError: It is not a serialised HloModuleProto.
     """
     given: list[tuple[int, bytes]] = []
 

@@ -92,7 +92,7 @@ def argument_names(lowered: Lowered) -> list[tuple[str, str]]:
 
 
 def baked_names(lowered: Lowered) -> list[str]:
-    """The function's arguments that are no parameters of the program.
+    """The function's arguments that are not parameters of the program.
 
     XLA had to know their values: limits of tf.range, bounds of slices, shapes, axes.
     """

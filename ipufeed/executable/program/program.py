@@ -31,7 +31,7 @@ class Program:
         surroundings: What it is compiled for.
         hlo: A serialised HloModuleProto, with names and source lines.
         kinds: Of each parameter: "argument", "variable" or "captured value".
-        baked: The function's arguments that are no parameters, since XLA had to know
+        baked: The function's arguments that are not parameters, since XLA had to know
             their values.
     """
 

@@ -256,7 +256,7 @@ class _Counter:
         return iteration.times(1 if trips is None else trips)
 
     def conditional(self, one: Instruction, executions: int, loop: str) -> Work:
-        """One branch is taken: the one with most to do, as nobody knows which."""
+        """One branch is taken: the one with most to do, as it is unknown which."""
         # A condition inside a stage may bear the stage's name, too.
         taken, turns = (1, 1) if self.in_stage else stage_turns(one)
         executions = executions * taken // turns

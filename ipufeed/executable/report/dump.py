@@ -3,8 +3,8 @@
     module_0003.0000.IPU.before_optimizations.txt
     module_0003.0001.IPU.after_optimizations.txt        .dot with --xla_dump_hlo_as_dot
 
-0003 is the program: unique in the folder, and growing. These are beside what XLA's own
-CPU compiler dumps there under names of its own, and there are no passes of an IPU's
+0003 is the program: unique in the folder, and growing. These are in addition to what XLA's
+own CPU compiler dumps there under names of its own, and there are no passes of an IPU's
 compiler to show between the two.
 
 Source: Graphcore's user guide, "XLA graph file naming".

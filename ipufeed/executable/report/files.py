@@ -86,7 +86,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except ValueError as error:
         if isinstance(error, NoReportError):
             raise
-        raise NoReportError(f"{path} is no JSON: {error}.") from None
+        raise NoReportError(f"{path} is not JSON: {error}.") from None
     if not isinstance(value, dict):
         raise NoReportError(f"{path} must be a JSON object.")
     return value

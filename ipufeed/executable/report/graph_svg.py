@@ -1,7 +1,7 @@
 """Draws a program's graph as SVG: steps from top to bottom, loops as boxes around theirs.
 
-Rows are the lengths of the longest ways from a start; in a row, who takes something
-stands under who gives it. No program is needed to look at it but a browser.
+Rows are the lengths of the longest ways from a start; in a row, a consumer stands
+under its producer. No program is needed to look at it but a browser.
 
 Source: the layers of Sugiyama, Tagawa, Toda, "Methods for Visual Understanding of
 Hierarchical System Structures", 1981, with one pass of barycentres.
@@ -16,7 +16,7 @@ from ipufeed.executable.report.graph import KINDS, Graph, Node, graph_of
 from ipufeed.render.text import escaped
 
 CHARACTER, BOLD, LINE, PAD, GAP_X, GAP_Y = 6.6, 7.7, 16, 8, 18, 30
-MOST_ROW = 6  # nodes beside each other; more go on in the next line of the row
+MOST_ROW = 6  # nodes next to each other; more go on in the next line of the row
 COLOURS = {
     "product": ("#dbe7ff", "#2457b3"),
     "feed": ("#dff3e4", "#217a3c"),

@@ -1,6 +1,6 @@
 """One self-contained page of reports: it needs no network, and runs no script.
 
-All that comes from a report is data, whoever wrote it: text is escaped, numbers are
+All that comes from a report is data, of any origin: text is escaped, numbers are
 numbers, the graph is an image (in which nothing can run), and a content policy forbids
 the browser whatever else there might be.
 """

@@ -153,12 +153,12 @@ def folder_of(parent: Path, name: str) -> Path:
         if folder is None:
             parent.mkdir(parents=True, exist_ok=True)
             folder = _folders.known[parent, name] = new_folder(parent)
-        folder.mkdir(exist_ok=True)  # somebody may have tidied up
+        folder.mkdir(exist_ok=True)  # it may have been removed
         return folder
 
 
 def new_folder(parent: Path) -> Path:
-    """A folder of a name that there is not yet; colons are no good in file names."""
+    """A folder of a name that there is not yet; colons do harm in file names."""
     moment = datetime.datetime.now()
     while True:
         stamp = moment.isoformat(timespec="milliseconds").replace(":", "-")

@@ -4,7 +4,7 @@
         |  not
     Slot: <key>.compile_lock is held --compile--> store() --rename--> <key>.poplar_exec
 
-Processes that start together compile a program once: who comes second waits for the lock,
+Processes that start together compile a program once: the second one waits for the lock,
 and finds the file. There is no index, and nothing is ever removed: deleting files is the
 user's, and safe at any time. A file appears whole or not at all.
 
@@ -63,7 +63,7 @@ class Slot:
         lock, self._lock = self._lock, None
         if lock is None:
             return
-        # Unlinked while it is held: who waits for it sees that it is no longer there.
+        # Unlinked while it is held: waiting processes see that it is no longer there.
         lock_path(self.path).unlink(missing_ok=True)
         os.close(lock)
 
@@ -216,7 +216,7 @@ def cache_folder() -> Path | None:
 
 
 def lock_path(path: Path) -> Path:
-    """The lock beside a program's file."""
+    """The lock next to a program's file."""
     return path.with_suffix(LOCK_SUFFIX)
 
 
@@ -236,7 +236,7 @@ def wait_for_lock(lock: int, stopped: Callable[[], bool]) -> bool:
 
 
 def read_trusted(path: Path) -> Entry:
-    """Reads a file that nobody else can have written.
+    """Reads a file that other users cannot have written.
 
     Raises:
         FileNotFoundError: There is none.

@@ -1,6 +1,6 @@
 """Whether files of a cache may be trusted: a compiled program is code that will run.
 
-A file is used if nobody but its owner can have written it, and its owner is this user or
+A file is used if only its owner can have written it, and its owner is this user or
 root: no symbolic link, a regular file, not writable by group or others; and the same for
 each folder above it, where the sticky bit makes a shared one (such as /tmp) safe.
 
@@ -60,7 +60,7 @@ def open_trusted(path: Path) -> int:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise UnsafeError("is no regular file: put one there, or remove it")
+            raise UnsafeError("is not a regular file: put one there, or remove it")
         reason = unsafe(status, is_cache=True)
         if reason:
             raise UnsafeError(reason)

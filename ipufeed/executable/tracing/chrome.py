@@ -17,7 +17,7 @@ from ipufeed.executable.tracing.events import Event, Kind
 # Perfetto orders processes by their number.
 COMPILER, IPUS, FEEDS = 1, 2, 3
 PROCESSES = {COMPILER: "Compiler", IPUS: "IPUs", FEEDS: "Feeds"}
-# Below, it is the look into the ring, or a hand-over to who waits for it.
+# Below, it is the look into the ring, or a hand-over to a reader that waits for it.
 SHORTEST_WAIT_NS = 20_000
 SLICES = {
     Kind.READ_FILE: "COMPILE (from file)",

@@ -54,8 +54,8 @@ def cross_replica_sum(
 
     Args:
         x: A tensor of a float or of int32 or int64. Floats of 16 bits are summed in 32.
-        replica_group_size: So many replicas that follow each other (0 to n-1, n to 2n-1,
-            ...) have a sum of their own. Default: all have one, and so they have with
+        replica_group_size: This many replicas that follow each other (0 to n-1, n to
+            2n-1, ...) have a sum of their own. Default: all have one, and so they have with
             the number of all replicas of all processes.
         name: Of the op.
 
@@ -64,7 +64,7 @@ def cross_replica_sum(
 
     Raises:
         TypeError: Another dtype.
-        ValueError: The group is no positive integer.
+        ValueError: The group is not a positive integer.
         tf.errors.InvalidArgumentError: When it runs: it does not divide the replicas.
         tf.errors.UnimplementedError: When it runs: a group goes from one process to
             another, and is not of all replicas.
@@ -105,15 +105,15 @@ def all_gather(x: Any, replication_factor: int, name: str | None = None) -> Any:
 
     Args:
         x: A tensor of a defined shape.
-        replication_factor: How many replicas there are. If it is smaller, so many that
-            follow each other gather among themselves.
+        replication_factor: How many replicas there are. If it is smaller, this many
+            that follow each other gather among themselves.
         name: Of the op.
 
     Returns:
         [replication_factor, *x.shape].
 
     Raises:
-        ValueError: The factor is no positive integer.
+        ValueError: The factor is not a positive integer.
         tf.errors.InvalidArgumentError: When it runs: it does not divide the replicas.
     """
     factor = required_size(replication_factor, "replication_factor")
@@ -142,7 +142,7 @@ def reduce_scatter(
 
     Raises:
         TypeError: A dtype that cannot be reduced so.
-        ValueError: The factor is no positive integer, or another op.
+        ValueError: The factor is not a positive integer, or another op.
         tf.errors.InvalidArgumentError: When it runs: the factor does not divide the
             replicas.
     """
@@ -235,7 +235,7 @@ def exchange(
         values: Tensors.
         kind: What is done with each of them.
         reduction: Of REDUCTIONS.
-        group: So many replicas meet; 0 for all.
+        group: How many replicas meet; 0 for all.
         replicas: How many that is, for the shapes of GATHER and REDUCE_SCATTER.
         name: Of the op.
     """
@@ -337,7 +337,7 @@ def checked_size(size: int | None, what: str) -> int:
     """How many replicas exchange; 0 for None, which means all.
 
     Raises:
-        ValueError: It is no positive integer.
+        ValueError: It is not a positive integer.
     """
     return 0 if size is None else required_size(size, what)
 

@@ -1,11 +1,11 @@
-"""The other processes of a group, as one of them sees them: who listens, who has failed.
+"""The other processes of a group as one of them sees them: listening, failed or gone.
 
-    reach()        does somebody listen at an address?         a connection
+    reach()        does a server listen at an address?         a connection
     Peer.said()    how are its programs with exchanges?        an op, run in its server
-    Peers          all of them: whom an exchange waits for, and why it need not
+    Peers          all of them: which ones an exchange waits for, and why not all
 
 An exchange waits for all processes. One that has failed in its program will not come to
-it, though it lives and listens; so who waits asks it.
+it, though it lives and listens; so a process that waits asks it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ LOST_PEER = re.compile(
 LEAVING_S = 2.0
 
 SAME_PROGRAMS = (
-    "All must run the same programs, with the same exchanges in each: start all of them "
-    "anew."
+    "All must run the same programs, with the same exchanges in each: restart all "
+    "processes."
 )
 
 
@@ -185,7 +185,7 @@ class Peer:
                 tensors = _native.load().ipufeed_exchange_runs()
             config = tf.compat.v1.ConfigProto(
                 device_count={"IPU": 0},
-                # The others' devices are no business of this session.
+                # This session does not use the others' devices.
                 device_filters=[f"/job:worker/task:{self.index}"],
                 operation_timeout_in_ms=ANSWER_MS,
             )
@@ -213,7 +213,7 @@ class Peers:
         ]
 
     def watch(self) -> None:
-        """Notes who listens, until all have been seen; on a thread of its own."""
+        """Notes which listen, until all have been seen; on a thread of its own."""
 
         def look() -> None:
             while unseen := [each for each in self.others if not each.seen]:
@@ -261,7 +261,7 @@ class Peers:
                     None,
                     None,
                     f"{self.name(each, 'Process')}, has gone: {error}. Process "
-                    f"{self.index} cannot go on alone: start all of them anew.",
+                    f"{self.index} cannot go on alone: restart all processes.",
                 ) from error
 
     def check_runs(self, exchange: Exchange, *, waits: bool = False) -> bool:
@@ -302,7 +302,7 @@ class Peers:
                     None,
                     None,
                     f"{self.name(each, 'Process')}, is past the program in which process "
-                    f"{self.index} waits for it: start all of them anew. Its last error: "
+                    f"{self.index} waits for it: restart all processes. Its last error: "
                     f"{said.failures[0].message}",
                 )
             other = said.waits.get(exchange.lane)
@@ -358,7 +358,7 @@ def waits_of(text: str) -> dict[int, tuple[int, int, str]]:
 
 
 def reach(address: str) -> OSError | None:
-    """Why nobody can be reached there; None if somebody listens."""
+    """Why no server can be reached there; None if one listens."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=5.0).close()

@@ -53,7 +53,8 @@ INTERNAL = 13  # of absl's status codes
 # They are so small that the dtype has the squares' sums exactly: of 28 processes in a
 # bfloat16, of 64 in a float32.
 TAGS = {2: 4, 4: 512, 8: 512}  # by the dtype's size in bytes
-# After which time a wait says who has not come yet; then after twice as long, and so on.
+# After which time a wait names the processes that have not come yet; then after twice
+# as long, and so on.
 SAY_S = 10.0
 
 # How long a process stays at most whose last program has failed: its error is what the
@@ -174,8 +175,8 @@ class Group:
                     communication_hint="ring",
                 )
             config = self.options({})
-            # The others' devices are no business of this session, which must not wait
-            # for them to be there.
+            # This session does not use the others' devices, and must not wait for them
+            # to be there.
             config.device_filters.append(f"/job:worker/task:{self.index}")
             session = tf.compat.v1.Session(self.server.target, graph, config)
             self.sessions[exchange.key] = session, value, result
@@ -189,7 +190,7 @@ class Group:
         Args:
             data: 1-D array.
             exchange: Which one.
-            is_wanted: Says whether anybody still waits.
+            is_wanted: Says whether a caller still waits.
 
         Raises:
             tf.errors.OpError: The others cannot be reached, or have gone, or the same
@@ -211,7 +212,7 @@ class Group:
         except tf.errors.OpError as error:
             self.over = (
                 f"Process {self.index} of {self.count} has given up an exchange with the "
-                "others before, and they are no longer in step: start all of them anew. "
+                "others before, and they are no longer in step: restart all processes. "
                 f"What came then: {error.message}"
             )
             raise
@@ -242,8 +243,8 @@ class Group:
             if not is_wanted():
                 raise tf.errors.CancelledError(None, None, "The program was stopped.")
             self.peers.check_alive()
-            # Who has ended the program has taken part in this exchange, whose result is
-            # on its way; or never will.
+            # A process that has ended the program has taken part in this exchange, whose
+            # result is on its way; or never will.
             if not self.peers.check_runs(exchange):
                 past_since = None
             elif past_since is None:
@@ -342,7 +343,7 @@ def group(count: int, index: int) -> Group:
 
 
 def join(count: int, index: int) -> None:
-    """Tells the core that there are so many processes, of which this is one.
+    """Tells the core that there are `count` processes, of which this is one.
 
     It listens from now on if TF_CONFIG says where. If it cannot, the log says why, and so
     does the first exchange, which fails.

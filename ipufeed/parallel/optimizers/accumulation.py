@@ -60,8 +60,8 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         ValueError: `opt` is a Keras optimizer, or accumulates gradients itself;
             num_mini_batches is less than 1; another method; state that is to be sharded
             and not offloaded.
-        TypeError: `dtype` is none, or a flag is no bool; in `apply_gradients`: the wrapped
-            optimizer cannot apply gradients of `dtype`.
+        TypeError: `dtype` is none, or a flag is not a bool; in `apply_gradients`: the
+            wrapped optimizer cannot apply gradients of `dtype`.
         tf.errors.FailedPreconditionError: When the program runs: it is not applied in the
             body of loops.repeat, or that does not run a multiple of num_mini_batches.
 
@@ -109,7 +109,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
     def apply_gradients(
         self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
     ) -> Any:
-        """The op that accumulates, and updates in the last of so many iterations."""
+        """The op that accumulates, and updates in the last mini-batch of an update."""
         pairs = [
             (self._of_accumulator_dtype(gradient, variable), variable)
             for gradient, variable in grads_and_vars

@@ -1,4 +1,4 @@
-"""Gradients of tensors in the middle of a model, for whoever wants to see or use them.
+"""Gradients of tensors in the middle of a model, for the caller to see or use.
 
     x = capture_upstream_gradients(dense(x), tag="hidden")      in the model
                                                                           .
@@ -33,7 +33,7 @@ class GradientCaptureContext:
         x_gradient = context.captured_gradients["x"]
 
     What counts is what gradients are *built* in, and only where they are built in none what
-    the tensors were marked in. A context that is entered again starts anew.
+    the tensors were marked in. A context that is entered again starts again.
 
     Threads: each has contexts of its own.
     """
@@ -101,8 +101,8 @@ def capture_upstream_gradients(inputs: Any, tag: str | None = None) -> Any:
         A tensor, a list or a tuple, as `inputs` is.
 
     Raises:
-        TypeError: A tensor is not of floating point: it has no gradient; or the tag is no
-            text.
+        TypeError: A tensor is not of floating point: it has no gradient; or the tag is
+            not a text.
     """
     if tag is not None and not isinstance(tag, str):
         raise TypeError(

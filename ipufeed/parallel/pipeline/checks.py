@@ -29,7 +29,7 @@ def check_count(count: Any, name: str, least: int = 0) -> int:
 
     Raises:
         ValueError: It is none, or not in [least, 2^31).
-        TypeError: It is no integer.
+        TypeError: It is not an integer.
     """
     if count is None:
         raise ValueError(f"{name} must be specified.")
@@ -54,7 +54,7 @@ def check_mini_batches(count: Any) -> Any:
 
     Raises:
         ValueError: It is none, no single number, or not in [0, 2^31), if that is known.
-        TypeError: It is no integer.
+        TypeError: It is not an integer.
     """
     import tensorflow as tf
 
@@ -88,8 +88,8 @@ def check_scheduled(
         An int, or an int32 scalar, of all iterations of a stage.
 
     Raises:
-        tf.errors.FailedPreconditionError: The schedule cannot have so many; for a tensor
-            when the program runs.
+        tf.errors.FailedPreconditionError: The schedule cannot have this number; for a
+            tensor when the program runs.
     """
     import tensorflow as tf
 
@@ -114,7 +114,7 @@ def check_stages(stages: Any) -> Stages:
     """Lists of concurrent functions; most have one.
 
     Raises:
-        TypeError: It is no list, or an element cannot be called.
+        TypeError: It is not a list, or an element cannot be called.
         ValueError: There are fewer than two stages, or lists in lists.
     """
     if not isinstance(stages, (list, tuple)):
@@ -152,7 +152,7 @@ def check_mapping(
         one_device: Whether all are on one IPU unless something else is said.
 
     Raises:
-        TypeError: It is no list, or an element is no integer.
+        TypeError: It is not a list, or an element is not an integer.
         ValueError: It does not fit the stages.
     """
     if mapping is None:

@@ -452,7 +452,7 @@ class _Copy(Copier):
         return [id(tensor) for op in own for tensor in op.outputs[:-1]]
 
     def effects(self, enqueues: list[Any]) -> list[Any]:
-        """What must be computed by the end though nobody wants it.
+        """What must be computed by the end though it is not a result.
 
         What is enqueued and assigned, and what an op gives that is there for its effect;
         calls that are chained have the token.

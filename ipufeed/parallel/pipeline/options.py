@@ -66,7 +66,7 @@ class OptimizerFunctionOutput:
             one, too. Default: None.
         captured_gradient_outfeed: An IPUOutfeedQueue that gets them, as a dict from tag to
             gradient: accumulated, once in each execution, or each mini-batch's without
-            `gradient_accumulation_for_captured_grads`. No context is needed beside it.
+            `gradient_accumulation_for_captured_grads`. No context is needed with it.
             Default: None.
 
     If `opt.apply_gradients` has a parameter `captured_grads`, it gets the same dict by that
@@ -168,7 +168,7 @@ def check_accumulates_nothing(opt: Any) -> None:
 
 
 def captures_of(tape: Any, context: Any, outfeed: Any) -> Any:
-    """The context that gets captured gradients; None if nobody wants them.
+    """The context that gets captured gradients; None if they are not wanted.
 
     Raises:
         TypeError: The context or the queue is none.

@@ -6,7 +6,7 @@ model. Then each op gets a position:
     an op that a stage has built              -> that stage, forward
     an op of the gradient of such an op       -> that stage, backward
     any other that depends on one of these    -> where the last of its inputs is
-    the rest (constants, reads, arguments)    -> nowhere: whoever needs it has its own copy
+    the rest (constants, reads, arguments)    -> nowhere: each stage has its own copy
 
 and a tensor that is needed elsewhere crosses: from one IPU to another, or on one IPU from
 a turn to a later one. The second is what keeps activations for the backward stage.
@@ -247,7 +247,7 @@ def name_of(handle: Any, graph: Any) -> str:
 
 
 def has_effect(op: Any) -> bool:
-    """Whether an op must run though nobody needs its results."""
+    """Whether an op must run though its results are not needed."""
     if op.type in COPIED or not op.op_def.is_stateful:
         return False
     return not op.type.startswith(("Random", "Stateless", "VarIsInitialized"))

@@ -142,7 +142,7 @@ def pipeline(
     Raises:
         ValueError, TypeError, NotImplementedError: An argument is wrong.
         RuntimeError: It is called in eager mode.
-        tf.errors.FailedPreconditionError: The schedule cannot have so many mini-batches
+        tf.errors.FailedPreconditionError: The schedule cannot have this many mini-batches
             (`schedules.refusal`); for a tensor, when the program runs.
         tf.errors.InternalError: When the program is compiled: its IPUs, the power of two
             that holds `device_mapping`, do not divide those of the device. A device that
@@ -473,7 +473,7 @@ def recomputes() -> bool:
 def program_prefix(name: str | None) -> str:
     """How the names of the chips' programs begin: with that of the one around them.
 
-    Unrelated pipelines then are no versions of one program, in the log and in reports.
+    Unrelated pipelines then are not versions of one program, in the log and in reports.
     """
     outer = author_name(outside_compilation.program_name())
     words = [] if outer in ANONYMOUS else [outer]

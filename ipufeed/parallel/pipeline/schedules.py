@@ -291,7 +291,7 @@ def possible_counts(schedule: Schedule, io_tiles: bool = False) -> tuple[int, in
 
 
 def refusal(schedule: Schedule, count: int, io_tiles: bool = False) -> str:
-    """Why so many mini-batches cannot be scheduled; "" if they can.
+    """Why `count` mini-batches cannot be scheduled; "" if they can.
 
     Args:
         schedule: The table.

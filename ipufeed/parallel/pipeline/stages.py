@@ -265,7 +265,7 @@ def check_python(ops: list[Any], stage: int) -> None:
 
 
 def check_captures(graph: Any, allowed: set[int]) -> None:
-    """Refuses tensors of the program around the pipeline that are no argument.
+    """Refuses tensors of the program around the pipeline that are not an argument.
 
     Raises:
         ValueError: A stage uses one.
@@ -297,7 +297,7 @@ def is_ours(tensor: Any) -> bool:
 def check_sources(
     traced: Traced, position: Position, arguments: list[Any], keywords: dict[str, Any]
 ) -> None:
-    """Refuses tensors of another stage that are no argument.
+    """Refuses tensors of another stage that are not an argument.
 
     Raises:
         ValueError: A stage uses one.

@@ -6,7 +6,7 @@
     print(executed.utilisation())
 
 The programs of the chips say when each stage has its inputs and when it has made its
-outputs; nothing is computed from the schedule, but for the ideal that is written beside
+outputs; nothing is computed from the schedule, but for the ideal that is written next to
 what was measured. `ipufeed.executable.trace` writes the same into a Chrome trace, with the
 rest.
 """
@@ -90,7 +90,7 @@ class Timeline:
         A stage is at work from when it has its inputs until its outputs are made: waits
         for other chips and for feeds are idle time, and so is a weight update between two
         executions. The time is that from the first stage's beginning to the last one's
-        end. Beside each share is the ideal (`Schedule.ideal_utilisation`), such as
+        end. Next to each share is the ideal (`Schedule.ideal_utilisation`), such as
         N / (N + S - 1) for a stage of a grouped pipeline in inference on each chip.
 
         Raises:

@@ -904,7 +904,7 @@ REFUSED = {
     "--step-time 12": "--step-time must be a time with its unit (ns, us, ms, s), as 12ms",
     "--result-bytes 16": "--result-bytes must be in [32, 1073741824], got 16.",
     "gone.py": "gone.py is not there: give a Python file that defines a dataset",
-    "tmp": "tmp is no file: give a Python file that defines a dataset",
+    "tmp": "tmp is not a file: give a Python file that defines a dataset",
     "gone.py:a-b": "`gone.py:a-b` must be FILE.py or FILE.py:NAME",
 }
 for options in REFUSED:
@@ -1280,7 +1280,7 @@ def test_help_does_not_import_tensorflow():
     assert "numpy" not in done.stderr
     for text in ("--passes N", "exit codes:", "examples:", "--set batch_size=64"):
         assert text in done.stdout
-    for text in ("an empty stdout", "is no result"):
+    for text in ("an empty stdout", "is not a result"):
         assert text in done.stdout
 
 

@@ -103,9 +103,9 @@ def test_several_of_each_stand_on_either_side_of_two_dashes(folder, capfd):
         ),
         ("{}", "got an object without `schema_version`"),
         ('{"schema_version": 9}', "has `schema_version` 9, and this ipufeed reads 1"),
-        ('{"schema_version": NaN}', "NaN is no number of JSON"),
+        ('{"schema_version": NaN}', "NaN is not a JSON number"),
         ("[" * 100_000, "must be the JSON of one result, and is not"),
-        (b"\xff\xfe\x00", "bad.json cannot be read: it is no text."),
+        (b"\xff\xfe\x00", "bad.json cannot be read: it is not text."),
         (json.dumps(synthetic(error={"type": "X", "element": 3})), "failed with X at"),
     ],
     ids=[

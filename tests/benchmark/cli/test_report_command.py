@@ -109,7 +109,7 @@ def test_a_trace_has_each_element_of_feeder_and_consumer(runs):
     end = parts[-1]["ts"] + parts[-1]["dur"]
     assert begin <= taken[0]["ts"]
     assert taken[-1]["ts"] <= end + 1e5
-    assert "starved: waits for the dataset" in {e["name"] for e in found["who waited"]}
+    assert "starved: waits for the dataset" in {e["name"] for e in found["waits"]}
     assert [e["name"] for e in found["feeder"]].count("busy") >= done.elements
 
 

@@ -92,7 +92,7 @@ def test_a_target_is_refused_when_what_follows_the_colon_is_no_name(name):
 
     assert (
         str(refused.value)
-        == f"`set.py:{name}` must be FILE.py or FILE.py:NAME, and {name!r} is no name."
+        == f"`set.py:{name}` must be FILE.py or FILE.py:NAME, and {name!r} is not a name."
     )
 
 

@@ -116,7 +116,7 @@ def test_a_trace_has_a_row_for_each_thread_and_counters():
         if each["name"] == "thread_name"
     }
     named = {rows.get((each["pid"], each["tid"]), "") for each in events}
-    assert {"parts of the run", "who waited", "feeder", "consumer"} <= named
+    assert {"parts of the run", "waits", "feeder", "consumer"} <= named
     assert {each["name"] for each in events if each["ph"] == "C"} == {
         "elements per second",
         "queue depth",
@@ -214,10 +214,10 @@ def test_a_stored_result_gives_all_reports(tmp_path, monkeypatch):
     ("text", "arguments", "words"),
     [
         (None, "--html a.html", "cannot be read: No such file"),
-        ("{", "--html a.html", "is no JSON"),
-        ("[" * 100_000, "--html a.html", "is no JSON"),
-        ('"\xff', "--html a.html", "is no JSON"),
-        ("[1]", "--html a.html", "no result of this command"),
+        ("{", "--html a.html", "is not JSON"),
+        ("[" * 100_000, "--html a.html", "is not JSON"),
+        ('"\xff', "--html a.html", "is not JSON"),
+        ("[1]", "--html a.html", "is not a result of this command"),
         ('{"epochs": []}', "--html a.html", "Give a file that --json has written"),
         ('{"schema_version": 1}', "", "give --html FILE"),
         ('{"schema_version": 1}', "--html no/a.html", "in a folder that exists"),

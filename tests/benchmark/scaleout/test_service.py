@@ -246,7 +246,7 @@ def test_a_service_that_is_not_there_is_an_error_at_once():
         free.bind(("localhost", 0))
         target = f"grpc://localhost:{free.getsockname()[1]}"
     with pytest.raises(
-        ScaleOutError, match=r"nobody listens at grpc://localhost.*local:N"
+        ScaleOutError, match=r"no server listens at grpc://localhost.*local:N"
     ):
         check_reachable(target)
 
@@ -325,7 +325,7 @@ def made_up(dispatcher=True, workers=(True, True), counts=(7, 7)):
     ("cluster", "words"),
     [
         (made_up(dispatcher=False), "the dispatcher of tf.data service has ended"),
-        (made_up(workers=(False, False)), "all workers of tf.data service have ended"),
+        (made_up(workers=(False, False)), "all tf.data service workers exited"),
     ],
 )
 def test_a_loss_that_nothing_survives_ends_the_run_at_once(cluster, words):
@@ -403,7 +403,7 @@ def test_a_service_of_others_is_left_when_it_is_silent(monkeypatch):
             watch(Progress(0, 0, 0, 0))
     watch = Watch(None, target, None)
     now[0] += 6
-    with pytest.raises(LostError, match=r"nobody listens at .* any more"):
+    with pytest.raises(LostError, match=r"no server listens at .* any more"):
         watch(Progress(0, 0, 0, 0))
 
 

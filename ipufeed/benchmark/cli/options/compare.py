@@ -43,8 +43,8 @@ def add_gate(group: argparse._ActionsContainer) -> None:
 def with_negative_values(arguments: list[str]) -> list[str]:
     """`--fail-if-slower -5%` as `--fail-if-slower=-5%`.
 
-    argparse takes what begins with a minus and is no plain number for another option;
-    then it does not say what the value must be.
+    argparse takes an argument that begins with a minus, unless it is a plain number,
+    for another option; then it does not say what the value must be.
     """
     joined: list[str] = []
     for argument in arguments:

@@ -83,7 +83,7 @@ def parse_seconds(option: str, text: str) -> float:
     """`12ms` as 0.012.
 
     Raises:
-        ValueError: It is no time with a unit, or out of range.
+        ValueError: It is not a time with a unit, or out of range.
     """
     found = _TIME.fullmatch(text.strip())
     if found is None or found[2] not in UNITS:
@@ -104,7 +104,7 @@ def parse_bytes(option: str, text: str) -> int:
     """`4kB` as 4000.
 
     Raises:
-        ValueError: It is no whole number of bytes.
+        ValueError: It is not a whole number of bytes.
     """
     found = _TIME.fullmatch(text.strip())
     if found is not None and found[2] in SIZES:

@@ -27,7 +27,7 @@ exit codes:
        at once; one that comes 3 s later ends the command where it stands
   143  SIGTERM; likewise
   A dataset that ends the process itself (os._exit, a crash) ends the command
-  with a code of its own, which may be 0: an empty stdout is no result.
+  with a code of its own, which may be 0: an empty stdout is not a result.
 
 examples:
   python -m ipufeed.benchmark                    the built-in JPEG pipeline

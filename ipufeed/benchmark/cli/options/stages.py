@@ -31,7 +31,7 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
         "--verify",
         action="store_true",
         help="try the advice: edit the pipeline, measure both in turns, and report the "
-        "gain beside the predicted one",
+        "gain next to the predicted one",
     )
     group.add_argument(
         "--what-if",

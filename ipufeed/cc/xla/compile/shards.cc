@@ -15,9 +15,9 @@
 namespace ipufeed {
 namespace {
 
-// ipufeed/device/program/sharding.py has the same names: an op's own index, or one for each
-// output, and the number for the whole program, which stands at all ops of a version 1
-// program, since TensorFlow's rewrites may have dropped those with an index.
+// ipufeed/device/program/sharding.py has the same names: an op's own index, or one for
+// each output, and the number for the whole program, which stands at all ops of a
+// version 1 program, since TensorFlow's rewrites may have dropped those with an index.
 constexpr char kShard[] = "_ipufeed_shard";
 constexpr char kShards[] = "_ipufeed_shards";
 // A pipeline says itself how many it needs.

@@ -1,0 +1,108 @@
+"""Finds words that the project's texts do not use: `python tools/words.py [PATH...]`.
+
+The subject of a sentence is a thing with a name, such as the caller or the feeder. Read
+are the comments and strings of .py files, and .md, .h and .cc files whole: those of CLEAN,
+or the given files and folders. Prints a line for each find; the exit code is then 1.
+"""
+
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Files and folders without finds. A folder of NOT_YET is left out of those above it.
+CLEAN = (
+    *("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs", "ipufeed"),
+    *("noxfile.py", "pytest_ipufeed.py", "setup.py"),
+)
+NOT_YET = ("ipufeed/cc",)
+SUFFIXES = (".cc", ".h", ".md", ".py")
+
+NAMED = "name the subject: the caller, the reader, the process"
+# Between two words, which may be on two lines of a comment or of a string.
+GAP = r"(?: |\s*[\"']?\s*\n[\s#/>*]*f?[\"']?\s*)"
+IS = "(?:is|are|was|were|be|been)"
+# A find, if its group takes part; and what to write instead.
+FORMS = (
+    (r"\b(who(?:ever|m|mever)?)\b", NAMED),
+    (r"\b((?:no|some|any|every)body|someone|anyone)\b", NAMED),
+    (r"\b(anew)\b", "again, or restart"),
+    (r"\b(thereof)\b", "of it"),
+    (r"\b(beside)\b", "next to, in addition to, during"),
+    (rf"\b(so{GAP}many)\b", "this many, or the argument's name"),
+    (
+        rf"\bthere{GAP}(?:\w+{GAP})?{IS}{GAP}no\b"
+        rf"|\b({IS}{GAP}no)(?={GAP}\w)(?!{GAP}(?:longer|more|larger)\b)",
+        "is not a",
+    ),
+)
+PATTERNS = [(re.compile(form, re.IGNORECASE), instead) for form, instead in FORMS]
+
+# (path, text of the line) -> why it stays, such as a quoted message of TensorFlow's.
+EXCEPTIONS = {
+    ("docs/ci.md", "# no reason to stop anybody"): "code of an example",
+}
+
+
+def texts_of(source: str) -> str:
+    """Returns Python source with blanks for all but its comments and strings."""
+    kinds = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", -1)}
+    lines = source.splitlines()
+    kept = [[" "] * len(line) for line in lines]
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in kinds:
+            continue
+        (first, begin), (last, end) = token.start, token.end
+        for row in range(first, last + 1):
+            part = slice(
+                begin if row == first else 0,
+                end if row == last else len(lines[row - 1]),
+            )
+            kept[row - 1][part] = lines[row - 1][part]
+    return "\n".join("".join(line) for line in kept)
+
+
+def finds(path: str, source: str) -> Iterator[str]:
+    """Gives `path:line: form: what to write` for each find, in order of the forms."""
+    lines = source.splitlines()
+    text = texts_of(source) if path.endswith(".py") else source
+    for pattern, instead in PATTERNS:
+        for match in pattern.finditer(text):
+            if match[1] is None:
+                continue
+            row = text.count("\n", 0, match.start(1))
+            if any(path == at and words in lines[row] for at, words in EXCEPTIONS):
+                continue
+            first, *_, last = re.findall(r"\w+", match[1]) * 2
+            form = first if first == last else f"{first} {last}"
+            yield f"{path}:{row + 1}: {form}: {instead}"
+
+
+def files_of(names: tuple[str, ...]) -> Iterator[Path]:
+    """Gives the files to read, without those of NOT_YET that are below a name."""
+    for name in names:
+        path = ROOT / name
+        left_out = [ROOT / each for each in NOT_YET if path in (ROOT / each).parents]
+        for each in [path] if path.is_file() else sorted(path.rglob("*")):
+            wanted = each.is_file() and each.suffix in SUFFIXES
+            if wanted and not any(each.is_relative_to(folder) for folder in left_out):
+                yield each
+
+
+def main(names: tuple[str, ...]) -> int:
+    """Prints the finds; returns 1 if there are any."""
+    found = [
+        line
+        for path in files_of(names or CLEAN)
+        for line in finds(path.relative_to(ROOT).as_posix(), path.read_text())
+    ]
+    print("".join(f"{line}\n" for line in found), end="")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(tuple(sys.argv[1:])))
