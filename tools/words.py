@@ -14,12 +14,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Files and folders without finds. A folder of NOT_YET is left out of those above it.
+# Files and folders without finds.
 CLEAN = (
-    *("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs", "ipufeed"),
+    *("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs", "ipufeed", "benchmarks"),
     *("noxfile.py", "pytest_ipufeed.py", "setup.py"),
 )
-NOT_YET = ("ipufeed/cc",)
 SUFFIXES = (".cc", ".h", ".md", ".py")
 
 NAMED = "name the subject: the caller, the reader, the process"
@@ -83,13 +82,11 @@ def finds(path: str, source: str) -> Iterator[str]:
 
 
 def files_of(names: tuple[str, ...]) -> Iterator[Path]:
-    """Gives the files to read, without those of NOT_YET that are below a name."""
+    """Gives the files to read."""
     for name in names:
         path = ROOT / name
-        left_out = [ROOT / each for each in NOT_YET if path in (ROOT / each).parents]
         for each in [path] if path.is_file() else sorted(path.rglob("*")):
-            wanted = each.is_file() and each.suffix in SUFFIXES
-            if wanted and not any(each.is_relative_to(folder) for folder in left_out):
+            if each.is_file() and each.suffix in SUFFIXES:
                 yield each
 
 

@@ -138,5 +138,5 @@ def test_a_damaged_program_is_refused(lower, damage):
     elif damage == "cycle":
         entry.instructions[-1].called_computation_ids.append(entry.id)
     data = {"": b"", "rubbish": b"\xff" * 30}.get(damage, module.SerializeToString())
-    with pytest.raises(ValueError, match="no whole HloModuleProto"):
+    with pytest.raises(ValueError, match="not a whole HloModuleProto"):
         canonical(data)

@@ -66,10 +66,10 @@ Buffer* own_buffer() {
   return mine.buffer.get();
 }
 
-void note_name(const Named& who, const std::string& name) {
+void note_name(const Named& owner, const std::string& name) {
   Buffers& all = Buffers::get();
   MutexLock lock(all.mutex);
-  all.names.emplace(who, name);
+  all.names.emplace(owner, name);
 }
 
 bool merges(TraceKind kind) {
@@ -81,13 +81,13 @@ bool merges(TraceKind kind) {
 }  // namespace
 
 void record(const TraceEvent& event, const std::string& name) {
-  const Named who = named(event.kind, event.number);
+  const Named owner = named(event.kind, event.number);
   Buffer* const buffer = own_buffer();
   bool is_new = false;
   {
     MutexLock lock(buffer->mutex);
     const auto count = static_cast<std::int64_t>(buffer->events.size());
-    const auto found = buffer->last.find(who);
+    const auto found = buffer->last.find(owner);
     is_new = found == buffer->last.end();
     if (!is_new && merges(event.kind)) {
       TraceEvent& last = buffer->events[found->second];
@@ -108,11 +108,11 @@ void record(const TraceEvent& event, const std::string& name) {
       buffer->dropped += event.count;
       return;
     }
-    buffer->last[who] = buffer->events.size();
+    buffer->last[owner] = buffer->events.size();
     buffer->events.push_back(event);
   }
   // Not under the buffer's lock: stop_trace() takes the two in the other order.
-  if (is_new) note_name(who, name);
+  if (is_new) note_name(owner, name);
 }
 
 bool start_trace(std::int64_t capacity) {

@@ -20,7 +20,7 @@ REGISTER_OP("IpufeedHostNumber")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
     .Doc(
-        "A number from the host. Not a constant, so that nobody folds it into a "
+        "A number from the host. Not a constant, so that no pass folds it into a "
         "program.");
 
 class HostNumberOp : public Kernel {

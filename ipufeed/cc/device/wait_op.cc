@@ -24,7 +24,7 @@ REGISTER_OP("IpufeedWait")
     .Attr("nanoseconds: int >= 0")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
-    .Doc("The value, after so many nanoseconds.");
+    .Doc("The value, after the nanoseconds given.");
 
 class WaitOp : public Kernel {
  public:

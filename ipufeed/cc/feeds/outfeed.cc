@@ -249,7 +249,7 @@ absl::Status Outfeed::enqueue(Program& program, ResultElement&& element) {
         }
         return absl::OkStatus();
       case FeedOutcome::kTimedOut:
-        stall.report(program, "outfeed", name_, "full", "nobody takes its results");
+        stall.report(program, "outfeed", name_, "full", "no reader takes its results");
         continue;
       case FeedOutcome::kStopped: {
         if (aborted()) return stopped_while("enqueuing to outfeed", name_, program);

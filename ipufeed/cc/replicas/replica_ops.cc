@@ -76,7 +76,7 @@ REGISTER_OP("IpufeedExchange")
 Exchanges tensors between the copies of a program; waits for all of them.
 
 exchange, reduction: Exchange and Reduction of ipufeed/cc/replicas/replicas.h.
-group: so many copies exchange among themselves; 0 for all.
+group: this many copies exchange among themselves; 0 for all.
 replicas: how many there are, for the shapes of gather and reduce_scatter.
 )doc");
 

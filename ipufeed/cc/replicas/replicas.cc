@@ -385,11 +385,11 @@ absl::Status Replicas::check() const {
 
 absl::Status Replicas::ended(const Rendezvous::Attendance& attendance,
                              const Meeting& meeting) const {
-  std::string who = replicas_have(attendance.ended);
-  who[0] = 'R';
+  std::string ended = replicas_have(attendance.ended);
+  ended[0] = 'R';
   const bool one = attendance.ended.size() == 1;
   return absl::InternalError(absl::StrCat(
-      who, " ended", is_stage_ ? " this execution of the stage" : "", ", and ",
+      ended, " ended", is_stage_ ? " this execution of the stage" : "", ", and ",
       replicas_of(attendance.here),
       attendance.here.size() == 1 ? " waits for " : " wait for ", one ? "it" : "them",
       " with ", describe(meeting),

@@ -20,16 +20,17 @@ std::string who_waits(const Program& program) {
   const Context& context = current_context();
   const std::string stage =
       context.stages == nullptr ? "" : context.stages->at(context.chip);
-  std::string who = stage.empty() ? "A program" : absl::StrCat("Stage ", stage);
-  absl::StrAppend(&who, " on ");
+  std::string waiter = stage.empty() ? "A program" : absl::StrCat("Stage ", stage);
+  absl::StrAppend(&waiter, " on ");
   if (context.stages != nullptr || context.replicas > 1) {
-    absl::StrAppend(&who, "IPU ", context.chip, " of ");
+    absl::StrAppend(&waiter, "IPU ", context.chip, " of ");
   }
-  absl::StrAppend(&who, "/device:IPU:", program.ordinal());
+  absl::StrAppend(&waiter, "/device:IPU:", program.ordinal());
   if (context.replicas > 1) {
-    absl::StrAppend(&who, " (replica ", context.replica, " of ", context.replicas, ")");
+    absl::StrAppend(&waiter, " (replica ", context.replica, " of ", context.replicas,
+                    ")");
   }
-  return who;
+  return waiter;
 }
 
 }  // namespace

@@ -506,7 +506,7 @@ class Canonical {
 absl::StatusOr<std::string> canonical_bytes(std::string_view hlo) {
   Canonical canonical;
   if (!canonical.read(hlo)) {
-    return absl::InvalidArgumentError("it is no whole HloModuleProto");
+    return absl::InvalidArgumentError("it is not a whole HloModuleProto");
   }
   return canonical.bytes();
 }

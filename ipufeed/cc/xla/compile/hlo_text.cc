@@ -12,7 +12,7 @@ namespace ipufeed {
 absl::StatusOr<std::string> hlo_text(const std::string& bytes, bool as_dot) {
   xla::HloModuleProto proto;
   if (!proto.ParseFromString(bytes)) {
-    return absl::InvalidArgumentError("it is no HloModuleProto");
+    return absl::InvalidArgumentError("it is not an HloModuleProto");
   }
   const xla::DebugOptions options;
   const auto config = xla::HloModule::CreateModuleConfigFromProto(proto, options);
