@@ -124,10 +124,10 @@ absl::Status already_exists(const Infeed& feed) {
 
 }  // namespace
 
-void set_infeed_name(std::int64_t number, std::string name) {
+void set_infeed_name(std::int64_t number, const std::string& name) {
   Tables::get().infeeds.set_name(number, name);
 }
-void set_outfeed_name(std::int64_t number, std::string name) {
+void set_outfeed_name(std::int64_t number, const std::string& name) {
   Tables::get().outfeeds.set_name(number, name);
 }
 void forget_infeed_name(std::int64_t number) {

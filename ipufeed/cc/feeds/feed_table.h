@@ -18,8 +18,8 @@ class Outfeed;
 // that a program that was compiled for one queue runs with another. The name is what
 // users see.
 
-void set_infeed_name(std::int64_t number, std::string name);
-void set_outfeed_name(std::int64_t number, std::string name);
+void set_infeed_name(std::int64_t number, const std::string& name);
+void set_outfeed_name(std::int64_t number, const std::string& name);
 std::string infeed_name(std::int64_t number);
 std::string outfeed_name(std::int64_t number);
 

@@ -201,7 +201,7 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
                        StepClock& clock = program->step_clock();
                        clock.take(start_ns);
                        run.begin(index, clock);
-                       const absl::Status status = run_chip_program(
+                       absl::Status status = run_chip_program(
                            key, chip(ordinal, index),
                            part_of(operands, call.operands, call.operand_counts, i),
                            part_of(outputs, call.results, call.result_counts, i));
