@@ -23,7 +23,7 @@ def load_dataset(options: Namespace) -> tuple[Any, str]:
     path, name = dataset_file.split_target(options.target)
     if not path.is_file():
         raise DatasetFileError(
-            f"{path} is {'no file' if path.exists() else 'not there'}: give a Python "
+            f"{path} is {'not a file' if path.exists() else 'not there'}: give a Python "
             "file that defines a dataset, or none for the built-in one."
         )
     load_native()
