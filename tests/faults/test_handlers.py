@@ -91,7 +91,7 @@ def test_a_handler_that_stops_no_program_is_explained_once(endless, handled, cap
 
     def kill_and_end():
         os.kill(os.getpid(), signal.SIGTERM)
-        explained.wait()
+        explained.wait(60.0)  # only without the line it takes so long
         interrupt._native.entry().ipufeed_stop_programs(b"by the test")
 
     try:

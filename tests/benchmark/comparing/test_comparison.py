@@ -293,6 +293,10 @@ def test_too_short_a_run_gives_a_ratio_and_no_interval():
             {"steady": {"elements_per_second": True}},
             "must be a number above 0, got True",
         ),
+        (
+            {"steady": {"elements_per_second": 10**400}},  # no float holds it
+            "must be a number above 0, got 1000",
+        ),
         ({"steady": {"elements_per_second": 900.0}}, "was edited or damaged"),
         ({"dataset": []}, r"must have an object `dataset`, got \[\]"),
         (
