@@ -24,6 +24,9 @@
  * Outfeed::wait_for_all() does, before its last take(). READS=0 and WAITS_FOR_ALL=1: a
  * program whose results are read only when it has ended.
  *
+ * PUTS_BACK=1 (READERS=1): a take() whose results cannot be used puts them back, as
+ * Outfeed::dequeue() does. One reader: of two, the other may take what came later first.
+ *
  * Proven: no deadlock; each element once and in order; two threads are never at the ring's
  * reading side; at the end delivered + stored + in the ring = enqueued, and without a
  * cancellation all are delivered by the last take(); the writer never waits while the
@@ -34,6 +37,8 @@
  *   PLANT_NEXT_IGNORES_STORE   PLANT_TAKE_KEEPS_BYTES     PLANT_TAKE_ONLY_STORE
  *   PLANT_SPILL_OVERTAKES      PLANT_WAIT_IGNORES_END     PLANT_NEXT_KEEPS_LOCK
  *   PLANT_IGNORES_LIFT (WAITS_FOR_ALL=1)                  PLANT_WRITER_IGNORES_CANCEL
+ *   PLANT_PUT_BACK_BEHIND      PLANT_PUT_BACK_DROPS       PLANT_PUT_BACK_KEEPS_BYTES
+ *                                                         (all PUTS_BACK=1)
  */
 #ifndef CAPACITY
 #define CAPACITY 1
@@ -55,6 +60,9 @@
 #endif
 #ifndef CANCELS
 #define CANCELS 0
+#endif
+#ifndef PUTS_BACK
+#define PUTS_BACK 0
 #endif
 
 #define WRITER 1 /* owners of the mutex; readers follow */
@@ -207,13 +215,57 @@ inline take() {
 #ifndef PLANT_TAKE_ONLY_STORE
   drain(me);
 #endif
-  deliver(store_first, store);
+  taken_first = store_first;
+  taken = store;
   store = 0;
 #ifndef PLANT_TAKE_KEEPS_BYTES
   stored_bytes = 0;
 #endif
   assert(stored_bytes == store); /* with the mutex it is exact */
+#if !PUTS_BACK
+  deliver(taken_first, taken);
+#endif
   mutex = 0
+}
+
+/* What take() gave comes first again. */
+inline put_back() {
+  atomic { mutex == 0 -> mutex = me };
+#ifdef PLANT_PUT_BACK_BEHIND
+  if
+  :: store > 0 && taken > 0 -> assert(store_first + store == taken_first)
+  :: store == 0 -> store_first = taken_first
+  :: else
+  fi;
+  store = store + taken;
+#else
+  assert(store == 0 || taken == 0 || taken_first + taken == store_first);
+  if
+  :: taken > 0 -> store_first = taken_first
+  :: else
+  fi;
+#ifdef PLANT_PUT_BACK_DROPS
+  store = taken;
+#else
+  store = store + taken;
+#endif
+#endif
+#ifndef PLANT_PUT_BACK_KEEPS_BYTES
+  stored_bytes = store;
+#endif
+  assert(stored_bytes == store);
+  mutex = 0
+}
+
+/* take(), and what Outfeed::dequeue() does with it. */
+inline dequeue() {
+  take();
+#if PUTS_BACK
+  if
+  :: deliver(taken_first, taken)
+  :: put_back() /* `use` has failed */
+  fi
+#endif
 }
 
 /* acquire(): `got` is whether the caller is the reader now. */
@@ -274,13 +326,14 @@ inline next() {
 
 proctype reader(byte me) {
   byte reads = READS;
+  byte taken_first, taken;
   bool got;
   do
   :: reads == 0 -> break
   :: reads > 0 ->
      reads--;
      if
-     :: take()
+     :: dequeue()
      :: next()
      :: wait()
      fi
@@ -291,7 +344,10 @@ proctype reader(byte me) {
      lifted++;
      (writer_done);
      lifted--;
-     take()
+     take();
+#if PUTS_BACK
+     deliver(taken_first, taken)
+#endif
   :: else
   fi;
 #endif

@@ -380,8 +380,10 @@ def test_the_order_of_the_two_looks_in_drained_is_guarded(run):
             "outfeed_test",
             "part_counted_without_the_lock",
             "feeds/outfeed.cc",
-            "  lock.lock();\n  if (--round.missing > 0) return absl::OkStatus();\n",
-            "  if (--round.missing > 0) return absl::OkStatus();\n  lock.lock();\n",
+            "    MutexLock lock(rounds_mutex_);\n"
+            "    if (--round->missing > 0) return absl::OkStatus();\n",
+            "    if (--round->missing > 0) return absl::OkStatus();\n"
+            "    MutexLock lock(rounds_mutex_);\n",
         ),
         (
             "replicas_test",
@@ -401,22 +403,21 @@ def test_the_order_of_the_two_looks_in_drained_is_guarded(run):
             "program_test",
             "set_of_programs_without_the_lock",
             "run/program.cc",
-            "    std::lock_guard<std::mutex> lock(running.mutex);\n"
-            "    running.programs.erase(this);",
+            "    MutexLock lock(running.mutex);\n    running.programs.erase(this);",
             "    running.programs.erase(this);",
         ),
         (
             "program_test",
             "step_clock_without_the_lock",
             "run/program.cc",
-            "step_clock() {\n  std::lock_guard<std::mutex> lock(mutex_);\n",
+            "step_clock() {\n  MutexLock lock(mutex_);\n",
             "step_clock() {\n",
         ),
         (
             "program_test",
             "stop_without_the_lock",
             "run/program.cc",
-            "(absl::Status why) {\n  std::lock_guard<std::mutex> lock(mutex_);\n",
+            "(absl::Status why) {\n  MutexLock lock(mutex_);\n",
             "(absl::Status why) {\n",
         ),
     ),

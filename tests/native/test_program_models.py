@@ -61,6 +61,8 @@ SOUND = (
     Case("result_queue", "READS=0", 200),
     Case("result_queue", "READS=0 WAITS_FOR_ALL=1 LIMIT=1", 200),
     Case("result_queue", "READERS=3 WAITS_FOR_ALL=1", 200_000),
+    Case("result_queue", "PUTS_BACK=1 READERS=1 READS=3 WAITS_FOR_ALL=1", 2_000),
+    Case("result_queue", "PUTS_BACK=1 READERS=1 READS=3 CANCELS=1", 2_000),
     Case("result_queue", "CANCELS=1", 200_000),
     Case("result_queue", "CANCELS=1 LIMIT=1", 100_000),
     Case("rounds", "", 50_000),
@@ -133,6 +135,14 @@ PLANTED = (
     *planted("result_queue", "WAITS_FOR_ALL=1 LIMIT=1", WRONG, "TAKE_ONLY_STORE"),
     *planted("result_queue", "WAITS_FOR_ALL=1 LIMIT=1", DEADLOCK, "IGNORES_LIFT"),
     *planted("result_queue", "CANCELS=1 LIMIT=1", DEADLOCK, "WRITER_IGNORES_CANCEL"),
+    *planted(
+        "result_queue",
+        "PUTS_BACK=1 READERS=1 READS=3 WAITS_FOR_ALL=1",
+        WRONG,
+        "PUT_BACK_BEHIND",
+        "PUT_BACK_DROPS",
+        "PUT_BACK_KEEPS_BYTES",
+    ),
     *planted("rounds", "", DEADLOCK, "ROUND_WITHOUT_NOTIFY"),
     *planted(
         "rounds",

@@ -2,23 +2,24 @@
 
 #include <exception>
 #include <map>
-#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/mutex.h"
 
 namespace ipufeed {
 namespace {
 
 struct Faults {
-  std::mutex mutex;  // guards all below
-  std::string where;
-  std::int64_t left = 0;  // places of that name until one fails
-  Fault fault = Fault::kNone;
-  std::map<std::string, std::int64_t> passed;
+  Mutex mutex;
+  std::string where IPUFEED_GUARDED_BY(mutex);
+  std::int64_t left IPUFEED_GUARDED_BY(mutex) =
+      0;  // places of that name until one fails
+  Fault fault IPUFEED_GUARDED_BY(mutex) = Fault::kNone;
+  std::map<std::string, std::int64_t> passed IPUFEED_GUARDED_BY(mutex);
 
   static Faults& get() {
     static auto* faults = new Faults;  // threads may outlive static objects
@@ -27,7 +28,7 @@ struct Faults {
 
   // Counts a place; what it has to do.
   Fault pass(const char* name) {
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     ++passed[name];
     if (fault <= Fault::kCount || (!where.empty() && where != name)) {
       return Fault::kNone;
@@ -40,7 +41,7 @@ struct Faults {
 
 void set_fault(std::string where, std::int64_t nth, Fault fault) {
   Faults& faults = Faults::get();
-  std::lock_guard<std::mutex> lock(faults.mutex);
+  MutexLock lock(faults.mutex);
   faults.where = std::move(where);
   faults.left = nth;
   faults.fault = fault;
@@ -50,7 +51,7 @@ void set_fault(std::string where, std::int64_t nth, Fault fault) {
 
 std::string fault_counts() {
   Faults& faults = Faults::get();
-  std::lock_guard<std::mutex> lock(faults.mutex);
+  MutexLock lock(faults.mutex);
   std::string lines;
   for (const auto& [name, count] : faults.passed) {
     absl::StrAppend(&lines, name, "\t", count, "\n");

@@ -10,6 +10,8 @@
 #include <mutex>
 #include <utility>
 
+#include "core/mutex.h"
+
 namespace ipufeed {
 namespace {
 
@@ -92,8 +94,8 @@ void init_once() {
 
 void hook_interrupt() {
   init_once();
-  static std::mutex mutex;
-  std::lock_guard<std::mutex> lock(mutex);
+  static Mutex mutex;  // one thread at a time hooks
+  MutexLock lock(mutex);
   for (Hooked& signal : hooked) hook(&signal);
 }
 

@@ -6,10 +6,10 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "capi/api.h"
 #include "core/cpus.h"
+#include "core/mutex.h"
 #include "data/feeder.h"
 #include "measure/measurement_runs.h"
 #include "measure/stage_probe.h"
@@ -18,9 +18,10 @@ namespace ipufeed {
 namespace {
 
 struct Runs {
-  std::mutex mutex;
-  std::map<std::int64_t, std::shared_ptr<MeasurementRun>> by_number;
-  std::int64_t last = 0;
+  Mutex mutex;
+  std::map<std::int64_t, std::shared_ptr<MeasurementRun>> by_number
+      IPUFEED_GUARDED_BY(mutex);
+  std::int64_t last IPUFEED_GUARDED_BY(mutex) = 0;
 
   static Runs& get() {
     static auto* runs = new Runs;  // never destroyed: see feeder.cc
@@ -28,7 +29,7 @@ struct Runs {
   }
 
   std::shared_ptr<MeasurementRun> find(std::int64_t number) {
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     const auto found = by_number.find(number);
     return found == by_number.end() ? nullptr : found->second;
   }
@@ -47,7 +48,7 @@ std::shared_ptr<MeasurementRun> run_of(std::int64_t number) {
 IPUFEED_API std::int64_t ipufeed_run_new() {
   return ipufeed::entry(__func__, [&]() -> std::int64_t {
     auto& runs = ipufeed::Runs::get();
-    std::lock_guard<std::mutex> lock(runs.mutex);
+    ipufeed::MutexLock lock(runs.mutex);
     runs.by_number[++runs.last] = std::make_shared<ipufeed::MeasurementRun>();
     return runs.last;
   });
@@ -57,7 +58,7 @@ IPUFEED_API std::int64_t ipufeed_run_new() {
 IPUFEED_API int ipufeed_run_free(std::int64_t number) {
   return ipufeed::entry(__func__, [&] {
     auto& runs = ipufeed::Runs::get();
-    std::lock_guard<std::mutex> lock(runs.mutex);
+    ipufeed::MutexLock lock(runs.mutex);
     runs.by_number.erase(number);
   });
 }

@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
 #include <string>
 
 #include "base/trace.h"
 #include "capi/api.h"
+#include "core/mutex.h"
 
 namespace {
 
 // The trace that was stopped last, until it has been read.
 struct Stopped {
-  std::mutex mutex;
-  ipufeed::Trace trace;
+  ipufeed::Mutex mutex;
+  ipufeed::Trace trace IPUFEED_GUARDED_BY(mutex);
 
   static Stopped& get() {
     static auto* const stopped = new Stopped;
@@ -36,7 +36,7 @@ IPUFEED_API int ipufeed_trace_start(std::int64_t capacity) {
 IPUFEED_API std::int64_t ipufeed_trace_stop(std::int64_t* dropped) {
   return ipufeed::entry(__func__, [&]() -> std::int64_t {
     Stopped& stopped = Stopped::get();
-    std::lock_guard<std::mutex> lock(stopped.mutex);
+    ipufeed::MutexLock lock(stopped.mutex);
     stopped.trace = ipufeed::stop_trace();
     *dropped = stopped.trace.dropped;
     return static_cast<std::int64_t>(stopped.trace.events.size());
@@ -47,7 +47,7 @@ IPUFEED_API std::int64_t ipufeed_trace_stop(std::int64_t* dropped) {
 IPUFEED_API std::int64_t ipufeed_trace_take(std::int64_t* numbers, std::int64_t count) {
   return ipufeed::entry(__func__, [&]() -> std::int64_t {
     Stopped& stopped = Stopped::get();
-    std::lock_guard<std::mutex> lock(stopped.mutex);
+    ipufeed::MutexLock lock(stopped.mutex);
     std::int64_t taken = 0;
     for (const auto& [event, thread] : stopped.trace.events) {
       if (taken >= count) break;

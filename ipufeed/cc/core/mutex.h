@@ -5,7 +5,7 @@
 //   int count_ IPUFEED_GUARDED_BY(mutex_) = 0;   an access without the mutex is an
 //   error void add() IPUFEED_REQUIRES(mutex_);         so is a call without it
 //
-// They are std::mutex and std::condition_variable; for other compilers the macros are
+// They are those of the standard library; for other compilers the macros are
 // empty. Conditions are loops around wait(): the analysis does not look into lambdas.
 //
 // Source: https://clang.llvm.org/docs/ThreadSafetyAnalysis.html.
@@ -15,6 +15,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <shared_mutex>
 
 #ifdef __clang__
 #define IPUFEED_ATTRIBUTE(...) __attribute__((__VA_ARGS__))
@@ -26,6 +27,10 @@
 #define IPUFEED_EXCLUDES(...) IPUFEED_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 #define IPUFEED_ACQUIRE(...) IPUFEED_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define IPUFEED_RELEASE(...) IPUFEED_ATTRIBUTE(release_capability(__VA_ARGS__))
+#define IPUFEED_ACQUIRE_SHARED(...) \
+  IPUFEED_ATTRIBUTE(acquire_shared_capability(__VA_ARGS__))
+#define IPUFEED_RELEASE_SHARED(...) \
+  IPUFEED_ATTRIBUTE(release_shared_capability(__VA_ARGS__))
 #define IPUFEED_TRY_ACQUIRE(...) IPUFEED_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
 
 namespace ipufeed {
@@ -45,6 +50,22 @@ class IPUFEED_ATTRIBUTE(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
+// Many readers or one writer.
+class IPUFEED_ATTRIBUTE(capability("mutex")) SharedMutex {
+ public:
+  SharedMutex() = default;
+  SharedMutex(const SharedMutex&) = delete;
+  SharedMutex& operator=(const SharedMutex&) = delete;
+
+  void lock() IPUFEED_ACQUIRE() { mutex_.lock(); }
+  void unlock() IPUFEED_RELEASE() { mutex_.unlock(); }
+  void lock_shared() IPUFEED_ACQUIRE_SHARED() { mutex_.lock_shared(); }
+  void unlock_shared() IPUFEED_RELEASE_SHARED() { mutex_.unlock_shared(); }
+
+ private:
+  std::shared_mutex mutex_;
+};
+
 // Has the mutex for its life.
 class IPUFEED_ATTRIBUTE(scoped_lockable) MutexLock {
  public:
@@ -57,6 +78,47 @@ class IPUFEED_ATTRIBUTE(scoped_lockable) MutexLock {
 
  private:
   Mutex& mutex_;
+};
+
+// Has a mutex that its caller has locked, and gives it back at its end.
+class IPUFEED_ATTRIBUTE(scoped_lockable) MutexHeld {
+ public:
+  explicit MutexHeld(Mutex& mutex) IPUFEED_REQUIRES(mutex) : mutex_(mutex) {}
+  ~MutexHeld() IPUFEED_RELEASE() { mutex_.unlock(); }
+  MutexHeld(const MutexHeld&) = delete;
+  MutexHeld& operator=(const MutexHeld&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+// The writer's lock of a SharedMutex, for its life.
+class IPUFEED_ATTRIBUTE(scoped_lockable) WriterLock {
+ public:
+  explicit WriterLock(SharedMutex& mutex) IPUFEED_ACQUIRE(mutex) : mutex_(mutex) {
+    mutex_.lock();
+  }
+  ~WriterLock() IPUFEED_RELEASE() { mutex_.unlock(); }
+  WriterLock(const WriterLock&) = delete;
+  WriterLock& operator=(const WriterLock&) = delete;
+
+ private:
+  SharedMutex& mutex_;
+};
+
+// A reader's.
+class IPUFEED_ATTRIBUTE(scoped_lockable) ReaderLock {
+ public:
+  explicit ReaderLock(SharedMutex& mutex) IPUFEED_ACQUIRE_SHARED(mutex)
+      : mutex_(mutex) {
+    mutex_.lock_shared();
+  }
+  ~ReaderLock() IPUFEED_RELEASE() { mutex_.unlock_shared(); }
+  ReaderLock(const ReaderLock&) = delete;
+  ReaderLock& operator=(const ReaderLock&) = delete;
+
+ private:
+  SharedMutex& mutex_;
 };
 
 // Gives the mutex back for its life; the caller has it before and after.

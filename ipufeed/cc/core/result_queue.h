@@ -22,11 +22,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "core/feed.h"
+#include "core/mutex.h"
 
 namespace ipufeed {
 
@@ -67,7 +67,7 @@ class ResultQueue {
 
   // All that has been enqueued since the last take(), in order.
   Store take() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     drain();
     Store taken = std::move(store_);
     store_ = Store();
@@ -77,7 +77,7 @@ class ResultQueue {
 
   // What take() has given comes first again.
   void put_back(Store&& taken) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     taken.append(std::move(store_));
     store_ = std::move(taken);
     stored_bytes_.store(store_.bytes(), std::memory_order_relaxed);
@@ -87,8 +87,8 @@ class ResultQueue {
   // waiter look. False if neither came before deadline_ns.
   template <class Stopped>
   bool wait(std::int64_t deadline_ns, Stopped&& stopped) {
-    std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
-    if (!acquire(&lock, deadline_ns, stopped)) return stopped();
+    if (!acquire(deadline_ns, stopped)) return stopped();
+    MutexHeld held(mutex_);
     return !is_drained() || feed_.wait_readable(deadline_ns, stopped);
   }
 
@@ -97,10 +97,10 @@ class ResultQueue {
   // in the store: take() has them.
   template <class Stopped>
   FeedOutcome next(T* element, std::int64_t deadline_ns, Stopped&& stopped) {
-    std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
-    if (!acquire(&lock, deadline_ns, stopped)) {
+    if (!acquire(deadline_ns, stopped)) {
       return stopped() ? FeedOutcome::kStopped : FeedOutcome::kTimedOut;
     }
+    MutexHeld held(mutex_);
     if (!is_drained()) return FeedOutcome::kStopped;
     return feed_.pop(element, deadline_ns, stopped);
   }
@@ -134,9 +134,9 @@ class ResultQueue {
 
   // Makes its caller the reader. False at the deadline, or when stopped() holds first.
   template <class Stopped>
-  bool acquire(std::unique_lock<std::mutex>* lock, std::int64_t deadline_ns,
-               Stopped&& stopped) {
-    while (!lock->try_lock()) {  // another reader waits or takes: rare
+  bool acquire(std::int64_t deadline_ns, Stopped&& stopped)
+      IPUFEED_TRY_ACQUIRE(true, mutex_) {
+    while (!mutex_.try_lock()) {  // another reader waits or takes: rare
       if (stopped() || now_ns() >= deadline_ns) return false;
       std::this_thread::sleep_for(std::chrono::nanoseconds(kPauseNs));
     }
@@ -147,18 +147,20 @@ class ResultQueue {
   bool spill() {
     const bool lifted = lifted_.load(std::memory_order_relaxed) > 0;
     if (stored_bytes() >= limit_bytes_ && !lifted) return false;
-    std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) return false;
+    if (!mutex_.try_lock()) return false;
+    MutexHeld held(mutex_);
     drain();
     return true;
   }
 
-  // With mutex_ held: nothing is older than what is in the ring.
-  bool is_drained() const { return store_.empty() && !has_refused_; }
+  // Whether nothing is older than what is in the ring.
+  bool is_drained() const IPUFEED_REQUIRES(mutex_) {
+    return store_.empty() && !has_refused_;
+  }
 
-  // With mutex_ held. An element that the store has refused, with an exception, stays
+  // An element that the store has refused, with an exception, stays
   // and is the first of the next time.
-  void drain() {
+  void drain() IPUFEED_REQUIRES(mutex_) {
     while (has_refused_ || feed_.try_pop(&refused_) == FeedOutcome::kDone) {
       has_refused_ = true;
       store_.append(std::move(refused_));
@@ -170,10 +172,10 @@ class ResultQueue {
 
   const std::int64_t limit_bytes_;
   Feed<T, int> feed_;
-  std::mutex mutex_;  // guards the next three
-  Store store_;
-  T refused_;
-  bool has_refused_ = false;
+  Mutex mutex_;
+  Store store_ IPUFEED_GUARDED_BY(mutex_);
+  T refused_ IPUFEED_GUARDED_BY(mutex_);
+  bool has_refused_ IPUFEED_GUARDED_BY(mutex_) = false;
   std::atomic<std::int64_t> stored_bytes_{0};
   std::atomic<int> lifted_{0};
   std::atomic<std::uint64_t> enqueued_{0};

@@ -2,6 +2,8 @@
 
 #include <random>
 
+#include "core/mutex.h"
+
 namespace ipufeed {
 namespace {
 
@@ -19,9 +21,9 @@ struct DeviceSeed {
 };
 
 struct DeviceSeeds {
-  std::mutex mutex;  // guards all
-  bool synthetic = false;
-  std::map<int, DeviceSeed> devices;
+  Mutex mutex;
+  bool synthetic IPUFEED_GUARDED_BY(mutex) = false;
+  std::map<int, DeviceSeed> devices IPUFEED_GUARDED_BY(mutex);
 
   // Never destroyed: programs may end after the static objects have gone.
   static DeviceSeeds& get() {
@@ -34,25 +36,25 @@ struct DeviceSeeds {
 
 void set_device_seed(int ordinal, std::int64_t seed, bool identical_replicas) {
   auto& seeds = DeviceSeeds::get();
-  std::lock_guard<std::mutex> lock(seeds.mutex);
+  MutexLock lock(seeds.mutex);
   seeds.devices[ordinal] = {true, true, identical_replicas,
                             static_cast<std::uint64_t>(seed), 0};
 }
 
 void forget_device_seeds() {
   auto& seeds = DeviceSeeds::get();
-  std::lock_guard<std::mutex> lock(seeds.mutex);
+  MutexLock lock(seeds.mutex);
   seeds.devices.clear();
 }
 
 void set_synthetic_seed(bool synthetic) {
   auto& seeds = DeviceSeeds::get();
-  std::lock_guard<std::mutex> lock(seeds.mutex);
+  MutexLock lock(seeds.mutex);
   seeds.synthetic = synthetic;
 }
 
 void RunSeeds::begin(int ordinal) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   begin_locked(ordinal);
 }
 
@@ -60,7 +62,7 @@ void RunSeeds::begin_locked(int ordinal) {
   if (begun_) return;
   begun_ = true;
   auto& seeds = DeviceSeeds::get();
-  std::lock_guard<std::mutex> lock(seeds.mutex);
+  MutexLock lock(seeds.mutex);
   DeviceSeed& device = seeds.devices[ordinal];
   identical_ = device.identical;
   if (seeds.synthetic) {
@@ -91,27 +93,27 @@ std::uint64_t RunSeeds::draw_locked(const Place& place) {
 }
 
 std::uint64_t RunSeeds::draw(int ordinal, const Place& place) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   begin_locked(ordinal);
   return draw_locked(place);
 }
 
 std::uint64_t RunSeeds::draw_or_keep(int ordinal, const Place& place,
                                      std::uint64_t own) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   begin_locked(ordinal);
   if (is_reset_) return draw_locked(place);
   return place.replica == 0 ? own : mix(own ^ number_of(place.replica));
 }
 
 std::int64_t RunSeeds::mini_batches(int replica, std::uint64_t pipeline) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return mini_batches_[{replica, pipeline}];
 }
 
 void RunSeeds::add_mini_batches(int replica, std::uint64_t pipeline,
                                 std::int64_t count) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   mini_batches_[{replica, pipeline}] += count;
 }
 

@@ -14,8 +14,9 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <utility>
+
+#include "core/mutex.h"
 
 namespace ipufeed {
 
@@ -69,17 +70,19 @@ class RunSeeds {
     std::uint64_t count = 0;
   };
 
-  void begin_locked(int ordinal);
-  std::uint64_t draw_locked(const Place& place);
-  std::uint64_t number_of(int replica) const;
+  void begin_locked(int ordinal) IPUFEED_REQUIRES(mutex_);
+  std::uint64_t draw_locked(const Place& place) IPUFEED_REQUIRES(mutex_);
+  std::uint64_t number_of(int replica) const IPUFEED_REQUIRES(mutex_);
 
-  std::mutex mutex_;  // guards all
-  bool begun_ = false;
-  bool is_reset_ = false;
-  bool identical_ = false;
-  std::uint64_t key_ = 0;  // of the seed and n
-  std::map<std::pair<int, std::int64_t>, Executions> executions_;
-  std::map<std::pair<int, std::uint64_t>, std::int64_t> mini_batches_;
+  Mutex mutex_;
+  bool begun_ IPUFEED_GUARDED_BY(mutex_) = false;
+  bool is_reset_ IPUFEED_GUARDED_BY(mutex_) = false;
+  bool identical_ IPUFEED_GUARDED_BY(mutex_) = false;
+  std::uint64_t key_ IPUFEED_GUARDED_BY(mutex_) = 0;  // of the seed and n
+  std::map<std::pair<int, std::int64_t>, Executions> executions_
+      IPUFEED_GUARDED_BY(mutex_);
+  std::map<std::pair<int, std::uint64_t>, std::int64_t> mini_batches_
+      IPUFEED_GUARDED_BY(mutex_);
 };
 
 }  // namespace ipufeed

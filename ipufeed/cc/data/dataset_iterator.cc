@@ -1,10 +1,9 @@
 #include "data/dataset_iterator.h"
 
 #include <functional>
-#include <mutex>
-#include <shared_mutex>
 #include <utility>
 
+#include "core/mutex.h"
 #include "data/host_device.h"
 #include "tensorflow/core/data/dataset_utils.h"
 #include "tensorflow/core/data/root_dataset.h"
@@ -35,7 +34,7 @@ class DatasetIterator::Runner {
   }
   ~Runner() {
     {
-      std::unique_lock<std::shared_mutex> lock(open_->mutex);
+      WriterLock lock(open_->mutex);
       open_->pool = nullptr;
     }
     pool_.reset();  // not under the lock: it runs the work that it still has
@@ -45,7 +44,7 @@ class DatasetIterator::Runner {
 
   std::function<void(std::function<void()>)> function() const {
     return [open = open_](std::function<void()> work) {
-      std::shared_lock<std::shared_mutex> lock(open->mutex);
+      ReaderLock lock(open->mutex);
       if (open->pool != nullptr) {
         open->pool->Schedule(std::move(work));
       } else {
@@ -56,8 +55,9 @@ class DatasetIterator::Runner {
 
  private:
   struct Open {
-    std::shared_mutex mutex;
-    ThreadPool* pool = nullptr;  // null once the iterator has gone
+    SharedMutex mutex;
+    ThreadPool* pool IPUFEED_GUARDED_BY(mutex) =
+        nullptr;  // null once the iterator has gone
   };
 
   std::unique_ptr<ThreadPool> pool_;

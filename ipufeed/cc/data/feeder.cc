@@ -9,6 +9,7 @@
 #include "base/guard.h"
 #include "base/trace.h"
 #include "core/clock.h"
+#include "core/mutex.h"
 #include "data/host_device.h"
 #include "data/payload.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -19,10 +20,10 @@ namespace {
 // Every feeder whose thread may still run, for the interpreter's exit. Never destroyed:
 // a feeder may end after the static objects have gone.
 struct Registry {
-  std::mutex mutex;
-  std::vector<std::weak_ptr<Feeder>> feeders;
+  Mutex mutex;
+  std::vector<std::weak_ptr<Feeder>> feeders IPUFEED_GUARDED_BY(mutex);
   // Those whose device has gone, so that nothing else keeps them.
-  std::vector<std::shared_ptr<Feeder>> orphans;
+  std::vector<std::shared_ptr<Feeder>> orphans IPUFEED_GUARDED_BY(mutex);
 
   static Registry& get() { return *current().load(std::memory_order_acquire); }
 
@@ -35,7 +36,7 @@ struct Registry {
   }
 
   std::vector<std::shared_ptr<Feeder>> running() {
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     std::vector<std::shared_ptr<Feeder>> running;
     std::vector<std::weak_ptr<Feeder>> kept;
     for (auto& weak : feeders) {
@@ -74,7 +75,7 @@ void stop_or_keep(const std::vector<std::shared_ptr<Feeder>>& feeders) {
   for (const auto& feeder : feeders) {
     if (feeder->wait_finished(std::max<std::int64_t>(0, deadline - now_ns()))) continue;
     auto& registry = Registry::get();
-    std::lock_guard<std::mutex> lock(registry.mutex);
+    MutexLock lock(registry.mutex);
     registry.orphans.push_back(feeder);
   }
 }
@@ -91,13 +92,13 @@ class DeviceFeeders : public tensorflow::ResourceBase {
 
   void add(std::shared_ptr<Feeder> feeder) {
     forget_finished();
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     feeders_.push_back(std::move(feeder));
   }
 
   // A feeder that has finished needs no keeper; what is left in its feed goes with it.
   void forget_finished() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     feeders_.erase(std::remove_if(feeders_.begin(), feeders_.end(),
                                   [](auto& old) { return old->wait_finished(0); }),
                    feeders_.end());
@@ -108,8 +109,8 @@ class DeviceFeeders : public tensorflow::ResourceBase {
  private:
   // Detached from the device when the feeders have been waited for.
   const tensorflow::core::RefCountPtr<Host> host_;
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<Feeder>> feeders_;
+  Mutex mutex_;
+  std::vector<std::shared_ptr<Feeder>> feeders_ IPUFEED_GUARDED_BY(mutex_);
 };
 
 absl::Status find_keeper(tensorflow::OpKernelContext* ctx, DeviceFeeders** keeper) {
@@ -165,12 +166,12 @@ absl::Status Feeder::start(tensorflow::OpKernelContext* ctx,
   keeper->add(feeder);
   {
     auto& registry = Registry::get();
-    std::lock_guard<std::mutex> lock(registry.mutex);
+    MutexLock lock(registry.mutex);
     registry.feeders.push_back(feeder);
   }
   // Under the lock, so that a thread that finds the feeder finished also finds its
   // thread.
-  std::lock_guard<std::mutex> lock(feeder->finish_mutex_);
+  MutexLock lock(feeder->finish_mutex_);
   try {
     feeder->thread_ = std::thread([raw = feeder.get()] { raw->run(); });
   } catch (const std::system_error& error) {
@@ -193,7 +194,7 @@ SessionFeeders::~SessionFeeders() {
 void SessionFeeders::add(tensorflow::OpKernelContext* ctx,
                          const std::shared_ptr<Feeder>& feeder) {
   if (ctx->step_id() == 0) return;  // eager: its kernels come and go at any time
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   feeders_.erase(std::remove_if(feeders_.begin(), feeders_.end(),
                                 [](auto& weak) { return weak.expired(); }),
                  feeders_.end());
@@ -218,12 +219,12 @@ void Feeder::stop() {
 
 void Feeder::drop() {
   stop();
-  std::lock_guard<std::mutex> lock(finish_mutex_);
+  MutexLock lock(finish_mutex_);
   dropped_ = true;
   drop_elements();
 }
 
-// With finish_mutex_, in the place of the reader.
+// In the place of the reader.
 void Feeder::drop_elements() {
   for (const auto& feed : feeds_) feed->drop_elements();
 }
@@ -240,12 +241,16 @@ bool Feeder::finish(tensorflow::OpKernelContext* ctx, std::int64_t timeout_ns) {
 }
 
 bool Feeder::wait_finished(std::int64_t timeout_ns) {
-  std::unique_lock<std::mutex> lock(finish_mutex_);
-  const auto finished = [this] { return finished_; };
+  MutexLock lock(finish_mutex_);
   if (timeout_ns == kNoDeadline) {
-    finish_.wait(lock, finished);
-  } else if (!finish_.wait_for(lock, std::chrono::nanoseconds(timeout_ns), finished)) {
-    return false;
+    while (!finished_) finish_.wait(finish_mutex_);
+  } else {
+    const std::int64_t deadline_ns = now_ns() + timeout_ns;
+    while (!finished_) {
+      const std::int64_t left_ns = deadline_ns - now_ns();
+      if (left_ns <= 0) return false;
+      finish_.wait_for_ns(finish_mutex_, left_ns);
+    }
   }
   // All that is left of run() is its return, which needs no lock.
   if (thread_.joinable()) thread_.join();
@@ -280,7 +285,7 @@ void Feeder::run() {
     iterator_.reset();
   }
   // Under the lock to the end: a waiter may destroy this object once it has the lock.
-  std::lock_guard<std::mutex> lock(finish_mutex_);
+  MutexLock lock(finish_mutex_);
   if (dropped_) drop_elements();
   finished_ = true;
   finish_.notify_all();

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -13,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "core/feed.h"
+#include "core/mutex.h"
 #include "data/dataset_iterator.h"
 
 namespace ipufeed {
@@ -115,7 +114,7 @@ class Feeder {
   Feeder(std::unique_ptr<DatasetIterator> iterator, const FeederOptions& options);
   void run();
   absl::Status feed_all();
-  void drop_elements();
+  void drop_elements() IPUFEED_REQUIRES(finish_mutex_);
   void bound_feeds(const Element& element);
   FeedOutcome deal(ElementFeed* feed, Element* element);
 
@@ -135,11 +134,11 @@ class Feeder {
   std::atomic<bool> takes_down_{false};
   // Guards the three below and, once dropped_, the reader's side of the feeds. Any
   // number of threads may wait for the end, and it is rare: not a case for WaitPoint.
-  std::mutex finish_mutex_;
-  std::condition_variable finish_;
-  bool finished_ = false;
-  bool dropped_ = false;
-  std::thread thread_;
+  Mutex finish_mutex_;
+  CondVar finish_;
+  bool finished_ IPUFEED_GUARDED_BY(finish_mutex_) = false;
+  bool dropped_ IPUFEED_GUARDED_BY(finish_mutex_) = false;
+  std::thread thread_ IPUFEED_GUARDED_BY(finish_mutex_);
 };
 
 // A member of a kernel that starts feeders: ends them when the kernel's session ends.
@@ -159,8 +158,8 @@ class SessionFeeders {
   void add(tensorflow::OpKernelContext* ctx, const std::shared_ptr<Feeder>& feeder);
 
  private:
-  std::mutex mutex_;
-  std::vector<std::weak_ptr<Feeder>> feeders_;
+  Mutex mutex_;
+  std::vector<std::weak_ptr<Feeder>> feeders_ IPUFEED_GUARDED_BY(mutex_);
 };
 
 // Feeders of this process whose thread still runs.

@@ -5,7 +5,6 @@
 #include "data/host_device.h"
 
 #include <chrono>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -13,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/mutex.h"
 #include "tensorflow/core/common_runtime/device_factory.h"
 #include "tensorflow/core/platform/logging.h"
 #include "tensorflow/core/public/session_options.h"
@@ -67,7 +67,7 @@ HostDevice::HostDevice(Device* device)
 
 void HostDevice::detach() {
   {
-    std::lock_guard<std::mutex> lock(attached_mutex_);
+    MutexLock lock(attached_mutex_);
     device_.store(spare_device());
   }
   if (!wait_for_kernels(kKernelsNs)) {
@@ -168,8 +168,9 @@ tensorflow::ResourceMgr* HostDevice::resource_manager() {
 
 // About 1 KiB for each session that had a feeder.
 struct Kept {
-  std::mutex mutex;
-  std::list<std::unique_ptr<tensorflow::StaticDeviceMgr>> devices;
+  Mutex mutex;
+  std::list<std::unique_ptr<tensorflow::StaticDeviceMgr>> devices
+      IPUFEED_GUARDED_BY(mutex);
 
   static Kept& get() {
     static auto* kept = new Kept;
@@ -187,7 +188,7 @@ Host::Host(Device* device) {
 Host::~Host() {
   device_->detach();
   Kept& kept = Kept::get();
-  std::lock_guard<std::mutex> lock(kept.mutex);
+  MutexLock lock(kept.mutex);
   kept.devices.splice(kept.devices.end(), devices_);
 }
 

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "core/clock.h"
+#include "core/mutex.h"
 #include "core/wait.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/framework/device.h"
@@ -82,11 +82,12 @@ class HostDevice : public tensorflow::Device {
   tensorflow::Device* device() const;
   bool detached() const;
   bool wait_for_kernels(std::int64_t timeout_ns) const;
-  // With attached_mutex_ held. False when the resource manager is being cleared: it
+  // False when the resource manager is being cleared: it
   // takes all resources out before it destroys the first.
-  bool find_host(tensorflow::core::RefCountPtr<Host>* host) const;
+  bool find_host(tensorflow::core::RefCountPtr<Host>* host) const
+      IPUFEED_REQUIRES(attached_mutex_);
 
-  std::mutex attached_mutex_;  // held while device_ is replaced
+  Mutex attached_mutex_;  // held while device_ is replaced
   std::atomic<tensorflow::Device*> device_;
   std::array<Running, 8> running_;
 };
@@ -120,7 +121,7 @@ template <class Work>
 bool HostDevice::while_attached(Work&& work) {
   // Outlives the lock: with the last reference ~Host detaches, which takes the lock.
   tensorflow::core::RefCountPtr<Host> host;
-  std::lock_guard<std::mutex> lock(attached_mutex_);
+  MutexLock lock(attached_mutex_);
   if (detached() || !find_host(&host)) return false;
   work();
   return true;

@@ -7,12 +7,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/mutex.h"
 #include "data/passing_dataset.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/dataset.h"
@@ -71,7 +71,7 @@ class NameErrorsDataset : public PassingDataset {
       const Tensor& names = dataset()->names_;
       std::int64_t number = 0;
       if (names.dims() > 0) {
-        std::lock_guard<std::mutex> lock(mutex_);
+        MutexLock lock(mutex_);
         number = next_++;
       }
       absl::Status status = input()->GetNext(ctx, out, end);
@@ -86,14 +86,14 @@ class NameErrorsDataset : public PassingDataset {
    protected:
     absl::Status SaveInternal(SerializationContext* ctx,
                               IteratorStateWriter* writer) override {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       TF_RETURN_IF_ERROR(writer->WriteScalar(prefix(), "next", next_));
       return PassingIterator::SaveInternal(ctx, writer);
     }
 
     absl::Status RestoreInternal(IteratorContext* ctx,
                                  IteratorStateReader* reader) override {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       std::int64_t next = 0;
       TF_RETURN_IF_ERROR(reader->ReadScalar(prefix(), "next", &next));
       next_ = next;
@@ -101,8 +101,8 @@ class NameErrorsDataset : public PassingDataset {
     }
 
    private:
-    std::mutex mutex_;
-    std::int64_t next_ = 0;  // guarded by mutex_
+    Mutex mutex_;
+    std::int64_t next_ IPUFEED_GUARDED_BY(mutex_) = 0;
   };
 
   const Tensor names_;

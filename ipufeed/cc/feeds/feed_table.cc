@@ -3,12 +3,12 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <shared_mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/mutex.h"
 #include "feeds/infeed.h"
 #include "feeds/outfeed.h"
 
@@ -30,7 +30,7 @@ template <class F>
 class Table {
  public:
   std::shared_ptr<F> find(std::int64_t number) {
-    std::shared_lock<std::shared_mutex> lock(mutex_);
+    ReaderLock lock(mutex_);
     const auto found = feeds_.find(number);
     return found == feeds_.end() ? nullptr : found->second;
   }
@@ -38,52 +38,52 @@ class Table {
   // `replaces` says whether the one that is there may go.
   template <class Replaces>
   std::shared_ptr<F> add(std::shared_ptr<F> feed, Replaces&& replaces) {
-    std::unique_lock<std::shared_mutex> lock(mutex_);
+    WriterLock lock(mutex_);
     auto& slot = feeds_[feed->number()];
     if (slot == nullptr || replaces(*slot)) slot = std::move(feed);
     return slot;
   }
 
   void remove(const std::shared_ptr<F>& feed) {
-    std::unique_lock<std::shared_mutex> lock(mutex_);
+    WriterLock lock(mutex_);
     const auto found = feeds_.find(feed->number());
     if (found != feeds_.end() && found->second == feed) feeds_.erase(found);
   }
 
   std::vector<std::shared_ptr<F>> all() {
-    std::shared_lock<std::shared_mutex> lock(mutex_);
+    ReaderLock lock(mutex_);
     std::vector<std::shared_ptr<F>> feeds;
     for (const auto& [number, feed] : feeds_) feeds.push_back(feed);
     return feeds;
   }
 
   void set_name(std::int64_t number, const std::string& name) {
-    std::unique_lock<std::shared_mutex> lock(mutex_);
+    WriterLock lock(mutex_);
     names_[number].name = name;
   }
   void forget_name(std::int64_t number) {
-    std::unique_lock<std::shared_mutex> lock(mutex_);
+    WriterLock lock(mutex_);
     names_.erase(number);
   }
   std::string name(std::int64_t number) {
-    std::shared_lock<std::shared_mutex> lock(mutex_);
+    ReaderLock lock(mutex_);
     const auto found = names_.find(number);
     return found == names_.end() ? std::to_string(number) : found->second.name;
   }
 
   // Of a number without a name always.
   bool warns_first(std::int64_t number) {
-    std::unique_lock<std::shared_mutex> lock(mutex_);
+    WriterLock lock(mutex_);
     const auto found = names_.find(number);
     return found == names_.end() || !std::exchange(found->second.has_warned, true);
   }
 
   std::int64_t feeds() {
-    std::shared_lock<std::shared_mutex> lock(mutex_);
+    ReaderLock lock(mutex_);
     return static_cast<std::int64_t>(feeds_.size());
   }
   std::int64_t names() {
-    std::shared_lock<std::shared_mutex> lock(mutex_);
+    ReaderLock lock(mutex_);
     return static_cast<std::int64_t>(names_.size());
   }
 
@@ -93,9 +93,10 @@ class Table {
     bool has_warned = false;
   };
 
-  std::shared_mutex mutex_;
-  std::unordered_map<std::int64_t, std::shared_ptr<F>> feeds_;
-  std::unordered_map<std::int64_t, Named> names_;
+  SharedMutex mutex_;
+  std::unordered_map<std::int64_t, std::shared_ptr<F>> feeds_
+      IPUFEED_GUARDED_BY(mutex_);
+  std::unordered_map<std::int64_t, Named> names_ IPUFEED_GUARDED_BY(mutex_);
 };
 
 struct Tables {

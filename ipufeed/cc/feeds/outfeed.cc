@@ -9,6 +9,7 @@
 #include "base/guard.h"
 #include "base/in_use.h"
 #include "base/kernels.h"
+#include "core/mutex.h"
 #include "core/wait.h"
 #include "run/program.h"
 #include "run/stall.h"
@@ -68,15 +69,19 @@ Outfeed::Outfeed(std::int64_t number, std::string name, OutfeedMode mode,
 
 absl::Status Outfeed::take(std::int64_t step, int replicas) {
   if (!taken_.exchange(true, std::memory_order_acquire)) {
-    std::lock_guard<std::mutex> lock(rounds_mutex_);
+    std::vector<std::int64_t> given;
+    std::vector<bool> left;
     absl::Status made = guarded("the start of an outfeed's rounds", [&] {
-      given_.assign(static_cast<std::size_t>(replicas), 0);
-      left_.assign(static_cast<std::size_t>(replicas), false);
+      given.assign(static_cast<std::size_t>(replicas), 0);
+      left.assign(static_cast<std::size_t>(replicas), false);
     });
     if (!made.ok()) {
       taken_.store(false, std::memory_order_release);
       return made;
     }
+    MutexLock lock(rounds_mutex_);
+    given_.swap(given);
+    left_.swap(left);
     taken_by_.store(step, std::memory_order_relaxed);
     replicas_.store(replicas, std::memory_order_relaxed);
     rounds_.clear();  // what a program that was stopped has given half
@@ -94,7 +99,7 @@ void Outfeed::give_back() {
   runs_.fetch_add(1, std::memory_order_release);
   queue_.wake_reader();
   // Under the lock, so that last() is either before its look or asleep.
-  std::lock_guard<std::mutex> lock(last_mutex_);
+  MutexLock lock(last_mutex_);
   run_ended_.notify_all();
 }
 
@@ -105,7 +110,7 @@ void Outfeed::note_failure_elsewhere() {
 
 void Outfeed::wake() {
   queue_.wake_writer();
-  std::lock_guard<std::mutex> lock(rounds_mutex_);
+  MutexLock lock(rounds_mutex_);
   round_given_.notify_all();
 }
 
@@ -113,33 +118,38 @@ absl::Status Outfeed::enqueue_part(Program& program, int replica,
                                    const std::vector<ResultPart>& parts) {
   if (program.aborted()) return stopped_while("enqueuing to outfeed", name_, program);
   const auto own = static_cast<std::size_t>(replica);
-  std::unique_lock<std::mutex> lock(rounds_mutex_);
-  const bool is_ahead = given_[own] - first_round_ >= kOpenRounds;
-  if (!wait_for_round(program, own, &lock)) {
-    lock.unlock();
-    return stopped_while("enqueuing to outfeed", name_, program);
+  bool is_ahead = false;
+  Round* round = nullptr;
+  {
+    MutexLock lock(rounds_mutex_);
+    is_ahead = given_[own] - first_round_ >= kOpenRounds;
+    if (wait_for_round(program, own)) {
+      TF_RETURN_IF_ERROR(check_left(own));
+      TF_RETURN_IF_ERROR(open_round(own, parts));
+      const std::int64_t number = given_[own]++;
+      // References into a deque stay valid while others are added and removed at its
+      // ends.
+      round = &rounds_[static_cast<std::size_t>(number - first_round_)];
+    }
   }
-  TF_RETURN_IF_ERROR(check_left(own));
-  TF_RETURN_IF_ERROR(open_round(own, parts));
-  const std::int64_t number = given_[own]++;
-  // References into a deque stay valid while others are added and removed at its ends.
-  Round& round = rounds_[static_cast<std::size_t>(number - first_round_)];
-  lock.unlock();
+  if (round == nullptr) return stopped_while("enqueuing to outfeed", name_, program);
   if (is_ahead) program.step_clock().held_until(now_ns());
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Tensor& tensor = round.whole.components[i];
+    const Tensor& tensor = round->whole.components[i];
     const std::size_t bytes =
         tensor.TotalBytes() / static_cast<std::size_t>(replicas());
     std::memcpy(static_cast<char*>(tensor.data()) + own * bytes, parts[i].data, bytes);
   }
-  lock.lock();
-  if (--round.missing > 0) return absl::OkStatus();
-  // It is the first: each replica gives its parts in order.
-  ResultElement whole = std::move(round.whole);
-  rounds_.pop_front();
-  ++first_round_;
-  round_given_.notify_all();
-  lock.unlock();
+  ResultElement whole;
+  {
+    MutexLock lock(rounds_mutex_);
+    if (--round->missing > 0) return absl::OkStatus();
+    // It is the first: each replica gives its parts in order.
+    whole = std::move(round->whole);
+    rounds_.pop_front();
+    ++first_round_;
+    round_given_.notify_all();
+  }
   // No other replica is here meanwhile: the next round needs this replica's part, too.
   // So the queue has one writer at a time, and they follow each other by the lock.
   return enqueue(program, std::move(whole));
@@ -147,7 +157,7 @@ absl::Status Outfeed::enqueue_part(Program& program, int replica,
 
 absl::Status Outfeed::leave(int replica) {
   const auto own = static_cast<std::size_t>(replica);
-  std::lock_guard<std::mutex> lock(rounds_mutex_);
+  MutexLock lock(rounds_mutex_);
   left_[own] = true;
   round_given_.notify_all();
   for (std::size_t r = 0; r < given_.size(); ++r) {
@@ -156,7 +166,7 @@ absl::Status Outfeed::leave(int replica) {
   return absl::OkStatus();
 }
 
-// With the lock: whether a replica has ended whose part of this one's next round is
+// Whether a replica has ended whose part of this one's next round is
 // missing. It holds for all that come, whichever was faster: either they have given
 // more when it leaves, or it has left when they give more.
 absl::Status Outfeed::check_left(std::size_t replica) const {
@@ -168,37 +178,35 @@ absl::Status Outfeed::check_left(std::size_t replica) const {
   return absl::OkStatus();
 }
 
-// With the lock. Waits while the replica is far ahead and no replica that it waits for
+// Waits while the replica is far ahead and no replica that it waits for
 // has ended; false once the program is stopped. Program::stop has the program's lock
 // when it wants this one, so that its holder asks the program for nothing but
 // stopped().
-bool Outfeed::wait_for_round(const Program& program, std::size_t replica,
-                             std::unique_lock<std::mutex>* lock) {
+bool Outfeed::wait_for_round(const Program& program, std::size_t replica) {
   StallWatch stall;
   while (given_[replica] - first_round_ >= kOpenRounds) {
     if (program.stopped()) return false;
     if (!check_left(replica).ok()) return true;
     const std::int64_t deadline_ns = stall.next_report_ns();
     if (deadline_ns == kNoDeadline) {
-      round_given_.wait(*lock);
+      round_given_.wait(rounds_mutex_);
       continue;
     }
-    round_given_.wait_for(*lock, std::chrono::nanoseconds(deadline_ns - now_ns()));
+    round_given_.wait_for_ns(rounds_mutex_, deadline_ns - now_ns());
     if (now_ns() < deadline_ns) continue;
     std::vector<std::size_t> missing;
     for (std::size_t r = 0; r < given_.size(); ++r) {
       if (given_[r] <= first_round_) missing.push_back(r);
     }
-    lock->unlock();
+    MutexUnlock unlocked(rounds_mutex_);
     stall.report(program, "outfeed", name_, "incomplete",
                  absl::StrCat(replicas_have(missing),
                               " not enqueued a part of its first result"));
-    lock->lock();
   }
   return true;
 }
 
-// With the lock: the replica's round is in rounds_, with room for its parts.
+// The replica's round is in rounds_, with room for its parts.
 absl::Status Outfeed::open_round(std::size_t replica,
                                  const std::vector<ResultPart>& parts) {
   const auto index = static_cast<std::size_t>(given_[replica] - first_round_);
@@ -233,7 +241,7 @@ absl::Status Outfeed::enqueue(Program& program, ResultElement&& element) {
   if (program.aborted()) return stopped_while("enqueuing to outfeed", name_, program);
   TF_RETURN_IF_ERROR(check(element));
   if (mode_ == OutfeedMode::kLast) {
-    std::lock_guard<std::mutex> lock(last_mutex_);
+    MutexLock lock(last_mutex_);
     last_ = std::move(element);
     return absl::OkStatus();
   }
@@ -328,13 +336,13 @@ bool Outfeed::wait_for_all(std::int64_t own_step, std::int64_t deadline_ns,
 
 absl::Status Outfeed::last(std::int64_t own_step, const std::atomic<bool>& stopped,
                            const ResultsWanted& wanted, ResultElement* element) {
-  std::unique_lock<std::mutex> lock(last_mutex_);
+  MutexLock lock(last_mutex_);
   const auto by_another = [this, own_step] {
     const std::int64_t step = taken_by_.load(std::memory_order_relaxed);
     return taken() && (step == 0 || step != own_step);
   };
   while (by_another() && !stopped.load(std::memory_order_relaxed)) {
-    run_ended_.wait_for(lock, std::chrono::milliseconds(20));  // for `stopped`
+    run_ended_.wait_for_ns(last_mutex_, 20'000'000);  // for `stopped`
   }
   if (stopped.load(std::memory_order_relaxed)) {
     return absl::CancelledError(

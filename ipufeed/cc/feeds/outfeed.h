@@ -3,16 +3,15 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/mutex.h"
 #include "core/result_queue.h"
 #include "data/feeder.h"
 #include "feeds/result_store.h"
@@ -131,10 +130,11 @@ class Outfeed final : public Leased {
 
   absl::Status check(const ResultElement& element);
   absl::Status sign(const ResultElement& element);
-  absl::Status check_left(std::size_t replica) const;
-  bool wait_for_round(const Program& program, std::size_t replica,
-                      std::unique_lock<std::mutex>* lock);
-  absl::Status open_round(std::size_t replica, const std::vector<ResultPart>& parts);
+  absl::Status check_left(std::size_t replica) const IPUFEED_REQUIRES(rounds_mutex_);
+  bool wait_for_round(const Program& program, std::size_t replica)
+      IPUFEED_REQUIRES(rounds_mutex_);
+  absl::Status open_round(std::size_t replica, const std::vector<ResultPart>& parts)
+      IPUFEED_REQUIRES(rounds_mutex_);
 
   const std::int64_t number_;
   const std::string name_;
@@ -153,15 +153,17 @@ class Outfeed final : public Leased {
   std::atomic<std::uint64_t> runs_{0};
   std::atomic<std::uint64_t> failed_elsewhere_{0};
   std::atomic<int> replicas_{1};
-  std::mutex rounds_mutex_;  // guards the next five
-  std::condition_variable round_given_;
-  std::deque<Round> rounds_;
-  std::int64_t first_round_ = 0;     // number of the front of rounds_
-  std::vector<std::int64_t> given_;  // rounds, by replica
-  std::vector<bool> left_;           // by replica
-  std::mutex last_mutex_;            // guards last_
-  std::condition_variable run_ended_;
-  ResultElement last_;
+  Mutex rounds_mutex_;
+  CondVar round_given_;
+  std::deque<Round> rounds_ IPUFEED_GUARDED_BY(rounds_mutex_);
+  // Number of the front of rounds_.
+  std::int64_t first_round_ IPUFEED_GUARDED_BY(rounds_mutex_) = 0;
+  // Rounds, by replica.
+  std::vector<std::int64_t> given_ IPUFEED_GUARDED_BY(rounds_mutex_);
+  std::vector<bool> left_ IPUFEED_GUARDED_BY(rounds_mutex_);  // by replica
+  Mutex last_mutex_;
+  CondVar run_ended_;
+  ResultElement last_ IPUFEED_GUARDED_BY(last_mutex_);
 };
 
 }  // namespace ipufeed

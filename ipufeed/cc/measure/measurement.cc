@@ -5,12 +5,14 @@
 #include <cstdio>
 #include <utility>
 
+#include "core/mutex.h"
+
 namespace ipufeed {
 
 void MeasurementRun::stop() {
   std::function<void()> on_stop;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     stopped_.store(true, std::memory_order_relaxed);
     on_stop = on_stop_;
   }
@@ -20,7 +22,7 @@ void MeasurementRun::stop() {
 void MeasurementRun::set_on_stop(const std::function<void()>& on_stop) {
   bool call = false;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     on_stop_ = on_stop;
     call = stopped();
   }

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "core/course.h"
+#include "core/mutex.h"
 
 namespace ipufeed {
 
@@ -99,8 +99,8 @@ class MeasurementRun {
 
  private:
   std::atomic<bool> stopped_{false};
-  std::mutex mutex_;  // guards on_stop_, and that stop() misses none
-  std::function<void()> on_stop_;
+  Mutex mutex_;  // also: stop() misses no on_stop_
+  std::function<void()> on_stop_ IPUFEED_GUARDED_BY(mutex_);
 };
 
 // The classic result: {"epochs": [...]} with the five fields, keys in alphabetical

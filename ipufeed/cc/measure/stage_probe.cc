@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/mutex.h"
 #include "core/wait.h"
 #include "tensorflow/core/framework/model.pb.h"
 

@@ -6,6 +6,7 @@
 
 #include "Eigen/Core"
 #include "absl/strings/str_cat.h"
+#include "core/mutex.h"
 #include "core/wait.h"
 #include "run/stall.h"
 #include "tensorflow/core/framework/types.h"

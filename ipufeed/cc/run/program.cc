@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <string>
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/interrupt.h"
+#include "core/mutex.h"
 #include "core/wait.h"
 #include "run/exchange_runs.h"
 
@@ -20,15 +20,16 @@ thread_local Context current;
 // Every program that has a feed in use or computes steps. Never destroyed: programs may
 // end after the static objects have gone.
 struct Running {
-  std::mutex mutex;
-  std::condition_variable ended;
-  std::unordered_set<Program*> programs;
+  Mutex mutex;
+  CondVar ended;
+  std::unordered_set<Program*> programs IPUFEED_GUARDED_BY(mutex);
   // What stop_all_programs has been called for so far, and the last reason.
-  std::int64_t stops = 0;
-  absl::Status why;
+  std::int64_t stops IPUFEED_GUARDED_BY(mutex) = 0;
+  absl::Status why IPUFEED_GUARDED_BY(mutex);
   // How many there were when the main thread went into TensorFlow; -1 while it is out.
-  std::int64_t stops_at_call = -1;
-  int ending = 0;  // programs that have left the set, and not yet their feeds
+  std::int64_t stops_at_call IPUFEED_GUARDED_BY(mutex) = -1;
+  // Programs that have left the set, and not yet their feeds.
+  int ending IPUFEED_GUARDED_BY(mutex) = 0;
 
   static Running& get() {
     static auto* running = new Running;
@@ -39,7 +40,7 @@ struct Running {
 // What a program that begins now has seen of the stops.
 std::int64_t stops_seen() {
   auto& running = Running::get();
-  std::lock_guard<std::mutex> lock(running.mutex);
+  MutexLock lock(running.mutex);
   return running.stops_at_call < 0 ? running.stops : running.stops_at_call;
 }
 
@@ -56,7 +57,7 @@ Program::~Program() { end(absl::OkStatus()); }
 std::int64_t Program::exchange_run() {
   std::int64_t run = 0;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (exchange_run_ == 0) exchange_run_ = begin_exchange_run(ordinal_);
     run = exchange_run_;
   }
@@ -65,14 +66,19 @@ std::int64_t Program::exchange_run() {
 }
 
 void Program::end(const absl::Status& status) {
-  if (exchange_run_ > 0) end_exchange_run(ordinal_, exchange_run_, status);
-  exchange_run_ = 0;      // the destructor ends it once more
-  if (!watched_) return;  // no other thread has seen this object, or it has ended
-  watched_ = false;
+  std::int64_t run = 0;
+  bool watched = false;
+  {
+    MutexLock lock(mutex_);
+    run = std::exchange(exchange_run_, 0);  // the destructor ends it once more
+    watched = std::exchange(watched_, false);
+  }
+  if (run > 0) end_exchange_run(ordinal_, run, status);
+  if (!watched) return;  // no other thread has seen this object, or it has ended
   auto& running = Running::get();
   {
     // First, so that no thread stops a program that is half gone.
-    std::lock_guard<std::mutex> lock(running.mutex);
+    MutexLock lock(running.mutex);
     running.programs.erase(this);
     ++running.ending;
   }
@@ -80,25 +86,25 @@ void Program::end(const absl::Status& status) {
   cancellation_.forget();
   std::vector<std::shared_ptr<Leased>> feeds;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     feeds.swap(feeds_);
   }
   for (const auto& feed : feeds) feed->give_back();
   // It may have failed before its first result: readers that wait for one get its
   // error.
   if (!status.ok() && on_failure != nullptr) on_failure(ordinal_);
-  std::lock_guard<std::mutex> lock(running.mutex);
+  MutexLock lock(running.mutex);
   --running.ending;
   running.ended.notify_all();
 }
 
 absl::Status Program::stop_status() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return why_;
 }
 
 void Program::stop(absl::Status why) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (!absl::IsOutOfRange(why)) aborted_.store(true, std::memory_order_relaxed);
   if (!stopped() || (absl::IsOutOfRange(why_) && !absl::IsOutOfRange(why))) {
     why_ = std::move(why);
@@ -112,7 +118,7 @@ void Program::stop(absl::Status why) {
 }
 
 absl::Status Program::leave(int replica) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   left_.push_back(replica);
   absl::Status status;
   for (const auto& feed : feeds_) status.Update(feed->leave(replica));
@@ -121,7 +127,7 @@ absl::Status Program::leave(int replica) {
 }
 
 StepClock& Program::step_clock() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return step_clocks_[current.chip];
 }
 
@@ -129,20 +135,19 @@ bool Program::compute(std::int64_t step_ns, StepTimes* times) {
   watch();
   // stop() raises the flag under mutex_: it is either before the look or wakes the
   // wait.
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   *times = step_clocks_[current.chip].next(now_ns(), step_ns);
-  // The steady clock is the one of now_ns().
-  const std::chrono::steady_clock::time_point end{
-      std::chrono::nanoseconds(times->end_ns)};
-  if (times->end_ns > times->called_ns) {
-    stop_.wait_until(lock, end, [this] { return stopped(); });
+  while (!stopped()) {
+    const std::int64_t left_ns = times->end_ns - now_ns();
+    if (left_ns <= 0) break;
+    stop_.wait_for_ns(mutex_, left_ns);
   }
   return !stopped();
 }
 
 void Program::add(Wakeable* wakeable) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     wakeables_.push_back(wakeable);
   }
   watch();
@@ -150,7 +155,7 @@ void Program::add(Wakeable* wakeable) {
 
 void Program::remove(Wakeable* wakeable) {
   // Also waits until a wake() that is under way has returned.
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   wakeables_.erase(std::remove(wakeables_.begin(), wakeables_.end(), wakeable),
                    wakeables_.end());
 }
@@ -163,7 +168,7 @@ Leased* Program::find(Leased::Kind kind, std::int64_t number) const {
 }
 
 Leased* Program::leased(Leased::Kind kind, std::int64_t number) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return find(kind, number);
 }
 
@@ -174,7 +179,7 @@ absl::Status Program::lease(std::shared_ptr<Leased> feed, Leased** out) {
 }
 
 absl::Status Program::take(std::shared_ptr<Leased> feed, Leased** out) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   *out = find(feed->kind(), feed->number());
   if (*out != nullptr) return absl::OkStatus();
   feeds_.reserve(feeds_.size() + 1);  // nothing fails once the feed is taken
@@ -187,18 +192,17 @@ absl::Status Program::take(std::shared_ptr<Leased> feed, Leased** out) {
 }
 
 std::string Program::describe_feeds() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<std::string> feeds;
-  const auto describe = [&](Leased::Kind kind, const char* what) {
+  for (const Leased::Kind kind : {Leased::Kind::kInfeed, Leased::Kind::kOutfeed}) {
+    const char* what = kind == Leased::Kind::kInfeed ? "infeed" : "outfeed";
     for (const auto& feed : feeds_) {
       if (feed->kind() != kind) continue;
       const FeedStats stats = feed->stats();
       feeds.push_back(absl::StrCat(what, " '", feed->name(), "' holds ", stats.filled,
                                    " of ", stats.capacity));
     }
-  };
-  describe(Leased::Kind::kInfeed, "infeed");
-  describe(Leased::Kind::kOutfeed, "outfeed");
+  }
   return absl::StrJoin(feeds, ", ");
 }
 
@@ -206,7 +210,7 @@ std::string Program::describe_feeds() const {
 // first. From the first feed or step on others can stop the program.
 void Program::watch() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (watched_) return;
     watched_ = true;
   }
@@ -214,7 +218,7 @@ void Program::watch() {
   absl::Status missed;
   {
     auto& running = Running::get();
-    std::lock_guard<std::mutex> lock(running.mutex);
+    MutexLock lock(running.mutex);
     running.programs.insert(this);
     if (running.stops != stops_seen_) missed = running.why;
   }
@@ -242,7 +246,7 @@ ContextScope::~ContextScope() { current = outer_; }
 bool wait_until_idle(int ordinal, std::int64_t own_step, std::int64_t deadline_ns,
                      const std::atomic<bool>& stopped) {
   auto& running = Running::get();
-  std::unique_lock<std::mutex> lock(running.mutex);
+  MutexLock lock(running.mutex);
   for (;;) {
     bool busy = running.ending > 0;
     for (const Program* program : running.programs) {
@@ -253,14 +257,14 @@ bool wait_until_idle(int ordinal, std::int64_t own_step, std::int64_t deadline_n
     const std::int64_t left = deadline_ns - now_ns();
     if (left <= 0 || stopped.load(std::memory_order_relaxed)) return false;
     const auto slice = std::min<std::int64_t>(left, 20'000'000);
-    running.ended.wait_for(lock, std::chrono::nanoseconds(slice));
+    running.ended.wait_for_ns(running.mutex, slice);
   }
 }
 
 int stop_all_programs(const absl::Status& why) {
   auto& running = Running::get();
   // Under the lock: a program leaves the set before it dies.
-  std::lock_guard<std::mutex> lock(running.mutex);
+  MutexLock lock(running.mutex);
   ++running.stops;
   running.why = why;
   for (Program* program : running.programs) program->stop(why);
@@ -270,7 +274,7 @@ int stop_all_programs(const absl::Status& why) {
 void main_thread_calls(bool begins) {
   if (begins) hook_interrupt();
   auto& running = Running::get();
-  std::lock_guard<std::mutex> lock(running.mutex);
+  MutexLock lock(running.mutex);
   running.stops_at_call = begins ? running.stops : -1;
 }
 

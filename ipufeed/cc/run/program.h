@@ -10,19 +10,18 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/cancellation.h"
+#include "core/mutex.h"
 #include "core/seeds.h"
 #include "core/step_clock.h"
 #include "run/leased.h"
@@ -117,7 +116,7 @@ class Program {
  private:
   void watch();
   absl::Status take(std::shared_ptr<Leased> feed, Leased** out);
-  Leased* find(Leased::Kind kind, std::int64_t number) const;
+  Leased* find(Leased::Kind kind, std::int64_t number) const IPUFEED_REQUIRES(mutex_);
 
   const std::int64_t stops_seen_;
   tensorflow::CancellationManager* const manager_;
@@ -126,16 +125,17 @@ class Program {
   RunSeeds seeds_;
   std::atomic<bool> stopped_{false};
   std::atomic<bool> aborted_{false};
-  std::condition_variable stop_;  // with mutex_: stopped() has become true
-  mutable std::mutex mutex_;      // guards all below
-  absl::Status why_;
-  bool watched_ = false;
-  std::int64_t exchange_run_ = 0;  // none yet
   Cancellation cancellation_;
-  std::vector<std::shared_ptr<Leased>> feeds_;
-  std::vector<Wakeable*> wakeables_;
-  std::vector<int> left_;                 // replicas that have ended
-  std::map<int, StepClock> step_clocks_;  // by chip; one stays where it is
+  mutable Mutex mutex_;
+  CondVar stop_;  // stopped() has become true
+  absl::Status why_ IPUFEED_GUARDED_BY(mutex_);
+  bool watched_ IPUFEED_GUARDED_BY(mutex_) = false;
+  std::int64_t exchange_run_ IPUFEED_GUARDED_BY(mutex_) = 0;  // none yet
+  std::vector<std::shared_ptr<Leased>> feeds_ IPUFEED_GUARDED_BY(mutex_);
+  std::vector<Wakeable*> wakeables_ IPUFEED_GUARDED_BY(mutex_);
+  std::vector<int> left_ IPUFEED_GUARDED_BY(mutex_);  // replicas that have ended
+  // By chip; one stays where it is.
+  std::map<int, StepClock> step_clocks_ IPUFEED_GUARDED_BY(mutex_);
 };
 
 // What the IPUs of a device are at.

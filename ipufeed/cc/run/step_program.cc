@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "base/cancellation.h"
+#include "core/mutex.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 
 namespace ipufeed {
@@ -23,8 +23,8 @@ struct StepProgram {
 
   Program program;
   const bool eager;
-  std::mutex mutex;     // guards the next
-  absl::Status status;  // the first error of an op
+  Mutex mutex;
+  absl::Status status IPUFEED_GUARDED_BY(mutex);  // the first error of an op
 };
 
 using Key = std::pair<std::int64_t, int>;  // step, ordinal
@@ -32,8 +32,8 @@ using Key = std::pair<std::int64_t, int>;  // step, ordinal
 struct StepPrograms {
   using Table = std::map<Key, std::shared_ptr<StepProgram>>;
 
-  std::mutex mutex;
-  Table programs;
+  Mutex mutex;
+  Table programs IPUFEED_GUARDED_BY(mutex);
 
   static StepPrograms& get() {
     static auto* table =
@@ -46,7 +46,7 @@ struct StepPrograms {
   template <class Ends>
   Table remove_if(Ends&& ends) {
     Table removed;
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     for (auto i = programs.begin(); i != programs.end();) {
       const auto each = i++;
       if (each->second == nullptr || ends(each->first, *each->second)) {
@@ -94,7 +94,7 @@ absl::Status find_or_make(OpKernelContext* ctx, int ordinal,
   const bool eager = container == nullptr || container->StepId() != ctx->step_id();
   auto& table = StepPrograms::get();
   {
-    std::lock_guard<std::mutex> lock(table.mutex);
+    MutexLock lock(table.mutex);
     auto& program = table.programs[{ctx->step_id(), ordinal}];
     *out = program;
     if (program != nullptr) return absl::OkStatus();
@@ -132,7 +132,7 @@ absl::Status with_step_program(OpKernelContext* ctx,
     status = use(step->program);
   }
   if (!status.ok()) {
-    std::lock_guard<std::mutex> lock(step->mutex);
+    MutexLock lock(step->mutex);
     step->status.Update(status);
   }
   return status;

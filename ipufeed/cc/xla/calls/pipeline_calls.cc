@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/trace.h"
+#include "core/mutex.h"
 #include "core/wait.h"
 #include "device/chips.h"
 #include "device/offload.h"
@@ -88,6 +88,23 @@ absl::Status check_chips(int ordinal, std::int64_t needed) {
 }
 
 // The attributes of a pipeline's call.
+// The first fault of a chip that failed by itself, not because of another. Any thread.
+class FirstFault {
+ public:
+  void note(const absl::Status& status, bool has_waited) {
+    MutexLock lock(mutex_);
+    if (!has_waited) cause_.Update(status);
+  }
+  absl::Status cause() {
+    MutexLock lock(mutex_);
+    return cause_;
+  }
+
+ private:
+  Mutex mutex_;
+  absl::Status cause_ IPUFEED_GUARDED_BY(mutex_);
+};
+
 struct Call {
   Numbers keys;
   Numbers chips;
@@ -188,8 +205,7 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   context.stages = &run;
   Replicas* const others = context.others;
   std::vector<ChipWork> works;
-  std::mutex mutex;
-  absl::Status cause;  // of those that have failed by themselves; guarded by mutex
+  FirstFault fault;
   for (std::size_t i = 0; i < call.keys.size(); ++i) {
     const int own = static_cast<int>(call.chips[i]);
     const int index = first + own;
@@ -207,8 +223,7 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
                            part_of(outputs, call.results, call.result_counts, i));
                        if (!status.ok()) {
                          absl::Status named = at_stage(status, run, index);
-                         std::lock_guard<std::mutex> lock(mutex);
-                         if (!run.waited(index)) cause.Update(named);
+                         fault.note(named, run.waited(index));
                          return named;
                        }
                        // Waiters for this chip wait in vain.
@@ -228,7 +243,7 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   // The thread that goes on after all chips may have waited for the last.
   program->step_clock().take(now_ns());
   if (traced) record_execution(call, ordinal, first, start_ns);
-  TF_RETURN_IF_ERROR(cause);
+  TF_RETURN_IF_ERROR(fault.cause());
   TF_RETURN_IF_ERROR(status);
   write_token(results, results.size() - 1);
   return absl::OkStatus();

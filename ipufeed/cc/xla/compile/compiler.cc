@@ -7,7 +7,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "base/guard.h"
 #include "base/kernels.h"
 #include "base/trace.h"
+#include "core/mutex.h"
 #include "device/chips.h"
 #include "device/ipu_device.h"
 #include "device/program_events.h"
@@ -54,41 +54,55 @@ thread_local std::vector<std::shared_ptr<Compiled>> chip_programs;
 // The programs of this process. An entry's lock is held while its program is found or
 // compiled: a second thread waits, and shares it.
 struct Entry {
-  std::mutex mutex;
-  std::weak_ptr<Compiled> compiled;
+  Mutex mutex;
+  std::weak_ptr<Compiled> compiled IPUFEED_GUARDED_BY(mutex);
 };
+
+// Whether its program has gone, and no thread uses it: then none but the table has it,
+// and its lock is free.
+bool is_over(const std::shared_ptr<Entry>& entry) {
+  if (entry.use_count() != 1 || !entry->mutex.try_lock()) return false;
+  MutexHeld held(entry->mutex);
+  return entry->compiled.expired();
+}
 
 // The programs that were compiled last stay, though their session has closed: the next
 // one will want them.
 void keep(std::shared_ptr<Compiled> compiled) {
   constexpr std::size_t kKept = 32;
-  static std::mutex* const mutex = new std::mutex;
-  static auto* const kept = new std::deque<std::shared_ptr<Compiled>>;
+  struct Last {
+    Mutex mutex;
+    std::deque<std::shared_ptr<Compiled>> programs IPUFEED_GUARDED_BY(mutex);
+  };
+  static auto* const last = new Last;
   std::shared_ptr<Compiled> oldest;  // freed without the lock
-  std::lock_guard lock(*mutex);
-  kept->push_back(std::move(compiled));
-  if (kept->size() <= kKept) return;
-  oldest = std::move(kept->front());
-  kept->pop_front();
+  MutexLock lock(last->mutex);
+  last->programs.push_back(std::move(compiled));
+  if (last->programs.size() <= kKept) return;
+  oldest = std::move(last->programs.front());
+  last->programs.pop_front();
 }
 
 std::atomic<std::int64_t> entries_count{0};
 
 std::shared_ptr<Entry> entry_of(std::uint64_t key) {
-  static std::mutex* const mutex = new std::mutex;
-  static auto* const entries = new std::map<std::uint64_t, std::shared_ptr<Entry>>;
-  std::lock_guard lock(*mutex);
-  const auto found = entries->find(key);
-  if (found != entries->end()) return found->second;
+  struct Table {
+    Mutex mutex;
+    std::map<std::uint64_t, std::shared_ptr<Entry>> entries IPUFEED_GUARDED_BY(mutex);
+  };
+  static auto* const table = new Table;
+  MutexLock lock(table->mutex);
+  auto& entries = table->entries;
+  const auto found = entries.find(key);
+  if (found != entries.end()) return found->second;
   // A program that has gone leaves its entry. One that only the table has is in use by
   // no thread, and without the lock no thread gets hold of it.
-  for (auto i = entries->begin(); i != entries->end();) {
-    const bool is_over = i->second.use_count() == 1 && i->second->compiled.expired();
-    i = is_over ? entries->erase(i) : std::next(i);
+  for (auto i = entries.begin(); i != entries.end();) {
+    i = is_over(i->second) ? entries.erase(i) : std::next(i);
   }
-  entries_count.store(static_cast<std::int64_t>(entries->size()) + 1,
+  entries_count.store(static_cast<std::int64_t>(entries.size()) + 1,
                       std::memory_order_relaxed);
-  return (*entries)[key] = std::make_shared<Entry>();
+  return entries[key] = std::make_shared<Entry>();
 }
 
 // The variables that the program assigns to: results and the parameters they come from.
@@ -196,7 +210,7 @@ class Compiler : public XlaDeviceCompilerClient {
     const auto entry = entry_of(exchange.key);
     std::shared_ptr<Compiled> compiled;
     {
-      std::lock_guard lock(entry->mutex);
+      MutexLock lock(entry->mutex);
       compiled = entry->compiled.lock();
       if (compiled != nullptr) {
         report(kShared, &exchange);
@@ -320,7 +334,7 @@ absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
   std::shared_ptr<Compiled> compiled;
   {
     const auto entry = entry_of(key);
-    std::lock_guard lock(entry->mutex);
+    MutexLock lock(entry->mutex);
     compiled = entry->compiled.lock();
   }
   if (compiled == nullptr) {
