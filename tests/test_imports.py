@@ -18,6 +18,7 @@ MOST_FILES = 20
 # nothing of Python's.
 ALLOWED = {
     "errors": set(),
+    "checks": set(),
     "_version": set(),
     "no_effect": set(),
     "python_ops": set(),
@@ -25,7 +26,7 @@ ALLOWED = {
     "render": set(),
     "tf_patches": set(),
     "_native": {"errors"},
-    "queues": {"errors", "no_effect", "_native"},
+    "queues": {"checks", "errors", "no_effect", "_native"},
     "sources": {"errors", "_native"},
     # The simulated IPU.
     "device.log": {"_native"},
@@ -33,11 +34,11 @@ ALLOWED = {
     "device.config": {"device.log", "device.flags", "errors", "no_effect"},
     "device.system": {
         *("device.log", "device.config", "device.flags"),
-        *("errors", "no_effect"),
+        *("checks", "errors", "no_effect"),
     },
     "device.program": {
         *("device.log", "device.flags", "device.system"),
-        *("queues", "_native", "errors", "no_effect"),
+        *("queues", "_native", "checks", "errors", "no_effect"),
     },
     "device.random": {"device.program", "queues", "_native"},
     "device.queue_hooks": {
@@ -78,12 +79,13 @@ ALLOWED = {
     # Programs of several IPUs.
     "parallel.collectives": {"device.log", "queues", "_native"},
     "parallel.optimizers": {
-        *("parallel.collectives", "device.program", "queues", "_native", "no_effect"),
+        *("parallel.collectives", "device.program", "queues", "_native"),
+        *("checks", "no_effect"),
     },
     "parallel.pipeline": {
         *("parallel.optimizers", "executable.program", "executable.tracing"),
         *("device.log", "device.system", "device.program", "queues"),
-        *("_native", "no_effect", "python_ops"),
+        *("_native", "checks", "no_effect", "python_ops"),
     },
     "parallel": {"parallel.pipeline"},  # its public name
     # The benchmark.

@@ -13,7 +13,7 @@ from ipufeed.device.config import options
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.config.no_effect import ATTRIBUTES, FLAGS
 from ipufeed.device.flags.flags import Flags
-from ipufeed.device.program import scopes
+from ipufeed.device.program import loops, scopes
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.device.system import system
 from ipufeed.parallel.optimizers.accumulation import (
@@ -447,3 +447,43 @@ def test_what_is_refused_raises(name, parameter):
 
     with pytest.raises(kind, match=f"(?i){parameter.replace('_', '.')}"):
         call()
+
+
+# ---- What must be a bool
+
+WANTS_A_BOOL = {
+    "reset_ipu_seed(experimental_identical_replicas)": lambda flag: (
+        system.reset_ipu_seed(1, experimental_identical_replicas=flag)
+    ),
+    "configure_ipu_system(reset_configuration)": lambda flag: (
+        system.configure_ipu_system(IPUConfig(), reset_configuration=flag)
+    ),
+    "IPUStrategy(enable_keras_extensions)": lambda flag: IPUStrategy(
+        enable_keras_extensions=flag
+    ),
+    "IPUStrategy(enable_dataset_iterators)": lambda flag: IPUStrategy(
+        enable_dataset_iterators=flag
+    ),
+    "repeat(use_while_v1)": lambda flag: loops.repeat(
+        1, lambda: None, use_while_v1=flag
+    ),
+    "while_loop(use_while_v1)": lambda flag: loops.while_loop(
+        lambda: False, lambda: None, use_while_v1=flag
+    ),
+    "IPUInfeedQueue(optimise_latency)": lambda flag: IPUInfeedQueue(
+        tf.data.Dataset.range(1), optimise_latency=flag
+    ),
+    "IPUOutfeedQueue(optimise_latency)": lambda flag: IPUOutfeedQueue(
+        optimise_latency=flag
+    ),
+    "dequeue(wait_for_completion)": lambda flag: IPUOutfeedQueue().dequeue(flag),
+}
+
+
+@pytest.mark.parametrize("name", WANTS_A_BOOL)
+def test_what_is_not_a_bool_is_refused_where_one_is_wanted(name):
+    """With the argument's name and the value; nothing else has happened."""
+    argument = name.partition("(")[2].rstrip(")")
+    for value in ("no", 2, 0.5, [True]):
+        with pytest.raises(TypeError, match=rf"^{argument} must be a bool, got \w+ "):
+            WANTS_A_BOOL[name](value)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import logging
 import os
-import re
 import signal
 import threading
 from collections.abc import Callable
@@ -60,14 +59,17 @@ def listen() -> None:
 @functools.cache
 def explain_wait(number: int, handler: object) -> None:
     """Logs, once for each handler, when a handler that stops no program will run."""
-    name = getattr(handler, "__qualname__", None) or type(handler).__qualname__
     logging.getLogger("ipufeed").warning(
         "%s came while a program runs: its handler %s runs when the program has ended, "
         "since only the default handler stops programs. A handler with the attribute "
         "`stops_programs = True` stops them, and then runs at once.",
         signal.Signals(number).name,
-        name,
+        _name_of(handler),
     )
+
+
+def _name_of(handler: object) -> str:
+    return getattr(handler, "__qualname__", None) or type(handler).__qualname__
 
 
 def ends_programs(handler: object) -> bool:
@@ -84,10 +86,10 @@ def ends_programs(handler: object) -> bool:
 class _RecordedHandler:
     """A handler of a signal whose exception is kept, since TensorFlow may lose it."""
 
-    stops_programs = True
-
     def __init__(self, handler: Callable[..., Any]) -> None:
         self.handler = handler
+        self.stops_programs = ends_programs(handler)
+        self.__qualname__ = _name_of(handler)
         self.raised: BaseException | None = None
 
     def __call__(self, number: int, frame: Any) -> Any:
@@ -99,11 +101,8 @@ class _RecordedHandler:
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# What pybind11 says of two exceptions at once; and if the second is for the process.
+# What pybind11 says of two exceptions at once.
 TWO_EXCEPTIONS = "MISMATCH of original and normalized active exception types"
-REPLACED_BY = re.compile(
-    r"REPLACED BY (?P<type>KeyboardInterrupt|SystemExit)(: (?P<text>[^\n]*))?"
-)
 
 
 def mend_calls() -> None:
@@ -148,11 +147,14 @@ class MainCalls:
                     signal.signal(number, recorded.handler)
 
     def _record(self) -> None:
-        """Replaces the program's handlers that stop programs, as long as calls last."""
+        """Replaces the program's own handlers, as long as calls last.
+
+        Python's default handler of Ctrl-C stays: what it raises is known.
+        """
         self._recorded = []
         for number in SIGNALS:
             handler = signal.getsignal(number)
-            if callable(handler) and getattr(handler, "stops_programs", False):
+            if callable(handler) and handler is not signal.default_int_handler:
                 recorded = _RecordedHandler(handler)
                 signal.signal(number, recorded)
                 self._recorded.append((number, recorded))
@@ -212,17 +214,15 @@ def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except RuntimeError as error:
-            raised = _main_calls.raised()
-            if raised is not None and TWO_EXCEPTIONS in str(error):
-                raise raised from None
-            replaced = REPLACED_BY.search(str(error))
-            if replaced is None:
+            if TWO_EXCEPTIONS not in str(error):
                 raise
             # What TensorFlow made of it is of no use to the user.
-            if replaced["type"] == "KeyboardInterrupt":
+            raised = _main_calls.raised()
+            if raised is not None:
+                raise raised from None
+            if "KeyboardInterrupt" in str(error):
                 raise KeyboardInterrupt from None
-            code = replaced["text"] or ""
-            raise SystemExit(int(code) if code.isdecimal() else code or None) from None
+            raise
 
     return call
 

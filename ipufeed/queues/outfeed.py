@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipufeed import _native
+from ipufeed.checks import check_flags
 from ipufeed.queues import interrupt
 from ipufeed.queues.chain import host_number, put_token, take_token
 from ipufeed.queues.enqueued import Stored, Structures, read_stored
@@ -112,6 +113,7 @@ class IPUOutfeedQueue:
         self._outfeed_mode = outfeed_mode
         self._device_ordinal = usable_ordinal(device_ordinal)
         self._buffer_depth = buffer_depth
+        check_flags(optimise_latency=optimise_latency)
         warn_of_latency("IPUOutfeedQueue", optimise_latency)
         self._number = next(_numbers)
         self._id = str(self._number if internal_id is None else internal_id)
@@ -237,6 +239,7 @@ class IPUOutfeedQueue:
             mode on another thread, as long as nothing has been enqueued.
 
         Raises:
+            TypeError: `wait_for_completion` is not a bool.
             ValueError: No program enqueues to this queue, or its results are of other
                 dtypes or shapes than any enqueue that was traced. They stay in it.
             tf.errors.InvalidArgumentError: In a graph, when it runs: the results are not
@@ -246,6 +249,8 @@ class IPUOutfeedQueue:
         """
         import tensorflow as tf
 
+        if wait_for_completion is not False:
+            check_flags(wait_for_completion=wait_for_completion)
         eager = tf.executing_eagerly()
         if self._structure is None:
             if eager and threading.get_ident() != self._making_thread:

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ipufeed.checks import check_flags
 from ipufeed.device.program.training_loop import TrainingLoop, checked_count, inside
 from ipufeed.queues.autograph import as_user_function
 from ipufeed.queues.chain import host_number
@@ -53,6 +54,7 @@ def repeat(
     """
     import tensorflow as tf
 
+    check_flags(use_while_v1=use_while_v1)
     check_queue(infeed_queue)
     values = listed(inputs)
     check_arity(body, values, infeed_queue, condition=False)
@@ -94,6 +96,7 @@ def while_loop(
         TypeError: `condition` or `body` cannot be called so, or `body` changes the dtypes.
         ValueError: See `repeat`.
     """
+    check_flags(use_while_v1=use_while_v1)
     check_queue(infeed_queue)
     values = listed(inputs)
     check_arity(condition, values, infeed_queue, condition=True)

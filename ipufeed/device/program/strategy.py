@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
 
+from ipufeed.checks import check_flags
 from ipufeed.device.program import executor, outside_compilation
 from ipufeed.device.program.replication import refuse_replicas
 from ipufeed.device.program.scopes import check_device
@@ -50,6 +51,10 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
         enable_dataset_iterators: bool = True,
         enable_keras_extensions: bool = True,
     ) -> None:
+        check_flags(
+            enable_dataset_iterators=enable_dataset_iterators,
+            enable_keras_extensions=enable_keras_extensions,
+        )
         self._device_ordinal = check_device(ipu_device)
         if cpu_device != "/device:CPU:0":
             no_effect("IPUStrategy(cpu_device=)", ONE_HOST)

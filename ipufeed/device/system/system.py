@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ipufeed.checks import check_flags
 from ipufeed.device.config import no_effect as config_no_effect
 from ipufeed.device.config import options_create
 from ipufeed.device.config.config import IPUConfig, as_tuple
@@ -138,7 +139,7 @@ def configure_ipu_system(
             warning; the same one again does not replace it. Default: True.
 
     Raises:
-        TypeError: `config` is not a config.
+        TypeError: `config` is not a config, or a flag is not a bool.
         ConfigError, ValueError: what `IPUConfig.validate` says.
         PoplarFlagsError: TF_POPLAR_FLAGS cannot be understood.
         ValueError: POPLAR_TARGET_OPTIONS or POPLAR_RUNTIME_OPTIONS is not a JSON object.
@@ -157,6 +158,7 @@ def configure_ipu_system(
     )
     if not isinstance(device, str):
         raise TypeError(f"`device` must be a str, got {type(device).__name__}.")
+    check_flags(reset_configuration=reset_configuration)
     _warn_of_host("configure_ipu_system(device=)", device)
     with _system.lock:
         flags = flags_module.read_flags()
@@ -433,10 +435,11 @@ def reset_ipu_seed(
             Default: False.
 
     Raises:
-        TypeError: `seed` is not an integer.
+        TypeError: `seed` is not an integer, or a flag is not a bool.
         ValueError: `seed` is out of range.
         DeviceOrdinalError: there is no such device, or it has not been configured.
     """
+    check_flags(experimental_identical_replicas=experimental_identical_replicas)
     _warn_of_host("reset_ipu_seed(cpu_device=)", cpu_device)
     if isinstance(seed, bool) or not hasattr(seed, "__index__"):
         raise TypeError(f"`seed` must be an int, got {type(seed).__name__}.")

@@ -14,9 +14,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipufeed.checks import check_flags
 from ipufeed.device.program.training_loop import training_loop
 from ipufeed.no_effect import no_effect
-from ipufeed.parallel.optimizers.checks import check_flags, check_sharded_state
+from ipufeed.parallel.optimizers.checks import check_sharded_state
 from ipufeed.parallel.optimizers.dtypes import check_dtype, dtype_of, names_the_cast
 from ipufeed.parallel.optimizers.lifting import variables_outside
 from ipufeed.parallel.optimizers.optimizers import CrossReplicaOptimizer, dense_gradient

@@ -6,8 +6,9 @@ import operator
 from typing import Any
 
 from ipufeed import _native
+from ipufeed.checks import is_flag
 from ipufeed.no_effect import no_effect
-from ipufeed.parallel.optimizers.checks import check_sharded_state, is_flag
+from ipufeed.parallel.optimizers.checks import check_sharded_state
 from ipufeed.parallel.optimizers.reduction_method import (
     GradientAccumulationReductionMethod,
 )

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ipufeed import _native
+from ipufeed.checks import check_flags
 from ipufeed.device.program import executor, loops, outside_compilation
 from ipufeed.device.system import system
 from ipufeed.executable.program.names import ANONYMOUS, author_name
-from ipufeed.parallel.optimizers.checks import check_flags
 from ipufeed.parallel.optimizers.dtypes import check_dtype
 from ipufeed.parallel.optimizers.reduction_method import (
     GradientAccumulationReductionMethod as Reduction,
