@@ -3,6 +3,7 @@
 queues            <- device.queue_hooks: what the queues ask of the device
 device.queue_hooks <- parallel: the collectives between processes, loaded at their first use
 TensorFlow        <- executable: the compiled programs
+TensorFlow        <- tf_patches: what tf.vectorized_map makes of queue operations
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import functools
 
 from ipufeed.device import queue_hooks
 from ipufeed.executable.compile import programs
+from ipufeed.queues.chain import holds_queue_ops
+from ipufeed.tf_patches import vectorized_map
 
 
 def join_processes(count: int, index: int) -> None:
@@ -25,3 +28,4 @@ def connect() -> None:
     """Connects them, once."""
     queue_hooks.set_join(join_processes)
     programs.install()
+    vectorized_map.refuse(holds_queue_ops)

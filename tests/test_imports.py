@@ -149,7 +149,10 @@ ALLOWED = {
     "benchmark.__main__": {"benchmark.cli", "benchmark.process"},
     # What a program imports first.
     "compat": {"tf_patches"},  # names as text, resolved when they are used
-    "connect": {"device.queue_hooks", "executable.compile", "parallel.collectives"},
+    "connect": {
+        *("device.queue_hooks", "executable.compile", "parallel.collectives"),
+        *("queues", "tf_patches"),
+    },
     "run": {"_quiet_import", "_native", "compat", "render"},
     "__init__": {"_native", "_version"},
 }

@@ -12,7 +12,8 @@ from dependence import check_chained, compiled_modules
 from styles import CASES, entered, only
 
 from ipufeed.device.program import executor as params
-from ipufeed.queues import IPUOutfeedQueue
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 SIZE = 192
 
@@ -325,3 +326,32 @@ def test_another_queue_shares_the_program():
         with compiled_modules() as modules:
             run(style, sibling_loops)
     assert len(modules) == 1  # lowered, and not compiled
+
+
+def test_a_vectorized_map_over_a_queue_is_refused():
+    """TensorFlow takes an element more than it returns; map_fn does not."""
+    infeed, outfeed = IPUInfeedQueue(numbers()), IPUOutfeedQueue()
+    assert infeed.initializer is None
+    strategy = IPUStrategy()
+    bodies = {
+        "IpufeedDequeue": lambda x: x + infeed._dequeue(),
+        "IpufeedEnqueue": lambda x: (outfeed.enqueue(x), x)[1],
+    }
+    for op, body in bodies.items():
+        function = tf.function(
+            lambda x, body=body: tf.vectorized_map(body, x), jit_compile=True
+        )
+        with (
+            strategy.scope(),
+            pytest.raises(ValueError, match=rf"\({op}\): .*tf\.map_fn"),
+        ):
+            strategy.run(function, [tf.zeros(3)])
+
+    @tf.function(jit_compile=True)
+    def mapped(x):
+        return tf.map_fn(bodies["IpufeedDequeue"], x)
+
+    with strategy.scope():
+        taken = [list(strategy.run(mapped, [tf.zeros(3)]).numpy()) for _ in range(2)]
+    assert taken == [[0, 1, 2], [3, 4, 5]]
+    assert infeed.deleter is None
