@@ -4,13 +4,16 @@ queues            <- device.queue_hooks: what the queues ask of the device
 device.queue_hooks <- parallel: the collectives between processes, loaded at their first use
 TensorFlow        <- executable: the compiled programs
 TensorFlow        <- tf_patches: what tf.vectorized_map makes of queue operations
+IPUStrategy       <- keras: what its models do; parallel: the sums over replicas
 """
 
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from ipufeed.device import queue_hooks
+from ipufeed.device.program import strategy
 from ipufeed.executable.compile import programs
 from ipufeed.queues.chain import holds_queue_ops
 from ipufeed.tf_patches import vectorized_map
@@ -23,9 +26,25 @@ def join_processes(count: int, index: int) -> None:
     processes.join(count, index)
 
 
+def extend_keras() -> None:
+    """Changes the Keras that is in use, so that models run on IPUs."""
+    from ipufeed.keras.install import install
+
+    install()
+
+
+def reduce_over_replicas(value: Any, mean: bool) -> Any:
+    """Builds the sum, or the mean, of a tensor over the replicas of a program."""
+    from ipufeed.parallel.collectives import ops
+
+    return ops.cross_replica_mean(value) if mean else ops.cross_replica_sum(value)
+
+
 @functools.cache
 def connect() -> None:
     """Connects them, once."""
     queue_hooks.set_join(join_processes)
     programs.install()
     vectorized_map.refuse(holds_queue_ops)
+    strategy.hooks.extend_keras = extend_keras
+    strategy.hooks.reduce = reduce_over_replicas

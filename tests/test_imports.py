@@ -88,6 +88,11 @@ ALLOWED = {
         *("_native", "checks", "no_effect", "python_ops"),
     },
     "parallel": {"parallel.pipeline"},  # its public name
+    # Keras models.
+    "keras": {
+        *("parallel.collectives", "parallel.optimizers"),
+        *("device.log", "device.program", "device.system", "queues", "no_effect"),
+    },
     # The benchmark.
     "benchmark.process": {"_native", "errors", "render"},
     "benchmark.report": {"executable.tracing", "render"},
@@ -150,8 +155,8 @@ ALLOWED = {
     # What a program imports first.
     "compat": {"tf_patches"},  # names as text, resolved when they are used
     "connect": {
-        *("device.queue_hooks", "executable.compile", "parallel.collectives"),
-        *("queues", "tf_patches"),
+        *("device.queue_hooks", "device.program", "executable.compile"),
+        *("parallel.collectives", "keras", "queues", "tf_patches"),
     },
     "run": {"_quiet_import", "_native", "compat", "render"},
     "__init__": {"_native", "_version"},
@@ -172,6 +177,7 @@ BY_NAME = {
     "benchmark/load/dataset_file.py": "the modules of a dataset's file",
     "executable/__init__.py": "public names, at their first use",
     "executable/__main__.py": "the subcommands",
+    "keras/__init__.py": "public names, at their first use",
     "sources/__init__.py": "public names, at their first use",
     "tf_patches/removed_names.py": "modules of TensorFlow",
 }

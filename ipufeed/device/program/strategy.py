@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -13,11 +14,28 @@ from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
 
 from ipufeed.checks import check_flags
 from ipufeed.device.program import executor, outside_compilation
+from ipufeed.device.program.host_iterator import HostDataset
 from ipufeed.device.program.replication import refuse_replicas
 from ipufeed.device.program.scopes import check_device
 from ipufeed.device.system.system import ONE_HOST, require_usable
 from ipufeed.no_effect import no_effect
 from ipufeed.queues.iterators import IPUOwnedIterator
+
+
+@dataclass
+class Hooks:
+    """What a strategy asks of packages above this one; ipufeed.connect sets them.
+
+    Attributes:
+        extend_keras: Changes Keras, so that models made in a scope run on the IPU.
+        reduce: The sum of a tensor over the replicas, or with True the mean.
+    """
+
+    extend_keras: Callable[[], None] = lambda: None
+    reduce: Callable[[Any, bool], Any] = lambda value, mean: value
+
+
+hooks = Hooks()
 
 
 class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
@@ -35,8 +53,9 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
         ipu_device: The IPU's name.
         cpu_device: The host's name. Another one has no effect, with a warning.
         enable_dataset_iterators: Whether `iter(dataset)` inside the scope feeds the IPU.
-        enable_keras_extensions: Whether Keras may be extended. There is no extension,
-            so both do the same: Keras runs as it is.
+        enable_keras_extensions: Whether Keras models that are made in the scope train,
+            evaluate and predict in compiled programs on the IPU (docs/keras.md). If not,
+            Keras runs as it is.
 
     Raises:
         ValueError: `ipu_device` is not a usable IPU.
@@ -59,7 +78,8 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
         if cpu_device != "/device:CPU:0":
             no_effect("IPUStrategy(cpu_device=)", ONE_HOST)
         ipu_device = f"/device:IPU:{self._device_ordinal}"  # of all spellings this one
-        super().__init__(IPUExtended(self, ipu_device))
+        on_host = not (enable_keras_extensions and enable_dataset_iterators)
+        super().__init__(IPUExtended(self, ipu_device, on_host))
         self._ipu_device = ipu_device
         # Functions that hold ops for the host, and so cannot be compiled.
         self._on_host_too: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -70,6 +90,8 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
         self._enable_keras_extensions = enable_keras_extensions
         if enable_dataset_iterators:
             feed_iterated_datasets()
+        if enable_keras_extensions:
+            hooks.extend_keras()
 
     @property
     def device_ordinal(self) -> int:
@@ -165,9 +187,26 @@ def executor_twin(fn: Any) -> Any:
 class IPUExtended(OneDeviceExtended):  # type: ignore[misc]
     """Places what the scope holds on the IPU."""
 
-    def __init__(self, strategy: IPUStrategyV1, device: str) -> None:
+    def __init__(
+        self, strategy: IPUStrategyV1, device: str, on_host: bool = False
+    ) -> None:
         super().__init__(strategy, device)
         self._default_device = device
+        self._ordinal = check_device(device)
+        self._iterates_on_host = on_host
+
+    def _experimental_distribute_dataset(self, dataset: Any, options: Any) -> Any:
+        """The dataset itself: `iter` feeds the IPU. Or one of the host."""
+        return HostDataset(dataset) if self._iterates_on_host else dataset
+
+    def _reduce_to(
+        self, reduce_op: Any, value: Any, destinations: Any, options: Any
+    ) -> Any:
+        """A gradient over the replicas, which is what a Keras optimizer asks for."""
+        if tf.executing_eagerly() or require_usable(self._ordinal).num_ipus == 1:
+            return super()._reduce_to(reduce_op, value, destinations, options)
+        dense = tf.convert_to_tensor(value)
+        return hooks.reduce(dense, reduce_op == tf.distribute.ReduceOp.MEAN)
 
 
 def refuse_float64(values: Any, what: str) -> None:

@@ -1,0 +1,34 @@
+"""Keras models on the simulated IPU: fit, evaluate and predict as compiled programs.
+
+    dataset --> infeed --> [ train_step x steps_per_execution ] --> outfeed --> callbacks
+                           one compiled program for each execution
+
+A model that is made in the scope of an IPUStrategy has these by itself. `install` changes
+Keras once; `calls` has the three methods, `feed` the data, `programs` what is compiled,
+`executions` what runs it and reads its results, `options` the `set_...` methods. All of
+them work for any Keras: what differs between Keras 3 and tf_keras stands in a kit
+(`keras3`). Importing this package imports no Keras. Uses ipufeed.device, ipufeed.parallel
+and ipufeed.queues.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_NAMES = {
+    "ReplicatedMetricReductionMethod": "metric_reduction",
+}
+__all__ = sorted(_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'ipufeed.keras' has no attribute {name!r}")
+    module = importlib.import_module(f"ipufeed.keras.{_NAMES[name]}")
+    value = globals()[name] = getattr(module, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,270 @@
+"""fit, evaluate and predict: epochs, callbacks and validation, as Keras has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipufeed.device.log import LOGGER
+from ipufeed.keras.executions import Epoch, reads_while_running, run_epoch
+from ipufeed.keras.feed import Feed
+from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
+from ipufeed.keras.state import ModelState
+from ipufeed.keras.steps import check_accumulation
+
+EAGERLY = (
+    "Keras models cannot run eagerly when using `IPUStrategy`. Set `run_eagerly=False` "
+    "when calling `compile`."
+)
+
+
+def fit(
+    model: Any,
+    state: ModelState,
+    x: Any = None,
+    y: Any = None,
+    batch_size: int | None = None,
+    epochs: int = 1,
+    verbose: Any = "auto",
+    callbacks: Any = None,
+    validation_split: float = 0.0,
+    validation_data: Any = None,
+    shuffle: Any = True,
+    class_weight: Any = None,
+    sample_weight: Any = None,
+    initial_epoch: int = 0,
+    steps_per_epoch: int | None = None,
+    validation_steps: int | None = None,
+    validation_batch_size: int | None = None,
+    validation_freq: Any = 1,
+    **others: Any,
+) -> Any:
+    """Trains: see `fit` of the model's Keras for the arguments.
+
+    Returns:
+        Its History.
+    """
+    kit = state.kit
+    _refuse("fit", kit, others)
+    kit.check(model, "fit")
+    if validation_split and validation_data is None:
+        (x, y, sample_weight), validation_data = kit.split(
+            (x, y, sample_weight), validation_split
+        )
+    feed = _prepare(
+        model,
+        state,
+        "fit",
+        steps_per_epoch,
+        max(1, epochs - initial_epoch),
+        {
+            **{"x": x, "y": y, "sample_weight": sample_weight},
+            **{"batch_size": batch_size, "shuffle": shuffle},
+            "class_weight": class_weight,
+        },
+    )
+    check_accumulation(feed.steps.execution, state.accumulation)
+    _log_sizes(model, state, feed)
+    validation: dict[str, Any] | None = None
+    if validation_data is not None:
+        val_x, val_y, val_weight = kit.unpack(validation_data)
+        validation = {
+            **{"x": val_x, "y": val_y, "sample_weight": val_weight},
+            **{"batch_size": validation_batch_size or batch_size},
+            "steps": validation_steps,
+        }
+    callbacks = kit.callbacks(model, callbacks, verbose, epochs, feed.steps.epoch)
+    model.stop_training, logs = False, None
+    try:
+        callbacks.on_train_begin()
+        for epoch in range(kit.initial_epoch(model, initial_epoch), epochs):
+            model.reset_metrics()
+            callbacks.on_epoch_begin(epoch)
+            results = run_epoch(
+                Epoch(
+                    *(model, state, "fit", feed),
+                    *(callbacks.on_train_batch_begin, callbacks.on_train_batch_end),
+                )
+            )
+            logs = kit.numbers(results[-1])
+            if validation is not None and model._should_eval(epoch, validation_freq):
+                logs.update(_validate(model, state, validation, callbacks))
+            callbacks.on_epoch_end(epoch, logs)
+            if model.stop_training:
+                break
+    finally:
+        feed.close()
+        state.validation = None
+    if epochs > 0:
+        kit.finish(model)
+    callbacks.on_train_end(logs)
+    return model.history
+
+
+def _validate(
+    model: Any, state: ModelState, arguments: dict[str, Any], callbacks: Any
+) -> dict[str, Any]:
+    """Evaluates the validation data, with the feed of the epoch before."""
+    if state.validation is None:
+        of_data = {name: arguments[name] for name in arguments if name != "steps"}
+        state.validation = _prepare(
+            model, state, "evaluate", arguments["steps"], 1, of_data
+        )
+    values = model.evaluate(
+        **arguments, callbacks=callbacks, return_dict=True, **{_CACHED: True}
+    )
+    return {f"val_{name}": value for name, value in values.items()}
+
+
+# What a Keras's own fit tells its evaluate, which a subclass passes on.
+_CACHED = "_use_cached_eval_dataset"
+
+
+def evaluate(
+    model: Any,
+    state: ModelState,
+    x: Any = None,
+    y: Any = None,
+    batch_size: int | None = None,
+    verbose: Any = "auto",
+    sample_weight: Any = None,
+    steps: int | None = None,
+    callbacks: Any = None,
+    return_dict: bool = False,
+    **others: Any,
+) -> Any:
+    """Evaluates: see `evaluate` of the model's Keras for the arguments and results."""
+    kit = state.kit
+    cached = others.pop(_CACHED, False)
+    _refuse("evaluate", kit, others)
+    kit.check(model, "evaluate")
+    feed = state.validation if cached else None
+    if feed is None:
+        feed = _prepare(
+            model,
+            state,
+            "evaluate",
+            steps,
+            1,
+            {
+                **{"x": x, "y": y, "sample_weight": sample_weight},
+                "batch_size": batch_size,
+            },
+        )
+    callbacks = kit.callbacks(model, callbacks, verbose, 1, feed.steps.epoch)
+    callbacks.on_test_begin()
+    model.reset_metrics()
+    try:
+        results = run_epoch(
+            Epoch(
+                *(model, state, "evaluate", feed),
+                *(callbacks.on_test_batch_begin, callbacks.on_test_batch_end),
+            )
+        )
+    finally:
+        feed.close()
+    logs = kit.numbers(results[-1])
+    callbacks.on_test_end(logs)
+    return logs if return_dict else kit.in_order(model, logs)
+
+
+def predict(
+    model: Any,
+    state: ModelState,
+    x: Any,
+    batch_size: int | None = None,
+    verbose: Any = "auto",
+    steps: int | None = None,
+    callbacks: Any = None,
+    **others: Any,
+) -> Any:
+    """Predicts: see `predict` of the model's Keras for the arguments.
+
+    Returns:
+        The outputs of all steps, one behind the other, as NumPy arrays.
+    """
+    import tensorflow as tf
+
+    kit = state.kit
+    _refuse("predict", kit, others)
+    kit.check(model, "predict")
+    feed = _prepare(
+        model, state, "predict", steps, 1, {"x": x, "batch_size": batch_size}
+    )
+    callbacks = kit.callbacks(model, callbacks, verbose, 1, feed.steps.epoch)
+    callbacks.on_predict_begin()
+    of_execution = not reads_while_running(state)
+
+    def end(step: int, rows: Any) -> None:
+        outputs = _joined(state, rows, of_execution)
+        callbacks.on_predict_batch_end(step, {"outputs": outputs})
+
+    try:
+        results = run_epoch(
+            Epoch(model, state, "predict", feed, callbacks.on_predict_batch_begin, end)
+        )
+    finally:
+        feed.close()
+    callbacks.on_predict_end()
+    parts = [_joined(state, rows, has_steps=True) for rows in results]
+    return tf.nest.map_structure(lambda *each: tf.concat(each, 0).numpy(), *parts)
+
+
+def _joined(state: ModelState, rows: Any, has_steps: bool) -> Any:
+    """Outputs of steps and replicas as one batch: [(steps,) (replicas,) batch, ...]."""
+    import tensorflow as tf
+
+    several = state.replicas() > 1
+    kinds = ReplicatedMetricReductionMethod
+    reduced = several and state.metric_reduction in (kinds.SUM, kinds.MEAN)
+    leading = has_steps + (several and not reduced)
+
+    def flatten(x: Any) -> Any:
+        if reduced:  # the same on each replica
+            x = x[:, -1] if has_steps else x[-1]
+        return tf.reshape(x, [-1, *x.shape[leading + 1 :]]) if leading else x
+
+    return tf.nest.map_structure(flatten, rows)
+
+
+def _refuse(call: str, kit: Any, others: dict[str, Any]) -> None:
+    """Arguments that the call does not have are errors, as Python has them."""
+    unknown = sorted(set(others) - kit.ignored)
+    if unknown:
+        raise TypeError(f"{call}() got an unexpected keyword argument '{unknown[0]}'")
+
+
+def _prepare(
+    model: Any,
+    state: ModelState,
+    mode: str,
+    steps: int | None,
+    epochs: int,
+    arguments: dict[str, Any],
+) -> Feed:
+    """Checks the data, and makes all variables."""
+    if model.run_eagerly:
+        raise RuntimeError(EAGERLY)
+    source = state.kit.source(model, {**arguments, "steps": steps})
+    per_execution = state.kit.steps_per_execution(model)
+    feed = Feed(state, source, steps, per_execution, epochs)
+    state.kit.build(model, feed.zeros(), mode)
+    return feed
+
+
+def _log_sizes(model: Any, state: ModelState, feed: Feed) -> None:
+    """What the sizes of this training come to."""
+    execution, count = feed.steps.execution, state.accumulation or 1
+    if execution == 1:
+        LOGGER.info(
+            "The model `%s` has been configured with only 1 steps per execution. Consider "
+            "increasing the value of `steps_per_execution`, which `compile` takes: each "
+            "execution costs the host's time.",
+            model.name,
+        )
+    if count > 1 or state.replicas() > 1:
+        LOGGER.info(
+            "The model `%s` makes %d weight updates per execution, each from %d batches "
+            "(%d mini-batches on %d replicas).",
+            *(model.name, execution // count, count * state.replicas()),
+            *(count, state.replicas()),
+        )

@@ -1,0 +1,238 @@
+"""Runs the program of an epoch, execution after execution, and reads its results.
+
+synchronous   run, then the last result, then the callback of the last step
+asynchronous  a thread reads each result while the program runs, and calls for each
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ipufeed.keras.feed import Feed
+from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
+from ipufeed.keras.programs import Program, program_of
+from ipufeed.keras.state import ModelState
+from ipufeed.queues.hooks import surroundings
+from ipufeed.queues.outfeed import IPUOutfeedMode
+
+# How long the reader's thread waits until it sees that it is to end.
+POLL_S = 0.1
+
+
+@dataclass
+class Epoch:
+    """One epoch of one call.
+
+    Attributes:
+        model: The Keras model.
+        state: What belongs to it.
+        mode: "fit", "evaluate" or "predict".
+        feed: The data.
+        begin: Called with the number of the first step of what begins.
+        end: Called with the number of the last step, and its results.
+    """
+
+    model: Any
+    state: ModelState
+    mode: str
+    feed: Feed
+    begin: Callable[[int], None]
+    end: Callable[[int, Any], None]
+
+    @property
+    def reads_replicas_one_by_one(self) -> bool:
+        """Whether each step has a callback for each replica."""
+        state = self.state
+        return (
+            self.mode != "predict"
+            and state.replicas() > 1
+            and state.metric_reduction is ReplicatedMetricReductionMethod.NONE
+        )
+
+
+def run_epoch(epoch: Epoch) -> list[Any]:
+    """Runs all executions of an epoch.
+
+    Returns:
+        The results of the last step; of predict one structure for each execution or
+        step, in order, whose tensors have the steps in front: [steps, *shape], with
+        several replicas [steps, replicas, *shape].
+
+    Raises:
+        Exception: Of the program, of the dataset or of a callback; the feed and the
+            outfeed can be used afterwards.
+    """
+    program = program_of(epoch.model, epoch.state, epoch.mode)
+    iterator = epoch.feed.iterator()
+    if program.outfeed._structure is not None:
+        program.outfeed.deleter  # noqa: B018 (results that a failed call has left)
+    program.metrics.begin_epoch()
+    if reads_while_running(epoch.state):
+        return _run_asynchronously(epoch, program, iterator)
+    results: list[Any] = []
+    for first in _executions(epoch):
+        epoch.begin(first)
+        _execute(epoch, program, iterator)
+        taken = _take(epoch, program)
+        epoch.end(first + epoch.feed.steps.execution - 1, taken)
+        if epoch.mode != "predict":
+            results.clear()
+        results.append(taken)
+    return results
+
+
+def reads_while_running(state: ModelState) -> bool:
+    """Whether each step's result is read as it comes.
+
+    Where none comes, since data are synthetic, callbacks are synchronous.
+    """
+    comes = surroundings.runs_programs() and not surroundings.synthetic_outfeed()
+    return state.asynchronous and comes
+
+
+def _executions(epoch: Epoch) -> Any:
+    """The first step of each execution, until a callback stops the training."""
+    steps = epoch.feed.steps
+    for first in range(0, steps.epoch, steps.execution):
+        yield first
+        if epoch.mode == "fit" and epoch.model.stop_training:
+            return
+
+
+def _execute(epoch: Epoch, program: Program, iterator: Any) -> None:
+    import tensorflow as tf
+
+    steps = tf.constant(epoch.feed.steps.execution)
+    epoch.state.strategy.run(program.function, args=[steps, iterator])
+
+
+def _take(epoch: Epoch, program: Program) -> Any:
+    """The results of an execution that has ended: all for predict, else the last."""
+    import tensorflow as tf
+
+    outfeed, steps = program.outfeed, epoch.feed.steps.execution
+    several = epoch.state.replicas() > 1
+    if surroundings.synthetic_outfeed() or not surroundings.runs_programs():
+        shape = [epoch.state.replicas()] if several else []
+        front = (
+            shape if outfeed._outfeed_mode is IPUOutfeedMode.LAST else [steps, *shape]
+        )
+        results = tf.nest.map_structure(
+            lambda spec: tf.zeros([*front, *spec.shape], spec.dtype), outfeed._structure
+        )
+    else:
+        results = outfeed.dequeue()
+    if epoch.mode == "predict":
+        return results
+    if outfeed._outfeed_mode is not IPUOutfeedMode.LAST:
+        results = tf.nest.map_structure(lambda rows: rows[-1], results)
+    return _of_last_replica(results) if several else results
+
+
+def _of_last_replica(results: Any) -> Any:
+    """[replicas, *shape] -> what the last replica has given."""
+    import tensorflow as tf
+
+    return tf.nest.map_structure(lambda rows: rows[-1], results)
+
+
+def _run_asynchronously(epoch: Epoch, program: Program, iterator: Any) -> list[Any]:
+    import tensorflow as tf
+
+    reader = _Reader(epoch, program)
+    ran = 0
+    try:
+        for _ in _executions(epoch):
+            _execute(epoch, program, iterator)
+            ran += epoch.feed.steps.execution
+            if reader.error is not None:
+                break
+        reader.finish(ran)
+    except BaseException:
+        reader.stop()
+        raise
+    if epoch.mode != "predict":
+        return reader.results
+    return [tf.nest.map_structure(lambda *rows: tf.stack(rows), *reader.results)]
+
+
+class _Reader(threading.Thread):
+    """Calls the callbacks of each step as soon as the step's result is there.
+
+    After an error of a callback it goes on to read, so that the program does not have to
+    wait for a reader, and calls nothing.
+    """
+
+    def __init__(self, epoch: Epoch, program: Program) -> None:
+        super().__init__(name="ipufeed_keras_callbacks", daemon=True)
+        self.error: BaseException | None = None
+        self.results: list[Any] = []
+        self._epoch = epoch
+        self._outfeed = program.outfeed
+        self._stopped = False
+        self._read = 0
+        self._last: int | None = None  # the number of results, once it is known
+        self.start()
+
+    def run(self) -> None:
+        """The thread's work."""
+        import tensorflow as tf
+
+        try:
+            while not self._done():
+                try:
+                    for row in self._outfeed.stream(timeout_s=POLL_S):
+                        self._pass_on(row)
+                        if self._stopped:
+                            return
+                except tf.errors.DeadlineExceededError:
+                    continue  # nothing is lost
+        except BaseException as error:
+            self.error = self.error or error
+
+    def _done(self) -> bool:
+        return self._stopped or (self._last is not None and self._read >= self._last)
+
+    def _pass_on(self, row: Any) -> None:
+        step, self._read = self._read, self._read + 1
+        epoch = self._epoch
+        if self.error is not None:
+            return
+        try:
+            if epoch.reads_replicas_one_by_one:
+                import tensorflow as tf
+
+                for replica in range(epoch.state.replicas()):
+                    # Bound here, for the lambda is used at once.
+                    logs = tf.nest.map_structure(lambda rows, r=replica: rows[r], row)
+                    epoch.begin(step)
+                    epoch.end(step, logs)
+            else:
+                several = epoch.mode != "predict" and epoch.state.replicas() > 1
+                logs = _of_last_replica(row) if several else row
+                epoch.begin(step)
+                epoch.end(step, logs)
+            if epoch.mode != "predict":
+                self.results.clear()
+            self.results.append(logs)
+        except BaseException as error:
+            self.error = error
+
+    def finish(self, ran: int) -> None:
+        """Waits until the callbacks of all steps have been called.
+
+        Raises:
+            BaseException: What a callback has raised.
+        """
+        self._last = ran
+        self.join()
+        if self.error is not None:
+            raise self.error
+
+    def stop(self) -> None:
+        """Ends the thread, whatever has not been read."""
+        self._stopped = True
+        self.join()

@@ -1,0 +1,155 @@
+"""The data of one call: a dataset that an infeed can carry, and its iterators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ipufeed.device.log import LOGGER
+from ipufeed.keras.state import ModelState
+from ipufeed.keras.steps import Steps, count_steps
+from ipufeed.queues.iterators import IPUIterator
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a kit makes of the data that Keras was given.
+
+    Attributes:
+        dataset: A tf.data.Dataset of batches.
+        size: Batches in it; None if unknown or without an end.
+        endless: Whether there is no end.
+        partial_batch: The size of batches if the last one is smaller, else None.
+        renewed: Whether each epoch begins with a new iterator.
+        epoch_begins: Called before each iterator is made.
+        epoch_ends: Called when an iterator is left.
+    """
+
+    dataset: Any
+    size: int | None
+    partial_batch: int | None
+    renewed: bool
+    endless: bool = False
+    epoch_begins: Callable[[], None] = lambda: None
+    epoch_ends: Callable[[], None] = lambda: None
+
+
+class Feed:
+    """A dataset that was checked, its steps, and one iterator after the other over it.
+
+    Args:
+        state: Of the model.
+        source: The data.
+        steps: Of an epoch, per replica, as the caller gave it; None: all data.
+        steps_per_execution: What `compile` was given.
+        epochs: Of the call.
+
+    Raises:
+        ValueError: The data have a partial batch or an open shape, or see count_steps.
+    """
+
+    def __init__(
+        self,
+        state: ModelState,
+        source: Source,
+        steps: int | None,
+        steps_per_execution: int,
+        epochs: int = 1,
+    ) -> None:
+        if source.partial_batch is not None:
+            raise ValueError(
+                "The provided set of data has a partial batch, which could result in data "
+                "being dropped. Either adjust the `batch_size` of your model (currently "
+                f"set to {source.partial_batch}) or pad your dataset to ensure there are "
+                "no partial batches."
+            )
+        self.dataset = narrow(source.dataset)
+        check_shapes(self.dataset.element_spec)
+        self._renewed = source.renewed or steps is None
+        self.steps: Steps = count_steps(
+            source.size,
+            steps,
+            steps_per_execution,
+            state.replicas(),
+            1 if self._renewed else epochs,
+        )
+        if source.size is None and not source.endless:
+            LOGGER.info(
+                "The size of the dataset is unknown. It must give %d batches in an epoch.",
+                self.steps.epoch * state.replicas(),
+            )
+        self._state = state
+        self._source = source
+        self._iterator: IPUIterator | None = None
+
+    def zeros(self) -> Any:
+        """An element of zeros, on the host."""
+        import tensorflow as tf
+
+        with tf.device("/device:CPU:0"):
+            return tf.nest.map_structure(
+                lambda spec: tf.zeros(spec.shape, spec.dtype), self.dataset.element_spec
+            )
+
+    def iterator(self) -> IPUIterator:
+        """The iterator of the epoch that begins; all of them have the same type."""
+        if self._iterator is None or self._renewed:
+            self.close()
+            self._source.epoch_begins()
+            ordinal = self._state.strategy.device_ordinal
+            self._iterator = IPUIterator(
+                self.dataset, **{"device_ordinal": ordinal, **self._state.infeed}
+            )
+        return self._iterator
+
+    def close(self) -> None:
+        """Deletes the iterator's queue. Does no harm twice."""
+        iterator, self._iterator = self._iterator, None
+        if iterator is not None:
+            iterator._infeed_queue.deleter  # noqa: B018 (acts when it is read)
+            self._source.epoch_ends()
+
+
+def narrow(dataset: Any) -> Any:
+    """The dataset with float64 as float32, and int64 and uint32 as int32.
+
+    A prefetch at its end is put again behind the cast.
+    """
+    import tensorflow as tf
+
+    narrower = {tf.float64: tf.float32, tf.int64: tf.int32, tf.uint32: tf.int32}
+    specs = tf.nest.flatten(dataset.element_spec)
+    if not any(getattr(spec, "dtype", None) in narrower for spec in specs):
+        return dataset
+    if not all(isinstance(spec, tf.TensorSpec) for spec in specs):
+        return dataset  # the infeed says what it cannot carry
+
+    def cast(*element: Any) -> Any:
+        whole = element if isinstance(dataset.element_spec, tuple) else element[0]
+        return tf.nest.map_structure(
+            lambda x: tf.cast(x, narrower.get(x.dtype, x.dtype)), whole
+        )
+
+    narrowed = dataset.map(cast, num_parallel_calls=tf.data.AUTOTUNE)
+    if type(dataset).__name__ != "_PrefetchDataset":
+        return narrowed
+    return narrowed.prefetch(int(tf.get_static_value(dataset._buffer_size)))
+
+
+def check_shapes(element_spec: Any) -> None:
+    """A program has fixed shapes.
+
+    Raises:
+        ValueError: A dimension of an element is not known.
+    """
+    import tensorflow as tf
+
+    for spec in tf.nest.flatten(element_spec):
+        shape = getattr(spec, "shape", None)
+        if shape is not None and not shape.is_fully_defined():
+            raise ValueError(
+                f"The provided set of data contains a shape {shape} which is not fully "
+                "defined. Executing on IPU requires all dataset elements to have fully "
+                "defined shapes. If using batch() make sure to set `drop_remainder=True`."
+            )

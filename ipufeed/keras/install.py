@@ -1,0 +1,123 @@
+"""Changes Keras once: models of an IPUStrategy get calls and methods of their own.
+
+`connect` lets IPUStrategy call `install`. A Keras that is imported later is changed by
+then: no program imports a Keras because of this package.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.abc
+import importlib.util
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ipufeed.keras import calls, model_options
+from ipufeed.keras.state import ModelState, state_of
+
+
+@functools.cache
+def install() -> None:
+    """Changes each Keras that has been imported, and the others when they are."""
+    if sys.modules.get("keras") is not None:
+        _change_keras3()
+    sys.meta_path.insert(0, _AfterImport({"keras": _change_keras3}))
+
+
+@functools.cache
+def _change_keras3() -> None:
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        return
+    try:
+        from ipufeed.keras import keras3
+    except (ImportError, AttributeError) as error:
+        raise ImportError(
+            f"ipufeed cannot run models of Keras {keras.__version__} on an IPU: {error}. "
+            "Use Keras 3.12 or later, or IPUStrategy(enable_keras_extensions=False)."
+        ) from error
+    change(keras3.KIT, keras3.MODEL, keras3.TRAINER, keras3.COMPILER)
+
+
+def change(kit: Any, model_class: type, trainer: type, compiler: type) -> None:
+    """Puts the calls and the methods into the classes of a Keras.
+
+    Args:
+        kit: What knows this Keras.
+        model_class: Gets the `set_...` methods.
+        trainer: Has fit, evaluate and predict.
+        compiler: Has compile.
+    """
+    for ours in (calls.fit, calls.evaluate, calls.predict):
+        stock = getattr(trainer, ours.__name__)
+        setattr(trainer, ours.__name__, _dispatch(kit, stock, ours))
+    stock_compile = compiler.compile  # type: ignore[attr-defined]
+
+    def compile_here(
+        model: Any, state: ModelState, *arguments: Any, **keywords: Any
+    ) -> None:
+        stock_compile(model, *arguments, **keywords)
+        kit.adopt(model)
+        state.forget_programs()
+
+    compiler.compile = _dispatch(kit, stock_compile, compile_here)  # type: ignore[attr-defined]
+    for option in model_options.METHODS:
+        setattr(model_class, option.__name__, _method(kit, option))
+
+
+def _dispatch(
+    kit: Any, stock: Callable[..., Any], ours: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The method for a model of an IPUStrategy, Keras's own for others."""
+
+    @functools.wraps(stock)
+    def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        state = state_of(self, kit)
+        if state is None:
+            return stock(self, *arguments, **keywords)
+        with state.running, state.strategy.scope():
+            return ours(self, state, *arguments, **keywords)
+
+    return method
+
+
+def _method(kit: Any, option: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(option)
+    def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        state = state_of(self, kit)
+        if state is None:
+            raise ValueError(
+                f"{type(self).__name__} can only be used on an IPU device: "
+                f"`{option.__name__}` needs a model that was made in the scope of an "
+                "IPUStrategy with enable_keras_extensions=True."
+            )
+        state.forget_programs()
+        return option(state, *arguments, **keywords)
+
+    return method
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Calls a function when a package has been imported."""
+
+    def __init__(self, functions: dict[str, Callable[[], None]]) -> None:
+        self._functions = dict(functions)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """The spec that the other finders have, with a loader that calls afterwards."""
+        function = self._functions.pop(name, None)
+        if function is None:
+            return None
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            execute(module)
+            function()
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

@@ -1,0 +1,220 @@
+"""What the calls need of Keras 3, on its TensorFlow backend.
+
+Public names come from keras; what stands below keras.src is Keras's own and is imported
+here, and nowhere else in the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
+from keras.src.callbacks.callback_list import CallbackList
+from keras.src.optimizers.base_optimizer import BaseOptimizer
+from keras.src.trainers.data_adapters import (
+    array_slicing,
+    data_adapter_utils,
+    get_data_adapter,
+)
+from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
+from keras.src.trainers.trainer import Trainer
+from keras.src.utils.python_utils import pythonify_logs
+
+from ipufeed.keras.feed import Source
+from ipufeed.keras.refusals import (
+    check_not_overridden,
+    refuse_without_call,
+    refuse_without_shapes,
+)
+
+MODEL = keras.Model
+# The classes that have fit, evaluate and predict, and compile.
+TRAINER = TensorFlowTrainer
+COMPILER = Trainer
+
+MAKERS = {
+    "fit": "make_train_function",
+    "evaluate": "make_test_function",
+    "predict": "make_predict_function",
+}
+
+
+class Keras3:
+    """See kit.Kit."""
+
+    name = f"Keras {keras.__version__}"
+    ignored: frozenset[str] = frozenset()
+
+    def source(self, model: Any, arguments: dict[str, Any]) -> Source:
+        """Arrays, tensors and tf.data; the rest does not state its shapes.
+
+        Raises:
+            ValueError: Data of another kind.
+        """
+        del model
+        adapter = self._adapter(arguments)
+        batches = adapter.num_batches
+        dataset = adapter.get_tf_dataset()
+        if isinstance(adapter, TFDatasetAdapter):
+            endless = int(dataset.cardinality()) == tf.data.INFINITE_CARDINALITY
+            return Source(dataset, batches, None, renewed=False, endless=endless)
+        partial = adapter.has_partial_batch
+        return Source(
+            dataset,
+            batches,
+            adapter.batch_size if partial else None,
+            renewed=True,
+            epoch_begins=adapter.on_epoch_begin,
+            epoch_ends=adapter.on_epoch_end,
+        )
+
+    def _adapter(self, arguments: dict[str, Any]) -> Any:
+        x = arguments["x"]
+        if isinstance(x, keras.utils.PyDataset) or hasattr(x, "__next__"):
+            refuse_without_shapes(x)
+        adapter = get_data_adapter(
+            x=x,
+            y=arguments.get("y"),
+            sample_weight=arguments.get("sample_weight"),
+            batch_size=arguments.get("batch_size"),
+            steps_per_epoch=arguments.get("steps"),
+            shuffle=arguments.get("shuffle", False),
+            class_weight=arguments.get("class_weight"),
+        )
+        if not isinstance(adapter, (ArrayDataAdapter, TFDatasetAdapter)):
+            refuse_without_shapes(x)
+        return adapter
+
+    def split(self, arrays: Any, fraction: float) -> Any:
+        """See kit.Kit."""
+        return array_slicing.train_validation_split(arrays, validation_split=fraction)
+
+    def unpack(self, data: Any) -> Any:
+        """See kit.Kit."""
+        return data_adapter_utils.unpack_x_y_sample_weight(data)
+
+    def check(self, model: Any, mode: str) -> None:
+        """See kit.Kit.
+
+        Raises:
+            NotImplementedError: A subclass has no `call`.
+            RuntimeError: One that makes its own functions for the steps.
+        """
+        refuse_without_call(model, MODEL)
+        check_not_overridden(model, TRAINER, MAKERS[mode])
+        if mode != "predict":
+            model._assert_compile_called(mode)
+
+    def steps_per_execution(self, model: Any) -> int:
+        """See kit.Kit."""
+        return int(model.steps_per_execution)
+
+    def build(self, model: Any, zeros: Any, mode: str) -> None:
+        """See kit.Kit: predict needs no loss, optimizer or metric."""
+        if mode == "predict":
+            x, _, _ = self.unpack(zeros)
+            if not all(layer.built for layer in model._flatten_layers()):
+                keras.src.backend.compute_output_spec(
+                    model, _symbolic(x), training=False
+                )
+            return
+        model._symbolic_build(data_batch=zeros)
+        _move_here(model.metrics_variables)
+
+    def adopt(self, model: Any) -> None:
+        """See kit.Kit: an optimizer has its learning rate and count from the beginning."""
+        optimizer = model.optimizer
+        for each in (optimizer, getattr(optimizer, "inner_optimizer", None)):
+            if isinstance(each, BaseOptimizer) and not each.built:
+                each._distribution_strategy = model.distribute_strategy
+                _move_here(each.variables)
+
+    def callbacks(
+        self, model: Any, callbacks: Any, verbose: Any, epochs: int, steps: int
+    ) -> Any:
+        """See kit.Kit."""
+        if isinstance(callbacks, CallbackList):
+            return callbacks
+        return CallbackList(
+            callbacks,
+            add_history=True,
+            add_progbar=verbose != 0,
+            verbose=1 if verbose == "auto" else verbose,
+            epochs=epochs,
+            steps=steps,
+            model=model,
+        )
+
+    def numbers(self, logs: Any) -> dict[str, Any]:
+        """See kit.Kit."""
+        return dict(pythonify_logs(logs))
+
+    def in_order(self, model: Any, logs: dict[str, Any]) -> Any:
+        """See kit.Kit."""
+        return model._flatten_metrics_in_order(logs)
+
+    def initial_epoch(self, model: Any, initial_epoch: int) -> int:
+        """See kit.Kit."""
+        return int(model._initial_epoch or initial_epoch)
+
+    def finish(self, model: Any) -> None:
+        """See kit.Kit: with use_ema, the averages become the weights."""
+        if isinstance(model.optimizer, BaseOptimizer):
+            model.optimizer.finalize_variable_values(model.trainable_weights)
+
+    def step(self, model: Any, mode: str) -> Callable[[Any], Any]:
+        """See kit.Kit."""
+        steps = {
+            "fit": model.train_step,
+            "evaluate": model.test_step,
+            "predict": model.predict_step,
+        }
+        return steps[mode]  # type: ignore[no-any-return]
+
+    def forward(self, model: Any, weights: list[Any]) -> Callable[[Any], Any]:
+        """See kit.Kit: Keras's train_step, up to the gradients."""
+
+        def step(data: Any) -> Any:
+            x, y, sample_weight = self.unpack(data)
+            with tf.GradientTape() as tape:
+                training = {"training": True} if model._call_has_training_arg else {}
+                y_pred = model(x, **training)
+                loss = model._compute_loss(
+                    x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=True
+                )
+                samples = tf.shape(tf.nest.flatten(x)[0])[0]
+                model._loss_tracker.update_state(loss, sample_weight=samples)
+                loss = model.optimizer.scale_loss(loss)
+            gradients = tape.gradient(loss, [each.value for each in weights])
+            logs = model.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+            return logs, gradients
+
+        return step
+
+    def metric_variables(self, model: Any) -> list[Any]:
+        """See kit.Kit."""
+        return [each.value for each in model.metrics_variables]
+
+
+def _symbolic(x: Any) -> Any:
+    """Symbolic tensors like these."""
+    return tf.nest.map_structure(
+        lambda each: keras.KerasTensor(each.shape, each.dtype.name), x
+    )
+
+
+def _move_here(variables: list[Any]) -> None:
+    """Puts variables that were made outside of the scope onto the IPU of this one."""
+    here = tf.distribute.get_strategy().extended._default_device
+    for each in variables:
+        old = each._value
+        if not old.device.endswith(here):
+            name = old.name.partition(":")[0]
+            each._value = tf.Variable(old, trainable=old.trainable, name=name)
+
+
+KIT = Keras3()

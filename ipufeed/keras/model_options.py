@@ -1,0 +1,180 @@
+"""The `set_...` methods that an IPUStrategy's models have; see keras.md of the docs.
+
+Each is a function of the model's state. An option that is None leaves what was set before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
+from ipufeed.keras.state import ModelState
+from ipufeed.no_effect import no_effect
+from ipufeed.parallel.optimizers.reduction_method import (
+    GradientAccumulationReductionMethod,
+)
+
+
+def set_asynchronous_callbacks(state: ModelState, asynchronous: bool = False) -> None:
+    """Sets when the callbacks of batches are called.
+
+    Args:
+        asynchronous: False: once for each execution, when it has ended. True: for each
+            step, on a thread of its own, as soon as the step's result is there. With
+            several replicas they are called for each replica, in order. Such a callback
+            must not use the model's variables: the program that runs has them.
+    """
+    state.asynchronous = bool(asynchronous)
+
+
+def set_replication_options(
+    state: ModelState, replicated_metric_reduction_method: Any = "NONE"
+) -> None:
+    """Sets what becomes of the metrics and predictions of several replicas.
+
+    Args:
+        replicated_metric_reduction_method: A ReplicatedMetricReductionMethod, or its
+            name in letters of any case.
+
+    Raises:
+        ValueError: It is none.
+    """
+    state.metric_reduction = ReplicatedMetricReductionMethod.parse(
+        replicated_metric_reduction_method
+    )
+
+
+def set_infeed_queue_options(state: ModelState, **kwargs: Any) -> None:
+    """Sets arguments of each IPUInfeedQueue that the model's calls make.
+
+    Args:
+        **kwargs: See IPUInfeedQueue.
+
+    Raises:
+        ValueError: One that Keras sets itself.
+    """
+    _refuse_keys(
+        *(kwargs, "kwargs", ("dataset", "infeed_spec", "element_spec")),
+        "This argument is automatically set by Keras.",
+    )
+    _refuse_keys(
+        *(kwargs, "kwargs", ("_internal_id",)),
+        "This argument is not compatible with Keras.",
+    )
+    state.infeed = kwargs
+
+
+def set_outfeed_queue_options(state: ModelState, **kwargs: Any) -> None:
+    """Sets arguments of each IPUOutfeedQueue that the model's calls make.
+
+    Args:
+        **kwargs: See IPUOutfeedQueue.
+
+    Raises:
+        ValueError: One that Keras sets itself.
+    """
+    _refuse_keys(
+        *(kwargs, "kwargs", ("_internal_id", "outfeed_mode", "device_ordinal")),
+        "This argument is not compatible with Keras.",
+    )
+    state.outfeed = kwargs
+
+
+def set_gradient_accumulation_options(
+    state: ModelState,
+    gradient_accumulation_steps_per_replica: int | None = None,
+    gradient_accumulation_reduction_method: Any = "sum",
+    use_v2_gradient_accumulation_optimizer: bool = False,
+    **gradient_accumulation_optimizer_kwargs: Any,
+) -> None:
+    """Sets that several mini-batches make one weight update.
+
+    Args:
+        gradient_accumulation_steps_per_replica: Mini-batches of an update, on each
+            replica; must divide `steps_per_execution`.
+        gradient_accumulation_reduction_method: SUM, MEAN or RUNNING_MEAN: how their
+            gradients become one.
+        use_v2_gradient_accumulation_optimizer: No effect, with a warning.
+        **gradient_accumulation_optimizer_kwargs: `offload_weight_update_variables` and
+            `replicated_optimizer_state_sharding` have no effect, with a warning;
+            `dtype`: what the sums are kept in, a dtype or a function of the weight.
+
+    Raises:
+        ValueError: A number that is not a positive int, or an argument that Keras sets.
+    """
+    kwargs, name = (
+        gradient_accumulation_optimizer_kwargs,
+        "gradient_accumulation_optimizer_kwargs",
+    )
+    _refuse_keys(
+        *(kwargs, name, ("opt",)),
+        "This argument is automatically set by Keras: `compile` takes the optimizer.",
+    )
+    _refuse_keys(
+        *(kwargs, name, ("num_mini_batches",)),
+        "Set the `gradient_accumulation_steps_per_replica` argument to "
+        "`set_gradient_accumulation_options` instead.",
+    )
+    if kwargs.pop("experimental_normalize_gradients", None) is not None:
+        raise ValueError(
+            "`experimental_normalize_gradients` has now been removed, use "
+            "`gradient_accumulation_reduction_method` instead."
+        )
+    known = {
+        "offload_weight_update_variables",
+        "replicated_optimizer_state_sharding",
+        "dtype",
+    }
+    if unknown := sorted(set(kwargs) - known):
+        raise TypeError(
+            "set_gradient_accumulation_options() got an unexpected keyword argument "
+            f"'{unknown[0]}'. It takes {', '.join(sorted(known))}."
+        )
+    check_count(gradient_accumulation_steps_per_replica)
+    reduction = GradientAccumulationReductionMethod.parse(
+        gradient_accumulation_reduction_method
+    )
+    if use_v2_gradient_accumulation_optimizer:
+        no_effect(
+            "use_v2_gradient_accumulation_optimizer=",
+            "the sums of an execution need no optimizer of their own",
+        )
+    for option in sorted(known - {"dtype"}):
+        if kwargs.get(option):
+            no_effect(f"{option}=", "its memory is the host's")
+    if gradient_accumulation_steps_per_replica is not None:
+        state.accumulation = gradient_accumulation_steps_per_replica
+    state.reduction = reduction
+    state.accumulation_options = kwargs
+
+
+def check_count(steps: Any) -> None:
+    """See set_gradient_accumulation_options.
+
+    Raises:
+        ValueError: It is neither None nor a positive int.
+    """
+    if steps is None:
+        return
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps <= 0:
+        raise ValueError(
+            "Expected `gradient_accumulation_steps_per_replica` to be a positive integer, "
+            f"but got {steps} instead."
+        )
+
+
+def _refuse_keys(
+    kwargs: dict[str, Any], name: str, keys: tuple[str, ...], why: str
+) -> None:
+    for key in keys:
+        if key in kwargs:
+            raise ValueError(f"Found `{key}` key in `{name}`. {why}")
+
+
+METHODS = (
+    set_asynchronous_callbacks,
+    set_replication_options,
+    set_infeed_queue_options,
+    set_outfeed_queue_options,
+    set_gradient_accumulation_options,
+)

@@ -1,0 +1,55 @@
+"""What a model of an IPUStrategy cannot do, in the words of the original."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+
+def refuse_without_shapes(data: Any) -> NoReturn:
+    """Data that say what shapes they have only when they are read.
+
+    Raises:
+        ValueError: Always.
+    """
+    raise ValueError(
+        f"The provided set of data is of type `{type(data).__name__}` which is not "
+        "compatible with the IPU's requirement to know the data shape ahead of time. "
+        "Please use tf.data.Dataset.from_generator() to specify the shape of your data."
+    )
+
+
+def refuse_without_call(model: Any, base: type) -> None:
+    """A subclass must say what it computes.
+
+    Raises:
+        NotImplementedError: It has not overridden `call`.
+    """
+    if type(model).call is base.call:  # type: ignore[attr-defined]
+        raise NotImplementedError(
+            f"The function `call` for the model {model.name} has not been implemented. "
+            "When subclassing the `Model` class you must implement the `call` function."
+        )
+
+
+def check_not_overridden(model: Any, base: type, function: str) -> None:
+    """A function of Keras that the calls do not use, or replace.
+
+    Raises:
+        RuntimeError: The model has its own.
+    """
+    if getattr(type(model), function) is not getattr(base, function):
+        refuse_override(model, function)
+
+
+def refuse_override(model: Any, function: str) -> NoReturn:
+    """Refuses a function that the model has overridden.
+
+    Raises:
+        RuntimeError: Always.
+    """
+    raise RuntimeError(
+        f"The function `{function}` for the model {model.name} has been overridden. This "
+        "is not supported when using Keras within an IPUStrategy. Either remove the "
+        "override from your model definition or set `enable_keras_extensions=False` when "
+        "creating the IPUStrategy."
+    )

@@ -1,0 +1,116 @@
+"""How many steps a call runs, in executions of how many: what must divide what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ipufeed.device.log import LOGGER
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Counts of one epoch of one call, per replica.
+
+    Attributes:
+        epoch: Steps of an epoch.
+        execution: Steps of one run of the program; divides `epoch`.
+    """
+
+    epoch: int
+    execution: int
+
+
+def count_steps(
+    size: int | None,
+    steps: int | None,
+    steps_per_execution: int,
+    replicas: int,
+    epochs: int,
+) -> Steps:
+    """Counts the steps of a call over a dataset.
+
+    Args:
+        size: Batches that one iteration over the dataset gives; None if unknown or
+            without an end.
+        steps: What the caller has asked for, per replica; None: all of the dataset.
+        steps_per_execution: What `compile` was given.
+        replicas: Copies of the program; each takes a batch in a step.
+        epochs: Epochs that share one iteration over the dataset.
+
+    Raises:
+        ValueError: The size is needed and unknown, there is too little data, or
+            `steps_per_execution` does not divide the steps.
+    """
+    if steps is None:
+        if size is None:
+            raise ValueError(
+                "Could not infer the size of the data. You must specify the number of "
+                "steps to run."
+            )
+        steps, rest = divmod(size, replicas)
+        if steps == 0:
+            raise ValueError(
+                f"The provided dataset contains {size} items, but all {replicas} replicas "
+                f"are requested to run 1 steps each. Make sure the dataset contains at "
+                f"least {replicas} items."
+            )
+        if rest:
+            LOGGER.warning(
+                "Dataset of length %d is being evenly distributed between %d replicas. "
+                "The remaining %d batches will be dropped.",
+                *(size, replicas, rest),
+            )
+    elif isinstance(steps, bool) or int(steps) != steps or steps <= 0:
+        raise ValueError(f"The number of steps must be a positive int, got {steps!r}.")
+    elif size is not None and size < steps * replicas:
+        raise ValueError(
+            f"The provided dataset contains {size} items, but all {replicas} replicas "
+            f"are requested to run {steps} steps each. Make sure the dataset contains at "
+            f"least {steps * replicas} items."
+        )
+    needed = steps * replicas * epochs
+    if size is not None and size < needed:
+        raise ValueError(
+            "Your input does not have enough data. Make sure that your dataset or "
+            f"generator can generate at least {needed} batches (currently it can only "
+            f"generate {size} batches). You may need to use the repeat() function when "
+            "building your dataset."
+        )
+    return Steps(int(steps), _execution(int(steps), steps_per_execution, replicas))
+
+
+def _execution(steps: int, steps_per_execution: int, replicas: int) -> int:
+    if steps_per_execution > steps:
+        LOGGER.warning(
+            "`steps_per_execution` has been set to %d but the dataset provided only "
+            "contains %d batches. Using %d as `steps_per_execution`.",
+            *(steps_per_execution, steps, steps),
+        )
+        return steps
+    if steps % steps_per_execution:
+        where = " to this replica" if replicas > 1 else ""
+        raise ValueError(
+            f"`steps_per_execution` ({steps_per_execution}) must be a divisor of the "
+            f"number of batches ({steps}) in the dataset provided{where}."
+        )
+    return steps_per_execution
+
+
+def check_accumulation(
+    execution: int, accumulation: int | None, pipelined: bool = False
+) -> None:
+    """An execution must hold whole weight updates.
+
+    Raises:
+        RuntimeError: It does not.
+    """
+    if accumulation is None or execution % accumulation == 0:
+        return
+    raise RuntimeError(
+        f"The {'pipelined ' if pipelined else ''}model has been configured to use "
+        "gradient accumulation for training, however the current `steps_per_execution` "
+        f"value (set to {execution}) is not divisible by "
+        f"`gradient_accumulation_steps_per_replica` ({accumulation}). You need to adjust "
+        "either `steps_per_execution`, which `compile` takes, or "
+        "`gradient_accumulation_steps_per_replica`, so that the second divides the first."
+    )

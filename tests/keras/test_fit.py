@@ -1,0 +1,257 @@
+"""fit, evaluate and predict on an IPU do what stock Keras does."""
+
+import keras
+import keras_models as models
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipufeed.device.program.strategy import IPUStrategy
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_ipu():
+    models.configure(1)
+
+
+@pytest.fixture(scope="module")
+def strategy(one_ipu):
+    return IPUStrategy()
+
+
+def program(model, mode="fit"):
+    return model.__dict__["_ipufeed"].programs[mode]
+
+
+@pytest.fixture(scope="module")
+def dense(strategy):
+    """A trained model, for tests that need any."""
+    with strategy.scope():
+        model = models.compiled(models.dense, "momentum", steps_per_execution=4)
+    model.fit(models.dataset(), verbose=0, shuffle=False)
+    return model
+
+
+def train(model, epochs=3, **arguments):
+    steps = models.Steps()
+    data = models.dataset()
+    history = model.fit(
+        data,
+        epochs=epochs,
+        verbose=0,
+        callbacks=[steps],
+        validation_data=data,
+        shuffle=False,
+        **arguments,
+    )
+    score = model.evaluate(data, verbose=0)
+    return steps, history, score, model.predict(data, verbose=0)
+
+
+def assert_same(make, optimizer, strategy):
+    """Bit for bit: each step's logs, results, variables; all of it on the IPU."""
+    stock = models.compiled(make, optimizer, jit_compile=True)
+    theirs = train(stock)
+    with strategy.scope():
+        model = models.compiled(make, optimizer, steps_per_execution=8)
+        model.set_asynchronous_callbacks(True)
+    ours = train(model)
+
+    assert theirs[0].ends == ours[0].ends
+    assert theirs[0].logs == ours[0].logs
+    assert theirs[1].history == ours[1].history
+    assert theirs[2] == ours[2]
+    assert np.array_equal(theirs[3], ours[3])
+    assert models.furthest(models.values(stock), models.values(model)) == 0.0
+    devices = {each.value.device.split("/device:")[1] for each in model.variables}
+    assert devices == {"IPU:0"}
+    assert program(model).function.experimental_get_tracing_count() == 1
+
+
+def test_all_state_advances_as_in_stock_keras(strategy):
+    """Dropout, noise, averages, regularizer, schedule, clipping: exactly equal."""
+    assert_same(models.stateful, "adam", strategy)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("make", "optimizer"),
+    [
+        (models.dense, "momentum"),
+        (models.dense, "rmsprop"),
+        (models.stateful, "adamw"),
+        (models.convolutional, "adam"),
+        (models.recurrent, "adam"),
+        (models.transformer, "adamw"),
+    ],
+)
+def test_all_models_train_as_in_stock_keras(strategy, make, optimizer):
+    """Each kind of layer and optimizer: exactly equal."""
+    assert_same(make, optimizer, strategy)
+
+
+def test_a_callback_is_called_once_for_each_execution(dense):
+    """With the first step, and with the last step and its results."""
+    steps = models.Steps()
+    history = dense.fit(models.dataset(), verbose=0, callbacks=[steps], shuffle=False)
+
+    assert (steps.begins, steps.ends) == ([0, 4], [3, 7])
+    assert steps.logs[-1] == {name: row[0] for name, row in history.history.items()}
+
+
+def test_one_program_serves_all_calls(dense):
+    """Epochs, datasets of one type, numbers of steps; a callback sets the learning rate."""
+    rates = keras.callbacks.LearningRateScheduler(lambda epoch: 0.5 / (epoch + 1))
+    before = [each.numpy() for each in dense.weights]
+    first = program(dense)
+    traces = first.function.experimental_get_tracing_count()
+    history = dense.fit(
+        models.dataset().shuffle(10),
+        epochs=2,
+        verbose=0,
+        callbacks=[rates],
+        shuffle=False,
+    )
+    dense.fit(
+        models.dataset().repeat(), steps_per_epoch=2, epochs=2, verbose=0, shuffle=False
+    )
+
+    assert program(dense) is first
+    assert first.function.experimental_get_tracing_count() == traces
+    assert history.history["learning_rate"] == [0.5, 0.25]
+    assert models.furthest(before, [each.numpy() for each in dense.weights]) > 0.01
+
+
+def test_arrays_are_taken_as_keras_takes_them(strategy):
+    """Shuffled, weighted, split, of 64 bits; with an epoch to begin with."""
+    x, y = models.arrays()
+    arguments = {
+        **{"epochs": 3, "initial_epoch": 1, "verbose": 0, "batch_size": 8},
+        **{"sample_weight": np.linspace(0, 2, 64), "validation_split": 0.25},
+    }
+    results = []
+    for scope in (False, True):
+        with strategy.scope() if scope else tf.device("/device:CPU:0"):
+            model = models.compiled(models.dense, steps_per_execution=3)
+        found = model.fit(x.astype("float64"), y.astype("int64"), **arguments)
+        results.append(found)
+
+    assert results[1].epoch == [1, 2]
+    assert models.histories_differ(*results) < 1e-5
+
+
+def test_class_weights_scale_the_loss(dense):
+    """A map on the dataset, as in Keras."""
+    before, one = dense.get_weights(), models.dataset().take(1)
+    plain = dense.fit(one, verbose=0, shuffle=False).history["loss"]
+    dense.set_weights(before)
+    weights = dict.fromkeys(range(models.CLASSES), 0.5)
+    half = dense.fit(one, verbose=0, shuffle=False, class_weight=weights).history[
+        "loss"
+    ]
+
+    assert half[0] == pytest.approx(plain[0] / 2, rel=1e-5)
+
+
+def subclass(base=keras.Model):
+    class Mine(base):
+        def __init__(self):
+            super().__init__()
+            self.one = keras.layers.Dense(8, activation="relu")
+            self.two = keras.layers.Dense(models.CLASSES)
+
+        def call(self, inputs, training=False):
+            return {"out": self.two(self.one(inputs["in"]))}
+
+        def train_step(self, data):
+            logs = super().train_step(data)
+            return {**logs, "twice": 2 * logs["loss"]}
+
+    return Mine()
+
+
+def test_a_subclass_is_built_from_the_data(strategy):
+    """With its own train_step, named inputs and outputs, and no shapes of its own."""
+    x, y = models.arrays()
+    data = tf.data.Dataset.from_tensor_slices(({"in": x}, {"out": y})).batch(8, True)
+    found = []
+    for scope in (False, True):
+        keras.utils.set_random_seed(3)
+        with strategy.scope() if scope else tf.device("/device:CPU:0"):
+            model = subclass()
+            model.compile(
+                "adam", {"out": models.cross_entropy()}, steps_per_execution=4
+            )
+        found.append(model.fit(data, epochs=2, verbose=0, shuffle=False))
+
+    assert models.histories_differ(*found) < 1e-5
+    assert {"loss", "twice"} <= set(found[1].history)
+    assert model.predict(data, verbose=0)["out"].shape == (64, models.CLASSES)
+
+
+def test_callbacks_of_keras_work_between_executions(dense, tmp_path, strategy):
+    """EarlyStopping, ModelCheckpoint; what is saved loads inside and outside of a scope."""
+    path = tmp_path / "best.weights.h5"
+    history = dense.fit(
+        models.dataset(),
+        epochs=9,
+        verbose=0,
+        shuffle=False,
+        validation_data=models.dataset(),
+        callbacks=[
+            keras.callbacks.EarlyStopping("loss", patience=0, min_delta=1e9),
+            keras.callbacks.ModelCheckpoint(str(path), save_weights_only=True),
+        ],
+    )
+    assert history.epoch == [0, 1]
+    assert "val_accuracy" in history.history
+    dense.load_weights(path)
+
+    dense.save(tmp_path / "model.keras")
+    want = dense.evaluate(models.dataset(), verbose=0)
+    with strategy.scope():
+        here = keras.models.load_model(tmp_path / "model.keras")
+    there = keras.models.load_model(tmp_path / "model.keras")
+    assert here.variables[0].value.device.endswith("IPU:0")
+    assert there.variables[0].value.device.endswith("CPU:0")
+    assert np.allclose(here.evaluate(models.dataset(), verbose=0), want)
+    assert np.allclose(there.evaluate(models.dataset(), verbose=0), want)
+
+
+def test_the_progress_bar_counts_steps(dense, capsys):
+    """Of the epoch; each execution moves it."""
+    dense.fit(models.dataset(), shuffle=False, verbose=1)
+
+    assert "8/8" in capsys.readouterr().out
+
+
+def test_a_model_made_elsewhere_stays_stock(strategy):
+    """In whatever scope it is trained; and has no option of an IPU."""
+    model = models.compiled(models.dense)
+
+    with pytest.raises(
+        ValueError, match="Sequential can only be used on an IPU device"
+    ):
+        model.set_asynchronous_callbacks(True)
+    assert "_ipufeed" not in model.__dict__
+
+
+@pytest.mark.parametrize("iterators", [True, False])
+def test_stock_keras_runs_under_a_strategy_without_the_extension(iterators):
+    """Step by step, with variables on the IPU and an iterator on the host."""
+    stock = models.compiled(models.dense, steps_per_execution=2)
+    want = stock.fit(models.dataset(), verbose=0, shuffle=False)
+    plain = IPUStrategy(
+        enable_keras_extensions=False, enable_dataset_iterators=iterators
+    )
+    with plain.scope():
+        model = models.compiled(models.dense, steps_per_execution=2)
+        found = model.fit(models.dataset(), verbose=0, shuffle=False)
+        predicted = model.predict(models.arrays()[0], verbose=0)
+
+    assert "_ipufeed" not in model.__dict__
+    assert model.variables[0].value.device.endswith("IPU:0")
+    assert models.histories_differ(want, found) < 1e-5
+    assert np.allclose(
+        stock.predict(models.arrays()[0], verbose=0), predicted, atol=1e-5
+    )

@@ -1,0 +1,295 @@
+"""The options of an IPU's models: callbacks, queues, accumulation, replicas."""
+
+import threading
+
+import keras
+import keras_models as models
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.keras import ReplicatedMetricReductionMethod
+
+
+@pytest.fixture(scope="module")
+def strategy():
+    models.configure(1)
+    return IPUStrategy()
+
+
+@pytest.fixture(scope="module")
+def model(strategy):
+    with strategy.scope():
+        return models.compiled(models.dense, steps_per_execution=4, metrics=[])
+
+
+def fit(model, data=None, **arguments):
+    steps = models.Steps()
+    callbacks = [steps, *arguments.pop("callbacks", [])]
+    data = models.dataset() if data is None else data
+    model.fit(data, verbose=0, shuffle=False, callbacks=callbacks, **arguments)
+    return steps
+
+
+def test_asynchronous_callbacks_come_while_the_program_runs(strategy):
+    """Each step's on another thread: the dataset waits for the one of the first step."""
+    seen, threads = threading.Event(), set()
+
+    def wait(x, y):
+        def second_half(row):
+            assert seen.wait(60)
+            return row
+
+        row = tf.py_function(second_half, [x], tf.float32)
+        return tf.ensure_shape(row, x.shape), y
+
+    def first(batch, logs):
+        threads.add(threading.current_thread().name)
+        seen.set()
+
+    data = models.dataset()
+    data = data.take(4).concatenate(data.skip(4).map(wait))
+    with strategy.scope():
+        model = models.compiled(models.dense, steps_per_execution=8, metrics=[])
+    model.set_asynchronous_callbacks(True)
+    # The first element of the second half is read ahead before the first result comes.
+    callback = keras.callbacks.LambdaCallback(on_train_batch_end=first)
+    steps = fit(model, data, callbacks=[callback])
+
+    assert steps.begins == steps.ends == list(range(8))
+    assert threads == {"ipufeed_keras_callbacks"}
+    assert "ipufeed_keras_callbacks" not in {
+        each.name for each in threading.enumerate()
+    }
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_an_error_of_a_callback_comes_out_of_fit(model, asynchronous):
+    """And leaves nothing for the next fit, which works."""
+    model.set_asynchronous_callbacks(asynchronous)
+    bad = keras.callbacks.LambdaCallback(on_train_batch_end=lambda b, logs: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        fit(model, callbacks=[bad])
+    steps = fit(model)
+
+    assert steps.ends == (list(range(8)) if asynchronous else [3, 7])
+    model.set_asynchronous_callbacks(False)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_an_error_of_the_dataset_comes_out_of_fit(model, asynchronous):
+    """Too few elements, of a dataset whose size is not known; the next fit works."""
+    model.set_asynchronous_callbacks(asynchronous)
+    short = models.dataset().take(5).filter(lambda x, y: True)
+    with pytest.raises(tf.errors.OutOfRangeError, match="out of range"):
+        fit(model, short, steps_per_epoch=8)
+    steps = fit(model)
+
+    assert len(steps.ends) == (8 if asynchronous else 2)
+    model.set_asynchronous_callbacks(False)
+
+
+def test_callbacks_of_predict_get_the_outputs(model):
+    """Of an execution, or of each step; together they are what predict gives."""
+    parts = []
+    keep = keras.callbacks.LambdaCallback(
+        on_predict_batch_end=lambda batch, logs: parts.append((batch, logs["outputs"]))
+    )
+    whole = model.predict(models.dataset(), verbose=0, callbacks=[keep])
+    model.set_asynchronous_callbacks(True)
+    again = model.predict(models.dataset(), verbose=0, callbacks=[keep])
+    model.set_asynchronous_callbacks(False)
+
+    assert [batch for batch, _ in parts] == [3, 7, *range(8)]
+    for some in (parts[:2], parts[2:]):
+        assert np.array_equal(np.concatenate([rows for _, rows in some]), whole)
+    assert np.array_equal(whole, again)
+
+
+def test_options_of_queues_reach_the_queues(model):
+    """And only those that Keras does not set itself."""
+    model.set_infeed_queue_options(prefetch_depth=2)
+    model.set_outfeed_queue_options(buffer_depth=5)
+    fit(model)
+    outfeed = model.__dict__["_ipufeed"].programs["fit"].outfeed
+    assert outfeed.stats().capacity == outfeed._buffer_depth == 5
+    model.set_outfeed_queue_options(buffer_depth=0)
+    with pytest.raises(ValueError, match="cannot be less than 1"):
+        fit(model)
+    model.set_outfeed_queue_options()
+    model.set_infeed_queue_options(prefetch_depth=1000)
+    with pytest.raises(ValueError, match="must be less than 256"):
+        fit(model)
+    model.set_infeed_queue_options()
+
+    automatic = "This argument is automatically set by Keras"
+    never = "This argument is not compatible with Keras"
+    for method, key, words in (
+        (model.set_infeed_queue_options, "dataset", automatic),
+        (model.set_infeed_queue_options, "element_spec", automatic),
+        (model.set_outfeed_queue_options, "outfeed_mode", never),
+        (model.set_outfeed_queue_options, "device_ordinal", never),
+    ):
+        with pytest.raises(ValueError, match=f"Found `{key}` key in `kwargs`. {words}"):
+            method(**{key: 1})
+
+
+@pytest.fixture(scope="module")
+def large_batches():
+    """The weights of stock Keras after batches of 16, with the loss times 1, 2 and 4."""
+    trained, loss = {}, models.cross_entropy()
+    for factor in (1, 2, 4):
+        stock = models.compiled(models.dense, "momentum", metrics=[])
+        stock.compile(
+            models.optimizer("momentum"),
+            lambda t, p, factor=factor: factor * loss(t, p),
+            metrics=[],
+        )
+        stock.fit(models.dataset(16), epochs=2, verbose=0, shuffle=False)
+        trained[factor] = stock.get_weights()
+    return trained
+
+
+@pytest.mark.parametrize(
+    ("method", "factor"), [("sum", 4), ("mean", 1), ("RUNNING_MEAN", 1)]
+)
+def test_accumulation_is_a_larger_batch(strategy, large_batches, method, factor):
+    """Four batches of 4 are one of 16; the optimizer counts updates."""
+    with strategy.scope():
+        model = models.compiled(
+            models.dense, "momentum", metrics=[], steps_per_execution=8
+        )
+    model.set_gradient_accumulation_options(
+        4, gradient_accumulation_reduction_method=method, dtype=tf.float32
+    )
+    steps = fit(model, models.dataset(4), epochs=2)
+
+    assert int(model.optimizer.iterations.numpy()) == 8
+    assert len(steps.ends) == 4
+    assert models.furthest(large_batches[factor], model.get_weights()) < 1e-5
+
+
+def test_accumulation_must_divide_the_execution(model):
+    """Refused when fit is called; evaluate does not accumulate."""
+    model.set_gradient_accumulation_options(3)
+    with pytest.raises(RuntimeError, match="not divisible by"):
+        fit(model)
+    assert np.isfinite(model.evaluate(models.dataset(), verbose=0))
+    model.set_gradient_accumulation_options(1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (
+            {"gradient_accumulation_steps_per_replica": 0},
+            ValueError,
+            "but got 0 instead",
+        ),
+        ({"gradient_accumulation_reduction_method": "max"}, ValueError, "Cannot parse"),
+        ({"opt": 1}, ValueError, "Found `opt` key in `gradient_accumulation_optim"),
+        ({"num_mini_batches": 1}, ValueError, "Set the `gradient_accumulation_steps"),
+        (
+            {"experimental_normalize_gradients": True},
+            ValueError,
+            "has now been removed, use `gradient_accumulation_reduction_method`",
+        ),
+        ({"nonsense": 1}, TypeError, "unexpected keyword argument 'nonsense'"),
+    ],
+)
+def test_options_of_accumulation_that_are_refused(model, arguments, error, words):
+    """Each error says what to use."""
+    with pytest.raises(error, match=words):
+        model.set_gradient_accumulation_options(**arguments)
+
+
+# ---- Replicas
+
+
+@pytest.fixture
+def replicated():
+    """A strategy on two IPUs."""
+    models.configure(2)
+    yield IPUStrategy()
+    models.configure(1)
+
+
+def test_replicas_are_a_larger_batch(replicated, large_batches):
+    """Gradients are summed; metrics are each replica's own, over several executions."""
+    with replicated.scope():
+        model = models.compiled(models.dense, "momentum", steps_per_execution=2)
+    model.set_asynchronous_callbacks(True)
+    steps = fit(model, models.dataset(8), epochs=2)
+
+    assert models.furthest(large_batches[2], model.get_weights()) < 1e-5
+    assert steps.ends == [0, 0, 1, 1, 2, 2, 3, 3] * 2
+    # Each replica's mean of its own batches, from the first step of the epoch on.
+    stock = models.compiled(models.dense, "momentum")
+    assert stock.evaluate(models.dataset(8), verbose=0) == pytest.approx(
+        evaluated_by_replica(stock).mean(0), rel=1e-4
+    )
+    model.set_asynchronous_callbacks(False)
+    model.set_weights(stock.get_weights())
+    found = {
+        method: model_evaluated(model, method)
+        for method in ("none", "list", ReplicatedMetricReductionMethod.SUM, "MEAN")
+    }
+    each = evaluated_by_replica(stock)
+    assert found["none"] == pytest.approx(each[-1], rel=1e-4)
+    assert np.allclose(np.transpose(found["list"]), each, rtol=1e-4)
+    assert found["MEAN"] == pytest.approx(each.mean(0), rel=1e-4)
+    assert found[ReplicatedMetricReductionMethod.SUM] == pytest.approx(
+        each.sum(0), rel=1e-4
+    )
+
+
+def model_evaluated(model, method):
+    model.set_replication_options(method)
+    return model.evaluate(models.dataset(8), verbose=0)
+
+
+def evaluated_by_replica(stock):
+    """[replica, metric]: what stock Keras says of the batches of each."""
+    data = models.dataset(8)
+    return np.array(
+        [stock.evaluate(data.shard(2, index), verbose=0) for index in range(2)]
+    )
+
+
+def test_predictions_of_replicas_are_in_the_order_of_the_data(replicated):
+    """Joined from each step and replica, or reduced."""
+    with replicated.scope():
+        model = models.compiled(models.dense, steps_per_execution=2, metrics=[])
+    x = models.arrays()[0]
+    stock = models.dense()
+    stock.set_weights(model.get_weights())
+    want = stock.predict(x, verbose=0)
+
+    found = model.predict(x, batch_size=8, verbose=0)
+    assert np.allclose(found, want, atol=1e-6)
+    model.set_replication_options("mean")
+    reduced = model.predict(x, batch_size=8, verbose=0)
+    pairs = want.reshape([4, 2, 8, models.CLASSES]).mean(1).reshape([32, -1])
+    assert np.allclose(reduced, pairs, atol=1e-6)
+
+
+def test_a_reduction_that_is_none(model):
+    """The error names those that there are."""
+    with pytest.raises(
+        ValueError, match=r"Cannot parse best as a .*NONE, LIST, SUM, MEAN"
+    ):
+        model.set_replication_options("best")
+
+
+def test_synthetic_data_give_logs_of_zeros(model, flags):
+    """And predictions; asynchronously, too."""
+    flags("--use_synthetic_data")
+    model.set_asynchronous_callbacks(True)
+    steps = fit(model)
+    predicted = model.predict(models.dataset(), verbose=0)
+    model.set_asynchronous_callbacks(False)
+
+    assert steps.logs == [{"loss": 0.0}] * 2
+    assert predicted.shape == (64, models.CLASSES)
+    assert not predicted.any()
