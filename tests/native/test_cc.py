@@ -8,8 +8,10 @@ sources between the feeds and TensorFlow's kernels, which are compiled unchanged
 the headers of tests/cc/standin. A build that is planted with a bug must fail: that is the
 test of the tests. Which program promises what is said at the top of each.
 
-The suite runs the plain builds and those with random delays; the others are marked `soak`
-and run in `nox -s sanitize`. Objects are kept in pytest's cache by what they are made of.
+The suite runs each program once: those of one thread as they ship, the others with
+random delays. The rest is marked `soak` and runs in `nox -s sanitize`: the plain builds of
+programs of several threads, the sanitizers, the planted bugs. Objects are kept in pytest's
+cache by what they are made of.
 """
 
 import concurrent.futures
@@ -47,7 +49,7 @@ PROGRAMS = (
     "result_queue_test",
     "rendezvous_test",
 )
-THREADED = PROGRAMS[6:]
+SEQUENTIAL, THREADED = PROGRAMS[:6], PROGRAMS[6:]
 STANDIN = CC / "standin"
 STANDIN_PROGRAMS = (
     "infeed_test",
@@ -142,6 +144,9 @@ class Build:
         if self.program not in STANDIN_PROGRAMS:
             return [Object(test, self.flags)]
         flags = (*self.flags, f"-I{STANDIN}")
+        if self.mutant is None and self.flags == DELAYS:
+            # One unit: most of the time goes into headers that all of them include.
+            return [Object(test, flags), Object(STANDIN_SOURCES, flags)]
         mutants = {}
         if self.mutant is not None:
             mutants[HEADERS / self.mutant.source] = self.mutant
@@ -152,23 +157,42 @@ class Build:
 
 @dataclasses.dataclass(frozen=True)
 class Object:
-    """One source, compiled with one set of flags."""
+    """One source, or several as one unit, compiled with one set of flags."""
 
-    source: pathlib.Path
+    source: pathlib.Path | tuple[pathlib.Path, ...]
     flags: tuple[str, ...]
     mutant: Mutant | None = None
 
+    @property
+    def stem(self) -> str:
+        """The beginning of the object's name."""
+        return "unit" if isinstance(self.source, tuple) else self.source.stem
+
     def text(self) -> str:
         """What is compiled."""
+        if isinstance(self.source, tuple):
+            return "".join(each.read_text() for each in self.source)
         if self.mutant is None:
             return self.source.read_text()
         return self.mutant.applied()
+
+    def file(self, folder: pathlib.Path) -> pathlib.Path:
+        """What the compiler is given, in `folder` where it is made for it."""
+        if isinstance(self.source, tuple):
+            made = folder / "unit.cc"
+            made.write_text("".join(f'#include "{each}"\n' for each in self.source))
+            return made
+        if self.mutant is None:
+            return self.source
+        made = folder / f"{self.mutant.name}-{self.source.name}"
+        made.write_text(self.text())
+        return made
 
     def name(self) -> str:
         """Another one for each other text, header, set of flags or compiler."""
         made_of = [self.text(), *COMMON, *self.flags, headers_and_compiler()]
         key = hashlib.sha256("\0".join(made_of).encode()).hexdigest()[:24]
-        return f"{self.source.stem}-{key}.o"
+        return f"{self.stem}-{key}.o"
 
 
 @functools.cache
@@ -220,17 +244,15 @@ def compile_object(each, folder, kept):
     if made.exists():
         os.utime(made)  # it is still of use
         return made
-    source = each.source
-    if each.mutant is not None:
-        source = folder / f"{each.mutant.name}-{source.name}"
-        source.write_text(each.text())
     # Eigen alone: a name that the stand-in has not must not be found in TensorFlow.
     include = folder / "eigen"
     include.mkdir(exist_ok=True)
     if not (include / "Eigen").exists():
         (include / "Eigen").symlink_to(eigen(), target_is_directory=True)
     temporary = folder / made.name
-    run_compiler(*each.flags, f"-isystem{include}", "-c", source, "-o", temporary)
+    run_compiler(
+        *each.flags, f"-isystem{include}", "-c", each.file(folder), "-o", temporary
+    )
     shutil.move(temporary, made)
     return made
 
@@ -268,8 +290,9 @@ def binaries(request, tmp_path_factory):
         # Objects first: a link waits for its objects, and they must not wait for it.
         objects = {
             each: compilers.submit(compile_object, each, folder, kept)
-            for each in dict.fromkeys(
-                each for build in wanted for each in build.objects()
+            for each in sorted(
+                {each for build in wanted for each in build.objects()},
+                key=lambda each: (isinstance(each.source, pathlib.Path), each.stem),
             )
         }
         return {
@@ -304,9 +327,16 @@ def assert_passed(done):
     assert done.stderr == ""  # a sanitizer's report, even one that it survived
 
 
-@pytest.mark.parametrize("build", builds(PROGRAMS, PLAIN))
+@pytest.mark.parametrize("build", builds(SEQUENTIAL, PLAIN))
 def test_core_keeps_its_promises(run):
     """Each program passes as it ships, with the library's own assertions on."""
+    assert_passed(run)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("build", builds(THREADED, PLAIN))
+def test_threads_keep_the_promises_of_the_core_without_delays(run):
+    """So does each program of several threads, at full speed."""
     assert_passed(run)
 
 
