@@ -8,6 +8,7 @@ import sys
 
 import children
 import pytest
+from helpers import ROOT
 
 pytestmark = pytest.mark.process
 
@@ -17,7 +18,7 @@ PROGRAM = """
 import json, os, signal, sys, threading
 print(json.dumps({
     "argv": sys.argv,
-    "path": sys.path[0],
+    "path": sys.path,
     "folder": os.getcwd(),
     "variables": {name: os.environ.get(name) for name in ("GIVEN", "TAKEN", "PATH")},
     "name": __name__,
@@ -65,6 +66,32 @@ def test_it_finds_what_a_new_process_finds(programs, tmp_path, kind, monkeypatch
     assert found == json.loads(new.stdout)
     assert found["threads"] == 1
     assert not found["loaded"]
+
+
+@pytest.mark.parametrize("folders", [None, [], [ROOT], [ROOT, ROOT / "tests"]])
+def test_it_finds_modules_where_a_new_process_does(folders):
+    """PYTHONPATH may name the folders of the project, or none."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    if folders is not None:
+        environment["PYTHONPATH"] = os.pathsep.join(map(str, folders))
+    code = "import sys; print(sys.path, 'tensorflow' in sys.modules)"
+    forked, new = both("-c", code, env=environment)
+
+    assert forked.stdout == new.stdout.replace("False", "True"), forked.stderr
+
+
+def test_a_folder_that_may_hide_tensorflow_starts_an_interpreter(tmp_path):
+    """The fork server has imported the real one."""
+    (tmp_path / "tensorflow.py").write_text("print('hidden')")
+    done = children.run(
+        [sys.executable, "-c", "import tensorflow"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+
+    assert done.stdout == "hidden\n", done.stderr
 
 
 @pytest.mark.parametrize(

@@ -493,7 +493,7 @@ print(stats().compiles, stats().disk_hits, stats().refused)
 """
 
 
-def start(folder, *, seed=0, extra=0, ordinal=0, moved=""):
+def start(folder, *, seed=None, extra=0, ordinal=0, moved=""):
     return children.Popen(
         [
             sys.executable,
@@ -502,7 +502,7 @@ def start(folder, *, seed=0, extra=0, ordinal=0, moved=""):
         ],
         env={
             **os.environ,
-            "PYTHONHASHSEED": str(seed),
+            **({} if seed is None else {"PYTHONHASHSEED": str(seed)}),
             "TF_CPP_MIN_LOG_LEVEL": "3",
             "TF_POPLAR_FLAGS": f"--executable_cache_path={folder}",
         },

@@ -34,7 +34,9 @@ SET_AT_START = (
     "KERAS_",
     "LD_",
 )
-NOT_AT_START = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
+# PYTHONPATH: a fork gets its own, see fork_server.py.
+NOT_AT_START = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH")
+OUR_FOLDERS = {str(HERE.parents[1]), str(HERE.parent), str(HERE)}
 MOST_SERVERS = 4
 # What our commands set it to while they import TensorFlow, unless it is set (_hush.py).
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"
@@ -125,10 +127,23 @@ def can_fork(asked):
 
 
 def same_start(environment):
-    """Whether the child finds its modules where this process does, and hashes like it."""
-    return environment is None or all(
-        environment.get(name) == os.environ.get(name)
-        for name in ("PYTHONPATH", "PYTHONHASHSEED")
+    """Whether the child hashes like this process, and finds the same TensorFlow.
+
+    Paths of this project may differ. Any other folder could hide what the server has
+    imported.
+    """
+    if environment is None:
+        return True
+    name = "PYTHONHASHSEED"
+    differ = search_path(environment) ^ search_path(os.environ)
+    return environment.get(name) == os.environ.get(name) and differ <= OUR_FOLDERS
+
+
+def search_path(environment):
+    """The folders of PYTHONPATH."""
+    given = environment.get("PYTHONPATH")
+    return (
+        {os.path.abspath(each) for each in given.split(os.pathsep)} if given else set()
     )
 
 

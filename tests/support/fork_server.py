@@ -83,8 +83,10 @@ def become(request, files):
     if request["new_session"]:
         os.setsid()
     os.chdir(request["folder"])
+    inherited = search_path()
     os.environ.clear()
     os.environ.update(request["environment"])
+    sys.path[1 : 1 + len(inherited)] = search_path()
     time.tzset()
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     if not request["ignores_interrupts"]:
@@ -99,6 +101,14 @@ def become(request, files):
     sys.excepthook = without_own_frames(sys.excepthook)
     np = sys.modules["numpy"]
     np.random.seed()
+
+
+def search_path():
+    """What the interpreter puts into sys.path for PYTHONPATH, behind the first entry."""
+    given = os.environ.get("PYTHONPATH")
+    if not given:
+        return []
+    return list(dict.fromkeys(map(os.path.abspath, given.split(os.pathsep))))
 
 
 def writer(number, unbuffered, errors):
