@@ -124,15 +124,12 @@ MODULES: dict[str, dict[str, str]] = {
         "IPUIterator": "ipufeed.queues.iterators",
         "IPUOwnedIterator": "ipufeed.queues.iterators",
     },
-    "ipu_outfeed_queue": dict.fromkeys(
-        (
-            "IPUOutfeedMode",
-            "IPUOutfeedQueue",
-            "IPUOutfeedQueueIterator",
-            "ScopedIPUOutfeedQueue",
-        ),
-        "ipufeed.queues.outfeed",
-    ),
+    "ipu_outfeed_queue": {
+        "IPUOutfeedMode": "ipufeed.queues.outfeed",
+        "IPUOutfeedQueue": "ipufeed.queues.outfeed",
+        "IPUOutfeedQueueIterator": "ipufeed.queues.outfeed",
+        "ScopedIPUOutfeedQueue": "ipufeed.queues.scoped_outfeed",
+    },
     "ipu_strategy": dict.fromkeys(
         ("IPUStrategy", "IPUStrategyV1"), "ipufeed.device.program.strategy"
     ),

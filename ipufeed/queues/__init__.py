@@ -17,8 +17,8 @@ from ipufeed.queues.outfeed import (
     IPUOutfeedMode,
     IPUOutfeedQueue,
     IPUOutfeedQueueIterator,
-    ScopedIPUOutfeedQueue,
 )
+from ipufeed.queues.scoped_outfeed import ScopedIPUOutfeedQueue
 from ipufeed.queues.stats import QueueStats
 
 __all__ = [

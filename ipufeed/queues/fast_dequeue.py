@@ -23,13 +23,13 @@ class HandOver:
     """Waits for the results of one outfeed.
 
     Args:
-        queue: An IPUOutfeedQueue.
+        reader: An OutfeedReader.
 
     Threads: one.
     """
 
-    def __init__(self, queue: Any) -> None:
-        self._queue = queue
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
         self._entry = _native.entry()
         self._stored: Stored | None = None
         self._is_stale = True  # what _prepare() has found may not hold any more
@@ -41,7 +41,7 @@ class HandOver:
 
     def wait(self, seen_ends: int, timeout_ns: int) -> int:
         """Waits, and may take a result; the codes are those of feeds_c_api.cc."""
-        number = self._queue._number
+        number = self._reader.number
         if self._is_stale:
             self._prepare()
         if self._buffer is None or self._stored is None:  # large results, or none yet
@@ -68,14 +68,14 @@ class HandOver:
         return flat[0] if self._single else self._pack(self._structure, flat)
 
     def _prepare(self) -> None:
-        stored = read_stored(self._queue._number, self._stored)
+        stored = read_stored(self._reader.number, self._stored)
         if stored is self._stored:
             return
         self._stored = stored
         self._parts, self._buffer = [], None
         if stored is None:
             return
-        self._structure = self._queue._structures.of(stored)
+        self._structure = self._reader.structures.of(stored)
         in_front = (stored.replicas,) if stored.replicas > 1 else ()
         shapes = [(*in_front, *spec.shape) for spec in stored.specs]
         dtypes = [np.dtype(spec.dtype.as_numpy_dtype) for spec in stored.specs]

@@ -7,7 +7,6 @@ import enum
 import itertools
 import math
 import threading
-import time
 import warnings
 import weakref
 from collections.abc import Iterator
@@ -17,8 +16,6 @@ from ipufeed import _native
 from ipufeed.checks import check_flags
 from ipufeed.queues import interrupt
 from ipufeed.queues.chain import host_number, put_token, take_token
-from ipufeed.queues.enqueued import Stored, Structures, read_stored
-from ipufeed.queues.fast_dequeue import HandOver
 from ipufeed.queues.hooks import device_ordinal as usable_ordinal
 from ipufeed.queues.hooks import surroundings
 from ipufeed.queues.infeed import (
@@ -27,12 +24,9 @@ from ipufeed.queues.infeed import (
     stay_with_graph,
     warn_of_latency,
 )
-from ipufeed.queues.results import Batch, TakenResults
+from ipufeed.queues.outfeed_reader import OutfeedReader
 from ipufeed.queues.stats import QueueStats, read_stats
-from ipufeed.queues.structure import FEED_DTYPES
-
-# How long a wait keeps Python from seeing Ctrl-C.
-SLICE_S = 0.05
+from ipufeed.queues.structure import check_results
 
 # As kMostCapacity in ipufeed/cc/feeds/outfeed.h.
 MOST_BUFFER_DEPTH = 1 << 16
@@ -131,13 +125,12 @@ class IPUOutfeedQueue:
         self._enqueuing_graph: Any = None
         self._enqueuing_thread: int | None = None
         self._making_thread = threading.get_ident()
-        self._structure: Any = None  # of the last enqueue that was traced
-        self._structures = Structures(self._id)
-        self._stored: Stored | None = None  # what the native queue said last
-        self._taken = TakenResults()
-        # Runs of programs whose end a reader has seen: see stream().
-        self._runs_seen = 0
-        self._deleted = False
+        self._reader = OutfeedReader(
+            self._number,
+            self._id,
+            self._device_ordinal,
+            outfeed_mode is IPUOutfeedMode.LAST,
+        )
 
     @property
     def enqueued(self) -> bool:
@@ -187,12 +180,11 @@ class IPUOutfeedQueue:
             raise ValueError(
                 f"Outfeed queue '{self._id}' was given no tensor to enqueue: {tensors!r}."
             )
-        self._check(flat)
+        check_results(flat, self._id)
         structure = tf.nest.map_structure(
             lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), tensors
         )
-        self._structures.add(structure)
-        self._structure = structure
+        self._reader.add(structure)
         stay_with_graph(self)
         self._enqueuing_thread = threading.get_ident()
         if graph is not None:
@@ -252,73 +244,18 @@ class IPUOutfeedQueue:
         if wait_for_completion is not False:
             check_flags(wait_for_completion=wait_for_completion)
         eager = tf.executing_eagerly()
-        if self._structure is None:
+        if self._reader.structure is None:
             if eager and threading.get_ident() != self._making_thread:
                 return []
-            raise ValueError(
-                "Trying to dequeue an outfeed which has not been enqueued: no program "
-                f"that enqueues to outfeed queue '{self._id}' has been built."
-            )
-        last = self._outfeed_mode is IPUOutfeedMode.LAST
-        synthetic = surroundings.synthetic_outfeed()
-        if synthetic and not last:
-            return self._no_results()
-        wait = wait_for_completion or (
-            eager and threading.get_ident() == self._enqueuing_thread
-        )
+            raise self._never_enqueued()
+        gives_all = self._outfeed_mode is IPUOutfeedMode.ALL
+        if gives_all and surroundings.synthetic_outfeed():
+            return self._reader.no_results()
+        waits = bool(wait_for_completion)
         if not eager:
             stay_with_graph(self)
-            flat = self._run_dequeue(
-                self._structure, self._device_ordinal if wait else -1
-            )
-            return tf.nest.pack_sequence_as(self._structure, flat)
-        interrupt.check_not_forked()
-        runs = self._native_runs()
-        if wait or last:
-            self._wait_until_idle()
-        batch = self._take_batch()
-        self._runs_seen = max(self._runs_seen, runs)
-        if not last:
-            batch = self._taken.all(batch)
-        return tf.nest.pack_sequence_as(batch.structure, batch.columns)
-
-    def _run_dequeue(self, structure: Any, wait_ordinal: int = -1) -> list[Any]:
-        """Builds the op that gives results of this structure; in eager mode runs it."""
-        import tensorflow as tf
-
-        ops = _native.load()
-        specs = tf.nest.flatten(structure)
-        arguments = {
-            "number": self._number,
-            "dtypes": [spec.dtype for spec in specs],
-            "shapes": [spec.shape for spec in specs],
-            "replicated": self._may_be_replicated(),
-        }
-        with tf.device("/device:CPU:0"):
-            if self._outfeed_mode is IPUOutfeedMode.LAST:
-                synthetic = surroundings.synthetic_outfeed()
-                return list(ops.ipufeed_outfeed_last(synthetic=synthetic, **arguments))
-            return list(
-                ops.ipufeed_outfeed_dequeue(wait_ordinal=wait_ordinal, **arguments)
-            )
-
-    def _take_batch(self) -> Batch:
-        """Takes what the native queue has now, in the structure that it has."""
-        import tensorflow as tf
-
-        while True:
-            self._stored = stored = read_stored(self._number, self._stored)
-            structure = (
-                self._structure if stored is None else self._structures.of(stored)
-            )
-            try:
-                columns = self._run_dequeue(structure)
-            except tf.errors.InvalidArgumentError as error:
-                # The first result may have come since, or the first after a deleter.
-                if read_stored(self._number, stored) is not stored:
-                    continue
-                raise ValueError(error.message) from None
-            return Batch(stored.identity if stored else 0, structure, columns)
+            return self._reader.build_dequeue(waits=waits)
+        return self._reader.dequeue(waits=waits or self._is_enqueuing_thread())
 
     @property
     def deleter(self) -> Any:
@@ -333,11 +270,11 @@ class IPUOutfeedQueue:
 
         with tf.device("/device:CPU:0"):
             op = _native.load().ipufeed_outfeed_delete(number=self._number)
-        self._structures.forget()
+        self._reader.structures.forget()
         if not tf.executing_eagerly():
             stay_with_graph(self)
             return op
-        self._taken.clear()
+        self._reader.clear()
         return None
 
     def stream(self, timeout_s: float | None = None) -> Iterator[Any]:
@@ -376,71 +313,7 @@ class IPUOutfeedQueue:
             raise ValueError(
                 f"timeout_s must be a number of seconds >= 0, got {timeout_s!r}."
             )
-        return self._stream(timeout_s)
-
-    def _zeros(self) -> Iterator[Any]:
-        """The one result that each look gives while programs are only compiled."""
-        import tensorflow as tf
-
-        if self._structure is not None:
-            yield tf.nest.map_structure(
-                lambda spec: tf.zeros(spec.shape, spec.dtype), self._structure
-            )
-
-    def _stream(self, timeout_s: float | None) -> Iterator[Any]:
-        import tensorflow as tf
-
-        if surroundings.synthetic_outfeed():
-            return  # no result will ever come
-        if not surroundings.runs_programs():
-            yield from self._zeros()
-            return
-        entry = _native.entry()
-        yield from self._rows()
-        # What has failed elsewhere until now does not end this stream.
-        ends = entry.ipufeed_outfeed_ends
-        seen = self._runs_seen + ends(self._number) - self._native_runs()
-        hand_over = HandOver(self)
-        while True:
-            limit = None if timeout_s is None else time.monotonic() + timeout_s
-            while True:
-                left = SLICE_S if limit is None else limit - time.monotonic()
-                slice_ns = int(max(0.0, min(SLICE_S, left)) * 1e9)
-                answer = hand_over.wait(seen, slice_ns)
-                if answer != 0:
-                    break
-                if limit is not None and time.monotonic() >= limit:
-                    raise tf.errors.DeadlineExceededError(
-                        None,
-                        None,
-                        f"outfeed queue '{self._id}' got no result for {timeout_s} s.",
-                    )
-            if answer == 2:  # deleted
-                return
-            if answer == 3:
-                yield hand_over.result()
-                continue
-            # Before the results: what is enqueued after this belongs to a later look.
-            runs, ended = self._native_runs(), ends(self._number)
-            self._take()
-            yield from self._rows()
-            if ended != seen and not entry.ipufeed_outfeed_busy(self._number):
-                self._take()
-                yield from self._rows()
-                self._runs_seen = max(self._runs_seen, runs)
-                return
-            # Another program began before this one looked: its results are of the stream.
-            seen = ended
-
-    def _take(self) -> None:
-        """Takes what the native queue has now."""
-        if self._structure is not None:
-            self._taken.put(self._take_batch())
-
-    def _rows(self) -> Iterator[Any]:
-        """What has been taken, one result at a time."""
-        while (row := self._taken.row()) is not None:
-            yield row[0]
+        return self._reader.stream(timeout_s)
 
     def stats(self) -> QueueStats:
         """Counts and times of this queue so far."""
@@ -465,70 +338,28 @@ class IPUOutfeedQueue:
                 "'IPUOutfeedMode.ALL'."
             )
 
+    def _is_enqueuing_thread(self) -> bool:
+        return threading.get_ident() == self._enqueuing_thread
+
+    def _never_enqueued(self) -> ValueError:
+        return ValueError(
+            "Trying to dequeue an outfeed which has not been enqueued: no program that "
+            f"enqueues to outfeed queue '{self._id}' has been built."
+        )
+
+    def _next_row(self) -> tuple[Any] | None:
+        if self._reader.structure is None:
+            if threading.get_ident() == self._making_thread:
+                raise self._never_enqueued()
+            return None
+        return self._reader.next_row(waits=self._is_enqueuing_thread())
+
     def _enqueued_in(self, graph: Any) -> bool:
         while graph is not None:
             if graph in self._graphs:
                 return True
             graph = getattr(graph, "outer_graph", None)
         return False
-
-    def _check(self, flat: list[Any]) -> None:
-        import tensorflow as tf
-
-        for index, tensor in enumerate(flat):
-            if tensor.dtype.name not in FEED_DTYPES:
-                raise tf.errors.FailedPreconditionError(
-                    None,
-                    None,
-                    f"Unsupported datatype {tensor.dtype.name} on index {index} of feed "
-                    f"operation with feed id '{self._id}'. Cast it with tf.cast to one of "
-                    f"({', '.join(FEED_DTYPES)}).",
-                )
-            if 0 in (tensor.shape.as_list() if tensor.shape.rank is not None else []):
-                raise tf.errors.InvalidArgumentError(
-                    None,
-                    None,
-                    "Detected an input tensor to an outfeed queue with a dimension of size "
-                    "0. Please remove it from the inputs.",
-                )
-
-    def _may_be_replicated(self) -> bool:
-        """Whether a result may have the dimension of the replicas in front."""
-        return bool(_native.entry().ipufeed_chips(self._device_ordinal) > 1)
-
-    def _native_runs(self) -> int:
-        return int(_native.entry().ipufeed_outfeed_runs(self._number))
-
-    def _next_row(self) -> tuple[Any] | None:
-        """Takes what a dequeue would give now, and of it the first result."""
-        if self._structure is None and threading.get_ident() == self._making_thread:
-            raise ValueError(
-                "Trying to dequeue an outfeed which has not been enqueued: no program "
-                f"that enqueues to outfeed queue '{self._id}' has been built."
-            )
-        if self._structure is None or surroundings.synthetic_outfeed():
-            return None
-        interrupt.check_not_forked()
-        runs = self._native_runs()
-        if threading.get_ident() == self._enqueuing_thread:
-            self._wait_until_idle()
-        self._taken.put(self._take_batch())
-        self._runs_seen = max(self._runs_seen, runs)
-        return self._taken.row()
-
-    def _wait_until_idle(self) -> None:
-        """Until no program of the IPU runs; in slices, so that Ctrl-C is seen."""
-        wait = _native.entry().ipufeed_outfeed_wait_for_all
-        while not wait(self._number, self._device_ordinal, int(SLICE_S * 1e9)):
-            pass
-
-    def _no_results(self) -> Any:
-        """What a dequeue gives when nothing has come."""
-        import tensorflow as tf
-
-        return tf.nest.map_structure(
-            lambda spec: tf.zeros([0, *spec.shape], spec.dtype), self._structure
-        )
 
 
 class IPUOutfeedQueueIterator:
@@ -545,35 +376,10 @@ class IPUOutfeedQueueIterator:
         return self
 
     def __next__(self) -> Any:
-        row = self._queue._taken.row() or self._queue._next_row()
+        row = self._queue._next_row()
         if row is None:
             raise StopIteration
         return row[0]
-
-
-class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
-    """An outfeed queue that deletes itself when it is no longer referred to.
-
-    Args:
-        outfeed_mode: See IPUOutfeedQueue.
-        device_ordinal: Likewise.
-
-    Raises:
-        RuntimeError: Not in eager mode.
-    """
-
-    def __init__(
-        self,
-        outfeed_mode: IPUOutfeedMode | None = None,
-        device_ordinal: int | None = None,
-    ) -> None:
-        import tensorflow as tf
-
-        if not tf.executing_eagerly():
-            raise RuntimeError(
-                "ScopedIPUOutfeedQueue can only be created in eager mode."
-            )
-        super().__init__(outfeed_mode, device_ordinal)
 
 
 def _forget(number: int) -> None:

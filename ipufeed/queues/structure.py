@@ -63,3 +63,25 @@ def body_arguments(element: Any) -> tuple[list[Any], dict[str, Any]]:
 def is_keywords(value: Any) -> bool:
     """A dict that can be passed as keyword arguments."""
     return isinstance(value, dict) and all(isinstance(key, str) for key in value)
+
+
+def check_results(flat: list[Any], name: str) -> None:
+    """Raises for a dtype that feeds do not carry, and for a tensor without elements."""
+    import tensorflow as tf
+
+    for index, tensor in enumerate(flat):
+        if tensor.dtype.name not in FEED_DTYPES:
+            raise tf.errors.FailedPreconditionError(
+                None,
+                None,
+                f"Unsupported datatype {tensor.dtype.name} on index {index} of feed "
+                f"operation with feed id '{name}'. Cast it with tf.cast to one of "
+                f"({', '.join(FEED_DTYPES)}).",
+            )
+        if 0 in (tensor.shape.as_list() if tensor.shape.rank is not None else []):
+            raise tf.errors.InvalidArgumentError(
+                None,
+                None,
+                "Detected an input tensor to an outfeed queue with a dimension of size "
+                "0. Please remove it from the inputs.",
+            )

@@ -1,0 +1,30 @@
+"""ScopedIPUOutfeedQueue: an outfeed queue of eager mode."""
+
+from __future__ import annotations
+
+from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
+
+
+class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
+    """An outfeed queue that deletes itself when it is no longer referred to.
+
+    Args:
+        outfeed_mode: See IPUOutfeedQueue.
+        device_ordinal: Likewise.
+
+    Raises:
+        RuntimeError: Not in eager mode.
+    """
+
+    def __init__(
+        self,
+        outfeed_mode: IPUOutfeedMode | None = None,
+        device_ordinal: int | None = None,
+    ) -> None:
+        import tensorflow as tf
+
+        if not tf.executing_eagerly():
+            raise RuntimeError(
+                "ScopedIPUOutfeedQueue can only be created in eager mode."
+            )
+        super().__init__(outfeed_mode, device_ordinal)
