@@ -12,29 +12,27 @@ from functools import partial
 from typing import Any
 
 from ipufeed.benchmark.advice.advice import Advice, Case
+from ipufeed.benchmark.advice.rules_memory import (
+    floats_from_bytes,
+    large_shuffle,
+    missing_cache,
+)
 from ipufeed.benchmark.advice.rules_workers import more_workers
 from ipufeed.benchmark.graph import edits
 from ipufeed.benchmark.graph.pipeline_graph import Step
 from ipufeed.benchmark.graph.step_functions import (
     is_elementwise,
-    is_random,
-    ops_of,
     reads_files,
     runs_python,
 )
 
 # Files to read side by side, when there was one.
 FILES = 4
-# Of the memory that there is, for a cache; and for a shuffle buffer.
-CACHE_MEMORY_SHARE = 0.5
-SHUFFLE_MEMORY_SHARE = 0.25
-LONG_STARTUP_S = 10.0
 # What tf.data spends at most on calling a function, of CPU: what takes longer works.
 CALL_S = 60e-6
 # What an element takes that is in a batch already: to be computed, and to be copied.
 BATCHED_S_PER_BYTE = 1e-9
 BATCHED_S = 0.5e-6
-COPIES_MATTER_SHARE = 0.2
 # A buffer between two threads costs about this for an element, on a busy machine.
 HAND_OVER_S = 100e-6
 # Workers of a parallel stage that is waited for, and works less than this: its elements
@@ -154,97 +152,6 @@ def missing_prefetch(case: Case) -> list[Advice]:
     ]
 
 
-def missing_cache(case: Case) -> list[Advice]:
-    """The same files read and decoded on every pass, where memory could hold them."""
-    explanation = case.explanation
-    graph, steps = explanation.graph, explanation.graph.steps
-    if any("Cache" in step.kind for step in steps) or case.memory_available is None:
-        return []
-    if any(len(step.inputs) > 1 for step in steps):
-        return []
-    if not any(reads_files(graph.graph, step) for step in steps):
-        return []
-    factors: dict[str, float] = {}
-    best: tuple[float, str] | None = None
-    for step in steps:
-        if is_random(graph.graph, step) or step.kind.endswith("Repeat"):
-            break
-        factors[step.node] = 0.0
-        size = bytes_of(case, step.node)
-        if size is None or size > CACHE_MEMORY_SHARE * case.memory_available:
-            continue
-        if step.op in ("PrefetchDataset", "TensorSliceDataset"):
-            continue
-        gain = explanation.model.predict(factors)
-        if case.gain(gain) and (best is None or gain > 1.05 * best[0]):
-            best = (gain, step.node)
-    if best is None:
-        return []
-    name, size = explanation.names[best[1]], bytes_of(case, best[1]) or 0
-    return [
-        Advice(
-            "missing_cache",
-            name,
-            best[1],
-            f"put .cache() behind `{name}`: from the second pass on its elements come "
-            f"from memory ({size / 1e6:,.0f} MB of the "
-            f"{case.memory_available / 1e6:,.0f} MB that are free)",
-            best[0],
-            edits.cache_behind,
-        )
-    ]
-
-
-def bytes_of(case: Case, node: str) -> int | None:
-    """Bytes of all elements of a step together, where that is known."""
-    import tensorflow as tf
-
-    graph = case.explanation.graph
-    spec = graph.spec_of(node)
-    if spec is None or any(not each.shape.is_fully_defined() for each in spec):
-        return None
-    if any(each.dtype == tf.string for each in spec):
-        return None
-    try:
-        count = int(graph.dataset(graph.graph, node, spec).cardinality())
-    except tf.errors.OpError:
-        return None
-    if count < 0:
-        return None
-    return count * sum(
-        int(each.dtype.size * each.shape.num_elements()) for each in spec
-    )
-
-
-def large_shuffle(case: Case) -> list[Advice]:
-    """A shuffle buffer that takes the memory, or most of a long start."""
-    found = []
-    for stage in case.explanation.stages:
-        if "Shuffle" not in stage.kind:
-            continue
-        held = stage.buffered_bytes or 0
-        memory = case.memory_available
-        if memory is not None and held > SHUFFLE_MEMORY_SHARE * memory:
-            why = f"it holds {held / 1e6:,.0f} MB"
-        elif (case.startup_seconds or 0.0) > LONG_STARTUP_S:
-            why = (
-                f"the first element took {case.startup_seconds:.0f} s, in which the "
-                "buffer is filled"
-            )
-        else:
-            continue
-        found.append(
-            Advice(
-                "large_shuffle",
-                stage.name,
-                stage.node,
-                f"make the buffer of shuffle `{stage.name}` smaller, or shuffle file "
-                f"names or keys instead of elements: {why}",
-            )
-        )
-    return found
-
-
 def map_before_batch(case: Case) -> list[Advice]:
     """A small elementwise function, called for each element and not for each batch."""
     found = []
@@ -299,45 +206,6 @@ def batch_of(case: Case, node: str) -> float | None:
     if not step.inputs or batches == 0:
         return None
     return run.readings[step.inputs[0]].elements / batches
-
-
-def floats_from_bytes(case: Case) -> list[Advice]:
-    """Bytes turned into floats on the host, when copying is what takes the time."""
-    if (case.memcpy_share or 0.0) < COPIES_MATTER_SHARE:
-        return []
-    graph = case.explanation.graph.graph
-    for stage in case.explanation.stages:
-        step = case.step(stage)
-        if "Map" in step.kind and casts_bytes(graph, step):
-            return [
-                Advice(
-                    "floats_from_bytes",
-                    stage.name,
-                    stage.node,
-                    f"keep uint8 in map `{stage.name}` and cast on the device: copying "
-                    f"takes {case.memcpy_share:.0%} of the time, and floats are four "
-                    "times the bytes",
-                )
-            ]
-    return []
-
-
-def casts_bytes(graph: Any, step: Any) -> bool:
-    """Whether a step's function casts uint8 to float32."""
-    import tensorflow as tf
-
-    uint8, float32 = tf.uint8.as_datatype_enum, tf.float32.as_datatype_enum
-    if "Cast" not in ops_of(graph, step):
-        return False
-    called = set(step.functions.values())
-    return any(
-        node.op == "Cast"
-        and node.attr["SrcT"].type == uint8
-        and node.attr["DstT"].type == float32
-        for function in graph.library.function
-        if function.signature.name in called
-        for node in function.node_def
-    )
 
 
 def strict_order(case: Case) -> list[Advice]:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ipufeed.executable.explanation.cause import Cause
+from ipufeed.executable.explanation.fields import changed_fields
 from ipufeed.executable.explanation.interface import brackets, dtype_name
+from ipufeed.executable.explanation.known import Known
 from ipufeed.executable.explanation.pairing import Pairing
 from ipufeed.executable.explanation.structure import GLUE, explain_structure
 from ipufeed.executable.explanation.values import Values
@@ -25,21 +24,6 @@ from ipufeed.executable.hlo.hlo import Instruction, Module, Shape
 from ipufeed.executable.program.program import Program
 from ipufeed.render.terminal_text import counted, enumeration, named
 
-# Fields of an instruction that say nothing of what it computes, or are compared apart.
-NOT_COMPARED = (
-    "called_computation_ids",
-    "control_predecessor_ids",
-    "id",
-    "literal",
-    "metadata",
-    "name",
-    "operand_ids",
-    "shape",
-)
-
-
-# Longer values are not shown.
-SHORT = 40
 # Of a compiled program whose stages run on other IPUs: cc/xla/calls/pipeline_calls.h.
 PIPELINE_CALL = "ipufeed_pipeline"
 # What another value of an argument that XLA must know may show as.
@@ -48,72 +32,6 @@ KNOWN_VALUE = (
     "XLA must know it to compile (the limit of tf.range, a bound of a slice, a shape, an "
     "axis). loops.repeat and tf.while_loop take a count as an input"
 )
-
-
-@dataclass
-class Known:
-    """Changes that have been told, so that others can be seen to follow from them.
-
-    Attributes:
-        dims: (before, after) of dimensions and numbers of elements.
-        dtypes: (before, after) of element types.
-        ratios: By how much dimensions grew.
-        ranks: (before, after) of numbers of dimensions.
-    """
-
-    dims: set[tuple[int, int]] = dataclasses.field(default_factory=set)
-    dtypes: set[tuple[str, str]] = dataclasses.field(default_factory=set)
-    ratios: set[Fraction] = dataclasses.field(default_factory=set)
-    ranks: set[tuple[int, int]] = dataclasses.field(default_factory=set)
-
-    def add(self, before: Shape, after: Shape) -> None:
-        """A shape has changed."""
-        if before.parts or after.parts:
-            for part, part_after in zip(before.parts, after.parts, strict=False):
-                self.add(part, part_after)
-            return
-        if before.dtype != after.dtype:
-            self.dtypes.add((before.dtype, after.dtype))
-        if before.dims == after.dims:
-            return
-        self.dims.add((before.elements, after.elements))
-        if len(before.dims) != len(after.dims):
-            self.ranks.add((len(before.dims), len(after.dims)))
-            return
-        for one, other in zip(before.dims, after.dims, strict=True):
-            if one != other:
-                self.dims.add((one, other))
-                if one and other:
-                    self.ratios.add(Fraction(other, one))
-
-    def has_size(self, before: float, after: float) -> bool:
-        """Whether a number is a dimension that has changed, or a product with one.
-
-        A mean over rows and columns divides by a part of an array's elements.
-        """
-        if not (
-            before.is_integer() and after.is_integer() and before > 1 and after > 1
-        ):
-            return False
-        one, other = int(before), int(after)
-        least = min((each for each, _ in self.dims), default=0)
-        return any(
-            (one, other) == (size, now)
-            or is_multiple(one, other, size, now)
-            or (one >= least and is_multiple(size, now, one, other))
-            for size, now in self.dims
-        )
-
-    def has_dims(self, before: Shape, after: Shape) -> bool:
-        """Whether a change of dimensions follows from those that are known."""
-        if len(before.dims) != len(after.dims):
-            return bool(self.dims)
-        return all(
-            one == other
-            or (one, other) in self.dims
-            or (one != 0 and Fraction(other, one) in self.ratios)
-            for one, other in zip(before.dims, after.dims, strict=True)
-        )
 
 
 class Body:
@@ -381,64 +299,6 @@ class Body:
         return causes
 
 
-def is_multiple(one: int, other: int, size: int, now: int) -> bool:
-    """Whether two numbers are the same multiple of two sizes."""
-    if not size or not now or one % size or other % now:
-        return False
-    return one // size == other // now
-
-
 def op_of(instruction: Instruction) -> str:
     """The TensorFlow op that an instruction comes from, or what XLA calls it."""
     return instruction.op_name or str(instruction.proto.name).split(".")[0]
-
-
-def changed_fields(one: Instruction, other: Instruction) -> list[str]:
-    """What an instruction is told that differs, in words: "dimensions 0 -> 1"."""
-    if strip(one.proto) == strip(other.proto):
-        return []
-    found: list[str] = []
-    for field in one.proto.DESCRIPTOR.fields:
-        if field.name not in NOT_COMPARED:
-            found += changes(field, one.proto, other.proto, "")
-    return found
-
-
-def changes(field: Any, was: Any, now: Any, where: str) -> Iterator[str]:
-    """What differs in a field of two messages, down to single values."""
-    one, other = getattr(was, field.name), getattr(now, field.name)
-    if one == other:
-        return
-    where += field.name.replace("_", " ")
-    if not field.is_repeated:
-        yield from value_changes(field, one, other, where)
-    elif field.message_type is None or len(one) != len(other):
-        texts = [", ".join(str(each) for each in value) for value in (one, other)]
-        short = field.message_type is None and max(map(len, texts)) <= SHORT
-        yield f"{where} [{texts[0]}] -> [{texts[1]}]" if short else where
-    else:
-        for n, (each, now_each) in enumerate(zip(one, other, strict=True)):
-            if each != now_each:
-                yield from value_changes(field, each, now_each, f"{where}[{n}]")
-
-
-def value_changes(field: Any, was: Any, now: Any, where: str) -> Iterator[str]:
-    """The same of single values, which may be messages."""
-    if field.message_type is not None:
-        for inner in field.message_type.fields:
-            yield from changes(inner, was, now, f"{where} ")
-        return
-    texts = str(was), str(now)
-    yield (
-        f"{where} {texts[0]} -> {texts[1]}" if max(map(len, texts)) <= SHORT else where
-    )
-
-
-def strip(proto: Any) -> bytes:
-    """An instruction without what is compared apart."""
-    copy = type(proto)()
-    copy.CopyFrom(proto)
-    for name in NOT_COMPARED:
-        copy.ClearField(name)
-    data: bytes = copy.SerializeToString(deterministic=True)
-    return data

@@ -13,9 +13,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ipufeed.executable.hlo.hlo import Computation, Instruction
-from ipufeed.executable.report import cost
+from ipufeed.executable.report.cost import trip_count
 from ipufeed.executable.report.memory import own_source
 from ipufeed.executable.report.profile import kind_of
+from ipufeed.executable.report.work import FREE, step_work
 
 MOST_NODES = 48
 MOST_LABEL = 34
@@ -103,7 +104,7 @@ def graph_of(computation: Computation, title: str) -> Graph:
 
 def is_step(one: Instruction) -> bool:
     """Whether there is anything to draw."""
-    return one.opcode not in cost.FREE
+    return one.opcode not in FREE
 
 
 def steps_behind(one: Instruction, nodes: dict[int, Node]) -> list[Node]:
@@ -125,7 +126,7 @@ def weight(one: Instruction) -> float:
     """How much a step has to do; loops and feeds are always worth seeing."""
     if one.opcode in ("while", "conditional", "call") or one.target:
         return float("inf")
-    work = cost.step_work(one)
+    work = step_work(one)
     return work.matrix_flops * 8 + work.vector_flops + work.moved_bytes
 
 
@@ -175,7 +176,7 @@ def node_of(one: Instruction) -> Node:
     )
     node = Node(short(title), short(str(one.shape)), kind(one), tip)
     if one.opcode == "while":
-        trips = cost.trip_count(one)
+        trips = trip_count(one)
         often = "count known when it runs" if trips is None else f"{trips} times"
         node.title = short(f"loop: {often}")
         body = one.called[0]

@@ -9,6 +9,7 @@ from ipufeed.executable.hlo.compiled_code import CompiledCode
 from ipufeed.executable.hlo.hlo import Instruction, Module
 from ipufeed.executable.report import cost, memory
 from ipufeed.executable.report.ipu_model import IpuModel
+from ipufeed.executable.report.work import Work
 
 VERSION = 1
 MOST_BUFFERS = 200
@@ -81,7 +82,7 @@ def cost_of(module: Module, model: IpuModel) -> dict[str, Any]:
     }
 
 
-def work_of(work: cost.Work, model: IpuModel) -> dict[str, Any]:
+def work_of(work: Work, model: IpuModel) -> dict[str, Any]:
     """Work, ready for JSON."""
     return {
         "flops": work.flops,

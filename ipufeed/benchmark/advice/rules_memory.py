@@ -1,0 +1,146 @@
+"""Rules on memory: caches, shuffle buffers, and bytes that become floats too early."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipufeed.benchmark.advice.advice import Advice, Case
+from ipufeed.benchmark.graph import edits
+from ipufeed.benchmark.graph.step_functions import is_random, ops_of, reads_files
+
+# Of the memory that there is, for a cache; and for a shuffle buffer.
+CACHE_MEMORY_SHARE = 0.5
+SHUFFLE_MEMORY_SHARE = 0.25
+LONG_STARTUP_S = 10.0
+# Of the time, from which on copies matter.
+COPIES_MATTER_SHARE = 0.2
+
+
+def missing_cache(case: Case) -> list[Advice]:
+    """The same files read and decoded on every pass, where memory could hold them."""
+    explanation = case.explanation
+    graph, steps = explanation.graph, explanation.graph.steps
+    if any("Cache" in step.kind for step in steps) or case.memory_available is None:
+        return []
+    if any(len(step.inputs) > 1 for step in steps):
+        return []
+    if not any(reads_files(graph.graph, step) for step in steps):
+        return []
+    factors: dict[str, float] = {}
+    best: tuple[float, str] | None = None
+    for step in steps:
+        if is_random(graph.graph, step) or step.kind.endswith("Repeat"):
+            break
+        factors[step.node] = 0.0
+        size = _bytes_of(case, step.node)
+        if size is None or size > CACHE_MEMORY_SHARE * case.memory_available:
+            continue
+        if step.op in ("PrefetchDataset", "TensorSliceDataset"):
+            continue
+        gain = explanation.model.predict(factors)
+        if case.gain(gain) and (best is None or gain > 1.05 * best[0]):
+            best = (gain, step.node)
+    if best is None:
+        return []
+    name, size = explanation.names[best[1]], _bytes_of(case, best[1]) or 0
+    return [
+        Advice(
+            "missing_cache",
+            name,
+            best[1],
+            f"put .cache() behind `{name}`: from the second pass on its elements come "
+            f"from memory ({size / 1e6:,.0f} MB of the "
+            f"{case.memory_available / 1e6:,.0f} MB that are free)",
+            best[0],
+            edits.cache_behind,
+        )
+    ]
+
+
+def _bytes_of(case: Case, node: str) -> int | None:
+    """Bytes of all elements of a step together, where that is known."""
+    import tensorflow as tf
+
+    graph = case.explanation.graph
+    spec = graph.spec_of(node)
+    if spec is None or any(not each.shape.is_fully_defined() for each in spec):
+        return None
+    if any(each.dtype == tf.string for each in spec):
+        return None
+    try:
+        count = int(graph.dataset(graph.graph, node, spec).cardinality())
+    except tf.errors.OpError:
+        return None
+    if count < 0:
+        return None
+    return count * sum(
+        int(each.dtype.size * each.shape.num_elements()) for each in spec
+    )
+
+
+def large_shuffle(case: Case) -> list[Advice]:
+    """A shuffle buffer that takes the memory, or most of a long start."""
+    found = []
+    for stage in case.explanation.stages:
+        if "Shuffle" not in stage.kind:
+            continue
+        held = stage.buffered_bytes or 0
+        memory = case.memory_available
+        if memory is not None and held > SHUFFLE_MEMORY_SHARE * memory:
+            why = f"it holds {held / 1e6:,.0f} MB"
+        elif (case.startup_seconds or 0.0) > LONG_STARTUP_S:
+            why = (
+                f"the first element took {case.startup_seconds:.0f} s, in which the "
+                "buffer is filled"
+            )
+        else:
+            continue
+        found.append(
+            Advice(
+                "large_shuffle",
+                stage.name,
+                stage.node,
+                f"make the buffer of shuffle `{stage.name}` smaller, or shuffle file "
+                f"names or keys instead of elements: {why}",
+            )
+        )
+    return found
+
+
+def floats_from_bytes(case: Case) -> list[Advice]:
+    """Bytes turned into floats on the host, when copying is what takes the time."""
+    if (case.memcpy_share or 0.0) < COPIES_MATTER_SHARE:
+        return []
+    graph = case.explanation.graph.graph
+    for stage in case.explanation.stages:
+        step = case.step(stage)
+        if "Map" in step.kind and _casts_bytes(graph, step):
+            return [
+                Advice(
+                    "floats_from_bytes",
+                    stage.name,
+                    stage.node,
+                    f"keep uint8 in map `{stage.name}` and cast on the device: copying "
+                    f"takes {case.memcpy_share:.0%} of the time, and floats are four "
+                    "times the bytes",
+                )
+            ]
+    return []
+
+
+def _casts_bytes(graph: Any, step: Any) -> bool:
+    """Whether a step's function casts uint8 to float32."""
+    import tensorflow as tf
+
+    uint8, float32 = tf.uint8.as_datatype_enum, tf.float32.as_datatype_enum
+    if "Cast" not in ops_of(graph, step):
+        return False
+    called = set(step.functions.values())
+    return any(
+        node.op == "Cast"
+        and node.attr["SrcT"].type == uint8
+        and node.attr["DstT"].type == float32
+        for function in graph.library.function
+        if function.signature.name in called
+        for node in function.node_def
+    )
