@@ -338,6 +338,11 @@ class IPUOutfeedQueue:
                 "'IPUOutfeedMode.ALL'."
             )
 
+    @property
+    def _structure(self) -> Any:
+        """What the last enqueue was traced for, as tf.TensorSpecs; None before it."""
+        return self._reader.structure
+
     def _is_enqueuing_thread(self) -> bool:
         return threading.get_ident() == self._enqueuing_thread
 
