@@ -1,7 +1,8 @@
 """The shell recipe of docs/ci.md does what the page says, run as it stands there.
 
 Only the measurements are shorter here. Which verdict comes out depends on what else the
-machine does; that script and comparison agree, and that nothing failed, does not.
+machine does; that script and comparison agree, and that nothing failed, does not. It takes
+seven processes that import TensorFlow: marked `soak`.
 """
 
 import json
@@ -65,6 +66,7 @@ def run(folder, branch):
     )
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_the_recipe_says_what_the_comparison_says(tmp_path):
     """Three runs of each side, one verdict, and the exit code that goes with it."""

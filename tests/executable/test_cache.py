@@ -253,36 +253,37 @@ def test_threads_that_want_the_same_wait_for_the_first(cache):
     assert [each.executable for each in found] == [b"from the first"] * 4
 
 
-def compile_or_find(folder, start, results):
-    start.wait()
-    cache = Cache(folder)
-    found = cache.find(KEY, DIGEST, never)
-    if isinstance(found, Slot):
-        time.sleep(0.05)  # it compiles
-        found.store(entry())
-        found.release()
-        results.put("compiled")
-    else:
-        results.put("found")
+def compile_or_find(folders, together, results):
+    for folder in folders:
+        together.wait()
+        found = Cache(folder).find(KEY, DIGEST, never)
+        if isinstance(found, Slot):
+            time.sleep(0.05)  # it compiles
+            found.store(entry())
+            found.release()
+            results.put((folder.name, "compiled"))
+        else:
+            results.put((folder.name, "found"))
 
 
 def test_ten_processes_that_race_compile_once(tmp_path):
     """Twenty times; no lock remains."""
     context = multiprocessing.get_context("fork")
-    for n in range(20):
-        folder = tmp_path / str(n)
-        start, results = context.Event(), context.Queue()
-        processes = [
-            context.Process(target=compile_or_find, args=(folder, start, results))
-            for _ in range(10)
-        ]
-        for process in processes:
-            process.start()
-        start.set()
-        outcomes = [results.get(timeout=240) for _ in processes]
-        for process in processes:
-            process.join()
-        assert outcomes.count("compiled") == 1
+    folders = [tmp_path / str(n) for n in range(20)]
+    together, results = context.Barrier(10), context.Queue()
+    processes = [
+        context.Process(target=compile_or_find, args=(folders, together, results))
+        for _ in range(together.parties)
+    ]
+    for process in processes:
+        process.start()
+    outcomes = [results.get(timeout=240) for _ in processes for _ in folders]
+    for process in processes:
+        process.join()
+
+    for folder in folders:
+        assert outcomes.count((folder.name, "compiled")) == 1
+        assert outcomes.count((folder.name, "found")) == 9
         assert os.listdir(folder) == [KEY + ".poplar_exec"]
 
 

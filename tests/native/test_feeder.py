@@ -404,7 +404,8 @@ def test_a_slow_dataset_costs_hardly_any_cpu():
     assert counters["cpu_ns"] / 1e9 < 0.25 * seconds
 
 
-def test_start_and_stop_500_times_leaves_nothing_behind():
+@pytest.mark.parametrize("count", [100, pytest.param(500, marks=pytest.mark.soak)])
+def test_starting_and_stopping_leaves_nothing_behind(count):
     """Threads, feeders and memory are back where they were."""
     dataset = tf.data.Dataset.range(100).shuffle(10).map(lambda x: x + 1).prefetch(2)
     for _ in range(30):  # pools and arenas reach their size
@@ -413,7 +414,7 @@ def test_start_and_stop_500_times_leaves_nothing_behind():
     threads_before, rss_before = threads(), rss_bytes()
     feeders_before = live_feeders()
 
-    for _ in range(500):
+    for _ in range(count):
         counters, _ = run_op(dataset, epochs=1, elements_per_epoch=3)
         assert counters["elements"] == 3
     gc.collect()

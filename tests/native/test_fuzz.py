@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 
+import children
 import pytest
 from helpers import ROOT
 
@@ -19,14 +20,20 @@ DEADLOCK_S = (
     400.0  # above compiling and running on a busy machine: only a hang gets there
 )
 NATIVE = ("record_scan", "canonical")
+SLOW = ("canonical",)  # 20 s of compiling; `.ci/run` has each target
 
 needs_clang = pytest.mark.skipif(
     shutil.which("clang++") is None,
     reason="libFuzzer comes with clang: apt-get install clang libclang-rt-14-dev",
 )
 TARGETS = [
-    *(pytest.param(name, marks=needs_clang) for name in NATIVE),
-    *fuzz_python.PYTHON,
+    *(
+        pytest.param(
+            name, marks=[needs_clang, *([pytest.mark.soak] if name in SLOW else [])]
+        )
+        for name in NATIVE
+    ),
+    "result_json",
 ]
 
 
@@ -47,7 +54,7 @@ def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
     command = [sys.executable, str(ROOT / "tools" / "fuzz_corpus.py"), str(folder)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run(command, check=True, timeout=DEADLOCK_S, env=environment)
+    children.run(command, check=True, timeout=DEADLOCK_S, env=environment)
     return folder
 
 
@@ -59,6 +66,22 @@ def test_a_short_search_finds_nothing(tmp_path, corpus, target):
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{target}: " in done.stdout  # with how much it has tried
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "target", [name for name in fuzz_python.PYTHON if name not in TARGETS]
+)
+def test_a_short_search_in_python_finds_nothing(tmp_path, corpus, target):
+    """So do the other readers in Python, in the process that the command gives each."""
+    command = [sys.executable, str(ROOT / "tools" / "fuzz.py"), "--child", target]
+    command += ["--seconds", "1", "--corpus", str(corpus), "--folder", str(tmp_path)]
+    done = children.run(
+        command, capture_output=True, text=True, check=False, timeout=DEADLOCK_S
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " inputs, " in done.stdout
 
 
 PLANTED = {

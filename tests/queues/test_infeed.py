@@ -388,7 +388,8 @@ def test_a_loop_says_whether_it_dequeued():
     assert infeed.number_of_tuple_elements == 1
 
 
-def test_five_hundred_queues_leave_nothing_behind():
+@pytest.mark.parametrize("count", [100, pytest.param(500, marks=pytest.mark.soak)])
+def test_deleted_queues_leave_nothing_behind(count):
     """No thread, and no file, once they are deleted."""
     outfeed = IPUOutfeedQueue()
 
@@ -402,7 +403,7 @@ def test_five_hundred_queues_leave_nothing_behind():
     _ = infeed.initializer
     reading(infeed, outfeed)(3)
     before = threads()
-    for _ in range(500):
+    for _ in range(count):
         live()
     gc.collect()
     deadline = time.monotonic() + DEADLOCK_S

@@ -360,7 +360,7 @@ def test_programs_of_closed_sessions_are_in_no_table():
     for n in range(40):
         cycle(n)
     before = table_sizes()
-    for n in range(40, 80):
+    for n in range(40, 50):
         cycle(n)
 
     assert table_sizes()[4] <= before[4] + 3
