@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 from ipufeed.tf_patches import removed_names
@@ -135,17 +136,62 @@ MODULES: dict[str, dict[str, str]] = {
     ),
     "ops": {},
     "ops.all_to_all_op": dict.fromkeys(("all_gather", "all_to_all"), _COLLECTIVES),
+    "ops.control_flow_ops": dict.fromkeys(("barrier",), "ipufeed.ops.control_flow_ops"),
     "ops.cross_replica_ops": dict.fromkeys(
-        ("cross_replica_mean", "cross_replica_sum"), _COLLECTIVES
+        ("assume_equal_across_replicas", "cross_replica_mean", "cross_replica_sum"),
+        _COLLECTIVES,
     ),
+    "ops.embedding_ops": dict.fromkeys(
+        ("embedding_lookup",), "ipufeed.ops.embedding_ops"
+    ),
+    "ops.functional_ops": {"outlined_function": "ipufeed.ops.functional_ops"},
     "ops.grad_util_ops": {
         "capture_upstream_gradients": "ipufeed.parallel.optimizers.captured"
     },
+    "ops.image_ops": {"normalise_image": "ipufeed.ops.image_ops"},
+    "ops.internal_ops": dict.fromkeys(
+        ("remap", "remap_deduce"), "ipufeed.ops.internal_ops"
+    ),
+    "ops.math_ops": dict.fromkeys(
+        ("segment_sum", "serialized_matmul"), "ipufeed.ops.math_ops"
+    ),
+    "ops.nn_ops": dict.fromkeys(
+        (
+            "ctc_beam_search_decoder",
+            "ctc_beam_search_decoder_with_log_probs",
+            "ctc_loss_v2",
+            "ctc_loss_with_log_probs",
+            "gelu",
+            "hard_sigmoid",
+            "multi_conv",
+            "nce_loss",
+            "sampled_softmax_loss",
+            "softmax",
+            "swish",
+        ),
+        "ipufeed.ops.nn_ops",
+    ),
+    "ops.normalization_ops": dict.fromkeys(
+        ("group_norm", "instance_norm", "layer_norm"), "ipufeed.ops.normalization_ops"
+    ),
     "ops.pipelining_ops": _PIPELINING,
+    "ops.rand_ops": {"dropout": "ipufeed.ops.rand_ops"},
     "ops.reduce_scatter_op": {"reduce_scatter": _COLLECTIVES},
     "ops.replication_ops": {"replication_index": _COLLECTIVES},
+    "ops.slicing_ops": dict.fromkeys(
+        ("sequence_slice", "sequence_slice_pack", "sequence_slice_unpack"),
+        "ipufeed.ops.slicing_ops",
+    ),
+    "ops.statistics_ops": dict.fromkeys(
+        ("fixed_width_bins", "histogram", "histogram_normalize", "histogram_update"),
+        "ipufeed.ops.statistics_ops",
+    ),
     "optimizers": _OPTIMIZERS,
-    "optimizers.cross_replica_optimizer": _optimizers("CrossReplicaOptimizer"),
+    "optimizers.cross_replica_optimizer": _optimizers("CrossReplicaOptimizer")
+    | dict.fromkeys(
+        ("apply_cross_replica_op", "apply_cross_replica_op_single"),
+        "ipufeed.parallel.optimizers.optimizers",
+    ),
     "optimizers.gradient_accumulation_optimizer": _optimizers(
         "CrossReplicaGradientAccumulationOptimizer",
         "CrossReplicaGradientAccumulationOptimizerV2",
@@ -181,10 +227,21 @@ MODULES |= {
     module.rpartition(".")[2]: MODULES[module]
     for module in (
         "ops.all_to_all_op",
+        "ops.control_flow_ops",
         "ops.cross_replica_ops",
+        "ops.embedding_ops",
+        "ops.functional_ops",
         "ops.grad_util_ops",
+        "ops.image_ops",
+        "ops.internal_ops",
+        "ops.math_ops",
+        "ops.nn_ops",
+        "ops.normalization_ops",
+        "ops.rand_ops",
         "ops.reduce_scatter_op",
         "ops.replication_ops",
+        "ops.slicing_ops",
+        "ops.statistics_ops",
         "optimizers.cross_replica_optimizer",
         "optimizers.gradient_accumulation_optimizer",
         "optimizers.map_gradient_optimizer",
@@ -200,6 +257,7 @@ TOP: dict[str, str] = {
     "IPUOutfeedQueue": "ipufeed.queues.outfeed",
     "IPUStrategy": "ipufeed.device.program.strategy",
     "configure_ipu_system": "ipufeed.device.system.system",
+    "outlined_function": "ipufeed.ops.functional_ops",
     "reset_ipu_configuration": "ipufeed.device.system.system",
 }
 
@@ -261,17 +319,26 @@ def resolve(module: str, name: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
+_aliases: dict[str, AliasModule] = {}
+
+
 def submodule(name: str) -> AliasModule:
-    """One of MODULES, under ipufeed's own name."""
+    """One of MODULES, under ipufeed's own name.
+
+    Where ipufeed has a file of this name (ipufeed/ops/nn_ops.py), that file is what an
+    import finds, and the alias module has the same objects.
+    """
     full = f"ipufeed.{name}"
-    module = sys.modules.get(full)
-    if not isinstance(module, AliasModule):
-        module = AliasModule(full, MODULES[name])
-        sys.modules[full] = module
+    module = _aliases.get(name)
+    if module is None:
+        module = _aliases[name] = AliasModule(full, MODULES[name])
+        if full not in MODULES[name].values():
+            sys.modules[full] = module
         for other in MODULES:
             package, _, last = other.rpartition(".")
             if package == name:
-                module.__path__ = []  # so that its modules can be imported
+                # So that its modules can be imported, and those of our folder.
+                module.__path__ = [str(Path(__file__).parent / package)]
                 setattr(module, last, submodule(other))
     return module
 

@@ -77,7 +77,7 @@ ALLOWED = {
     "executable.__main__": {"executable.commands", "errors", "render"},
     "executable": set(),
     # Programs of several IPUs.
-    "parallel.collectives": {"device.log", "queues", "_native"},
+    "parallel.collectives": {"device.log", "queues", "_native", "no_effect"},
     "parallel.optimizers": {
         *("parallel.collectives", "device.program", "queues", "_native"),
         *("checks", "no_effect"),
@@ -88,6 +88,8 @@ ALLOWED = {
         *("_native", "checks", "no_effect", "python_ops"),
     },
     "parallel": {"parallel.pipeline"},  # its public name
+    # Graphcore's operations.
+    "ops": {"device.program", "device.random", "no_effect"},
     # Keras models.
     "keras": {
         *("parallel.collectives", "parallel.optimizers"),

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 
+import numpy as np
 import option_table
 import public_api
 import pytest
@@ -16,6 +17,10 @@ from ipufeed.device.flags.flags import Flags
 from ipufeed.device.program import loops, scopes
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.device.system import system
+from ipufeed.ops.embedding_ops import embedding_lookup
+from ipufeed.ops.functional_ops import outlined_function
+from ipufeed.ops.nn_ops import multi_conv
+from ipufeed.parallel.collectives.ops import assume_equal_across_replicas
 from ipufeed.parallel.optimizers.accumulation import (
     CrossReplicaGradientAccumulationOptimizerV2,
     GradientAccumulationOptimizerV2,
@@ -244,6 +249,27 @@ OPTIMIZERS = {
         CrossReplicaGradientAccumulationOptimizerV2,
     )
 }
+ONE = np.ones([1, 1], np.float32)
+OPS = {
+    (f"ops.{module}.{name}", parameter): call
+    for (module, name, parameter), call in {
+        ("cross_replica_ops", "assume_equal_across_replicas", "inplace"): (
+            lambda: assume_equal_across_replicas(ONE, inplace=True)
+        ),
+        ("embedding_ops", "embedding_lookup", "indices_are_sorted"): (
+            lambda: embedding_lookup(ONE, [0], indices_are_sorted=True)
+        ),
+        ("functional_ops", "outlined_function", "unique_sharding"): (
+            lambda: outlined_function(tf.identity, unique_sharding=True)
+        ),
+        ("functional_ops", "outlined_function", "keep_input_layouts"): (
+            lambda: outlined_function(tf.identity, keep_input_layouts=True)
+        ),
+        ("nn_ops", "multi_conv", "options"): (
+            lambda: multi_conv(tf.identity, options={"a": "b"})(ONE)
+        ),
+    }.items()
+}
 CALLS = {
     ("config.IPUConfig.configure_ipu_system", "device"): lambda: (
         IPUConfig().configure_ipu_system("/device:CPU:0")
@@ -274,6 +300,7 @@ CALLS = {
     ),
     ("ipu_strategy.IPUStrategy", "cpu_device"): lambda: IPUStrategy(cpu_device="cpu"),
     ("ipu_strategy.IPUStrategy.run", "options"): run_with_options,
+    **OPS,
     ("scopes.frontend_attribute", "attribute_name"): lambda: entered(
         scopes.frontend_attribute("colour", "red")
     ),

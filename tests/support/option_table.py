@@ -74,9 +74,64 @@ PARAMETERS = {
     "ops.all_to_all_op.all_to_all": (
         "x split_dimension concat_dimension number_of_replicas name:label"
     ),
+    "ops.control_flow_ops.barrier": "tensors insert_barrier_for_gradients name:label",
+    "ops.cross_replica_ops.assume_equal_across_replicas": "tensors inplace:warns",
     "ops.cross_replica_ops.cross_replica_mean": "x replica_group_size name:label",
     "ops.cross_replica_ops.cross_replica_sum": "x replica_group_size name:label",
+    "ops.embedding_ops.embedding_lookup": (
+        "params ids serialization_factor indices_are_sorted:warns name:label"
+    ),
+    "ops.functional_ops.outlined_function": (
+        "func unique_sharding:warns keep_input_layouts:warns name:label"
+    ),
     "ops.grad_util_ops.capture_upstream_gradients": "inputs tag",
+    "ops.image_ops.normalise_image": (
+        "image channel_offsets channel_scales scale name:label"
+    ),
+    "ops.internal_ops.remap": "x name:label",
+    "ops.internal_ops.remap_deduce": "x name:label",
+    "ops.math_ops.segment_sum": "data segment_ids num_segments name:label",
+    "ops.math_ops.serialized_matmul": (
+        "a b serialization_factor serialization_dimension transpose_a transpose_b "
+        "name:label"
+    ),
+    "ops.nn_ops.ctc_beam_search_decoder": (
+        "logits logits_lengths beam_width top_paths blank_index name:label"
+    ),
+    "ops.nn_ops.ctc_beam_search_decoder_with_log_probs": (
+        "log_probs input_lengths beam_width top_paths blank_index name:label"
+    ),
+    "ops.nn_ops.ctc_loss_v2": (
+        "labels logits label_length logit_length blank_index out_dtype name:label"
+    ),
+    "ops.nn_ops.ctc_loss_with_log_probs": (
+        "labels data label_length data_length blank_index out_dtype name:label"
+    ),
+    "ops.nn_ops.gelu": "x approximate name:label",
+    "ops.nn_ops.hard_sigmoid": "x name:label",
+    "ops.nn_ops.multi_conv": "func options:warns",
+    "ops.nn_ops.nce_loss": (
+        "weights biases labels inputs num_sampled num_classes num_true "
+        "sampled_values name:label"
+    ),
+    "ops.nn_ops.sampled_softmax_loss": (
+        "weights biases labels inputs num_sampled num_classes num_true "
+        "sampled_values name:label seed"
+    ),
+    "ops.nn_ops.softmax": "x stable name:label",
+    "ops.nn_ops.swish": "x name:label",
+    "ops.normalization_ops.group_norm": (
+        "inputs groups channels_axis center scale epsilon param_initializers reuse "
+        "variables_collections training trainable scope strided_channel_grouping"
+    ),
+    "ops.normalization_ops.instance_norm": (
+        "inputs channels_axis center scale epsilon param_initializers reuse "
+        "variables_collections training trainable scope"
+    ),
+    "ops.normalization_ops.layer_norm": (
+        "inputs channels_axis center scale epsilon param_initializers reuse "
+        "variables_collections training trainable scope"
+    ),
     "ops.pipelining_ops.OptimizerFunctionOutput": (
         "opt loss compute_gradients_args compute_gradients_kwargs "
         "apply_gradients_args apply_gradients_kwargs variables tape "
@@ -101,8 +156,20 @@ PARAMETERS = {
         "accumulate_outfeed_dtype outfeed_mask reduction_method name:label"
     ),
     "ops.pipelining_ops.recomputation_checkpoint": "tensors name:label",
+    "ops.rand_ops.dropout": "x rate noise_shape seed name:label **kwargs",
     "ops.reduce_scatter_op.reduce_scatter": "x replication_factor op name:label",
     "ops.replication_ops.replication_index": "name:label",
+    "ops.slicing_ops.sequence_slice": (
+        "dst src num_elems src_offsets dst_offsets zero_unused"
+    ),
+    "ops.slicing_ops.sequence_slice_pack": "dst src num_elems dst_offsets zero_unused",
+    "ops.slicing_ops.sequence_slice_unpack": (
+        "src num_elems src_offsets total_elements"
+    ),
+    "ops.statistics_ops.fixed_width_bins": "inputs n_bins",
+    "ops.statistics_ops.histogram": "inputs levels absolute_of_input",
+    "ops.statistics_ops.histogram_normalize": "hist",
+    "ops.statistics_ops.histogram_update": "hist inputs levels absolute_of_input",
     "optimizers.CrossReplicaGradientAccumulationOptimizer": (
         "opt num_mini_batches verify_usage name:label"
     ),
@@ -131,6 +198,8 @@ PARAMETERS = {
     "optimizers.CrossReplicaGradientAccumulationOptimizerV2.get_slot_names": (
         "*args **kwargs"
     ),
+    "optimizers.cross_replica_optimizer.apply_cross_replica_op": "grads_and_vars",
+    "optimizers.cross_replica_optimizer.apply_cross_replica_op_single": "grad var",
     "optimizers.CrossReplicaOptimizer": "opt name:label",
     "optimizers.CrossReplicaOptimizer.apply_gradients": (
         "grads_and_vars global_step name:label"

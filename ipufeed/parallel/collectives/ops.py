@@ -21,6 +21,7 @@ import functools
 from typing import Any
 
 from ipufeed import _native
+from ipufeed.no_effect import no_effect
 from ipufeed.queues.chain import put_token, take_token
 
 
@@ -98,6 +99,25 @@ def cross_replica_means(tensors: list[Any]) -> list[Any]:
     if not tensors:
         return []
     return exchange([number(each, FLOATS) for each in tensors], Exchange.MEAN)
+
+
+def assume_equal_across_replicas(tensors: Any, inplace: bool = False) -> Any:
+    """Promises that tensors are the same on all replicas, and gives them back.
+
+    Args:
+        tensors: A structure of tensors.
+        inplace: On an IPU: without a copy. Without an effect here.
+
+    Returns:
+        The tensors, in the same structure.
+    """
+    import tensorflow as tf
+
+    if inplace:
+        no_effect(
+            "assume_equal_across_replicas(inplace=)", "XLA decides what it copies"
+        )
+    return tf.nest.map_structure(tf.identity, tensors, expand_composites=True)
 
 
 def all_gather(x: Any, replication_factor: int, name: str | None = None) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipufeed.device.program.sharding import propagate_sharding
-from ipufeed.parallel.collectives.ops import cross_replica_means
+from ipufeed.parallel.collectives.ops import cross_replica_mean, cross_replica_means
 from ipufeed.parallel.optimizers.wrapper import IpuOptimizer
 
 
@@ -49,6 +49,17 @@ class CrossReplicaOptimizer(IpuOptimizer):
             for gradient, (_, variable) in zip(dense, pairs, strict=True)
         ]
         return super().apply_gradients(pairs, global_step, name)
+
+
+def apply_cross_replica_op_single(grad: Any, var: Any) -> tuple[Any, Any]:
+    """Gives (the gradient's mean over the replicas, var); a gradient None stays."""
+    dense = dense_gradient(grad)
+    return (None if dense is None else cross_replica_mean(dense), var)
+
+
+def apply_cross_replica_op(grads_and_vars: Any) -> list[tuple[Any, Any]]:
+    """Gives apply_cross_replica_op_single of each pair of a gradient and a variable."""
+    return [apply_cross_replica_op_single(*pair) for pair in grads_and_vars]
 
 
 class ShardedOptimizer(IpuOptimizer):

@@ -1,0 +1,7 @@
+"""Graphcore's operations, one module for each of the original's: nn_ops, rand_ops, ...
+
+Each builds stock TensorFlow operations in the caller's graph, so that it works compiled, on
+the executor, in version 1 graphs and eagerly, on an IPU and on the CPU.
+
+Uses device, parallel and queues.
+"""

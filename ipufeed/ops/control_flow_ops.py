@@ -1,0 +1,59 @@
+"""A point that all of some tensors reach before any goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipufeed.device.program.executor import executor
+
+
+def barrier(
+    tensors: Any, insert_barrier_for_gradients: bool = False, name: str | None = None
+) -> Any:
+    """Lets nothing that follows start before all of the tensors have been computed.
+
+    Args:
+        tensors: A structure of tensors.
+        insert_barrier_for_gradients: The gradients pass a barrier, too.
+        name: Of the operations.
+
+    Returns:
+        The tensors, in the same structure.
+
+    Raises:
+        ValueError: There are no tensors.
+    """
+    import tensorflow as tf
+
+    flat = [tf.convert_to_tensor(each) for each in tf.nest.flatten(tensors)]
+    if not flat:
+        raise ValueError("`tensors` must hold at least one tensor, got none.")
+
+    def passed(*values: Any) -> Any:
+        def gradient(*coming: Any) -> Any:
+            if insert_barrier_for_gradients:
+                return _behind_all(list(coming))
+            return list(coming)
+
+        return _behind_all(list(values)), gradient
+
+    with tf.name_scope(name or "barrier"):
+        return tf.nest.pack_sequence_as(
+            tensors, _as_list(tf.custom_gradient(passed)(*flat))
+        )
+
+
+def _as_list(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+def _behind_all(values: list[Any]) -> list[Any]:
+    import tensorflow as tf
+    from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+    # XLA drops control dependencies between operations without effects, and keeps this.
+    # On the executor the operation would be compiled as a program of its own.
+    if executor() == "xla":
+        values = list(gen_xla_ops.xla_optimization_barrier(values))
+    with tf.control_dependencies(values):
+        return [tf.identity(each) for each in values]

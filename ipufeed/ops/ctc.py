@@ -1,0 +1,242 @@
+"""Connectionist temporal classification: losses and beam search, as nn_ops has them."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from ipufeed.device.program.outside_compilation import (
+    current_program,
+    outside_compilation_scope,
+)
+
+
+def ctc_loss_v2(
+    labels: Any,
+    logits: Any,
+    label_length: Any,
+    logit_length: Any,
+    blank_index: int,
+    out_dtype: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Computes -log p(labels) for each sequence, from logits.
+
+    Args:
+        labels: int32 [batch, most labels].
+        logits: [time, batch, classes], float16 or float32.
+        label_length: int32 [batch].
+        logit_length: int32 [batch].
+        blank_index: The class of blanks.
+        out_dtype: The result's. Default: the logits'.
+        name: Of the operations.
+
+    Returns:
+        [batch]. It is computed in float32.
+
+    Raises:
+        ValueError: `out_dtype` is float16 for float32 logits.
+        tf.errors.InvalidArgumentError: Unequal batch sizes, or lengths that are not of
+            the shape [batch].
+    """
+    return _loss(
+        labels,
+        logits,
+        label_length,
+        logit_length,
+        blank_index,
+        out_dtype,
+        name or "ctc_loss",
+        "logits",
+    )
+
+
+def ctc_loss_with_log_probs(
+    labels: Any,
+    data: Any,
+    label_length: Any,
+    data_length: Any,
+    blank_index: int,
+    out_dtype: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Computes -log p(labels) for each sequence, from log probabilities.
+
+    The gradient includes the log-softmax. Args, Returns, Raises: See ctc_loss_v2.
+    """
+    return _loss(
+        labels,
+        data,
+        label_length,
+        data_length,
+        blank_index,
+        out_dtype,
+        name or "ctc_loss_with_log_probs",
+        "data",
+    )
+
+
+def ctc_beam_search_decoder(
+    logits: Any,
+    logits_lengths: Any,
+    beam_width: int = 100,
+    top_paths: int = 1,
+    blank_index: int = -1,
+    name: str | None = None,
+) -> tuple[Any, Any, Any]:
+    """Finds the most probable label sequences.
+
+    TensorFlow's decoder runs on the host, in an outside_compilation_scope.
+
+    Args:
+        logits: [time, batch, classes].
+        logits_lengths: int32 [batch].
+        beam_width: How many beams are kept.
+        top_paths: How many sequences are given, at most beam_width.
+        blank_index: The class of blanks; -1: the last.
+        name: Of the operations.
+
+    Returns:
+        Log probabilities [batch, top_paths], lengths int32 [batch, top_paths], and labels
+        int32 [batch, top_paths, time]: what is behind a sequence's length is filled.
+
+    Raises:
+        ValueError: A blank index that is not a class.
+    """
+    import tensorflow as tf
+
+    with tf.name_scope(name or "ctc_beam_search_decoder"):
+        logits = tf.convert_to_tensor(logits)
+        classes = logits.shape[-1]
+        if not -1 <= blank_index < classes:
+            raise ValueError(
+                f"blank_index must be in -1 to {classes - 1} for {classes} classes, got "
+                f"{blank_index}."
+            )
+        blank = classes - 1 if blank_index == -1 else blank_index
+        time = logits.shape[0] if logits.shape[0] is not None else tf.shape(logits)[0]
+        if blank != classes - 1:  # TensorFlow's decoder wants it to be the last
+            order = [each for each in range(classes) if each != blank]
+            logits = tf.gather(logits, [*order, blank], axis=-1)
+        with _on_the_host():
+            paths, scores = tf.nn.ctc_beam_search_decoder(
+                tf.cast(logits, tf.float32),
+                tf.cast(logits_lengths, tf.int32),
+                beam_width,
+                top_paths,
+            )
+            batch = tf.shape(logits)[1]
+            labels, lengths = zip(
+                *(_dense(path, batch, time) for path in paths), strict=True
+            )
+            labels = tf.stack(labels, axis=1)
+            lengths = tf.stack(lengths, axis=1)
+            labels += tf.cast(labels >= blank, tf.int32)
+        static = logits.shape[1]
+        labels.set_shape([static, top_paths, logits.shape[0]])
+        lengths.set_shape([static, top_paths])
+        scores.set_shape([static, top_paths])
+        return tf.cast(scores, logits.dtype), lengths, labels
+
+
+def ctc_beam_search_decoder_with_log_probs(
+    log_probs: Any,
+    input_lengths: Any,
+    beam_width: int = 100,
+    top_paths: int = 1,
+    blank_index: int = -1,
+    name: str | None = None,
+) -> tuple[Any, Any, Any]:
+    """Finds the most probable label sequences, from log probabilities.
+
+    Args, Returns, Raises: See ctc_beam_search_decoder.
+    """
+    return ctc_beam_search_decoder(
+        log_probs,
+        input_lengths,
+        beam_width,
+        top_paths,
+        blank_index,
+        name or "ctc_beam_search_decoder_with_log_probs",
+    )
+
+
+def _on_the_host() -> Any:
+    """A scope of what cannot be compiled; none outside of programs."""
+    import tensorflow as tf
+    from tensorflow.python.ops import control_flow_util
+
+    if tf.executing_eagerly():
+        return contextlib.nullcontext()
+    graph = tf.compat.v1.get_default_graph()
+    in_program = current_program() is not None
+    if in_program or control_flow_util.GraphOrParentsInXlaContext(graph):
+        return outside_compilation_scope()
+    return contextlib.nullcontext()
+
+
+def _dense(path: Any, batch: Any, time: Any) -> tuple[Any, Any]:
+    """A sparse path of each example as labels [batch, time] and lengths [batch]."""
+    import tensorflow as tf
+
+    lengths = tf.math.bincount(
+        tf.cast(path.indices[:, 0], tf.int32), minlength=batch, maxlength=batch
+    )
+    labels = tf.scatter_nd(
+        tf.cast(path.indices, tf.int32),
+        tf.cast(path.values, tf.int32),
+        tf.stack([batch, time]),
+    )
+    return labels, lengths
+
+
+def _loss(
+    labels: Any,
+    logits: Any,
+    label_length: Any,
+    logit_length: Any,
+    blank_index: int,
+    out_dtype: Any,
+    name: str,
+    called: str,
+) -> Any:
+    import tensorflow as tf
+
+    with tf.name_scope(name):
+        labels, logits = tf.convert_to_tensor(labels), tf.convert_to_tensor(logits)
+        lengths = [tf.convert_to_tensor(each) for each in (label_length, logit_length)]
+        dtype = tf.as_dtype(out_dtype or logits.dtype)
+        if dtype == tf.float16 and logits.dtype == tf.float32:
+            raise ValueError(
+                f"out_dtype cannot be float16 when dtype of {called} is float32."
+            )
+        _check_batch(labels, logits, lengths, called)
+        loss = tf.nn.ctc_loss(
+            tf.cast(labels, tf.int32),
+            tf.cast(logits, tf.float32),
+            *(tf.cast(each, tf.int32) for each in lengths),
+            blank_index=blank_index,
+        )
+        return tf.cast(loss, dtype)
+
+
+def _check_batch(labels: Any, logits: Any, lengths: list[Any], called: str) -> None:
+    import tensorflow as tf
+
+    shapes = {
+        "labels": labels.shape[:1],
+        called: logits.shape[1:2],
+        "label_length": lengths[0].shape,
+        f"{called.removesuffix('s')}_length": lengths[1].shape,
+    }
+    batch = tf.TensorShape([None])
+    for which, shape in shapes.items():
+        if not shape.is_compatible_with(batch):
+            raise tf.errors.InvalidArgumentError(
+                None,
+                None,
+                "The batch size must be the same in labels and "
+                f"{called}, and the lengths must be of the shape [batch]: {which} has "
+                f"{shape}, the batch before it {batch}.",
+            )
+        batch = batch.merge_with(shape)

@@ -1,0 +1,119 @@
+"""Matrix products in parts, and sums by segments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+DIMENSIONS = ("a_columns", "a_rows_b_columns", "b_rows")
+
+
+def serialized_matmul(
+    a: Any,
+    b: Any,
+    serialization_factor: int,
+    serialization_dimension: str,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Multiplies matrices; on an IPU in parts, which saves its memory.
+
+    A simulated IPU multiplies at once: the result is the same.
+
+    Args:
+        a: [..., m, k], or [..., k, m] with transpose_a.
+        b: [..., k, n], or [..., n, k] with transpose_b. The axes before the matrices
+            broadcast.
+        serialization_factor: The number of parts, which divides the dimension.
+        serialization_dimension: "a_columns" (m), "a_rows_b_columns" (k) or "b_rows" (n).
+        transpose_a: Takes a transposed.
+        transpose_b: Takes b transposed.
+        name: Of the operations.
+
+    Returns:
+        [..., m, n].
+
+    Raises:
+        ValueError: The factor, the dimension or the ranks.
+    """
+    import tensorflow as tf
+
+    a, b = tf.convert_to_tensor(a), tf.convert_to_tensor(b)
+    if serialization_factor < 1:
+        raise ValueError(
+            "serialization_factor has to be at least 1, but was "
+            f"{serialization_factor}."
+        )
+    for tensor, which in ((a, "a"), (b, "b")):
+        if tensor.shape.rank is None or tensor.shape.rank < 2:
+            raise ValueError(
+                f"Expected tensor '{which}' to have a minimum rank of 2, got the shape "
+                f"{tensor.shape}."
+            )
+    if serialization_dimension not in DIMENSIONS:
+        raise ValueError(
+            f"Invalid serialization_dimension={serialization_dimension}, expected one "
+            "of: 'a_columns', 'a_rows_b_columns', 'b_rows'."
+        )
+    m, k = a.shape[-2:][::-1] if transpose_a else a.shape[-2:]
+    k_of_b, n = b.shape[-2:][::-1] if transpose_b else b.shape[-2:]
+    size, what = {
+        "a_columns": (m, "columns dimension of 'a'"),
+        "a_rows_b_columns": (k, "rows dimension of 'a'"),
+        "b_rows": (n, "rows dimension of 'b'"),
+    }[serialization_dimension]
+    sums_parts = serialization_dimension == "a_rows_b_columns"
+    if sums_parts and None not in (k, k_of_b) and k != k_of_b:
+        raise ValueError(
+            f"Expected the number of columns in 'a' ({k}) to match the number of "
+            f"rows in 'b' ({k_of_b})."
+        )
+    if size is not None and size % serialization_factor:
+        raise ValueError(
+            f"Expected 'serialization_factor' ({serialization_factor}) to divide the "
+            f"{what} ({size})."
+        )
+    return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b, name=name)
+
+
+def segment_sum(
+    data: Any, segment_ids: Any, num_segments: int, name: str | None = None
+) -> Any:
+    """Sums the rows of each segment.
+
+    Args:
+        data: [rows, ...] of a defined shape.
+        segment_ids: int32 [rows]: the segment of each row. Rows of segments that do not
+            exist are left out.
+        num_segments: How many segments, a Python int of at least 1.
+        name: Of the operation.
+
+    Returns:
+        [num_segments, ...]: zeros for a segment without rows.
+
+    Raises:
+        ValueError: The shapes or the number.
+    """
+    import tensorflow as tf
+
+    data = tf.convert_to_tensor(data)
+    segment_ids = tf.convert_to_tensor(segment_ids)
+    for tensor, which in ((data, "data"), (segment_ids, "segment_ids")):
+        if not tensor.shape.is_fully_defined():
+            raise ValueError(
+                f"Shape of {which} must be fully defined, got {tensor.shape}."
+            )
+    if num_segments < 1:
+        raise ValueError(f"num_segments must be greater than 0; got {num_segments}.")
+    if segment_ids.shape.rank != 1 or segment_ids.shape != data.shape[:1]:
+        raise ValueError(
+            f"segment_ids (shape {segment_ids.shape}) must have same length as axis 0 of "
+            f"data (shape {data.shape})."
+        )
+    ids = tf.cast(segment_ids, tf.int32)
+    inside = (ids >= 0) & (ids < num_segments)
+    shape = [data.shape[0], *[1] * (data.shape.rank - 1)]
+    kept = tf.where(tf.reshape(inside, shape), data, tf.zeros_like(data))
+    return tf.math.unsorted_segment_sum(
+        kept, tf.where(inside, ids, 0), num_segments, name=name
+    )

@@ -1,0 +1,204 @@
+"""Activations, losses over sampled classes, CTC, and groups of convolutions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ipufeed.no_effect import no_effect
+from ipufeed.ops.ctc import (
+    ctc_beam_search_decoder as ctc_beam_search_decoder,
+)
+from ipufeed.ops.ctc import (
+    ctc_beam_search_decoder_with_log_probs as ctc_beam_search_decoder_with_log_probs,
+)
+from ipufeed.ops.ctc import ctc_loss_v2 as ctc_loss_v2
+from ipufeed.ops.ctc import ctc_loss_with_log_probs as ctc_loss_with_log_probs
+from ipufeed.ops.log_uniform import Seed, sample_classes
+
+
+def gelu(x: Any, approximate: bool = True, name: str | None = None) -> Any:
+    """Computes the Gaussian error linear unit.
+
+    Args:
+        x: A tensor of floats.
+        approximate: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). Else
+            0.5 x (1 + erf(x / sqrt(2))).
+        name: Of the operation.
+
+    Returns:
+        A tensor like x.
+    """
+    import tensorflow as tf
+
+    return tf.nn.gelu(x, approximate, name)
+
+
+def hard_sigmoid(x: Any, name: str | None = None) -> Any:
+    """Computes 0.2 x + 0.5, limited to 0 and 1."""
+    import tensorflow as tf
+
+    with tf.name_scope(name or "hard_sigmoid"):
+        x = tf.convert_to_tensor(x)
+        half = tf.cast(0.5, x.dtype)
+        return tf.clip_by_value(tf.cast(0.2, x.dtype) * x + half, 0, 1)
+
+
+def swish(x: Any, name: str | None = None) -> Any:
+    """Computes x sigmoid(x)."""
+    import tensorflow as tf
+
+    with tf.name_scope(name or "swish"):
+        return tf.nn.silu(x)
+
+
+def softmax(x: Any, stable: bool = False, name: str | None = None) -> Any:
+    """Computes the softmax over the last axis.
+
+    Args:
+        x: A tensor of floats.
+        stable: Subtracts the maximum first. Here both ways do, so that False does not
+            overflow, either.
+        name: Of the operation.
+
+    Returns:
+        A tensor like x.
+    """
+    import tensorflow as tf
+
+    del stable
+    return tf.nn.softmax(x, name=name)
+
+
+def multi_conv(
+    func: Callable[..., Any] | None = None, options: dict[str, Any] | None = None
+) -> Any:
+    """Marks a function whose convolutions an IPU may compute at the same time.
+
+        @multi_conv
+        def both(x, y):
+            return tf.nn.conv2d(x, a, 1, "SAME"), tf.nn.conv2d(y, b, 1, "SAME")
+
+    Args:
+        func: Takes tensors, and returns a structure of them.
+        options: For an IPU's convolutions. Without an effect here.
+
+    Returns:
+        The function; without func a decorator.
+
+    Raises:
+        TypeError: When it is called: `options` is not a dict.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any) -> Any:
+            if options is not None and not isinstance(options, dict):
+                raise TypeError(
+                    "Expected the multi_conv `options` to be a `dict`, but got "
+                    f"{options} instead."
+                )
+            if options:
+                no_effect(
+                    "multi_conv(options=)",
+                    "they are for convolutions on an IPU's tiles",
+                )
+            return function(*args)
+
+        return call
+
+    return decorate if func is None else decorate(func)
+
+
+def sampled_softmax_loss(
+    weights: Any,
+    biases: Any,
+    labels: Any,
+    inputs: Any,
+    num_sampled: int,
+    num_classes: int,
+    num_true: int = 1,
+    sampled_values: Any = None,
+    name: str | None = "sampled_softmax_loss",
+    seed: int | None = None,
+) -> Any:
+    """Computes the softmax loss over the true and some sampled classes.
+
+    Sampled classes that are true ones are counted, too, other than by default in
+    TensorFlow.
+
+    Args:
+        weights: [num_classes, width]; of a list the first.
+        biases: [num_classes].
+        labels: int64 [batch, num_true].
+        inputs: [batch, width].
+        num_sampled: How many different classes are sampled.
+        num_classes: How many there are.
+        num_true: True classes per example.
+        sampled_values: (classes, expected counts of the true, of the sampled). Default:
+            samples by the log-uniform distribution, with the device's seed.
+        name: Of the operations.
+        seed: Of the op's own; see tf.random.set_seed.
+
+    Returns:
+        [batch].
+
+    Raises:
+        ValueError: More classes to sample than there are.
+    """
+    import tensorflow as tf
+
+    sampled = sampled_values or sample_classes(
+        labels, num_sampled, num_classes, Seed(seed or 0)
+    )
+    return tf.nn.sampled_softmax_loss(
+        _first(weights),
+        biases,
+        tf.cast(labels, tf.int64),
+        inputs,
+        num_sampled,
+        num_classes,
+        num_true,
+        sampled_values=sampled,
+        remove_accidental_hits=False,
+        name=name or "sampled_softmax_loss",
+    )
+
+
+def nce_loss(
+    weights: Any,
+    biases: Any,
+    labels: Any,
+    inputs: Any,
+    num_sampled: int,
+    num_classes: int,
+    num_true: int = 1,
+    sampled_values: Any = None,
+    name: str | None = "nce_loss",
+) -> Any:
+    """Computes the noise-contrastive loss: sigmoids of the true and sampled classes.
+
+    Args, Returns, Raises: See sampled_softmax_loss.
+    """
+    import tensorflow as tf
+
+    sampled = sampled_values or sample_classes(
+        labels, num_sampled, num_classes, Seed(0)
+    )
+    return tf.nn.nce_loss(
+        _first(weights),
+        biases,
+        tf.cast(labels, tf.int64),
+        inputs,
+        num_sampled,
+        num_classes,
+        num_true,
+        sampled_values=sampled,
+        remove_accidental_hits=False,
+        name=name or "nce_loss",
+    )
+
+
+def _first(weights: Any) -> Any:
+    return weights[0] if isinstance(weights, (list, tuple)) else weights

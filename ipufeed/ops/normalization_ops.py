@@ -1,0 +1,309 @@
+"""Group, layer and instance normalisation of version 1 style, with their variables.
+
+    x [N, rest.., C] -> [N, rest, C / groups, groups] -> mean and variance over all axes
+    but N and the group, in float32 -> gamma * (x - mean) / sqrt(variance + epsilon) + beta
+
+Statistics are those of the input, in training and in inference; there are no moving
+averages.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+LOGGER = logging.getLogger("ipufeed")
+SMALLEST_EPSILON = 1.53e-5  # as a float16 it is not zero
+
+
+def group_norm(
+    inputs: Any,
+    groups: int = 2,
+    channels_axis: int = -1,
+    center: bool = True,
+    scale: bool = True,
+    epsilon: float = 1.53e-5,
+    param_initializers: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    training: bool = True,
+    trainable: bool = True,
+    scope: Any = None,
+    strided_channel_grouping: bool = True,
+) -> Any:
+    """Normalises each row by groups of channels.
+
+    Args:
+        inputs: [N, ..., C] or [N, C, ...], floats; the channels' number must be known.
+        groups: How many groups; it divides the number of channels.
+        channels_axis: 1, or the last.
+        center: Adds the variable `beta`, of the shape [C].
+        scale: Multiplies by the variable `gamma`, of the shape [C].
+        epsilon: Added to the variance.
+        param_initializers: A dict of initializers by "beta" and "gamma". Default: zeros
+            and ones.
+        reuse: Of the variable scope.
+        variables_collections: Collections of the variables: a list, or a dict of lists by
+            "beta" and "gamma".
+        training: Changes nothing: statistics are always those of the inputs.
+        trainable: Whether the variables are in the collection of trainable ones.
+        scope: The variable scope. Default: a new one, "GroupNorm".
+        strided_channel_grouping: Channel c is in group c modulo `groups`. Else the
+            channels of a group follow each other.
+
+    Returns:
+        A tensor like inputs.
+
+    Raises:
+        ValueError: Of the shape, the axis or the groups.
+    """
+    del training
+    return _normalised(
+        inputs,
+        groups,
+        channels_axis,
+        _Parameters(
+            center=center,
+            scale=scale,
+            initializers=param_initializers,
+            reuse=reuse,
+            collections=variables_collections,
+            trainable=trainable,
+            scope=scope,
+            default_scope="GroupNorm",
+        ),
+        epsilon,
+        strided_channel_grouping,
+    )
+
+
+def layer_norm(
+    inputs: Any,
+    channels_axis: int = -1,
+    center: bool = True,
+    scale: bool = True,
+    epsilon: float = 1.53e-5,
+    param_initializers: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    training: bool = True,
+    trainable: bool = True,
+    scope: Any = None,
+) -> Any:
+    """Normalises each row of axis 0 over all of its elements: group_norm with one group.
+
+    For [batch, time, channels] the mean is over time, too, other than in Keras.
+
+    Args, Returns, Raises: See group_norm; the default scope is "LayerNorm".
+    """
+    del training
+    return _normalised(
+        inputs,
+        1,
+        channels_axis,
+        _Parameters(
+            center=center,
+            scale=scale,
+            initializers=param_initializers,
+            reuse=reuse,
+            collections=variables_collections,
+            trainable=trainable,
+            scope=scope,
+            default_scope="LayerNorm",
+        ),
+        epsilon,
+    )
+
+
+def instance_norm(
+    inputs: Any,
+    channels_axis: int = -1,
+    center: bool = True,
+    scale: bool = True,
+    epsilon: float = 1.53e-5,
+    param_initializers: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    training: bool = True,
+    trainable: bool = True,
+    scope: Any = None,
+) -> Any:
+    """Normalises each channel of each row: group_norm with a group for each channel.
+
+    Args, Returns, Raises: See group_norm; the default scope is "InstanceNorm".
+    """
+    del training
+    return _normalised(
+        inputs,
+        None,
+        channels_axis,
+        _Parameters(
+            center=center,
+            scale=scale,
+            initializers=param_initializers,
+            reuse=reuse,
+            collections=variables_collections,
+            trainable=trainable,
+            scope=scope,
+            default_scope="InstanceNorm",
+        ),
+        epsilon,
+    )
+
+
+class _Parameters:
+    """How gamma and beta are made."""
+
+    def __init__(
+        self,
+        *,
+        center: bool,
+        scale: bool,
+        initializers: Any,
+        reuse: Any,
+        collections: Any,
+        trainable: bool,
+        scope: Any,
+        default_scope: str,
+    ) -> None:
+        self.wanted = {"beta": center, "gamma": scale}
+        self.initializers = initializers or {}
+        self.reuse = reuse
+        self.collections = collections
+        self.trainable = trainable
+        self.scope = scope
+        self.default_scope = default_scope
+
+    def get(self, name: str, channels: int, dtype: Any) -> Any:
+        """The variable, or the constant in its place."""
+        import tensorflow as tf
+
+        usual = tf.zeros if name == "beta" else tf.ones
+        if not self.wanted[name]:
+            return usual([channels], dtype)
+        given = self.initializers.get(name)
+        v1 = tf.compat.v1
+        default = v1.zeros_initializer() if name == "beta" else v1.ones_initializer()
+        collections = self.collections
+        if isinstance(collections, dict):
+            collections = collections.get(name)
+        return v1.get_variable(
+            name,
+            [channels],
+            dtype,
+            default if given is None else given,
+            collections=collections,
+            trainable=self.trainable,
+            use_resource=True if tf.executing_eagerly() else None,
+        )
+
+
+def _normalised(
+    inputs: Any,
+    groups: int | None,
+    channels_axis: int,
+    parameters: _Parameters,
+    epsilon: float,
+    strided: bool = True,
+) -> Any:
+    import tensorflow as tf
+
+    inputs = tf.convert_to_tensor(inputs)
+    axis, channels = _channels(inputs, channels_axis)
+    groups = _checked_groups(channels if groups is None else groups, channels)
+    if epsilon < SMALLEST_EPSILON:
+        LOGGER.warning(
+            "The epsilon %g of %s is below %g: it can lead to NaN in float16.",
+            epsilon,
+            parameters.default_scope,
+            SMALLEST_EPSILON,
+        )
+    with tf.compat.v1.variable_scope(
+        parameters.scope, parameters.default_scope, [inputs], reuse=parameters.reuse
+    ):
+        beta = parameters.get("beta", channels, inputs.dtype)
+        gamma = parameters.get("gamma", channels, inputs.dtype)
+        return _grouped(inputs, axis, groups, strided, gamma, beta, epsilon)
+
+
+def _channels(inputs: Any, channels_axis: int) -> tuple[int, int]:
+    """The axis of the channels, from 0, and their number."""
+    name = getattr(inputs, "name", None) if not _is_eager(inputs) else "tensor"
+    rank = inputs.shape.rank
+    if rank is None:
+        raise ValueError(f"Inputs {name} has undefined rank.")
+    axis = channels_axis + rank if channels_axis < 0 else channels_axis
+    if not 0 <= axis < rank:
+        raise ValueError(
+            f"Axis is out of bounds. Got {channels_axis} for the rank {rank}."
+        )
+    if axis not in (1, rank - 1) or axis == 0:
+        raise ValueError(
+            "Unsupported data format, group norm only supports NCHW(channel axis 1) and "
+            f"NHWC (channel axis -1). Got {channels_axis} for the rank {rank}."
+        )
+    channels = inputs.shape[axis]
+    if channels is None:
+        raise ValueError(f"Inputs {name} has undefined channel dimension: {axis}.")
+    return axis, int(channels)
+
+
+def _is_eager(tensor: Any) -> bool:
+    return hasattr(tensor, "numpy")
+
+
+def _checked_groups(groups: int, channels: int) -> int:
+    if not 0 < groups <= channels:
+        raise ValueError(f"Invalid groups {groups} for {channels} channels.")
+    if channels % groups:
+        raise ValueError(
+            f"{channels} channels is not commensurate with {groups} groups."
+        )
+    return groups
+
+
+def _grouped(
+    inputs: Any,
+    axis: int,
+    groups: int,
+    strided: bool,
+    gamma: Any,
+    beta: Any,
+    epsilon: float,
+) -> Any:
+    """The formula, on the channels cut into two axes in their place."""
+    import tensorflow as tf
+
+    channels = gamma.shape[0]
+    cut = [channels // groups, groups] if strided else [groups, channels // groups]
+    sizes = tf.shape(inputs)
+    rest = inputs.shape[1:axis] + inputs.shape[axis + 1 :]
+    count = math.prod(rest) if rest.is_fully_defined() else -1
+    before_channels = axis == 1 and inputs.shape.rank > 2
+    rows = sizes[0] if inputs.shape[0] is None else inputs.shape[0]
+    layout = [rows, *cut, count] if before_channels else [rows, count, *cut]
+    if inputs.shape[0] is None and count != -1:
+        layout[0] = -1
+    first = 1 if before_channels else 2  # of the two axes of channels
+    within = first if strided else first + 1
+    others = 3 if before_channels else 1
+    x = tf.reshape(tf.cast(inputs, _wide(inputs.dtype)), layout)
+    mean = tf.reduce_mean(x, [within, others], keepdims=True)
+    centred = x - mean
+    variance = tf.reduce_mean(tf.square(centred), [within, others], keepdims=True)
+    normal = tf.reshape(centred * tf.math.rsqrt(variance + epsilon), sizes)
+    normal.set_shape(inputs.shape)
+    broadcast = [1] * inputs.shape.rank
+    broadcast[axis] = channels
+    gamma, beta = (
+        tf.cast(tf.reshape(each, broadcast), normal.dtype) for each in (gamma, beta)
+    )
+    return tf.cast(normal * gamma + beta, inputs.dtype)
+
+
+def _wide(dtype: Any) -> Any:
+    """The dtype of the statistics."""
+    import tensorflow as tf
+
+    return tf.float32 if dtype.size < 4 else dtype

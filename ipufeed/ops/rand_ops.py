@@ -1,0 +1,129 @@
+"""Dropout whose mask is made again from its seed in the backward pass.
+
+    seed --> uniform numbers --> mask --> y = x * mask / (1 - rate)
+     |                                              dy
+     +-----> uniform numbers --> mask --> dx = dy * mask / (1 - rate)
+
+Only the two numbers of the seed are kept between the two passes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipufeed.device.random import ops as random_ops
+
+
+def dropout(
+    x: Any,
+    rate: float = 0.5,
+    noise_shape: Any = None,
+    seed: Any = None,
+    name: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Sets a random part of a tensor to zero and scales the rest to the same mean.
+
+    Args:
+        x: A tensor of floats or of int32.
+        rate: The probability of zero, a Python number in [0, 1). With 0 the result is x.
+        noise_shape: Per axis 1 or x's size: along an axis of 1 all elements are kept or
+            dropped together. Default: x's shape.
+        seed: What converts to int32 [2]. The same seed and shape give the same mask on
+            each replica, in each iteration and in each run. Default: a new seed for each
+            execution, of the device's (`utils.reset_ipu_seed`).
+        name: Of the operations.
+        **kwargs: `ref`, which has no effect; others are ignored, as in the original.
+
+    Returns:
+        A tensor like x.
+
+    Raises:
+        ValueError: The rate, the noise shape or the seed's shape.
+    """
+    import tensorflow as tf
+
+    del kwargs
+    if not 0 <= rate < 1:
+        raise ValueError(f"The rate must be in the range [0, 1), but was {rate}.")
+    with tf.name_scope(name or "dropout"):
+        x = tf.convert_to_tensor(x)
+        shape = _noise_shape(x, noise_shape)
+        if seed is None:
+            seed = _drawn()
+        else:
+            seed = tf.convert_to_tensor(seed)
+            if seed.shape != [2]:
+                raise ValueError(
+                    f"Expected the seed to have a shape [2], but got {seed.shape}."
+                )
+            seed = tf.cast(seed, tf.int32)
+        if rate == 0:
+            return tf.identity(x)
+        return _dropped(x, seed, shape, 1.0 - rate)
+
+
+def _noise_shape(x: Any, noise_shape: Any) -> Any:
+    """The shape of the mask."""
+    import tensorflow as tf
+
+    if noise_shape is None or (
+        not tf.is_tensor(noise_shape) and len(tf.TensorShape(noise_shape)) == 0
+    ):
+        return x.shape if x.shape.is_fully_defined() else tf.shape(x)
+    if tf.is_tensor(noise_shape):
+        value = tf.get_static_value(noise_shape)
+        if value is None:
+            raise ValueError(
+                "The noise_shape must be known when the program is built, got a tensor "
+                "that is computed."
+            )
+        noise_shape = value
+    sizes = tf.TensorShape(noise_shape).as_list()
+    if x.shape.rank is not None and len(sizes) != x.shape.rank:
+        raise ValueError(
+            "The length of noise_shape must equal the rank of x. Got "
+            f"{len(sizes)} and {x.shape.rank}."
+        )
+    known = x.shape.as_list() if x.shape.rank is not None else [None] * len(sizes)
+    for size, of_x in zip(sizes, known, strict=True):
+        if size not in (1, None) and of_x is not None and size != of_x:
+            raise ValueError(
+                f"Dimension mismatch, {size} != {of_x}. Each entry of noise_shape must be "
+                f"1 or x's size, got {sizes} for {x.shape}."
+            )
+    if None not in sizes:
+        return sizes
+    dynamic = tf.unstack(tf.shape(x), len(sizes))
+    return tf.stack(
+        [dynamic[axis] if size is None else size for axis, size in enumerate(sizes)]
+    )
+
+
+def _drawn() -> Any:
+    """A new seed for each execution: of the IPU's, or of TensorFlow's on the host."""
+    import tensorflow as tf
+
+    if random_ops.on_ipu():
+        return random_ops.draw()
+    return tf.random.uniform([2], tf.int32.min, tf.int32.max, tf.int32)
+
+
+def _dropped(x: Any, seed: Any, shape: Any, keep: float) -> Any:
+    import tensorflow as tf
+
+    def masked(x: Any, seed: Any) -> Any:
+        def gradient(dy: Any) -> tuple[Any, None]:
+            return _dropped(dy, seed, shape, keep), None
+
+        # 16-bit floats have too few levels for the comparison.
+        uniform = random_ops.numbers(
+            shape, seed, tf.float32, random_ops.Distribution.UNIFORM
+        )
+        kept = uniform < keep
+        if x.dtype.is_floating:
+            return x * (tf.cast(kept, x.dtype) * tf.cast(1.0 / keep, x.dtype)), gradient
+        scaled = tf.cast(x, tf.float32) * (tf.cast(kept, tf.float32) / keep)
+        return tf.cast(scaled, x.dtype), gradient
+
+    return tf.custom_gradient(masked)(x, seed)

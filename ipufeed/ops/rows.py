@@ -1,0 +1,39 @@
+"""Rows of a tensor, with a gradient that is a tensor, too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def take_rows(table: Any, ids: Any, inside: Any) -> Any:
+    """Gathers rows, with zeros where `inside` is false.
+
+    The gradient is a tensor like the table, never slices: optimizers and accumulators see
+    a tensor, and equal ids add up. Sums of 16-bit floats are made in float32.
+
+    Args:
+        table: [rows, ...].
+        ids: Integers of any shape.
+        inside: Whether an id is one of a row; of ids' shape.
+
+    Returns:
+        ids.shape + table.shape[1:].
+    """
+    import tensorflow as tf
+
+    safe = tf.cast(tf.where(inside, ids, tf.zeros_like(ids)), tf.int32)
+    inner = [1] * (table.shape.rank - 1)
+    mask = tf.reshape(inside, tf.concat([tf.shape(ids), inner], axis=0))
+    rows = tf.shape(table)[0] if table.shape[0] is None else table.shape[0]
+
+    def take(table: Any) -> Any:
+        def gradient(dy: Any) -> Any:
+            kept = tf.where(mask, dy, tf.zeros_like(dy))
+            wide = tf.float32 if dy.dtype.size < 4 else dy.dtype
+            total = tf.math.unsorted_segment_sum(tf.cast(kept, wide), safe, rows)
+            return tf.cast(total, dy.dtype)
+
+        found = tf.gather(table, safe)
+        return tf.where(mask, found, tf.zeros_like(found)), gradient
+
+    return tf.custom_gradient(take)(table)

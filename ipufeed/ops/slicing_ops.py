@@ -1,0 +1,139 @@
+"""Many slices of rows, moved at once.
+
+    for k: dst[dst_offsets[k] : + num_elems[k]] = src[src_offsets[k] : + num_elems[k]]
+
+as one gather: for each row of the result, which slice covers it, and where that comes from.
+Where slices overlap, the last one counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipufeed.ops.rows import take_rows
+
+
+def sequence_slice(
+    dst: Any,
+    src: Any,
+    num_elems: Any,
+    src_offsets: Any,
+    dst_offsets: Any,
+    zero_unused: bool,
+) -> Any:
+    """Writes slices of rows of a tensor into another one.
+
+    Args:
+        dst: [rows, ...], what the slices are written into.
+        src: [other rows, ...], of the same dtype and inner shape.
+        num_elems: int32 [slices], the rows of each slice.
+        src_offsets: int32 [slices], its first row in src.
+        dst_offsets: int32 [slices], its first row in dst.
+        zero_unused: Rows of dst that no slice covers become zero; else they stay.
+
+    Returns:
+        A tensor like dst.
+
+    Raises:
+        ValueError: The shapes.
+    """
+    import tensorflow as tf
+
+    dst, src = tf.convert_to_tensor(dst), tf.convert_to_tensor(src)
+    counts, from_rows, to_rows = _parts(num_elems, src_offsets, dst_offsets)
+    if not (counts.shape == from_rows.shape == to_rows.shape) or not _is_list(counts):
+        raise ValueError(
+            "num_elems, src_offsets and dst_offsets must have matching, nonzero shapes of "
+            f"rank 1. Got {counts.shape}, {from_rows.shape} and {to_rows.shape}."
+        )
+    if not dst.shape[1:].is_compatible_with(src.shape[1:]):
+        raise ValueError(
+            f"src and dst inner shapes must match. Got {src.shape} and {dst.shape}."
+        )
+    return _sliced(dst, src, counts, from_rows, to_rows, zero_unused)
+
+
+def sequence_slice_unpack(
+    src: Any, num_elems: Any, src_offsets: Any, total_elements: int
+) -> Any:
+    """Writes slices of rows one behind the other into a new tensor.
+
+    Args:
+        src: [rows, ...].
+        num_elems: int32 [slices], the rows of each slice.
+        src_offsets: int32 [slices], its first row in src.
+        total_elements: The rows of the result; those behind the slices are zero.
+
+    Returns:
+        [total_elements, ...].
+
+    Raises:
+        ValueError: The shapes.
+    """
+    import tensorflow as tf
+
+    src = tf.convert_to_tensor(src)
+    counts, from_rows = _parts(num_elems, src_offsets)
+    if counts.shape != from_rows.shape or not _is_list(counts):
+        raise ValueError(
+            "num_elems and src_offsets must have matching, nonzero shapes of rank 1. Got "
+            f"{counts.shape} and {from_rows.shape}."
+        )
+    dst = tf.zeros([total_elements, *tf.unstack(tf.shape(src))[1:]], src.dtype)
+    dst.set_shape([total_elements, *src.shape[1:]])
+    to_rows = tf.cumsum(counts, exclusive=True)
+    return _sliced(dst, src, counts, from_rows, to_rows, True)
+
+
+def sequence_slice_pack(
+    dst: Any, src: Any, num_elems: Any, dst_offsets: Any, zero_unused: bool
+) -> Any:
+    """Writes slices that lie one behind the other to places in another tensor.
+
+    Args:
+        dst: [rows, ...].
+        src: [other rows, ...].
+        num_elems: int32 [slices], the rows of each slice.
+        dst_offsets: int32 [slices], its first row in dst.
+        zero_unused: See sequence_slice.
+
+    Returns:
+        A tensor like dst.
+
+    Raises:
+        ValueError: The shapes.
+    """
+    import tensorflow as tf
+
+    (counts,) = _parts(num_elems)
+    from_rows = tf.cumsum(counts, exclusive=True)
+    return sequence_slice(dst, src, counts, from_rows, dst_offsets, zero_unused)
+
+
+def _parts(*values: Any) -> list[Any]:
+    import tensorflow as tf
+
+    return [tf.cast(tf.convert_to_tensor(each), tf.int32) for each in values]
+
+
+def _is_list(tensor: Any) -> bool:
+    return bool(tensor.shape.rank == 1 and tensor.shape[0] != 0)
+
+
+def _sliced(
+    dst: Any, src: Any, counts: Any, from_rows: Any, to_rows: Any, zero_unused: bool
+) -> Any:
+    import tensorflow as tf
+
+    row = tf.range(tf.shape(dst)[0])[:, None]
+    covers = (row >= to_rows) & (row < to_rows + counts)  # [rows, slices]
+    number = tf.range(1, tf.shape(counts)[0] + 1)
+    last = tf.reduce_max(tf.where(covers, number, 0), axis=1)  # 0: none
+    slice_of = tf.maximum(last - 1, 0)
+    shift = tf.gather(from_rows - to_rows, slice_of)
+    source = tf.where(last > 0, row[:, 0] + shift, 0)
+    mask = tf.reshape(last > 0, [-1, *[1] * (dst.shape.rank - 1)])
+    others = tf.zeros_like(dst) if zero_unused else dst
+    result = tf.where(mask, take_rows(src, source, last > 0), others)
+    result.set_shape(dst.shape)
+    return result

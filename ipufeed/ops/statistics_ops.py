@@ -1,0 +1,111 @@
+"""Histograms of tensors, in programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def fixed_width_bins(inputs: Any, n_bins: int) -> Any:
+    """Gives n_bins levels of equal distance, from the smallest input to the largest.
+
+    Args:
+        inputs: A tensor of floats.
+        n_bins: How many.
+
+    Returns:
+        [n_bins], of the inputs' dtype.
+    """
+    import tensorflow as tf
+
+    inputs = tf.convert_to_tensor(inputs)
+    return tf.linspace(tf.reduce_min(inputs), tf.reduce_max(inputs), n_bins)
+
+
+def histogram_normalize(hist: Any) -> Any:
+    """Divides a histogram by the sum of its counts."""
+    import tensorflow as tf
+
+    hist = tf.convert_to_tensor(hist)
+    return hist / tf.reduce_sum(hist, axis=0)
+
+
+def histogram(inputs: Any, levels: Any, absolute_of_input: bool = False) -> Any:
+    """Counts the inputs between levels.
+
+    Args:
+        inputs: float16 or float32, [n].
+        levels: [m], rising.
+        absolute_of_input: Counts the absolute values.
+
+    Returns:
+        float32 [m + 1]: below the first level, from each level to the one behind it, and
+        from the last on.
+
+    Raises:
+        ValueError: The dtype or the rank.
+    """
+    import tensorflow as tf
+
+    inputs = tf.convert_to_tensor(inputs)
+    _check(inputs, "histogram", "computation")
+    return _counts(inputs, levels, absolute_of_input)
+
+
+def histogram_update(
+    hist: Any, inputs: Any, levels: Any, absolute_of_input: bool = False
+) -> Any:
+    """Adds the counts of more inputs to a histogram.
+
+    Args:
+        hist: float32 [m + 1].
+        inputs: float16 or float32, [n].
+        levels: [m], rising.
+        absolute_of_input: Counts the absolute values.
+
+    Returns:
+        float32 [m + 1].
+
+    Raises:
+        ValueError: The dtypes, the rank or the shapes.
+    """
+    import tensorflow as tf
+
+    hist, inputs = tf.convert_to_tensor(hist), tf.convert_to_tensor(inputs)
+    levels = tf.convert_to_tensor(levels)
+    if hist.dtype != tf.float32:
+        raise ValueError(f"hist must be of float32 type, got {hist.dtype.name}.")
+    _check(inputs, "histogram_update", "update")
+    if not hist.shape.is_compatible_with(
+        [None if levels.shape[0] is None else levels.shape[0] + 1]
+    ):
+        raise ValueError(
+            "hist and levels shapes are incompatible. For n levels, hist must have n+1 "
+            f"elements. Got {hist.shape} and {levels.shape}."
+        )
+    return hist + _counts(inputs, levels, absolute_of_input)
+
+
+def _check(inputs: Any, function: str, what: str) -> None:
+    import tensorflow as tf
+
+    if inputs.dtype not in (tf.float16, tf.float32):
+        raise ValueError(
+            f"Only float16 and float32 types are supported for histogram {what}. Got "
+            f"{inputs.dtype.name}."
+        )
+    if inputs.shape.rank != 1:
+        raise ValueError(
+            f"{function} expects rank-1 tensor inputs. Got the shape {inputs.shape}."
+        )
+
+
+def _counts(inputs: Any, levels: Any, absolute: bool) -> Any:
+    import tensorflow as tf
+
+    values = tf.cast(tf.abs(inputs) if absolute else inputs, tf.float32)
+    levels = tf.cast(tf.convert_to_tensor(levels), tf.float32)
+    size = levels.shape[0] if levels.shape[0] is not None else tf.size(levels)
+    places = tf.searchsorted(levels, values, side="right")
+    return tf.math.bincount(
+        places, minlength=size + 1, maxlength=size + 1, dtype=tf.float32
+    )

@@ -1,0 +1,148 @@
+"""What operations refuse, in the original's words, with what they got."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import ipufeed as ipu
+
+X = np.ones([2, 6], np.float32)
+I2 = np.array([1, 2], np.int32)
+norms, maths, slices = ipu.normalization_ops, ipu.math_ops, ipu.slicing_ops
+stats, nn = ipu.statistics_ops, ipu.nn_ops
+
+
+def unknown(shape):
+    """A tensor whose shape says less than it has, in a function that is traced."""
+    return tf.TensorSpec(shape, tf.float32)
+
+
+def traced(function, *shapes):
+    """Traces a function of inputs of these shapes."""
+    return tf.function(function).get_concrete_function(*map(unknown, shapes))
+
+
+CASES = {
+    "The rate must be in the range [0, 1), but was 1": lambda: ipu.rand_ops.dropout(
+        X, 1
+    ),
+    "The length of noise_shape must equal the rank of x.": lambda: ipu.rand_ops.dropout(
+        X, noise_shape=[2]
+    ),
+    "Dimension mismatch, 3 != 6.": lambda: ipu.rand_ops.dropout(X, noise_shape=[1, 3]),
+    "Expected the seed to have a shape [2], but got (3,).": lambda: (
+        ipu.rand_ops.dropout(X, seed=[1, 2, 3])
+    ),
+    "has undefined rank.": lambda: traced(norms.group_norm, None),
+    "Axis is out of bounds.": lambda: norms.group_norm(X, channels_axis=2),
+    "Unsupported data format, group norm only supports NCHW(channel axis 1) and NHWC "
+    "(channel axis -1).": lambda: norms.layer_norm(np.ones([2, 2, 2, 2]), 2),
+    "has undefined channel dimension: 1.": lambda: traced(norms.group_norm, [2, None]),
+    "Invalid groups 7 for 6 channels.": lambda: norms.group_norm(X, 7),
+    "6 channels is not commensurate with 4 groups.": lambda: norms.group_norm(X, 4),
+    "serialization_factor has to be at least 1, but was 0.": lambda: (
+        maths.serialized_matmul(X, X, 0, "a_columns")
+    ),
+    "Expected tensor 'b' to have a minimum rank of 2": lambda: maths.serialized_matmul(
+        X, X[0], 1, "a_columns"
+    ),
+    "Expected 'serialization_factor' (4) to divide the columns dimension of 'a' (2)": (
+        lambda: maths.serialized_matmul(X, X, 4, "a_columns")
+    ),
+    "Expected 'serialization_factor' (4) to divide the rows dimension of 'a' (6)": (
+        lambda: maths.serialized_matmul(X, X, 4, "a_rows_b_columns", transpose_b=True)
+    ),
+    "Expected 'serialization_factor' (4) to divide the rows dimension of 'b' (2)": (
+        lambda: maths.serialized_matmul(X, X, 4, "b_rows", transpose_b=True)
+    ),
+    "Expected the number of columns in 'a' (6) to match the number of rows in 'b' (2).": (
+        lambda: maths.serialized_matmul(X, X, 2, "a_rows_b_columns")
+    ),
+    "Invalid serialization_dimension=c, expected one of: 'a_columns', "
+    "'a_rows_b_columns', 'b_rows'.": lambda: maths.serialized_matmul(X, X, 2, "c"),
+    "Shape of data must be fully defined": lambda: traced(
+        lambda x: maths.segment_sum(x, I2, 2), [None]
+    ),
+    "num_segments must be greater than 0; got 0": lambda: maths.segment_sum(X, I2, 0),
+    "segment_ids (shape (2,)) must have same length as axis 0 of data (shape (6, 2))": (
+        lambda: maths.segment_sum(X.T, I2, 2)
+    ),
+    "num_elems, src_offsets and dst_offsets must have matching, nonzero shapes "
+    "of rank 1.": (lambda: slices.sequence_slice(X, X, I2, I2[:1], I2, False)),
+    "src and dst inner shapes must match.": lambda: slices.sequence_slice(
+        X, X[:, :2], I2, I2, I2, False
+    ),
+    "num_elems and src_offsets must have matching, nonzero shapes of rank 1.": lambda: (
+        slices.sequence_slice_unpack(X, I2, I2[:0], 4)
+    ),
+    "Only float16 and float32 types are supported for histogram computation.": lambda: (
+        stats.histogram(I2, [1.0])
+    ),
+    "histogram expects rank-1 tensor inputs.": lambda: stats.histogram(X, [1.0]),
+    "hist must be of float32 type": lambda: stats.histogram_update(I2, X[0], [1.0]),
+    "histogram_update expects rank-1 tensor inputs.": lambda: stats.histogram_update(
+        X[0], X, [1.0]
+    ),
+    "hist and levels shapes are incompatible. For n levels, hist must have n+1 elements.": (
+        lambda: stats.histogram_update(X[0], X[0], [1.0])
+    ),
+    "The image has 6 channels, expected 3.": lambda: ipu.image_ops.normalise_image(
+        X, I2, I2
+    ),
+    "must be the same size as the number of image channels 3, but was (2,)": lambda: (
+        ipu.image_ops.normalise_image(X[:, :3], I2, I2)
+    ),
+    "has to be at least 1, but was -1.": lambda: ipu.embedding_ops.embedding_lookup(
+        X, I2, -1
+    ),
+    "The serialization_factor (4) must divide the size of the 0th dimension of params "
+    "(2).": (lambda: ipu.embedding_ops.embedding_lookup(X, I2, 4)),
+    "The shape of `params` must be fully defined": lambda: traced(
+        lambda x: ipu.embedding_ops.embedding_lookup(x, I2), [None, 2]
+    ),
+    "out_dtype cannot be float16 when dtype of data is float32.": lambda: (
+        nn.ctc_loss_with_log_probs([[1]], X[None], [1], [1], 0, tf.float16)
+    ),
+    "num_sampled must be in 1 to num_classes (2), got 3": lambda: nn.nce_loss(
+        X, X[:, 0], [[0]], X[:1], 3, 2
+    ),
+    "An outlined function must return at least one tensor": lambda: (
+        ipu.outlined_function(lambda: None)()
+    ),
+    "`tensors` must hold at least one tensor": lambda: ipu.control_flow_ops.barrier([]),
+}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_a_wrong_value_is_refused_with_its_text(text):
+    """As a ValueError."""
+    with pytest.raises(ValueError, match=re.escape(text)):
+        CASES[text]()
+
+
+def test_wrong_types_are_refused():
+    """As a TypeError, with what was given."""
+    with pytest.raises(
+        TypeError, match="`options` to be a `dict`, but got high instead"
+    ):
+        nn.multi_conv(options="high")(lambda x: x)(X)
+    with pytest.raises(TypeError, match="either float16, float32 or uint8"):
+        ipu.image_ops.normalise_image(np.ones([1, 3]), I2, I2)
+    with pytest.raises(TypeError, match="`func` must be a function, got int"):
+        ipu.outlined_function(5)
+
+
+def test_sizes_of_batches_must_fit():
+    """As TensorFlow's error of an invalid argument."""
+    with pytest.raises(tf.errors.InvalidArgumentError, match="logit_length has"):
+        nn.ctc_loss_v2([[1], [1]], np.ones([3, 2, 4], np.float32), [1, 1], [3], 0)
+
+
+def test_a_small_epsilon_is_warned_of(caplog):
+    """A float16 of it is zero."""
+    with caplog.at_level("WARNING", "ipufeed"):
+        norms.layer_norm(X, epsilon=1e-6)
+
+    assert "can lead to NaN" in caplog.text

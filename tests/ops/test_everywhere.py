@@ -1,0 +1,232 @@
+"""Operations compute the same in loops, pipelines and both styles as eagerly."""
+
+import numpy as np
+import pytest
+import styles
+import tensorflow as tf
+from test_values import CASES, IDS
+
+import ipufeed as ipu
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
+from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+
+pytestmark = pytest.mark.usefixtures("clean_system")
+v1 = tf.compat.v1
+LOGITS = np.random.default_rng(3).normal(size=(4, 2, 3)).astype(np.float32)
+
+
+def computed(name, step):
+    """The results of an operation for its inputs times a number, and their gradients."""
+    operation, _, inputs = CASES[name]
+    inputs = [tf.constant(each) * step for each in inputs]
+    results = [
+        tf.convert_to_tensor(each) for each in tf.nest.flatten(operation(*inputs))
+    ]
+    gradients = tf.gradients(results, inputs, unconnected_gradients="zero")
+    return [*results, *gradients]
+
+
+def losses(step):
+    """CTC and sampled classes, which need other inputs."""
+    x = tf.constant(LOGITS) * step
+    ctc = ipu.nn_ops.ctc_loss_v2([[1, 2], [1, 1]], x, [2, 1], [4, 3], 0)
+    return [ctc, *tf.gradients(ctc, [x])]
+
+
+@pytest.mark.parametrize("style", styles.TWO, ids=", ".join, indirect=True)
+def test_a_loop_computes_what_eager_mode_does(style):
+    """All of them in one program, with gradients, in each iteration for other inputs."""
+    outfeed = IPUOutfeedQueue()
+    names = [name for name in CASES if "histogram" not in name]
+
+    def body(step):
+        results = [each for name in names for each in computed(name, step)]
+        return step * 2, outfeed.enqueue([*results, *losses(step)])
+
+    go = style.build(lambda: style.repeat(2, body, [tf.constant(0.5)]))
+    go()
+    found = style.read(outfeed.dequeue())
+
+    def once(step):
+        return [
+            *(each for name in names for each in computed(name, step)),
+            *losses(step),
+        ]
+
+    with tf.Graph().as_default(), v1.Session() as session:
+        place = v1.placeholder(tf.float32, [])
+        results = once(place)
+        session.run(v1.global_variables_initializer())
+        expected = [session.run(results, {place: step}) for step in (0.5, 1.0)]
+    assert len(found) == len(expected[0])
+    for iteration in range(2):
+        for one, other in zip(found, expected[iteration], strict=True):
+            np.testing.assert_allclose(one[iteration], other, rtol=2e-4, atol=2e-5)
+
+
+def model():
+    """Two stages that hold many operations, and their variables."""
+    start = tf.random.stateless_normal([8, 4], [1, 2])
+    with tf.device("cpu"):
+        return [tf.Variable(start, name="table"), tf.Variable(tf.ones([4, 4]))]
+
+
+def stages(table, weights):
+    def first(ids):
+        rows = ipu.embedding_ops.embedding_lookup(table, ids)
+        rows = ipu.nn_ops.gelu(ipu.normalization_ops.layer_norm(rows, -1, False, False))
+        return ipu.control_flow_ops.barrier(rows)
+
+    @ipu.outlined_function
+    def block(x):
+        return ipu.nn_ops.swish(
+            ipu.math_ops.serialized_matmul(x, weights, 2, "a_rows_b_columns")
+        )
+
+    def second(x):
+        x = block(ipu.normalization_ops.group_norm(x, 2, -1, False, False))
+        return tf.reduce_sum(tf.square(ipu.nn_ops.softmax(x)))
+
+    return first, second
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_a_pipeline_trains_as_eager_mode_does(recompute):
+    """Gradients of 4 mini-batches, summed, with and without recomputation."""
+    config = IPUConfig()
+    config.auto_select_ipus = 2
+    config.allow_recompute = recompute
+    config.configure_ipu_system()
+    strategy = IPUStrategy()
+    ids = np.arange(4 * 6).reshape([4, 2, 3]) % 9  # 8 is not in the table
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(ids.astype(np.int32)))
+    outfeed = IPUOutfeedQueue()
+    _ = infeed.initializer
+    with strategy.scope():
+        variables = [tf.Variable(each) for each in model()]
+
+    @tf.function(jit_compile=True)
+    def program():
+        return pipeline(
+            list(stages(*variables)),
+            gradient_accumulation_count=4,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            optimizer_function=lambda loss: OptimizerFunctionOutput(
+                v1.train.GradientDescentOptimizer(0.1), loss
+            ),
+        )
+
+    with strategy.scope():
+        strategy.run(program)
+
+    expected = model()
+    with tf.GradientTape() as tape:
+        first, second = stages(*expected)
+        found = [second(first(each)) for each in ids]
+        loss = tf.add_n(found)
+    gradients = tape.gradient(loss, expected)
+    np.testing.assert_allclose(outfeed.dequeue(), found, rtol=1e-5)
+    for variable, before, gradient in zip(variables, expected, gradients, strict=True):
+        np.testing.assert_allclose(
+            variable.numpy(), before - 0.1 * gradient, rtol=1e-4, atol=1e-5
+        )
+
+
+def test_replicas_look_up_rows_of_their_own():
+    """Each has its part of the dataset, the same table, and its gradient."""
+    config = IPUConfig()
+    config.auto_select_ipus = 2
+    config.configure_ipu_system()
+    table = tf.constant(CASES["embedding_lookup"][2][0])
+    with styles.entered("function", "xla") as style:
+        infeed = style.feed(lambda: tf.data.Dataset.from_tensor_slices(IDS))
+        outfeed = IPUOutfeedQueue()
+
+        def body(ids):
+            rows = ipu.embedding_ops.embedding_lookup(table, ids)
+            (mean, _) = ipu.cross_replica_optimizer.apply_cross_replica_op_single(
+                rows, None
+            )
+            return outfeed.enqueue([rows, mean])
+
+        style.run(lambda: style.repeat(1, body, [], infeed))
+        rows, mean = style.read(outfeed.dequeue())
+    expected = CASES["embedding_lookup"][1](table.numpy())
+
+    np.testing.assert_array_equal(rows.reshape(expected.shape), expected)
+    np.testing.assert_allclose(
+        mean.reshape(expected.shape), [expected.mean(0)] * 2, rtol=1e-6
+    )
+    ours = ipu.cross_replica_optimizer.apply_cross_replica_op([(None, 1), (2.0, 3)])
+    assert [pair[0] if pair[0] is None else float(pair[0]) for pair in ours] == [
+        None,
+        2,
+    ]
+
+
+def test_variables_of_a_norm_have_the_originals_names():
+    """Scopes, reuse, initializers and collections of version 1."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = tf.ones([2, 4])
+        for reuse in (None, True):
+            ipu.normalization_ops.group_norm(x, scope="norm", reuse=reuse)
+        ipu.normalization_ops.layer_norm(
+            x,
+            scale=False,
+            param_initializers={"beta": v1.constant_initializer(3.0)},
+            variables_collections={"beta": ["mine"]},
+            trainable=False,
+        )
+        session.run([each.initializer for each in v1.get_collection("mine")])
+        assert session.run(v1.get_collection("mine")[0]).tolist() == [3.0] * 4
+        assert [each.name for each in v1.trainable_variables()] == [
+            "norm/beta:0",
+            "norm/gamma:0",
+        ]
+        assert [each.name for each in v1.get_collection("mine")] == ["LayerNorm/beta:0"]
+
+
+def test_a_function_holds_the_overrides_of_its_decoration():
+    """Not those of the place where it is called."""
+    with tf.Graph().as_default() as graph:
+        tf.RegisterGradient("ipufeed_test_triple")(lambda op, dy: 3.0 * dy)
+        with graph.gradient_override_map({"Sin": "ipufeed_test_triple"}):
+            inside = ipu.outlined_function(tf.sin)
+        outside = ipu.outlined_function(tf.sin)
+        x = tf.constant(0.0)
+        one = tf.gradients(inside(x), x)[0]
+        with graph.gradient_override_map({"Sin": "ipufeed_test_triple"}):
+            two = tf.gradients(outside(x), x)[0]
+        with v1.Session() as session:
+            assert session.run([one, two]) == [3.0, 1.0]
+
+
+def test_a_norm_has_its_variables_in_a_compiled_loop():
+    """Version 1: made in the body, trained by the program."""
+    with styles.entered("graph", "xla") as style:
+        x = CASES["layer_norm, rank 2"][2][0]
+
+        def body():
+            y = ipu.normalization_ops.layer_norm(x)
+            loss = tf.reduce_sum(y * np.arange(6, dtype=np.float32))
+            return v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+
+        style.run(lambda: style.repeat(3, body, []))
+        gamma, beta = (
+            next(each for each in v1.global_variables() if each.op.name.endswith(name))
+            for name in ("gamma", "beta")
+        )
+        normal = CASES["layer_norm, rank 2"][1](x)
+        np.testing.assert_allclose(
+            style.read(beta), -0.1 * 3 * 2 * np.arange(6), rtol=1e-5
+        )
+        np.testing.assert_allclose(
+            style.read(gamma),
+            1 - 0.1 * 3 * (normal * np.arange(6)).sum(0),
+            rtol=1e-4,
+            atol=1e-5,
+        )
