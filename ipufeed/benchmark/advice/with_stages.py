@@ -13,6 +13,7 @@ from ipufeed.benchmark.advice.what_if import answer, check_stages, parse_what_if
 from ipufeed.benchmark.measuring.machine import usable_cpus
 from ipufeed.benchmark.measuring.warnings import interrupted_later
 from ipufeed.benchmark.result.result import Result
+from ipufeed.benchmark.result.sections import WarningSection
 from ipufeed.benchmark.stages.explain import Explanation, budget, explain
 from ipufeed.errors import MeasurementInterrupted
 from ipufeed.render.units import number
@@ -143,7 +144,7 @@ def warned(result: Result, left_out: str) -> Result:
     return replace(result, warnings=[interrupted_later(left_out), *result.warnings])
 
 
-def slowed(explanation: Explanation, samples: float | None) -> list[dict[str, str]]:
+def slowed(explanation: Explanation, samples: float | None) -> list[WarningSection]:
     """A warning where the stages are those of a much slower run than was measured."""
     seen = explanation.rate_with_probes()
     if seen >= SLOWED_SHARE * explanation.rate:
@@ -163,7 +164,7 @@ def slowed(explanation: Explanation, samples: float | None) -> list[dict[str, st
     ]
 
 
-def no_stages() -> dict[str, str]:
+def no_stages() -> WarningSection:
     """Why there is no answer."""
     return {
         "code": "stages_unknown",

@@ -18,9 +18,10 @@ import numpy as np
 
 from ipufeed.benchmark.cold import page_cache
 from ipufeed.benchmark.cold.files import dataset_files
-from ipufeed.benchmark.measuring.measure import measure
+from ipufeed.benchmark.measuring.measure import measure_run
 from ipufeed.benchmark.measuring.run import Progress, RawMeasurement, run_measurement
 from ipufeed.benchmark.result.result import Result
+from ipufeed.benchmark.result.sections import ColdSection, WarningSection
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.errors import MeasurementInterrupted, SourceError
 from ipufeed.render.terminal import printable
@@ -135,13 +136,13 @@ def measure_cold(
         return run_passes(dataset, attributes, on_progress, cache.drop)
 
     try:
-        result = measure(
+        result = measure_run(
+            run,
             dataset,
             settings,
             name=name,
             on_progress=on_progress,
             recording=recording,
-            run=run,
         )
     except MeasurementInterrupted as interruption:
         if interruption.result is None:
@@ -278,7 +279,7 @@ def join(runs: list[RawMeasurement]) -> RawMeasurement:
 
 def with_cold(result: Result, cache: Cache) -> Result:
     """The result with what became of the files, and the warnings about it."""
-    section = {
+    section: ColdSection = {
         "files": len(cache.files),
         "bytes": cache.bytes,
         "drops": cache.drops,
@@ -291,7 +292,7 @@ def with_cold(result: Result, cache: Cache) -> Result:
     return dataclasses.replace(result, cold=section, warnings=warnings)
 
 
-def cold_warnings(result: Result, cache: Cache) -> list[dict[str, str]]:
+def cold_warnings(result: Result, cache: Cache) -> list[WarningSection]:
     """What to know before such a rate is quoted as that of cold files."""
     found = []
     if cache.bytes and cache.cached_left > WARM_SHARE * cache.bytes:

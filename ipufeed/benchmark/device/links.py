@@ -9,6 +9,7 @@ import numpy as np
 
 from ipufeed.benchmark.device.run import DeviceRun
 from ipufeed.benchmark.measuring.steady_state import Steady
+from ipufeed.benchmark.result.sections import LinksSection
 from ipufeed.queues import QueueStats
 
 # A dataset that is so much faster alone is not what the program waits for: the hand-over
@@ -61,7 +62,7 @@ def add(minus: list[QueueStats], plus: list[QueueStats]) -> Waits:
     )
 
 
-def links_section(run: DeviceRun, alone: Steady | None) -> dict[str, Any]:
+def links_section(run: DeviceRun, alone: Steady | None) -> LinksSection:
     """`links` of the result: docs/result.md says how to read each number."""
     infeed, outfeed = waits(run)
     table = run.table

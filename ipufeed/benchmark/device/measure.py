@@ -16,7 +16,7 @@ import dataclasses
 import logging
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ipufeed.benchmark.device.feed_check import check_feedable
 from ipufeed.benchmark.device.free_source import measure_free_source
@@ -33,25 +33,19 @@ from ipufeed.benchmark.measuring.calibration import (
     null_pipeline,
 )
 from ipufeed.benchmark.measuring.cpu_wait import Waiting
-from ipufeed.benchmark.measuring.describe import (
-    cardinality,
-    element_spec,
-    has_autotune,
-    has_cache,
-    sample_rule,
-)
+from ipufeed.benchmark.measuring.describe import describe_dataset, sample_rule
 from ipufeed.benchmark.measuring.measure import (
-    check_dataset,
-    check_place,
-    check_settings,
+    check_arguments,
+    check_ends,
     op_attributes,
     raise_interruption,
 )
 from ipufeed.benchmark.measuring.run import Progress, RawMeasurement, run_measurement
-from ipufeed.benchmark.measuring.sections import assemble
+from ipufeed.benchmark.measuring.sections import assemble, conditions_since
 from ipufeed.benchmark.measuring.steady_state import Steady, find_steady
 from ipufeed.benchmark.measuring.warnings import interrupted_later
 from ipufeed.benchmark.result.result import Result
+from ipufeed.benchmark.result.sections import SettingsSection, WarningSection
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.queues.hooks import surroundings
 
@@ -104,92 +98,90 @@ def measure_through(
     Threads: any, one measurement at a time: it takes IPU 0.
     """
     settings = settings or Settings()
-    check_settings(settings)
-    check_dataset(dataset)
-    check_place(dataset)
+    check_arguments(dataset, settings)
     check_mode(dataset, settings)
     specs = check_feedable(dataset.element_spec)
-    count = cardinality(dataset)
-    if settings.passes is not None and count == "infinite":
-        raise ValueError(
-            "`passes` needs a dataset that ends, and this one repeats for ever. Use "
-            "`seconds`, or `epochs` and `elements`."
-        )
+    described = describe_dataset(dataset, name)
+    check_ends(settings, described)
     before = machine.Activity.now()
     with attaching_quietly(), recording or contextlib.nullcontext():
         waiting = Waiting(on_progress)
         run, interruption = run_on_device(dataset, settings, waiting, device)
-    others = machine.Activity.now().others_since(before)
-    memory = machine.peak_rss_bytes()
+    conditions = conditions_since(before, waiting)
     if recording is not None:
         recording.requested_ns = run.requested_ns
     raw = as_raw(run, specs)
-    alone, calibration, facts = None, None, None
-    later: list[dict[str, str]] = []
+    compared, calibration = Comparisons(), None
+    later: list[WarningSection] = []
     if interruption is None and run.table.elements:
+        size = raw.counters["bytes"] // run.table.elements
         try:
             if run.failure is None:
-                alone = measure_alone(dataset, settings)
-            size = raw.counters["bytes"] // run.table.elements
+                compared.alone = measure_alone(dataset, settings)
             calibration = calibrate_device(size)
             if device is not None:
-                facts = device_facts(run, device, raw, alone)
-                facts = with_comparisons(facts, dataset, size)
+                facts = device_facts(run, device, raw, compared.alone)
+                compared.facts = with_comparisons(facts, dataset, size)
         except KeyboardInterrupt as error:
             interruption = error
             later = [interrupted_later(not_finished(device))]
-    result = assemble(
-        raw,
-        settings,
-        {
-            "name": name or type(dataset).__name__.strip("_"),
-            "element_spec": element_spec(dataset.element_spec),
-            "cardinality": count,
-            "autotune": has_autotune(dataset),
-            "cache": has_cache(dataset),
-        },
-        sample_rule(dataset, settings.items_per_element),
-        calibration,
-        before.load_average,
-        others,
-        waiting.threads,
-        memory,
-    )
+    rule = sample_rule(dataset, settings.items_per_element)
+    result = assemble(raw, settings, described, rule, calibration, conditions)
     if device is not None and run.table.elements:
-        facts = facts or device_facts(run, device, raw, alone)
-        facts = dataclasses.replace(
-            facts,
+        compared.facts = dataclasses.replace(
+            compared.facts or device_facts(run, device, raw, compared.alone),
             samples=result.dataset["samples_per_element"],
             interrupted=interruption is not None,
         )
+    result = with_links(result, run, device, compared)
+    result = dataclasses.replace(result, warnings=[*later, *result.warnings])
+    raise_interruption(interruption, result)
+    return result
+
+
+@dataclasses.dataclass
+class Comparisons:
+    """What a run through the device is compared with, as far as it was measured.
+
+    Attributes:
+        alone: The steady state of the dataset without a device.
+        facts: Of a device with a step time.
+    """
+
+    alone: Steady | None = None
+    facts: DeviceFacts | None = None
+
+
+def with_links(
+    result: Result,
+    run: DeviceRun,
+    device: DeviceSettings | None,
+    compared: Comparisons,
+) -> Result:
+    """Adds `links` and `device`; leaves out what the device's path does not have."""
+    facts, alone = compared.facts, compared.alone
     links = links_section(run, alone) if run.table.elements else None
     section = None if facts is None else device_section(facts)
     if links is not None and section is not None:
         rate = section["steps"] / section["seconds"]
         links["slowest"] = slowest_by_verdict(section["verdict"], rate, alone)
-    result = dataclasses.replace(
+    settings: SettingsSection = {**result.settings, "through": "device"}
+    if device is not None:
+        settings.update(cast(SettingsSection, dataclasses.asdict(device)))
+    resources = result.resources.copy()
+    del resources["feeder_cpu_seconds"], resources["consumer_cpu_seconds"]
+    return dataclasses.replace(
         result,
         memcpy=None,
-        settings={
-            **result.settings,
-            "through": "device",
-            **({} if device is None else dataclasses.asdict(device)),
-        },
+        settings=settings,
         device=section,
         warnings=[
-            *later,
             *result.warnings,
             *([] if facts is None else device_warnings(facts)),
         ],
-        resources={
-            key: value
-            for key, value in result.resources.items()
-            if key not in ("feeder_cpu_seconds", "consumer_cpu_seconds")
-        },
+        resources=resources,
         links=links,
     )
-    raise_interruption(interruption, result)
-    return result
 
 
 def not_finished(device: DeviceSettings | None) -> str:

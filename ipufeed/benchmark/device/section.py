@@ -14,6 +14,7 @@ from ipufeed.benchmark.device.settings import TIMES_BYTES, DeviceSettings
 from ipufeed.benchmark.device.utilisation import Utilisation, utilisation
 from ipufeed.benchmark.measuring.steady_state import Steady, find_steady
 from ipufeed.benchmark.measuring.warnings import STALLED_SHARE
+from ipufeed.benchmark.result.sections import DeviceSection
 
 # Less than this share of the time gives no verdict.
 NEGLIGIBLE = 0.05
@@ -74,7 +75,7 @@ class DeviceFacts:
         )
 
 
-def device_section(facts: DeviceFacts) -> dict[str, Any] | None:
+def device_section(facts: DeviceFacts) -> DeviceSection | None:
     """The section, for docs/result.md; None of a run without a steady state."""
     used, device, free, knee = (
         facts.utilisation,
@@ -86,7 +87,7 @@ def device_section(facts: DeviceFacts) -> dict[str, Any] | None:
         return None
     timed = device.step_seconds is not None
     results = results_section(facts, used)
-    return {
+    section: DeviceSection = {
         "step_seconds": device.step_seconds,
         "preset": device.preset,
         "bar": device.known_preset.bar if device.known_preset else None,
@@ -107,6 +108,7 @@ def device_section(facts: DeviceFacts) -> dict[str, Any] | None:
         "knee_deviation": knee_deviation(knee),
         "knee_tolerance": None if knee is None else TOLERANCE,
     }
+    return section
 
 
 def verdict(

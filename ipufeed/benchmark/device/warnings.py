@@ -5,6 +5,7 @@ from __future__ import annotations
 from ipufeed.benchmark.device.knee import TOLERANCE
 from ipufeed.benchmark.device.section import NEGLIGIBLE, DeviceFacts, results_section
 from ipufeed.benchmark.device.utilisation import Utilisation
+from ipufeed.benchmark.result.sections import WarningSection
 
 # A harness that takes more of a step than this is too slow for it.
 MOST_HARNESS = 0.5
@@ -15,7 +16,7 @@ FEWEST_STEPS = 20
 Warning_ = tuple[str, str] | None
 
 
-def device_warnings(facts: DeviceFacts) -> list[dict[str, str]]:
+def device_warnings(facts: DeviceFacts) -> list[WarningSection]:
     """What to know before quoting the utilisation."""
     used = facts.utilisation
     if used is None:

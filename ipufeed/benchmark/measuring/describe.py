@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ipufeed.benchmark.result.sections import DatasetSection
+
 # Of tf.data's own classes, those after which an element is something else than what was
 # batched before.
 _ENDS = ("Unbatch", "FlatMap", "Interleave", "Window", "Generator", "Scan", "GroupBy")
@@ -144,3 +146,14 @@ def cardinality(dataset: Any) -> int | str:
     if count == tf.data.INFINITE_CARDINALITY:
         return "infinite"
     return "unknown" if count == tf.data.UNKNOWN_CARDINALITY else count
+
+
+def describe_dataset(dataset: Any, name: str | None) -> DatasetSection:
+    """Returns what the result says of a dataset before it has run."""
+    return {
+        "name": name or type(dataset).__name__.strip("_"),
+        "element_spec": element_spec(dataset.element_spec),
+        "cardinality": cardinality(dataset),
+        "autotune": has_autotune(dataset),
+        "cache": has_cache(dataset),
+    }

@@ -9,15 +9,15 @@ import resource
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ipufeed import _native
 from ipufeed._version import __version__
+from ipufeed.benchmark.result.sections import MachineSection
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def fingerprint() -> dict[str, Any]:
+def fingerprint() -> MachineSection:
     """CPU, memory and versions; nothing that names the machine or its user."""
     import numpy as np
     import tensorflow as tf

@@ -12,21 +12,25 @@ from ipufeed.benchmark.measuring import warnings as warn
 from ipufeed.benchmark.measuring.calibration import calibrate
 from ipufeed.benchmark.measuring.cpu_wait import Waiting
 from ipufeed.benchmark.measuring.describe import (
-    cardinality,
     components,
-    element_spec,
-    has_autotune,
-    has_cache,
+    describe_dataset,
     sample_rule,
 )
 from ipufeed.benchmark.measuring.run import Progress, RawMeasurement, run_measurement
-from ipufeed.benchmark.measuring.sections import assemble
+from ipufeed.benchmark.measuring.sections import assemble, conditions_since
 from ipufeed.benchmark.result.result import Result
+from ipufeed.benchmark.result.sections import DatasetSection, WarningSection
 from ipufeed.benchmark.result.settings import EPOCH_SECONDS, MOST, Settings
 from ipufeed.errors import MeasurementInterrupted
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.measuring.recording import Recording
+
+# Runs a dataset, with the op's attributes, as run_measurement does.
+RunDataset = Callable[
+    [Any, dict[str, Any], Callable[[Progress], None]],
+    tuple[RawMeasurement | None, BaseException | None],
+]
 
 
 def measure(
@@ -36,8 +40,6 @@ def measure(
     name: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     recording: Recording | None = None,
-    run: Callable[..., tuple[RawMeasurement | None, BaseException | None]]
-    | None = None,
 ) -> Result:
     """Measures how fast `dataset` delivers, as training would iterate it.
 
@@ -51,7 +53,6 @@ def measure(
         name: Stands in the result. Default: the dataset's class.
         on_progress: Called about twenty times a second, on the calling thread.
         recording: Gets what feeder and consumer did, for a trace. Default: none.
-        run: Runs the dataset, as run_measurement does. Default: run_measurement.
 
     Returns:
         The result. Its `epochs` are empty if the dataset had no element.
@@ -65,29 +66,43 @@ def measure(
 
     Threads: any; several at a time share the machine, and so measure less each.
     """
+    return measure_run(
+        run_measurement,
+        dataset,
+        settings,
+        name=name,
+        on_progress=on_progress,
+        recording=recording,
+    )
+
+
+def measure_run(
+    run: RunDataset,
+    dataset: Any,
+    settings: Settings | None = None,
+    *,
+    name: str | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    recording: Recording | None = None,
+) -> Result:
+    """Measures as measure() does, with `run` in the place of run_measurement."""
     settings = Settings() if settings is None else settings
-    check_settings(settings)
-    check_dataset(dataset)
-    check_place(dataset)
-    count = cardinality(dataset)
-    if settings.passes is not None and count == "infinite":
-        raise ValueError(
-            "`passes` needs a dataset that ends, and this one repeats for ever. Use "
-            "`seconds`, or `epochs` and `elements`."
-        )
+    check_arguments(dataset, settings)
+    described = describe_dataset(dataset, name)
+    check_ends(settings, described)
     before = machine.Activity.now()
     attributes = {**op_attributes(settings), "traced": recording is not None}
     waiting = Waiting(on_progress)
     with recording or nullcontext():
-        raw, interruption = (run or run_measurement)(dataset, attributes, waiting)
-    others = machine.Activity.now().others_since(before)
+        raw, interruption = run(dataset, attributes, waiting)
+    conditions = conditions_since(before, waiting)
     if raw is None:
         raise_interruption(interruption, None)
         raise AssertionError("a measurement without a result was interrupted")
     if recording is not None:
         recording.requested_ns = raw.counters["requested_ns"]
-    calibration, peak_rss = None, machine.peak_rss_bytes()
-    later: list[dict[str, str]] = []
+    calibration = None
+    later: list[WarningSection] = []
     if interruption is None and raw.counters["elements"] > 1:
         try:
             mean = raw.counters["bytes"] / raw.counters["elements"]
@@ -97,25 +112,8 @@ def measure(
         except KeyboardInterrupt as error:
             interruption = error
             later = [warn.interrupted_later("and the harness's own cost is not known.")]
-    described = {
-        "name": name or type(dataset).__name__.strip("_"),
-        "element_spec": element_spec(dataset.element_spec),
-        "cardinality": count,
-        "autotune": has_autotune(dataset),
-        "cache": has_cache(dataset),
-    }
     rule = sample_rule(dataset, settings.items_per_element)
-    result = assemble(
-        raw,
-        settings,
-        described,
-        rule,
-        calibration,
-        before.load_average,
-        others,
-        waiting.threads,
-        peak_rss,
-    )
+    result = assemble(raw, settings, described, rule, calibration, conditions)
     result = replace(result, warnings=[*later, *result.warnings])
     raise_interruption(interruption, result)
     return result
@@ -130,6 +128,22 @@ def raise_interruption(
     if isinstance(interruption, KeyboardInterrupt):
         raise MeasurementInterrupted(result) from interruption
     raise interruption
+
+
+def check_arguments(dataset: Any, settings: Any) -> None:
+    """Refuses what is neither a dataset nor Settings, and a call inside a tf.function."""
+    check_settings(settings)
+    check_dataset(dataset)
+    check_place(dataset)
+
+
+def check_ends(settings: Settings, described: DatasetSection) -> None:
+    """Refuses passes through a dataset that never ends."""
+    if settings.passes is not None and described["cardinality"] == "infinite":
+        raise ValueError(
+            "`passes` needs a dataset that ends, and this one repeats for ever. Use "
+            "`seconds`, or `epochs` and `elements`."
+        )
 
 
 def check_dataset(dataset: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -10,28 +10,54 @@ import numpy as np
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring import warnings as warn
 from ipufeed.benchmark.measuring.calibration import Calibration
+from ipufeed.benchmark.measuring.cpu_wait import Waiting
 from ipufeed.benchmark.measuring.describe import SampleRule
 from ipufeed.benchmark.measuring.histogram import histogram
 from ipufeed.benchmark.measuring.machine import usable_cpus
 from ipufeed.benchmark.measuring.run import RawMeasurement
 from ipufeed.benchmark.measuring.series import Parts, series_section
 from ipufeed.benchmark.measuring.steady_state import Steady, find_steady, why_left_out
+from ipufeed.benchmark.result import sections as types
 from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.settings import EPOCH_SECONDS, Settings
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What the machine did while the dataset ran.
+
+    Attributes:
+        load_average: Of a minute, before; None where the system does not say.
+        others: CPUs that other processes kept busy.
+        threads_waiting: See cpu_wait.py.
+        peak_rss_bytes: The most memory of this process so far.
+    """
+
+    load_average: float | None
+    others: float | None
+    threads_waiting: float | None
+    peak_rss_bytes: int
+
+
+def conditions_since(before: machine.Activity, waiting: Waiting) -> Conditions:
+    """Reads the machine's counters at the end of a run."""
+    return Conditions(
+        before.load_average,
+        machine.Activity.now().others_since(before),
+        waiting.threads,
+        machine.peak_rss_bytes(),
+    )
 
 
 def assemble(
     raw: RawMeasurement,
     settings: Settings,
-    described: dict[str, Any],
+    described: types.DatasetSection,
     rule: SampleRule,
     calibration: Calibration | None,
-    load_average: float | None,
-    others: float | None,
-    threads_waiting: float | None,
-    peak_rss_bytes: int,
+    conditions: Conditions,
 ) -> Result:
-    """Turns counters into the result."""
+    """Makes the result out of what a run has counted."""
     counters = raw.counters
     elements = counters["elements"]
     can_drain = bool(counters["ended"]) and len(raw.stamps) == elements
@@ -50,7 +76,7 @@ def assemble(
         pass_rates=passes,
         samples=samples,
         calibration=calibration,
-        others=others,
+        others=conditions.others,
         usable_cpus=usable_cpus(),
     )
     return Result(
@@ -61,18 +87,11 @@ def assemble(
             "samples_per_element": samples,
             "samples_rule": rule.why,
         },
-        settings={
-            **asdict(settings),
-            "seconds": settings.time_limit,
-            "epoch_seconds": None
-            if settings.elements or settings.passes
-            else EPOCH_SECONDS,
-            "epochs_per_entry": counters["epochs_per_entry"],
-        },
+        settings=settings_section(settings, counters),
         machine={
             **machine.fingerprint(),
-            "load_average": load_average,
-            "cpus_used_by_others": others,
+            "load_average": conditions.load_average,
+            "cpus_used_by_others": conditions.others,
         },
         startup=startup(counters) if elements else None,
         steady=steady_section(
@@ -86,18 +105,7 @@ def assemble(
         ),
         latency=latency(raw.stamps),
         memcpy=memcpy_section(counters) if settings.memcpy and elements else None,
-        resources={
-            "cpu_seconds": counters["cpu_ns"] / 1e9,
-            "cpu_seconds_per_element": counters["cpu_ns"] / 1e9 / (elements - 1)
-            if elements > 1
-            else None,
-            "cpus_busy": cpus_busy(counters, usable_cpus()),
-            "threads_waiting": threads_waiting,
-            "feeder_cpu_seconds": counters["feeder_cpu_ns"] / 1e9,
-            "consumer_cpu_seconds": counters["consumer_cpu_ns"] / 1e9,
-            "peak_rss_bytes": peak_rss_bytes,
-            "threads": machine.threads(),
-        },
+        resources=resources_section(counters, conditions),
         calibration=calibration_section(calibration),
         queue={
             "capacity": counters["capacity"],
@@ -108,6 +116,40 @@ def assemble(
         warnings=warn.warnings(facts),
         error=error_section(raw),
     )
+
+
+def settings_section(
+    settings: Settings, counters: dict[str, int]
+) -> types.SettingsSection:
+    """What was asked for, with what that came to."""
+    is_timed = not (settings.elements or settings.passes)
+    return {
+        "epochs": settings.epochs,
+        "elements": settings.elements,
+        "seconds": settings.time_limit,
+        "passes": settings.passes,
+        "memcpy": settings.memcpy,
+        "items_per_element": settings.items_per_element,
+        "epoch_seconds": EPOCH_SECONDS if is_timed else None,
+        "epochs_per_entry": counters["epochs_per_entry"],
+    }
+
+
+def resources_section(
+    counters: dict[str, int], conditions: Conditions
+) -> types.ResourcesSection:
+    """CPU, memory and threads of this process."""
+    seconds, elements = counters["cpu_ns"] / 1e9, counters["elements"]
+    return {
+        "cpu_seconds": seconds,
+        "cpu_seconds_per_element": seconds / (elements - 1) if elements > 1 else None,
+        "cpus_busy": cpus_busy(counters, usable_cpus()),
+        "threads_waiting": conditions.threads_waiting,
+        "feeder_cpu_seconds": counters["feeder_cpu_ns"] / 1e9,
+        "consumer_cpu_seconds": counters["consumer_cpu_ns"] / 1e9,
+        "peak_rss_bytes": conditions.peak_rss_bytes,
+        "threads": machine.threads(),
+    }
 
 
 def parts_of(raw: RawMeasurement, steady: Steady | None) -> Parts:
@@ -130,7 +172,7 @@ def parts_of(raw: RawMeasurement, steady: Steady | None) -> Parts:
 
 def classic_epoch(
     elements: int, total_bytes: int, samples: int, start_ns: int, end_ns: int
-) -> dict[str, float]:
+) -> types.EpochSection:
     """The five fields that programs have always read."""
     del samples
     seconds = max(1, end_ns - start_ns) / 1e9
@@ -160,7 +202,7 @@ def bytes_per_element(counters: dict[str, int]) -> float | None:
     return counters["bytes"] / counters["elements"]
 
 
-def startup(counters: dict[str, int]) -> dict[str, Any]:
+def startup(counters: dict[str, int]) -> types.StartupSection:
     """Until the first element, and until the iterator stood; and when that began."""
     return {
         "requested_at": machine.at_time(counters["requested_ns"]),
@@ -178,7 +220,7 @@ def steady_section(
     autotune: bool,
     cache: bool,
     busy: bool,
-) -> dict[str, Any] | None:
+) -> types.SteadySection | None:
     """The rate to quote."""
     if steady is None:
         return None
@@ -217,7 +259,7 @@ def pass_rates(raw: RawMeasurement) -> list[float] | None:
     return [float(rate) for rate in counts / ((ends - starts) / 1e9)]
 
 
-def latency(stamps: np.ndarray[Any, np.dtype[np.int64]]) -> dict[str, Any] | None:
+def latency(stamps: np.ndarray[Any, np.dtype[np.int64]]) -> types.LatencySection | None:
     """The time between elements, in ns, over all that were stamped."""
     if len(stamps) < 2:
         return None
@@ -250,7 +292,7 @@ def cpus_busy(counters: dict[str, int], usable: int) -> float | None:
     return min(float(usable), counters["cpu_ns"] / counters["cpu_wall_ns"])
 
 
-def memcpy_section(counters: dict[str, int]) -> dict[str, Any]:
+def memcpy_section(counters: dict[str, int]) -> types.MemcpySection:
     """What the copies took; a part of every other figure of the result."""
     seconds = counters["copy_ns"] / 1e9
     # The first copy belongs to the start-up, and the run begins behind it.
@@ -265,7 +307,9 @@ def memcpy_section(counters: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def calibration_section(calibration: Calibration | None) -> dict[str, float] | None:
+def calibration_section(
+    calibration: Calibration | None,
+) -> types.CalibrationSection | None:
     """See calibration.py."""
     if calibration is None:
         return None
@@ -282,12 +326,13 @@ def share(part_ns: int, seconds: float) -> float:
     return min(1.0, part_ns / 1e9 / seconds) if seconds > 0 else 0.0
 
 
-def error_section(raw: RawMeasurement) -> dict[str, Any] | None:
+def error_section(raw: RawMeasurement) -> types.ErrorSection | None:
     """What the dataset failed with; `element` counts from 0."""
     if raw.failure is None:
         return None
+    failure: Any = raw.failure  # an OpError of TensorFlow, which has no types
     return {
-        "type": type(raw.failure).__name__,
-        "message": raw.failure.message,  # type: ignore[attr-defined]
+        "type": type(failure).__name__,
+        "message": failure.message,
         "element": raw.counters["elements"],
     }

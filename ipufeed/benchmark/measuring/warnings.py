@@ -10,6 +10,7 @@ import numpy as np
 from ipufeed.benchmark.measuring.calibration import NEAR_CEILING, Calibration
 from ipufeed.benchmark.measuring.run import RawMeasurement
 from ipufeed.benchmark.measuring.steady_state import FEWEST_WINDOWS, SHORTEST_S, Steady
+from ipufeed.benchmark.result.sections import WarningSection
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.render.units import counted, rate_text
 
@@ -39,7 +40,7 @@ class Facts:
     usable_cpus: int
 
 
-def warnings(facts: Facts) -> list[dict[str, str]]:
+def warnings(facts: Facts) -> list[WarningSection]:
     """All that apply, the weightiest first."""
     found = [
         check(facts)
@@ -97,7 +98,7 @@ def interrupted(facts: Facts) -> Warning_:
     )
 
 
-def interrupted_later(left_out: str) -> dict[str, str]:
+def interrupted_later(left_out: str) -> WarningSection:
     """What comes after the measurement was interrupted; the measurement is whole.
 
     Args:

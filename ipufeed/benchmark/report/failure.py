@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+from collections.abc import Mapping
 from typing import Any
 
 # An error of ours, in the words that TensorFlow gives to what a Python function raised.
@@ -25,7 +26,7 @@ FRAME = re.compile(
 LIBRARIES = ("/tensorflow/python/", f"{pathlib.Path(__file__).parents[2]}/")
 
 
-def sentence_of(error: dict[str, Any]) -> str:
+def sentence_of(error: Mapping[str, Any]) -> str:
     """The message of `Result.error`, as far as it is for people.
 
     An error of our own sources is a sentence that says what to do: where in our code it

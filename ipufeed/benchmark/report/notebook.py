@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ipufeed.benchmark.report.files import as_stored
@@ -42,7 +43,7 @@ def notebook_html(result: Result) -> str:
     )
 
 
-def notes(stored: dict[str, Any]) -> list[str]:
+def notes(stored: Mapping[str, Any]) -> list[str]:
     """The error and the first warnings."""
     found = []
     error = stored.get("error")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from ipufeed.benchmark.report.failure import sentence_of
@@ -84,7 +85,7 @@ def rate(result: Result) -> str:
     )
 
 
-def interval(steady: dict[str, Any] | None) -> str | None:
+def interval(steady: Mapping[str, Any] | None) -> str | None:
     """Elements per second, from and to."""
     if steady is None or steady["interval"] is None:
         return None
@@ -110,7 +111,7 @@ def startup(result: Result) -> str | None:
     return f"{duration(result.startup['seconds'])} until the first element"
 
 
-def left_out(steady: dict[str, Any] | None) -> str | None:
+def left_out(steady: Mapping[str, Any] | None) -> str | None:
     """What is not in the rate, apart from the start-up."""
     if steady is None or not steady["left_out"]:
         return None
@@ -122,7 +123,7 @@ def left_out(steady: dict[str, Any] | None) -> str | None:
     )
 
 
-def latency(percentiles: dict[str, float] | None) -> str | None:
+def latency(percentiles: Mapping[str, Any] | None) -> str | None:
     """p50, p99 and the worst."""
     if percentiles is None:
         return None
@@ -152,7 +153,7 @@ def cpu(result: Result) -> str | None:
     )
 
 
-def calibration(null: dict[str, float] | None) -> str | None:
+def calibration(null: Mapping[str, Any] | None) -> str | None:
     """The cost of measuring."""
     if null is None:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ipufeed.render.units import duration, number, size
@@ -28,7 +29,7 @@ WORDS = {
 
 
 def device_rows(
-    device: dict[str, Any] | None, steady: dict[str, Any] | None
+    device: Mapping[str, Any] | None, steady: Mapping[str, Any] | None
 ) -> list[tuple[str, str | None]]:
     """Rows for the summary; without a device what step the pipeline is fast enough for."""
     if device is None:
@@ -69,7 +70,7 @@ def device_rows(
     return [*rows, ("results", results(device["results"])), ("knee", knee(device))]
 
 
-def keeps_busy(steady: dict[str, Any] | None) -> str | None:
+def keeps_busy(steady: Mapping[str, Any] | None) -> str | None:
     """The step time from which on the pipeline is not a bottleneck."""
     if steady is None:
         return None
@@ -82,7 +83,7 @@ def free_source(au: float | None) -> str:
     return "" if au is None else f"; a free source gets an AU of {au:.1%}"
 
 
-def results(section: dict[str, Any] | None) -> str | None:
+def results(section: Mapping[str, Any] | None) -> str | None:
     """Whether the host reads as fast as the device gives."""
     if section is None:
         return None
@@ -95,7 +96,7 @@ def results(section: dict[str, Any] | None) -> str | None:
     return f"{given}: the host falls behind, {most}, {blocked}"
 
 
-def knee(device: dict[str, Any]) -> str | None:
+def knee(device: Mapping[str, Any]) -> str | None:
     """The sweep in one line, and how far it is from the bend of an even pipeline."""
     points = device["knee"]
     if not points:
@@ -115,7 +116,7 @@ def knee(device: dict[str, Any]) -> str | None:
     )
 
 
-def link_rows(links: dict[str, Any] | None) -> list[tuple[str, str | None]]:
+def link_rows(links: Mapping[str, Any] | None) -> list[tuple[str, str | None]]:
     """Rows for the summary; none for a result without links."""
     if links is None:
         return []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ipufeed.render.units import counted, duration, number, size
 
 
-def service_rows(service: dict[str, Any] | None) -> list[tuple[str, str | None]]:
+def service_rows(service: Mapping[str, Any] | None) -> list[tuple[str, str | None]]:
     """Rows for the summary; none for a result of another kind."""
     if service is None:
         return []
@@ -35,7 +36,7 @@ def service_rows(service: dict[str, Any] | None) -> list[tuple[str, str | None]]
     return rows
 
 
-def curve_label(point: dict[str, Any]) -> str:
+def curve_label(point: Mapping[str, Any]) -> str:
     """`2 workers`."""
     count = point["workers"]
     if count == 0:
@@ -43,7 +44,7 @@ def curve_label(point: dict[str, Any]) -> str:
     return "1 worker" if count == 1 else f"{count} workers"
 
 
-def curve_text(point: dict[str, Any]) -> str:
+def curve_text(point: Mapping[str, Any]) -> str:
     """Rate, interval and efficiency of a number of workers."""
     if point["elements_per_second"] is None:
         return "no rate"
@@ -55,7 +56,7 @@ def curve_text(point: dict[str, Any]) -> str:
     return text
 
 
-def process_rows(processes: dict[str, Any] | None) -> list[tuple[str, str | None]]:
+def process_rows(processes: Mapping[str, Any] | None) -> list[tuple[str, str | None]]:
     """Rows for the summary; none for a result of another kind."""
     if processes is None:
         return []
@@ -79,7 +80,7 @@ def process_rows(processes: dict[str, Any] | None) -> list[tuple[str, str | None
     ]
 
 
-def cold_rows(cold: dict[str, Any] | None) -> list[tuple[str, str | None]]:
+def cold_rows(cold: Mapping[str, Any] | None) -> list[tuple[str, str | None]]:
     """Rows for the summary; none for a result of another kind."""
     if cold is None:
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ipufeed.benchmark.report.protocols import Result
@@ -22,7 +23,7 @@ def stage_lines(result: Result) -> list[str]:
     hidden = result.stages[:MOST_ROWS][len(shown) :][:2] if len(shown) < 3 else []
     head = f"  {'stage':<{NAME_WIDTH}} {'share':>6} {'ms each':>9} {'CPU ms':>8}"
     lines = [f"{head} {'parallel':>9} {'ceiling/s':>10}"]
-    for stage in shown + hidden:
+    for stage in (*shown, *hidden):
         lines.append(row(stage))
         if stage.get("inside") and stage["share"] >= INSIDE_SHARE:
             inside = ", ".join(
@@ -42,7 +43,7 @@ def stage_lines(result: Result) -> list[str]:
     return lines
 
 
-def row(stage: dict[str, Any]) -> str:
+def row(stage: Mapping[str, Any]) -> str:
     """One stage."""
     name = short(printable(stage["name"]))
     workers = "" if stage["parallelism"] is None else str(stage["parallelism"])
@@ -83,7 +84,7 @@ def rate(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def outcome(advice: dict[str, Any]) -> str:
+def outcome(advice: Mapping[str, Any]) -> str:
     """What --verify found."""
     if advice["measured_gain"] is None:
         return f" ({advice['note']})" if advice["note"] else ""
@@ -96,7 +97,7 @@ def outcome(advice: dict[str, Any]) -> str:
     return f" (tried, and it did NOT hold: {gain}, predicted {predicted})"
 
 
-def what_if_text(answer: dict[str, Any]) -> str:
+def what_if_text(answer: Mapping[str, Any]) -> str:
     """A prediction in words."""
     predicted = answer["predicted_elements_per_second"]
     still = " still" if answer["next"] == answer["stage"] else ""

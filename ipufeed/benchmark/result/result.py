@@ -7,6 +7,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipufeed.benchmark.result.json_text import json_text
+from ipufeed.benchmark.result.sections import (
+    CalibrationSection,
+    ColdSection,
+    DatasetSection,
+    DeviceSection,
+    EpochSection,
+    ErrorSection,
+    LatencySection,
+    LinksSection,
+    MachineSection,
+    MemcpySection,
+    ProcessesSection,
+    QueueSection,
+    ResourcesSection,
+    ServiceSection,
+    SettingsSection,
+    StartupSection,
+    SteadySection,
+    WarningSection,
+)
 from ipufeed.render.files import write_whole
 from ipufeed.render.terminal import printable
 from ipufeed.render.text import short
@@ -55,28 +75,28 @@ class Result:
         comparison: With --compare: what Comparison.to_dict() says; else None.
     """
 
-    epochs: list[dict[str, float]]
-    dataset: dict[str, Any]
-    settings: dict[str, Any]
-    machine: dict[str, Any]
-    startup: dict[str, Any] | None
-    steady: dict[str, Any] | None
-    latency: dict[str, Any] | None
-    memcpy: dict[str, Any] | None
-    resources: dict[str, Any]
-    calibration: dict[str, float] | None
-    queue: dict[str, float]
-    links: dict[str, Any] | None = None
+    epochs: list[EpochSection]
+    dataset: DatasetSection
+    settings: SettingsSection
+    machine: MachineSection
+    startup: StartupSection | None
+    steady: SteadySection | None
+    latency: LatencySection | None
+    memcpy: MemcpySection | None
+    resources: ResourcesSection
+    calibration: CalibrationSection | None
+    queue: QueueSection
+    links: LinksSection | None = None
     stages: list[dict[str, Any]] | None = None
     advice: list[dict[str, Any]] | None = None
     what_if: list[dict[str, Any]] | None = None
     series: dict[str, list[Any]] | None = None
-    device: dict[str, Any] | None = None
-    cold: dict[str, Any] | None = None
-    service: dict[str, Any] | None = None
-    processes: dict[str, Any] | None = None
-    warnings: list[dict[str, str]] = field(default_factory=list)
-    error: dict[str, Any] | None = None
+    device: DeviceSection | None = None
+    cold: ColdSection | None = None
+    service: ServiceSection | None = None
+    processes: ProcessesSection | None = None
+    warnings: list[WarningSection] = field(default_factory=list)
+    error: ErrorSection | None = None
     comparison: dict[str, Any] | None = None
 
     @property

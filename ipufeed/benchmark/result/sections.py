@@ -54,6 +54,24 @@ class SettingsSection(TypedDict, total=False):
     read_seconds: float | None
 
 
+class MachineSection(TypedDict, total=False):
+    """What it ran on; CPUs that other processes kept busy meanwhile."""
+
+    cpu: str
+    cpus: int | None
+    usable_cpus: int
+    governor: str | None
+    memory_bytes: int | None
+    memory_available_bytes: int | None
+    kernel: str
+    python: str
+    tensorflow: str
+    numpy: str
+    ipufeed: str
+    load_average: float | None
+    cpus_used_by_others: float | None
+
+
 class StartupSection(TypedDict):
     """From asking for the iterator to the first element; the date is in UTC."""
 
@@ -148,7 +166,7 @@ class DeviceSection(TypedDict):
     starved_time_share: float
     starved_steps_share: float
     blocked_time_share: float
-    overhead_time_share: float
+    overhead_time_share: float | None
     overhead_seconds_per_step: float | None
     free_source_au: float | None
     verdict: str

@@ -67,7 +67,7 @@ def measure_into(
     """Measures, and writes result and stamps into the folder."""
     import numpy as np
 
-    from ipufeed.benchmark.measuring.measure import measure
+    from ipufeed.benchmark.measuring.measure import measure_run
     from ipufeed.benchmark.measuring.run import RawMeasurement, run_measurement
 
     raws: list[RawMeasurement] = []
@@ -78,7 +78,7 @@ def measure_into(
             raws.append(raw)
         return raw, interruption
 
-    result = measure(dataset, settings, name=name, run=run)
+    result = measure_run(run, dataset, settings, name=name)
     np.save(folder / f"{tag}.npy", raws[0].stamps)
     (folder / f"{tag}.json").write_text(
         json.dumps({"ended": bool(raws[0].counters["ended"]), **result.to_dict()})

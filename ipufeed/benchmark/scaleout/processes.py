@@ -20,7 +20,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -28,6 +28,13 @@ from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring.steady_state import Stamps, Steady, find_steady
 from ipufeed.benchmark.process.child_process import Child
 from ipufeed.benchmark.result.result import Result
+from ipufeed.benchmark.result.sections import (
+    EpochSection,
+    ProcessesSection,
+    ResourcesSection,
+    SteadySection,
+    WarningSection,
+)
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.errors import ScaleOutError
 
@@ -204,7 +211,7 @@ def together(alone: Run, runs: list[Run], others: float | None) -> Result:
     )
     single = alone.result.steady
     one = None if single is None else single["elements_per_second"]
-    steady: dict[str, Any] = {
+    steady: SteadySection = {
         "elements": sum(counts),
         "seconds": seconds,
         "elements_per_second": rate,
@@ -214,7 +221,7 @@ def together(alone: Run, runs: list[Run], others: float | None) -> Result:
         "pass_rates": None,
         "left_out": [],
     }
-    section = {
+    section: ProcessesSection = {
         "count": len(runs),
         "seconds": seconds,
         "elements_per_second": rate,
@@ -251,12 +258,12 @@ def together(alone: Run, runs: list[Run], others: float | None) -> Result:
 
 def windows(
     merged: Stamps, start: int, end: int, size: float | None
-) -> list[dict[str, float]]:
+) -> list[EpochSection]:
     """The classic entries: the elements of all processes in stretches of a second."""
     edges = np.arange(start, end, round(WINDOW_S * 1e9))
     edges = np.append(edges[: max(1, len(edges) - 1)], end)  # the last one is longer
     counts, _ = np.histogram(merged[1:], edges)
-    entries = []
+    entries: list[EpochSection] = []
     for count, length in zip(counts.tolist(), np.diff(edges) / 1e9, strict=True):
         whole = round(count * (size or 0))
         entries.append(
@@ -271,27 +278,24 @@ def windows(
     return entries
 
 
-def added(resources: list[dict[str, Any]]) -> dict[str, Any]:
+def added(resources: list[ResourcesSection]) -> ResourcesSection:
     """The sum of each number, where all have it."""
-    return {
-        key: sum(each[key] for each in resources)
-        if all(each.get(key) is not None for each in resources)
-        else None
-        for key in resources[0]
-        if key != "cpu_seconds_per_element"
-    } | {
-        # Of one element, from any process.
-        "cpu_seconds_per_element": resources[0]["cpu_seconds_per_element"]
-    }
+    first = dict(resources[0])
+    # Of one element, from any process.
+    total = {"cpu_seconds_per_element": first.pop("cpu_seconds_per_element")}
+    for key in first:
+        values: list[Any] = [dict(each).get(key) for each in resources]
+        total[key] = None if None in values else sum(values)
+    return cast(ResourcesSection, total)
 
 
 def warnings_of(
     runs: list[Run], others: float | None, usable: int
-) -> list[dict[str, str]]:
+) -> list[WarningSection]:
     """Those of each process, once; to each of them the others seem strangers."""
     from ipufeed.benchmark.measuring.warnings import BUSY_SHARE
 
-    found: dict[str, dict[str, str]] = {}
+    found: dict[str, WarningSection] = {}
     for run in runs:
         for warning in run.result.warnings:
             if len(runs) == 1 or warning["code"] != "busy_machine":

@@ -21,9 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 from ipufeed import _native
 from ipufeed.benchmark.graph.dataset_graph import calls_python
-from ipufeed.benchmark.measuring.measure import check_dataset, check_place, measure
+from ipufeed.benchmark.measuring.measure import (
+    check_dataset,
+    check_place,
+    measure,
+    measure_run,
+)
 from ipufeed.benchmark.measuring.run import Progress, RawMeasurement, run_measurement
 from ipufeed.benchmark.result.result import Result
+from ipufeed.benchmark.result.sections import ServiceSection, WarningSection
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.benchmark.scaleout.cluster import Cluster
 from ipufeed.benchmark.scaleout.targets import workers_of
@@ -122,7 +128,7 @@ def measure_service(
             main = result
     if main is None:
         raise AssertionError("the asked number of workers is among those measured")
-    section = {**(main.service or {}), "scale": with_efficiency(rows)}
+    section: ServiceSection = {**(main.service or {}), "scale": with_efficiency(rows)}
     return dataclasses.replace(main, service=section)
 
 
@@ -180,15 +186,15 @@ def measure_workers(
         ) -> tuple[RawMeasurement | None, BaseException | None]:
             return run_watched(remote, attributes, on_progress, watch)
 
-        result = measure(
+        result = measure_run(
+            run,
             dataset,
             settings,
             name=name,
             on_progress=on_progress,
             recording=recording,
-            run=run,
         )
-        section = {
+        section: ServiceSection = {
             "service": service.service if count is None else f"local:{count}",
             "sharding": service.sharding,
             "compression": service.compression,
@@ -335,15 +341,15 @@ def with_efficiency(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def death_warnings(
-    section: dict[str, Any], silent: float = 0.0
-) -> list[dict[str, str]]:
+    section: ServiceSection, silent: float = 0.0
+) -> list[WarningSection]:
     """A warning for each process that died.
 
     Args:
         section: `service` of the result.
         silent: Seconds without an element at the end of a run that then was over.
     """
-    found = []
+    found: list[WarningSection] = []
     for death in section["deaths"]:
         message = (
             f"The {death['process']} ended {death['seconds']:.3g} s after the first "

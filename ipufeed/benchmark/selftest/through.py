@@ -6,6 +6,7 @@ from typing import Any
 
 from ipufeed.benchmark import Settings
 from ipufeed.benchmark.device.settings import DeviceSettings
+from ipufeed.benchmark.result.sections import DeviceSection
 from ipufeed.benchmark.selftest import planted
 from ipufeed.benchmark.selftest.check import Row, exact
 
@@ -48,7 +49,7 @@ def share(what: str, expected: float, measured: Any, off: float) -> Row:
     return Row(what, "", expected, measured, (expected - off, expected + off))
 
 
-def run(dataset: Any, quick: bool) -> dict[str, Any]:
+def run(dataset: Any, quick: bool) -> DeviceSection:
     """`device` of the result of a run with steps of STEP_S."""
     from ipufeed.benchmark.device.measure import measure_through
 
