@@ -91,9 +91,11 @@ ALLOWED = {
     # Graphcore's operations.
     "ops": {"device.program", "device.random", "no_effect"},
     # Keras models.
+    "keras.pipeline": {"device.program"},
     "keras": {
-        *("parallel.collectives", "parallel.optimizers"),
-        *("device.log", "device.program", "device.system", "queues", "no_effect"),
+        *("keras.pipeline", "parallel.collectives", "parallel.optimizers"),
+        *("parallel.pipeline", "device.log", "device.program", "device.system"),
+        *("queues", "checks", "no_effect"),
     },
     # The benchmark.
     "benchmark.process": {"_native", "errors", "render"},

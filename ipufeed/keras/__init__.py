@@ -17,7 +17,14 @@ import importlib
 from typing import Any
 
 _NAMES = {
+    "FunctionalLayerPipelineStageAssignment": "pipeline.assignment",
+    "FunctionalNestedModelPipelineStageAssignment": "pipeline.assignment",
+    "ModelLayerPipelineStageAssignment": "pipeline.assignment",
+    "NestedModelPipelineStageAssignment": "pipeline.assignment",
+    "PipelineStage": "pipeline.scope",
     "ReplicatedMetricReductionMethod": "metric_reduction",
+    "SequentialLayerPipelineStageAssignment": "pipeline.assignment",
+    "SequentialNestedModelPipelineStageAssignment": "pipeline.assignment",
 }
 __all__ = sorted(_NAMES)
 

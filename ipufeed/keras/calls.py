@@ -6,8 +6,9 @@ from typing import Any
 
 from ipufeed.device.log import LOGGER
 from ipufeed.keras.executions import Epoch, reads_while_running, run_epoch
-from ipufeed.keras.feed import Feed
+from ipufeed.keras.feed import Feed, feedable, zeros_of
 from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
+from ipufeed.keras.pipelining import NEEDS_COUNT, resolve
 from ipufeed.keras.state import ModelState
 from ipufeed.keras.steps import check_accumulation
 
@@ -62,7 +63,9 @@ def fit(
             "class_weight": class_weight,
         },
     )
-    check_accumulation(feed.steps.execution, state.accumulation)
+    if state.pipeline.is_on and state.pipeline.accumulation is None:
+        raise ValueError(NEEDS_COUNT)
+    check_accumulation(feed.steps.execution, state.updates_from(), state.pipeline.is_on)
     _log_sizes(model, state, feed)
     validation: dict[str, Any] | None = None
     if validation_data is not None:
@@ -192,7 +195,7 @@ def predict(
     )
     callbacks = kit.callbacks(model, callbacks, verbose, 1, feed.steps.epoch)
     callbacks.on_predict_begin()
-    of_execution = not reads_while_running(state)
+    of_execution = not reads_while_running(state, "predict")
 
     def end(step: int, rows: Any) -> None:
         outputs = _joined(state, rows, of_execution)
@@ -246,14 +249,16 @@ def _prepare(
         raise RuntimeError(EAGERLY)
     source = state.kit.source(model, {**arguments, "steps": steps})
     per_execution = state.kit.steps_per_execution(model)
-    feed = Feed(state, source, steps, per_execution, epochs)
-    state.kit.build(model, feed.zeros(), mode)
-    return feed
+    dataset = feedable(source)
+    example = zeros_of(dataset)
+    state.kit.build(model, example, mode)
+    resolve(model, state, example)
+    return Feed(state, source, dataset, steps, per_execution, epochs)
 
 
 def _log_sizes(model: Any, state: ModelState, feed: Feed) -> None:
     """What the sizes of this training come to."""
-    execution, count = feed.steps.execution, state.accumulation or 1
+    execution, count = feed.steps.execution, state.updates_from() or 1
     if execution == 1:
         LOGGER.info(
             "The model `%s` has been configured with only 1 steps per execution. Consider "

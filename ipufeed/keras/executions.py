@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipufeed.keras.feed import Feed
-from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
-from ipufeed.keras.programs import Program, program_of
+from ipufeed.keras.metric_reduction import (
+    ReplicatedMetricReductionMethod,
+    reduce_on_host,
+)
+from ipufeed.keras.programs import program_of
 from ipufeed.keras.state import ModelState
 from ipufeed.queues.hooks import surroundings
 from ipufeed.queues.outfeed import IPUOutfeedMode
@@ -65,17 +68,16 @@ def run_epoch(epoch: Epoch) -> list[Any]:
         Exception: Of the program, of the dataset or of a callback; the feed and the
             outfeed can be used afterwards.
     """
-    program = program_of(epoch.model, epoch.state, epoch.mode)
-    iterator = epoch.feed.iterator()
+    program = program_of(epoch.model, epoch.state, epoch.mode, epoch.feed)
+    execute = program.begin(epoch.feed)
     if program.outfeed._structure is not None:
         program.outfeed.deleter  # noqa: B018 (results that a failed call has left)
-    program.metrics.begin_epoch()
-    if reads_while_running(epoch.state):
-        return _run_asynchronously(epoch, program, iterator)
+    if reads_while_running(epoch.state, epoch.mode):
+        return _run_asynchronously(epoch, program, execute)
     results: list[Any] = []
     for first in _executions(epoch):
         epoch.begin(first)
-        _execute(epoch, program, iterator)
+        execute(epoch.state.strategy)
         taken = _take(epoch, program)
         epoch.end(first + epoch.feed.steps.execution - 1, taken)
         if epoch.mode != "predict":
@@ -84,11 +86,14 @@ def run_epoch(epoch: Epoch) -> list[Any]:
     return results
 
 
-def reads_while_running(state: ModelState) -> bool:
+def reads_while_running(state: ModelState, mode: str) -> bool:
     """Whether each step's result is read as it comes.
 
-    Where none comes, since data are synthetic, callbacks are synchronous.
+    Where none comes, since data are synthetic or accumulated, callbacks are synchronous.
     """
+    own = state.pipeline
+    if own.is_on and own.accumulate_outfeed and mode != "predict":
+        return False
     comes = surroundings.runs_programs() and not surroundings.synthetic_outfeed()
     return state.asynchronous and comes
 
@@ -102,18 +107,11 @@ def _executions(epoch: Epoch) -> Any:
             return
 
 
-def _execute(epoch: Epoch, program: Program, iterator: Any) -> None:
-    import tensorflow as tf
-
-    steps = tf.constant(epoch.feed.steps.execution)
-    epoch.state.strategy.run(program.function, args=[steps, iterator])
-
-
-def _take(epoch: Epoch, program: Program) -> Any:
+def _take(epoch: Epoch, program: Any) -> Any:
     """The results of an execution that has ended: all for predict, else the last."""
     import tensorflow as tf
 
-    outfeed, steps = program.outfeed, epoch.feed.steps.execution
+    outfeed, steps = program.outfeed, program.rows(epoch.feed.steps.execution)
     several = epoch.state.replicas() > 1
     if surroundings.synthetic_outfeed() or not surroundings.runs_programs():
         shape = [epoch.state.replicas()] if several else []
@@ -125,28 +123,33 @@ def _take(epoch: Epoch, program: Program) -> Any:
         )
     else:
         results = outfeed.dequeue()
+    results = program.unpack(results)
     if epoch.mode == "predict":
         return results
     if outfeed._outfeed_mode is not IPUOutfeedMode.LAST:
         results = tf.nest.map_structure(lambda rows: rows[-1], results)
-    return _of_last_replica(results) if several else results
+    return _of_replicas(epoch, program, results) if several else results
 
 
-def _of_last_replica(results: Any) -> Any:
-    """[replicas, *shape] -> what the last replica has given."""
+def _of_replicas(epoch: Epoch, program: Any, results: Any) -> Any:
+    """[replicas, *shape] -> the last replica's, or the reduction."""
     import tensorflow as tf
 
-    return tf.nest.map_structure(lambda rows: rows[-1], results)
+    method = epoch.state.metric_reduction
+    return tf.nest.map_structure(
+        lambda rows: rows[-1] if program.reduces else reduce_on_host(method, rows),
+        results,
+    )
 
 
-def _run_asynchronously(epoch: Epoch, program: Program, iterator: Any) -> list[Any]:
+def _run_asynchronously(epoch: Epoch, program: Any, execute: Any) -> list[Any]:
     import tensorflow as tf
 
     reader = _Reader(epoch, program)
     ran = 0
     try:
         for _ in _executions(epoch):
-            _execute(epoch, program, iterator)
+            execute(epoch.state.strategy)
             ran += epoch.feed.steps.execution
             if reader.error is not None:
                 break
@@ -166,11 +169,12 @@ class _Reader(threading.Thread):
     wait for a reader, and calls nothing.
     """
 
-    def __init__(self, epoch: Epoch, program: Program) -> None:
+    def __init__(self, epoch: Epoch, program: Any) -> None:
         super().__init__(name="ipufeed_keras_callbacks", daemon=True)
         self.error: BaseException | None = None
         self.results: list[Any] = []
         self._epoch = epoch
+        self._program = program
         self._outfeed = program.outfeed
         self._stopped = False
         self._read = 0
@@ -202,6 +206,7 @@ class _Reader(threading.Thread):
         if self.error is not None:
             return
         try:
+            row = self._program.unpack(row)
             if epoch.reads_replicas_one_by_one:
                 import tensorflow as tf
 
@@ -212,7 +217,7 @@ class _Reader(threading.Thread):
                     epoch.end(step, logs)
             else:
                 several = epoch.mode != "predict" and epoch.state.replicas() > 1
-                logs = _of_last_replica(row) if several else row
+                logs = _of_replicas(epoch, self._program, row) if several else row
                 epoch.begin(step)
                 epoch.end(step, logs)
             if epoch.mode != "predict":

@@ -9,6 +9,7 @@ from typing import Any
 from ipufeed.device.log import LOGGER
 from ipufeed.keras.state import ModelState
 from ipufeed.keras.steps import Steps, count_steps
+from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.iterators import IPUIterator
 
 
@@ -36,36 +37,30 @@ class Source:
 
 
 class Feed:
-    """A dataset that was checked, its steps, and one iterator after the other over it.
+    """A dataset that can be fed, its steps, and one iterator after the other over it.
 
     Args:
         state: Of the model.
         source: The data.
+        dataset: What `feedable` has made of it.
         steps: Of an epoch, per replica, as the caller gave it; None: all data.
         steps_per_execution: What `compile` was given.
         epochs: Of the call.
 
     Raises:
-        ValueError: The data have a partial batch or an open shape, or see count_steps.
+        ValueError: See count_steps.
     """
 
     def __init__(
         self,
         state: ModelState,
         source: Source,
+        dataset: Any,
         steps: int | None,
         steps_per_execution: int,
         epochs: int = 1,
     ) -> None:
-        if source.partial_batch is not None:
-            raise ValueError(
-                "The provided set of data has a partial batch, which could result in data "
-                "being dropped. Either adjust the `batch_size` of your model (currently "
-                f"set to {source.partial_batch}) or pad your dataset to ensure there are "
-                "no partial batches."
-            )
-        self.dataset = narrow(source.dataset)
-        check_shapes(self.dataset.element_spec)
+        self.dataset = dataset
         self._renewed = source.renewed or steps is None
         self.steps: Steps = count_steps(
             source.size,
@@ -82,15 +77,7 @@ class Feed:
         self._state = state
         self._source = source
         self._iterator: IPUIterator | None = None
-
-    def zeros(self) -> Any:
-        """An element of zeros, on the host."""
-        import tensorflow as tf
-
-        with tf.device("/device:CPU:0"):
-            return tf.nest.map_structure(
-                lambda spec: tf.zeros(spec.shape, spec.dtype), self.dataset.element_spec
-            )
+        self._started: IPUInfeedQueue | None = None
 
     def iterator(self) -> IPUIterator:
         """The iterator of the epoch that begins; all of them have the same type."""
@@ -103,12 +90,53 @@ class Feed:
             )
         return self._iterator
 
+    def start(self, infeed: IPUInfeedQueue) -> None:
+        """Lets a queue of a program read the data of the epoch that begins."""
+        if self._started is infeed and not self._renewed:
+            return
+        self.close()
+        self._source.epoch_begins()
+        infeed._restart(self.dataset)
+        self._started = infeed
+
     def close(self) -> None:
-        """Deletes the iterator's queue. Does no harm twice."""
+        """Deletes the iterator's queue, or stops the program's. Does no harm twice."""
+        started, self._started = self._started, None
+        if started is not None:
+            started.deleter  # noqa: B018 (acts when it is read)
+            self._source.epoch_ends()
         iterator, self._iterator = self._iterator, None
         if iterator is not None:
             iterator._infeed_queue.deleter  # noqa: B018 (acts when it is read)
             self._source.epoch_ends()
+
+
+def feedable(source: Source) -> Any:
+    """The dataset of a source as an infeed can carry it.
+
+    Raises:
+        ValueError: The data have a partial batch, or a dimension that is not known.
+    """
+    if source.partial_batch is not None:
+        raise ValueError(
+            "The provided set of data has a partial batch, which could result in data "
+            "being dropped. Either adjust the `batch_size` of your model (currently "
+            f"set to {source.partial_batch}) or pad your dataset to ensure there are "
+            "no partial batches."
+        )
+    dataset = narrow(source.dataset)
+    check_shapes(dataset.element_spec)
+    return dataset
+
+
+def zeros_of(dataset: Any) -> Any:
+    """An element of zeros, on the host."""
+    import tensorflow as tf
+
+    with tf.device("/device:CPU:0"):
+        return tf.nest.map_structure(
+            lambda spec: tf.zeros(spec.shape, spec.dtype), dataset.element_spec
+        )
 
 
 def narrow(dataset: Any) -> Any:

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ipufeed.keras import calls, model_options
-from ipufeed.keras.state import ModelState, state_of
+from ipufeed.keras import calls, model_options, pipelining
+from ipufeed.keras.state import ModelState, has_state, state_of
 
 
 @functools.cache
@@ -39,6 +39,10 @@ def _change_keras3() -> None:
             "Use Keras 3.12 or later, or IPUStrategy(enable_keras_extensions=False)."
         ) from error
     change(keras3.KIT, keras3.MODEL, keras3.TRAINER, keras3.COMPILER)
+    keras3.note_stages()
+    for name in ("add", "pop"):
+        stock = getattr(keras.Sequential, name)
+        setattr(keras.Sequential, name, _changing_layers(keras3.KIT, stock))
 
 
 def change(kit: Any, model_class: type, trainer: type, compiler: type) -> None:
@@ -65,6 +69,8 @@ def change(kit: Any, model_class: type, trainer: type, compiler: type) -> None:
     compiler.compile = _dispatch(kit, stock_compile, compile_here)  # type: ignore[attr-defined]
     for option in model_options.METHODS:
         setattr(model_class, option.__name__, _method(kit, option))
+    for method in pipelining.METHODS:
+        setattr(model_class, method.__name__, _method(kit, method, with_model=True))
 
 
 def _dispatch(
@@ -83,7 +89,9 @@ def _dispatch(
     return method
 
 
-def _method(kit: Any, option: Callable[..., Any]) -> Callable[..., Any]:
+def _method(
+    kit: Any, option: Callable[..., Any], with_model: bool = False
+) -> Callable[..., Any]:
     @functools.wraps(option)
     def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
         state = state_of(self, kit)
@@ -93,8 +101,24 @@ def _method(kit: Any, option: Callable[..., Any]) -> Callable[..., Any]:
                 f"`{option.__name__}` needs a model that was made in the scope of an "
                 "IPUStrategy with enable_keras_extensions=True."
             )
-        state.forget_programs()
-        return option(state, *arguments, **keywords)
+        if option.__name__.startswith(("set", "reset")):
+            state.forget_programs()
+        own = (self,) if with_model else ()
+        return option(state, *own, *arguments, **keywords)
+
+    return method
+
+
+def _changing_layers(kit: Any, stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`add` or `pop` of a Sequential, after which its stages are not known."""
+
+    @functools.wraps(stock)
+    def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        result = stock(self, *arguments, **keywords)
+        # Keras's constructor adds layers, too: a new model has no state yet.
+        if has_state(self):
+            pipelining.forget_graph(state_of(self, kit), self)
+        return result
 
     return method
 

@@ -13,6 +13,8 @@ import keras
 import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from keras.src.callbacks.callback_list import CallbackList
+from keras.src.models.functional import Functional
+from keras.src.ops.node import Node
 from keras.src.optimizers.base_optimizer import BaseOptimizer
 from keras.src.trainers.data_adapters import (
     array_slicing,
@@ -24,9 +26,12 @@ from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 from keras.src.trainers.trainer import Trainer
 from keras.src.utils.python_utils import pythonify_logs
 
+from ipufeed.device.log import LOGGER
 from ipufeed.keras.feed import Source
+from ipufeed.keras.pipeline import scope
 from ipufeed.keras.refusals import (
     check_not_overridden,
+    refuse_override,
     refuse_without_call,
     refuse_without_shapes,
 )
@@ -195,9 +200,106 @@ class Keras3:
 
         return step
 
+    # ---- Pipelines; see pipelining.py
+
+    def kind(self, model: Any) -> str:
+        """The kind of model that decides on the class of its assignments."""
+        if isinstance(model, keras.Sequential):
+            return "sequential"
+        return "functional" if isinstance(model, Functional) else "model"
+
+    def is_taken_apart(self, model: Any) -> bool:
+        """Whether the calls of a model are known without calling it."""
+        return isinstance(model, (keras.Sequential, Functional))
+
+    def may_be_pipelined(self, model: Any, given: Any) -> bool:
+        """Whether it is worth looking: a stage was set, or a scope has been entered."""
+        del model
+        return given is not None or scope.times_entered() > 0
+
+    def x(self, example: Any) -> Any:
+        """The inputs of an element."""
+        return self.unpack(example)[0]
+
+    def example(self, model: Any) -> Any:
+        """Inputs of a subclass that was built; None if their shapes are not known."""
+        shapes = getattr(model, "_build_shapes_dict", None)
+        if not shapes or len(shapes) != 1:
+            return None
+        (shape,) = shapes.values()
+        if isinstance(shape, dict) or (shape and isinstance(shape[0], (list, tuple))):
+            return None
+        return keras.KerasTensor(shape, model.input_dtype)
+
+    def inputs(self, model: Any, element: Any) -> list[Any]:
+        """The flat inputs of a model, in the order of its graph."""
+        x = self.x(element)
+        if isinstance(model, Functional):
+            return list(model._standardize_inputs(x))
+        return list(keras.tree.flatten(x))
+
+    def check_step_not_overridden(self, model: Any, function: str) -> None:
+        """The steps of a pipeline are made of layers.
+
+        Raises:
+            RuntimeError: The model has its own, or a functional one its own `call`.
+        """
+        if getattr(type(model), function) is not getattr(TRAINER, function):
+            when = "for pipelined Keras models"
+            if function == "train_step":
+                when = "when using Keras within an IPUStrategy"
+            refuse_override(model, function, when)
+        for base in (keras.Sequential, Functional):
+            if isinstance(model, base) and type(model).call is not base.call:
+                kind = "Sequential" if base is keras.Sequential else "Functional"
+                refuse_override(model, "call", f"for pipelined Keras {kind} models")
+
+    def warn_of_averages(self, model: Any, graph: Any) -> None:
+        """Moving averages see each mini-batch, in the order of the schedule."""
+        normal = keras.layers.BatchNormalization
+        for call in graph.flat():
+            layer = call.operation
+            if isinstance(layer, normal) and 0 < layer.momentum < 1:
+                LOGGER.warning(
+                    "The model `%s` has the BatchNormalization layer `%s` with momentum "
+                    "%s: its moving statistics in pipelined models are not properly "
+                    "updated when training.",
+                    *(model.name, layer.name, layer.momentum),
+                )
+
+    def number_of_logs(self, model: Any) -> int:
+        """Values that the last stage enqueues."""
+        return len(model.get_metrics_result())
+
+    def finish_step(
+        self, model: Any, data: Any, y_pred: Any, losses: Any, mode: str
+    ) -> tuple[Any, dict[str, Any]]:
+        """The scaled loss and the logs of a step, from outputs and the layers' losses."""
+        x, y, sample_weight = self.unpack(data)
+        loss = losses
+        if type(model).compute_loss is not COMPILER.compute_loss:
+            loss = model._compute_loss(
+                x, y, y_pred, sample_weight, training=mode == "fit"
+            )
+        elif model._compile_loss is not None:
+            value = model._compile_loss(y, y_pred, sample_weight)
+            if value is not None:
+                loss = value + tf.cast(losses, value.dtype)
+        samples = tf.shape(tf.nest.flatten(x)[0])[0]
+        model._loss_tracker.update_state(loss, sample_weight=samples)
+        if mode == "fit":
+            loss = model.optimizer.scale_loss(loss)
+        return loss, model.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+
     def metric_variables(self, model: Any) -> list[Any]:
         """See kit.Kit."""
         return [each.value for each in model.metrics_variables]
+
+
+def note_stages() -> None:
+    """Lets layers and their calls know the PipelineStage that they are made in."""
+    scope.note(keras.layers.Layer)
+    scope.note(Node)
 
 
 def _symbolic(x: Any) -> Any:

@@ -39,6 +39,18 @@ class ReplicatedMetricReductionMethod(enum.Enum):
         )
 
 
+def reduce_on_host(method: ReplicatedMetricReductionMethod, rows: Any) -> Any:
+    """The same of [replicas, *shape], after the program."""
+    import tensorflow as tf
+
+    kinds = ReplicatedMetricReductionMethod
+    if method is kinds.LIST:
+        return rows
+    if method is kinds.NONE:
+        return rows[-1]
+    return tf.reduce_sum(rows, 0) if method is kinds.SUM else tf.reduce_mean(rows, 0)
+
+
 def reduce_on_device(
     method: ReplicatedMetricReductionMethod, value: Any, replicas: int
 ) -> Any:

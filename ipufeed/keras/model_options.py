@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipufeed.checks import check_flags
 from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
+from ipufeed.keras.option_checks import check_count, refuse_keys
+from ipufeed.keras.pipelining import set_pipelining_options
 from ipufeed.keras.state import ModelState
 from ipufeed.no_effect import no_effect
+from ipufeed.parallel.optimizers.dtypes import check_dtype
 from ipufeed.parallel.optimizers.reduction_method import (
     GradientAccumulationReductionMethod,
 )
@@ -24,6 +28,7 @@ def set_asynchronous_callbacks(state: ModelState, asynchronous: bool = False) ->
             several replicas they are called for each replica, in order. Such a callback
             must not use the model's variables: the program that runs has them.
     """
+    check_flags(asynchronous=asynchronous)
     state.asynchronous = bool(asynchronous)
 
 
@@ -53,11 +58,11 @@ def set_infeed_queue_options(state: ModelState, **kwargs: Any) -> None:
     Raises:
         ValueError: One that Keras sets itself.
     """
-    _refuse_keys(
+    refuse_keys(
         *(kwargs, "kwargs", ("dataset", "infeed_spec", "element_spec")),
         "This argument is automatically set by Keras.",
     )
-    _refuse_keys(
+    refuse_keys(
         *(kwargs, "kwargs", ("_internal_id",)),
         "This argument is not compatible with Keras.",
     )
@@ -73,7 +78,7 @@ def set_outfeed_queue_options(state: ModelState, **kwargs: Any) -> None:
     Raises:
         ValueError: One that Keras sets itself.
     """
-    _refuse_keys(
+    refuse_keys(
         *(kwargs, "kwargs", ("_internal_id", "outfeed_mode", "device_ordinal")),
         "This argument is not compatible with Keras.",
     )
@@ -106,11 +111,11 @@ def set_gradient_accumulation_options(
         gradient_accumulation_optimizer_kwargs,
         "gradient_accumulation_optimizer_kwargs",
     )
-    _refuse_keys(
+    refuse_keys(
         *(kwargs, name, ("opt",)),
         "This argument is automatically set by Keras: `compile` takes the optimizer.",
     )
-    _refuse_keys(
+    refuse_keys(
         *(kwargs, name, ("num_mini_batches",)),
         "Set the `gradient_accumulation_steps_per_replica` argument to "
         "`set_gradient_accumulation_options` instead.",
@@ -145,33 +150,11 @@ def set_gradient_accumulation_options(
     if gradient_accumulation_steps_per_replica is not None:
         state.accumulation = gradient_accumulation_steps_per_replica
     state.reduction = reduction
-    state.accumulation_options = kwargs
-
-
-def check_count(steps: Any) -> None:
-    """See set_gradient_accumulation_options.
-
-    Raises:
-        ValueError: It is neither None nor a positive int.
-    """
-    if steps is None:
-        return
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps <= 0:
-        raise ValueError(
-            "Expected `gradient_accumulation_steps_per_replica` to be a positive integer, "
-            f"but got {steps} instead."
-        )
-
-
-def _refuse_keys(
-    kwargs: dict[str, Any], name: str, keys: tuple[str, ...], why: str
-) -> None:
-    for key in keys:
-        if key in kwargs:
-            raise ValueError(f"Found `{key}` key in `{name}`. {why}")
+    state.accumulation_dtype = check_dtype(kwargs.get("dtype"), "dtype")
 
 
 METHODS = (
+    set_pipelining_options,
     set_asynchronous_callbacks,
     set_replication_options,
     set_infeed_queue_options,

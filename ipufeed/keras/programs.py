@@ -12,12 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ipufeed.keras.feed import Feed
 from ipufeed.keras.metric_reduction import (
     ReplicatedMetricReductionMethod,
     reduce_on_device,
 )
+from ipufeed.keras.pipelining import PipelinedProgram, build
 from ipufeed.keras.state import ModelState
 from ipufeed.parallel.collectives import ops as collectives
+from ipufeed.parallel.optimizers.dtypes import dtype_of
 from ipufeed.parallel.optimizers.reduction_method import (
     GradientAccumulationReductionMethod,
 )
@@ -32,11 +35,34 @@ class Program:
         function: The tf.function.
         outfeed: Its results; of the last step only, unless all are wanted.
         metrics: The metrics of replicas; see ReplicaMetrics.
+        reduces: Whether the metrics of replicas are reduced on the device.
     """
 
     function: Any
     outfeed: IPUOutfeedQueue
     metrics: ReplicaMetrics
+    reduces: bool = True
+
+    def begin(self, feed: Feed) -> Any:
+        """Begins an epoch.
+
+        Returns:
+            What runs an execution: a function of the strategy.
+        """
+        import tensorflow as tf
+
+        iterator = feed.iterator()
+        self.metrics.begin_epoch()
+        steps = tf.constant(feed.steps.execution)
+        return lambda strategy: strategy.run(self.function, args=[steps, iterator])
+
+    def unpack(self, results: Any) -> Any:
+        """Logs or outputs, of what the outfeed gave."""
+        return results
+
+    def rows(self, execution: int) -> int:
+        """Results of an execution of this many steps."""
+        return execution
 
 
 @dataclass
@@ -86,8 +112,22 @@ class ReplicaMetrics:
             kept.assign(collectives.all_gather(variable, self.replicas))
 
 
-def program_of(model: Any, state: ModelState, mode: str) -> Program:
-    """The program of a mode, built at its first call since an option has changed."""
+def program_of(
+    model: Any, state: ModelState, mode: str, feed: Feed
+) -> Program | PipelinedProgram:
+    """The program of a mode, built at its first call since an option has changed.
+
+    That of a pipelined model is bound to its queue, and to the steps of an execution.
+    """
+    if state.pipeline.is_on:
+        key = f"{mode} {feed.steps.execution} {feed.dataset.element_spec}"
+        if key not in state.programs:
+            name = program_name(model, mode)
+            state.programs[key] = build(
+                model, state, mode, feed.dataset, feed.steps.execution, name
+            )
+        pipelined: PipelinedProgram = state.programs[key]
+        return pipelined
     if mode not in state.programs:
         state.programs[mode] = _new_program(model, state, mode)
     program: Program = state.programs[mode]
@@ -115,14 +155,19 @@ def _new_program(model: Any, state: ModelState, mode: str) -> Program:
         body(steps, iterator)
         metrics.keep()
 
-    return Program(_compiled(program, f"{model.name}_{mode}"), outfeed, metrics)
+    return Program(_compiled(program, program_name(model, mode)), outfeed, metrics)
+
+
+def program_name(model: Any, mode: str) -> str:
+    """By which the log, reports and the cache know a program."""
+    return re.sub(r"\W", "_", f"{model.name}_{mode}")
 
 
 def _compiled(function: Callable[..., Any], name: str) -> Any:
-    """The tf.function, under a name by which reports and the cache know it."""
+    """The tf.function, under a name."""
     import tensorflow as tf
 
-    function.__name__ = re.sub(r"\W", "_", name)
+    function.__name__ = name
     return tf.function(function, jit_compile=True, autograph=False)
 
 
@@ -191,14 +236,16 @@ def _accumulating(
             ]
 
         def update(i: Any) -> Any:
-            zeros = [tf.zeros(each.shape, each.dtype) for each in weights]
+            zeros = [
+                tf.zeros(each.shape, _dtype_of_sum(state, each)) for each in weights
+            ]
             _, *sums = tf.while_loop(
                 lambda j, *_: j < count, add, [0, *zeros], parallel_iterations=1
             )
             if state.reduction is GradientAccumulationReductionMethod.MEAN:
                 sums = [each / tf.cast(count, each.dtype) for each in sums]
             model.optimizer.apply_gradients(
-                (gradient, weight)
+                (tf.cast(gradient, weight.dtype), weight)
                 for i, (gradient, weight) in enumerate(zip(sums, weights, strict=True))
                 if i not in unused
             )
@@ -208,6 +255,10 @@ def _accumulating(
         tf.while_loop(lambda i: i < updates, update, [0], parallel_iterations=1)
 
     return run
+
+
+def _dtype_of_sum(state: ModelState, weight: Any) -> Any:
+    return dtype_of(state.accumulation_dtype, weight, weight.dtype, "dtype", "variable")
 
 
 def _accumulate(

@@ -41,7 +41,21 @@ def check_not_overridden(model: Any, base: type, function: str) -> None:
         refuse_override(model, function)
 
 
-def refuse_override(model: Any, function: str) -> NoReturn:
+def refuse_for_pipeline(model: Any, why: str) -> NoReturn:
+    """Refuses options of models that are not pipelined.
+
+    Raises:
+        ValueError: Always.
+    """
+    raise ValueError(
+        f"The model {model.name} is pipelined: `set_gradient_accumulation_options` has no "
+        f"effect on it. {why}"
+    )
+
+
+def refuse_override(
+    model: Any, function: str, when: str = "when using Keras within an IPUStrategy"
+) -> NoReturn:
     """Refuses a function that the model has overridden.
 
     Raises:
@@ -49,7 +63,7 @@ def refuse_override(model: Any, function: str) -> NoReturn:
     """
     raise RuntimeError(
         f"The function `{function}` for the model {model.name} has been overridden. This "
-        "is not supported when using Keras within an IPUStrategy. Either remove the "
+        f"is not supported {when}. Either remove the "
         "override from your model definition or set `enable_keras_extensions=False` when "
         "creating the IPUStrategy."
     )

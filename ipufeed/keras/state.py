@@ -9,6 +9,7 @@ from typing import Any
 from ipufeed.device.program.strategy import IPUStrategyV1
 from ipufeed.device.system.system import require_usable
 from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
+from ipufeed.keras.pipelining import PipelineState
 from ipufeed.parallel.optimizers.reduction_method import (
     GradientAccumulationReductionMethod,
 )
@@ -25,14 +26,15 @@ class ModelState:
         strategy: The IPUStrategy that it was made in.
         accumulation: Mini-batches for one weight update, None if it was not set.
         reduction: How the gradients of these become one.
-        accumulation_options: Other arguments of set_gradient_accumulation_options.
+        accumulation_dtype: What their sums are kept in: a dtype, a function of a weight,
+            or None for each weight's own.
         asynchronous: Whether callbacks of batches fire while the program runs.
         metric_reduction: How the metrics of replicas become one value.
         infeed: Arguments of each IPUInfeedQueue.
         outfeed: Arguments of each IPUOutfeedQueue.
+        pipeline: Of its stages.
         programs: By "fit", "evaluate" and "predict", what has been built.
         validation: The validation data of the fit that runs, as a Feed.
-        replicated: Variables that have one value for each replica, by id; see replicas.
         running: Held by the call that runs.
     """
 
@@ -42,25 +44,41 @@ class ModelState:
     reduction: GradientAccumulationReductionMethod = (
         GradientAccumulationReductionMethod.SUM
     )
-    accumulation_options: dict[str, Any] = field(default_factory=dict)
+    accumulation_dtype: Any = None
     asynchronous: bool = False
     metric_reduction: ReplicatedMetricReductionMethod = (
         ReplicatedMetricReductionMethod.NONE
     )
     infeed: dict[str, Any] = field(default_factory=dict)
     outfeed: dict[str, Any] = field(default_factory=dict)
+    pipeline: PipelineState = field(default_factory=PipelineState)
     programs: dict[str, Any] = field(default_factory=dict)
     validation: Any = None
-    replicated: dict[int, Any] = field(default_factory=dict)
     running: Any = field(default_factory=threading.RLock)
 
     def forget_programs(self) -> None:
         """Lets the next call build its program and outfeed: something has changed."""
         self.programs = {}
 
+    def updates_from(self) -> int | None:
+        """Mini-batches of a weight update, None if it was not set."""
+        pipelined = self.pipeline.is_on
+        return self.pipeline.accumulation if pipelined else self.accumulation
+
     def replicas(self) -> int:
-        """Copies of the program that the device runs."""
-        return require_usable(self.strategy.device_ordinal).num_ipus
+        """Copies of the program that the device runs.
+
+        Raises:
+            ValueError: The IPUs of a pipeline do not divide those of the device.
+        """
+        ipus = require_usable(self.strategy.device_ordinal).num_ipus
+        shards = self.pipeline.shards()
+        if ipus % shards:
+            raise ValueError(
+                f"Current device has {ipus} IPUs attached, however the current model "
+                f"requires a multiple of {shards} IPUs."
+            )
+        return ipus // shards
 
 
 def strategy_of(model: Any) -> Any:
@@ -68,6 +86,11 @@ def strategy_of(model: Any) -> Any:
     own = model.__dict__
     # Keras 3's name, then that of tf_keras.
     return own.get("_distribute_strategy", own.get("_distribution_strategy"))
+
+
+def has_state(model: Any) -> bool:
+    """Whether `state_of` has given the model a state."""
+    return _KEY in model.__dict__
 
 
 def state_of(model: Any, kit: Any) -> ModelState | None:

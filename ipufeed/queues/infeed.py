@@ -151,6 +151,11 @@ class IPUInfeedQueue:
             return None
         return op
 
+    def _restart(self, dataset: Any) -> None:
+        """Starts again in eager mode, with another dataset of the same structure."""
+        self._dataset = dataset
+        self.initializer  # noqa: B018 (acts when it is read)
+
     def get_next(self) -> Any:
         """Always raises: a loop dequeues by itself.
 

@@ -1,0 +1,474 @@
+"""The pipelining methods of an IPU's models, and the programs of pipelined ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ipufeed.device.log import LOGGER
+from ipufeed.keras.option_checks import check_count, refuse_keys
+from ipufeed.keras.refusals import refuse_for_pipeline
+from ipufeed.parallel.optimizers.reduction_method import (
+    GradientAccumulationReductionMethod,
+)
+from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
+from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.queues.infeed import IPUInfeedQueue
+from ipufeed.queues.outfeed import IPUOutfeedQueue
+
+NEEDS_COUNT = (
+    "The model which you are attempting to train is pipelined, however "
+    "`gradient_accumulation_steps_per_replica` has not been set through "
+    "`set_pipelining_options()`. You need to set this value as pipelined models will "
+    "perform gradient accumulation when training."
+)
+
+
+@dataclass
+class PipelineState:
+    """What a model knows of its pipeline.
+
+    Attributes:
+        accumulation: Mini-batches of a weight update, None if it was not set.
+        reduction: How their gradients become one.
+        device_mapping: The IPU of each stage.
+        accumulate_outfeed: Whether results are summed before they are enqueued.
+        options: Other arguments of pipelining_ops.pipeline.
+        given: The assignment that was set.
+        graph: The model, taken apart; its calls have stages if it is pipelined.
+        checked: Whether `graph` has been looked for.
+    """
+
+    accumulation: int | None = None
+    reduction: GradientAccumulationReductionMethod = (
+        GradientAccumulationReductionMethod.SUM
+    )
+    device_mapping: list[int] | None = None
+    accumulate_outfeed: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+    given: Any = None
+    is_reset: bool = False
+    graph: Any = None
+    stages: int = 0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the model is pipelined, as far as it is known."""
+        return self.stages > 0
+
+    def shards(self) -> int:
+        """The IPUs of one copy of the program: a power of two."""
+        if not self.is_on:
+            return 1
+        used = max(self.device_mapping or range(self.stages)) + 1
+        return 1 << (used - 1).bit_length()
+
+
+@dataclass
+class PipelinedProgram:
+    """A pipeline, compiled, with the queues that it is bound to.
+
+    Attributes:
+        function: The tf.function, without arguments.
+        infeed: It is started for each call with the call's dataset.
+        outfeed: What the last stage gives, flat.
+        pack: Makes logs or outputs of that.
+        divisor: By what sums are divided.
+        reduces: Whether the metrics of replicas are reduced on the device.
+    """
+
+    function: Any
+    infeed: IPUInfeedQueue
+    outfeed: IPUOutfeedQueue
+    pack: Callable[[list[Any]], Any]
+    divisor: int
+    reduces: bool = False
+
+    def begin(self, feed: Any) -> Any:
+        """See programs.Program."""
+        feed.start(self.infeed)
+        return lambda strategy: strategy.run(self.function)
+
+    def unpack(self, results: Any) -> Any:
+        """See programs.Program: means, where sums were enqueued."""
+        import tensorflow as tf
+
+        flat = tf.nest.flatten(results)  # one tensor alone is not in a list
+        if self.divisor > 1:
+            flat = [each / self.divisor for each in flat]
+        return self.pack(flat)
+
+    def rows(self, execution: int) -> int:
+        """See programs.Program."""
+        return execution // self.divisor
+
+
+def build(
+    model: Any, state: Any, mode: str, dataset: Any, execution: int, name: str
+) -> PipelinedProgram:
+    """Builds the program of a mode for executions of this many steps.
+
+    Args:
+        model: The Keras model, which has been built.
+        state: Its ModelState.
+        mode: "fit", "evaluate" or "predict".
+        dataset: Of the first call.
+        execution: Steps of an execution.
+        name: Of the program.
+
+    Raises:
+        ValueError: The accumulation was not set.
+    """
+    import tensorflow as tf
+
+    from ipufeed.keras.pipeline.program import Stages
+
+    own: PipelineState = state.pipeline
+    if mode == "fit" and own.accumulation is None:
+        raise ValueError(NEEDS_COUNT)
+    count = own.accumulation if mode == "fit" else execution
+    assert count is not None
+    ordinal = state.strategy.device_ordinal
+    infeed = IPUInfeedQueue(dataset, **{"device_ordinal": ordinal, **state.infeed})
+    outfeed = IPUOutfeedQueue(device_ordinal=ordinal, **state.outfeed)
+    names: list[str] = []
+    packed: list[Any] = []
+
+    def finish(outputs: Any, element: list[Any], losses: Any) -> Any:
+        if mode == "predict":
+            packed[:] = [outputs]
+            return tf.nest.flatten(outputs)
+        data = tf.nest.pack_sequence_as(dataset.element_spec, element)
+        loss, logs = state.kit.finish_step(model, data, outputs, losses, mode)
+        names[:] = list(logs)
+        return [loss, *logs.values()] if mode == "fit" else list(logs.values())
+
+    stages = Stages(
+        own.graph,
+        own.stages,
+        dataset.element_spec,
+        lambda element: state.kit.inputs(model, element),
+        mode == "fit",
+        finish,
+    )
+
+    def optimize(loss: Any, *_: Any) -> OptimizerFunctionOutput:
+        weights = [each.value for each in model.trainable_variables]
+        return OptimizerFunctionOutput(model.optimizer, loss, variables=weights)
+
+    sums = own.accumulate_outfeed and mode != "predict"
+    arguments = dict(own.options) if mode == "fit" else _of_inference(own.options)
+    if mode == "fit":
+        mask = [True] + [False] * state.kit.number_of_logs(model)
+        arguments |= {
+            "optimizer_function": optimize,
+            "outfeed_mask": mask,
+            "reduction_method": own.reduction,
+        }
+
+    def program() -> Any:
+        return pipeline(
+            stages.functions(),
+            count,
+            repeat_count=execution // count,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            device_mapping=own.device_mapping,
+            accumulate_outfeed=sums,
+            **arguments,
+        )
+
+    def pack(flat: list[Any]) -> Any:
+        if mode == "predict":
+            return tf.nest.pack_sequence_as(packed[0], flat)
+        return dict(zip(names, flat, strict=True))
+
+    program.__name__ = name
+    return PipelinedProgram(
+        tf.function(program, jit_compile=True, autograph=False),
+        infeed,
+        outfeed,
+        pack,
+        count if sums else 1,
+    )
+
+
+# Options that concern gradients, which inference has none of.
+OF_TRAINING = (
+    "gradient_accumulation_dtype",
+    "gradient_accumulation_for_captured_grads",
+    "offload_weight_update_variables",
+    "replicated_optimizer_state_sharding",
+    "weight_update_poplar_options",
+)
+
+
+def _of_inference(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: options[name] for name in options if name not in OF_TRAINING}
+
+
+def resolve(model: Any, state: Any, example: Any) -> None:
+    """Finds out whether a model, which has been built, is pipelined, and checks how.
+
+    Args:
+        model: The Keras model.
+        state: Its ModelState.
+        example: An element of the dataset, as tensors.
+
+    Raises:
+        ValueError, RuntimeError: The stages do not suit the layers.
+    """
+    own: PipelineState = state.pipeline
+    if own.is_on or own.is_reset or not state.kit.may_be_pipelined(model, own.given):
+        return
+    from ipufeed.keras.pipeline import stages
+
+    graph = _graph(model, state, example)
+    if own.given is not None:
+        _assign(graph, own.given, model, state)
+    elif not stages.take_from_scopes(graph):
+        return
+    stages.check(graph, state.kit.kind(model) == "sequential")
+    for function in ("train_step", "test_step", "predict_step"):
+        state.kit.check_step_not_overridden(model, function)
+    own.stages = stages.count(graph)
+    if own.stages < 2:
+        raise RuntimeError(
+            f"The pipelined model {model.name} has 1 stage. A pipeline has at least two: "
+            "assign layers to stage 1, or call `reset_pipeline_stage_assignment`."
+        )
+    if own.device_mapping is not None and len(own.device_mapping) != own.stages:
+        raise ValueError(
+            f"`device_mapping` has {len(own.device_mapping)} values, and the model "
+            f"{own.stages} pipeline stages: give the IPU of each stage."
+        )
+    if state.accumulation is not None and own.accumulation is None:
+        refuse_for_pipeline(model, NEEDS_COUNT)
+    state.kit.warn_of_averages(model, own.graph)
+
+
+def _graph(model: Any, state: Any, example: Any = None) -> Any:
+    from ipufeed.keras.pipeline.calls import graph_of
+
+    own: PipelineState = state.pipeline
+    if own.graph is None:
+        if not state.kit.is_taken_apart(model) and example is None:
+            example = state.kit.example(model)
+        own.graph = graph_of(model, None if example is None else state.kit.x(example))
+    return own.graph
+
+
+def _assign(graph: Any, given: Any, model: Any, state: Any) -> None:
+    from ipufeed.keras.pipeline import assignment
+
+    kind = state.kit.kind
+    assignment.assign(graph.calls, given, model, kind(model), kind)
+
+
+# ---- The methods; `state` stands for the method's model ------------------------------
+
+
+def set_pipelining_options(
+    state: Any,
+    gradient_accumulation_steps_per_replica: int | None = None,
+    device_mapping: list[int] | None = None,
+    accumulate_outfeed: bool | None = None,
+    gradient_accumulation_reduction_method: Any = "sum",
+    **pipelining_kwargs: Any,
+) -> None:
+    """Sets how the model's pipeline runs.
+
+    Args:
+        gradient_accumulation_steps_per_replica: Mini-batches of a weight update, which
+            `fit` needs; must divide `steps_per_execution`.
+        device_mapping: The IPU of each stage. Default: 0, 1, ...
+        accumulate_outfeed: Whether metrics are averaged on the device over the mini-
+            batches of an update (fit) or of an execution (evaluate), and enqueued once.
+        gradient_accumulation_reduction_method: SUM, MEAN or RUNNING_MEAN.
+        **pipelining_kwargs: Others of pipelining_ops.pipeline.
+
+    Raises:
+        ValueError: An argument has another type, or is one that Keras sets.
+    """
+    for key, argument in (
+        ("gradient_accumulation_count", "gradient_accumulation_steps_per_replica"),
+    ):
+        refuse_keys(
+            *(pipelining_kwargs, "pipelining_kwargs", (key,)),
+            f"Set the `{argument}` argument to `set_pipelining_options` instead.",
+        )
+    refuse_keys(
+        *(pipelining_kwargs, "pipelining_kwargs", AUTOMATIC),
+        "This argument is automatically set by Keras.",
+    )
+    refuse_keys(
+        *(pipelining_kwargs, "pipelining_kwargs", NOT_WITH_KERAS),
+        "This argument is not compatible with Keras.",
+    )
+    check_count(gradient_accumulation_steps_per_replica)
+    if device_mapping is not None and not (
+        isinstance(device_mapping, list)
+        and all(isinstance(each, int) for each in device_mapping)
+    ):
+        raise ValueError("Expected `device_mapping` to be a list of integers.")
+    reduction = GradientAccumulationReductionMethod.parse(
+        gradient_accumulation_reduction_method
+    )
+    known = {name: pipelining_kwargs[name] for name in pipelining_kwargs}
+    _check_known(known)
+    own: PipelineState = state.pipeline
+    if gradient_accumulation_steps_per_replica is not None:
+        own.accumulation = gradient_accumulation_steps_per_replica
+    if device_mapping is not None:
+        own.device_mapping = list(device_mapping)
+    if accumulate_outfeed is not None:
+        own.accumulate_outfeed = bool(accumulate_outfeed)
+    own.reduction = reduction
+    own.options = {"gradient_accumulation_for_captured_grads": False, **known}
+
+
+AUTOMATIC = (
+    *(
+        "computational_stages",
+        "repeat_count",
+        "inputs",
+        "infeed_queue",
+        "outfeed_queue",
+    ),
+    "optimizer_function",
+)
+NOT_WITH_KERAS = ("outfeed_loss", "outfeed_mask", "batch_serialization_iterations")
+
+
+def _check_known(options: dict[str, Any]) -> None:
+    """Raises TypeError for an argument that `pipeline` does not have."""
+    import inspect
+
+    parameters = inspect.signature(pipeline).parameters
+    for name in options:
+        if name not in parameters or name in ("reduction_method", "name"):
+            raise TypeError(
+                f"set_pipelining_options() got an unexpected keyword argument '{name}'."
+            )
+
+
+def get_pipeline_stage_assignment(state: Any, model: Any) -> list[Any]:
+    """The stages of the model's layer calls, in the order of execution.
+
+    Returns:
+        A list of assignments, whose `pipeline_stage` may be set, for
+        `set_pipeline_stage_assignment`.
+
+    Raises:
+        RuntimeError: The model has not been built.
+    """
+    from ipufeed.keras.pipeline import assignment, stages
+
+    _require_built(model, state, "get")
+    graph = _graph(model, state)
+    own: PipelineState = state.pipeline
+    if not own.is_on:
+        stages.reset(graph)
+        if own.given is not None:
+            _assign(graph, own.given, model, state)
+        elif not own.is_reset:
+            stages.take_from_scopes(graph)
+    kind = state.kit.kind
+    return assignment.assignments_of(graph.calls, kind(model), kind)
+
+
+def set_pipeline_stage_assignment(
+    state: Any, model: Any, pipeline_stage_assignment: Any
+) -> None:
+    """Assigns the model's layer calls to stages.
+
+    Args:
+        pipeline_stage_assignment: A list of what `get_pipeline_stage_assignment` gives;
+            for a Sequential also of ints, one for each layer.
+
+    Raises:
+        ValueError: It does not suit the model.
+        RuntimeError: The model has not been built.
+    """
+    from ipufeed.keras.pipeline import stages
+
+    own: PipelineState = state.pipeline
+    if not isinstance(pipeline_stage_assignment, list):
+        raise ValueError("`pipeline_stage_assignment` needs to be a list.")
+    _require_built(model, state, "set")
+    graph = _graph(model, state)
+    stages.reset(graph)
+    own.stages = 0
+    _assign(graph, pipeline_stage_assignment, model, state)
+    stages.check(graph, state.kit.kind(model) == "sequential")
+    own.given, own.is_reset = list(pipeline_stage_assignment), False
+
+
+def reset_pipeline_stage_assignment(state: Any, model: Any) -> None:
+    """Makes the model one that is not pipelined, whatever scopes it was made in."""
+    del model
+    own: PipelineState = state.pipeline
+    own.given, own.graph, own.stages, own.is_reset = None, None, 0, True
+
+
+def print_pipeline_stage_assignment_summary(
+    state: Any, model: Any, line_length: int | None = None, print_fn: Any = None
+) -> None:
+    """Prints a table of the model's layers and their stages.
+
+    Args:
+        line_length: Characters of a line. Default: 89, for a Sequential 60.
+        print_fn: Called with each line. Default: print.
+    """
+    from ipufeed.keras.pipeline.summary import lines
+
+    rows = get_pipeline_stage_assignment(state, model)
+    show = print_fn or print
+    for line in lines(model, rows, line_length):
+        show(line)
+
+
+def export_for_ipu_serving(state: Any, model: Any, *_: Any, **__: Any) -> None:
+    """Not supported: there is no serving runtime for the simulated IPU.
+
+    Raises:
+        NotImplementedError: Always; it says what to use.
+    """
+    raise NotImplementedError(
+        "`export_for_ipu_serving` writes an executable for the hardware's serving runtime, "
+        "which a simulated IPU does not have. `model.export(path)` of a model that was "
+        "loaded outside of the strategy's scope writes a SavedModel for TensorFlow Serving."
+    )
+
+
+def _require_built(model: Any, state: Any, verb: str) -> None:
+    if state.kit.is_taken_apart(model):
+        return
+    if not model.built or state.kit.example(model) is None:
+        raise RuntimeError(
+            f"Cannot {verb} pipeline stage assignments for model `{model.name}` which has "
+            "not been built yet. Please call `model.build()` first, with the shape of the "
+            "inputs, or fit it once."
+        )
+
+
+def forget_graph(state: Any, model: Any) -> None:
+    """Layers were added to a Sequential, or taken from it."""
+    own: PipelineState = state.pipeline
+    if own.given is not None or own.is_on:
+        LOGGER.info(
+            "The layers of the model `%s` have changed: its pipeline stage assignment is "
+            "no longer valid.",
+            model.name,
+        )
+    own.given, own.graph, own.stages = None, None, 0
+
+
+METHODS = (
+    get_pipeline_stage_assignment,
+    set_pipeline_stage_assignment,
+    reset_pipeline_stage_assignment,
+    print_pipeline_stage_assignment_summary,
+    export_for_ipu_serving,
+)
