@@ -128,23 +128,16 @@ def _fails_with(failed: int) -> Any:
     return check
 
 
-@functools.cache
-def entry() -> ctypes.CDLL:
-    """The C entry points of the loaded library (ipufeed/cc/capi documents them).
+def _entry_points(int64: Any, whole: Any) -> tuple[tuple[str, list[Any], Any], ...]:
+    """Name, arguments and result of each C function, as in ipufeed/cc/capi.
 
-    Each raises the TensorFlow error that it has failed with (ipufeed/cc/capi/api.h), and a
-    ctypes.ArgumentError for a number that its argument cannot hold.
+    `int64` and `whole` are the types of numbers that are checked.
     """
-    load()
-    library = ctypes.CDLL(str(find_library()))
-    int64, text = _checked(ctypes.c_int64, 64), ctypes.c_char_p
-    whole = _checked(ctypes.c_int, 32)
+    text = ctypes.c_char_p
     numbers = ctypes.POINTER(ctypes.c_int64)
     # Unchecked, half a microsecond less each: for calls per result, with numbers of ours.
     ours = ctypes.c_int64
-    checks = {int64: _fails_with(-(2**63)), whole: _fails_with(-(2**31))}
-    results = {int64: ctypes.c_int64, whole: ctypes.c_int}
-    for name, arguments, result in (
+    return (
         ("ipufeed_run_new", [], int64),
         ("ipufeed_run_free", [int64], whole),
         ("ipufeed_run_stop", [int64], whole),
@@ -213,7 +206,22 @@ def entry() -> ctypes.CDLL:
         # datasets_c_api.cc; the struct is in sources/record_scan.py
         ("ipufeed_count_elements_at", [ctypes.c_void_p], whole),
         ("ipufeed_scan_records", [ctypes.c_void_p, ctypes.c_void_p, int64], int64),
-    ):
+    )
+
+
+@functools.cache
+def entry() -> ctypes.CDLL:
+    """The C entry points of the loaded library (ipufeed/cc/capi documents them).
+
+    Each raises the TensorFlow error that it has failed with (ipufeed/cc/capi/api.h), and a
+    ctypes.ArgumentError for a number that its argument cannot hold.
+    """
+    load()
+    library = ctypes.CDLL(str(find_library()))
+    int64, whole = _checked(ctypes.c_int64, 64), _checked(ctypes.c_int, 32)
+    checks = {int64: _fails_with(-(2**63)), whole: _fails_with(-(2**31))}
+    results = {int64: ctypes.c_int64, whole: ctypes.c_int}
+    for name, arguments, result in _entry_points(int64, whole):
         function = getattr(library, name)
         function.argtypes = arguments
         function.restype = results[result]

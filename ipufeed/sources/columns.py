@@ -144,6 +144,36 @@ def choose_columns(schema: Any, names: Any, path: str) -> list[Column]:
     return [column_of(schema.field(name), path) for name in names]
 
 
+def choose_same_columns(schemas: list[tuple[str, Any]], wanted: Any) -> list[Column]:
+    """Chooses the columns of files, given as (path, schema), that all have to have.
+
+    Raises:
+        SourceError: They are not the same in all, or one cannot be chosen.
+    """
+    (first, schema), *others = schemas
+    chosen = choose_columns(schema, wanted, first)
+    for path, schema in others:
+        found = choose_columns(schema, wanted, path)
+        if found != chosen:
+            raise SourceError(_difference(first, chosen, path, found))
+    return chosen
+
+
+def _difference(first: str, chosen: list[Any], path: str, found: list[Any]) -> str:
+    """Which column differs between two files."""
+    for one, other in zip(chosen, found, strict=False):
+        if one != other:
+            return (
+                f"{path} has column `{other.name}` of type {other.type}, and {first} has "
+                f"`{one.name}` of type {one.type}: files of one dataset must agree. Name "
+                "the columns that they share with `columns`, or read them apart."
+            )
+    return (
+        f"{path} has {len(found)} columns, and {first} has {len(chosen)}: files of one "
+        "dataset must agree. Name the columns that they share with `columns`."
+    )
+
+
 def to_arrays(
     columns: list[Column], data: list[Any], nulls: str, where: str
 ) -> list[np.ndarray[Any, Any]]:

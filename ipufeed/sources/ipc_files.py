@@ -12,6 +12,19 @@ from ipufeed.sources.files import list_files, parallelism, said_of, shard_of
 STREAM_START = b"\xff\xff\xff\xff"
 
 
+class _Readers(threading.local):
+    """The open files of one thread: a reader is not made for several."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, Any] = {}
+
+    def of(self, path: str, fields: list[int]) -> Any:
+        """Returns the file's reader, of these columns."""
+        if path not in self._files:
+            self._files[path] = open_file(path, fields)
+        return self._files[path]
+
+
 def arrow_ipc(
     files: Any,
     *,
@@ -51,36 +64,27 @@ def arrow_ipc(
         DamagedFileError: A file is not an Arrow IPC file, or its end is missing.
     """
     from ipufeed.sources import columns as arrow_columns
-    from ipufeed.sources.parquet_files import different
-    from ipufeed.sources.tables import Chunk, Format, check_options, table_dataset
+    from ipufeed.sources.tables import (
+        Chunk,
+        Format,
+        check_options,
+        chunks_of,
+        table_dataset,
+    )
 
     batch_size = check_options(batch_size, nulls)
     calls = parallelism(parallel)
     paths = list_files(files, "Arrow IPC")
-    mine = threading.local()  # a reader is not made for several threads
-
-    def reader(path: str, fields: list[int]) -> Any:
-        if not hasattr(mine, "readers"):
-            mine.readers = {}
-        if path not in mine.readers:
-            mine.readers[path] = open_file(path, fields)
-        return mine.readers[path]
-
-    chunks, chosen = [], None
-    fields: dict[str, list[int]] = {}
-    for path in paths:
-        file = open_file(path)
-        found = arrow_columns.choose_columns(file.schema, columns, path)
-        if chosen is None:
-            chosen = found
-        elif found != chosen:
-            raise SourceError(different(paths[0], chosen, path, found))
-        fields[path] = [file.schema.get_field_index(column.name) for column in found]
-        chunks += [Chunk(path, number) for number in range(file.num_record_batches)]
-    if chosen is None or not chunks:
-        raise SourceError(f"{paths[0]} has no rows: there is nothing to read.")
+    readers = _Readers()
+    opened = {path: open_file(path) for path in paths}
+    schemas = {path: file.schema for path, file in opened.items()}
+    chosen = arrow_columns.choose_same_columns(list(schemas.items()), columns)
+    fields = {
+        path: [schema.get_field_index(column.name) for column in chosen]
+        for path, schema in schemas.items()
+    }
     chunks = shard_of(
-        chunks,
+        chunks_of((path, file.num_record_batches) for path, file in opened.items()),
         shard,
         "record batches",
         "Write smaller ones (max_chunksize of RecordBatchFileWriter.write_table).",
@@ -88,7 +92,7 @@ def arrow_ipc(
 
     def read(chunk: Chunk, names: list[str]) -> list[Any]:
         # Only these columns are decompressed, where the file is compressed.
-        file = reader(chunk.path, fields[chunk.path])
+        file = readers.of(chunk.path, fields[chunk.path])
         batch = file.get_batch(chunk.number)
         return [batch.column(name) for name in names]
 

@@ -48,37 +48,27 @@ def parquet(
             has no dense tensor, there are nulls, or fewer row groups than shards.
         DamagedFileError: A file is not a Parquet file, or its end is missing.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     from ipufeed.sources import columns as arrow_columns
-    from ipufeed.sources.tables import Chunk, Format, check_options, table_dataset
+    from ipufeed.sources.tables import (
+        Chunk,
+        Format,
+        check_options,
+        chunks_of,
+        table_dataset,
+    )
 
     batch_size = check_options(batch_size, nulls)
     calls = parallelism(parallel)
     paths = list_files(files, "Parquet")
-    footers, chunks, chosen = {}, [], None
+    footers, schemas = {}, []
     for path in paths:
-        try:
-            footer = pq.read_metadata(path)
-            schema = footer.schema.to_arrow_schema()
-        except (pa.ArrowException, OSError) as error:
-            raise DamagedFileError(
-                f"{path} is not a whole Parquet file: {said_of(error)}. Copy or write it "
-                "again.",
-                path,
-            ) from error
-        found = arrow_columns.choose_columns(schema, columns, path)
-        if chosen is None:
-            chosen = found
-        elif found != chosen:
-            raise SourceError(different(paths[0], chosen, path, found))
-        footers[path] = footer
-        chunks += [Chunk(path, number) for number in range(footer.num_row_groups)]
-    if chosen is None or not chunks:
-        raise SourceError(f"{paths[0]} has no rows: there is nothing to read.")
+        footers[path], schema = _read_footer(path)
+        schemas.append((path, schema))
+    chosen = arrow_columns.choose_same_columns(schemas, columns)
     chunks = shard_of(
-        chunks,
+        chunks_of((path, footers[path].num_row_groups) for path in paths),
         shard,
         "row groups",
         "Write smaller row groups (row_group_size of pyarrow.parquet.write_table).",
@@ -112,19 +102,24 @@ def parquet(
     )
 
 
-def different(first: str, chosen: list[Any], path: str, found: list[Any]) -> str:
-    """Which column differs between two files."""
-    for one, other in zip(chosen, found, strict=False):
-        if one != other:
-            return (
-                f"{path} has column `{other.name}` of type {other.type}, and {first} has "
-                f"`{one.name}` of type {one.type}: files of one dataset must agree. Name "
-                "the columns that they share with `columns`, or read them apart."
-            )
-    return (
-        f"{path} has {len(found)} columns, and {first} has {len(chosen)}: files of one "
-        "dataset must agree. Name the columns that they share with `columns`."
-    )
+def _read_footer(path: str) -> tuple[Any, Any]:
+    """Reads a file's metadata, and its schema as Arrow's.
+
+    Raises:
+        DamagedFileError: It is not a Parquet file, or a part of one.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        footer = pq.read_metadata(path)
+        return footer, footer.schema.to_arrow_schema()
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedFileError(
+            f"{path} is not a whole Parquet file: {said_of(error)}. Copy or write it "
+            "again.",
+            path,
+        ) from error
 
 
 def refuse_known_nulls(row_group: Any, names: list[str], chunk: Any) -> None:

@@ -10,7 +10,7 @@ or batch: the batches are slices that TensorFlow makes.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,37 @@ def check_options(batch_size: Any, nulls: Any) -> int | None:
     return size
 
 
+def chunks_of(counts: Iterable[tuple[str, int]]) -> list[Chunk]:
+    """Numbers the chunks of files, given as (path, how many it has).
+
+    Raises:
+        SourceError: There are none.
+    """
+    files = list(counts)
+    chunks = [Chunk(path, number) for path, count in files for number in range(count)]
+    if not chunks:
+        raise SourceError(f"{files[0][0]} has no rows: there is nothing to read.")
+    return chunks
+
+
+def _read_chunk(
+    chunk: Chunk, columns: list[Column], kind: Format, nulls: str
+) -> list[Any]:
+    """Reads a chunk into arrays; errors become SourceErrors with the place."""
+    where = f"{chunk.path}, {kind.chunk} {chunk.number}"
+    try:
+        data = kind.read(chunk, [column.name for column in columns])
+    except SourceError:
+        raise
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        # pyarrow's errors are of these; it names neither the file nor the place. Not
+        # `from error`: TensorFlow would print both tracebacks into its message.
+        raise SourceError(
+            f"{where} cannot be read: {said_of(error)}. Copy or write the file again."
+        ) from None
+    return to_arrays(columns, data, nulls, where)
+
+
 def table_dataset(
     chunks: list[Chunk],
     columns: list[Column],
@@ -89,22 +120,8 @@ def table_dataset(
     """
     import tensorflow as tf
 
-    names = [column.name for column in columns]
-
     def read(number: Any) -> list[Any]:
-        chunk = chunks[int(number)]
-        where = f"{chunk.path}, {kind.chunk} {chunk.number}"
-        try:
-            data = kind.read(chunk, names)
-        except SourceError:
-            raise
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            # pyarrow's errors are of these; it names neither the file nor the place. Not
-            # `from error`: TensorFlow would print both tracebacks into its message.
-            raise SourceError(
-                f"{where} cannot be read: {said_of(error)}. Copy or write the file again."
-            ) from None
-        return to_arrays(columns, data, nulls, where)
+        return _read_chunk(chunks[int(number)], columns, kind, nulls)
 
     types = []
     for column in columns:

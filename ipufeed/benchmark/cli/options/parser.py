@@ -79,6 +79,25 @@ def build_parser() -> argparse.ArgumentParser:
         help="an argument for the function: what the parameter is annotated as, or a "
         "Python literal or text; may be repeated",
     )
+    _add_amount_options(parser)
+    _add_how_options(parser)
+    add_cold_options(parser)
+    add_scale_options(parser)
+    add_device_options(parser)
+    add_stage_options(parser)
+    gate.add_compare_options(parser)
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--json", metavar="FILE", help="write the JSON into FILE as well"
+    )
+    output.add_argument(
+        "--quiet", action="store_true", help="no progress and no summary on stderr"
+    )
+    add_report_options(parser)
+    return parser
+
+
+def _add_amount_options(parser: argparse.ArgumentParser) -> None:
     amount = parser.add_argument_group(
         "how much (default: 10 s after the first element)"
     )
@@ -100,6 +119,9 @@ def build_parser() -> argparse.ArgumentParser:
     amount.add_argument(
         "--passes", type=int, metavar="N", help="go N times through a finite dataset"
     )
+
+
+def _add_how_options(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("how")
     how.add_argument(
         "--no-memcpy",
@@ -118,20 +140,6 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="samples in an element, where the pipeline does not tell",
     )
-    add_cold_options(parser)
-    add_scale_options(parser)
-    add_device_options(parser)
-    add_stage_options(parser)
-    gate.add_compare_options(parser)
-    output = parser.add_argument_group("output")
-    output.add_argument(
-        "--json", metavar="FILE", help="write the JSON into FILE as well"
-    )
-    output.add_argument(
-        "--quiet", action="store_true", help="no progress and no summary on stderr"
-    )
-    add_report_options(parser)
-    return parser
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
