@@ -46,6 +46,7 @@ _MODULES = {
     "device": "ipufeed.device",
     "errors": "ipufeed.errors",
     "executable": "ipufeed.executable",
+    "keras": "ipufeed.keras",
     "parallel": "ipufeed.parallel",
     "queues": "ipufeed.queues",
     "sources": "ipufeed.sources",

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 import types
@@ -263,6 +264,11 @@ TOP: dict[str, str] = {
 
 ALIAS = "tensorflow.python.ipu"
 
+# Modules of ours that stand in the place of Graphcore's as they are.
+OWN = {"keras": "ipufeed.keras", "keras.layers": "ipufeed.keras.layers"}
+# Keras's own modules, each of which has them as `ipu`: three objects in TensorFlow 2.21.
+KERAS = ("keras", "keras._tf_keras.keras", "tensorflow.keras")
+
 
 class AliasModule(types.ModuleType):
     """A module whose names stand elsewhere, and are looked up when they are used."""
@@ -363,4 +369,19 @@ def install() -> None:
         sys.modules[f"{ALIAS}.{name}"] = module
         if "." not in name:
             setattr(package, name, module)
+    _put_into_keras(package)
     removed_names.give_back()
+
+
+def _put_into_keras(package: Any) -> None:
+    """Makes the modules of OWN importable, from Graphcore's package and from Keras's."""
+    for name, own in OWN.items():
+        module = importlib.import_module(own)
+        sys.modules[f"{ALIAS}.{name}"] = module
+        for keras in KERAS:
+            sys.modules[f"{keras}.{name.replace('keras', 'ipu', 1)}"] = module
+    package.keras = importlib.import_module(OWN["keras"])
+    for keras in KERAS:
+        # TensorFlow has imported Keras, if there is one; these are its lists of names.
+        with contextlib.suppress(ImportError):
+            vars(importlib.import_module(keras))["ipu"] = package.keras

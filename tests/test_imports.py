@@ -91,6 +91,7 @@ ALLOWED = {
     # Graphcore's operations.
     "ops": {"device.program", "device.random", "no_effect"},
     # Keras models.
+    "keras.layers": {"no_effect"},
     "keras.pipeline": {"device.program"},
     "keras": {
         *("keras.pipeline", "parallel.collectives", "parallel.optimizers"),
@@ -182,6 +183,7 @@ BY_NAME = {
     "executable/__init__.py": "public names, at their first use",
     "executable/__main__.py": "the subcommands",
     "keras/__init__.py": "public names, at their first use",
+    "keras/layers/__init__.py": "public names, at their first use",
     "sources/__init__.py": "public names, at their first use",
     "tf_patches/removed_names.py": "modules of TensorFlow",
 }

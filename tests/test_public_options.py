@@ -17,6 +17,7 @@ from ipufeed.device.flags.flags import Flags
 from ipufeed.device.program import loops, scopes
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.device.system import system
+from ipufeed.keras import layers as keras_layers
 from ipufeed.ops.embedding_ops import embedding_lookup
 from ipufeed.ops.functional_ops import outlined_function
 from ipufeed.ops.nn_ops import multi_conv
@@ -314,6 +315,21 @@ CALLS = {
     ("scopes.stochastic_rounding", "override"): lambda: entered(
         scopes.stochastic_rounding(True)
     ),
+    ("keras.layers.AssumeEqualAcrossReplicas", "inplace"): lambda: (
+        keras_layers.AssumeEqualAcrossReplicas(inplace=True)
+    ),
+    ("keras.layers.Embedding", "serialization_factor"): lambda: keras_layers.Embedding(
+        4, 2, serialization_factor=2
+    ),
+    ("keras.layers.GRU", "partials_dtype"): lambda: keras_layers.GRU(
+        2, partials_dtype="float16"
+    ),
+    ("keras.layers.LSTM", "partials_dtype"): lambda: keras_layers.LSTM(
+        2, partials_dtype="float16"
+    ),
+    ("keras.layers.SerialDense", "serialization_factor"): lambda: (
+        keras_layers.SerialDense(2, 2, "kernel_rows")
+    ),
     **{
         (f"utils.{function}", parameter): (
             lambda f=function, p=parameter, v=value: older(f, p, v, **WITH.get(p, {}))
@@ -459,6 +475,19 @@ REFUSED = {
         NotImplementedError,
         lambda: build_pipeline(continuous_weight_updates=True),
     ),
+    **{
+        ("keras.layers.Embedding", parameter): (
+            NotImplementedError,
+            lambda p=parameter: keras_layers.Embedding(4, 2, **{p: "l2"}),
+        )
+        for parameter in (
+            "embeddings_regularizer",
+            "activity_regularizer",
+            "embeddings_constraint",
+            "mask_zero",
+            "input_length",
+        )
+    },
 }
 
 

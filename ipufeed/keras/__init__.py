@@ -7,7 +7,9 @@ A model that is made in the scope of an IPUStrategy has these by itself. `instal
 Keras once; `calls` has the three methods, `feed` the data, `programs` what is compiled,
 `executions` what runs it and reads its results, `options` the `set_...` methods. All of
 them work for any Keras: what differs between Keras 3 and tf_keras stands in a kit
-(`keras3`). Importing this package imports no Keras. Uses ipufeed.device, ipufeed.parallel
+(`keras3`). `pipeline` has the stages of layers, `layers` those of the
+original's `ipu.keras.layers`. Importing this package imports no Keras. Uses
+ipufeed.device, ipufeed.parallel
 and ipufeed.queues.
 """
 
@@ -26,10 +28,26 @@ _NAMES = {
     "SequentialLayerPipelineStageAssignment": "pipeline.assignment",
     "SequentialNestedModelPipelineStageAssignment": "pipeline.assignment",
 }
+# Names of older releases, and what to use.
+_REFUSED = {
+    "Model": "keras.Model in the scope of an IPUStrategy, and its `set_...` methods",
+    "PipelineModel": "keras.Model with PipelineStage, and `set_pipelining_options`",
+    "PipelineSequential": (
+        "keras.Sequential with `set_pipeline_stage_assignment`, and "
+        "`set_pipelining_options`"
+    ),
+    "Sequential": "keras.Sequential in the scope of an IPUStrategy",
+}
 __all__ = sorted(_NAMES)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "layers":
+        return importlib.import_module("ipufeed.keras.layers")
+    if name in _REFUSED:
+        raise AttributeError(
+            f"`{name}` is not supported on a simulated IPU. Use {_REFUSED[name]}."
+        )
     if name not in _NAMES:
         raise AttributeError(f"module 'ipufeed.keras' has no attribute {name!r}")
     module = importlib.import_module(f"ipufeed.keras.{_NAMES[name]}")

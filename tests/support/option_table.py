@@ -70,6 +70,52 @@ PARAMETERS = {
     "loops.while_loop": (
         "condition body inputs infeed_queue maximum_iterations use_while_v1"
     ),
+    "keras.FunctionalLayerPipelineStageAssignment": "layer node_index pipeline_stage",
+    "keras.FunctionalNestedModelPipelineStageAssignment": (
+        "nested_model node_index pipeline_stage_assignments"
+    ),
+    "keras.ModelLayerPipelineStageAssignment": "layer node_index pipeline_stage",
+    "keras.NestedModelPipelineStageAssignment": (
+        "nested_model node_index pipeline_stage_assignments"
+    ),
+    "keras.PipelineStage": "stage",
+    "keras.SequentialLayerPipelineStageAssignment": "layer pipeline_stage",
+    "keras.SequentialNestedModelPipelineStageAssignment": (
+        "nested_model pipeline_stage_assignments"
+    ),
+    "keras.layers.AssumeEqualAcrossReplicas": "inplace:warns **kwargs",
+    "keras.layers.AssumeEqualAcrossReplicas.call": "inputs",
+    "keras.layers.Dropout": "rate noise_shape seed **kwargs",
+    "keras.layers.Embedding": (
+        "input_dim output_dim embeddings_initializer embeddings_regularizer:refused "
+        "activity_regularizer:refused embeddings_constraint:refused mask_zero:refused "
+        "input_length:refused serialization_factor:warns **kwargs"
+    ),
+    "keras.layers.Embedding.call": "inputs",
+    "keras.layers.GRU": (
+        "units activation recurrent_activation partials_dtype:warns time_major "
+        "dropout_seed **kwargs"
+    ),
+    "keras.layers.GRU.call": "sequences initial_state mask training",
+    "keras.layers.GroupNorm": (
+        "groups channels_axis center scale epsilon beta_initializer gamma_initializer "
+        "strided_channel_grouping **kwargs"
+    ),
+    "keras.layers.GroupNorm.build": "input_shape",
+    "keras.layers.GroupNorm.call": "inputs",
+    "keras.layers.InstanceNorm": "**kwargs",
+    "keras.layers.InstanceNorm.build": "input_shape",
+    "keras.layers.InstanceNorm.call": "inputs",
+    "keras.layers.LSTM": (
+        "units activation recurrent_activation partials_dtype:warns time_major "
+        "dropout_seed **kwargs"
+    ),
+    "keras.layers.LSTM.call": "sequences initial_state mask training",
+    "keras.layers.LayerNorm": "axis epsilon **kwargs",
+    "keras.layers.RecomputationCheckpoint.call": "inputs",
+    "keras.layers.SerialDense": (
+        "units serialization_factor:warns serialization_dimension activation **kwargs"
+    ),
     "ops.all_to_all_op.all_gather": "x replication_factor name:label",
     "ops.all_to_all_op.all_to_all": (
         "x split_dimension concat_dimension number_of_replicas name:label"

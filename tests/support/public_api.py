@@ -16,6 +16,8 @@ PACKAGES = {
     "benchmark": None,
     "device": ("step",),
     "executable": None,
+    "keras": None,
+    "keras.layers": None,
     "queues": None,
     "sources": None,
 }

@@ -1,0 +1,210 @@
+"""Layers whose results are those of Keras's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from ipufeed.no_effect import no_effect
+
+
+@keras.saving.register_keras_serializable("ipufeed")
+class Dropout(keras.layers.Dropout):  # type: ignore[misc]
+    """Sets a fraction of its inputs to zero when training, and scales the others.
+
+    Args:
+        rate: The fraction, in [0, 1).
+        noise_shape: Shape of the mask, whose dimensions of size 1 are broadcast.
+        seed: An int, or a pair of them as in the original. Default: Keras's.
+        **kwargs: See keras.layers.Layer.
+
+    Raises:
+        ValueError: The seed is neither.
+    """
+
+    def __init__(
+        self, rate: float, noise_shape: Any = None, seed: Any = None, **kwargs: Any
+    ) -> None:
+        self._given_seed = seed
+        super().__init__(rate, noise_shape=noise_shape, seed=_one_seed(seed), **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """See keras.layers.Layer."""
+        return {**super().get_config(), "seed": self._given_seed}
+
+
+def _one_seed(seed: Any) -> int | None:
+    """Keras's seed of 31 bits, of one or two numbers.
+
+    Raises:
+        ValueError: It is neither None, an int nor a pair of ints.
+    """
+    if seed is None or isinstance(seed, int):
+        return seed
+    numbers = list(seed)
+    if len(numbers) != 2:
+        raise ValueError(f"`seed` must be an int or a pair of ints, got {seed!r}.")
+    return (int(numbers[0]) * 1_000_003 + int(numbers[1])) % 2**31
+
+
+@keras.saving.register_keras_serializable("ipufeed")
+class Embedding(keras.layers.Embedding):  # type: ignore[misc]
+    """Rows of a table by their numbers: [batch, length] -> [batch, length, output_dim].
+
+    Args:
+        input_dim: Rows of the table.
+        output_dim: Elements of a row.
+        embeddings_initializer: Of the table. Default: "uniform".
+        embeddings_regularizer: Must be None, as the next four must.
+        activity_regularizer: Likewise.
+        embeddings_constraint: Likewise.
+        mask_zero: Must be False.
+        input_length: Must be None.
+        serialization_factor: No effect, with a warning: no memory is saved by parts.
+        **kwargs: See keras.layers.Layer.
+
+    Raises:
+        NotImplementedError: An argument that the original does not support.
+        ValueError: When it is built: inputs of another rank.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        embeddings_initializer: Any = "uniform",
+        embeddings_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        embeddings_constraint: Any = None,
+        mask_zero: bool = False,
+        input_length: Any = None,
+        serialization_factor: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        for name, value in (
+            ("embeddings_regularizer", embeddings_regularizer),
+            ("activity_regularizer", activity_regularizer),
+            ("embeddings_constraint", embeddings_constraint),
+            ("mask_zero", mask_zero),
+            ("input_length", input_length),
+        ):
+            if value:
+                raise NotImplementedError(
+                    f"ipu.keras.Embedding does not support __init__ argument {name}. It is "
+                    "included for API consistency with keras.Embedding."
+                )
+        if serialization_factor != 1:
+            no_effect(
+                "Embedding(serialization_factor=)", "the table is in the host's memory"
+            )
+        self.serialization_factor = serialization_factor
+        super().__init__(
+            input_dim,
+            output_dim,
+            embeddings_initializer=embeddings_initializer,
+            **kwargs,
+        )
+
+    def call(self, inputs: Any) -> Any:
+        """The rows."""
+        if len(inputs.shape) != 2:
+            raise ValueError(
+                "The input shape should be a tensor of shape [batch, input_length], got "
+                f"{tuple(inputs.shape)}."
+            )
+        return super().call(inputs)
+
+    def get_config(self) -> dict[str, Any]:
+        """See keras.layers.Layer."""
+        config = super().get_config()
+        for name in ("weights", "lora_rank", "lora_alpha", "quantization_config"):
+            config.pop(name, None)
+        return {**config, "serialization_factor": self.serialization_factor}
+
+
+DIMENSIONS = ("input_columns", "input_rows_kernel_columns", "kernel_rows")
+
+
+@keras.saving.register_keras_serializable("ipufeed")
+class SerialDense(keras.layers.Dense):  # type: ignore[misc]
+    """A dense layer; the parts into which the original cuts its product change nothing.
+
+    Args:
+        units: Elements of its outputs.
+        serialization_factor: Parts, at least 1; another number than 1 warns.
+        serialization_dimension: "input_columns", "input_rows_kernel_columns" or
+            "kernel_rows".
+        activation: Of the outputs. Default: none.
+        **kwargs: See keras.layers.Dense.
+
+    Raises:
+        ValueError: The factor or the dimension is none.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        serialization_factor: int,
+        serialization_dimension: str,
+        activation: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(serialization_factor, int) or serialization_factor < 1:
+            raise ValueError(
+                "`serialization_factor` has to be at least 1, but was "
+                f"{serialization_factor}."
+            )
+        if serialization_dimension not in DIMENSIONS:
+            raise ValueError(
+                f"`serialization_dimension` must be one of {', '.join(DIMENSIONS)}, got "
+                f"{serialization_dimension!r}."
+            )
+        if serialization_factor > 1:
+            no_effect(
+                "SerialDense(serialization_factor=)", "the product needs no less memory"
+            )
+        self.serialization_factor = serialization_factor
+        self.serialization_dimension = serialization_dimension
+        super().__init__(units, activation=activation, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """See keras.layers.Layer."""
+        return {
+            **super().get_config(),
+            "serialization_factor": self.serialization_factor,
+            "serialization_dimension": self.serialization_dimension,
+        }
+
+
+@keras.saving.register_keras_serializable("ipufeed")
+class RecomputationCheckpoint(keras.layers.Layer):  # type: ignore[misc]
+    """Gives back its inputs, of any nest: recomputation is TensorFlow's to decide here."""
+
+    def call(self, inputs: Any) -> Any:
+        """The inputs."""
+        return keras.tree.map_structure(keras.ops.copy, inputs)
+
+
+@keras.saving.register_keras_serializable("ipufeed")
+class AssumeEqualAcrossReplicas(keras.layers.Layer):  # type: ignore[misc]
+    """Gives back its inputs: nothing here needs to know that replicas agree.
+
+    Args:
+        inplace: Whether the original copies its inputs; no effect, with a warning.
+        **kwargs: See keras.layers.Layer.
+    """
+
+    def __init__(self, inplace: bool = False, **kwargs: Any) -> None:
+        if inplace:
+            no_effect("AssumeEqualAcrossReplicas(inplace=)", "values are never changed")
+        self.inplace = inplace
+        super().__init__(**kwargs)
+
+    def call(self, inputs: Any) -> Any:
+        """The inputs."""
+        return keras.tree.map_structure(keras.ops.copy, inputs)
+
+    def get_config(self) -> dict[str, Any]:
+        """See keras.layers.Layer."""
+        return {**super().get_config(), "inplace": self.inplace}

@@ -1,0 +1,147 @@
+"""Normalisation over groups of channels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+
+@keras.saving.register_keras_serializable("ipufeed")
+class GroupNormalization(keras.layers.Layer):  # type: ignore[misc]
+    """Normalises the channels of each group, of each sample, to mean 0 and variance 1.
+
+    Args:
+        groups: Number of groups, which divides the channels.
+        channels_axis: The axis of the channels: -1 or 1.
+        center: Whether a learned beta is added.
+        scale: Whether the result is multiplied by a learned gamma.
+        epsilon: Added to the variance.
+        beta_initializer: Default (None): zeros.
+        gamma_initializer: Default (None): ones.
+        strided_channel_grouping: True: channel c is in group c % groups. False: groups are
+            channels that follow each other, as in Keras.
+        **kwargs: See keras.layers.Layer.
+
+    Raises:
+        ValueError: The axis is another; when it is built: the groups do not divide the
+            channels.
+    """
+
+    def __init__(
+        self,
+        groups: int = 2,
+        channels_axis: int = -1,
+        center: bool = True,
+        scale: bool = True,
+        epsilon: float = 1e-3,
+        beta_initializer: Any = None,
+        gamma_initializer: Any = None,
+        strided_channel_grouping: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if channels_axis not in (1, -1):
+            raise ValueError(f"`channels_axis` must be 1 or -1, got {channels_axis!r}.")
+        self.groups = groups
+        self.channels_axis = channels_axis
+        self.center = center
+        self.scale = scale
+        self.epsilon = epsilon
+        self.beta_initializer = keras.initializers.get(beta_initializer or "zeros")
+        self.gamma_initializer = keras.initializers.get(gamma_initializer or "ones")
+        self.strided_channel_grouping = strided_channel_grouping
+
+    def _group_count(self, channels: int) -> int:
+        """Groups of this many channels."""
+        if not isinstance(self.groups, int) or not 1 <= self.groups <= channels:
+            raise ValueError(f"Invalid groups {self.groups} for {channels} channels.")
+        if channels % self.groups:
+            raise ValueError(
+                f"{channels} channels is not commensurate with {self.groups} groups."
+            )
+        return self.groups
+
+    def build(self, input_shape: Any) -> None:
+        """Makes gamma and beta, [channels], in Keras's order."""
+        channels = input_shape[self.channels_axis]
+        self._count = self._group_count(channels)
+        if self.scale:
+            self.gamma = self.add_weight(
+                shape=(channels,), initializer=self.gamma_initializer, name="gamma"
+            )
+        if self.center:
+            self.beta = self.add_weight(
+                shape=(channels,), initializer=self.beta_initializer, name="beta"
+            )
+
+    def call(self, inputs: Any) -> Any:
+        """The normalised inputs."""
+        ops = keras.ops
+        x = ops.moveaxis(inputs, self.channels_axis, -1)
+        shape = ops.shape(x)
+        channels, size = x.shape[-1], x.shape[-1] // self._count
+        parts = (
+            (size, self._count)
+            if self.strided_channel_grouping
+            else (
+                self._count,
+                size,
+            )
+        )
+        grouped = ops.reshape(ops.cast(x, "float32"), (*shape[:-1], *parts))
+        group_axis = len(shape) - (not self.strided_channel_grouping)
+        axes = [axis for axis in range(1, len(shape) + 1) if axis != group_axis]
+        mean = ops.mean(grouped, axes, keepdims=True)
+        variance = ops.mean(ops.square(grouped - mean), axes, keepdims=True)
+        normal = (grouped - mean) * ops.rsqrt(variance + self.epsilon)
+        x = ops.cast(ops.reshape(normal, (*shape[:-1], channels)), inputs.dtype)
+        if self.scale:
+            x = x * ops.cast(self.gamma, x.dtype)
+        if self.center:
+            x = x + ops.cast(self.beta, x.dtype)
+        return ops.moveaxis(x, -1, self.channels_axis)
+
+    def get_config(self) -> dict[str, Any]:
+        """See keras.layers.Layer."""
+        return {
+            **super().get_config(),
+            "groups": self.groups,
+            "channels_axis": self.channels_axis,
+            "center": self.center,
+            "scale": self.scale,
+            "epsilon": self.epsilon,
+            "beta_initializer": keras.initializers.serialize(self.beta_initializer),
+            "gamma_initializer": keras.initializers.serialize(self.gamma_initializer),
+            "strided_channel_grouping": self.strided_channel_grouping,
+        }
+
+
+@keras.saving.register_keras_serializable("ipufeed")
+class InstanceNormalization(GroupNormalization):
+    """Normalises each channel of each sample: a group for each channel.
+
+    Args:
+        **kwargs: See GroupNormalization, but for the groups.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        kwargs.pop("groups", None)
+        super().__init__(groups=0, **kwargs)
+
+    def _group_count(self, channels: int) -> int:
+        return channels
+
+
+@keras.saving.register_keras_serializable("ipufeed")
+class LayerNormalization(keras.layers.LayerNormalization):  # type: ignore[misc]
+    """keras.layers.LayerNormalization, with the original's default epsilon of 0.001.
+
+    Args:
+        axis: The axes over which it normalises.
+        epsilon: Added to the variance.
+        **kwargs: See keras.layers.LayerNormalization.
+    """
+
+    def __init__(self, axis: Any = -1, epsilon: float = 1e-3, **kwargs: Any) -> None:
+        super().__init__(axis=axis, epsilon=epsilon, **kwargs)
