@@ -18,7 +18,7 @@ PARAMETERS = {
     "benchmark.Result.write": "path",
     "benchmark.Settings": "epochs elements seconds passes memcpy items_per_element",
     "benchmark.compare": "base new allowed_loss base_names new_names",
-    "benchmark.measure": "dataset settings name on_progress recording run",
+    "benchmark.measure": "dataset settings name on_progress recording",
     "benchmark.with_stages": "result dataset verified what_if",
     "config.IPUConfig.configure_ipu_system": "device:warns",
     "config.IPUConfig.get_attribute_metadata": "attr",
