@@ -59,6 +59,7 @@ _ALIASES = (
     "control_flow_ops",
     "cross_replica_ops",
     "cross_replica_optimizer",
+    "custom_ops",
     "eager",
     "embedding_ops",
     "functional_ops",

@@ -191,6 +191,8 @@ def _entry_points(int64: Any, whole: Any) -> tuple[tuple[str, list[Any], Any], .
         ("ipufeed_set_synthetic_seed", [whole], whole),
         # executable_c_api.cc; the types of the first are in executable/native.py
         ("ipufeed_set_on_program", [ctypes.c_void_p], whole),
+        # host_c_api.cc; the type of its argument is in ops/host_calls.py
+        ("ipufeed_set_on_host_call", [ctypes.c_void_p], whole),
         ("ipufeed_set_run_mode", [whole], whole),
         ("ipufeed_forget_loaded", [], whole),
         ("ipufeed_set_log_ops", [whole], whole),

@@ -103,13 +103,21 @@ _OPTIMIZERS = (
 _COLLECTIVES = "ipufeed.parallel.collectives.ops"
 
 
+def _refused(*names: str) -> dict[str, str]:
+    return dict.fromkeys(names, "ipufeed.ops.refused")
+
+
 def _optimizers(*names: str) -> dict[str, str]:
     return {name: _OPTIMIZERS[name] for name in names}
 
 
 # Graphcore's module below tensorflow.python.ipu -> its names -> where they are.
 MODULES: dict[str, dict[str, str]] = {
-    "config": _CONFIG,
+    "config": _CONFIG
+    | {"running_on_ipu_model": "ipufeed.device.flags.flags"}
+    | _refused(
+        "AttributeMetadata", "deprecate_config_attribute", "deprecate_config_attributes"
+    ),
     "dataset_benchmark": dict.fromkeys(
         ("dataset_benchmark", "infeed_benchmark", "partial_epochs"),
         "ipufeed.benchmark.dataset_benchmark",
@@ -142,8 +150,18 @@ MODULES: dict[str, dict[str, str]] = {
         ("assume_equal_across_replicas", "cross_replica_mean", "cross_replica_sum"),
         _COLLECTIVES,
     ),
+    "ops.custom_ops": dict.fromkeys(
+        ("cpu_user_operation", "precompiled_user_op"), "ipufeed.ops.custom_ops"
+    ),
     "ops.embedding_ops": dict.fromkeys(
         ("embedding_lookup",), "ipufeed.ops.embedding_ops"
+    ),
+    "ops.experimental": {},
+    "ops.experimental.popfloat_cast_to_gfloat": _refused(
+        "GenericFloat",
+        "calc_gfloat_params",
+        "cast_gfloat_to_native",
+        "cast_native_to_gfloat",
     ),
     "ops.functional_ops": {"outlined_function": "ipufeed.ops.functional_ops"},
     "ops.grad_util_ops": {
@@ -151,7 +169,14 @@ MODULES: dict[str, dict[str, str]] = {
     },
     "ops.image_ops": {"normalise_image": "ipufeed.ops.image_ops"},
     "ops.internal_ops": dict.fromkeys(
-        ("remap", "remap_deduce"), "ipufeed.ops.internal_ops"
+        (
+            "fifo",
+            "get_current_iteration_counter",
+            "print_tensor",
+            "remap",
+            "remap_deduce",
+        ),
+        "ipufeed.ops.internal_ops",
     ),
     "ops.math_ops": dict.fromkeys(
         ("segment_sum", "serialized_matmul"), "ipufeed.ops.math_ops"
@@ -176,6 +201,26 @@ MODULES: dict[str, dict[str, str]] = {
         ("group_norm", "instance_norm", "layer_norm"), "ipufeed.ops.normalization_ops"
     ),
     "ops.pipelining_ops": _PIPELINING,
+    "ops.op_util": dict.fromkeys(
+        (
+            "HandleMatMulGrads",
+            "SetMlType",
+            "SetOpAsBwd",
+            "SetOpAsFwd",
+            "SetOpAsWU",
+            "bool_to_three_state",
+            "conv_gradients_override_map",
+            "get_accumulator_dtype",
+            "get_activation_name",
+            "gradient_override_scope",
+            "gradients_override_map",
+            "matmul_gradients_override_map",
+        ),
+        "ipufeed.ops.op_util",
+    )
+    | _refused(
+        "accumulate_gradients", "accumulate_tagged_gradients", "create_resource_update"
+    ),
     "ops.rand_ops": {"dropout": "ipufeed.ops.rand_ops"},
     "ops.reduce_scatter_op": {"reduce_scatter": _COLLECTIVES},
     "ops.replication_ops": {"replication_index": _COLLECTIVES},
@@ -229,6 +274,7 @@ MODULES |= {
     for module in (
         "ops.all_to_all_op",
         "ops.control_flow_ops",
+        "ops.custom_ops",
         "ops.cross_replica_ops",
         "ops.embedding_ops",
         "ops.functional_ops",

@@ -18,6 +18,7 @@
     ├── DeviceOrdinalError (ValueError)       there is no such IPU device
     ├── PlacementError                        a program that is not placed on an IPU
     ├── RecompileError                        a program that must not be compiled again
+    ├── RefusedError (NotImplementedError)    what works only on an IPU
     ├── PoplarFlagsError (SystemExit)         TF_POPLAR_FLAGS cannot be understood
     └── MeasurementInterrupted (KeyboardInterrupt)   Ctrl-C, with what was measured
 
@@ -120,6 +121,10 @@ class RecompileError(IpufeedError):
     """A program would be compiled within `ipufeed.no_recompile()`; it says why."""
 
     error_code = 9  # a failed precondition, for TensorFlow
+
+
+class RefusedError(IpufeedError, NotImplementedError):
+    """A name of the original's cannot work here; the message says what to use instead."""
 
 
 # It is not an Exception, so that `except Exception` does not go on with wrong flags.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import runpy
 import sys
 import types
 from pathlib import Path
@@ -42,13 +43,24 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("program", help="a Python file")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="for the program")
+    parser.add_argument(
+        "--references",
+        metavar="FILE",
+        help="a Python file that is run first, to register TensorFlow code for the "
+        "libraries of precompiled_user_op (ipufeed.ops.references)",
+    )
     options = parser.parse_args(arguments)
-    path = Path(options.program)
-    if not path.is_file():
-        what = "is not a file" if path.exists() else "is not there"
-        print(f"ipufeed.run: {path} {what}: give a Python file.", file=sys.stderr)
-        return BAD_INPUT
+    files = [options.program]
+    if options.references:
+        files.append(options.references)
+    for path in map(Path, files):
+        if not path.is_file():
+            what = "is not a file" if path.exists() else "is not there"
+            print(f"ipufeed.run: {path} {what}: give a Python file.", file=sys.stderr)
+            return BAD_INPUT
     prepare()
+    if options.references:
+        runpy.run_path(options.references)
     run(options.program, options.arguments)
     return 0
 

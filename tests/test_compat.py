@@ -36,6 +36,8 @@ USED = {
     "ops.cross_replica_ops": "cross_replica_mean cross_replica_sum",
     "ops.functional_ops": "outlined_function",
     "ops.grad_util_ops": "capture_upstream_gradients",
+    "ops.custom_ops": "cpu_user_operation precompiled_user_op",
+    "ops.internal_ops": "fifo get_current_iteration_counter print_tensor",
     "ops.nn_ops": "gelu multi_conv sampled_softmax_loss softmax swish",
     "ops.rand_ops": "dropout",
     "ops.reduce_scatter_op": "reduce_scatter",

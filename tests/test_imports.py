@@ -89,7 +89,10 @@ ALLOWED = {
     },
     "parallel": {"parallel.pipeline"},  # its public name
     # Graphcore's operations.
-    "ops": {"device.program", "device.random", "no_effect"},
+    "ops": {
+        *("parallel.pipeline", "device.program", "device.random", "queues"),
+        *("_native", "errors", "no_effect"),
+    },
     # Keras models.
     "keras.layers": {"no_effect"},
     "keras.pipeline": {"device.program"},

@@ -20,6 +20,7 @@ from ipufeed.device.system import system
 from ipufeed.keras import layers as keras_layers
 from ipufeed.ops.embedding_ops import embedding_lookup
 from ipufeed.ops.functional_ops import outlined_function
+from ipufeed.ops.internal_ops import fifo
 from ipufeed.ops.nn_ops import multi_conv
 from ipufeed.parallel.collectives.ops import assume_equal_across_replicas
 from ipufeed.parallel.optimizers.accumulation import (
@@ -266,6 +267,7 @@ OPS = {
         ("functional_ops", "outlined_function", "keep_input_layouts"): (
             lambda: outlined_function(tf.identity, keep_input_layouts=True)
         ),
+        ("internal_ops", "fifo", "offload"): (lambda: fifo(ONE, 0, offload=True)),
         ("nn_ops", "multi_conv", "options"): (
             lambda: multi_conv(tf.identity, options={"a": "b"})(ONE)
         ),

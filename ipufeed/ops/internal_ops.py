@@ -1,9 +1,17 @@
-"""Operations that Graphcore's own code uses."""
+"""Prints, delays and counters in programs, and what Graphcore's own code uses."""
 
 from __future__ import annotations
 
+import collections
 import logging
+import sys
 from typing import Any
+
+import numpy as np
+
+from ipufeed.no_effect import no_effect
+from ipufeed.ops import host_calls
+from ipufeed.parallel.pipeline.stages import current_accumulation_count
 
 LOGGER = logging.getLogger("ipufeed")
 
@@ -26,3 +34,106 @@ def _identity(which: str, x: Any, name: str | None) -> Any:
 
     LOGGER.warning("%s is a Graphcore internal op", which)
     return tf.identity(x, name=name or which)
+
+
+def print_tensor(input: Any, name: str = "") -> Any:  # noqa: A002 - the original's
+    """Prints a tensor to stderr while the program runs, at its place in the program.
+
+    The text is `name: values`, as NumPy prints them, with the replica's number if there
+    is more than one. A stage that is recomputed prints once.
+
+    Args:
+        input: A tensor of numbers or bools.
+        name: Printed in front. Default: the tensor's.
+
+    Returns:
+        The operation (eagerly: None). In version 1 graphs it must be returned by the
+        program's function or be a control input of what is.
+    """
+    import tensorflow as tf
+
+    tensor = tf.convert_to_tensor(input)
+    if not name and not tf.executing_eagerly():
+        name = tensor.name.partition(":")[0]
+    host_calls.call("print", name, [tensor], [])
+    return host_calls.last_operation()
+
+
+@host_calls.handler("print")
+def _print(call: host_calls.Call) -> None:
+    parts = [call.text] if call.text else []
+    if call.replicas > 1:
+        parts.append(f"(replica {call.replica})")
+    before = " ".join(parts)
+    text = np.array2string(call.inputs[0])
+    sys.stderr.write(f"{before}: {text}\n" if before else f"{text}\n")
+    sys.stderr.flush()
+
+
+def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> Any:
+    """Delays a tensor: the n-th execution gives x of execution n - depth.
+
+    Args:
+        x: A tensor of a defined shape.
+        depth: How many executions. Below 1 the result is x.
+        offload: Without an effect here.
+        name: Of the operation.
+
+    Returns:
+        A tensor like x: zeros in the first `depth` executions of each run of a program.
+        It has no gradient.
+    """
+    import tensorflow as tf
+
+    if offload:
+        no_effect("fifo(offload=)", "its tensors are in the memory of the host")
+    x = tf.convert_to_tensor(x)
+    if depth < 1:
+        return tf.identity(x, name=name)
+    (late,) = host_calls.call(
+        "fifo", str(depth), [x], [(x.dtype, x.shape)], has_state=True, name=name
+    )
+    return late
+
+
+@host_calls.handler("fifo")
+def _fifo(call: host_calls.Call) -> None:
+    kept: collections.deque[Any] = host_calls.state(call, "fifo", collections.deque)
+    (value,), (late,) = call.inputs, call.outputs
+    kept.append(value.copy())
+    late[...] = kept.popleft() if len(kept) > int(call.text) else np.zeros_like(value)
+
+
+def get_current_iteration_counter(name: str | None = None, **kwargs: Any) -> Any:
+    """Gives the number of the mini-batch that a stage of a pipeline works on.
+
+    Args:
+        name: Of the operation.
+        **kwargs: `lower_into_pipeline_stage`, without a meaning here.
+
+    Returns:
+        int32 scalar, from 0 to gradient_accumulation_count - 1, and again from 0 in each
+        repetition of the pipeline.
+
+    Raises:
+        tf.errors.FailedPreconditionError: Outside of a pipeline.
+    """
+    import tensorflow as tf
+
+    del kwargs
+    count = current_accumulation_count()
+    count = tf.get_static_value(count) if tf.is_tensor(count) else count
+    if count is None:
+        raise tf.errors.FailedPreconditionError(
+            None,
+            None,
+            "Cannot access an execution counter. Call it in a stage of a pipeline whose "
+            "gradient_accumulation_count is an int.",
+        )
+    (number,) = host_calls.call("counter", str(count), [], [(tf.int32, [])], name=name)
+    return number
+
+
+@host_calls.handler("counter")
+def _counter(call: host_calls.Call) -> None:
+    call.outputs[0][...] = call.mini_batch % int(call.text)

@@ -127,7 +127,17 @@ if "-MF" in arguments:
 HEAVY = ("compiler", "ipu_executable", "hlo_text")
 # Each is one unit, too.
 FOLDERS = (
-    *("data", "measure", "run", "feeds", "device", "replicas", "pipeline", "random"),
+    *(
+        "data",
+        "measure",
+        "run",
+        "feeds",
+        "device",
+        "replicas",
+        "pipeline",
+        "random",
+        "host",
+    ),
     *("xla/calls", "capi"),
 )
 

@@ -19,6 +19,7 @@ LAYERS = (
     "replicas",
     "pipeline",
     "random",
+    "host",
     "xla/calls",
     "xla/lowering",
     "xla/compile",

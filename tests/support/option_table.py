@@ -124,6 +124,14 @@ PARAMETERS = {
     "ops.cross_replica_ops.assume_equal_across_replicas": "tensors inplace:warns",
     "ops.cross_replica_ops.cross_replica_mean": "x replica_group_size name:label",
     "ops.cross_replica_ops.cross_replica_sum": "x replica_group_size name:label",
+    "ops.custom_ops.cpu_user_operation": (
+        "inputs library_path outs name op_name separate_gradients "
+        "inputs_with_gradients attributes gradient_attributes"
+    ),
+    "ops.custom_ops.precompiled_user_op": (
+        "inputs library_path gp_path outs name op_name separate_gradients "
+        "inputs_with_gradients attributes gradient_attributes"
+    ),
     "ops.embedding_ops.embedding_lookup": (
         "params ids serialization_factor indices_are_sorted:warns name:label"
     ),
@@ -134,6 +142,9 @@ PARAMETERS = {
     "ops.image_ops.normalise_image": (
         "image channel_offsets channel_scales scale name:label"
     ),
+    "ops.internal_ops.fifo": "x depth offload:warns name:label",
+    "ops.internal_ops.get_current_iteration_counter": "name:label **kwargs",
+    "ops.internal_ops.print_tensor": "input name",
     "ops.internal_ops.remap": "x name:label",
     "ops.internal_ops.remap_deduce": "x name:label",
     "ops.math_ops.segment_sum": "data segment_ids num_segments name:label",
@@ -178,6 +189,15 @@ PARAMETERS = {
         "inputs channels_axis center scale epsilon param_initializers reuse "
         "variables_collections training trainable scope"
     ),
+    "ops.op_util.HandleMatMulGrads": "grads",
+    "ops.op_util.SetMlType": "op ml_type",
+    "ops.op_util.SetOpAsBwd": "op",
+    "ops.op_util.SetOpAsFwd": "op",
+    "ops.op_util.SetOpAsWU": "op",
+    "ops.op_util.bool_to_three_state": "value default",
+    "ops.op_util.get_accumulator_dtype": "variable dtype_override",
+    "ops.op_util.get_activation_name": "identifier",
+    "ops.op_util.gradient_override_scope": "training",
     "ops.pipelining_ops.OptimizerFunctionOutput": (
         "opt loss compute_gradients_args compute_gradients_kwargs "
         "apply_gradients_args apply_gradients_kwargs variables tape "

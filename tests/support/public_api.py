@@ -10,6 +10,7 @@ from typing import Any
 
 from ipufeed import compat
 from ipufeed.device.config.config import IPUConfig
+from ipufeed.ops import refused
 
 # Packages whose public names are their own `__all__`, or these.
 PACKAGES = {
@@ -80,7 +81,7 @@ def parameters() -> dict[str, list[str]]:
             for method, function in methods(value):
                 full = name if method == "__init__" else f"{name}.{method}"
                 found.setdefault(full, own_parameters(function))
-        elif callable(value):
+        elif callable(value) and name.rpartition(".")[2] not in refused.NAMES:
             found[name] = own_parameters(value)
     return {name: names for name, names in found.items() if names}
 

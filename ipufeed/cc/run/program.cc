@@ -44,13 +44,22 @@ std::int64_t stops_seen() {
   return running.stops_at_call < 0 ? running.stops : running.stops_at_call;
 }
 
+std::int64_t next_number() {
+  static std::atomic<std::int64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 OnFailure on_failure = nullptr;  // written before main()
 
 }  // namespace
 
 Program::Program(tensorflow::CancellationManager* manager, int ordinal,
                  std::int64_t step)
-    : stops_seen_(stops_seen()), manager_(manager), ordinal_(ordinal), step_(step) {}
+    : stops_seen_(stops_seen()),
+      manager_(manager),
+      ordinal_(ordinal),
+      step_(step),
+      number_(next_number()) {}
 
 Program::~Program() { end(absl::OkStatus()); }
 

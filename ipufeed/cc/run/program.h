@@ -55,6 +55,9 @@ class Program {
   int ordinal() const { return ordinal_; }
   std::int64_t step() const { return step_; }
 
+  // Which program of this process, from 1, in the order of their starts.
+  std::int64_t number() const { return number_; }
+
   // True once the program is to end. Every wait of a queue call looks at it.
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
@@ -122,6 +125,7 @@ class Program {
   tensorflow::CancellationManager* const manager_;
   const int ordinal_;
   const std::int64_t step_;
+  const std::int64_t number_;
   RunSeeds seeds_;
   std::atomic<bool> stopped_{false};
   std::atomic<bool> aborted_{false};

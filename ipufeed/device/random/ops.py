@@ -125,11 +125,12 @@ def _program() -> tuple[Any, list[Any]]:
     return building or graph, functions
 
 
-def _next_number() -> int:
-    """The number of the next seed op of the program, from 0 in the order of the trace."""
+def next_number(kind: str = "seed_ops") -> int:
+    """Numbers the ops of a kind in the program, from 0 in the order of the trace."""
     program, functions = _program()
-    number = getattr(program, "_ipufeed_seed_ops", 0)
-    program._ipufeed_seed_ops = number + 1
+    counter = f"_ipufeed_{kind}"
+    number = getattr(program, counter, 0)
+    setattr(program, counter, number + 1)
     for function in functions:
         function._ipufeed_seeds_of_own = program is function
     return int(number)
@@ -152,7 +153,7 @@ def draw(seed1: int = 0, seed2: int = 0, own: Any = None) -> Any:
     number = 0
     if not tf.executing_eagerly():
         interrupt.watch()  # tells the native core of the end of functions
-        number = _next_number()
+        number = next_number()
     if seed1 or seed2:
         number ^= mix((2**32 * seed1 + seed2) % _WORD)
     if number >= _WORD // 2:

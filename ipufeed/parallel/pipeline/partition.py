@@ -26,6 +26,7 @@ TOKEN_INPUTS = {
     "IpufeedDequeue": 1,
     "IpufeedEnqueue": -1,
     "IpufeedExchange": -1,
+    "IpufeedHostCall": -1,
     "IpufeedStep": 1,
 }
 

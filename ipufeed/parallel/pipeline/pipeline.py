@@ -358,9 +358,10 @@ class _Builder:
         """Builds it; gives the operation."""
         import tensorflow as tf
 
-        model = stages.trace(
-            functions, self.schedule, inputs, self.infeed_queue, optimizer_function
-        )
+        with stages.accumulating(self.sums.count):
+            model = stages.trace(
+                functions, self.schedule, inputs, self.infeed_queue, optimizer_function
+            )
         model.traced.recomputes = recomputes()
         leaving = self.leaving(model)
         left = [] if leaving is None else tf.nest.flatten(leaving)

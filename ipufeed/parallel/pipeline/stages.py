@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,28 @@ from ipufeed.parallel.pipeline.schedules import Position, Schedule
 from ipufeed.python_ops import PYTHON_OPS
 from ipufeed.queues.autograph import as_user_function
 from ipufeed.queues.structure import body_arguments
+
+_accumulation_count: contextvars.ContextVar[Any] = contextvars.ContextVar(
+    "ipufeed_accumulation_count", default=None
+)
+
+
+@contextlib.contextmanager
+def accumulating(count: Any) -> Iterator[None]:
+    """Within it the stages of a pipeline with this many mini-batches are built."""
+    token = _accumulation_count.set(count)
+    try:
+        yield
+    finally:
+        _accumulation_count.reset(token)
+
+
+def current_accumulation_count() -> Any:
+    """Returns the mini-batches of an execution of the pipeline whose stages are built.
+
+    None outside of a pipeline; a tensor if it is known only when the program runs.
+    """
+    return _accumulation_count.get()
 
 
 @dataclass

@@ -33,4 +33,7 @@ inline constexpr char kEnds[] = "ipufeed_stage_ends";
 inline constexpr char kSeed[] = "ipufeed_seed";
 inline constexpr char kRandom[] = "ipufeed_random";
 
+// host_calls.cc
+inline constexpr char kHostCall[] = "ipufeed_host_call";
+
 }  // namespace ipufeed

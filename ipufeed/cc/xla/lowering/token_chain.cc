@@ -26,7 +26,8 @@ using xla::ShapeProto;
 bool takes_token(const HloInstructionProto& each) {
   static const auto* const targets = new std::unordered_set<std::string_view>{
       kClock,   kDequeue, kEnqueue, kExchangeOfAll, kExchangeOfGroup, kPipeline,
-      kReceive, kSend,    kBegins,  kEnds,          kEnters,          kStep};
+      kReceive, kSend,    kBegins,  kEnds,          kEnters,          kStep,
+      kHostCall};
   return each.opcode() == "custom-call" &&
          targets->count(each.custom_call_target()) != 0;
 }

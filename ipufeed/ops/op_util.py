@@ -1,0 +1,113 @@
+"""Notes and names that Graphcore's own code puts at operations; here they do nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+
+def SetMlType(op: Any, ml_type: str) -> Any:  # noqa: N802 - the original's
+    """Gives the operation back: an IPU's planner uses the type, a CPU has none."""
+    del ml_type
+    return op
+
+
+def SetOpAsFwd(op: Any) -> Any:  # noqa: N802 - the original's
+    """Gives the operation back; see SetMlType."""
+    return op
+
+
+def SetOpAsBwd(op: Any) -> Any:  # noqa: N802 - the original's
+    """Gives the operation back; see SetMlType."""
+    return op
+
+
+def SetOpAsWU(op: Any) -> Any:  # noqa: N802 - the original's
+    """Gives the operation back; see SetMlType."""
+    return op
+
+
+def HandleMatMulGrads(grads: Any) -> Any:  # noqa: N802 - the original's
+    """Gives the gradients back; see SetMlType."""
+    return grads
+
+
+def conv_gradients_override_map() -> dict[str, str]:
+    """Gives {}: TensorFlow's own gradients of convolutions are used."""
+    return {}
+
+
+def matmul_gradients_override_map() -> dict[str, str]:
+    """Gives {}: TensorFlow's own gradients of products are used."""
+    return {}
+
+
+def gradients_override_map() -> dict[str, str]:
+    """Gives {}: TensorFlow's own gradients are used."""
+    return {}
+
+
+@contextlib.contextmanager
+def gradient_override_scope(training: bool) -> Iterator[None]:
+    """Changes nothing: TensorFlow's own gradients are used."""
+    del training
+    yield
+
+
+def get_accumulator_dtype(variable: Any, dtype_override: Any = None) -> Any:
+    """Gives the dtype in which gradients of a variable are accumulated.
+
+    Args:
+        variable: The variable.
+        dtype_override: None for the variable's dtype, a dtype, or a function of the
+            variable that gives one.
+
+    Raises:
+        TypeError: It is none of these.
+    """
+    import tensorflow as tf
+
+    if dtype_override is None:
+        return variable.dtype
+    if callable(dtype_override) and not isinstance(dtype_override, type):
+        return tf.as_dtype(dtype_override(variable))
+    try:
+        return tf.as_dtype(dtype_override)
+    except TypeError:
+        raise TypeError(
+            "The accumulator's dtype must be None, a dtype, or a function of the "
+            f"variable, got {dtype_override!r}."
+        ) from None
+
+
+def get_activation_name(identifier: Any) -> str:
+    """Gives the name of an activation.
+
+    Args:
+        identifier: A name, or a function such as tf.nn.relu.
+
+    Raises:
+        TypeError: It is neither.
+    """
+    if isinstance(identifier, str):
+        return identifier
+    name = getattr(identifier, "__name__", None)
+    if callable(identifier) and isinstance(name, str):
+        return name
+    raise TypeError(
+        "An activation must be a name or a function, got "
+        f"{type(identifier).__name__} {identifier!r}."
+    )
+
+
+def bool_to_three_state(value: bool | None, default: str | None = None) -> str:
+    """Gives "THREESTATE_ON" or "THREESTATE_OFF"; for None the default.
+
+    Args:
+        value: True, False or None.
+        default: Default: "THREESTATE_UNDEFINED".
+    """
+    if value is None:
+        return default or "THREESTATE_UNDEFINED"
+    return "THREESTATE_ON" if value else "THREESTATE_OFF"

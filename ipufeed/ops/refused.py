@@ -1,0 +1,57 @@
+"""Names of the original's that cannot work here: found by an import, refused by a call.
+
+Each says what to use instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipufeed.errors import RefusedError
+
+_GFLOAT = (
+    "the number formats of popfloat are Poplar's; use tf.quantization.fake_quant_with_"
+    "min_max_args, or a cast to a dtype of ml_dtypes"
+)
+_ACCUMULATE = (
+    "it puts accumulation into Graphcore's optimizers; use "
+    "optimizers.GradientAccumulationOptimizerV2, or the gradient_accumulation_count of "
+    "pipelining_ops.pipeline"
+)
+_CONFIG = "it makes attributes of IPUConfig's own class; assign to those that there are"
+
+# Name -> why, and what to use instead: the end of a sentence.
+NAMES = {
+    "AttributeMetadata": f"{_CONFIG}, and read IPUConfig.get_attribute_metadata(name)",
+    "GenericFloat": _GFLOAT,
+    "accumulate_gradients": _ACCUMULATE,
+    "accumulate_tagged_gradients": _ACCUMULATE,
+    "calc_gfloat_params": _GFLOAT,
+    "cast_gfloat_to_native": _GFLOAT,
+    "cast_native_to_gfloat": _GFLOAT,
+    "create_resource_update": _ACCUMULATE,
+    "deprecate_config_attribute": _CONFIG,
+    "deprecate_config_attributes": _CONFIG,
+    "export_keras": "use tf.function(model).get_concrete_function and tf.saved_model.save",
+}
+
+
+class _Refused:
+    """Raises when it is called, and when a class is made of it."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self.__name__ = name
+        self._why = why
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RefusedError(f"{self.__name__} does not work here: {self._why}.")
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
+        return self()  # type: ignore[no-any-return]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = _Refused(name, NAMES[name])
+    return value
