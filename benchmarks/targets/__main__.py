@@ -42,7 +42,7 @@ def main() -> int:
     parser.add_argument(
         "--only",
         help="rows of one module: command, ring, iterate, feeds, pipelines, device, "
-        "executables, reports or sources",
+        "executables, keras, reports or sources",
     )
     options = parser.parse_args()
 
@@ -52,6 +52,7 @@ def main() -> int:
         executables,
         feeds,
         iterate,
+        keras,
         pipelines,
         reports,
         ring,
@@ -66,6 +67,7 @@ def main() -> int:
         "device": device,
         "pipelines": pipelines,
         "executables": executables,
+        "keras": keras,
         "reports": reports,
         "sources": sources,
     }

@@ -21,6 +21,7 @@ from typing import Any
 _NAMES = {
     "FunctionalLayerPipelineStageAssignment": "pipeline.assignment",
     "FunctionalNestedModelPipelineStageAssignment": "pipeline.assignment",
+    "InputBound": "input_bound",
     "ModelLayerPipelineStageAssignment": "pipeline.assignment",
     "NestedModelPipelineStageAssignment": "pipeline.assignment",
     "PipelineStage": "pipeline.scope",

@@ -77,6 +77,7 @@ def fit(
         }
     callbacks = kit.callbacks(model, callbacks, verbose, epochs, feed.steps.epoch)
     model.stop_training, logs = False, None
+    state.feed = feed
     try:
         callbacks.on_train_begin()
         for epoch in range(kit.initial_epoch(model, initial_epoch), epochs):
@@ -96,7 +97,7 @@ def fit(
                 break
     finally:
         feed.close()
-        state.validation = None
+        state.validation = state.feed = None
     if epochs > 0:
         kit.finish(model)
     callbacks.on_train_end(logs)

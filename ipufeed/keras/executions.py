@@ -7,6 +7,7 @@ asynchronous  a thread reads each result while the program runs, and calls for e
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -69,7 +70,7 @@ def run_epoch(epoch: Epoch) -> list[Any]:
             outfeed can be used afterwards.
     """
     program = program_of(epoch.model, epoch.state, epoch.mode, epoch.feed)
-    execute = program.begin(epoch.feed)
+    execute = _timed(epoch, program.begin(epoch.feed))
     if program.outfeed._structure is not None:
         program.outfeed.deleter  # noqa: B018 (results that a failed call has left)
     if reads_while_running(epoch.state, epoch.mode):
@@ -84,6 +85,21 @@ def run_epoch(epoch: Epoch) -> list[Any]:
             results.clear()
         results.append(taken)
     return results
+
+
+def _timed(epoch: Epoch, execute: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Runs an execution, and adds its time to that of the epoch of a fit."""
+    if epoch.mode != "fit":
+        return execute
+    state = epoch.state
+    state.ran_s = 0.0
+
+    def run(strategy: Any) -> None:
+        begin = time.monotonic()
+        execute(strategy)
+        state.ran_s += time.monotonic() - begin
+
+    return run
 
 
 def reads_while_running(state: ModelState, mode: str) -> bool:

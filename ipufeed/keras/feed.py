@@ -78,6 +78,7 @@ class Feed:
         self._source = source
         self._iterator: IPUIterator | None = None
         self._started: IPUInfeedQueue | None = None
+        self._waited_before = 0.0
 
     def iterator(self) -> IPUIterator:
         """The iterator of the epoch that begins; all of them have the same type."""
@@ -88,16 +89,32 @@ class Feed:
             self._iterator = IPUIterator(
                 self.dataset, **{"device_ordinal": ordinal, **self._state.infeed}
             )
+        self._begin_epoch()
         return self._iterator
 
     def start(self, infeed: IPUInfeedQueue) -> None:
         """Lets a queue of a program read the data of the epoch that begins."""
         if self._started is infeed and not self._renewed:
+            self._begin_epoch()
             return
         self.close()
         self._source.epoch_begins()
         infeed._restart(self.dataset)
         self._started = infeed
+        self._begin_epoch()
+
+    def waited_s(self) -> float:
+        """Seconds that programs have waited for the data of the epoch, or the last one."""
+        queue = self._started
+        if self._iterator is not None:
+            queue = self._iterator._infeed_queue
+        total = 0.0 if queue is None else queue.stats().device_waited_s
+        return max(0.0, total - self._waited_before)
+
+    def _begin_epoch(self) -> None:
+        """Keeps what was waited before, on a queue that goes on."""
+        self._waited_before = 0.0
+        self._waited_before = self.waited_s()
 
     def close(self) -> None:
         """Deletes the iterator's queue, or stops the program's. Does no harm twice."""

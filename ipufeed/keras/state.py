@@ -35,6 +35,8 @@ class ModelState:
         pipeline: Of its stages.
         programs: By "fit", "evaluate" and "predict", what has been built.
         validation: The validation data of the fit that runs, as a Feed.
+        feed: The data of the fit that runs, as a Feed.
+        ran_s: Seconds in which programs of its current epoch have run.
         running: Held by the call that runs.
     """
 
@@ -54,6 +56,8 @@ class ModelState:
     pipeline: PipelineState = field(default_factory=PipelineState)
     programs: dict[str, Any] = field(default_factory=dict)
     validation: Any = None
+    feed: Any = None
+    ran_s: float = 0.0
     running: Any = field(default_factory=threading.RLock)
 
     def forget_programs(self) -> None:
@@ -86,6 +90,12 @@ def strategy_of(model: Any) -> Any:
     own = model.__dict__
     # Keras 3's name, then that of tf_keras.
     return own.get("_distribute_strategy", own.get("_distribution_strategy"))
+
+
+def existing_state(model: Any) -> ModelState | None:
+    """The state that a model was given before; None if it has none."""
+    state: ModelState | None = model.__dict__.get(_KEY)
+    return state
 
 
 def has_state(model: Any) -> bool:

@@ -1,6 +1,7 @@
 """The options of an IPU's models: callbacks, queues, accumulation, replicas."""
 
 import threading
+import time
 
 import keras
 import keras_models as models
@@ -9,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from ipufeed.device.program.strategy import IPUStrategy
-from ipufeed.keras import ReplicatedMetricReductionMethod
+from ipufeed.keras import InputBound, ReplicatedMetricReductionMethod
 
 
 @pytest.fixture(scope="module")
@@ -202,6 +203,31 @@ def test_options_of_accumulation_that_are_refused(model, arguments, error, words
     """Each error says what to use."""
     with pytest.raises(error, match=words):
         model.set_gradient_accumulation_options(**arguments)
+
+
+def test_input_bound_tells_a_pipeline_that_is_waited_for(model, caplog):
+    """Its share is in the History; a dataset in memory is waited for less."""
+
+    def slow(x, y):
+        row = tf.py_function(lambda row: time.sleep(0.05) or row, [x], tf.float32)
+        return tf.ensure_shape(row, x.shape), y
+
+    bound = InputBound()
+    shares = []
+    for data in (models.dataset().map(slow), models.dataset()):
+        history = model.fit(
+            data, epochs=2, verbose=0, shuffle=False, callbacks=[bound]
+        ).history
+        assert history["starved"] == bound.starved
+        shares.append(bound.starved[-1])
+
+    assert 0 <= shares[1] <= 1
+    assert shares[0] > 0.5
+    assert "its pipeline is the bottleneck" in caplog.text
+    stock = models.compiled(models.dense)
+    history = stock.fit(models.dataset(), verbose=0, shuffle=False, callbacks=[bound])
+    assert "starved" not in history.history
+    assert "InputBound has nothing to say" in caplog.text
 
 
 # ---- Replicas

@@ -74,6 +74,8 @@ PARAMETERS = {
     "keras.FunctionalNestedModelPipelineStageAssignment": (
         "nested_model node_index pipeline_stage_assignments"
     ),
+    "keras.InputBound.on_epoch_end": "epoch logs",
+    "keras.InputBound.on_train_begin": "logs",
     "keras.ModelLayerPipelineStageAssignment": "layer node_index pipeline_stage",
     "keras.NestedModelPipelineStageAssignment": (
         "nested_model node_index pipeline_stage_assignments"

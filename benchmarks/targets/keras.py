@@ -1,0 +1,109 @@
+"""What a step of `fit` costs on the IPU, against stock Keras: CPU time of all threads.
+
+The MLP has 20-64-64-10 units and batches of 32; both compile, with the same
+steps_per_execution, and are run in turns.
+"""
+
+import operator
+import time
+from typing import Any
+
+from benchmarks.targets import Row, comparison, row
+
+# Steps per execution, steps of a fit, and at most this much of stock Keras's CPU time.
+REACHES = ((1, 400, 1.1), (100, 4000, 0.30), (1000, 8000, 0.20))
+EVERY_STEP = 0.45  # with callbacks of every step, at 100
+
+
+def rows(quick: bool) -> list[Row]:
+    """All of them; TensorFlow runs in this process."""
+    import ipufeed as ipu
+
+    strategy = ipu.IPUStrategy()
+    found = []
+    for per_execution, steps, reach in REACHES:
+        models = {"stock": make(per_execution)}
+        with strategy.scope():
+            models["ours"] = make(per_execution)
+            if per_execution == 100:
+                models["every step"] = make(per_execution)
+                models["every step"].set_asynchronous_callbacks(True)
+        times = measured(models, per_execution, steps // (4 if quick else 1), quick)
+        found += [
+            comparison(
+                f"Keras fit, {per_execution} steps per execution: CPU against stock Keras",
+                *(
+                    "at most",
+                    reach,
+                    "x",
+                    operator.truediv,
+                    times["ours"],
+                    times["stock"],
+                ),
+            ),
+            row("    a step on the IPU, CPU", "", 0, "us", times["ours"]),
+            row("    a step of stock Keras, CPU", "", 0, "us", times["stock"]),
+        ]
+        if "every step" in times:
+            found.append(
+                comparison(
+                    "Keras fit, 100 steps per execution, callbacks of every step: CPU",
+                    *("at most", EVERY_STEP, "x", operator.truediv),
+                    *(times["every step"], times["stock"]),
+                )
+            )
+    return found
+
+
+def make(per_execution: int) -> Any:
+    """The MLP."""
+    import keras
+
+    layers = [keras.layers.Dense(64, activation="relu") for _ in range(2)]
+    model = keras.Sequential([keras.Input((20,)), *layers, keras.layers.Dense(10)])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(
+        keras.optimizers.Adam(0.001),
+        loss,
+        metrics=["accuracy"],
+        steps_per_execution=per_execution,
+        jit_compile=True,
+    )
+    return model
+
+
+def measured(
+    models: dict[str, Any], per_execution: int, steps: int, quick: bool
+) -> dict[str, list[float]]:
+    """Microseconds of CPU for a step, of each model, in turns."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    random = np.random.default_rng(0)
+    x = random.normal(size=[4096, 20]).astype("float32")
+    y = random.integers(0, 10, 4096).astype("int32")
+    data = tf.data.Dataset.from_tensor_slices((x, y)).batch(32, drop_remainder=True)
+    data = data.cache().repeat().prefetch(tf.data.AUTOTUNE)
+    steps = max(steps // per_execution, 1) * per_execution
+    times: dict[str, list[float]] = {name: [] for name in models}
+
+    def fit(model: Any, count: int) -> float:
+        # A callback that looks at no logs, so that stock Keras is not slowed by it.
+        callbacks = [keras.callbacks.LambdaCallback(on_train_batch_end=lambda *_: None)]
+        begin = time.process_time()
+        model.fit(
+            data,
+            steps_per_epoch=count,
+            verbose=0,
+            shuffle=False,
+            callbacks=callbacks,
+        )
+        return (time.process_time() - begin) / count * 1e6
+
+    for model in models.values():
+        fit(model, per_execution)  # compiles
+    for _ in range(3 if quick else 7):
+        for name, model in models.items():
+            times[name].append(fit(model, steps))
+    return times
