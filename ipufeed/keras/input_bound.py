@@ -21,7 +21,8 @@ class InputBound(keras.callbacks.Callback):  # type: ignore[misc]
     The share is the time in which the program waited at its empty infeed, over the time in
     which it ran; with several replicas the mean of theirs. It is that of `python -m
     ipufeed.benchmark --through device`, for the steps of the model. It is added to the
-    logs, and so to the History, as `starved`. A model of stock Keras has no infeed: then
+    logs, and so to the History, as `starved`. The first epoch's time has that of the
+    compilation in it. A model of stock Keras has no infeed: then
     nothing is added, and a warning says so once.
 
     Attributes:

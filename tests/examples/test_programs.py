@@ -92,6 +92,7 @@ def test_sums_are_exact(lines, name, result):
             "replicated_training",
             "several_processes",
             "dataset_benchmark",
+            "keras_text",
             "precompile",
         }
     ),
@@ -103,6 +104,33 @@ def test_a_program_is_told_its_ipu(runs, name):
         runs[name].stderr,
         re.MULTILINE,
     )
+
+
+@pytest.mark.process
+def test_keras_networks_learn_to_see_faces(runs, lines):
+    """Both nearly all of them; the log says how long the device waited for data."""
+    found = [
+        re.fullmatch(r"(\w+): \d+ weights, loss (\S+) to (\S+), (\d+) of 40 .*", line)
+        for line in lines("keras_faces")
+    ]
+
+    assert [each[1] for each in found] == ["mlp", "convolutional"]
+    assert all(float(each[3]) < float(each[2]) / 2 for each in found)
+    assert all(int(each[4]) >= 36 for each in found)
+    assert runs["keras_faces"].stderr.count("the device waited for data") == 16
+
+
+@pytest.mark.process
+def test_a_keras_pipeline_learns_letters(lines):
+    """Its layers are in the stages that they were made in."""
+    *stages, last = lines("keras_text")
+
+    assert stages[:2] == ["embedding: stage 0", "attention: stage 0"]
+    assert set(stages[2:]) == {
+        f"{name}: stage 1" for name in ("norm", "skip", "hidden", "dropout", "letters")
+    }
+    first, final = re.fullmatch(r"loss (\S+) to (\S+)", last).groups()
+    assert float(final) < 3.0 < float(first)
 
 
 @pytest.mark.process
