@@ -154,8 +154,16 @@ MODULES: dict[str, dict[str, str]] = {
         ("cpu_user_operation", "precompiled_user_op"), "ipufeed.ops.custom_ops"
     ),
     "ops.embedding_ops": dict.fromkeys(
-        ("embedding_lookup",), "ipufeed.ops.embedding_ops"
+        (
+            "HostEmbedding",
+            "HostEmbeddingOptimizerSpec",
+            "HostEmbeddingSGDGAOptimizerSpec",
+            "create_host_embedding",
+            "embedding_lookup",
+        ),
+        "ipufeed.ops.embedding_ops",
     ),
+    "ops.embedded_runtime": _refused("embedded_runtime_stop"),
     "ops.experimental": {},
     "ops.experimental.popfloat_cast_to_gfloat": _refused(
         "GenericFloat",
@@ -263,6 +271,7 @@ MODULES: dict[str, dict[str, str]] = {
         ),
         "ipufeed.device.program.scopes",
     ),
+    "serving": _refused("export_keras"),
     "sharding": dict.fromkeys(
         ("get_sharding", "propagate_sharding"), "ipufeed.device.program.sharding"
     ),
@@ -276,6 +285,7 @@ MODULES |= {
         "ops.control_flow_ops",
         "ops.custom_ops",
         "ops.cross_replica_ops",
+        "ops.embedded_runtime",
         "ops.embedding_ops",
         "ops.functional_ops",
         "ops.grad_util_ops",

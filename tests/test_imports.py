@@ -89,8 +89,15 @@ ALLOWED = {
     },
     "parallel": {"parallel.pipeline"},  # its public name
     # Graphcore's operations.
+    "ops.losses": {"device.program", "device.random"},
     "ops": {
-        *("parallel.pipeline", "device.program", "device.random", "queues"),
+        *(
+            "ops.losses",
+            "parallel.pipeline",
+            "device.program",
+            "device.random",
+            "queues",
+        ),
         *("_native", "errors", "no_effect"),
     },
     # Keras models.

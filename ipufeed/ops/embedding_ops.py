@@ -1,10 +1,18 @@
-"""Rows of a table by their ids, with a dense gradient."""
+"""Rows of a table by their ids, with a dense gradient; tables on the host."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ipufeed.no_effect import no_effect
+from ipufeed.ops.host_embedding import HostEmbedding as HostEmbedding
+from ipufeed.ops.host_embedding import (
+    HostEmbeddingOptimizerSpec as HostEmbeddingOptimizerSpec,
+)
+from ipufeed.ops.host_embedding import (
+    HostEmbeddingSGDGAOptimizerSpec as HostEmbeddingSGDGAOptimizerSpec,
+)
+from ipufeed.ops.host_embedding import create_host_embedding as create_host_embedding
 from ipufeed.ops.rows import take_rows
 
 

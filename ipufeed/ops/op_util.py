@@ -6,6 +6,20 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from ipufeed.ops import refused
+
+_REFUSED = (
+    "accumulate_gradients",
+    "accumulate_tagged_gradients",
+    "create_resource_update",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _REFUSED:
+        return getattr(refused, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 def SetMlType(op: Any, ml_type: str) -> Any:  # noqa: N802 - the original's
     """Gives the operation back: an IPU's planner uses the type, a CPU has none."""

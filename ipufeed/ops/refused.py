@@ -32,6 +32,8 @@ NAMES = {
     "create_resource_update": _ACCUMULATE,
     "deprecate_config_attribute": _CONFIG,
     "deprecate_config_attributes": _CONFIG,
+    "embedded_runtime_stop": "Embedded runtime doesn't support stopping an engine. End the "
+    "process",
     "export_keras": "use tf.function(model).get_concrete_function and tf.saved_model.save",
 }
 

@@ -134,6 +134,24 @@ PARAMETERS = {
         "inputs library_path gp_path outs name op_name separate_gradients "
         "inputs_with_gradients attributes gradient_attributes"
     ),
+    "ops.embedding_ops.HostEmbedding": (
+        "name embedding_tensor partition_strategy optimizer_spec"
+    ),
+    "ops.embedding_ops.HostEmbedding.lookup": "indices clip_indices",
+    "ops.embedding_ops.HostEmbedding.register": "session",
+    "ops.embedding_ops.HostEmbeddingOptimizerSpec": "learning_rate optimizer_name:label",
+    "ops.embedding_ops.HostEmbeddingOptimizerSpec.create_slot_variables": (
+        "embedding_tensor name"
+    ),
+    "ops.embedding_ops.HostEmbeddingSGDGAOptimizerSpec": (
+        "learning_rate accumulation_factor"
+    ),
+    "ops.embedding_ops.HostEmbeddingSGDGAOptimizerSpec.create_slot_variables": (
+        "embedding_tensor name"
+    ),
+    "ops.embedding_ops.create_host_embedding": (
+        "name shape dtype partition_strategy optimizer_spec initializer"
+    ),
     "ops.embedding_ops.embedding_lookup": (
         "params ids serialization_factor indices_are_sorted:warns name:label"
     ),

@@ -1,0 +1,218 @@
+"""Tables on the host are what a simulation in NumPy says, and go back to variables."""
+
+import numpy as np
+import pytest
+import styles
+import tensorflow as tf
+
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.ops import host_embedding
+from ipufeed.ops.host_embedding import (
+    HostEmbeddingOptimizerSpec,
+    HostEmbeddingSGDGAOptimizerSpec,
+    create_host_embedding,
+)
+from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
+from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+
+pytestmark = pytest.mark.usefixtures("clean_system")
+v1 = tf.compat.v1
+RNG = np.random.default_rng(5)
+START = RNG.normal(size=(12, 4)).astype(np.float32)
+IDS = RNG.integers(-2, 15, size=(20, 6)).astype(np.int32)
+RATE = 0.1
+
+
+def simulated(factor=1, train=True):
+    """What each lookup gives, and the table at the end; the loss is sum(row^2) / 2."""
+    table, kept, looked_up = START.astype(np.float64), [], []
+    for ids in np.clip(IDS, 0, 11):
+        looked_up.append(table[ids])
+        kept.append((ids, -RATE * table[ids]))
+        if train and len(kept) == factor:
+            for each, step in kept:
+                np.add.at(table, each, step)
+            kept = []
+    return looked_up, table
+
+
+SPECS = {
+    "none": (None, 1, False),
+    "rate 0": (HostEmbeddingOptimizerSpec(0.0), 1, False),
+    "sgd": (HostEmbeddingOptimizerSpec(RATE), 1, True),
+    "accumulated": (HostEmbeddingSGDGAOptimizerSpec(RATE, 5), 5, True),
+    "accumulated, 1": (HostEmbeddingSGDGAOptimizerSpec(RATE, 1), 1, True),
+}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_a_loop_trains_a_table_as_numpy_does(name):
+    """Version 1: an optimizer's gradient of the dummy variable is the update."""
+    spec, factor, train = SPECS[name]
+    with styles.entered("graph", "xla") as style:
+        embedding = create_host_embedding(
+            "table", [12, 4], tf.float32, optimizer_spec=spec, initializer=START
+        )
+        infeed = style.feed(lambda: tf.data.Dataset.from_tensor_slices(IDS))
+        outfeed = IPUOutfeedQueue()
+
+        def body(ids):
+            rows = embedding.lookup(ids)
+            enqueue = outfeed.enqueue(rows)
+            if not train:
+                return enqueue
+            loss = tf.reduce_sum(tf.square(rows)) / 2
+            optimizer = v1.train.GradientDescentOptimizer(1.0)
+            with tf.control_dependencies([enqueue]):
+                return optimizer.minimize(loss)
+
+        go = style.build(lambda: style.repeat(10, body, [], infeed))
+        style.initialize()
+        with embedding.register(style.session) as tensor:
+            assert tensor is embedding.get_embedding_tensor()
+            go()
+            go()
+        rows, table = simulated(factor, train)
+        names = [each.op.name for each in v1.trainable_variables()]
+        assert names == (["table/__dummy"] if train else [])
+        np.testing.assert_allclose(
+            style.read(outfeed.dequeue()), rows, rtol=1e-4, atol=1e-6
+        )
+        np.testing.assert_allclose(style.read(tensor), table, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_a_stage_of_a_pipeline_updates_a_table_once(recompute):
+    """Forward looks up, backward updates, and a stage that is recomputed does neither."""
+    config = IPUConfig()
+    config.auto_select_ipus = 2
+    config.allow_recompute = recompute
+    config.configure_ipu_system()
+    strategy = IPUStrategy()
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(IDS))
+    outfeed = IPUOutfeedQueue()
+    _ = infeed.initializer
+    with strategy.scope():
+        embedding = create_host_embedding(
+            "stage",
+            [12, 4],
+            tf.float32,
+            "ENCODING",
+            HostEmbeddingSGDGAOptimizerSpec(RATE, 4),
+            initializer=START,
+        )
+
+    @tf.function(jit_compile=True)
+    def program():
+        return pipeline(
+            [
+                lambda ids: embedding.lookup(ids) * 1.0,
+                lambda rows: tf.reduce_sum(tf.square(rows)) / 2,
+            ],
+            gradient_accumulation_count=4,
+            repeat_count=5,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            optimizer_function=lambda loss: OptimizerFunctionOutput(
+                v1.train.GradientDescentOptimizer(1.0), loss
+            ),
+        )
+
+    with strategy.scope(), embedding.register():
+        strategy.run(program)
+    rows, table = simulated(4)
+    np.testing.assert_allclose(
+        outfeed.dequeue(), [np.sum(each**2) / 2 for each in rows], rtol=1e-4
+    )
+    np.testing.assert_allclose(
+        embedding.get_embedding_tensor(), table, rtol=1e-4, atol=1e-6
+    )
+
+
+def test_replicas_add_their_updates():
+    """The table gets the sum of all replicas'."""
+    config = IPUConfig()
+    config.auto_select_ipus = 2
+    config.configure_ipu_system()
+    with styles.entered("function", "xla") as style:
+        with style.strategy.scope():
+            embedding = create_host_embedding(
+                "shared",
+                [12, 4],
+                tf.float32,
+                optimizer_spec=HostEmbeddingOptimizerSpec(RATE),
+            )
+        ids = [[1], [1], [2], [3]]
+        infeed = style.feed(lambda: tf.data.Dataset.from_tensor_slices(ids))
+
+        def body(ids):
+            dummy = embedding._dummy()
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(embedding.lookup(ids))
+            dummy.assign_sub(tape.gradient(loss, dummy))
+
+        with embedding.register():
+            style.run(lambda: style.repeat(2, body, [], infeed))
+    expected = np.zeros([12, 4])
+    expected[[1, 2, 3]] = [[-0.2], [-0.1], [-0.1]]
+    np.testing.assert_allclose(embedding.get_embedding_tensor(), expected, rtol=1e-6)
+
+
+def test_a_table_is_registered_while_programs_run():
+    """Twice is refused, not at all is an error of the run; an exception copies back."""
+    embedding = create_host_embedding(
+        "e", [3, 2], tf.float16, initializer=tf.ones([3, 2])
+    )
+    missing = "Host embedding interface with id='e' not registered. Did you run"
+    with pytest.raises(tf.errors.FailedPreconditionError, match=missing):
+        embedding.lookup([0])
+
+    def use():
+        with embedding.register():
+            assert embedding.lookup([[0, 7]]).shape == (1, 2, 2)
+            with pytest.raises(
+                tf.errors.InvalidArgumentError, match=r"'e' has the ids 0 to 2, got 7"
+            ):
+                embedding.lookup([0, 7], clip_indices=False)
+            with (
+                pytest.raises(
+                    tf.errors.FailedPreconditionError, match="id='e' it already"
+                ),
+                embedding.register(),
+            ):
+                pass
+            host_embedding._tables["e"].rows[1] = 5
+            raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        use()
+    assert embedding.get_embedding_tensor().numpy().tolist() == [[1, 1], [5, 5], [1, 1]]
+    with embedding.register():
+        pass
+
+
+def test_wrong_arguments_are_refused():
+    """In the original's words."""
+    variable = tf.Variable(START)
+    with pytest.raises(ValueError, match="embedding_tensor is not a tensorflow tensor"):
+        host_embedding.HostEmbedding("a", START)
+    with pytest.raises(ValueError, match="is not a HostEmbeddingOptimizerSpec or None"):
+        host_embedding.HostEmbedding("a", variable, optimizer_spec=0.1)
+    with pytest.raises(ValueError, match="Unknown partition strategy ROWS"):
+        host_embedding.HostEmbedding("a", variable, "ROWS")
+    with pytest.raises(NotImplementedError, match="__call__ is not supported"):
+        host_embedding.HostEmbedding("a", variable)([1])
+    with pytest.raises(ValueError, match=r"must be \[tokens, width\], got \(3,\)"):
+        create_host_embedding("a", [3], tf.float32)
+    with pytest.raises(
+        ValueError, match="accumulation_factor must be at least 1, got 0"
+    ):
+        HostEmbeddingSGDGAOptimizerSpec(0.1, 0)
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(ValueError, match="requires a session when eager execution"),
+        create_host_embedding("a", [3, 2], tf.float32).register(),
+    ):
+        pass

@@ -1,0 +1,112 @@
+"""Writes docs/api.md: `python tools/api_page.py`.
+
+The page lists each public name of the original's Python interface with its state: it is
+there, refused when it is called, or missing. tests/ops/test_api_page.py fails while the
+page is not what this file would write.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ipufeed import compat
+from ipufeed.ops import refused
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "api.md"
+
+# Names of the original's that do not exist here, by module.
+MISSING = {
+    "data.ops.dataset_ops": "BufferDataset",
+    "dataset_extractor": (
+        "dataset_extractor export_variables get_variable_handles import_variables"
+    ),
+    "distributed.host_collective_ops": "allgather allreduce broadcast",
+    "distributed.popdist_strategy": (
+        "IPUDistributedVariable IPUMirroredVariable IPUOnReadPolicy IPUOnWritePolicy "
+        "IPUSyncOnReadVariable PopDistExtendedV1 PopDistStrategy"
+    ),
+    "eager.backprop": "num_gradient_collection_tapes",
+    "ipu_estimator": "IPUEstimator IPUEstimatorSpec",
+    "ipu_multi_worker_strategy": (
+        "IPUDistributedVariable IPUMirroredVariable IPUMultiWorkerExtendedV1 "
+        "IPUMultiWorkerStrategyV1 IPUOnReadPolicy IPUOnWritePolicy IPUSyncOnReadVariable"
+    ),
+    "ipu_pipeline_estimator": "IPUPipelineEstimator IPUPipelineEstimatorSpec",
+    "ipu_run_config": "IPURunConfig RunConfig",
+    "ipu_session_run_hooks": "IPULoggingTensorHook",
+    "ipu_strategy": "IPUExtendedV1",
+    "keras_extensions": "KerasExtensions",
+    "ops.application_compile_op": "experimental_application_compile_op",
+    "ops.custom_ops": "codelet_expression_op",
+    "ops.embedded_runtime": (
+        "RuntimeContext embedded_runtime_call embedded_runtime_start "
+        "embedded_runtime_start_and_call"
+    ),
+    "ops.f8_ops": (
+        "Format QuarterTensor canonicalise_input canonicalise_output convert_from_f8 "
+        "convert_to_f8 create_metadata f8_conv_1d f8_conv_2d f8_conv_3d f8_matmul"
+    ),
+    "ops.within_replica_ops": "all_gather all_reduce reduce_scatter",
+    "serving": "export_pipeline export_single_step",
+    "sharding": (
+        "dependencies enable_sharded_gradient_tape get_shard_from_colocation has_attr"
+    ),
+    "utils": "export_dataset_to_file export_inputs_to_file",
+    "vertex_edsl": (
+        "BaseType BinaryExpr BinaryFunctionExpr Conditional ConstantVertexExpr "
+        "DefaultNameSource Float16 Float32 Int16 Int32 LetVertexExpr "
+        "PlaceholderVertexExpr Sequence Type UnaryFunctionExpr Unknown VertexExpression "
+        "condition constant let"
+    ),
+}
+HEAD = """# The original's names
+
+Written by `python tools/api_page.py`. These are the modules below `tensorflow.python.ipu`
+(`import ipufeed as ipu`: `ipu.ops.nn_ops`, ...) and their public names.
+
+- **works**: the name is here; an argument without an effect logs a warning.
+  [operations.md](operations.md), [programs.md](programs.md) and
+  [pipelines.md](pipelines.md) say what differs.
+- **refused**: the name can be imported; a call raises `ipufeed.errors.RefusedError`, which
+  says what to use instead.
+- **missing**: the name does not exist here.
+
+| module | works | refused | missing |
+|---|---|---|---|
+"""
+
+
+def rows() -> dict[str, dict[str, list[str]]]:
+    """Returns each module's names by their state."""
+    found: dict[str, dict[str, list[str]]] = {}
+    seen: dict[int, str] = {}
+    for module, names in compat.MODULES.items():
+        if id(names) in seen or not names:
+            continue  # the same module at a second place
+        seen[id(names)] = module
+        states = found.setdefault(module, {"works": [], "refused": [], "missing": []})
+        for name, place in names.items():
+            state = "refused" if place == refused.__name__ else "works"
+            states[state].append(name)
+    for module, names in MISSING.items():
+        states = found.setdefault(module, {"works": [], "refused": [], "missing": []})
+        states["missing"] += [
+            each for each in names.split() if each not in compat.MODULES.get(module, ())
+        ]
+    return dict(sorted(found.items()))
+
+
+def page() -> str:
+    """Returns the text of the page."""
+    lines = []
+    for module, states in rows().items():
+        cells = [
+            ", ".join(f"`{name}`" for name in sorted(names))
+            for names in states.values()
+        ]
+        lines.append(f"| `{module}` | {' | '.join(cells)} |\n")
+    return HEAD + "".join(lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
