@@ -21,6 +21,11 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAMS = ROOT / "examples" / "ipu"
 NAMES = sorted(path.stem for path in PROGRAMS.glob("*.py"))
+# They start processes of their own, each of which imports TensorFlow: marked `soak`.
+SLOW = ("several_processes", "synthetic_data")
+EACH = [
+    pytest.param(name, marks=pytest.mark.soak if name in SLOW else ()) for name in NAMES
+]
 LIMIT_S = 240.0  # for a process; only a hang gets there
 STEP_LINE = re.compile(r"step (\d+): loss (\S+)")
 
@@ -40,12 +45,14 @@ def execute(name, folder):
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Each program's finished process."""
+def runs(request, tmp_path_factory):
+    """Each program's finished process: of the slow ones, or of the others."""
     top = tmp_path_factory.mktemp("programs")
+    slow = "soak" in request.config.option.markexpr
+    names = [name for name in NAMES if (name in SLOW) == slow]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        done = pool.map(lambda name: execute(name, top / name), NAMES)
-        return dict(zip(NAMES, done, strict=True))
+        done = pool.map(lambda name: execute(name, top / name), names)
+        return dict(zip(names, done, strict=True))
 
 
 @pytest.fixture
@@ -59,7 +66,7 @@ def falls(losses):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_a_program_runs_to_its_end(runs, name):
     """Exit code 0, something printed, and no traceback on the way, of no thread."""
     assert runs[name].returncode == 0, runs[name].stderr
@@ -84,9 +91,11 @@ def test_sums_are_exact(lines, name, result):
 @pytest.mark.process
 @pytest.mark.parametrize(
     "name",
-    sorted(
-        set(NAMES)
-        - {
+    [
+        each
+        for each in EACH
+        if each.values[0]
+        not in (
             "sharded_graph",
             "pipelined_training",
             "replicated_training",
@@ -94,8 +103,8 @@ def test_sums_are_exact(lines, name, result):
             "dataset_benchmark",
             "keras_text",
             "precompile",
-        }
-    ),
+        )
+    ],
 )
 def test_a_program_is_told_its_ipu(runs, name):
     """A program that configures one IPU logs that it was attached to one."""
@@ -168,6 +177,7 @@ def test_replicas_train_to_the_weights_of_one(runs, lines):
     ]
 
 
+@pytest.mark.soak
 @pytest.mark.process
 def test_two_processes_train_to_the_weights_of_one(lines):
     """Each on two IPUs, as one does on four; the losses are of their own data."""
@@ -294,6 +304,7 @@ def test_a_dataset_is_measured_in_a_session_and_eagerly(lines):
 
 
 @pytest.mark.process
+@pytest.mark.soak
 def test_synthetic_data_locate_the_bottleneck(lines):
     """Three rates; a dataset that sleeps is found to be what holds the program back."""
     *rates, last = lines("synthetic_data")
