@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 
+from ipufeed.process_state import STATE
+
 LOGGER = logging.getLogger("ipufeed")
 
 _lock = threading.Lock()
@@ -33,6 +35,7 @@ def no_effect(name: str, why: str) -> None:
     LOGGER.warning("`%s` has no effect on a simulated IPU: %s.", name, why)
 
 
+@STATE.part("warnings")
 def forget() -> None:
     """Makes all options warn again, as in a new process."""
     with _lock:

@@ -19,10 +19,7 @@ from tensorflow.python.eager import context
 
 import ipufeed as ipufeed  # before what the tests need of it
 from ipufeed import _native
-from ipufeed.device.flags import flags as flags_module
-from ipufeed.device.system import system
-from ipufeed.executable.compile import programs
-from ipufeed.executable.compile.history import History
+from ipufeed.process_state import STATE
 
 import seeds  # isort: skip
 import styles  # isort: skip
@@ -132,15 +129,14 @@ def watchdog(pytestconfig):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_configuration_is_left():
-    """The next file of the same process finds the devices as they are by default.
+def no_state_is_left():
+    """The next file of the same process finds what a new process has.
 
-    It finds no programs of this one, either: together they would take 256 MiB. TensorFlow
+    No configuration, and no programs: together they would take 256 MiB. TensorFlow
     would keep the generators of datasets with its default graph, and zeros of any size.
     """
     yield
-    system.reset_ipu_configuration()
-    programs._programs.history = History()
+    STATE.reset()
     tf.compat.v1.reset_default_graph()
     context.context().zeros_cache().flush()
     gc.collect()
@@ -152,8 +148,7 @@ def clean_system(monkeypatch):
     """A process that has configured nothing and read no flags, before and after."""
 
     def forget():
-        system.reset_ipu_configuration()
-        monkeypatch.setattr(flags_module, "_current", None)
+        STATE.reset("system", "flags")
 
     monkeypatch.delenv("TF_POPLAR_FLAGS", raising=False)
     forget()
@@ -167,7 +162,7 @@ def flags(clean_system, monkeypatch):
 
     def use(text):
         monkeypatch.setenv("TF_POPLAR_FLAGS", text)
-        monkeypatch.setattr(flags_module, "_current", None)
+        STATE.reset("flags")
 
     return use
 

@@ -20,7 +20,8 @@ ALLOWED = {
     "errors": set(),
     "checks": set(),
     "_version": set(),
-    "no_effect": set(),
+    "process_state": set(),
+    "no_effect": {"process_state"},
     "python_ops": set(),
     "_quiet_import": set(),
     "render": set(),
@@ -30,15 +31,17 @@ ALLOWED = {
     "sources": {"errors", "_native"},
     # The simulated IPU.
     "device.log": {"_native"},
-    "device.flags": {"errors"},
+    "device.flags": {"errors", "process_state"},
     "device.config": {"device.log", "device.flags", "errors", "no_effect"},
     "device.system": {
         *("device.log", "device.config", "device.flags"),
         *("checks", "errors", "no_effect"),
+        "process_state",
     },
     "device.program": {
         *("device.log", "device.flags", "device.system"),
         *("queues", "_native", "checks", "errors", "no_effect"),
+        "process_state",
     },
     "device.random": {"device.program", "queues", "_native"},
     "device.queue_hooks": {
@@ -52,7 +55,13 @@ ALLOWED = {
         *("executable.hlo", "device.config", "device.flags", "device.system"),
         *("_native", "no_effect", "render"),
     },
-    "executable.store": {"executable.program", "device.log", "device.flags", "_native"},
+    "executable.store": {
+        "executable.program",
+        "device.log",
+        "device.flags",
+        "_native",
+        "process_state",
+    },
     "executable.explanation": {
         *("executable.hlo", "executable.program", "executable.store", "render"),
     },
@@ -62,12 +71,14 @@ ALLOWED = {
     "executable.report": {
         *("executable.hlo", "executable.program", "executable.store"),
         *("device.log", "device.system", "_version", "render"),
+        "process_state",
     },
     "executable.compile": {
         *("executable.program", "executable.store", "executable.explanation"),
         *("executable.tracing", "executable.report"),
         *("device.log", "device.config", "device.flags", "device.system"),
         *("device.program", "queues", "_native", "errors"),
+        "process_state",
     },
     "executable.commands": {
         *("executable.hlo", "executable.program", "executable.store"),

@@ -25,6 +25,7 @@ from ipufeed.device.flags.synthetic import (
     parse_initializer,
 )
 from ipufeed.errors import PoplarFlagsError
+from ipufeed.process_state import STATE
 
 VARIABLE = "TF_POPLAR_FLAGS"
 
@@ -216,6 +217,13 @@ def use_flags(flags: Flags) -> None:
     global _current
     with _lock:
         _current = flags
+
+
+@STATE.part("flags")
+def _forget_flags() -> None:
+    global _current
+    with _lock:
+        _current = None
 
 
 def get_flags() -> Flags:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from ipufeed.process_state import STATE
+
 _EXECUTORS = ("xla", "tensorflow")
 _executor = "xla"
 
@@ -33,6 +35,11 @@ def set_executor(name: str) -> None:
             f"The executor must be one of {', '.join(_EXECUTORS)}, got {name!r}."
         )
     _executor = name
+
+
+@STATE.part("executor")
+def _reset_executor() -> None:
+    set_executor(_EXECUTORS[0])
 
 
 @contextlib.contextmanager

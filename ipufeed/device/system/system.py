@@ -38,6 +38,7 @@ from ipufeed.device.system.virtual_device import (
 )
 from ipufeed.errors import DeviceOrdinalError
 from ipufeed.no_effect import no_effect
+from ipufeed.process_state import STATE
 
 ONE_HOST = "all IPUs belong to this process, whose only host is /device:CPU:0"
 
@@ -205,6 +206,7 @@ def _connection_type(config: IPUConfig, flags: Flags) -> DeviceConnectionType:
     return connection
 
 
+@STATE.part("system")
 def reset_ipu_configuration() -> None:
     """Forgets the configuration, detaches from all IPUs and forgets the seeds.
 

@@ -19,12 +19,19 @@ from contextlib import contextmanager
 from ipufeed.errors import RecompileError
 from ipufeed.executable.compile.history import History, cause
 from ipufeed.executable.program.program import Program
+from ipufeed.process_state import STATE
 
 NEW = "this process has not compiled it before: run it once before the block"
 
 _lock = threading.Lock()
 # What the blocks that are open have refused, the outermost first; the lock guards it.
 _blocks: list[list[RecompileError]] = []
+
+
+@STATE.part("blocks")
+def _leave_blocks() -> None:
+    with _lock:
+        _blocks.clear()
 
 
 def check(program: Program, history: History) -> None:

@@ -39,6 +39,7 @@ from ipufeed.executable.report import write as report
 from ipufeed.executable.store.cache import Cache, Slot, write_whole
 from ipufeed.executable.store.counters import COUNTERS
 from ipufeed.executable.tracing import recorder
+from ipufeed.process_state import STATE
 from ipufeed.queues import interrupt
 
 NO_CACHE_PATH = (
@@ -73,6 +74,14 @@ class _Programs:
 
 
 _programs = _Programs()
+
+
+@STATE.part("programs")
+def _forget_programs() -> None:
+    with _programs.lock:
+        _programs.caches.clear()
+        _programs.read.clear()
+        _programs.history = History()
 
 
 def history() -> History:

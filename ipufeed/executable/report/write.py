@@ -31,6 +31,7 @@ from ipufeed.executable.program.events import Figures, Lowered
 from ipufeed.executable.program.program import Program
 from ipufeed.executable.report import dump, graph_svg, profile
 from ipufeed.executable.store.cache import write_whole
+from ipufeed.process_state import STATE
 
 FRAMEWORK, PROFILE, GRAPH = "framework.json", "profile.json", "graph.svg"
 
@@ -44,6 +45,12 @@ class _Folders:
 
 
 _folders = _Folders()
+
+
+@STATE.part("folders")
+def _forget_folders() -> None:
+    with _folders.lock:
+        _folders.known.clear()
 
 
 @dataclass(frozen=True)

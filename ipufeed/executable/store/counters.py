@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass
 
 from ipufeed import _native
+from ipufeed.process_state import STATE
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ def stats() -> ExecutableStats:
     return COUNTERS.read()
 
 
+@STATE.part("counters")
 def reset_stats() -> None:
     """Starts the counters of `stats()` again from 0. Any thread."""
     COUNTERS.reset()

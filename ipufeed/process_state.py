@@ -1,0 +1,65 @@
+"""What a process has set and counted, as one object: `STATE.reset()` makes it new again.
+
+    flags  executor  system  programs  blocks  folders  counters  warnings --part--> STATE
+
+Each module registers what it holds when it is imported, so that this one imports none of
+them. Threads and programs that run are not ended: reset when nothing runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+
+class ProcessState:
+    """The parts of a process's state, each with the function that resets it.
+
+    Threads: any.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._resets: dict[str, Callable[[], None]] = {}
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the parts, in the order in which they are reset."""
+        with self._lock:
+            return tuple(self._resets)
+
+    def part(self, name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+        """Registers the decorated function as the one that resets a part.
+
+        Raises:
+            ValueError: There is a part of this name.
+        """
+
+        def register(reset: Callable[[], None]) -> Callable[[], None]:
+            with self._lock:
+                if name in self._resets:
+                    raise ValueError(f"The process has a part {name!r} already.")
+                self._resets[name] = reset
+            return reset
+
+        return register
+
+    def reset(self, *names: str) -> None:
+        """Resets the parts of these names; without names, all of them.
+
+        Raises:
+            ValueError: There is no such part. Then none is reset.
+        """
+        with self._lock:
+            unknown = set(names) - self._resets.keys()
+            if unknown:
+                raise ValueError(
+                    f"`names` must be of {', '.join(self._resets)}, got "
+                    f"{', '.join(sorted(unknown))}."
+                )
+            resets = [self._resets[name] for name in names or self._resets]
+        for reset in resets:
+            reset()
+
+
+STATE = ProcessState()

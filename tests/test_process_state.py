@@ -1,0 +1,98 @@
+"""What a process has set and counted is new again after one call."""
+
+import threading
+
+import pytest
+import tensorflow as tf
+
+from ipufeed import no_recompile
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.flags import flags as flags_module
+from ipufeed.device.program import executor
+from ipufeed.device.system import system
+from ipufeed.executable import stats
+from ipufeed.executable.compile import programs
+from ipufeed.no_effect import no_effect
+from ipufeed.process_state import STATE, ProcessState
+
+PARTS = "flags executor system programs blocks folders counters warnings"
+
+
+def test_each_part_of_a_process_is_registered():
+    """Once ipufeed is imported."""
+    assert sorted(STATE.parts) == sorted(PARTS.split())
+
+
+def test_a_reset_is_as_a_new_process(clean_system, monkeypatch, caplog):
+    """Flags are read again, nothing is configured, counted, warned of, or refused."""
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_synthetic_data")
+    config = IPUConfig()
+    config.auto_select_ipus = 2
+    config.configure_ipu_system()
+    executor.set_executor("tensorflow")
+    no_effect("an_option", "there is nothing to set")
+    with tf.device("/device:IPU:0"):
+        tf.function(lambda x: x * 3.0, jit_compile=True)(tf.ones([2]))
+    assert stats().compiles == 1
+    monkeypatch.delenv("TF_POPLAR_FLAGS")
+    before = programs.history()
+
+    STATE.reset()
+
+    assert not flags_module.get_flags().use_synthetic_data
+    assert executor.executor() == "xla"
+    assert system._system.config is None
+    assert stats().compiles == 0
+    assert programs.history() is not before
+    caplog.clear()
+    no_effect("an_option", "there is nothing to set")
+    assert "an_option" in caplog.text
+
+
+def test_a_block_that_was_left_open_ends():
+    """A thread that died in one would refuse programs for ever."""
+    block = no_recompile()
+    block.__enter__()
+    STATE.reset()
+    with tf.device("/device:IPU:0"):
+        tf.function(lambda x: x * 5.0, jit_compile=True)(tf.ones([2]))
+    block.__exit__(None, None, None)
+
+
+def test_a_part_is_reset_by_its_name_alone():
+    state, done = ProcessState(), []
+    state.part("one")(lambda: done.append("one"))
+    state.part("two")(lambda: done.append("two"))
+
+    state.reset("two")
+    state.reset()
+
+    assert done == ["two", "one", "two"]
+
+
+def test_an_unknown_part_is_refused_and_none_is_reset():
+    state, done = ProcessState(), []
+    state.part("one")(lambda: done.append("one"))
+
+    with pytest.raises(ValueError, match="must be of one, got other"):
+        state.reset("one", "other")
+    assert done == []
+
+
+def test_a_name_is_taken_once():
+    state = ProcessState()
+    state.part("one")(lambda: None)
+
+    with pytest.raises(ValueError, match="has a part 'one' already"):
+        state.part("one")(lambda: None)
+
+
+def test_a_part_may_use_the_state_while_it_is_reset():
+    """No lock is held meanwhile."""
+    state, seen = ProcessState(), []
+    state.part("one")(lambda: seen.extend(state.parts))
+    thread = threading.Thread(target=state.reset, daemon=True)
+    thread.start()
+    thread.join(60)
+
+    assert seen == ["one"]
