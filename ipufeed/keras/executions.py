@@ -46,14 +46,13 @@ class Epoch:
     begin: Callable[[int], None]
     end: Callable[[int, Any], None]
 
-    @property
-    def reads_replicas_one_by_one(self) -> bool:
-        """Whether each step has a callback for each replica."""
-        state = self.state
-        return (
+    def __post_init__(self) -> None:
+        self.replicas = self.state.replicas()
+        # Whether each step has a callback for each replica.
+        self.reads_replicas_one_by_one = (
             self.mode != "predict"
-            and state.replicas() > 1
-            and state.metric_reduction is ReplicatedMetricReductionMethod.NONE
+            and self.replicas > 1
+            and self.state.metric_reduction is ReplicatedMetricReductionMethod.NONE
         )
 
 
@@ -128,9 +127,9 @@ def _take(epoch: Epoch, program: Any) -> Any:
     import tensorflow as tf
 
     outfeed, steps = program.outfeed, program.rows(epoch.feed.steps.execution)
-    several = epoch.state.replicas() > 1
+    several = epoch.replicas > 1
     if surroundings.synthetic_outfeed() or not surroundings.runs_programs():
-        shape = [epoch.state.replicas()] if several else []
+        shape = [epoch.replicas] if several else []
         front = (
             shape if outfeed._outfeed_mode is IPUOutfeedMode.LAST else [steps, *shape]
         )
@@ -226,13 +225,13 @@ class _Reader(threading.Thread):
             if epoch.reads_replicas_one_by_one:
                 import tensorflow as tf
 
-                for replica in range(epoch.state.replicas()):
+                for replica in range(epoch.replicas):
                     # Bound here, for the lambda is used at once.
                     logs = tf.nest.map_structure(lambda rows, r=replica: rows[r], row)
                     epoch.begin(step)
                     epoch.end(step, logs)
             else:
-                several = epoch.mode != "predict" and epoch.state.replicas() > 1
+                several = epoch.mode != "predict" and epoch.replicas > 1
                 logs = _of_replicas(epoch, self._program, row) if several else row
                 epoch.begin(step)
                 epoch.end(step, logs)
