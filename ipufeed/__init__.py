@@ -91,6 +91,7 @@ _ALIASES = (
     "slicing_ops",
     "statistics_ops",
     "utils",
+    "within_replica_ops",
 )
 _NAMES = (
     "IPUConfig",

@@ -240,6 +240,9 @@ MODULES: dict[str, dict[str, str]] = {
         ("fixed_width_bins", "histogram", "histogram_normalize", "histogram_update"),
         "ipufeed.ops.statistics_ops",
     ),
+    "ops.within_replica_ops": dict.fromkeys(
+        ("all_gather", "all_reduce", "reduce_scatter"), "ipufeed.ops.within_replica_ops"
+    ),
     "optimizers": _OPTIMIZERS,
     "optimizers.cross_replica_optimizer": _optimizers("CrossReplicaOptimizer")
     | dict.fromkeys(
@@ -299,6 +302,7 @@ MODULES |= {
         "ops.replication_ops",
         "ops.slicing_ops",
         "ops.statistics_ops",
+        "ops.within_replica_ops",
         "optimizers.cross_replica_optimizer",
         "optimizers.gradient_accumulation_optimizer",
         "optimizers.map_gradient_optimizer",

@@ -46,7 +46,6 @@ MISSING = {
         "Format QuarterTensor canonicalise_input canonicalise_output convert_from_f8 "
         "convert_to_f8 create_metadata f8_conv_1d f8_conv_2d f8_conv_3d f8_matmul"
     ),
-    "ops.within_replica_ops": "all_gather all_reduce reduce_scatter",
     "serving": "export_pipeline export_single_step",
     "sharding": (
         "dependencies enable_sharded_gradient_tape get_shard_from_colocation has_attr"

@@ -256,6 +256,9 @@ PARAMETERS = {
     "ops.statistics_ops.histogram": "inputs levels absolute_of_input",
     "ops.statistics_ops.histogram_normalize": "hist",
     "ops.statistics_ops.histogram_update": "hist inputs levels absolute_of_input",
+    "ops.within_replica_ops.all_gather": "input_shards axis",
+    "ops.within_replica_ops.all_reduce": "input_shards op",
+    "ops.within_replica_ops.reduce_scatter": "input_shards op",
     "optimizers.CrossReplicaGradientAccumulationOptimizer": (
         "opt num_mini_batches verify_usage name:label"
     ),

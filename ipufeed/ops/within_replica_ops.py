@@ -1,0 +1,190 @@
+"""Collectives between the shards of one replica: its IPUs, each with a tensor.
+
+    shards = all_reduce([on_ipu_0, on_ipu_1], "COLLECTIVE_OP_ADD")      one sum on each
+
+The result's part i is placed where the input's part i is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ipufeed.device.program.scopes import ipu_shard
+from ipufeed.device.program.sharding import get_sharding
+
+
+def all_gather(input_shards: list[Any], axis: int = 0) -> list[Any]:
+    """Gives each shard the tensors of all, joined.
+
+    Args:
+        input_shards: A tensor of each shard. The elements are joined in order, however the
+            tensors are shaped; scalars give [shards].
+        axis: Along which the result is longer.
+
+    Returns:
+        A list with a tensor for each shard, all equal.
+
+    Raises:
+        ValueError: The tensors do not go together.
+        tf.errors.FailedPreconditionError: They are not in the order of their shards.
+    """
+    import tensorflow as tf
+
+    shards = _checked(input_shards)
+    rank = shards[0].shape.rank
+    if rank:
+        axis %= rank
+        _check_sizes(shards, axis)
+    shape = shards[0].shape.as_list() if rank else [0]
+    shape[axis] = sum(each.shape[axis] for each in shards) if rank else len(shards)
+
+    def joined() -> Any:
+        flat = tf.concat([tf.reshape(each, [-1]) for each in shards], axis=0)
+        return tf.reshape(flat, shape)
+
+    return _on_each(shards, lambda _: joined())
+
+
+def reduce_scatter(input_shards: list[Any], op: str) -> list[Any]:
+    """Gives each shard a part of the reduction: the i-th to shard i.
+
+    Args:
+        input_shards: A tensor of rank 0 or 1 of each shard, filled up with zeros to the
+            longest.
+        op: See all_reduce.
+
+    Returns:
+        A list with ceil(longest / shards) elements for each shard, the last filled up
+        with zeros.
+
+    Raises:
+        ValueError: The tensors do not go together, or another op.
+        tf.errors.FailedPreconditionError: They are not in the order of their shards.
+    """
+    import tensorflow as tf
+
+    shards = _checked(input_shards)
+    if shards[0].shape.rank > 1:
+        raise ValueError(
+            f"reduce_scatter takes tensors of rank 0 or 1, got {shards[0].shape}."
+        )
+    flat = [tf.reshape(each, [-1]) for each in shards]
+    part = math.ceil(max(each.shape[0] for each in flat) / len(flat))
+    longest = part * len(flat)
+    filled = [tf.pad(each, [[0, longest - each.shape[0]]]) for each in flat]
+    reduce = _reduction(op, filled)
+    return _on_each(shards, lambda i: reduce(i)[i * part : (i + 1) * part])
+
+
+def all_reduce(input_shards: list[Any], op: str) -> list[Any]:
+    """Gives each shard the reduction of all.
+
+    Args:
+        input_shards: A tensor of each shard, of one shape.
+        op: COLLECTIVE_OP_ADD, _MUL, _MIN, _MAX, _LOGICAL_AND, _LOGICAL_OR, or _LOCAL: each
+            keeps its own.
+
+    Returns:
+        A list with a tensor for each shard.
+
+    Raises:
+        ValueError: The tensors do not go together, or another op.
+        tf.errors.FailedPreconditionError: They are not in the order of their shards.
+    """
+    shards = _checked(input_shards)
+    _check_sizes(shards, None)
+    return _on_each(shards, _reduction(op, shards))
+
+
+def _reduction(op: str, shards: list[Any]) -> Callable[[int], Any]:
+    """What a shard gets of the reduction, by its number."""
+    import tensorflow as tf
+
+    functions: dict[str, Callable[[Any], Any]] = {
+        "COLLECTIVE_OP_ADD": lambda each: tf.reduce_sum(each, 0),
+        "COLLECTIVE_OP_MUL": lambda each: tf.reduce_prod(each, 0),
+        "COLLECTIVE_OP_MIN": lambda each: tf.reduce_min(each, 0),
+        "COLLECTIVE_OP_MAX": lambda each: tf.reduce_max(each, 0),
+        "COLLECTIVE_OP_LOGICAL_AND": lambda each: tf.reduce_all(each, 0),
+        "COLLECTIVE_OP_LOGICAL_OR": lambda each: tf.reduce_any(each, 0),
+    }
+    if op == "COLLECTIVE_OP_LOCAL":
+        return lambda number: tf.identity(shards[number])
+    if op not in functions:
+        raise ValueError(
+            f"`op` must be one of {', '.join(functions)}, COLLECTIVE_OP_LOCAL, got {op!r}."
+        )
+    return lambda _: functions[op](tf.stack(shards))
+
+
+def _on_each(shards: list[Any], make: Callable[[int], Any]) -> list[Any]:
+    """Builds the parts of a result, each where its input is."""
+    results = []
+    for number, place in enumerate(_places(shards)):
+        if place is None:
+            results.append(make(number))
+        else:
+            with ipu_shard(place):
+                results.append(make(number))
+    return results
+
+
+def _places(shards: list[Any]) -> list[int | None]:
+    import tensorflow as tf
+
+    if tf.executing_eagerly():
+        return [None] * len(shards)
+    found = [get_sharding(each.op) for each in shards]
+    return [each[0] if each else None for each in found]
+
+
+def _checked(input_shards: list[Any]) -> list[Any]:
+    import tensorflow as tf
+
+    shards = [tf.convert_to_tensor(each) for each in input_shards]
+    if not shards:
+        raise ValueError("`input_shards` must hold at least one tensor, got none.")
+    if len({id(each) for each in shards}) != len(shards):
+        raise ValueError("input_shards should not contain any duplicate entries.")
+    if len({each.dtype for each in shards}) > 1:
+        raise ValueError(
+            "Expected tensors to all be of the same type. Got "
+            f"{', '.join(each.dtype.name for each in shards)}."
+        )
+    if len({each.shape.rank for each in shards}) > 1:
+        raise ValueError(
+            "Expected tensors to all be of the same rank. Got "
+            f"{', '.join(str(each.shape) for each in shards)}."
+        )
+    for each in shards:
+        if not each.shape.is_fully_defined():
+            raise ValueError(f"The shapes must be fully defined, got {each.shape}.")
+    places = [each for each in _places(shards) if each is not None]
+    if places != sorted(places):
+        raise tf.errors.FailedPreconditionError(
+            None,
+            None,
+            "The tensors must be provided in incrementing shard order. Got the shards "
+            f"{places}.",
+        )
+    return shards
+
+
+def _check_sizes(shards: list[Any], axis: int | None) -> None:
+    """Raises ValueError unless all sizes but that of an axis are the first tensor's."""
+    first = shards[0].shape.as_list()
+    for number, each in enumerate(shards):
+        sizes = each.shape.as_list()
+        same = [
+            one == other
+            for place, (one, other) in enumerate(zip(first, sizes, strict=True))
+            if place != axis
+        ]
+        if not all(same):
+            raise ValueError(
+                "Expecting tensor dimensions to all have the same sizes, except for dim "
+                f"{axis}, but got shapes {shards[0].shape} and {each.shape} for tensors 0 "
+                f"and {number}"
+            )
