@@ -202,8 +202,16 @@ class IPUExtended(OneDeviceExtended):  # type: ignore[misc]
     def _reduce_to(
         self, reduce_op: Any, value: Any, destinations: Any, options: Any
     ) -> Any:
-        """A gradient over the replicas, which is what a Keras optimizer asks for."""
-        if tf.executing_eagerly() or require_usable(self._ordinal).num_ipus == 1:
+        """A gradient over the replicas, which is what a Keras optimizer asks for.
+
+        An optimizer of TensorFlow 1 names a variable as the destination: its gradients are
+        reduced by a CrossReplicaOptimizer, or not at all.
+        """
+        if (
+            tf.executing_eagerly()
+            or isinstance(destinations, tf.Variable)
+            or require_usable(self._ordinal).num_ipus == 1
+        ):
             return super()._reduce_to(reduce_op, value, destinations, options)
         dense = tf.convert_to_tensor(value)
         return hooks.reduce(dense, reduce_op == tf.distribute.ReduceOp.MEAN)
