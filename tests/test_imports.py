@@ -39,7 +39,7 @@ ALLOWED = {
         "process_state",
     },
     "device.program": {
-        *("device.log", "device.flags", "device.system"),
+        *("device.log", "device.system"),
         *("queues", "_native", "checks", "errors", "no_effect"),
         "process_state",
     },

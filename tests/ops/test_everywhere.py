@@ -129,7 +129,7 @@ def test_a_pipeline_trains_as_eager_mode_does(recompute):
         found = [second(first(each)) for each in ids]
         loss = tf.add_n(found)
     gradients = tape.gradient(loss, expected)
-    np.testing.assert_allclose(outfeed.dequeue(), found, rtol=1e-5)
+    np.testing.assert_allclose(outfeed.dequeue()[0], found, rtol=1e-5)
     for variable, before, gradient in zip(variables, expected, gradients, strict=True):
         np.testing.assert_allclose(
             variable.numpy(), before - 0.1 * gradient, rtol=1e-4, atol=1e-5

@@ -243,18 +243,20 @@ def test_shards_must_divide_the_ipus(style, ipus, shard):
             ready.run(lambda x: ready.repeat(2, body, [x]), 1.0)
 
 
-def test_the_ipu_model_runs_one_copy(flags):
-    """The original's rule."""
+def test_the_ipu_model_replicates_too(flags):
+    """As hardware does: two IPUs and one shard are two copies."""
     flags("--use_ipu_model")
-    configure(2)
-    with (
-        styles.entered("function", "xla") as style,
-        pytest.raises(
-            tf.errors.UnimplementedError,
-            match="Replicated graphs are not supported when running on an IPU Model",
-        ),
-    ):
-        style.run(lambda x: x + 1, 1.0)
+    with on(2) as style:
+        outfeed = IPUOutfeedQueue()
+
+        def net():
+            outfeed.enqueue(collectives.replication_index())
+            return tf.zeros([])
+
+        style.run(net)
+        found = style.read(outfeed.dequeue())
+
+    np.testing.assert_array_equal(found, [[0, 1]])
 
 
 def test_each_replica_knows_its_index():

@@ -6,7 +6,7 @@ import re
 
 import pytest
 import tensorflow as tf
-from models import v1
+from models import alone, v1
 from replicated import configure
 
 from ipufeed.device.program import clock
@@ -71,7 +71,7 @@ def program_of(stages, count, train=True, dataset=None, **arguments):
 
     def run():
         strategy.run(program)
-        return outfeed.dequeue()
+        return alone(outfeed.dequeue())
 
     return run
 

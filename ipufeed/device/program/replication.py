@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ipufeed.device.flags import flags
 from ipufeed.device.log import LOGGER
 from ipufeed.device.program.sharding import number_of_shards
 from ipufeed.device.system.system import require_usable
@@ -74,22 +73,10 @@ def replicate(device: VirtualDevice, shards: int) -> int:
 
     Raises:
         tf.errors.InternalError: See replication_factor.
-        tf.errors.UnimplementedError: Several copies on the IPU Model.
     """
     factor = replication_factor(device.num_ipus, shards)
     if factor == 1:
         return 1
-    if flags.get_flags().use_ipu_model:
-        from tensorflow.python.framework import errors
-
-        raise errors.UnimplementedError(
-            None,
-            None,
-            "Replicated graphs are not supported when running on an IPU Model: "
-            f"{device.name} has {device.num_ipus} IPUs and the program {shards} "
-            f"shard{'s' if shards > 1 else ''}. Leave --use_ipu_model out of "
-            "TF_POPLAR_FLAGS, or set `auto_select_ipus` to the number of shards.",
-        )
     LOGGER.info(
         "Automatically replicating the TensorFlow model by a factor of %d.", factor
     )

@@ -29,8 +29,8 @@ class CrossReplicaOptimizer(IpuOptimizer):
     """
 
     _for_keras = (
-        " Make a subclass of a Keras optimizer that gives its apply_gradients "
-        "cross_replica_ops.cross_replica_mean(gradient) in place of each gradient "
+        " A Keras optimizer adds the gradients of the replicas by itself in an "
+        "IPUStrategy: for their mean divide the loss by the number of replicas "
         "(docs/pipelines.md)."
     )
 

@@ -124,7 +124,8 @@ def pipeline(
         replicated_weight_sharding: Whether replicas share weights. Default: None.
         offload_weights: Where weights are kept. Default: None.
         continuous_weight_updates: Not supported. Default: False.
-        outfeed_loss: Only the loss is enqueued. Default: False.
+        outfeed_loss: Only the loss is enqueued, bare; else in training a list of the last
+            stage's outputs. Default: False.
         accumulate_outfeed: Values are summed over an execution and enqueued once in it.
             Default: False.
         accumulate_outfeed_dtype: Of these sums: a dtype, or a function that gives one for
@@ -426,7 +427,9 @@ class _Builder:
             assert model.optimizer is not None
             return self.with_queue(model, model.optimizer.loss)
         if self.outfeed_mask is None:
-            return self.with_queue(model, model.structure) if model.outputs else None
+            listed = self.accumulate_outfeed or model.optimizer is not None
+            structure = outfeed_structure(model.structure, listed)
+            return self.with_queue(model, structure) if model.outputs else None
         mask = list(self.outfeed_mask)
         if len(mask) != len(model.outputs):
             raise ValueError(
@@ -455,6 +458,19 @@ class _Builder:
         """The last stage gives each mini-batch's values to the outfeed."""
         with model.traced.graph.as_default(), stages.owned(model.traced, self.last):
             self.outfeed_queue.enqueue(structure)
+
+
+def outfeed_structure(outputs: Any, listed: bool) -> Any:
+    """What is enqueued of the last stage's outputs, by the rules of Graphcore's pipeline.
+
+    Args:
+        outputs: What the stage returned.
+        listed: Whether one output alone is a list, too: in training, and where outputs
+            are accumulated.
+    """
+    if isinstance(outputs, (list, tuple)):
+        return list(outputs)
+    return [outputs] if listed else outputs
 
 
 def check_shape(tensor: Any) -> None:
