@@ -40,8 +40,8 @@ REGISTER_OP("IpufeedHostCall")
     .SetShapeFn([](InferenceContext* c) -> absl::Status {
       std::vector<PartialTensorShape> shapes;
       TF_RETURN_IF_ERROR(c->GetAttr("shapes", &shapes));
-      TF_RETURN_IF_ERROR(check_signature(
-          static_cast<std::size_t>(c->num_outputs()) - 1, shapes.size()));
+      TF_RETURN_IF_ERROR(check_signature(static_cast<std::size_t>(c->num_outputs()) - 1,
+                                         shapes.size()));
       for (std::size_t i = 0; i < shapes.size(); ++i) {
         ShapeHandle shape;
         TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(shapes[i], &shape));
@@ -111,7 +111,6 @@ class HostCallOp : public Kernel {
     ctx->set_output(ctx->num_outputs() - 1, ctx->input(last));
     return absl::OkStatus();
   }
-
 
   std::string kind_;
   std::string text_;

@@ -61,7 +61,8 @@ class Libraries {
 absl::Status call_library(const HostCall& call) {
   const std::string text(call.text, static_cast<std::size_t>(call.text_size));
   const std::vector<std::string> parts = absl::StrSplit(text, '\0');
-  if (parts.size() < 4) return absl::InternalError("a library's call without its text.");
+  if (parts.size() < 4)
+    return absl::InternalError("a library's call without its text.");
   Callback function = nullptr;
   const absl::Status found = Libraries::get().find(parts[0], parts[1], &function);
   if (!found.ok()) return found;
