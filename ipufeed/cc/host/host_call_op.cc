@@ -57,9 +57,8 @@ o: the op's number in its program.
 )doc");
 
 std::vector<std::int64_t> sizes_of(const TensorShape& shape) {
-  std::vector<std::int64_t> sizes;
-  for (int i = 0; i < shape.dims(); ++i) sizes.push_back(shape.dim_size(i));
-  return sizes;
+  const auto sizes = shape.dim_sizes();
+  return {sizes.begin(), sizes.end()};
 }
 
 class HostCallOp : public Kernel {

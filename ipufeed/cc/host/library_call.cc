@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "core/mutex.h"
 #include "host/host_call.h"
+#include "tensorflow/core/platform/errors.h"
 
 namespace ipufeed {
 namespace {
@@ -22,6 +23,11 @@ using Callback = void (*)(const std::vector<const void*>& data,
                           const std::vector<std::uint32_t>& number_of_elements,
                           const std::vector<void*>& outputs,
                           const std::string& attributes, const std::string& name);
+
+// glibc keeps it for each thread.
+const char* loader_error() {
+  return dlerror();  // NOLINT(concurrency-mt-unsafe)
+}
 
 class Libraries {
  public:
@@ -36,7 +42,7 @@ class Libraries {
     MutexLock lock(mutex_);
     void*& handle = handles_[path];
     if (handle == nullptr) handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) return absl::NotFoundError(dlerror());
+    if (handle == nullptr) return absl::NotFoundError(loader_error());
     const auto* level =
         static_cast<const std::int32_t*>(dlsym(handle, "custom_op_api_level"));
     const std::int32_t of_library = level == nullptr ? 0 : *level;
@@ -47,7 +53,7 @@ class Libraries {
           ". See section `API Level Versioning` in documentation for more details."));
     }
     *found = reinterpret_cast<Callback>(dlsym(handle, symbol.c_str()));
-    if (*found == nullptr) return absl::NotFoundError(dlerror());
+    if (*found == nullptr) return absl::NotFoundError(loader_error());
     return absl::OkStatus();
   }
 
@@ -64,11 +70,11 @@ absl::Status call_library(const HostCall& call) {
   if (parts.size() < 4)
     return absl::InternalError("a library's call without its text.");
   Callback function = nullptr;
-  const absl::Status found = Libraries::get().find(parts[0], parts[1], &function);
-  if (!found.ok()) return found;
+  TF_RETURN_IF_ERROR(Libraries::get().find(parts[0], parts[1], &function));
   std::vector<const void*> data;
   std::vector<std::uint32_t> elements;
   std::vector<void*> outputs;
+  outputs.reserve(static_cast<std::size_t>(call.outputs));
   for (std::int32_t i = 0; i < call.inputs; ++i) {
     data.push_back(call.input[i].data);
     elements.push_back(static_cast<std::uint32_t>(call.input[i].elements));
