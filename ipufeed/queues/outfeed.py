@@ -124,7 +124,6 @@ class IPUOutfeedQueue:
         self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()
         self._enqueuing_graph: Any = None
         self._enqueuing_thread: int | None = None
-        self._making_thread = threading.get_ident()
         self._reader = OutfeedReader(
             self._number,
             self._id,
@@ -228,12 +227,12 @@ class IPUOutfeedQueue:
 
         Returns:
             The results: tensors in eager mode, and in a graph tensors to run. `[]` in eager
-            mode on another thread, as long as nothing has been enqueued.
+            mode as long as no program enqueues to the queue.
 
         Raises:
             TypeError: `wait_for_completion` is not a bool.
-            ValueError: No program enqueues to this queue, or its results are of other
-                dtypes or shapes than any enqueue that was traced. They stay in it.
+            ValueError: In a graph: no program enqueues to this queue. Its results are of
+                other dtypes or shapes than any enqueue that was traced; they stay in it.
             tf.errors.InvalidArgumentError: In a graph, when it runs: the results are not
                 what the op was built for. They stay in the queue.
             tf.errors.FailedPreconditionError: LAST, and there is no result since the last
@@ -245,9 +244,12 @@ class IPUOutfeedQueue:
             check_flags(wait_for_completion=wait_for_completion)
         eager = tf.executing_eagerly()
         if self._reader.structure is None:
-            if eager and threading.get_ident() != self._making_thread:
+            if eager:
                 return []
-            raise self._never_enqueued()
+            raise ValueError(
+                "Trying to dequeue an outfeed which has not been enqueued: no program that "
+                f"enqueues to outfeed queue '{self._id}' has been built."
+            )
         gives_all = self._outfeed_mode is IPUOutfeedMode.ALL
         if gives_all and surroundings.synthetic_outfeed():
             return self._reader.no_results()
@@ -346,17 +348,7 @@ class IPUOutfeedQueue:
     def _is_enqueuing_thread(self) -> bool:
         return threading.get_ident() == self._enqueuing_thread
 
-    def _never_enqueued(self) -> ValueError:
-        return ValueError(
-            "Trying to dequeue an outfeed which has not been enqueued: no program that "
-            f"enqueues to outfeed queue '{self._id}' has been built."
-        )
-
     def _next_row(self) -> tuple[Any] | None:
-        if self._reader.structure is None:
-            if threading.get_ident() == self._making_thread:
-                raise self._never_enqueued()
-            return None
         return self._reader.next_row(waits=self._is_enqueuing_thread())
 
     def _enqueued_in(self, graph: Any) -> bool:

@@ -19,6 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import tensorflow as tf
 from feeding import LIMIT_S, numbers, until
 from helpers import live_feeders
+from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
 
 from ipufeed import _native
 from ipufeed.device.program.strategy import IPUStrategy
@@ -61,7 +62,9 @@ def a_dataset_read_by_another(parallel):
     before = live_feeders()
     strategy = IPUStrategy()
     with strategy.scope():
-        iterator = iter(strategy.experimental_distribute_dataset(dataset))
+        # As strategies of TensorFlow do it; an IPUStrategy gives the dataset itself.
+        distribute = OneDeviceExtended._experimental_distribute_dataset
+        iterator = iter(distribute(strategy.extended, dataset, None))
     inner = iterator._iterators[0]._iterator
     alive = inner._multi_device_iterator_resource
     entered.wait(LIMIT_S)

@@ -133,7 +133,7 @@ def test_a_library_computes_in_a_stage_that_is_recomputed(library):
 
     with strategy.scope():
         strategy.run(program)
-    np.testing.assert_array_equal(outfeed.dequeue(), [np.sum(X * Y)] * 4)
+    np.testing.assert_array_equal(outfeed.dequeue()[0], [np.sum(X * Y)] * 4)
     np.testing.assert_array_equal(weights, X - 4 * Y)
 
 

@@ -124,7 +124,7 @@ def test_a_stage_of_a_pipeline_updates_a_table_once(recompute):
         strategy.run(program)
     rows, table = simulated(4)
     np.testing.assert_allclose(
-        outfeed.dequeue(), [np.sum(each**2) / 2 for each in rows], rtol=1e-4
+        outfeed.dequeue()[0], [np.sum(each**2) / 2 for each in rows], rtol=1e-4
     )
     np.testing.assert_allclose(
         embedding.get_embedding_tensor(), table, rtol=1e-4, atol=1e-6

@@ -84,6 +84,30 @@ def test_all_gather_stacks_the_replicas():
     np.testing.assert_array_equal(found, [VALUES] * 4)
 
 
+@pytest.mark.parametrize("name", ["all_gather", "reduce_scatter"])
+def test_each_tensor_of_a_nest_is_exchanged_by_itself(name):
+    """It gives a list, in which each has its dtype."""
+
+    def exchanged(x):
+        nest = {"a": x, "b": tf.cast(x, tf.int32)}
+        results = getattr(collectives, name)(nest, 4)
+        assert isinstance(results, list)
+        assert [each.dtype for each in results] == [tf.float32, tf.int32]
+        return tf.stack([tf.cast(each, tf.float32) for each in results], axis=-1)
+
+    found = on_replicas(4, VALUES, exchanged)
+    alone = on_replicas(4, VALUES, lambda x: getattr(collectives, name)(x, 4))
+
+    np.testing.assert_array_equal(found[..., 0], alone)
+    np.testing.assert_array_equal(found[..., 1], alone)
+
+
+def test_a_group_of_zero_is_all():
+    """As None is."""
+    found = on_replicas(4, VALUES, lambda x: collectives.cross_replica_sum(x, 0))
+    np.testing.assert_array_equal(found, [VALUES.sum(axis=0)] * 4)
+
+
 @pytest.mark.parametrize(
     ("op", "reduce"),
     [
@@ -212,7 +236,11 @@ def test_replicas_that_come_for_different_things_are_told():
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (lambda x: collectives.cross_replica_sum(x, 0), ValueError, "positive integer"),
+        (
+            lambda x: collectives.cross_replica_sum(x, -1),
+            ValueError,
+            "positive integer",
+        ),
         (
             lambda x: collectives.cross_replica_mean(tf.cast(x, tf.int32)),
             TypeError,

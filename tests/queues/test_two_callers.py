@@ -88,7 +88,7 @@ def small_store():
 def test_a_second_enqueue_meanwhile_is_an_error_and_gives_nothing(session, small_store):
     queue = IPUOutfeedQueue(buffer_depth=1)
     with ipu_scope("/device:IPU:0"):
-        queue._flat_structure = queue._structure = [tf.TensorSpec([], tf.float32)]
+        queue._reader.structure = [tf.TensorSpec([], tf.float32)]
         first = raw_enqueue(queue, 0.0, tf.constant(0, tf.uint32))
         second = raw_enqueue(queue, 1.0, first)
         both = [raw_enqueue(queue, 2.0, second), raw_enqueue(queue, 3.0, second)]

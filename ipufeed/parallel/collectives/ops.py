@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import enum
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from ipufeed import _native
@@ -124,22 +125,25 @@ def all_gather(x: Any, replication_factor: int, name: str | None = None) -> Any:
     """The tensors of all replicas, in their order, on each.
 
     Args:
-        x: A tensor of a defined shape.
+        x: A tensor of a defined shape, or a nest of tensors.
         replication_factor: How many replicas there are. If it is smaller, this many
             that follow each other gather among themselves.
         name: Of the op.
 
     Returns:
-        [replication_factor, *x.shape].
+        [replication_factor, *x.shape]; of several tensors a list.
 
     Raises:
         ValueError: The factor is not a positive integer.
         tf.errors.InvalidArgumentError: When it runs: it does not divide the replicas.
     """
     factor = required_size(replication_factor, "replication_factor")
-    return exchange(
-        [tensor(x)], Exchange.GATHER, group=factor, replicas=factor, name=name
-    )[0]
+    return _of_each(
+        x,
+        lambda each: exchange(
+            [tensor(each)], Exchange.GATHER, group=factor, replicas=factor, name=name
+        )[0],
+    )
 
 
 def reduce_scatter(
@@ -151,14 +155,15 @@ def reduce_scatter(
     """A part of the reduction over the replicas on each: the r-th on replica r.
 
     Args:
-        x: A tensor of a defined shape. Its elements are taken in order, however it is
-            shaped, and filled up with zeros to a multiple of the factor.
+        x: A tensor of a defined shape, or a nest of tensors. Its elements are taken in
+            order, however it is shaped, and filled up with zeros to a multiple of the
+            factor.
         replication_factor: See all_gather.
         op: COLLECTIVE_OP_ADD, _MEAN, _MUL, _MIN or _MAX.
         name: Of the op.
 
     Returns:
-        [ceil(elements of x / replication_factor)].
+        [ceil(elements of x / replication_factor)]; of several tensors a list.
 
     Raises:
         TypeError: A dtype that cannot be reduced so.
@@ -170,16 +175,19 @@ def reduce_scatter(
     if op not in REDUCTIONS:
         raise ValueError(f"`op` must be one of {', '.join(REDUCTIONS)}, got {op!r}.")
     reduction, divides = REDUCTIONS[op]
-    value = number(x, FLOATS if divides else NUMBERS)
-    (part,) = exchange(
-        [value],
-        Exchange.REDUCE_SCATTER,
-        reduction=reduction,
-        group=factor,
-        replicas=factor,
-        name=name,
-    )
-    return part / factor if divides else part
+
+    def scatter(each: Any) -> Any:
+        (part,) = exchange(
+            [number(each, FLOATS if divides else NUMBERS)],
+            Exchange.REDUCE_SCATTER,
+            reduction=reduction,
+            group=factor,
+            replicas=factor,
+            name=name,
+        )
+        return part / factor if divides else part
+
+    return _of_each(x, scatter)
 
 
 def all_to_all(
@@ -353,13 +361,22 @@ def number(x: Any, dtypes: tuple[str, ...]) -> Any:
     return value
 
 
+def _of_each(x: Any, exchanged: Callable[[Any], Any]) -> Any:
+    """What comes of each tensor of a nest, in a list; bare of one alone."""
+    import tensorflow as tf
+
+    results = [exchanged(each) for each in tf.nest.flatten(x)]
+    return results[0] if len(results) == 1 else results
+
+
 def checked_size(size: int | None, what: str) -> int:
-    """How many replicas exchange; 0 for None, which means all.
+    """How many replicas exchange; 0 for None or 0, which mean all.
 
     Raises:
-        ValueError: It is not a positive integer.
+        ValueError: It is not an integer from 0 on.
     """
-    return 0 if size is None else required_size(size, what)
+    is_all = size is None or (size == 0 and not isinstance(size, bool))
+    return 0 if is_all else required_size(size, what)
 
 
 def required_size(size: Any, what: str) -> int:
