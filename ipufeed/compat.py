@@ -77,7 +77,7 @@ _PIPELINING = dict.fromkeys(
     "GradientAccumulationReductionMethod": _REDUCTION,
     "PipelineSchedule": "ipufeed.parallel.pipeline.schedules",
     "pipeline": "ipufeed.parallel.pipeline.pipeline",
-    "recomputation_checkpoint": "ipufeed.parallel.pipeline.partition",
+    "recomputation_checkpoint": "ipufeed.parallel.pipeline.recomputation",
 }
 _OPTIMIZERS = (
     dict.fromkeys(

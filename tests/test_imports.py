@@ -94,11 +94,12 @@ ALLOWED = {
         *("checks", "no_effect"),
     },
     "parallel.pipeline": {
-        *("parallel.optimizers", "executable.program", "executable.tracing"),
-        *("device.log", "device.system", "device.program", "queues"),
+        *("parallel.optimizers", "executable.program"),
+        *("device.system", "device.program", "queues"),
         *("_native", "checks", "no_effect", "python_ops"),
     },
-    "parallel": {"parallel.pipeline"},  # its public name
+    "parallel.timelines": {"parallel.pipeline", "executable.tracing", "device.log"},
+    "parallel": {"parallel.timelines"},  # its public name
     # Graphcore's operations.
     "ops.losses": {"device.program", "device.random"},
     "ops": {

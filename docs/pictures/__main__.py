@@ -18,7 +18,7 @@ from typing import Any
 from gate import gate_picture
 
 from ipufeed.benchmark.report import pictures
-from ipufeed.parallel.pipeline.timeline_svg import STYLE
+from ipufeed.parallel.timelines.svg import STYLE
 from ipufeed.render.svg import svg, words
 
 HERE = Path(__file__).resolve().parent

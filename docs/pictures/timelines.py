@@ -8,8 +8,8 @@ import dataclasses
 import json
 from pathlib import Path
 
-from ipufeed.parallel.pipeline.slices import Execution, Slice
-from ipufeed.parallel.pipeline.timeline import Timeline
+from ipufeed.parallel.timelines.slices import Execution, Slice
+from ipufeed.parallel.timelines.timeline import Timeline
 
 RESULT = Path(__file__).resolve().parent / "timelines.json"
 PICTURES = {
@@ -71,9 +71,9 @@ def run(kind) -> Timeline:
     from ipufeed.device.config.config import IPUConfig
     from ipufeed.device.program import clock
     from ipufeed.device.program.strategy import IPUStrategy
-    from ipufeed.parallel.pipeline import timeline
     from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
     from ipufeed.parallel.pipeline.pipeline import pipeline
+    from ipufeed.parallel.timelines import timeline
     from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
     config = IPUConfig()

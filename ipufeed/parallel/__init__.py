@@ -2,7 +2,8 @@
 
     collectives   tensors between replicas, in one process and in several
     optimizers    mean over replicas, gradient accumulation, shards, offloaded state
-    pipeline      stages on IPUs of their own, schedules, the timeline
+    pipeline      stages on IPUs of their own, schedules
+    timelines     what a pipeline has done, as numbers and as a picture
 
 Each uses those above it. Uses ipufeed.executable, ipufeed.device and ipufeed.queues.
 """
@@ -14,7 +15,7 @@ from typing import Any
 
 def __getattr__(name: str) -> Any:
     if name == "timeline":
-        from ipufeed.parallel.pipeline import timeline
+        from ipufeed.parallel.timelines import timeline
 
         return timeline
     raise AttributeError(f"module 'ipufeed.parallel' has no attribute {name!r}")

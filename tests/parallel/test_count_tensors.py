@@ -10,9 +10,9 @@ from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program import executor
 from ipufeed.executable import stats
 from ipufeed.parallel.optimizers.optimizers import CrossReplicaOptimizer
-from ipufeed.parallel.pipeline import timeline
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule, Schedule, refusal
+from ipufeed.parallel.timelines import timeline
 from ipufeed.queues import IPUOutfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedMode
 

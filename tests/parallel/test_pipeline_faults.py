@@ -17,10 +17,10 @@ from ipufeed.device.program import executor as params
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.parallel.collectives import ops as collectives
-from ipufeed.parallel.pipeline import timeline
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
+from ipufeed.parallel.timelines import timeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_stall_report
 
 DEADLOCK_S = 180.0

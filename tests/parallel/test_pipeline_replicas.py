@@ -14,10 +14,10 @@ from replicated import configure, on
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.parallel.optimizers.optimizers import CrossReplicaOptimizer
-from ipufeed.parallel.pipeline import timeline
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
+from ipufeed.parallel.timelines import timeline
 from ipufeed.queues import IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")

@@ -14,12 +14,12 @@ from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.executable.tracing import recorder
 from ipufeed.executable.tracing.chrome import chrome_trace, on_chips
 from ipufeed.executable.tracing.events import Kind
-from ipufeed.parallel.pipeline import timeline
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
-from ipufeed.parallel.pipeline.slices import Execution, Slice
-from ipufeed.parallel.pipeline.timeline import Timeline
+from ipufeed.parallel.timelines import timeline
+from ipufeed.parallel.timelines.slices import Execution, Slice
+from ipufeed.parallel.timelines.timeline import Timeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 GROUPED, INTERLEAVED, SEQUENTIAL = PipelineSchedule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from ipufeed.parallel.pipeline.partition import TOKEN_INPUTS, constant_of
+from ipufeed.parallel.pipeline.traced import TOKEN_INPUTS, constant_of
 
 
 class Copier:

@@ -14,54 +14,23 @@ a turn to a later one. The second is what keeps activations for the backward sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ipufeed.parallel.pipeline.recomputation import repeats
 from ipufeed.parallel.pipeline.schedules import Position
-
-# Of each op of ours that is chained, the input that is its token.
-TOKEN_INPUTS = {
-    "IpufeedClock": 0,
-    "IpufeedDequeue": 1,
-    "IpufeedEnqueue": -1,
-    "IpufeedExchange": -1,
-    "IpufeedHostCall": -1,
-    "IpufeedStep": 1,
-}
-
-READS = ("ReadVariableOp", "ResourceGather")
-# How the types of ops begin that change the variable whose handle is their first input.
-WRITES = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply")
-# Stateful by their definition, and the same wherever they are copied to.
-COPIED = {
-    "IpufeedHostNumber",
-    "IpufeedReplicationIndex",
-    "Placeholder",
-    "ReadVariableOp",
-    "ResourceGather",
-    "VarHandleOp",
-    "VariableShape",
-}
-
-
-@dataclass
-class Traced:
-    """Stages in one graph.
-
-    Attributes:
-        graph: The FuncGraph.
-        owners: Of ops that stages have built, their forward position.
-        backward: Of each forward position, its backward one; empty without training.
-        results: What is accumulated over the mini-batches: tensors of `graph`.
-        recomputes: Whether backward stages compute again what forward stages have.
-    """
-
-    graph: Any
-    owners: dict[Any, Position] = field(default_factory=dict)
-    backward: dict[Position, Position] = field(default_factory=dict)
-    results: list[Any] = field(default_factory=list)
-    recomputes: bool = False
+from ipufeed.parallel.pipeline.traced import (
+    COPIED,
+    READS,
+    WRITES,
+    Traced,
+    can_cross,
+    constant_of,
+    data_inputs,
+    has_effect,
+    in_order,
+    is_assigned,
+)
 
 
 @dataclass
@@ -79,35 +48,6 @@ class Part:
     ops: list[Any] = field(default_factory=list)
     incoming: dict[Position, list[Any]] = field(default_factory=dict)
     results: list[int] = field(default_factory=list)
-
-
-def data_inputs(op: Any) -> list[Any]:
-    """An op's inputs without the token that only orders it."""
-    inputs = list(op.inputs)
-    if op.type in TOKEN_INPUTS:
-        del inputs[TOKEN_INPUTS[op.type]]
-    return inputs
-
-
-def in_order(ops: Iterable[Any], needs: Callable[[Any], Iterable[Any]]) -> list[Any]:
-    """The ops and all that they need, each after what it needs."""
-    done: dict[Any, bool] = {}
-    order: list[Any] = []
-    for root in ops:
-        stack: list[tuple[Any, Iterator[Any]]] = []
-        if root not in done:
-            done[root] = True
-            stack.append((root, iter(needs(root))))
-        while stack:
-            op, rest = stack[-1]
-            found = next((each for each in rest if each not in done), None)
-            if found is None:
-                order.append(op)
-                stack.pop()
-            else:
-                done[found] = True
-                stack.append((found, iter(needs(found))))
-    return order
 
 
 def assign(traced: Traced, last: Position) -> dict[Any, Position]:
@@ -164,14 +104,6 @@ def is_copied(
     if op.type in READS:
         return not is_assigned(op.inputs[0], traced.graph)
     return op.type in COPIED or not op.op_def.is_stateful
-
-
-def is_assigned(handle: Any, graph: Any) -> bool:
-    """Whether the traced graph changes a variable, or may in a function."""
-    return any(
-        consumer.type not in (*READS, "VariableShape")
-        for consumer in handle.consumers()
-    )
 
 
 def split(traced: Traced, positions: tuple[Position, ...]) -> list[Part]:
@@ -247,13 +179,6 @@ def name_of(handle: Any, graph: Any) -> str:
     return str(getattr(outside, "op", handle.op).name)
 
 
-def has_effect(op: Any) -> bool:
-    """Whether an op must run though its results are not needed."""
-    if op.type in COPIED or not op.op_def.is_stateful:
-        return False
-    return not op.type.startswith(("Random", "Stateless", "VarIsInitialized"))
-
-
 def walk(
     traced: Traced,
     part: Part,
@@ -311,15 +236,6 @@ def walk(
     return {source: list(tensors) for source, tensors in part.incoming.items()}
 
 
-def can_cross(tensor: Any) -> bool:
-    """Whether there is memory of a known size that could hold a tensor."""
-    import tensorflow as tf
-
-    if tensor.dtype in (tf.variant, tf.resource, tf.string):
-        return False
-    return bool(tensor.shape.is_fully_defined())
-
-
 def check_crossing(tensor: Any, source: Position, target: Position) -> None:
     """Refuses what can neither be sent nor kept.
 
@@ -335,70 +251,3 @@ def check_crossing(tensor: Any, source: Position, target: Position) -> None:
         "numeric tensor of fully defined shape. Give the dataset drop_remainder=True; or "
         "take a loop with random ops out of a stage that trains."
     )
-
-
-def constant_of(tensor: Any) -> Any:
-    """The value of an integer tensor that is known, such as a shape; else None.
-
-    XLA must know shapes when it compiles, and does not know what crosses.
-    """
-    from tensorflow.python.framework import tensor_util
-
-    if not tensor.dtype.is_integer or tensor.op.op_def.is_stateful:
-        return None
-    if tensor.op.type == "Const":  # copied as it is, and it may be an argument
-        return None
-    if not tensor.shape.is_fully_defined() or tensor.shape.num_elements() > 64:
-        return None
-    return tensor_util.constant_value(tensor)
-
-
-def repeats(tensor: Any, traced: Traced) -> bool:
-    """Whether computing a tensor of a forward stage again gives the same."""
-    op = tensor.op
-    if op.type in READS and is_assigned(op.inputs[0], traced.graph):
-        return False
-    if op.op_def.is_stateful and op.type not in COPIED and not only_reads(op):
-        return False
-    return CHECKPOINT not in op.node_def.attr and op in traced.owners
-
-
-def only_reads(op: Any) -> bool:
-    """Whether a loop or a branch does nothing but read variables: it can be repeated."""
-    if op.type not in ("While", "If"):
-        return False
-    for value in op.node_def.attr.values():
-        if not value.HasField("func"):
-            continue
-        function = op.graph._get_function(value.func.name)
-        if function is None:
-            return False
-        for inner in function.graph.get_operations():
-            if inner.op_def.is_stateful and inner.type not in (*COPIED, *READS):
-                return False
-    return True
-
-
-# Of ops whose results are kept, and not computed again.
-CHECKPOINT = "_ipufeed_checkpoint"
-
-
-def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:
-    """Tensors of a pipeline's stage that are kept, where the rest is computed again.
-
-    Args:
-        tensors: A tensor, or any structure of them.
-        name: Of the operations. Default: None.
-
-    Returns:
-        The same, to be used from there on in place of `tensors`.
-    """
-    import tensorflow as tf
-
-    def mark(tensor: Any) -> Any:
-        marked = tf.identity(tensor, name=name or "recomputation_checkpoint")
-        if not tf.executing_eagerly():
-            marked.op._set_attr(CHECKPOINT, tf.compat.v1.AttrValue(b=True))
-        return marked
-
-    return tf.nest.map_structure(mark, tensors)

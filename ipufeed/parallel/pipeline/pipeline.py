@@ -1,10 +1,13 @@
 """pipelining_ops.pipeline: a model's stages on several IPUs, at the same time.
 
-    stages.trace()           all stages, and their gradients, in one graph     stages.py
-    partition.split()        which op belongs to which position             partition.py
-    Plan, ChipProgram        a loop for each chip, rings between them    ipu_program.py
-    IpufeedPipeline          one op in the program: runs the chips' loops    ipufeed/cc
-    apply_gradients          after each execution, in the program itself
+    checks, option_checks    what the arguments must be
+    stages.trace()           all stages, and their gradients, in one graph
+    partition.split()        which op belongs to which position
+    Plan                     the positions of each IPU, rings between them
+    ChipProgram              a loop for each IPU                         ipu_program.py
+    Builder                  all of that for one execution                 execution.py
+    IpufeedPipeline          one op in the program: runs the IPUs' loops     ipufeed/cc
+    weight_update            after each execution, in the program itself
 
 Source: Graphcore's pipelining_ops, whose interface this is; the schedules are those of
 schedules.py.
@@ -16,7 +19,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ipufeed import _native
 from ipufeed.checks import check_flags
 from ipufeed.device.program import executor, loops, outside_compilation
 from ipufeed.device.system import system
@@ -25,12 +27,15 @@ from ipufeed.parallel.optimizers.dtypes import check_dtype
 from ipufeed.parallel.optimizers.reduction_method import (
     GradientAccumulationReductionMethod as Reduction,
 )
-from ipufeed.parallel.pipeline import checks, partition, stages, weight_update
-from ipufeed.parallel.pipeline.ipu_program import Accumulation, ChipProgram, Plan
+from ipufeed.parallel.pipeline import (
+    checks,
+    option_checks,
+    stages,
+)
+from ipufeed.parallel.pipeline.execution import Builder
 from ipufeed.parallel.pipeline.options import RecomputationMode
-from ipufeed.parallel.pipeline.schedules import PipelineSchedule, Position, Schedule
-from ipufeed.parallel.pipeline.sums import GRADIENTS, OUTPUTS, Sums, last_value
-from ipufeed.queues.chain import put_token, take_token
+from ipufeed.parallel.pipeline.schedules import PipelineSchedule, Schedule
+from ipufeed.parallel.pipeline.sums import GRADIENTS, OUTPUTS, Sums
 
 
 def pipeline(
@@ -162,7 +167,7 @@ def pipeline(
     )
     found = checks.check_stages(computational_stages)
     mapping = checks.check_mapping(device_mapping, found, serialization > 1)
-    checks.check_optimizer_function(optimizer_function)
+    option_checks.check_optimizer_function(optimizer_function)
     training = optimizer_function is not None
     kind = checks.check_schedule(pipeline_schedule, serialization, mapping, training)
     mode = checks.check_recomputation(recomputation_mode, kind)
@@ -178,26 +183,26 @@ def pipeline(
         outfeed_loss=outfeed_loss,
         accumulate_outfeed=accumulate_outfeed,
     )
-    checks.check_queues(infeed_queue, outfeed_queue)
-    checks.check_outfeed_options(
+    option_checks.check_queues(infeed_queue, outfeed_queue)
+    option_checks.check_outfeed_options(
         outfeed_queue, training, outfeed_loss, accumulate_outfeed, outfeed_mask
     )
-    checks.check_stage_options(
+    option_checks.check_stage_options(
         "forward_propagation_stages_poplar_options",
         forward_propagation_stages_poplar_options,
         len(found),
     )
-    checks.check_stage_options(
+    option_checks.check_stage_options(
         "backward_propagation_stages_poplar_options",
         backward_propagation_stages_poplar_options,
         len(found),
     )
-    checks.check_weight_update_options(weight_update_poplar_options)
+    option_checks.check_weight_update_options(weight_update_poplar_options)
     gradient_dtype = check_dtype(gradient_accumulation_dtype, GRADIENTS)
     output_dtype = check_dtype(accumulate_outfeed_dtype, OUTPUTS, "tensor")
     reduction = Reduction.parse(reduction_method)
     offload_state = offloads(offload_weight_update_variables)
-    checks.check_update(
+    option_checks.check_update(
         continuous_weight_updates,
         replicated_optimizer_state_sharding,
         offload_state,
@@ -209,15 +214,17 @@ def pipeline(
             "pipeline() builds a part of a program: call it inside ipu_compiler.compile, "
             "or a tf.function with jit_compile=True."
         )
-    checks.warn_of_no_effect(
+    option_checks.warn_of_no_effect(
         recomputation_mode=mode is not RecomputationMode.Auto,
-        forward_propagation_stages_poplar_options=checks.has_options(
+        forward_propagation_stages_poplar_options=option_checks.has_options(
             forward_propagation_stages_poplar_options
         ),
-        backward_propagation_stages_poplar_options=checks.has_options(
+        backward_propagation_stages_poplar_options=option_checks.has_options(
             backward_propagation_stages_poplar_options
         ),
-        weight_update_poplar_options=checks.has_options(weight_update_poplar_options),
+        weight_update_poplar_options=option_checks.has_options(
+            weight_update_poplar_options
+        ),
         replicated_optimizer_state_sharding=bool(replicated_optimizer_state_sharding),
         offload_activations=offload_activations is not None,
         offload_gradient_accumulation_buffers=(
@@ -230,7 +237,7 @@ def pipeline(
         ),
     )
     if not training:
-        checks.warn_of_no_effect_on_inference(
+        option_checks.warn_of_no_effect_on_inference(
             gradient_accumulation_dtype=gradient_accumulation_dtype is not None,
             gradient_accumulation_for_captured_grads=(
                 not gradient_accumulation_for_captured_grads
@@ -241,7 +248,7 @@ def pipeline(
     schedule = Schedule(kind, mapping, training)
     count = checks.check_scheduled(count, schedule, serialization, uses_io_tiles())
     values = [tf.convert_to_tensor(value) for value in as_list(inputs)]
-    builder = _Builder(
+    builder = Builder(
         schedule=schedule,
         sums=Sums(
             count,
@@ -324,169 +331,6 @@ def uses_io_tiles() -> bool:
     return bool(config.io_tiles.num_io_tiles)
 
 
-class _Builder:
-    """Builds one execution of a pipeline; its arguments are those of `pipeline`."""
-
-    def __init__(
-        self,
-        *,
-        schedule: Schedule,
-        sums: Sums,
-        infeed_queue: Any,
-        outfeed_queue: Any,
-        outfeed_loss: bool,
-        accumulate_outfeed: bool,
-        outfeed_mask: Any,
-        offload_state: bool,
-        prefix: str,
-    ) -> None:
-        self.schedule = schedule
-        self.sums = sums
-        self.infeed_queue = infeed_queue
-        self.outfeed_queue = outfeed_queue
-        self.outfeed_loss = outfeed_loss
-        self.accumulate_outfeed = accumulate_outfeed
-        self.outfeed_mask = outfeed_mask
-        self.offload_state = offload_state
-        self.prefix = prefix
-
-    def execution(
-        self,
-        functions: list[list[Callable[..., Any]]],
-        inputs: list[Any],
-        optimizer_function: Callable[..., Any] | None,
-    ) -> Any:
-        """Builds it; gives the operation."""
-        import tensorflow as tf
-
-        with stages.accumulating(self.sums.count):
-            model = stages.trace(
-                functions, self.schedule, inputs, self.infeed_queue, optimizer_function
-            )
-        model.traced.recomputes = recomputes()
-        leaving = self.leaving(model)
-        left = [] if leaving is None else tf.nest.flatten(leaving)
-        tensors: list[Any] = []
-        accumulations: list[Accumulation] = []
-        update = None
-        captured: dict[str, tuple[Any, Accumulation]] = {}
-        queue = None
-        if model.optimizer is not None:
-            captured = self.sums.of_captured(model)
-            queue = model.optimizer.captured_gradient_outfeed
-            update = weight_update.trace(
-                model, self.sums.dtype_of_gradient, self.last, captured
-            )
-            tensors += [each for each, _ in model.gradients if each is not None]
-            accumulations += self.sums.of_gradients(model)
-            tensors += [each for each, _ in captured.values()]
-            accumulations += [each for _, each in captured.values()]
-            tensors += update.from_stages
-            accumulations += [last_value(each) for each in update.from_stages]
-        used = len(tensors)
-        if left and self.accumulate_outfeed:
-            tensors += left
-            accumulations += [self.sums.of_output(each) for each in left]
-        elif left:
-            self.enqueue(model, leaving)
-        if queue is not None and not self.sums.accumulates_captured:
-            with model.traced.graph.as_default():
-                queue.enqueue(model.captured)
-        model.traced.results = tensors
-        for tensor in tensors:
-            check_shape(tensor)
-        parts = partition.split(model.traced, self.schedule.positions)
-        plan = Plan(model.traced, self.schedule, self.sums.count, parts, accumulations)
-        results = launch(plan, self.prefix)
-        operations = [take_token().op]
-        if left and self.accumulate_outfeed:
-            packed = tf.nest.pack_sequence_as(leaving, results[used:])
-            operations.append(self.outfeed_queue.enqueue(packed))
-        if update is not None:
-            if queue is not None and self.sums.accumulates_captured:
-                first = len(update.gradients) - len(captured)
-                found = dict(zip(captured, results[first:], strict=False))
-                operations.append(queue.enqueue(found))
-            operations.append(
-                weight_update.put(update, model, results[:used], self.offload_state)
-            )
-        return tf.group(*(each for each in operations if each is not None))
-
-    @property
-    def last(self) -> Position:
-        """The last forward position."""
-        return [each for each in self.schedule.positions if not each.backward][-1]
-
-    def leaving(self, model: stages.Model) -> Any:
-        """What is enqueued, as the traced graph has it; None for nothing.
-
-        Raises:
-            ValueError: There is something, and no queue for it.
-        """
-        if self.outfeed_loss:
-            assert model.optimizer is not None
-            return self.with_queue(model, model.optimizer.loss)
-        if self.outfeed_mask is None:
-            listed = self.accumulate_outfeed or model.optimizer is not None
-            structure = outfeed_structure(model.structure, listed)
-            return self.with_queue(model, structure) if model.outputs else None
-        mask = list(self.outfeed_mask)
-        if len(mask) != len(model.outputs):
-            raise ValueError(
-                "The last computational stage has "
-                f"{len(model.outputs)} outputs, and outfeed_mask has {len(mask)} values: "
-                "give one for each output."
-            )
-        left = [
-            tensor
-            for tensor, masked in zip(model.outputs, mask, strict=True)
-            if not masked
-        ]
-        return self.with_queue(model, left) if left else None
-
-    def with_queue(self, model: stages.Model, structure: Any) -> Any:
-        """The structure; raises ValueError where there is no queue for it."""
-        if self.outfeed_queue is not None:
-            return structure
-        names = ", ".join(tensor.name for tensor in model.outputs)
-        raise ValueError(
-            f"The last computational stage has tensor outputs: {names}, but no "
-            "outfeed_queue has been provided."
-        )
-
-    def enqueue(self, model: stages.Model, structure: Any) -> None:
-        """The last stage gives each mini-batch's values to the outfeed."""
-        with model.traced.graph.as_default(), stages.owned(model.traced, self.last):
-            self.outfeed_queue.enqueue(structure)
-
-
-def outfeed_structure(outputs: Any, listed: bool) -> Any:
-    """What is enqueued of the last stage's outputs, by the rules of Graphcore's pipeline.
-
-    Args:
-        outputs: What the stage returned.
-        listed: Whether one output alone is a list, too: in training, and where outputs
-            are accumulated.
-    """
-    if isinstance(outputs, (list, tuple)):
-        return list(outputs)
-    return [outputs] if listed else outputs
-
-
-def check_shape(tensor: Any) -> None:
-    """Raises ValueError unless the shape is known: there is a buffer of it."""
-    if not tensor.shape.is_fully_defined():
-        raise ValueError(
-            f"What a pipeline accumulates must have a fully defined shape: {tensor.name} "
-            f"has {tensor.shape}."
-        )
-
-
-def recomputes() -> bool:
-    """`allow_recompute` of the configuration."""
-    return bool(system.configured().allow_recompute)
-
-
 def program_prefix(name: str | None) -> str:
     """How the names of the chips' programs begin: with that of the one around them.
 
@@ -495,59 +339,3 @@ def program_prefix(name: str | None) -> str:
     outer = author_name(outside_compilation.program_name())
     words = [] if outer in ANONYMOUS else [outer]
     return re.sub(r"[^A-Za-z0-9]+", "_", "_".join([*words, name or "pipeline"]))
-
-
-def launch(plan: Plan, prefix: str) -> list[Any]:
-    """Builds the op that runs the chips; gives what they have accumulated.
-
-    Args:
-        plan: What they do.
-        prefix: With which the names of their programs begin.
-    """
-    import tensorflow as tf
-    from tensorflow.python.ops import control_flow_util_v2
-
-    programs, chips, operands, counts = [], plan.chips(), [], []
-    arguments: dict[int, Any] = {}
-    numbers: list[int] = []  # of the accumulated tensors, as the programs give them
-    shapes: list[Any] = []
-    dtypes: list[Any] = []
-    for chip in chips:
-        program = ChipProgram(plan, chip)
-        graph = stages.new_graph(
-            control_flow_util_v2.unique_fn_name(prefix, f"_ipu{chip}")
-        )
-        with graph.as_default():
-            results = program.build()
-        graph.outputs = graph.structured_outputs = results
-        own = []
-        for given in graph.external_captures:
-            arguments.setdefault(id(given), given)
-            own.append(list(arguments).index(id(given)))
-        control_flow_util_v2.create_new_tf_function(graph)
-        programs.append(graph.name)
-        operands += own
-        counts.append(len(own))
-        numbers += [-1, *program.results]
-        shapes += [each.shape for each in results]
-        dtypes += [each.dtype for each in results]
-    ends = [each for ring in plan.rings for each in (ring.source, ring.target)]
-    values, token = _native.load().ipufeed_pipeline(
-        list(arguments.values()),
-        take_token(),
-        result_types=dtypes,
-        result_shapes=shapes,
-        programs=programs,
-        chips=chips,
-        devices=checks.devices_needed(plan.schedule.devices),
-        operands=operands,
-        operand_counts=counts,
-        ring_stages=[each.label for each in ends],
-        ring_chips=[each.device for each in ends],
-        ring_capacities=[ring.capacity for ring in plan.rings],
-        ring_credits=[ring.full for ring in plan.rings],
-        schedule=plan.schedule.text(tf.get_static_value(plan.count)),
-    )
-    put_token(token)
-    found = dict(zip(numbers, values, strict=True))
-    return [found[number] for number in range(len(plan.traced.results))]

@@ -11,8 +11,8 @@ from ipufeed.parallel.optimizers.reduction_method import (
     GradientAccumulationReductionMethod as Reduction,
 )
 from ipufeed.parallel.pipeline import weight_update
-from ipufeed.parallel.pipeline.ipu_program import Accumulation
-from ipufeed.parallel.pipeline.stages import Model
+from ipufeed.parallel.pipeline.plan import Accumulation
+from ipufeed.parallel.pipeline.traced import Model
 
 # What a user calls the dtypes of the two kinds of sums.
 GRADIENTS = "gradient_accumulation_dtype"

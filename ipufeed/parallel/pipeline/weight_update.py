@@ -16,7 +16,7 @@ from ipufeed import _native
 from ipufeed.parallel.optimizers.dtypes import names_the_cast
 from ipufeed.parallel.optimizers.lifting import keep, variables_outside
 from ipufeed.parallel.optimizers.offloading import is_offloaded, with_remote
-from ipufeed.parallel.pipeline import partition, stages
+from ipufeed.parallel.pipeline import gradients, partition, stages, traced
 from ipufeed.parallel.pipeline.copying import Copier
 from ipufeed.parallel.pipeline.schedules import Position
 from ipufeed.queues.chain import put_token, take_token
@@ -41,7 +41,7 @@ class WeightUpdate:
 
 
 def trace(
-    model: stages.Model,
+    model: traced.Model,
     dtype_of: Callable[[Any, Any], Any],
     last: Position,
     captured: dict[str, tuple[Any, Any]],
@@ -112,7 +112,7 @@ def apply(output: Any, pairs: list[tuple[Any, Any]], captured: dict[str, Any]) -
         with tf.init_scope():
             output.opt.build([variable for _, variable in trained])
     for variable in output.opt.variables:
-        keep(stages.as_variable(variable))
+        keep(gradients.as_variable(variable))
     # Keras reads what it has just assigned, in the order of its source; version 1
     # programs, which `stages.call` leaves as they are, would read it before.
     with auto_control_deps.AutomaticControlDependencies():
@@ -127,7 +127,7 @@ def is_in(tensor: Any, graph: Any) -> bool:
 
 
 def put(
-    update: WeightUpdate, model: stages.Model, results: list[Any], offload: bool
+    update: WeightUpdate, model: traced.Model, results: list[Any], offload: bool
 ) -> Any:
     """Copies the update into the current graph.
 
@@ -148,7 +148,7 @@ def put(
     )
     around = Copier(model.traced.graph, inner, None, keep_device=True)
     wanted = [tensor.op for tensor in update.elsewhere]
-    for op in partition.in_order(wanted, inputs_of):
+    for op in traced.in_order(wanted, inputs_of):
         around.copy(op)
     values = dict(zip(map(id, update.gradients), results, strict=False))
     for outside, inside in update.graph.captures:
@@ -172,7 +172,7 @@ def put(
         effects = [made for op, made in copier.ops.items() if op.op_def.is_stateful]
         with tf.control_dependencies(effects):
             after = [
-                stages.as_variable(variable).read_value()
+                gradients.as_variable(variable).read_value()
                 for gradient, variable in model.gradients
                 if gradient is not None
             ]
@@ -188,10 +188,10 @@ def put(
 
 
 def states(
-    update: WeightUpdate, model: stages.Model, values: dict[int, Any]
+    update: WeightUpdate, model: traced.Model, values: dict[int, Any]
 ) -> list[Any]:
     """The handles of the variables that only the optimizer uses, where the update is."""
-    trained = {id(stages.as_variable(each).handle) for _, each in model.gradients}
+    trained = {id(gradients.as_variable(each).handle) for _, each in model.gradients}
     outermost = {id(inside): outside for outside, inside in model.traced.graph.captures}
     found = []
     for outside, inside in update.graph.captures:

@@ -24,7 +24,7 @@ from ipufeed.device.log import LOGGER
 from ipufeed.executable.tracing import recorder
 from ipufeed.executable.tracing.events import Event, Kind
 from ipufeed.parallel.pipeline import schedules
-from ipufeed.parallel.pipeline.slices import UPDATE, Execution, Slice, Utilisation
+from ipufeed.parallel.timelines.slices import UPDATE, Execution, Slice, Utilisation
 
 LABEL = re.compile(r"([FB][\d.]+|update) on chip (\d+)")
 
@@ -123,7 +123,7 @@ class Timeline:
         Raises:
             ValueError: No stage has been recorded, or `width` is too small.
         """
-        from ipufeed.parallel.pipeline.timeline_svg import draw
+        from ipufeed.parallel.timelines.svg import draw
 
         self.recorded()
         if width < 320:

@@ -14,7 +14,7 @@ from collections import Counter
 from typing import Protocol
 
 from ipufeed.parallel.pipeline import schedules
-from ipufeed.parallel.pipeline.slices import UPDATE, Execution, Slice, Utilisation
+from ipufeed.parallel.timelines.slices import UPDATE, Execution, Slice, Utilisation
 
 # Of mini-batches, in turn: white digits can be read on each.
 COLOURS = (
@@ -39,7 +39,7 @@ EDGE = 8
 
 
 class Timeline(Protocol):
-    """What is drawn, as parallel.pipeline.timeline.Timeline has it."""
+    """What is drawn, as parallel.timelines.timeline.Timeline has it."""
 
     executions: list[Execution]
 

@@ -1,0 +1,199 @@
+"""What the options of a pipeline must be, and which of them change nothing here.
+
+Its stages, counts and schedule are those of checks.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipufeed.checks import is_flag
+from ipufeed.no_effect import no_effect
+from ipufeed.parallel.optimizers.checks import check_sharded_state
+from ipufeed.parallel.optimizers.reduction_method import (
+    GradientAccumulationReductionMethod,
+)
+from ipufeed.parallel.pipeline.options import PipelineStageOptions
+
+_COMPILER = "XLA compiles its programs for the CPU, without Poplar's libraries"
+
+
+_MEMORY = "its memory is the host's, and the numbers are the same"
+
+
+# The arguments of `pipeline` that change nothing.
+NO_EFFECT = {
+    "recomputation_mode": (
+        "what `allow_recompute` computes again is computed where the backward stage needs "
+        "it, in the order that XLA finds, and the numbers are the same"
+    ),
+    "forward_propagation_stages_poplar_options": _COMPILER,
+    "backward_propagation_stages_poplar_options": _COMPILER,
+    "weight_update_poplar_options": _COMPILER,
+    "replicated_optimizer_state_sharding": _MEMORY,
+    "offload_activations": _MEMORY,
+    "offload_gradient_accumulation_buffers": _MEMORY,
+    "replicated_weight_sharding": _MEMORY,
+    "offload_weights": _MEMORY,
+    "accumulate_outfeed_dtype": "without `accumulate_outfeed` nothing is summed",
+}
+
+
+_INFERENCE = "without an `optimizer_function` the pipeline has no gradients"
+
+
+def warn_of_no_effect(**given: bool) -> None:
+    """Warns once of each argument of `pipeline` that was given and changes nothing."""
+    for name, is_given in given.items():
+        if is_given:
+            no_effect(f"pipeline({name}=)", NO_EFFECT[name])
+
+
+def warn_of_no_effect_on_inference(**given: bool) -> None:
+    """Warns once of each argument that concerns gradients, and was given without any."""
+    for name, is_given in given.items():
+        if is_given:
+            no_effect(f"pipeline({name}=)", _INFERENCE)
+
+
+def has_options(options: Any) -> bool:
+    """Whether a PipelineStageOptions, or one of several, has any option."""
+    several = options if isinstance(options, (list, tuple)) else [options]
+    return any(each is not None and any(vars(each).values()) for each in several)
+
+
+def check_queues(infeed_queue: Any, outfeed_queue: Any) -> None:
+    """Raises TypeError unless they are queues, or None."""
+    from ipufeed.queues.infeed import IPUInfeedQueue
+    from ipufeed.queues.outfeed import IPUOutfeedQueue
+
+    if infeed_queue is not None and not isinstance(infeed_queue, IPUInfeedQueue):
+        raise TypeError(
+            "infeed_queue is not an instance of ipu_infeed_queue.IPUInfeedQueue, got "
+            f"{type(infeed_queue).__name__}."
+        )
+    if outfeed_queue is not None and not isinstance(outfeed_queue, IPUOutfeedQueue):
+        raise TypeError(
+            "outfeed_queue is not an instance of ipu_outfeed_queue.IPUOutfeedQueue, got "
+            f"{type(outfeed_queue).__name__}."
+        )
+
+
+def check_outfeed_options(
+    outfeed_queue: Any,
+    training: bool,
+    outfeed_loss: bool,
+    accumulate_outfeed: bool,
+    outfeed_mask: Any,
+) -> None:
+    """What of the outfeed's options goes together.
+
+    Raises:
+        ValueError: They do not.
+        TypeError: The mask is none.
+    """
+    from ipufeed.queues.outfeed import IPUOutfeedMode
+
+    if outfeed_loss and not training:
+        raise ValueError(
+            "An optimizer_function must be provided when outfeed_loss is True."
+        )
+    if outfeed_mask is not None and not training:
+        raise ValueError(
+            "An optimizer_function must be provided when outfeed_mask is used."
+        )
+    if outfeed_loss and outfeed_mask is not None:
+        raise ValueError("Only one of `outfeed_loss` and `outfeed_mask` can be set.")
+    check_mask(outfeed_mask)
+    if not accumulate_outfeed:
+        return
+    if outfeed_queue is None:
+        raise ValueError(
+            "An outfeed_queue must be provided when accumulate_outfeed is True."
+        )
+    if outfeed_queue._outfeed_mode is not IPUOutfeedMode.ALL:
+        raise ValueError("To accumulate the outfeed, it must be in IPUOutfeedMode ALL.")
+
+
+def check_mask(mask: Any) -> None:
+    """Raises TypeError unless it is a list of bools, or None."""
+    if mask is None:
+        return
+    if isinstance(mask, (list, tuple)) and all(is_flag(each) for each in mask):
+        return
+    raise TypeError(
+        "outfeed_mask must be a list or a tuple of bools, one for each output of the last "
+        f"computational stage, got {mask!r}."
+    )
+
+
+def check_optimizer_function(function: Any) -> None:
+    """Raises TypeError unless it can be called, or is None."""
+    if function is None or callable(function):
+        return
+    raise TypeError(
+        "optimizer_function must be a function that takes what the last stage returns and "
+        f"returns an OptimizerFunctionOutput, or None, got {type(function).__name__}."
+    )
+
+
+def check_stage_options(name: str, options: Any, stages: int) -> None:
+    """Options of each stage's compiler.
+
+    Raises:
+        TypeError: No list of PipelineStageOptions.
+        ValueError: Not one for each stage.
+    """
+    if options is None:
+        return
+    if not isinstance(options, (list, tuple)):
+        raise TypeError(f"{name} must be a list or a tuple of PipelineStageOptions.")
+    for each in options:
+        if not isinstance(each, PipelineStageOptions):
+            raise TypeError(
+                f"{name} must be a list of PipelineStageOptions, got "
+                f"{type(each).__name__} in it."
+            )
+    if len(options) != stages:
+        raise ValueError(
+            f"{name} must be a list or a tuple of the same length as "
+            f"computational_stages: {len(options)} != {stages}."
+        )
+
+
+def check_weight_update_options(options: Any) -> None:
+    """Options of the weight update's compiler.
+
+    Raises:
+        TypeError: No PipelineStageOptions.
+    """
+    if options is not None and not isinstance(options, PipelineStageOptions):
+        raise TypeError(
+            "weight_update_poplar_options must be a PipelineStageOptions, got "
+            f"{type(options).__name__}."
+        )
+
+
+def check_update(
+    continuous: bool,
+    state_sharding: bool,
+    offload_state: bool,
+    serialization: int,
+    reduction: GradientAccumulationReductionMethod,
+) -> None:
+    """What of the weight update's options there is.
+
+    Raises:
+        NotImplementedError: There is no such.
+        ValueError: They do not go together.
+    """
+    if continuous:
+        raise NotImplementedError(
+            "Continuous weight updates are currently not supported."
+        )
+    check_sharded_state(state_sharding, offload_state)
+    if serialization > 1 and reduction is not GradientAccumulationReductionMethod.SUM:
+        raise NotImplementedError(
+            "Batch serialization is only supported with the reduction method SUM, but got "
+            f"{reduction.name}."
+        )
