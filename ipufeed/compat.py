@@ -61,7 +61,7 @@ _UTILS = (
     | {
         "create_ipu_config": "ipufeed.device.config.options_create",
         "get_num_of_ipus_in_device": "ipufeed.device.system.system",
-        "reset_ipu_seed": "ipufeed.device.system.system",
+        "reset_ipu_seed": "ipufeed.device.system.seeds",
         "running_on_ipu_model": "ipufeed.device.flags.flags",
         "use_synthetic_data_for": "ipufeed.device.flags.flags",
         "SyntheticDataCategory": "ipufeed.device.flags.synthetic",

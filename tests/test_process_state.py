@@ -9,7 +9,7 @@ from ipufeed import no_recompile
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.flags import flags as flags_module
 from ipufeed.device.program import executor
-from ipufeed.device.system import system
+from ipufeed.device.system.state import SYSTEM
 from ipufeed.executable import stats
 from ipufeed.executable.compile import programs
 from ipufeed.no_effect import no_effect
@@ -41,7 +41,7 @@ def test_a_reset_is_as_a_new_process(clean_system, monkeypatch, caplog):
 
     assert not flags_module.get_flags().use_synthetic_data
     assert executor.executor() == "xla"
-    assert system._system.config is None
+    assert SYSTEM.config is None
     assert stats().compiles == 0
     assert programs.history() is not before
     caplog.clear()

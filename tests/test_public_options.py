@@ -16,7 +16,7 @@ from ipufeed.device.config.no_effect import ATTRIBUTES, FLAGS
 from ipufeed.device.flags.flags import Flags
 from ipufeed.device.program import loops, scopes
 from ipufeed.device.program.strategy import IPUStrategy
-from ipufeed.device.system import system
+from ipufeed.device.system import seeds, system
 from ipufeed.keras import layers as keras_layers
 from ipufeed.ops.embedding_ops import embedding_lookup
 from ipufeed.ops.functional_ops import outlined_function
@@ -284,7 +284,7 @@ CALLS = {
         system.configure_ipu_system(IPUConfig()),
         system.get_num_of_ipus_in_device("/device:IPU:0", "/device:CPU:0"),
     ),
-    ("utils.reset_ipu_seed", "cpu_device"): lambda: system.reset_ipu_seed(
+    ("utils.reset_ipu_seed", "cpu_device"): lambda: seeds.reset_ipu_seed(
         1, cpu_device="/device:CPU:0"
     ),
     ("ipu_infeed_queue.IPUInfeedQueue", "optimise_latency"): lambda: IPUInfeedQueue(
@@ -511,7 +511,7 @@ def test_what_is_refused_raises(name, parameter):
 
 WANTS_A_BOOL = {
     "reset_ipu_seed(experimental_identical_replicas)": lambda flag: (
-        system.reset_ipu_seed(1, experimental_identical_replicas=flag)
+        seeds.reset_ipu_seed(1, experimental_identical_replicas=flag)
     ),
     "configure_ipu_system(reset_configuration)": lambda flag: (
         system.configure_ipu_system(IPUConfig(), reset_configuration=flag)

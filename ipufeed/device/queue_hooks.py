@@ -14,14 +14,13 @@ from ipufeed.device.flags import flags
 from ipufeed.device.flags.synthetic import InitializerKind, SyntheticDataCategory
 from ipufeed.device.program.strategy import strategy_ordinal
 from ipufeed.device.random import patches
+from ipufeed.device.system.seeds import has_seeds, on_seed
+from ipufeed.device.system.state import DeviceSeed
 from ipufeed.device.system.system import (
-    DeviceSeed,
     attach,
     chip_counts,
     configured,
-    has_seeds,
     on_change,
-    on_seed,
     precompiles,
     require_usable,
 )

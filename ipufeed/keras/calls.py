@@ -8,7 +8,8 @@ from ipufeed.device.log import LOGGER
 from ipufeed.keras.executions import Epoch, reads_while_running, run_epoch
 from ipufeed.keras.feed import Feed, feedable, zeros_of
 from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
-from ipufeed.keras.pipelining import NEEDS_COUNT, resolve
+from ipufeed.keras.pipeline_state import NEEDS_COUNT
+from ipufeed.keras.pipelining import resolve
 from ipufeed.keras.state import ModelState
 from ipufeed.keras.steps import check_accumulation
 

@@ -17,7 +17,7 @@ from ipufeed.keras.metric_reduction import (
     ReplicatedMetricReductionMethod,
     reduce_on_device,
 )
-from ipufeed.keras.pipelining import PipelinedProgram, build
+from ipufeed.keras.pipelined_program import PipelinedProgram, build
 from ipufeed.keras.state import ModelState
 from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.parallel.optimizers.dtypes import dtype_of

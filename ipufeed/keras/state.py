@@ -9,7 +9,7 @@ from typing import Any
 from ipufeed.device.program.strategy import IPUStrategyV1
 from ipufeed.device.system.system import require_usable
 from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
-from ipufeed.keras.pipelining import PipelineState
+from ipufeed.keras.pipeline_state import PipelineState
 from ipufeed.parallel.optimizers.reduction_method import (
     GradientAccumulationReductionMethod,
 )

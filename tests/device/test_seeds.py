@@ -19,6 +19,7 @@ from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.device.random import ops as random_ops
 from ipufeed.device.system import system
+from ipufeed.device.system.seeds import reset_ipu_seed
 from ipufeed.queues import IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")
@@ -100,7 +101,7 @@ def different(values):
 
 def test_the_first_seed_is_the_one_that_the_definition_gives():
     """Seed 5, run 1, replica 1, op 0, execution 0."""
-    system.reset_ipu_seed(5)
+    reset_ipu_seed(5)
     with ipu_scope("/device:IPU:0"):
         first = raw_seed().numpy().tolist()
 
@@ -115,7 +116,7 @@ def test_run_replica_op_and_execution_are_numbers_of_the_chain():
         run = style.build(
             lambda: style.repeat(8, lambda: outfeed.enqueue(raw_seed(4)), [])
         )
-        system.reset_ipu_seed(-1)
+        reset_ipu_seed(-1)
         for _ in range(3):
             run()
         seeds = np.asarray(outfeed.dequeue()).reshape([3, 8, 2, 2])
@@ -151,7 +152,7 @@ def test_numbers_are_those_of_tensorflows_stateless_ops(distribution, dtype, cou
 
 def test_numbers_have_their_distribution():
     """Means and deviations within four standard errors."""
-    system.reset_ipu_seed(1)
+    reset_ipu_seed(1)
     logits = np.log([0.1, 0.2, 0.7]).astype(np.float32)
     with ipu_scope("/device:IPU:0"):
         normal = tf.random.normal([40000], 3.0, 2.0).numpy()
@@ -179,7 +180,7 @@ def test_a_reset_repeats_a_sequence_of_runs(style, name):
     )
 
     def sequence():
-        system.reset_ipu_seed(11)
+        reset_ipu_seed(11)
         go()
         go()
         return style.read(outfeed.dequeue())
@@ -206,14 +207,14 @@ def test_all_ways_of_running_give_the_same(name):
                         2, lambda: queue.enqueue([sent(OPS[name]), sent(OPS[name])]), []
                     )
                 )
-                system.reset_ipu_seed(2**40)
+                reset_ipu_seed(2**40)
                 go()
                 found[kind, executor] = style.read(outfeed.dequeue())
     first = found.pop(("graph", "xla"))
     for other in found.values():
         for one, two in zip(first, other, strict=True):
             np.testing.assert_array_equal(one, two)
-    system.reset_ipu_seed(2**40)
+    reset_ipu_seed(2**40)
     with ipu_scope("/device:IPU:0"):
         np.testing.assert_array_equal(sent(OPS[name]).numpy(), first[0][0])
 
@@ -224,7 +225,7 @@ import numpy as np
 import ipufeed
 import tensorflow as tf
 from ipufeed.device.program import loops
-from ipufeed.device.system import system
+from ipufeed.device.system import seeds
 from ipufeed.device.program.strategy import IPUStrategy
 
 def extra():
@@ -241,7 +242,7 @@ def program(x):
     return loops.repeat(4, body, [x])
 
 strategy = IPUStrategy()
-system.reset_ipu_seed(9)
+seeds.reset_ipu_seed(9)
 with strategy.scope():
     runs = [strategy.run(program, [tf.ones([5])]).numpy().tobytes().hex()
             for _ in range(2)]
@@ -277,7 +278,7 @@ def test_another_process_draws_the_same_from_a_cached_program_too(
 @pytest.mark.process
 def test_two_processes_without_a_reset_differ():
     """Each device begins with a seed of the system's entropy."""
-    code = PROGRAM.replace("system.reset_ipu_seed(9)", "").replace(
+    code = PROGRAM.replace("seeds.reset_ipu_seed(9)", "").replace(
         "int(sys.argv[1])", "0"
     )
     first, second = (run_python(code) for _ in range(2))
@@ -297,7 +298,7 @@ def draws_of(replicas, identical, processes=(1, 0)):
     try:
         with styles.entered("function", "xla") as style:
             outfeed = IPUOutfeedQueue()
-            system.reset_ipu_seed(21, experimental_identical_replicas=identical)
+            reset_ipu_seed(21, experimental_identical_replicas=identical)
             style.run(
                 lambda: style.repeat(
                     2, lambda: outfeed.enqueue(tf.random.normal([5])), []
@@ -393,10 +394,10 @@ def test_a_function_called_twice_draws_twice_and_always_the_same(executor):
 
     found = []
     for programs in ([twice, once], [once, twice]):
-        system.reset_ipu_seed(4)
+        reset_ipu_seed(4)
         results = {}
         for program in programs:
-            system.reset_ipu_seed(4)
+            reset_ipu_seed(4)
             results[program] = run(program)
         found.append(results)
 
@@ -417,7 +418,7 @@ def test_seeds_of_ops_and_graphs_count():
     for seed in (None, 1, 2):
         if seed is not None:
             tf.random.set_seed(seed)
-        system.reset_ipu_seed(3)
+        reset_ipu_seed(3)
         found.append(run(net))
 
     assert different([each for two in found for each in two])
@@ -440,9 +441,9 @@ def test_the_host_and_datasets_draw_as_without_ipus():
 
     tf.random.set_seed(5)
     plain = tf.random.uniform([3]).numpy()
-    system.reset_ipu_seed(1)
+    reset_ipu_seed(1)
     there, elements = drawn()
-    system.reset_ipu_seed(2)
+    reset_ipu_seed(2)
     again = drawn()[1]
     with IPUStrategy(enable_dataset_iterators=False).scope():
         inside = drawn()[1]
@@ -476,7 +477,7 @@ def test_synthetic_seeds_are_always_the_same(monkeypatch):
     configure(1)
     with ipu_scope("/device:IPU:0"):
         first = raw_seed().numpy().tolist()
-        system.reset_ipu_seed(5)
+        reset_ipu_seed(5)
         second = raw_seed().numpy().tolist()
 
     assert first == second == seed_of(0, 1, 1, 0, 0)
@@ -490,10 +491,10 @@ def test_devices_have_seeds_of_their_own():
         with ipu_scope(f"/device:IPU:{ordinal}"):
             return tf.random.uniform([3]).numpy().tolist()
 
-    system.reset_ipu_seed(1, "/device:IPU:0")
-    system.reset_ipu_seed(1, "/device:IPU:1")
+    reset_ipu_seed(1, "/device:IPU:0")
+    reset_ipu_seed(1, "/device:IPU:1")
     first = drawn(0)
-    system.reset_ipu_seed(1, "/device:IPU:0")
+    reset_ipu_seed(1, "/device:IPU:0")
 
     assert drawn(0) == first == drawn(1)
 
@@ -519,9 +520,9 @@ def test_keras_dropout_draws_the_devices_seeds():
 
     unset = runs()
     np.testing.assert_array_equal(unset, [stock().numpy() for _ in range(2)])
-    system.reset_ipu_seed(6)
+    reset_ipu_seed(6)
     first = runs()
-    system.reset_ipu_seed(6)
+    reset_ipu_seed(6)
     second = runs()
 
     np.testing.assert_array_equal(first, second)

@@ -12,7 +12,7 @@ from helpers import run_python
 from ipufeed.device.config.config import DeviceConnectionType, IPUConfig, SelectionOrder
 from ipufeed.device.config.options import auto_select_ipus, create_ipu_config
 from ipufeed.device.flags import flags as flags_module
-from ipufeed.device.system import system
+from ipufeed.device.system import seeds, state, system
 from ipufeed.device.system.device_names import ordinal_of
 from ipufeed.errors import ConfigError, DeviceOrdinalError, PoplarFlagsError
 
@@ -494,14 +494,14 @@ def test_a_change_of_the_config_has_no_effect_until_it_is_configured():
 def test_a_reset_forgets_everything():
     """Also where nothing is configured."""
     configured(auto_select_ipus=[1, 1])
-    system.reset_ipu_seed(3)
+    seeds.reset_ipu_seed(3)
     generation = system.generation()
     system.reset_ipu_configuration()
     system.reset_ipu_configuration()
 
     assert not system.is_configured()
     assert not system.is_attached(0)
-    assert system.device_seed(0) is None
+    assert seeds.device_seed(0) is None
     assert system.generation() > generation
     assert system.configured() == IPUConfig()
     assert system.connection_type() is DeviceConnectionType.ON_DEMAND
@@ -563,13 +563,13 @@ def test_both_styles_configure_the_same_system():
 
 def test_a_seed_is_kept_for_its_device():
     """With a number that tells one reset from the next."""
-    system.reset_ipu_seed(7)
-    system.reset_ipu_seed(np.int64(8), "/device:IPU:1", "cpu", True)
-    system.reset_ipu_seed(7)
+    seeds.reset_ipu_seed(7)
+    seeds.reset_ipu_seed(np.int64(8), "/device:IPU:1", "cpu", True)
+    seeds.reset_ipu_seed(7)
 
-    assert system.device_seed(0) == system.DeviceSeed(7, False, 2)
-    assert system.device_seed(1) == system.DeviceSeed(8, True, 1)
-    assert system.device_seed(2) is None
+    assert seeds.device_seed(0) == state.DeviceSeed(7, False, 2)
+    assert seeds.device_seed(1) == state.DeviceSeed(8, True, 1)
+    assert seeds.device_seed(2) is None
 
 
 @pytest.mark.parametrize(
@@ -579,7 +579,7 @@ def test_a_seed_is_kept_for_its_device():
 def test_a_seed_is_an_integer_of_64_bits(seed, error):
     """The error names it."""
     with pytest.raises(error, match="`seed` must be"):
-        system.reset_ipu_seed(seed)
+        seeds.reset_ipu_seed(seed)
 
 
 def test_a_seed_is_for_a_device_that_there_is():
@@ -587,4 +587,4 @@ def test_a_seed_is_for_a_device_that_there_is():
     configured()
 
     with pytest.raises(DeviceOrdinalError, match="IPU:1 has not been configured"):
-        system.reset_ipu_seed(1, device="/device:IPU:1")
+        seeds.reset_ipu_seed(1, device="/device:IPU:1")

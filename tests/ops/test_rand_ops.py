@@ -8,7 +8,7 @@ import tensorflow as tf
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
-from ipufeed.device.system import system
+from ipufeed.device.system import seeds
 from ipufeed.ops.rand_ops import dropout
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
@@ -93,7 +93,7 @@ def replicas(identical):
         )
         found = []
         for _ in range(2):
-            system.reset_ipu_seed(9, experimental_identical_replicas=identical)
+            seeds.reset_ipu_seed(9, experimental_identical_replicas=identical)
             go()
             go()
             one, two = (np.reshape(each, [4, 2, 64]) for each in outfeed.dequeue())
@@ -143,7 +143,7 @@ def train(schedule, recompute):
             pipeline_schedule=schedule,
         )
 
-    system.reset_ipu_seed(8)
+    seeds.reset_ipu_seed(8)
     with strategy.scope():
         strategy.run(program)
     return outfeed.dequeue()[1].numpy() != 0, weights.numpy()

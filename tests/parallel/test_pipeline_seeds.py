@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program.strategy import IPUStrategy
-from ipufeed.device.system import system
+from ipufeed.device.system import seeds, system
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
@@ -62,7 +62,7 @@ def train(schedule, recompute=False, ipus=2):
             pipeline_schedule=schedule,
         )
 
-    system.reset_ipu_seed(8)
+    seeds.reset_ipu_seed(8)
     with strategy.scope():
         strategy.run(program)
     _, dropped, noise = (each.numpy() for each in outfeed.dequeue())

@@ -18,8 +18,8 @@ from replicated import configure
 
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.parallel.collectives import addresses, peers, processes
 from ipufeed.parallel.collectives import ops as collectives
-from ipufeed.parallel.collectives import peers, processes
 
 PROGRAMS = pathlib.Path(__file__).parents[1] / "support"
 LIMIT_S = 240.0  # only a hang gets there
@@ -77,7 +77,7 @@ def run_processes(*arguments):
 def test_an_address_outside_of_the_machine_is_warned_of(caplog, address, loopback):
     """TensorFlow's servers have no authentication; the warning has the way out."""
     with caplog.at_level(logging.WARNING, logger="ipufeed"):
-        processes.warn_of_network(["localhost:2300", address])
+        addresses.warn_of_network(["localhost:2300", address])
     if loopback:
         assert not caplog.records
         return

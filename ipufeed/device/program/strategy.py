@@ -17,7 +17,8 @@ from ipufeed.device.program import executor, outside_compilation
 from ipufeed.device.program.host_iterator import HostDataset
 from ipufeed.device.program.replication import refuse_replicas
 from ipufeed.device.program.scopes import check_device
-from ipufeed.device.system.system import ONE_HOST, require_usable
+from ipufeed.device.system.state import ONE_HOST
+from ipufeed.device.system.system import require_usable
 from ipufeed.no_effect import no_effect
 from ipufeed.queues.iterators import IPUOwnedIterator
 

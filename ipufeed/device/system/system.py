@@ -15,7 +15,6 @@ Threads: every function here may be called from any thread.
 from __future__ import annotations
 
 import copy
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +29,7 @@ from ipufeed.device.flags import flags as flags_module
 from ipufeed.device.flags.flags import Flags
 from ipufeed.device.log import LOGGER
 from ipufeed.device.system.device_names import ordinal_of
+from ipufeed.device.system.state import SYSTEM, warn_of_host
 from ipufeed.device.system.topology import NUM_IPUS
 from ipufeed.device.system.virtual_device import (
     VirtualDevice,
@@ -37,31 +37,7 @@ from ipufeed.device.system.virtual_device import (
     virtual_devices,
 )
 from ipufeed.errors import DeviceOrdinalError
-from ipufeed.no_effect import no_effect
 from ipufeed.process_state import STATE
-
-ONE_HOST = "all IPUs belong to this process, whose only host is /device:CPU:0"
-
-
-def _warn_of_host(name: str, device: str) -> None:
-    if device != "cpu":
-        no_effect(name, ONE_HOST)
-
-
-@dataclass(frozen=True)
-class DeviceSeed:
-    """What `reset_ipu_seed` set.
-
-    Attributes:
-        seed: The seed.
-        identical_replicas: Whether all replicas draw the same numbers.
-        number: How many resets there had been on the device, this one included: a
-            program that has seen a smaller one starts its generator again.
-    """
-
-    seed: int
-    identical_replicas: bool
-    number: int
 
 
 @dataclass(frozen=True)
@@ -79,26 +55,6 @@ class DeviceOptions:
     connection_type: DeviceConnectionType
 
 
-@dataclass
-class _System:
-    """What has been configured. The lock guards all of it."""
-
-    lock: threading.RLock = field(default_factory=threading.RLock)
-    config: IPUConfig | None = None
-    flags: Flags | None = None
-    devices: tuple[VirtualDevice, ...] = ()
-    attached: set[int] = field(default_factory=set)
-    seeds: dict[int, DeviceSeed] = field(default_factory=dict)
-    generation: int = 0
-    listeners: list[Callable[[], None]] = field(default_factory=list)
-    seed_listeners: list[Callable[[int, DeviceSeed], None]] = field(
-        default_factory=list
-    )
-
-
-_system = _System()
-
-
 def _as_config(config: Any) -> IPUConfig:
     """A copy of the config, or of that in the options of the older style."""
     if isinstance(config, IpuOptions):
@@ -113,9 +69,9 @@ def _as_config(config: Any) -> IPUConfig:
 
 def _is_same(config: IPUConfig, devices: tuple[VirtualDevice, ...]) -> bool:
     """Whether this has been configured; 2, [2] and (2,) select the same."""
-    if _system.config is None or devices != _system.devices:
+    if SYSTEM.config is None or devices != SYSTEM.devices:
         return False
-    one, other = copy.copy(config), copy.copy(_system.config)
+    one, other = copy.copy(config), copy.copy(SYSTEM.config)
     for each in (one, other):
         each.auto_select_ipus = as_tuple(each.auto_select_ipus)
         each.select_ipus = as_tuple(each.select_ipus)
@@ -160,29 +116,29 @@ def configure_ipu_system(
     if not isinstance(device, str):
         raise TypeError(f"`device` must be a str, got {type(device).__name__}.")
     check_flags(reset_configuration=reset_configuration)
-    _warn_of_host("configure_ipu_system(device=)", device)
-    with _system.lock:
+    warn_of_host("configure_ipu_system(device=)", device)
+    with SYSTEM.lock:
         flags = flags_module.read_flags()
         config_no_effect.warn_of_environment()
         wanted.validate(flags.use_ipu_model)
         devices = virtual_devices(wanted, flags)
         if not _is_same(wanted, devices):
             _replace(wanted, devices, reset_configuration)
-        _system.flags = flags
+        SYSTEM.flags = flags
         flags_module.use_flags(flags)
         config_no_effect.warn_of_attributes(wanted, defaults)
         config_no_effect.warn_of_flags(flags)
-        for listener in _system.listeners:
+        for listener in SYSTEM.listeners:
             listener()
         if _connection_type(wanted, flags) is DeviceConnectionType.ALWAYS:
-            for each in _system.devices:
+            for each in SYSTEM.devices:
                 attach(each.ordinal)
 
 
 def _replace(
     config: IPUConfig, devices: tuple[VirtualDevice, ...], reset_configuration: bool
 ) -> None:
-    if _system.config is not None:
+    if SYSTEM.config is not None:
         if not reset_configuration:
             from tensorflow.python.framework import errors
 
@@ -196,7 +152,7 @@ def _replace(
             "Resetting existing IPU configuration before applying new configuration"
         )
     reset_ipu_configuration()
-    _system.config, _system.devices = config, devices
+    SYSTEM.config, SYSTEM.devices = config, devices
 
 
 def _connection_type(config: IPUConfig, flags: Flags) -> DeviceConnectionType:
@@ -213,14 +169,14 @@ def reset_ipu_configuration() -> None:
     The next program on a device attaches to it again. Nothing happens to programs that
     are running: their runner sees that `generation()` has changed.
     """
-    with _system.lock:
-        _system.config = None
-        _system.flags = None
-        _system.devices = ()
-        _system.attached = set()
-        _system.seeds = {}
-        _system.generation += 1
-        for listener in _system.listeners:
+    with SYSTEM.lock:
+        SYSTEM.config = None
+        SYSTEM.flags = None
+        SYSTEM.devices = ()
+        SYSTEM.attached = set()
+        SYSTEM.seeds = {}
+        SYSTEM.generation += 1
+        for listener in SYSTEM.listeners:
             listener()
 
 
@@ -229,23 +185,8 @@ def on_change(listener: Callable[[], None]) -> None:
 
     It is called on the thread that does so, and must not raise.
     """
-    with _system.lock:
-        _system.listeners.append(listener)
-
-
-def on_seed(listener: Callable[[int, DeviceSeed], None]) -> None:
-    """Calls `listener` with the ordinal and the seed at each `reset_ipu_seed`.
-
-    It is called on the thread that does so, and must not raise.
-    """
-    with _system.lock:
-        _system.seed_listeners.append(listener)
-
-
-def has_seeds() -> bool:
-    """Whether `reset_ipu_seed` has been called for any device."""
-    with _system.lock:
-        return bool(_system.seeds)
+    with SYSTEM.lock:
+        SYSTEM.listeners.append(listener)
 
 
 def generation() -> int:
@@ -254,26 +195,26 @@ def generation() -> int:
     What is kept for a device, such as a loaded program, belongs to the number that there
     was when it was made.
     """
-    with _system.lock:
-        return _system.generation
+    with SYSTEM.lock:
+        return SYSTEM.generation
 
 
 def chip_counts() -> dict[int, int]:
     """How many IPUs each configured device is made of, by its ordinal."""
-    with _system.lock:
-        return {device.ordinal: device.num_ipus for device in _system.devices}
+    with SYSTEM.lock:
+        return {device.ordinal: device.num_ipus for device in SYSTEM.devices}
 
 
 def is_configured() -> bool:
     """Whether `configure_ipu_system` has been called, and not been reset."""
-    with _system.lock:
-        return _system.config is not None
+    with SYSTEM.lock:
+        return SYSTEM.config is not None
 
 
 def configured() -> IPUConfig:
     """A copy of the config in force: the defaults if nothing is configured."""
-    with _system.lock:
-        return copy.deepcopy(_system.config) if _system.config else IPUConfig()
+    with SYSTEM.lock:
+        return copy.deepcopy(SYSTEM.config) if SYSTEM.config else IPUConfig()
 
 
 def connection_type() -> DeviceConnectionType:
@@ -281,10 +222,10 @@ def connection_type() -> DeviceConnectionType:
 
     `--use_on_demand` makes ON_DEMAND of ALWAYS.
     """
-    with _system.lock:
-        if _system.config is None or _system.flags is None:
+    with SYSTEM.lock:
+        if SYSTEM.config is None or SYSTEM.flags is None:
             return DeviceConnectionType.ON_DEMAND
-        return _connection_type(_system.config, _system.flags)
+        return _connection_type(SYSTEM.config, SYSTEM.flags)
 
 
 def has_remote_buffers() -> bool:
@@ -293,12 +234,12 @@ def has_remote_buffers() -> bool:
     All that can be attached to can, but the IPU Model; for what is compiled without being
     attached to, `device_connection.enable_remote_buffers` says it.
     """
-    with _system.lock:
+    with SYSTEM.lock:
         if connection_type() in (
             DeviceConnectionType.ALWAYS,
             DeviceConnectionType.ON_DEMAND,
         ):
-            return not (_system.flags or flags_module.get_flags()).use_ipu_model
+            return not (SYSTEM.flags or flags_module.get_flags()).use_ipu_model
         return configured().device_connection.enable_remote_buffers
 
 
@@ -325,12 +266,12 @@ def get_ipu_config(session: Any = None) -> list[DeviceOptions]:
             raise TypeError(
                 f"`session` must be a Session, got {type(session).__name__}."
             )
-    with _system.lock:
-        if _system.config is None:
+    with SYSTEM.lock:
+        if SYSTEM.config is None:
             raise RuntimeError("No IPU devices configured.")
         return [
             DeviceOptions(device, configured(), connection_type())
-            for device in _system.devices
+            for device in SYSTEM.devices
         ]
 
 
@@ -345,16 +286,16 @@ def require_usable(ordinal: int) -> VirtualDevice:
             f"There is no /device:IPU:{ordinal}: the ordinal must be in "
             f"[0, {NUM_IPUS}), got {ordinal}."
         )
-    with _system.lock:
-        if _system.config is None:
+    with SYSTEM.lock:
+        if SYSTEM.config is None:
             return single_device(ordinal)
-        if ordinal >= len(_system.devices):
-            names = ", ".join(device.name for device in _system.devices)
+        if ordinal >= len(SYSTEM.devices):
+            names = ", ".join(device.name for device in SYSTEM.devices)
             raise DeviceOrdinalError(
                 f"/device:IPU:{ordinal} has not been configured, only {names}: "
                 "`auto_select_ipus` (or `select_ipus`) has one number for each device."
             )
-        return _system.devices[ordinal]
+        return SYSTEM.devices[ordinal]
 
 
 def attach(ordinal: int) -> VirtualDevice:
@@ -367,7 +308,7 @@ def attach(ordinal: int) -> VirtualDevice:
         DeviceOrdinalError: there is no such device, or it has not been configured.
         tf.errors.InvalidArgumentError: the connection type is NEVER.
     """
-    with _system.lock:
+    with SYSTEM.lock:
         device = require_usable(ordinal)
         connection = connection_type()
         # A program is compiled all the same (cc/xla/compile/compiler.cc says this, too).
@@ -381,16 +322,16 @@ def attach(ordinal: int) -> VirtualDevice:
                 "compilation only.",
             )
         attaches = connection is not DeviceConnectionType.PRE_COMPILE
-        if attaches and ordinal not in _system.attached:
-            _system.attached.add(ordinal)
+        if attaches and ordinal not in SYSTEM.attached:
+            SYSTEM.attached.add(ordinal)
             LOGGER.info("%s", device.attach_line())
         return device
 
 
 def is_attached(ordinal: int) -> bool:
     """Whether a device has been attached to."""
-    with _system.lock:
-        return ordinal in _system.attached
+    with SYSTEM.lock:
+        return ordinal in SYSTEM.attached
 
 
 def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
@@ -405,60 +346,9 @@ def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
         DeviceOrdinalError: it names no device, or one that has not been configured.
         RuntimeError: no IPU devices are configured.
     """
-    _warn_of_host("get_num_of_ipus_in_device(device=)", device)
+    warn_of_host("get_num_of_ipus_in_device(device=)", device)
     ordinal = ordinal_of(ipu_device)
-    with _system.lock:
-        if _system.config is None:
+    with SYSTEM.lock:
+        if SYSTEM.config is None:
             raise RuntimeError("No IPU devices configured.")
         return require_usable(ordinal).num_ipus
-
-
-def reset_ipu_seed(
-    seed: int,
-    device: str = "/device:IPU:0",
-    cpu_device: str = "cpu",
-    experimental_identical_replicas: bool = False,
-) -> None:
-    """Starts a device's random numbers again: with one seed they are always the same.
-
-    After it, the same sequence of runs of the same programs draws the same numbers, in
-    another process too, whether compiled, loaded from a file, or run by the executor.
-    Every run, iteration, op and replica draws other numbers. It concerns the random ops
-    that programs on the device contain, and ops that run there in eager mode, but not
-    functions of datasets: seed those with `tf.random.set_seed` or their own arguments.
-    Runs that have begun keep the seed that they have.
-
-    Args:
-        seed: In [-2**63, 2**63).
-        device: The device. Default: "/device:IPU:0".
-        cpu_device: The CPU that it belongs to. Another value has no effect,
-            with a warning. Default: "cpu".
-        experimental_identical_replicas: Whether all replicas draw the same numbers.
-            Default: False.
-
-    Raises:
-        TypeError: `seed` is not an integer, or a flag is not a bool.
-        ValueError: `seed` is out of range.
-        DeviceOrdinalError: there is no such device, or it has not been configured.
-    """
-    check_flags(experimental_identical_replicas=experimental_identical_replicas)
-    _warn_of_host("reset_ipu_seed(cpu_device=)", cpu_device)
-    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
-        raise TypeError(f"`seed` must be an int, got {type(seed).__name__}.")
-    seed = seed.__index__()
-    if not -(2**63) <= seed < 2**63:
-        raise ValueError(f"`seed` must be in [-2**63, 2**63), got {seed}.")
-    with _system.lock:
-        ordinal = require_usable(ordinal_of(device)).ordinal
-        before = _system.seeds.get(ordinal)
-        number = before.number + 1 if before else 1
-        wanted = DeviceSeed(seed, bool(experimental_identical_replicas), number)
-        _system.seeds[ordinal] = wanted
-        for listener in _system.seed_listeners:
-            listener(ordinal, wanted)
-
-
-def device_seed(ordinal: int) -> DeviceSeed | None:
-    """What `reset_ipu_seed` set last; None if it has not been called for the device."""
-    with _system.lock:
-        return _system.seeds.get(ordinal)

@@ -27,8 +27,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import ipaddress
-import os
 import re
 import threading
 import time
@@ -39,6 +37,7 @@ import numpy as np
 
 from ipufeed import _native
 from ipufeed.device.log import LOGGER
+from ipufeed.parallel.collectives.addresses import addresses, warn_of_network
 from ipufeed.parallel.collectives.peers import (
     LEAVING_S,
     LOOK_S,
@@ -275,65 +274,6 @@ class Group:
             f"another program, or has ended this one, or has come to another exchange. "
             f"{SAME_PROGRAMS}",
         )
-
-
-def addresses(count: int, index: int) -> list[str]:
-    """Where the processes listen.
-
-    Raises:
-        tf.errors.FailedPreconditionError: TF_CONFIG says nothing, or something else.
-    """
-    import tensorflow as tf
-
-    try:
-        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-        found = resolver.cluster_spec().as_dict().get("worker", [])
-        own = resolver.task_id
-    except ValueError as error:
-        raise tf.errors.FailedPreconditionError(
-            None, None, f"TF_CONFIG cannot be read: {error}"
-        ) from error
-    if len(found) == count and own == index:
-        if len(set(found)) < count:
-            raise tf.errors.FailedPreconditionError(
-                None,
-                None,
-                f"TF_CONFIG gives several processes one address: {', '.join(found)}. Each "
-                "listens at one of its own.",
-            )
-        return list(found)
-    says = f"has {len(found)} workers and the index {own}"
-    raise tf.errors.FailedPreconditionError(
-        None,
-        None,
-        f"experimental.multi_replica_distribution says that this is process {index} of "
-        f"{count}; TF_CONFIG must say where they are, and "
-        f"{says if os.environ.get('TF_CONFIG') else 'is not set'}. Set it to "
-        '{"cluster": {"worker": ["host:port", ...]}, '
-        f'"task": {{"type": "worker", "index": {index}}}}}.',
-    )
-
-
-def warn_of_network(found: list[str]) -> None:
-    """Warns, once, of what can reach the processes if they are not on one machine."""
-    outside = [each for each in found if not is_loopback(each)]
-    if outside:
-        LOGGER.warning(
-            "TF_CONFIG has addresses outside of this machine: %s. TensorFlow's servers "
-            "have no authentication and no encryption: whatever reaches their ports can "
-            "run TensorFlow ops in these processes, and read and write their files. Let "
-            "only trusted machines reach the ports (a private network, or a firewall).",
-            ", ".join(outside),
-        )
-
-
-def is_loopback(address: str) -> bool:
-    """Whether a "host:port" is of the loopback interface; names are not looked up."""
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 @functools.cache

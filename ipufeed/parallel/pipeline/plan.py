@@ -7,11 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipufeed.parallel.pipeline.partition import (
-    Part,
-    Traced,
-)
+from ipufeed.parallel.pipeline.partition import Part
 from ipufeed.parallel.pipeline.schedules import Position, Schedule
+from ipufeed.parallel.pipeline.traced import Traced
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,76 @@
+"""The seeds of devices: with one seed a program's random numbers are always the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ipufeed.checks import check_flags
+from ipufeed.device.system.device_names import ordinal_of
+from ipufeed.device.system.state import SYSTEM, DeviceSeed, warn_of_host
+from ipufeed.device.system.system import require_usable
+
+
+def on_seed(listener: Callable[[int, DeviceSeed], None]) -> None:
+    """Calls `listener` with the ordinal and the seed at each `reset_ipu_seed`.
+
+    It is called on the thread that does so, and must not raise.
+    """
+    with SYSTEM.lock:
+        SYSTEM.seed_listeners.append(listener)
+
+
+def has_seeds() -> bool:
+    """Whether `reset_ipu_seed` has been called for any device."""
+    with SYSTEM.lock:
+        return bool(SYSTEM.seeds)
+
+
+def reset_ipu_seed(
+    seed: int,
+    device: str = "/device:IPU:0",
+    cpu_device: str = "cpu",
+    experimental_identical_replicas: bool = False,
+) -> None:
+    """Starts a device's random numbers again: with one seed they are always the same.
+
+    After it, the same sequence of runs of the same programs draws the same numbers, in
+    another process too, whether compiled, loaded from a file, or run by the executor.
+    Every run, iteration, op and replica draws other numbers. It concerns the random ops
+    that programs on the device contain, and ops that run there in eager mode, but not
+    functions of datasets: seed those with `tf.random.set_seed` or their own arguments.
+    Runs that have begun keep the seed that they have.
+
+    Args:
+        seed: In [-2**63, 2**63).
+        device: The device. Default: "/device:IPU:0".
+        cpu_device: The CPU that it belongs to. Another value has no effect,
+            with a warning. Default: "cpu".
+        experimental_identical_replicas: Whether all replicas draw the same numbers.
+            Default: False.
+
+    Raises:
+        TypeError: `seed` is not an integer, or a flag is not a bool.
+        ValueError: `seed` is out of range.
+        DeviceOrdinalError: there is no such device, or it has not been configured.
+    """
+    check_flags(experimental_identical_replicas=experimental_identical_replicas)
+    warn_of_host("reset_ipu_seed(cpu_device=)", cpu_device)
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        raise TypeError(f"`seed` must be an int, got {type(seed).__name__}.")
+    seed = seed.__index__()
+    if not -(2**63) <= seed < 2**63:
+        raise ValueError(f"`seed` must be in [-2**63, 2**63), got {seed}.")
+    with SYSTEM.lock:
+        ordinal = require_usable(ordinal_of(device)).ordinal
+        before = SYSTEM.seeds.get(ordinal)
+        number = before.number + 1 if before else 1
+        wanted = DeviceSeed(seed, bool(experimental_identical_replicas), number)
+        SYSTEM.seeds[ordinal] = wanted
+        for listener in SYSTEM.seed_listeners:
+            listener(ordinal, wanted)
+
+
+def device_seed(ordinal: int) -> DeviceSeed | None:
+    """What `reset_ipu_seed` set last; None if it has not been called for the device."""
+    with SYSTEM.lock:
+        return SYSTEM.seeds.get(ordinal)
