@@ -133,6 +133,10 @@ def _entry_points(int64: Any, whole: Any) -> tuple[tuple[str, list[Any], Any], .
 
     `int64` and `whole` are the types of numbers that are checked.
     """
+    return (*_of_feeds(int64, whole), *_of_programs(int64, whole))
+
+
+def _of_feeds(int64: Any, whole: Any) -> tuple[tuple[str, list[Any], Any], ...]:
     text = ctypes.c_char_p
     numbers = ctypes.POINTER(ctypes.c_int64)
     # Unchecked, half a microsecond less each: for calls per result, with numbers of ours.
@@ -178,6 +182,13 @@ def _entry_points(int64: Any, whole: Any) -> tuple[tuple[str, list[Any], Any], .
         ("ipufeed_wait_for_interrupt", [], whole),
         ("ipufeed_next_line", [text, int64], whole),
         ("ipufeed_main_thread_calls", [whole], whole),
+    )
+
+
+def _of_programs(int64: Any, whole: Any) -> tuple[tuple[str, list[Any], Any], ...]:
+    text = ctypes.c_char_p
+    numbers = ctypes.POINTER(ctypes.c_int64)
+    return (
         ("ipufeed_set_on_first_use", [ON_FIRST_USE], whole),
         ("ipufeed_set_log_cycle_count", [whole], whole),
         ("ipufeed_forget_first_uses", [], whole),

@@ -101,19 +101,9 @@ def build(
         finish,
     )
 
-    def optimize(loss: Any, *_: Any) -> OptimizerFunctionOutput:
-        weights = [each.value for each in model.trainable_variables]
-        return OptimizerFunctionOutput(model.optimizer, loss, variables=weights)
-
     sums = own.accumulate_outfeed and mode != "predict"
-    arguments = dict(own.options) if mode == "fit" else _of_inference(own.options)
-    if mode == "fit":
-        mask = [True] + [False] * state.kit.number_of_logs(model)
-        arguments |= {
-            "optimizer_function": optimize,
-            "outfeed_mask": mask,
-            "reduction_method": own.reduction,
-        }
+    of_mode = _of_training if mode == "fit" else _of_inference
+    arguments = of_mode(model, state)
 
     def program() -> Any:
         return pipeline(
@@ -152,5 +142,20 @@ OF_TRAINING = (
 )
 
 
-def _of_inference(options: dict[str, Any]) -> dict[str, Any]:
+def _of_training(model: Any, state: Any) -> dict[str, Any]:
+    def optimize(loss: Any, *_: Any) -> OptimizerFunctionOutput:
+        weights = [each.value for each in model.trainable_variables]
+        return OptimizerFunctionOutput(model.optimizer, loss, variables=weights)
+
+    return {
+        **state.pipeline.options,
+        "optimizer_function": optimize,
+        "outfeed_mask": [True] + [False] * state.kit.number_of_logs(model),
+        "reduction_method": state.pipeline.reduction,
+    }
+
+
+def _of_inference(model: Any, state: Any) -> dict[str, Any]:
+    del model
+    options = state.pipeline.options
     return {name: options[name] for name in options if name not in OF_TRAINING}

@@ -79,10 +79,7 @@ def arrow_ipc(
     opened = {path: open_file(path) for path in paths}
     schemas = {path: file.schema for path, file in opened.items()}
     chosen = arrow_columns.choose_same_columns(list(schemas.items()), columns)
-    fields = {
-        path: [schema.get_field_index(column.name) for column in chosen]
-        for path, schema in schemas.items()
-    }
+    fields = {path: _indices(schema, chosen) for path, schema in schemas.items()}
     chunks = shard_of(
         chunks_of((path, file.num_record_batches) for path, file in opened.items()),
         shard,
@@ -107,6 +104,10 @@ def arrow_ipc(
         # Of a part of the batches it is unknown without decompressing them.
         rows=count_rows(paths) if shard is None else None,
     )
+
+
+def _indices(schema: Any, chosen: list[Any]) -> list[int]:
+    return [schema.get_field_index(column.name) for column in chosen]
 
 
 def count_rows(paths: list[str]) -> int:

@@ -38,9 +38,9 @@ def parquet(
 
     Returns:
         A tf.data.Dataset of dicts; `element_spec` is known from the schema (docs/sources.md
-        has the types). Stages: `chunks`, `read`, `columns` (TensorFlow has no
-        name for the batching). Its Python function
-        runs once per row group; tf.data service cannot send it to other processes.
+        has the types). Stages: `chunks`, `read`, `columns` (TensorFlow has no name for
+        the batching). Its Python function runs once per row group; tf.data service cannot
+        send it to other processes.
 
     Raises:
         TypeError, ValueError: An argument is of another kind, or out of range.
@@ -48,8 +48,6 @@ def parquet(
             has no dense tensor, there are nulls, or fewer row groups than shards.
         DamagedFileError: A file is not a Parquet file, or its end is missing.
     """
-    import pyarrow.parquet as pq
-
     from ipufeed.sources import columns as arrow_columns
     from ipufeed.sources.tables import (
         Chunk,
@@ -73,20 +71,13 @@ def parquet(
         "row groups",
         "Write smaller row groups (row_group_size of pyarrow.parquet.write_table).",
     )
-    names = [column.name for column in chosen]
     if nulls == "error":
+        names = [column.name for column in chosen]
         for chunk in chunks:
-            refuse_known_nulls(
-                footers[chunk.path].row_group(chunk.number), names, chunk
-            )
+            refuse_known_nulls(_row_group(footers, chunk), names, chunk)
 
     def read(chunk: Chunk, names: list[str]) -> list[Any]:
-        # A reader for each call: it is not made for several threads. The footer is the
-        # costly part of opening one, and is here already.
-        with pq.ParquetFile(chunk.path, metadata=footers[chunk.path]) as file:
-            # Row groups are read in parallel; threads within one would only compete.
-            table = file.read_row_group(chunk.number, columns=names, use_threads=False)
-        return [table.column(name) for name in names]
+        return _read_row_group(chunk, names, footers[chunk.path])
 
     return table_dataset(
         chunks,
@@ -96,9 +87,7 @@ def parquet(
         drop_remainder=drop_remainder,
         nulls=nulls,
         calls=calls,
-        rows=sum(
-            footers[chunk.path].row_group(chunk.number).num_rows for chunk in chunks
-        ),
+        rows=sum(_row_group(footers, chunk).num_rows for chunk in chunks),
     )
 
 
@@ -120,6 +109,21 @@ def _read_footer(path: str) -> tuple[Any, Any]:
             "again.",
             path,
         ) from error
+
+
+def _row_group(footers: dict[str, Any], chunk: Any) -> Any:
+    return footers[chunk.path].row_group(chunk.number)
+
+
+def _read_row_group(chunk: Any, names: list[str], footer: Any) -> list[Any]:
+    import pyarrow.parquet as pq
+
+    # A reader for each call: it is not made for several threads. The footer is the
+    # costly part of opening one, and is here already.
+    with pq.ParquetFile(chunk.path, metadata=footer) as file:
+        # Row groups are read in parallel; threads within one would only compete.
+        table = file.read_row_group(chunk.number, columns=names, use_threads=False)
+    return [table.column(name) for name in names]
 
 
 def refuse_known_nulls(row_group: Any, names: list[str], chunk: Any) -> None:

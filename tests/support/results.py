@@ -73,6 +73,52 @@ def run_of(seconds=4.0, rate=100.0, seed=0):
     return marks, stamps, parts
 
 
+def _reasons(name, rate):
+    """The sections that say where the time goes, and what to change."""
+    return {
+        "stages": [
+            {
+                "name": name,
+                "kind": "ParallelMap",
+                "share": 0.75,
+                "seconds_per_element": 0.0075,
+                "advice": "cache it",
+            },
+            {"name": "batch", "kind": "Batch", "share": 0.25, "parallelism": None},
+        ],
+        "advice": [
+            {
+                "code": "cache",
+                "stage": name,
+                "text": f"cache {name}",
+                "predicted_gain": 2.5,
+                "measured_gain": 2.25,
+                "held": True,
+                "note": None,
+            },
+            {
+                "code": "prefetch",
+                "stage": "batch",
+                "text": "prefetch",
+                "predicted_gain": 1.5,
+                "measured_gain": 1.0,
+                "held": False,
+                "note": None,
+            },
+            {"code": "order", "text": "batch first", "note": f"not tried: {name}"},
+        ],
+        "what_if": [
+            {
+                "question": f"{name}=2x",
+                "stage": name,
+                "elements_per_second": rate,
+                "predicted_elements_per_second": None,
+                "next": name,
+            }
+        ],
+    }
+
+
 def result_of(seconds=4.0, rate=100.0, name="train.py:dataset", **changes):
     """A whole result; `changes` replace keys of it."""
     marks, stamps, parts = run_of(seconds, rate)
@@ -116,46 +162,7 @@ def result_of(seconds=4.0, rate=100.0, name="train.py:dataset", **changes):
         "resources": {"cpus_busy": 1.5},
         "queue": {"capacity": 32, "starved_share": 0.8, "blocked_share": 0.1},
         "links": None,
-        "stages": [
-            {
-                "name": name,
-                "kind": "ParallelMap",
-                "share": 0.75,
-                "seconds_per_element": 0.0075,
-                "advice": "cache it",
-            },
-            {"name": "batch", "kind": "Batch", "share": 0.25, "parallelism": None},
-        ],
-        "advice": [
-            {
-                "code": "cache",
-                "stage": name,
-                "text": f"cache {name}",
-                "predicted_gain": 2.5,
-                "measured_gain": 2.25,
-                "held": True,
-                "note": None,
-            },
-            {
-                "code": "prefetch",
-                "stage": "batch",
-                "text": "prefetch",
-                "predicted_gain": 1.5,
-                "measured_gain": 1.0,
-                "held": False,
-                "note": None,
-            },
-            {"code": "order", "text": "batch first", "note": f"not tried: {name}"},
-        ],
-        "what_if": [
-            {
-                "question": f"{name}=2x",
-                "stage": name,
-                "elements_per_second": rate,
-                "predicted_elements_per_second": None,
-                "next": name,
-            }
-        ],
+        **_reasons(name, rate),
         "device": {
             "au": 0.9,
             "knee": [
