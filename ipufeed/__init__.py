@@ -52,7 +52,7 @@ _MODULES = {
     "sources": "ipufeed.sources",
 }
 # Names of Graphcore's, so that `import ipufeed as ipu` is all that a program must change:
-# modules, and what their package has itself. ipufeed/compat.py says where each is.
+# modules, and what their package has itself. graphcore_names.py has the place of each.
 _ALIASES = (
     "all_to_all_op",
     "config",
@@ -115,10 +115,8 @@ def __getattr__(name: str) -> Any:
         value = importlib.import_module(_MODULES[name])
     elif name in _ALIASES or name in _NAMES:
         compat = importlib.import_module("ipufeed.compat")
-        if name in _ALIASES:
-            value = compat.submodule(name)
-        else:
-            value = compat.resolve(compat.TOP[name], name)
+        is_module = name in _ALIASES
+        value = compat.submodule(name) if is_module else compat.top_level(name)
     else:
         raise AttributeError(f"module 'ipufeed' has no attribute {name!r}")
     globals()[name] = value

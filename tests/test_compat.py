@@ -9,7 +9,7 @@ import tensorflow as tf
 from helpers import run_python
 
 import ipufeed
-from ipufeed import compat
+from ipufeed import compat, graphcore_names
 from ipufeed.tf_patches import removed_names
 
 # Names that programs use, written by hand from what the original's programs import.
@@ -98,19 +98,19 @@ def test_a_name_that_programs_use_is_there(module, attribute):
     assert getattr(compat.submodule(module), attribute) is found
 
 
-@pytest.mark.parametrize("module", sorted(compat.MODULES))
+@pytest.mark.parametrize("module", sorted(graphcore_names.MODULES))
 def test_every_name_of_the_table_exists(module):
     """`__all__` and `dir` have them, and so a star import has."""
     found = compat.submodule(module)
 
-    assert set(found.__all__) == set(compat.MODULES[module]) <= set(dir(found))
+    assert set(found.__all__) == set(graphcore_names.MODULES[module]) <= set(dir(found))
     for name in found.__all__:
         assert getattr(found, name) is not None
 
 
 def test_the_package_has_its_own_names():
     """As Graphcore's package has, besides its modules."""
-    for name, module in compat.TOP.items():
+    for name, module in graphcore_names.TOP.items():
         assert getattr(ipufeed, name) is getattr(importlib.import_module(module), name)
 
 
@@ -118,7 +118,7 @@ def test_everything_the_package_lists_can_be_had():
     """`dir(ipufeed)` promises no more than there is, and every module of the table."""
     for name in dir(ipufeed):
         assert getattr(ipufeed, name) is not None
-    modules = {name.partition(".")[0] for name in compat.MODULES}
+    modules = {name.partition(".")[0] for name in graphcore_names.MODULES}
     assert modules <= set(dir(ipufeed))
 
 
@@ -131,8 +131,8 @@ def test_the_alias_gives_the_same_objects(installed):
     assert ipu is installed
     assert loops is ipu.loops is ipufeed.loops
     assert IPUInfeedQueue is ipu.IPUInfeedQueue is ipufeed.queues.IPUInfeedQueue
-    modules = {name.partition(".")[0] for name in compat.MODULES}
-    assert modules | set(compat.TOP) <= set(dir(ipu))
+    modules = {name.partition(".")[0] for name in graphcore_names.MODULES}
+    assert modules | set(graphcore_names.TOP) <= set(dir(ipu))
 
 
 def test_modules_of_a_package_can_be_imported(installed):
@@ -155,11 +155,15 @@ def test_a_module_at_two_places_has_the_same_objects(installed):
 
 def test_installing_twice_changes_nothing(installed):
     """The modules remain, with what has been looked up."""
-    modules = [sys.modules[f"{compat.ALIAS}.{name}"] for name in compat.MODULES]
+    modules = [
+        sys.modules[f"{compat.ALIAS}.{name}"] for name in graphcore_names.MODULES
+    ]
     compat.install()
 
     assert sys.modules[compat.ALIAS] is installed
-    assert modules == [sys.modules[f"{compat.ALIAS}.{name}"] for name in compat.MODULES]
+    assert modules == [
+        sys.modules[f"{compat.ALIAS}.{name}"] for name in graphcore_names.MODULES
+    ]
 
 
 def test_a_name_that_is_not_there_is_refused_with_those_that_are(installed):

@@ -180,7 +180,8 @@ ALLOWED = {
     },
     "benchmark.__main__": {"benchmark.cli", "benchmark.process"},
     # What a program imports first.
-    "compat": {"tf_patches"},  # names as text, resolved when they are used
+    "graphcore_names": set(),  # as text: what they import is imported at their use
+    "compat": {"graphcore_names", "tf_patches"},
     "connect": {
         *("device.queue_hooks", "device.program", "executable.compile"),
         *("parallel.collectives", "keras", "queues", "tf_patches"),

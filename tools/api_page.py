@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ipufeed import compat
+from ipufeed import graphcore_names
 from ipufeed.ops import refused
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "api.md"
@@ -79,7 +79,7 @@ def rows() -> dict[str, dict[str, list[str]]]:
     """Returns each module's names by their state."""
     found: dict[str, dict[str, list[str]]] = {}
     seen: dict[int, str] = {}
-    for module, names in compat.MODULES.items():
+    for module, names in graphcore_names.MODULES.items():
         if id(names) in seen or not names:
             continue  # the same module at a second place
         seen[id(names)] = module
@@ -90,7 +90,9 @@ def rows() -> dict[str, dict[str, list[str]]]:
     for module, names in MISSING.items():
         states = found.setdefault(module, {"works": [], "refused": [], "missing": []})
         states["missing"] += [
-            each for each in names.split() if each not in compat.MODULES.get(module, ())
+            each
+            for each in names.split()
+            if each not in graphcore_names.MODULES.get(module, ())
         ]
     return dict(sorted(found.items()))
 

@@ -7,6 +7,7 @@ import pytest
 from helpers import ROOT
 
 import ipufeed
+from ipufeed import graphcore_names
 from ipufeed.errors import RefusedError
 
 
@@ -46,7 +47,7 @@ def test_no_missing_name_has_come_to_exist():
         module: [
             each
             for each in names.split()
-            if each in ipufeed.compat.MODULES.get(module, ())
+            if each in graphcore_names.MODULES.get(module, ())
         ]
         for module, names in TOOL.MISSING.items()
     }

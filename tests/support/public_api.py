@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from ipufeed import compat
+from ipufeed import compat, graphcore_names
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.ops import refused
 
@@ -32,10 +32,10 @@ def exported() -> dict[str, Any]:
         if not inspect.ismodule(value):
             found.setdefault(id(value), (name, value))
 
-    for module, names in compat.MODULES.items():
+    for module, names in graphcore_names.MODULES.items():
         for name, place in names.items():
             add(f"{module}.{name}", compat.resolve(place, name))
-    for name, place in compat.TOP.items():
+    for name, place in graphcore_names.TOP.items():
         add(name, compat.resolve(place, name))
     ipufeed = importlib.import_module("ipufeed")
     for name in ipufeed.__all__:
