@@ -23,7 +23,7 @@ def rows(quick: bool) -> list[Row]:
 def start(model: str, folder: str) -> dict[str, Any]:
     """A process that starts a training loop."""
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.warm_start", model, folder],
+        [sys.executable, "-m", "benchmarks.programs.warm_start", model, folder],
         check=True,
         capture_output=True,
         text=True,

@@ -1,7 +1,7 @@
 """What queues, loop and device cost: the figures that programs on the device rest on.
 
-Processor time and several IPUs are measured in processes of their own: the one counts all
-of its process (benchmarks.blocked), the other configures the device (benchmarks.four_ipus).
+Processor time and several IPUs are measured in processes of their own: blocked of
+benchmarks.programs counts all of its process, four_ipus configures the device.
 """
 
 import operator
@@ -118,7 +118,7 @@ def numbers(module: str, repeats: int) -> list[list[float]]:
 
 def four_ipus(repeats: int) -> list[Row]:
     """Four programs, each fed at 1 ms per element, against one."""
-    one, four = numbers("benchmarks.four_ipus", repeats)
+    one, four = numbers("benchmarks.programs.four_ipus", repeats)
     return [
         comparison(
             "four IPUs fed at 1 ms per element: time against that of one",
@@ -140,7 +140,7 @@ def blocked(repeats: int) -> list[Row]:
         "feeder, full infeed",
         "thread in stream(), no result",
     )
-    columns = numbers("benchmarks.blocked", repeats)
+    columns = numbers("benchmarks.programs.blocked", repeats)
     return [
         row(f"blocked: {name}: CPU of the process", "at most", 5, "% of a core", values)
         for name, values in zip(names, columns, strict=True)

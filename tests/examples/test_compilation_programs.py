@@ -1,4 +1,4 @@
-"""examples/ipu on compiling: what each of their switches changes.
+"""examples/ipu/compiling: what each of their switches changes.
 
 program, switches --python -m ipufeed.run--> lines: compiled, read, loaded, saved to
 
@@ -19,7 +19,7 @@ import pytest
 
 pytestmark = pytest.mark.process
 
-PROGRAMS = pathlib.Path(__file__).parents[2] / "examples" / "ipu"
+PROGRAMS = pathlib.Path(__file__).parents[2] / "examples" / "ipu" / "compiling"
 LIMIT_S = 240.0  # for a process; only a hang gets there
 
 CHAINS = [

@@ -1,6 +1,6 @@
 """The programs in examples/ipu run as their README says, and print what they promise.
 
-examples/ipu/*.py --python -m ipufeed.run--> stdout: numbers, orders, counts
+examples/ipu/*/*.py --python -m ipufeed.run--> stdout: numbers, orders, counts
 
 They are written as users of the original system write them, and know nothing of ipufeed,
 but for its counters of compilations (see test_compilation_programs.py).
@@ -20,7 +20,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAMS = ROOT / "examples" / "ipu"
-NAMES = sorted(path.stem for path in PROGRAMS.glob("*.py"))
+FILES = {path.stem: path for path in sorted(PROGRAMS.glob("*/*.py"))}
+NAMES = sorted(FILES)
 # They start processes of their own, each of which imports TensorFlow: marked `soak`.
 SLOW = ("several_processes", "synthetic_data")
 EACH = [
@@ -33,7 +34,7 @@ STEP_LINE = re.compile(r"step (\d+): loss (\S+)")
 def execute(name, folder):
     folder.mkdir()
     return children.run(
-        [sys.executable, "-m", "ipufeed.run", str(PROGRAMS / f"{name}.py")],
+        [sys.executable, "-m", "ipufeed.run", str(FILES[name])],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -394,7 +395,7 @@ def test_loops_nest_and_end_by_a_condition(lines):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_says_what_it_prints(name):
     """Its docstring has a line on what it shows, and an indented part with its output."""
-    docstring = (PROGRAMS / f"{name}.py").read_text().split('"""')[1]
+    docstring = FILES[name].read_text().split('"""')[1]
 
     assert "prints" in docstring.lower() or "then stands" in docstring
     assert re.search(r"^ {4}\S", docstring, re.MULTILINE)
@@ -404,4 +405,6 @@ def test_the_readme_names_every_program():
     """Each file is in the table of examples/README.md, and each row has a file."""
     readme = (ROOT / "examples" / "README.md").read_text()
 
-    assert sorted(re.findall(r"^\| `ipu/(\w+)\.py` \|", readme, re.MULTILINE)) == NAMES
+    rows = re.findall(r"^\| `ipu/(\w+/\w+\.py)` \|", readme, re.MULTILINE)
+    files = [str(path.relative_to(PROGRAMS)) for path in FILES.values()]
+    assert sorted(rows) == sorted(files)

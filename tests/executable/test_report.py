@@ -186,7 +186,7 @@ def test_one_output_can_be_left_out_of_all():
 def test_programs_of_the_original_get_reports_too(tmp_path):
     """`python -m ipufeed.run` is a way to run programs like any other."""
     options = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
-    program = ROOT / "examples" / "ipu" / "training_loop_v2.py"
+    program = ROOT / "examples" / "ipu" / "training" / "training_loop_v2.py"
 
     children.run(
         [sys.executable, "-m", "ipufeed.run", str(program)],

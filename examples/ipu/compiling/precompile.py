@@ -4,8 +4,8 @@ A multilayer perceptron is trained for some steps. With PRE_COMPILE that compile
 program and saves it, and every result is zero. Run again with --connected: the file is
 read, nothing is compiled, and the network learns.
 
-    python -m ipufeed.run examples/ipu/precompile.py
-    python -m ipufeed.run examples/ipu/precompile.py --connected
+    python -m ipufeed.run examples/ipu/compiling/precompile.py
+    python -m ipufeed.run examples/ipu/compiling/precompile.py --connected
 
 --old-api configures with `create_ipu_config` and `set_ipu_connection_type`. Files go to
 ./executables unless TF_POPLAR_FLAGS names a folder. Logs

@@ -1,6 +1,6 @@
 """The start of a training loop, in a process of its own; prints seconds as JSON.
 
-    python -m benchmarks.warm_start mlp|resnet FOLDER
+    python -m benchmarks.programs.warm_start mlp|resnet FOLDER
 
 FOLDER is the executable cache: the first process to start compiles, the next ones load.
 The first call runs no iteration, after TensorFlow has traced the loop: what it takes is

@@ -1,6 +1,6 @@
 """What a thread that waits costs: percent of a core, for each of the four that can.
 
-    python -m benchmarks.blocked REPEATS
+    python -m benchmarks.programs.blocked REPEATS
 
 The whole process is counted, while one thread of it is blocked and nothing else happens: a
 program whose infeed is empty, a program whose outfeed is full, a feeder whose infeed is
@@ -42,7 +42,7 @@ def while_blocked(work: Callable[[], Any], release: Callable[[], Any]) -> float:
     thread.start()
     value = percent()
     if not thread.is_alive():
-        sys.exit("benchmarks.blocked: a thread was not blocked")
+        sys.exit("benchmarks.programs.blocked: a thread was not blocked")
     release()
     thread.join()
     return value
@@ -76,7 +76,7 @@ def main() -> None:
         queue = feeds.infeed(feeds.source(tf.zeros([])))
         values.append(percent())  # its feeder has filled the ring, and waits
         if queue.stats().filled != queue.stats().capacity:
-            sys.exit("benchmarks.blocked: the infeed was not full")
+            sys.exit("benchmarks.programs.blocked: the infeed was not full")
         _ = queue.deleter
         silent = IPUOutfeedQueue()
         values.append(

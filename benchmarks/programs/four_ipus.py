@@ -1,6 +1,6 @@
 """Runs one program on one IPU, and then four on four at once; prints the seconds of both.
 
-    python -m benchmarks.four_ipus REPEATS
+    python -m benchmarks.programs.four_ipus REPEATS
 
 Each program takes 300 elements that its dataset gives at 1 ms each, sleeping. What the
 four of them share, a lock or a pool, would make them slower than one.

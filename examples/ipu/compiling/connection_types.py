@@ -1,6 +1,6 @@
 """When an IPU is attached to, for the connection type that the command line names.
 
-    python -m ipufeed.run examples/ipu/connection_types.py ON_DEMAND
+    python -m ipufeed.run examples/ipu/compiling/connection_types.py ON_DEMAND
 
     ALWAYS       attached to when configured (the default)
     ON_DEMAND    attached to when the first program runs

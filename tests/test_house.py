@@ -1,0 +1,103 @@
+"""The sizes of files, functions and folders: what a reader can take in at once."""
+
+import ast
+import os
+from pathlib import Path
+
+from helpers import ROOT
+
+FOLDERS = ("benchmarks", "docs", "examples", "ipufeed", "tests", "tools")
+# Made by running or building: not of the tree.
+MADE = {".so", ".pyc"}
+
+MOST_LINES = 400  # of a Python file
+MOST_LINES_OF_TESTS = 600  # of one that has tests, most of which are data and promises
+MOST_LINES_OF_A_FUNCTION = 80  # with its docstring
+MOST_FILES = 20  # of a folder
+
+# What is longer, and why; not one more.
+LONG_FILES = {
+    "tests/benchmark/cli/test_command.py": "one promise of each option of the command",
+    "tests/benchmark/load/test_script.py": "one promise of each form of a dataset's file",
+    "tests/executable/test_executables.py": "the life of an executable, in its order",
+    "tests/support/option_table.py": "a table: a row for each public parameter",
+    "tests/parallel/test_arguments.py": "one promise of each argument of a pipeline",
+}
+LONG_FUNCTIONS = {
+    "ipufeed/device/config/options_create.py:create_ipu_config": (
+        "Graphcore's signature: 30 parameters, each with its line of the docstring"
+    ),
+    "ipufeed/keras/calls.py:fit": "the signature of Keras's `fit`: 18 parameters",
+    "ipufeed/parallel/pipeline/pipeline.py:pipeline": (
+        "Graphcore's signature: 28 parameters, each checked and passed on"
+    ),
+}
+
+
+def folders() -> list[Path]:
+    """Every folder of the project, without what is made in it."""
+    found = []
+    for top in FOLDERS:
+        for folder, inner, _ in os.walk(ROOT / top):
+            inner[:] = [
+                each
+                for each in inner
+                if each != "__pycache__" and not each.endswith(".egg-info")
+            ]
+            found.append(Path(folder))
+    return found
+
+
+def files(folder: Path) -> list[Path]:
+    """The files of a folder, without what is made in it."""
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if path.is_file() and path.suffix not in MADE
+    ]
+
+
+PYTHON = [
+    path for folder in folders() for path in files(folder) if path.suffix == ".py"
+]
+
+
+def name_of(path: Path) -> str:
+    """The path from the project's root."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_no_file_is_longer_than_a_reader_takes_in():
+    """A longer file has several jobs, unless the table says why it has not."""
+    long = set()
+    for path in PYTHON:
+        is_test = path.name.startswith("test_")
+        lines = len(path.read_text().splitlines())
+        if lines > (MOST_LINES_OF_TESTS if is_test else MOST_LINES):
+            long.add(name_of(path))
+
+    assert long == set(LONG_FILES), "split by job; or take what is short from the table"
+
+
+def test_no_function_is_longer_than_its_signature_asks_for():
+    """Only signatures that are not ours to shorten make a function longer."""
+    long = {
+        f"{name_of(path)}:{node.name}"
+        for path in PYTHON
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.end_lineno - node.lineno + 1 > MOST_LINES_OF_A_FUNCTION
+    }
+
+    assert long == set(LONG_FUNCTIONS), "split it; or take what is short from the table"
+
+
+def test_no_folder_has_more_files_than_a_listing_shows():
+    """C++, Python, pages and pictures alike."""
+    full = {
+        name_of(folder): len(files(folder))
+        for folder in folders()
+        if len(files(folder)) > MOST_FILES
+    }
+
+    assert not full, "sort them into folders by theme"
