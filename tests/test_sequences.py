@@ -9,6 +9,7 @@ import sys
 
 import children
 import pytest
+import tensorflow as tf
 from call_sequences.checking import FaultError
 from call_sequences.generate import sequence
 from call_sequences.running import report, run_calls, run_sequences, script, shrink
@@ -56,8 +57,8 @@ def lose_the_last(found):
 
 
 def double_the_first(found):
-    import tensorflow as tf
-
+    if isinstance(found, list):  # nothing was enqueued
+        return found
     return tf.concat([found[:1], found], axis=0)
 
 
@@ -66,8 +67,6 @@ def reverse(found):
 
 
 def as_double(found):
-    import tensorflow as tf
-
     return tf.cast(found, tf.float64)
 
 
@@ -99,23 +98,50 @@ def test_a_planted_fault_is_found(monkeypatch, change, what):
 
 
 def test_a_wrong_error_is_a_fault(monkeypatch):
-    """Another type, and a message that names no queue."""
-    calls = [("infeed", {"slot": 0, "size": 2}), ("outfeed", {"slot": 0})]
+    """Another type, a message that names no queue, and none where one must come."""
+    calls = [
+        ("infeed", {"slot": 0, "size": 6}),
+        ("outfeed", {"slot": 0, "last": True}),
+        ("run", {"infeed": 0, "outfeed": 0, "count": 4}),
+        ("dequeue", {"slot": 0}),
+        ("dequeue", {"slot": 0}),  # the last result has been taken
+    ]
     real = IPUOutfeedQueue.dequeue
+    assert run_calls(calls) is None
 
-    def wrong_type(queue):
+    def planted(instead):
+        def dequeue(queue):
+            try:
+                return real(queue)
+            except tf.errors.FailedPreconditionError as error:
+                return instead(error)
+
+        return dequeue
+
+    def wrong_type(error):
         raise KeyError("queue")
 
-    def nameless(queue):
-        try:
-            return real(queue)
-        except ValueError:
-            raise ValueError("it is not there") from None
+    def nameless(error):
+        raise tf.errors.FailedPreconditionError(None, None, "it is not there")
 
-    for planted, what in ((wrong_type, "KeyError"), (nameless, "names no queue")):
-        monkeypatch.setattr(IPUOutfeedQueue, "dequeue", planted)
+    for instead, what in (
+        (wrong_type, "KeyError"),
+        (nameless, "names no queue"),
+        (lambda error: [], "must raise one of ['FailedPreconditionError']"),
+    ):
+        monkeypatch.setattr(IPUOutfeedQueue, "dequeue", planted(instead))
 
-        assert what in str(run_calls([*calls, ("dequeue", {"slot": 0})]))
+        assert what in str(run_calls(calls))
+
+
+def test_results_before_any_enqueue_are_a_fault(monkeypatch):
+    """An eager dequeue of a queue that no program enqueues to gives an empty list."""
+    calls = [("outfeed", {"slot": 0}), ("dequeue", {"slot": 0})]
+    assert run_calls(calls) is None
+
+    monkeypatch.setattr(IPUOutfeedQueue, "dequeue", lambda queue: [1.0])
+
+    assert "[] must come" in str(run_calls(calls))
 
 
 def test_a_fault_is_shown_with_the_calls_that_it_needs(monkeypatch):

@@ -218,12 +218,14 @@ class World:
             return
         queue, model = self._outfeeds[slot]
         wrong: list[Any] = []
-        if not model.traced:
-            wrong = [ValueError]
-        elif model.last and not model.results:
+        if model.traced and model.last and not model.results:
             wrong = [errors.FailedPreconditionError]
         found = call(queue.dequeue, [queue], wrong)
         if found is FAILED:
+            return
+        if not model.traced:
+            if found != []:
+                raise FaultError(f"[] must come before any enqueue, got {found}")
             return
         results, model.results = model.results, []
         if model.last:

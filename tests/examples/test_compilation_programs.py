@@ -60,14 +60,15 @@ def execute(name, switches, folder):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """Each finished process, by program and switches."""
+    # On this thread: the factory's first call makes the base folder.
+    folders = [tmp_path_factory.mktemp("chain") for _ in CHAINS]
 
-    def follow(chain):
-        folder = tmp_path_factory.mktemp("chain")
+    def follow(chain, folder):
         return {case: execute(*case, folder) for case in chain}
 
     found = {}
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for each in pool.map(follow, CHAINS):
+        for each in pool.map(follow, CHAINS, folders):
             found |= each
     return found
 
