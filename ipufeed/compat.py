@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
 import types
 from pathlib import Path
@@ -24,6 +25,8 @@ ALIAS = "tensorflow.python.ipu"
 OWN = {"keras": "ipufeed.keras", "keras.layers": "ipufeed.keras.layers"}
 # Keras's own modules, each of which has them as `ipu`: three objects in TensorFlow 2.21.
 KERAS = ("keras", "keras._tf_keras.keras", "tensorflow.keras")
+# ... and those of tf_keras, which TF_USE_LEGACY_KERAS=1 makes tf.keras.
+LEGACY_KERAS = ("tf_keras", "tf_keras.api._v2.keras", "tensorflow.keras")
 
 
 class AliasModule(types.ModuleType):
@@ -136,13 +139,15 @@ def install() -> None:
 
 def _put_into_keras(package: Any) -> None:
     """Makes the modules of OWN importable, from Graphcore's package and from Keras's."""
+    legacy = os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
+    kinds = LEGACY_KERAS if legacy else KERAS
     for name, own in OWN.items():
         module = importlib.import_module(own)
         sys.modules[f"{ALIAS}.{name}"] = module
-        for keras in KERAS:
+        for keras in kinds:
             sys.modules[f"{keras}.{name.replace('keras', 'ipu', 1)}"] = module
     package.keras = importlib.import_module(OWN["keras"])
-    for keras in KERAS:
+    for keras in kinds:
         # TensorFlow has imported Keras, if there is one; these are its lists of names.
         with contextlib.suppress(ImportError):
             vars(importlib.import_module(keras))["ipu"] = package.keras

@@ -115,8 +115,9 @@ ALLOWED = {
     "keras.layers": {"no_effect"},
     "keras.pipeline": {"device.program"},
     "keras": {
-        *("keras.pipeline", "parallel.collectives", "parallel.optimizers"),
-        *("parallel.pipeline", "device.log", "device.program", "device.system"),
+        *("keras.pipeline", "keras.layers", "parallel.collectives"),
+        *("parallel.optimizers", "parallel.pipeline"),
+        *("device.log", "device.program", "device.system"),
         *("queues", "checks", "no_effect"),
     },
     # The benchmark.

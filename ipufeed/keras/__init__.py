@@ -7,7 +7,7 @@ A model that is made in the scope of an IPUStrategy has these by itself. `instal
 Keras once; `calls` has the three methods, `feed` the data, `programs` what is compiled,
 `executions` what runs it and reads its results, `options` the `set_...` methods. All of
 them work for any Keras: what differs between Keras 3 and tf_keras stands in a kit
-(`keras3`). `pipeline` has the stages of layers, `layers` those of the
+(`keras3`, `legacy_keras`). `pipeline` has the stages of layers, `layers` those of the
 original's `ipu.keras.layers`. Importing this package imports no Keras. Uses
 ipufeed.device, ipufeed.parallel
 and ipufeed.queues.

@@ -68,6 +68,11 @@ def run_epoch(epoch: Epoch) -> list[Any]:
         Exception: Of the program, of the dataset or of a callback; the feed and the
             outfeed can be used afterwards.
     """
+    with epoch.state.kit.training(epoch.model, epoch.mode):
+        return _run_epoch(epoch)
+
+
+def _run_epoch(epoch: Epoch) -> list[Any]:
     program = program_of(epoch.model, epoch.state, epoch.mode, epoch.feed)
     execute = _timed(epoch, program.begin(epoch.feed))
     if program.outfeed._structure is not None:
@@ -88,15 +93,19 @@ def run_epoch(epoch: Epoch) -> list[Any]:
 
 def _timed(epoch: Epoch, execute: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Runs an execution, and adds its time to that of the epoch of a fit."""
-    if epoch.mode != "fit":
-        return execute
-    state = epoch.state
-    state.ran_s = 0.0
+    state, steps, first = epoch.state, epoch.feed.steps.execution, 0
+    fits = epoch.mode == "fit"
+    if fits:
+        state.ran_s = 0.0
 
     def run(strategy: Any) -> None:
+        nonlocal first
         begin = time.monotonic()
         execute(strategy)
-        state.ran_s += time.monotonic() - begin
+        if fits:
+            state.ran_s += time.monotonic() - begin
+        state.kit.ran(epoch.model, epoch.mode, first, steps)
+        first += steps
 
     return run
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
 from ipufeed.device.log import LOGGER
+from ipufeed.keras.layers.in_use import keras
 from ipufeed.keras.state import existing_state
 
 # Below it a faster pipeline changes little, from the other on nearly everything.

@@ -20,9 +20,14 @@ from ipufeed.keras.state import ModelState, has_state, state_of
 @functools.cache
 def install() -> None:
     """Changes each Keras that has been imported, and the others when they are."""
-    if sys.modules.get("keras") is not None:
-        _change_keras3()
-    sys.meta_path.insert(0, _AfterImport({"keras": _change_keras3}))
+    later: dict[str, Callable[[], None]] = {
+        "keras": _change_keras3,
+        "tf_keras": _change_legacy_keras,
+    }
+    for name in list(later):
+        if sys.modules.get(name) is not None:
+            later.pop(name)()
+    sys.meta_path.insert(0, _AfterImport(later))
 
 
 @functools.cache
@@ -43,6 +48,25 @@ def _change_keras3() -> None:
     for name in ("add", "pop"):
         stock = getattr(keras.Sequential, name)
         setattr(keras.Sequential, name, _changing_layers(keras3.KIT, stock))
+
+
+@functools.cache
+def _change_legacy_keras() -> None:
+    import tf_keras
+
+    try:
+        from ipufeed.keras import legacy_keras
+    except (ImportError, AttributeError) as error:
+        raise ImportError(
+            f"ipufeed cannot run models of tf_keras {tf_keras.__version__} on an IPU: "
+            f"{error}. Use tf_keras 2.21, or "
+            "IPUStrategy(enable_keras_extensions=False)."
+        ) from error
+    model = legacy_keras.MODEL
+    change(legacy_keras.KIT, model, model, model)
+    legacy_keras.note_stages()
+    legacy_keras.allow_float16()
+    legacy_keras.sum_over_replicas()
 
 
 def change(kit: Any, model_class: type, trainer: type, compiler: type) -> None:

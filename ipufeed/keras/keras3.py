@@ -6,6 +6,7 @@ here, and nowhere else in the package.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -170,6 +171,14 @@ class Keras3:
         """See kit.Kit: with use_ema, the averages become the weights."""
         if isinstance(model.optimizer, BaseOptimizer):
             model.optimizer.finalize_variable_values(model.trainable_weights)
+
+    def training(self, model: Any, mode: str) -> Any:
+        """See kit.Kit."""
+        del model, mode
+        return contextlib.nullcontext()
+
+    def ran(self, model: Any, mode: str, first: int, steps: int) -> None:
+        """See kit.Kit: Keras 3 counts in its callbacks."""
 
     def step(self, model: Any, mode: str) -> Callable[[Any], Any]:
         """See kit.Kit."""

@@ -9,7 +9,7 @@ from ipufeed.keras.feed import Source
 
 
 class Kit(Protocol):
-    """The internals of one Keras; see keras3.py for the one of Keras 3."""
+    """The internals of one Keras; see keras3.py and legacy_keras.py."""
 
     name: str
     ignored: frozenset[str]  # arguments of its calls that concern other data than ours
@@ -51,6 +51,12 @@ class Kit(Protocol):
 
     def finish(self, model: Any) -> None:
         """What fit does with the weights at its end."""
+
+    def training(self, model: Any, mode: str) -> Any:
+        """A context for the programs of a mode, of what is trained in it."""
+
+    def ran(self, model: Any, mode: str, first: int, steps: int) -> None:
+        """An execution of `steps` steps, from step `first` of the epoch, has ended."""
 
     def step(self, model: Any, mode: str) -> Callable[[Any], Any]:
         """train_step, test_step or predict_step."""

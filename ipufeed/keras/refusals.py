@@ -53,6 +53,19 @@ def refuse_for_pipeline(model: Any, why: str) -> NoReturn:
     )
 
 
+def refuse_legacy_pipeline() -> NoReturn:
+    """The stages of a pipeline are made of layers of Keras 3.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    raise NotImplementedError(
+        "A model of tf_keras (TF_USE_LEGACY_KERAS=1) cannot run as a pipeline on the "
+        "simulated IPU. Make it of Keras 3, or without stages: "
+        "`set_gradient_accumulation_options` gives the same weight updates."
+    )
+
+
 def refuse_override(
     model: Any, function: str, when: str = "when using Keras within an IPUStrategy"
 ) -> NoReturn:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
+from ipufeed.keras.layers.in_use import keras
 from ipufeed.no_effect import no_effect
 
 
@@ -183,7 +182,9 @@ class RecomputationCheckpoint(keras.layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: Any) -> Any:
         """The inputs."""
-        return keras.tree.map_structure(keras.ops.copy, inputs)
+        import tensorflow as tf
+
+        return tf.nest.map_structure(tf.identity, inputs)
 
 
 @keras.saving.register_keras_serializable("ipufeed")
@@ -203,7 +204,9 @@ class AssumeEqualAcrossReplicas(keras.layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: Any) -> Any:
         """The inputs."""
-        return keras.tree.map_structure(keras.ops.copy, inputs)
+        import tensorflow as tf
+
+        return tf.nest.map_structure(tf.identity, inputs)
 
     def get_config(self) -> dict[str, Any]:
         """See keras.layers.Layer."""

@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
+from ipufeed.keras.layers.in_use import keras
+
+
+def _shape(x: Any) -> list[Any]:
+    """The sizes of a tensor; one that is not known is a tensor."""
+    import tensorflow as tf
+
+    sizes = tf.shape(x)
+    return [sizes[i] if size is None else size for i, size in enumerate(x.shape)]
+
+
+def _moved(x: Any, source: int, target: int) -> Any:
+    """The tensor with an axis moved to another place."""
+    import tensorflow as tf
+
+    order = list(range(len(x.shape)))
+    order.insert(target % len(order), order.pop(source))
+    return tf.transpose(x, order)
 
 
 @keras.saving.register_keras_serializable("ipufeed")
@@ -77,9 +94,11 @@ class GroupNormalization(keras.layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: Any) -> Any:
         """The normalised inputs."""
-        ops = keras.ops
-        x = ops.moveaxis(inputs, self.channels_axis, -1)
-        shape = ops.shape(x)
+        import tensorflow as tf
+
+        last = self.channels_axis == -1
+        x = inputs if last else _moved(inputs, 1, -1)
+        shape = _shape(x)
         channels, size = x.shape[-1], x.shape[-1] // self._count
         parts = (
             (size, self._count)
@@ -89,18 +108,18 @@ class GroupNormalization(keras.layers.Layer):  # type: ignore[misc]
                 size,
             )
         )
-        grouped = ops.reshape(ops.cast(x, "float32"), (*shape[:-1], *parts))
+        grouped = tf.reshape(tf.cast(x, tf.float32), (*shape[:-1], *parts))
         group_axis = len(shape) - (not self.strided_channel_grouping)
         axes = [axis for axis in range(1, len(shape) + 1) if axis != group_axis]
-        mean = ops.mean(grouped, axes, keepdims=True)
-        variance = ops.mean(ops.square(grouped - mean), axes, keepdims=True)
-        normal = (grouped - mean) * ops.rsqrt(variance + self.epsilon)
-        x = ops.cast(ops.reshape(normal, (*shape[:-1], channels)), inputs.dtype)
+        mean = tf.reduce_mean(grouped, axes, keepdims=True)
+        variance = tf.reduce_mean(tf.square(grouped - mean), axes, keepdims=True)
+        normal = (grouped - mean) * tf.math.rsqrt(variance + self.epsilon)
+        x = tf.cast(tf.reshape(normal, (*shape[:-1], channels)), inputs.dtype)
         if self.scale:
-            x = x * ops.cast(self.gamma, x.dtype)
+            x = x * tf.cast(self.gamma, x.dtype)
         if self.center:
-            x = x + ops.cast(self.beta, x.dtype)
-        return ops.moveaxis(x, -1, self.channels_axis)
+            x = x + tf.cast(self.beta, x.dtype)
+        return x if last else _moved(x, -1, 1)
 
     def get_config(self) -> dict[str, Any]:
         """See keras.layers.Layer."""

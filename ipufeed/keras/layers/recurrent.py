@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
+from ipufeed.keras.layers.in_use import is_legacy, keras
 from ipufeed.no_effect import no_effect
 
 RECURRENT = ("tanh", "softmax", "sigmoid", "hard_sigmoid")
@@ -39,14 +38,19 @@ class _Popnn:
             )
         kwargs.pop("implementation", None)  # the original ignores it, too
         if dropout_seed is not None:
-            kwargs["seed"] = sum(map(int, dropout_seed)) % 2**31
-        self.time_major = time_major
+            seed = sum(map(int, dropout_seed)) % 2**31
+            if is_legacy():  # its dropout draws from the device's generator
+                no_effect(f"{type(self).__name__}(dropout_seed=)", "see reset_ipu_seed")
+            else:
+                kwargs["seed"] = seed
         super().__init__(  # type: ignore[call-arg]
             units,
             activation=activation,
             recurrent_activation=recurrent_activation,
             **kwargs,
         )
+        # Not `time_major`: tf_keras's layers have an attribute of this name.
+        self.has_time_first = time_major
 
     def call(
         self,
@@ -56,23 +60,30 @@ class _Popnn:
         training: bool = False,
     ) -> Any:
         """See Keras's layer; with time_major inputs and outputs are [time, batch, ...]."""
-        if self.time_major:
-            sequences = keras.ops.swapaxes(sequences, 0, 1)
-            mask = None if mask is None else keras.ops.swapaxes(mask, 0, 1)
+        if self.has_time_first:
+            sequences = _swapped(sequences)
+            mask = None if mask is None else _swapped(mask)
         results = super().call(  # type: ignore[misc]
             sequences, initial_state=initial_state, mask=mask, training=training
         )
         own: Any = self
-        if not self.time_major or not own.return_sequences:
+        if not self.has_time_first or not own.return_sequences:
             return results
         if not own.return_state:
-            return keras.ops.swapaxes(results, 0, 1)
-        return [keras.ops.swapaxes(results[0], 0, 1), *results[1:]]
+            return _swapped(results)
+        return [_swapped(results[0]), *results[1:]]
 
     def get_config(self) -> dict[str, Any]:
         """See keras.layers.Layer."""
         config = super().get_config()  # type: ignore[misc]
-        return {**config, "time_major": self.time_major}
+        return {**config, "time_major": self.has_time_first}
+
+
+def _swapped(x: Any) -> Any:
+    """The tensor with its first two axes exchanged."""
+    import tensorflow as tf
+
+    return tf.transpose(x, [1, 0, *range(2, len(x.shape))])
 
 
 def _name_of(activation: Any) -> Any:

@@ -1,0 +1,39 @@
+"""The Keras that a program means by `tf.keras`: Keras 3, or tf_keras.
+
+TensorFlow decides by the environment variable TF_USE_LEGACY_KERAS when it is imported. What
+this package derives from Keras's classes derives from those of this one.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+
+def is_legacy() -> bool:
+    """Whether tf.keras is tf_keras."""
+    return os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
+
+
+def load() -> Any:
+    """Imports it.
+
+    Raises:
+        ImportError: tf_keras is asked for, and not installed.
+    """
+    if not is_legacy():
+        import keras
+
+        return keras
+    try:
+        import tf_keras
+
+        return tf_keras
+    except ImportError as error:
+        raise ImportError(
+            "TF_USE_LEGACY_KERAS is set, and tf_keras is not installed: "
+            "`pip install 'ipufeed[legacy_keras]'`, or unset the variable for Keras 3."
+        ) from error
+
+
+keras: Any = load()
