@@ -73,12 +73,11 @@ def module_runs(run: Callable[[str, Path], Any], names: Iterable[str]) -> Any:
     """
     import pytest  # child processes import this file, too
 
-    cases = list(names)
-
     @pytest.fixture(name="runs", scope="module")
     def get(tmp_path_factory: Any) -> dict[str, Any]:
         # On this thread: pytest's factory makes its base folder at the first call, and
         # a second thread at that moment finds it half made.
+        cases = list(names)  # now: a module names them after it has asked for this
         folders = [tmp_path_factory.mktemp("run") for _ in cases]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             return dict(zip(cases, pool.map(run, cases, folders), strict=True))
