@@ -83,16 +83,15 @@ def analyze(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """What measures this machine: tests, targets and asv, quickly.
+    """What measures this machine: self-test, targets and asv, quickly.
 
-    Tests that judge times come first, then the self-test, the targets and the asv suite.
-    `-- --full` measures the targets alone, for figures to quote.
+    The targets include the tests that judge times. `-- --full` measures the targets alone,
+    for figures to quote.
     """
     install(session, ".[test]")
     if "--full" in session.posargs:
         session.run("python", "-m", "benchmarks.targets")
         return
-    session.run("python", "tools/measured.py")
     session.run("python", "-m", "ipufeed.benchmark", "selftest", "--quick")
     session.run("python", "-m", "benchmarks.targets", "--quick")
     session.run("python", "tools/asv_runs.py")

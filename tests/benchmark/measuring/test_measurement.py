@@ -200,14 +200,10 @@ def test_a_dataset_that_hangs_after_its_first_element_is_said_to():
 
 @pytest.mark.measured
 def test_a_null_pipeline_is_called_one():
-    """A rate at the harness's own limit says nothing about the pipeline.
+    """A rate at the harness's own limit says nothing about the pipeline."""
+    result = measure(null_pipeline(8, 1), Settings(seconds=2))
 
-    Now and then, on a machine that does other things in one of the two runs, it is not
-    seen to be there.
-    """
-    runs = (measure(null_pipeline(8, 1), Settings(seconds=0.5)) for _ in range(5))
-
-    assert any("near_resolution" in codes(result) for result in runs)
+    assert "near_resolution" in codes(result)
 
 
 def test_no_copy_reports_no_copy_and_a_copy_is_apart():
