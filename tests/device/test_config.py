@@ -96,7 +96,8 @@ def with_values(**values):
 def test_the_tree_has_exactly_these_attributes():
     """Types and defaults, as the original's."""
     found = {
-        meta.name: (meta.type, meta.default) for meta, _ in IPUConfig().attributes()
+        meta.name: (meta.actual_type, meta.default)
+        for meta, _ in IPUConfig().attributes()
     }
 
     assert found == ATTRIBUTES
@@ -272,7 +273,7 @@ def test_operations_are_placed_on_io_tiles_that_there_are():
                 "experimental.multi_replica_distribution.process_count": 2,
                 "experimental.multi_replica_distribution.process_index": 2,
             },
-            "process_index must be less than process_count, got 2 of 2",
+            r"process_index must be in the range \[0, .*process_count\), got 2 of 2",
         ),
     ],
 )
@@ -297,3 +298,43 @@ def test_stochastic_rounding_takes_the_bool_that_it_once_was():
     config.floating_point_behaviour.esr = True
 
     assert config.floating_point_behaviour.esr is StochasticRoundingBehaviour.ON
+
+
+def test_a_process_index_needs_a_process_count():
+    """Without one any index is accepted."""
+    config = IPUConfig()
+    config.experimental.multi_replica_distribution.process_index = 3
+
+    config.validate()
+
+
+@pytest.mark.parametrize(
+    ("values", "use_ipu_model", "message"),
+    [
+        (
+            {
+                "io_tiles.num_io_tiles": 4,
+                "norms.experimental.distributed_batch_norm_replica_group_size": 2,
+                "device_connection.version": "ipu9",
+            },
+            False,
+            "distributed_batch_norm_replica_group_size is not supported with I/O tiles.",
+        ),
+        (
+            {"experimental.multi_replica_distribution.process_count": 2},
+            True,
+            "Multi-replica distribution is not supported on the IPU model.",
+        ),
+        (
+            {"select_ipus": [1, 1], "auto_select_ipus": []},
+            True,
+            "must be unique",
+        ),
+    ],
+)
+def test_what_cannot_be_together_is_refused_in_the_original_s_order(
+    values, use_ipu_model, message
+):
+    """The first that is wrong is named."""
+    with pytest.raises(Exception, match=message):
+        IPUConfig.from_dict(values).validate(use_ipu_model)

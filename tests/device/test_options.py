@@ -485,6 +485,6 @@ def test_options_are_compared_and_shown_by_what_is_in_them():
     assert opts != "options"
     assert "report_directory=" not in repr(opts)
     assert "'report_directory': ''" in repr(opts)
-    assert "merge_infeed_io_copies=False" in repr(opts)
+    assert "optimizations.merge_infeed_io_copies = False" in repr(opts)
     with pytest.raises(TypeError, match="unhashable"):
         hash(opts)

@@ -162,9 +162,10 @@ def check(config: IPUConfig, use_ipu_model: bool) -> None:
         if isinstance(value, int) and metadata.name != "select_ipus":
             _require_at_least(metadata.name, value, 0)
     _check_selection(config, use_ipu_model)
+    _check_norms(config)
     _check_versions(config, use_ipu_model)
     _check_io_tiles(config, use_ipu_model)
-    _check_replicas(config)
+    _check_replicas(config, use_ipu_model)
 
 
 def _require_at_least(name: str, value: int, least: int) -> None:
@@ -177,16 +178,25 @@ def _check_selection(config: IPUConfig, use_ipu_model: bool) -> None:
         raise ConfigError(
             "Only one of `auto_select_ipus` and `select_ipus` can be set."
         )
+    indices = as_tuple(config.select_ipus)
+    if len(set(indices)) != len(indices):
+        raise ValueError("All MultiIPU indices in `select_ipus` must be unique.")
     if use_ipu_model and is_set(config.select_ipus):
         raise ConfigError(
             "When using the IPUModel, the devices to attach to can only be specified "
             "with `auto_select_ipus`."
         )
-    indices = as_tuple(config.select_ipus)
-    if len(set(indices)) != len(indices):
-        raise ValueError("All MultiIPU indices in `select_ipus` must be unique.")
     for count in as_tuple(config.auto_select_ipus):
         _require_at_least("Each number of IPUs in auto_select_ipus", count, 1)
+
+
+def _check_norms(config: IPUConfig) -> None:
+    group = config.norms.experimental.distributed_batch_norm_replica_group_size
+    if config.io_tiles.num_io_tiles > 0 and group > 1:
+        raise ValueError(
+            "norms.experimental.distributed_batch_norm_replica_group_size is not "
+            "supported with I/O tiles."
+        )
 
 
 def _check_versions(config: IPUConfig, use_ipu_model: bool) -> None:
@@ -212,7 +222,7 @@ def _check_io_tiles(config: IPUConfig, use_ipu_model: bool) -> None:
     io_tiles = config.io_tiles
     if io_tiles.place_ops_on_io_tiles and io_tiles.num_io_tiles == 0:
         raise ValueError(
-            "Cannot place ops on I/O tiles when io_tiles.num_io_tiles is 0."
+            "Cannot place ops on I/O tiles when io_tiles.num_io_tiles == 0"
         )
     tiles = tiles_per_ipu(config, use_ipu_model)
     if io_tiles.num_io_tiles >= tiles:
@@ -227,13 +237,18 @@ def _check_io_tiles(config: IPUConfig, use_ipu_model: bool) -> None:
         )
 
 
-def _check_replicas(config: IPUConfig) -> None:
+def _check_replicas(config: IPUConfig, use_ipu_model: bool) -> None:
     distribution = config.experimental.multi_replica_distribution
     count, index = distribution.process_count, distribution.process_index
-    if index >= max(count, 1):
+    if count and use_ipu_model:
+        raise ConfigError(
+            "Multi-replica distribution is not supported on the IPU model."
+        )
+    if count and index >= count:
+        name = "experimental.multi_replica_distribution"
         raise ValueError(
-            "experimental.multi_replica_distribution.process_index must be less than "
-            f"process_count, got {index} of {count}."
+            f"{name}.process_index must be in the range [0, {name}.process_count), got "
+            f"{index} of {count}."
         )
     _require_at_least(
         "norms.experimental.distributed_batch_norm_replica_group_size",

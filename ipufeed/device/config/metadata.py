@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import inspect
+import re
 import types
 import typing
 from dataclasses import dataclass
 from typing import Any
 
 from ipufeed.device.config.types import Mismatch, conform, type_name
-from ipufeed.device.log import LOGGER
 
 
 @dataclass(frozen=True)
@@ -25,33 +26,43 @@ class AttributeMetadata:
 
     Attributes:
         name: Its full name, such as "optimizations.math.fast".
-        type: Its type, as declared.
-        default: Its default.
+        actual_type: Its type, as declared; None for a category.
+        default: Its default; None for a category.
         deprecated: Whether it should be used no longer.
         deprecated_msg: What to use instead; None if it is not deprecated.
+        description: What it means; `__doc__` of the object, too.
     """
 
     name: str
-    type: Any
+    actual_type: Any
     default: Any
     deprecated: bool = False
     deprecated_msg: str | None = None
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__doc__", self.description)
+
+    @property
+    def type(self) -> str | None:
+        """Its type as text: "str", "typing.Union[int, typing.List[int]]"."""
+        return None if self.actual_type is None else typing_name(self.actual_type)
 
     @property
     def types(self) -> tuple[Any, ...]:
         """The types it may have: those of a union, or the only one."""
-        if typing.get_origin(self.type) is types.UnionType:
-            return typing.get_args(self.type)
-        return (self.type,)
+        if typing.get_origin(self.actual_type) is types.UnionType:
+            return typing.get_args(self.actual_type)
+        return (self.actual_type,)
 
     def convert(self, value: Any) -> Any:
         """Gives the value as one of the type, or raises the TypeError of `check_type`."""
         try:
-            return conform(value, self.type)
+            return conform(value, self.actual_type)
         except Mismatch:
             raise TypeError(
                 f"Trying to set {self.name} to {value}, "
-                f"but it must be of type {type_name(self.type)}"
+                f"but it must be of type {type_name(self.actual_type)}"
             ) from None
 
     def check_type(self, value: Any) -> bool:
@@ -69,7 +80,9 @@ class AttributeMetadata:
     def warn_if_deprecated(self) -> None:
         """Logs a warning, which says what to use instead, if it is deprecated."""
         if self.deprecated:
-            LOGGER.warning("%s is deprecated: %s", self.name, self.deprecated_msg)
+            tf_logger().warning(
+                "%s has been deprecated: %s", self.name, self.deprecated_msg
+            )
 
 
 @dataclass(frozen=True)
@@ -80,11 +93,44 @@ class Declaration:
     default: Any
     deprecated: Deprecated | None
 
-    def metadata(self, name: str) -> AttributeMetadata:
+    def metadata(self, name: str, description: str = "") -> AttributeMetadata:
         """What is known of it where it has this full name."""
         message = self.deprecated.message if self.deprecated else None
         # A copy: the caller must not be able to change the default.
         default = copy.deepcopy(self.default)
         return AttributeMetadata(
-            name, self.type, default, self.deprecated is not None, message
+            name,
+            self.type,
+            default,
+            self.deprecated is not None,
+            message,
+            description,
         )
+
+
+def described(category: Any, name: str) -> str:
+    """What the `Attributes:` of a category's docstring say of an attribute, or ""."""
+    text = ""
+    for owner in reversed(category.__mro__):
+        lines = (inspect.getdoc(owner) or "").partition("Attributes:\n")[2]
+        found = re.search(
+            rf"^ {{4}}{name}: (.*(?:\n {{5,}}.*)*)", lines, flags=re.MULTILINE
+        )
+        text = " ".join(found[1].split()) if found else text
+    return text
+
+
+def typing_name(wanted: Any) -> str:
+    """A type as the module typing writes it: "typing.List[int]"."""
+    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin is None:
+        return "..." if wanted is Ellipsis else wanted.__name__
+    name = "Union" if origin is types.UnionType else origin.__name__.capitalize()
+    return f"typing.{name}[{', '.join(map(typing_name, arguments))}]"
+
+
+def tf_logger() -> Any:
+    """TensorFlow's logger, which programs filter."""
+    import tensorflow as tf
+
+    return tf.get_logger()

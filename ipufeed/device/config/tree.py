@@ -18,13 +18,20 @@ from __future__ import annotations
 
 import copy
 import difflib
+import inspect
 import json
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from ipufeed.device.config.metadata import AttributeMetadata, Declaration, Deprecated
+from ipufeed.device.config.metadata import (
+    AttributeMetadata,
+    Declaration,
+    Deprecated,
+    described,
+    tf_logger,
+)
 from ipufeed.device.config.types import restore
 from ipufeed.errors import ConfigAttributeError, ConfigError
 
@@ -34,15 +41,21 @@ _T = TypeVar("_T")
 class _Restoring(Generic[_T]):
     """A method for an instance, and for its class: there it starts from the defaults."""
 
-    def __init__(self, method: Callable[[Any, _T], None]) -> None:
+    def __init__(
+        self, method: Callable[[Any, _T], None], read: Callable[[_T], Any]
+    ) -> None:
         self._method = method
+        self._read = read
         self.__doc__ = method.__doc__
 
     def __get__(self, instance: Any, owner: type[Any]) -> Callable[[_T], Any]:
         def restoring(source: _T) -> Any:
-            target = owner() if instance is None else instance
-            self._method(target, source)
-            return target
+            if instance is None:
+                target = owner()
+                target._restore(self._read(source))
+                return target
+            self._method(instance, source)
+            return None
 
         restoring.__doc__ = self.__doc__
         return restoring
@@ -132,20 +145,22 @@ class Category:
             attr: Its name relative to this category, such as "optimizations.math.fast".
 
         Raises:
-            ValueError: there is none of that name, or it is a category's.
+            ValueError: there is none of that name.
         """
         first, _, rest = attr.partition(".")
         if first in self._branches:
-            if not rest:
-                raise ConfigAttributeError(
-                    f"'{self._prefix}{attr}' is a category, and only attributes have "
-                    "metadata."
-                )
             branch: Category = vars(self)[first]
-            return branch.get_attribute_metadata(rest)
+            if rest:
+                return branch.get_attribute_metadata(rest)
+            text = inspect.getdoc(branch) or ""
+            return AttributeMetadata(self._prefix + first, None, None, description=text)
         if first not in self._declarations or rest:
-            raise self._unknown(attr)
-        return self._declarations[first].metadata(self._prefix + first)
+            wrong = self._unknown(rest or attr)
+            raise ConfigAttributeError(
+                f"Could not get attribute metadata for '{self._prefix}{attr}': {wrong}"
+            )
+        text = described(type(self), first)
+        return self._declarations[first].metadata(self._prefix + first, text)
 
     # ---- As a whole
 
@@ -157,29 +172,55 @@ class Category:
             yield from vars(self)[name].attributes()
 
     def to_dict(self) -> dict[str, Any]:
-        """A copy of all values: a dict that has a dict for each category."""
-        values = {name: copy.deepcopy(vars(self)[name]) for name in self._declarations}
-        return values | {name: vars(self)[name].to_dict() for name in self._branches}
+        """A copy of all values by full name; of an enumeration's member its value."""
+        return {
+            metadata.name: value.value
+            if isinstance(value, Enum)
+            else copy.deepcopy(value)
+            for metadata, value in self.attributes()
+        }
 
     def to_json(self) -> str:
-        """The same as JSON; an enumeration's member is written as its name."""
+        """The same as JSON."""
         return json.dumps(self.to_dict(), default=_as_json)
 
-    def _from_dict(self, dct: Mapping[str, Any]) -> None:
-        """Sets what a dict of `to_dict` has, and leaves the rest as it is.
+    def by_category(self) -> dict[str, Any]:
+        """All values for JSON: a dict for each category, and members by their name."""
+        values = {
+            name: value.name if isinstance(value, Enum) else copy.deepcopy(value)
+            for name in self._declarations
+            for value in (vars(self)[name],)
+        }
+        return values | {
+            name: vars(self)[name].by_category() for name in self._branches
+        }
 
-        `IPUConfig.from_dict(values)` gives a new config, `config.from_dict(values)`
-        changes `config`; both return it. Keys may be full names ("io_tiles.num_io_tiles"),
-        and the members of enumerations may be given by name or value.
+    def _from_dict(self, dct: Mapping[str, Any]) -> None:
+        """Sets what a dict of `to_dict` has, and leaves the rest as it is, with a warning.
+
+        `config.from_dict(values)` changes `config`, and returns None;
+        `IPUConfig.from_dict(values)` gives a new config. A category's attributes may also
+        be given as a dict below its name, and the members of enumerations by their names.
 
         Raises:
             ValueError: a name is unknown. Nothing has been changed then.
             TypeError: a value is of a wrong type. Nothing has been changed then.
         """
+        given = self._restore(dct)
+        for metadata, _ in self.attributes():
+            if metadata.name not in given:
+                tf_logger().warning(
+                    "%s didn't have a value: the existing value will be retained",
+                    metadata.name,
+                )
+
+    def _restore(self, dct: Mapping[str, Any]) -> set[str]:
+        """Sets what a dict has; gives the full names of that."""
         changes: list[tuple[Category, str, Any]] = []
         self._collect(dct, changes)
         for category, name, value in changes:
             vars(category)[name] = value
+        return {category._prefix + name for category, name, _ in changes}
 
     def _from_json(self, json_cfg: str) -> None:
         """Sets what the JSON of `to_json` has, as `from_dict` does.
@@ -190,8 +231,8 @@ class Category:
         """
         self._from_dict(json.loads(json_cfg))
 
-    from_dict = _Restoring[Mapping[str, Any]](_from_dict)
-    from_json = _Restoring[str](_from_json)
+    from_dict = _Restoring[Mapping[str, Any]](_from_dict, lambda source: source)
+    from_json = _Restoring[str](_from_json, json.loads)
 
     def _collect(self, dct: Any, changes: list[tuple[Category, str, Any]]) -> None:
         """Appends what the dict would set, checked."""
@@ -207,7 +248,7 @@ class Category:
                 branch._collect({rest: value} if rest else value, changes)
                 continue
             metadata = self.get_attribute_metadata(str(key))
-            converted = metadata.convert(restore(value, metadata.type))
+            converted = metadata.convert(restore(value, metadata.actual_type))
             # What to_dict gave back must not warn of attributes that the user has not set.
             if converted != metadata.default:
                 metadata.warn_if_deprecated()
@@ -228,11 +269,19 @@ class Category:
         return twin
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__}("]
-        for name in [*self._declarations, *self._branches]:
-            text = repr(vars(self)[name]).replace("\n", "\n    ")
-            lines.append(f"    {name}={text},")
-        return "\n".join([*lines, ")"])
+        lines = str(self).split("\n")
+        return "\n".join([f"{type(self).__name__}:", *(f"  {line}" for line in lines)])
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{metadata.name} = {_shown(value)}"
+            for metadata, value in self.attributes()
+        )
+
+
+def _shown(value: Any) -> str:
+    """A value in a line: members as Class.MEMBER."""
+    return str(value) if isinstance(value, Enum) else repr(value)
 
 
 def _comparable(value: Any) -> Any:

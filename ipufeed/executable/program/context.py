@@ -65,7 +65,8 @@ def surroundings_of(ordinal: int) -> dict[str, Any]:
 def config_in_key(generation: int) -> dict[str, Any]:
     """The options that make another program, by category."""
     del generation
-    values: dict[str, Any] = json.loads(system.configured().to_json())
+    # As JSON has them: what cannot be written there is refused.
+    values: dict[str, Any] = json.loads(json.dumps(system.configured().by_category()))
     for name in NOT_IN_KEY:
         values.pop(name, None)
     connection = values.pop(CONNECTION)
