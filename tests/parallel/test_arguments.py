@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
+from replicated import on
 
 from ipufeed.parallel.optimizers.accumulation import GradientAccumulationOptimizerV2
 from ipufeed.parallel.optimizers.captured import (
@@ -115,9 +116,9 @@ CASES = {
         "Each stage must be mapped to an IPU: 1 mappings != 2 concurrent stages",
     ),
     "a negative device": (
-        {"device_mapping": [0, -1]},
+        {"device_mapping": [0, -2]},
         ValueError,
-        "must not be negative, got -1",
+        "must hold IPUs from 0, or -1 for all of them, got -2",
     ),
     "a schedule that is none": (
         {"pipeline_schedule": "Grouped"},
@@ -137,7 +138,7 @@ CASES = {
     "batch serialization in a grouped schedule": (
         {"batch_serialization_iterations": 2, "pipeline_schedule": GROUPED},
         NotImplementedError,
-        "Batch serialization is only supported with PipelineSchedule.Sequential",
+        "Batch serialization is only supported with the `Sequential` schedule.",
     ),
     "batch serialization on two devices": (
         {"batch_serialization_iterations": 2, "device_mapping": [0, 1]},
@@ -145,8 +146,12 @@ CASES = {
         "need to be mapped to a single IPU",
     ),
     "batch serialization with a mean": (
-        {"batch_serialization_iterations": 2, "reduction_method": "mean"},
-        NotImplementedError,
+        {
+            "batch_serialization_iterations": 2,
+            "reduction_method": "mean",
+            "optimizer_function": no_optimizer,
+        },
+        ValueError,
         "only supported with the reduction method SUM",
     ),
     "no iterations of a stage": (
@@ -160,7 +165,7 @@ CASES = {
         "Continuous weight updates are currently not supported.",
     ),
     "an unknown reduction": (
-        {"reduction_method": "median"},
+        {"reduction_method": "median", "optimizer_function": no_optimizer},
         ValueError,
         "Cannot parse median as one of GradientAccumulationReductionMethod. Valid values "
         "are: SUM, MEAN, RUNNING_MEAN.",
@@ -196,7 +201,7 @@ CASES = {
     "a mask without an optimizer": (
         {"outfeed_mask": [True]},
         ValueError,
-        "An optimizer_function must be provided when outfeed_mask is used.",
+        "An optimizer_function must be provided when outfeed_mask is set.",
     ),
     "a mask and the loss": (
         {
@@ -262,14 +267,21 @@ CASES = {
         "must be a list or a tuple of PipelineStageOptions",
     ),
     "stage options of another kind": (
-        {"backward_propagation_stages_poplar_options": [{}, {}]},
+        {
+            "backward_propagation_stages_poplar_options": [{}, {}],
+            "optimizer_function": no_optimizer,
+        },
         TypeError,
         "must be a list of PipelineStageOptions, got dict",
     ),
     "options of the weight update that are none": (
-        {"weight_update_poplar_options": [PipelineStageOptions()]},
+        {
+            "weight_update_poplar_options": [PipelineStageOptions()],
+            "optimizer_function": no_optimizer,
+        },
         TypeError,
-        "weight_update_poplar_options must be a PipelineStageOptions, got list",
+        "weight_update_poplar_options to be of type PipelineStageOptions, but got list "
+        "instead.",
     ),
     "too few stage options": (
         {"forward_propagation_stages_poplar_options": [PipelineStageOptions()]},
@@ -383,21 +395,107 @@ def test_a_tensor_of_another_stage_is_named():
         build([first, identity, third], 6)
 
 
+WRONG_TOGETHER = {
+    "a mean before the schedule": (
+        {
+            "batch_serialization_iterations": 2,
+            "reduction_method": "MEAN",
+            "optimizer_function": no_optimizer,
+            "pipeline_schedule": GROUPED,
+        },
+        "reduction method SUM",
+    ),
+    "continuous updates before the stages": (
+        {"continuous_weight_updates": True, "stages": identity},
+        "Continuous weight updates",
+    ),
+    "the schedule before the recomputation": (
+        {"pipeline_schedule": 3, "recomputation_mode": 3},
+        "PipelineSchedule enumeration",
+    ),
+    "the infeed before the number of stages": (
+        {"stages": [identity], "infeed_queue": 3},
+        "infeed_queue is not an instance",
+    ),
+    "the stages before the mapping": (
+        {"stages": [identity], "device_mapping": 3},
+        "at least two computational stages",
+    ),
+    "the mapping before the options": (
+        {
+            "device_mapping": [0],
+            "forward_propagation_stages_poplar_options": 3,
+        },
+        "Each stage must be mapped",
+    ),
+    "the options before the mask": (
+        {"forward_propagation_stages_poplar_options": 3, "outfeed_mask": [True]},
+        "forward_propagation_stages_poplar_options",
+    ),
+    "the mask before the loss": (
+        {"outfeed_mask": [True], "outfeed_loss": True},
+        "when outfeed_mask is set",
+    ),
+    "the argument before the count": (
+        {"count": 7, "outfeed_loss": True},
+        "when outfeed_loss is True",
+    ),
+    "the missing queue before the count": (
+        {"count": 7},
+        "has tensor outputs: .*, but no outfeed_queue has been provided",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_TOGETHER)
+def test_of_two_wrong_arguments_the_original_s_first_is_named(case):
+    """Programs catch it, and one that we raise earlier would hide it."""
+    arguments, message = WRONG_TOGETHER[case]
+    with pytest.raises((TypeError, ValueError, NotImplementedError), match=message):
+        build(**arguments)
+
+
+@pytest.mark.parametrize("style", ["graph", "function"])
 @pytest.mark.parametrize("count", [7, np.int64(7), lambda: tf.constant(7)])
-def test_a_count_that_does_not_fit_is_refused_before_a_stage_is_built(count):
-    """Of a tensor, too, whose value is known."""
+def test_a_count_that_does_not_fit_is_refused_when_it_runs(count, style):
+    """Building says what else is wrong, and the program can be built."""
+    with on(2, style) as ready:
+        outfeed = IPUOutfeedQueue()
 
-    def never(x):
-        raise AssertionError("arguments are looked at before anything is built")
+        def net(x):
+            number = count() if callable(count) else count
+            return pipeline(two_stages(), number, inputs=[x], outfeed_queue=outfeed)
 
-    with (
-        tf.Graph().as_default(),
-        pytest.raises(
+        run = ready.build(net, np.float32(1.0))
+        with pytest.raises(
             tf.errors.FailedPreconditionError,
             match="must be a multiple of 2, but it is 7",
-        ),
-    ):
-        pipeline([never, never], count() if callable(count) else count)
+        ):
+            run(np.float32(1.0))
+
+
+@pytest.mark.parametrize("style", ["graph", "function"])
+def test_a_stage_may_be_on_all_ipus(style):
+    """It gives the values that it gives on one; beside others that are concurrent, too."""
+    with on(2, style) as ready:
+        outfeed = IPUOutfeedQueue()
+        stages = [
+            lambda x: x + 1,
+            [lambda x: x * 2, lambda x: x * 3],
+            lambda x, y: x + y,
+        ]
+        ready.run(
+            lambda x: pipeline(
+                stages,
+                6,
+                inputs=[x],
+                outfeed_queue=outfeed,
+                device_mapping=[-1, [0, 1], -1],
+            ),
+            np.float32(1.0),
+        )
+
+        assert ready.read(outfeed.dequeue()).tolist() == [10.0] * 6
 
 
 def test_a_count_that_is_a_tensor_is_one_integer():

@@ -15,6 +15,7 @@ from ipufeed.parallel.pipeline.schedules import (
 )
 
 INT32_MAX = 2**31 - 1
+ALL_DEVICES = -1  # in a device_mapping: the stage is on all IPUs
 
 Stages = list[list[Any]]
 
@@ -80,21 +81,16 @@ def check_scheduled(
         io_tiles: Whether some tiles only move data.
 
     Returns:
-        An int, or an int32 scalar, of all iterations of a stage.
-
-    Raises:
-        tf.errors.FailedPreconditionError: The schedule cannot have this number; for a
-            tensor when the program runs.
+        An int, or an int32 scalar, of all iterations of a stage. A number that the
+        schedule cannot have is a tensor, too, and the program fails with a
+        FailedPreconditionError when it runs: what else is wrong is said before that.
     """
     import tensorflow as tf
 
-    known = tf.get_static_value(count) if tf.is_tensor(count) else count
-    if known is not None:
-        refused = refusal(schedule, int(known), io_tiles)
-        if refused:
-            raise tf.errors.FailedPreconditionError(None, None, refused)
     if not tf.is_tensor(count):
-        return count * serialization
+        if not refusal(schedule, count, io_tiles):
+            return count * serialization
+        count = tf.constant(count, tf.int64)
     multiple, least = possible_counts(schedule, io_tiles)
     # The chips count in 32 bits, and to the end of the last mini-batch.
     most = INT32_MAX // serialization - schedule.length
@@ -110,7 +106,7 @@ def check_stages(stages: Any) -> Stages:
 
     Raises:
         TypeError: It is not a list, or an element cannot be called.
-        ValueError: There are fewer than two stages, or lists in lists.
+        ValueError: There are lists in lists, or an empty one.
     """
     if not isinstance(stages, (list, tuple)):
         raise TypeError("computational_stages argument needs to be a list or a tuple.")
@@ -131,9 +127,13 @@ def check_stages(stages: Any) -> Stages:
         if not concurrent:
             raise ValueError("A list of concurrent stages must not be empty.")
         found.append(concurrent)
-    if len(found) < 2:
-        raise ValueError("Pipeline requires at least two computational stages.")
     return found
+
+
+def check_number_of_stages(stages: Stages) -> None:
+    """Raises ValueError if there are fewer than two."""
+    if len(stages) < 2:
+        raise ValueError("Pipeline requires at least two computational stages.")
 
 
 def check_mapping(
@@ -174,8 +174,11 @@ def check_mapping(
                 raise TypeError(
                     f"device_mapping must hold integers, got {type(each).__name__}."
                 )
-            if int(each) < 0:
-                raise ValueError(f"device_mapping must not be negative, got {each}.")
+            if int(each) < ALL_DEVICES:
+                raise ValueError(
+                    "device_mapping must hold IPUs from 0, or -1 for all of them, got "
+                    f"{each}."
+                )
         found.append(tuple(int(each) for each in devices))
     return tuple(found)
 
@@ -199,17 +202,24 @@ def devices_needed(mapping: tuple[tuple[int, ...], ...]) -> int:
     return 1 << (most - 1).bit_length()
 
 
-def check_schedule(
-    schedule: Any,
-    serialization: int,
+def without_all_devices(
     mapping: tuple[tuple[int, ...], ...],
-    training: bool,
-) -> PipelineSchedule:
+) -> tuple[tuple[int, ...], ...]:
+    """The IPU that computes each stage: of those on all IPUs the first that there is."""
+    used = [each for devices in mapping for each in devices if each != ALL_DEVICES]
+    first = min(used, default=0)
+    return tuple(
+        tuple(first if each == ALL_DEVICES else each for each in devices)
+        for devices in mapping
+    )
+
+
+def check_schedule(schedule: Any, serialization: int) -> PipelineSchedule:
     """The schedule that is meant.
 
     Raises:
         TypeError: It is none.
-        NotImplementedError: It cannot do what is asked for.
+        NotImplementedError: It cannot run each stage several times.
     """
     if schedule is None:
         schedule = (
@@ -224,15 +234,20 @@ def check_schedule(
         )
     if serialization > 1 and schedule is not PipelineSchedule.Sequential:
         raise NotImplementedError(
-            "Batch serialization is only supported with PipelineSchedule.Sequential, but "
-            f"got {schedule.name}."
+            "Batch serialization is only supported with the `Sequential` schedule. Got "
+            f"{schedule.name}."
         )
-    devices = [each for concurrent in mapping for each in concurrent]
-    if serialization > 1 and len(set(devices)) > 1:
-        raise NotImplementedError(
-            "When using batch serialization, all the pipeline stages need to be mapped to "
-            "a single IPU."
-        )
+    return schedule
+
+
+def check_devices(
+    mapping: tuple[tuple[int, ...], ...],
+    schedule: PipelineSchedule,
+    serialization: int,
+    training: bool,
+) -> None:
+    """Raises NotImplementedError if a schedule cannot have its stages on these IPUs."""
+    devices = [each for devices in mapping for each in devices if each != ALL_DEVICES]
     twice = len(set(devices)) < len(devices)
     if schedule is PipelineSchedule.Interleaved and training and twice:
         raise NotImplementedError(
@@ -240,7 +255,11 @@ def check_schedule(
             "pipeline stages on the same device for training graphs. Please use a "
             "different pipelining schedule."
         )
-    return schedule
+    if serialization > 1 and len(set(devices)) > 1:
+        raise NotImplementedError(
+            "When using batch serialization, all the pipeline stages need to be mapped to "
+            "a single IPU."
+        )
 
 
 def check_recomputation(mode: Any, schedule: PipelineSchedule) -> RecomputationMode:

@@ -9,7 +9,6 @@ from typing import Any
 
 from ipufeed.checks import is_flag
 from ipufeed.no_effect import no_effect
-from ipufeed.parallel.optimizers.checks import check_sharded_state
 from ipufeed.parallel.optimizers.reduction_method import (
     GradientAccumulationReductionMethod,
 )
@@ -94,13 +93,13 @@ def check_outfeed_options(
     """
     from ipufeed.queues.outfeed import IPUOutfeedMode
 
+    if outfeed_mask is not None and not training:
+        raise ValueError(
+            "An optimizer_function must be provided when outfeed_mask is set."
+        )
     if outfeed_loss and not training:
         raise ValueError(
             "An optimizer_function must be provided when outfeed_loss is True."
-        )
-    if outfeed_mask is not None and not training:
-        raise ValueError(
-            "An optimizer_function must be provided when outfeed_mask is used."
         )
     if outfeed_loss and outfeed_mask is not None:
         raise ValueError("Only one of `outfeed_loss` and `outfeed_mask` can be set.")
@@ -169,31 +168,26 @@ def check_weight_update_options(options: Any) -> None:
     """
     if options is not None and not isinstance(options, PipelineStageOptions):
         raise TypeError(
-            "weight_update_poplar_options must be a PipelineStageOptions, got "
-            f"{type(options).__name__}."
+            "weight_update_poplar_options to be of type PipelineStageOptions, but got "
+            f"{type(options).__name__} instead."
         )
 
 
 def check_update(
-    continuous: bool,
-    state_sharding: bool,
-    offload_state: bool,
-    serialization: int,
-    reduction: GradientAccumulationReductionMethod,
+    continuous: bool, serialization: int, reduction: GradientAccumulationReductionMethod
 ) -> None:
     """What of the weight update's options there is.
 
     Raises:
-        NotImplementedError: There is no such.
         ValueError: They do not go together.
+        NotImplementedError: There is no such.
     """
+    if serialization > 1 and reduction is not GradientAccumulationReductionMethod.SUM:
+        raise ValueError(
+            "Batch serialization is only supported with the reduction method SUM, but got "
+            f"{reduction.name}."
+        )
     if continuous:
         raise NotImplementedError(
             "Continuous weight updates are currently not supported."
-        )
-    check_sharded_state(state_sharding, offload_state)
-    if serialization > 1 and reduction is not GradientAccumulationReductionMethod.SUM:
-        raise NotImplementedError(
-            "Batch serialization is only supported with the reduction method SUM, but got "
-            f"{reduction.name}."
         )

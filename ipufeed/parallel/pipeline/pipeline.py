@@ -23,6 +23,7 @@ from ipufeed.checks import check_flags
 from ipufeed.device.program import executor, loops, outside_compilation
 from ipufeed.device.system import system
 from ipufeed.executable.program.names import ANONYMOUS, author_name
+from ipufeed.parallel.optimizers.checks import check_sharded_state
 from ipufeed.parallel.optimizers.dtypes import check_dtype
 from ipufeed.parallel.optimizers.reduction_method import (
     GradientAccumulationReductionMethod as Reduction,
@@ -110,7 +111,8 @@ def pipeline(
         outfeed_queue: An IPUOutfeedQueue for what the last stage returns. Default: None.
         optimizer_function: Takes what the last stage returns, and returns an
             OptimizerFunctionOutput. Default (None): nothing is trained.
-        device_mapping: The IPU of each stage, nested as the stages are. Default: 0, 1, ...
+        device_mapping: The IPU of each stage, nested as the stages are; -1 for a stage on
+            all IPUs, which one of them computes here. Default: 0, 1, ...
         pipeline_schedule: Default: Grouped; Sequential with batch serialization.
         recomputation_mode: With `allow_recompute` of the configuration, how. Default:
             Auto.
@@ -148,8 +150,8 @@ def pipeline(
     Raises:
         ValueError, TypeError, NotImplementedError: An argument is wrong.
         RuntimeError: It is called in eager mode.
-        tf.errors.FailedPreconditionError: The schedule cannot have this many mini-batches
-            (`schedules.refusal`); for a tensor, when the program runs.
+        tf.errors.FailedPreconditionError: When the program runs: the schedule cannot have
+            this many mini-batches (`schedules.refusal`).
         tf.errors.InternalError: When the program is compiled: its IPUs, the power of two
             that holds `device_mapping`, do not divide those of the device. A device that
             has more of them runs as many copies (device/replication.py).
@@ -165,12 +167,17 @@ def pipeline(
     serialization = checks.check_count(
         batch_serialization_iterations, "batch_serialization_iterations", least=1
     )
-    found = checks.check_stages(computational_stages)
-    mapping = checks.check_mapping(device_mapping, found, serialization > 1)
     option_checks.check_optimizer_function(optimizer_function)
     training = optimizer_function is not None
-    kind = checks.check_schedule(pipeline_schedule, serialization, mapping, training)
+    reduction = Reduction.parse(reduction_method) if training else Reduction.SUM
+    option_checks.check_update(continuous_weight_updates, serialization, reduction)
+    kind = checks.check_schedule(pipeline_schedule, serialization)
     mode = checks.check_recomputation(recomputation_mode, kind)
+    found = checks.check_stages(computational_stages)
+    option_checks.check_queues(infeed_queue, outfeed_queue)
+    checks.check_number_of_stages(found)
+    mapping = checks.check_mapping(device_mapping, found, serialization > 1)
+    checks.check_devices(mapping, kind, serialization, training)
     check_flags(
         gradient_accumulation_for_captured_grads=gradient_accumulation_for_captured_grads,
         offload_weight_update_variables=offload_weight_update_variables,
@@ -183,32 +190,25 @@ def pipeline(
         outfeed_loss=outfeed_loss,
         accumulate_outfeed=accumulate_outfeed,
     )
-    option_checks.check_queues(infeed_queue, outfeed_queue)
-    option_checks.check_outfeed_options(
-        outfeed_queue, training, outfeed_loss, accumulate_outfeed, outfeed_mask
-    )
     option_checks.check_stage_options(
         "forward_propagation_stages_poplar_options",
         forward_propagation_stages_poplar_options,
         len(found),
     )
-    option_checks.check_stage_options(
-        "backward_propagation_stages_poplar_options",
-        backward_propagation_stages_poplar_options,
-        len(found),
+    if training:
+        option_checks.check_stage_options(
+            "backward_propagation_stages_poplar_options",
+            backward_propagation_stages_poplar_options,
+            len(found),
+        )
+        option_checks.check_weight_update_options(weight_update_poplar_options)
+    option_checks.check_outfeed_options(
+        outfeed_queue, training, outfeed_loss, accumulate_outfeed, outfeed_mask
     )
-    option_checks.check_weight_update_options(weight_update_poplar_options)
     gradient_dtype = check_dtype(gradient_accumulation_dtype, GRADIENTS)
     output_dtype = check_dtype(accumulate_outfeed_dtype, OUTPUTS, "tensor")
-    reduction = Reduction.parse(reduction_method)
     offload_state = offloads(offload_weight_update_variables)
-    option_checks.check_update(
-        continuous_weight_updates,
-        replicated_optimizer_state_sharding,
-        offload_state,
-        serialization,
-        reduction,
-    )
+    check_sharded_state(replicated_optimizer_state_sharding, offload_state)
     if tf.executing_eagerly():
         raise RuntimeError(
             "pipeline() builds a part of a program: call it inside ipu_compiler.compile, "
@@ -243,9 +243,9 @@ def pipeline(
                 not gradient_accumulation_for_captured_grads
             ),
             offload_weight_update_variables=bool(offload_weight_update_variables),
-            reduction_method=reduction is not Reduction.SUM,
+            reduction_method=reduction_method not in (Reduction.SUM, "SUM", "sum"),
         )
-    schedule = Schedule(kind, mapping, training)
+    schedule = Schedule(kind, checks.without_all_devices(mapping), training)
     count = checks.check_scheduled(count, schedule, serialization, uses_io_tiles())
     values = [tf.convert_to_tensor(value) for value in as_list(inputs)]
     builder = Builder(
