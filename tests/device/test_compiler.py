@@ -1,10 +1,12 @@
 """What ipu_compiler.compile promises: one program, and results in the shape asked for."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipufeed.device.program import compiler, scopes
+from ipufeed.device.program import compiler, loops, scopes
 from ipufeed.device.program import executor as params
 from ipufeed.errors import PlacementError
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
@@ -171,14 +173,88 @@ def test_in_eager_mode_a_program_outside_of_an_ipus_scope_is_refused_too(executo
         compiler.compile(lambda: tf.constant(1.0))
 
 
-def test_an_estimator_spec_is_refused(graph):
-    """Wherever in the results it is."""
+class EstimatorSpec(NamedTuple):
+    """What TensorFlow's estimators returned: a tuple itself."""
 
-    class EstimatorSpec:
-        """What TensorFlow's estimators returned."""
+    loss: object = None
 
-    with pytest.raises(ValueError, match="contain an EstimatorSpec"):
-        graph(lambda x: [x, EstimatorSpec()], three())
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        EstimatorSpec(),
+        [EstimatorSpec()],
+        {"a": (1, [EstimatorSpec(3.0)])},
+    ],
+)
+def test_an_estimator_spec_is_refused(graph, results):
+    """Wherever in the results it is, and whatever its fields hold."""
+    with pytest.raises(
+        ValueError,
+        match="Your computation output contains an EstimatorSpec or IPUEstimatorSpec obj",
+    ):
+        graph(lambda x: results, three())
+
+
+def devices():
+    """The devices of all ops of the graph that are on an IPU."""
+    graph = tf.compat.v1.get_default_graph()
+    return {op.device for op in graph.get_operations() if "IPU" in op.device}
+
+
+def in_scope(x):
+    with scopes.ipu_scope("/device:IPU:1"):
+        return x + 1
+
+
+def in_a_loop(x):
+    def body(x):
+        with scopes.ipu_scope("/device:IPU:1"):
+            return x + 1
+
+    return loops.repeat(3, body, [x])
+
+
+@pytest.mark.parametrize(("computation", "result"), [(in_scope, 4.0), (in_a_loop, 6.0)])
+def test_the_scope_may_be_in_the_computation(executor, computation, result):
+    """What has no device goes to the IPU of what has one."""
+    with tf.Graph().as_default():
+        program = compiler.compile(computation, [three()])
+        assert devices() == {"/device:IPU:1"}
+        assert run(program) == [result]
+    assert float(compiler.compile(computation, [3.0])[0]) == result
+
+
+def test_a_plain_device_scope_is_enough(executor):
+    """As for any op."""
+    with tf.Graph().as_default(), tf.device("/device:IPU:0"):
+        assert run(compiler.compile(lambda x: x + 1, [three()])) == [4.0]
+
+
+def test_what_is_on_an_ipu_already_may_be_compiled(executor):
+    """A loss and its update, which were built before."""
+    with tf.Graph().as_default():
+        with scopes.ipu_scope("/device:IPU:0"):
+            weight = v1.get_variable("weight", initializer=tf.constant(2.0))
+            loss = weight * 3.0
+            with tf.control_dependencies([loss]):
+                train = weight.assign_add(1.0).op
+        program = compiler.compile(lambda: (loss, train), [])
+
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            assert session.run(program) == [6.0]
+            assert session.run(weight) == 3.0
+
+
+def test_errors_of_the_computation_come_first(executor):
+    """Whether it is on an IPU is looked at afterwards."""
+
+    def fails(x):
+        raise KeyError("mine")
+
+    with tf.Graph().as_default(), pytest.raises(KeyError, match="mine"):
+        compiler.compile(fails, [three()])
 
 
 def test_inputs_that_are_no_list_are_refused(graph):

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from styles import only
+from styles import FunctionStyle, only
 
-from ipufeed.device.program import loops
+from ipufeed.device.program import compiler, loops
+from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.queues import IPUOutfeedQueue
+
+v1 = tf.compat.v1
 
 
 def floats():
@@ -323,3 +326,60 @@ def test_autograph_leaves_our_own_code_alone():
     frames = "".join(map(str, caught.traceback))
     assert "ipufeed/device/program/loops.py" in frames
     assert "tf__repeat" not in frames
+
+
+@pytest.mark.parametrize("kind", ["repeat", "while_loop"])
+def test_a_loop_has_gradients(style, kind):
+    """By the inputs and by variables of the body, where the count is an int."""
+    weight = style.variable(2.0, "weight")
+
+    def body(y):
+        if getattr(style, "use_while_v1", False):
+            return y * weight
+        return tf.cond(y > 100.0, lambda: y, lambda: y * weight)
+
+    def looped(x):
+        if kind == "repeat":
+            return style.repeat(3, body, [x])
+        return style.while_loop(lambda y: y < 1e9, body, [x], maximum_iterations=3)
+
+    def net(x):
+        if isinstance(style, FunctionStyle):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = looped(x)
+            return tape.gradient(y, [x, weight])
+        return tf.gradients(looped(x), [x, weight])
+
+    # x * w^3
+    assert style.run(net, 5.0) == [8.0, 60.0]
+
+
+def test_a_body_s_names_are_those_of_no_loop():
+    """Checkpoints know variables that layers make in it by them."""
+    names = []
+
+    def body(x):
+        with v1.variable_scope("stage"):
+            weight = v1.get_variable("kernel", [], use_resource=True)
+        y = tf.multiply(x, weight, name="product")
+        names.extend([weight.name, y.name])
+        return y
+
+    with tf.Graph().as_default(), ipu_scope("/device:IPU:0"):
+        compiler.compile(lambda x: loops.repeat(2, body, [x]), [tf.constant(1.0)])
+
+    assert names == ["stage/kernel:0", "product:0"]
+
+
+def test_a_tensor_array_is_carried(style):
+    """As it is, and not as a tensor."""
+
+    def net(x):
+        array = tf.TensorArray(tf.float32, 3, element_shape=[])
+        _, array = style.repeat(
+            3, lambda i, each: (i + 1, each.write(i, x)), [tf.constant(0), array]
+        )
+        return array.stack()
+
+    assert only(style.run(net, 2.0)).tolist() == [2.0, 2.0, 2.0]

@@ -225,9 +225,9 @@ def test_shards_divide_the_replicas(caplog):
 
 
 @pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize(("ipus", "shard"), [(4, 2), (2, 3), (1, 1)])
-def test_shards_must_divide_the_ipus(style, ipus, shard):
-    """The original's words; also for a shard in a loop's body alone."""
+@pytest.mark.parametrize(("ipus", "shard", "shards"), [(2, 2, 4), (2, 3, 4), (1, 1, 2)])
+def test_shards_must_divide_the_ipus(style, ipus, shard, shards):
+    """The original's words, rounded up; also for a shard in a loop's body alone."""
     with on(ipus, style) as ready:
 
         def body(x):
@@ -237,7 +237,7 @@ def test_shards_must_divide_the_ipus(style, ipus, shard):
         with pytest.raises(
             tf.errors.InternalError,
             match=f"Trying to compile a graph for an IPU device with {ipus} IPUs and "
-            f"{shard + 1} shards. The number of shards needs to divide the number of "
+            f"{shards} shards. The number of shards needs to divide the number of "
             "IPUs.",
         ):
             ready.run(lambda x: ready.repeat(2, body, [x]), 1.0)

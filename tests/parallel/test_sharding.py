@@ -9,6 +9,7 @@ from replicated import configure, on
 from ipufeed.device.program import compiler, loops, scopes, sharding
 from ipufeed.device.program.replication import replication_factor
 from ipufeed.parallel.optimizers import optimizers
+from ipufeed.queues import IPUOutfeedQueue
 
 v1 = tf.compat.v1
 
@@ -89,8 +90,27 @@ def test_the_shards_of_a_program_are_counted_in_its_loops_too(graph, use_while_v
         if sharding.SHARDS_ATTR in op.node_def.attr
     }
 
-    assert sharding.number_of_shards(graph.get_operations()) == 3
-    assert noted == {3}
+    # The three are given four IPUs.
+    assert sharding.number_of_shards(graph.get_operations()) == 4
+    assert noted == {4}
+
+
+@pytest.mark.parametrize("style", ["graph", "graph, while v2", "function"])
+@pytest.mark.usefixtures("clean_system")
+def test_three_shards_are_given_four_ipus(style):
+    """Which is one copy of the program on four, and two on eight: outfeeds show it."""
+    for num_ipus, shape in ((4, (1,)), (8, (1, 2))):
+        with on(num_ipus, style) as ready:
+            outfeed = IPUOutfeedQueue()
+
+            def net(x, outfeed=outfeed):
+                with scopes.ipu_shard(2):
+                    outfeed.enqueue(x + 1)
+                    return x
+
+            ready.run(net, 1.0)
+
+            assert ready.read(outfeed.dequeue()).shape == shape
 
 
 @pytest.mark.parametrize("style", ["graph", "graph, while v2", "function"])

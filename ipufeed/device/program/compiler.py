@@ -35,20 +35,20 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
         run with them.
 
     Raises:
-        PlacementError: The program is not placed on an IPU: use `ipu_scope`.
+        PlacementError: No op that `computation` builds is on an IPU, and none that it
+            returns: use `ipu_scope`, around the call or in it.
         TypeError: `inputs` is not a list or tuple.
         ValueError: The results hold an EstimatorSpec.
     """
     import tensorflow as tf
 
-    ordinal = check_placement()
     inputs = checked_inputs(inputs)
     wrapped = checking_results(computation)
     if not tf.executing_eagerly():
         if executor.executor() == "xla":
-            return with_xla(wrapped, inputs, ordinal)
+            return with_xla(wrapped, inputs)
         with outside_compilation.building(traced=False):
-            return without_xla(wrapped, inputs, ordinal)
+            return without_xla(wrapped, inputs)
     if executor.executor() == "xla":
         with (
             contextlib.suppress(outside_compilation.NeedsExecutor),
@@ -60,28 +60,54 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
         return compile_eagerly(wrapped, inputs, jit=False)
 
 
-def check_placement() -> int:
-    """The number of the IPU that the device scope must name.
+NOT_PLACED = (
+    "The computation is not placed on an IPU device. Build it inside "
+    '`with ipu_scope("/device:IPU:0"):`.'
+)
+
+
+def ordinal_of_ops(operations: Any) -> int:
+    """The number of the IPU that ops are on: of the first that is on any.
+
+    What they call counts, too, such as the bodies of loops.
 
     Raises:
-        PlacementError: It does not.
+        PlacementError: None of them is, and not all are NoOps.
     """
+    is_empty = True
+    for op in sharding.with_called(operations):
+        with contextlib.suppress(DeviceOrdinalError):
+            return ordinal_of(op.device)
+        is_empty = is_empty and op.type == "NoOp"
+    if is_empty:
+        return 0
+    raise PlacementError(NOT_PLACED)
+
+
+def ops_of(results: Any) -> list[Any]:
+    """The operations that a computation has returned, or that make its results."""
     import tensorflow as tf
 
-    if tf.executing_eagerly():
-        from tensorflow.python.eager import context
+    return [
+        each if isinstance(each, tf.Operation) else each.op
+        for each in tf.nest.flatten(results)
+        if isinstance(each, (tf.Operation, tf.Tensor))
+    ]
 
-        device = context.context().device_name or ""
-    else:
-        with tf.control_dependencies(None):
-            device = tf.no_op(name="ipu_placement").device
-    try:
-        return ordinal_of(device)
-    except DeviceOrdinalError as error:
-        raise PlacementError(
-            "The computation is not placed on an IPU device. Build it inside "
-            '`with ipu_scope("/device:IPU:0"):`.'
-        ) from error
+
+def place(graph: Any, first_op: int, ordinal: int) -> None:
+    """Puts the ops of a program that have no device on its IPU.
+
+    The scope may have been around the call, or in the computation.
+
+    Args:
+        graph: A graph.
+        first_op: How many operations it had before the program.
+        ordinal: The IPU's number.
+    """
+    for op in graph.get_operations()[first_op:]:
+        if not op.device:
+            op._set_device(f"/device:IPU:{ordinal}")
 
 
 def checked_inputs(inputs: Any) -> list[Any]:
@@ -108,17 +134,28 @@ def checking_results(computation: Callable[..., Any]) -> Callable[..., Any]:
     def checked(*arguments: Any) -> Any:
         with ordered():
             results = computation(*arguments)
-        flat = results if isinstance(results, (list, tuple)) else [results]
-        for result in flat:
-            if type(result).__name__ in ("EstimatorSpec", "IPUEstimatorSpec"):
-                raise ValueError(
-                    "The computation's results contain an EstimatorSpec or "
-                    "IPUEstimatorSpec object, which cannot be an output of a program. "
-                    "Return its tensors."
-                )
+        refuse_specs(results)
         return results
 
     return checked
+
+
+def refuse_specs(results: Any) -> None:
+    """Looks for estimators' specs in results; they are tuples themselves.
+
+    Raises:
+        ValueError: There is one.
+    """
+    if type(results).__name__ in ("EstimatorSpec", "IPUEstimatorSpec"):
+        raise ValueError(
+            "Your computation output contains an EstimatorSpec or IPUEstimatorSpec "
+            "object. It cannot be an output of a program: return its tensors."
+        )
+    if isinstance(results, dict):
+        results = list(results.values())
+    if isinstance(results, (list, tuple)):
+        for result in results:
+            refuse_specs(result)
 
 
 def compile_eagerly(
@@ -126,6 +163,7 @@ def compile_eagerly(
 ) -> Any:
     """In eager mode the program runs at once; its results follow the same rules."""
     import tensorflow as tf
+    from tensorflow.python.eager import context
 
     returns_tensors: list[bool] = []
 
@@ -140,7 +178,15 @@ def compile_eagerly(
         return kept
 
     tensors = tf.nest.map_structure(tf.convert_to_tensor, inputs)
-    results = tf.function(program, jit_compile=jit, autograph=False)(*tensors)
+    function = tf.function(program, jit_compile=jit, autograph=False)
+    with contextlib.ExitStack() as stack:
+        try:
+            ordinal_of(context.context().device_name)
+        except DeviceOrdinalError:  # the scope is in the computation, if there is one
+            traced = function.get_concrete_function(*tensors)
+            ordinal = ordinal_of_ops(traced.graph.get_operations())
+            stack.enter_context(tf.device(f"/device:IPU:{ordinal}"))
+        results = function(*tensors)
     return results if returns_tensors[0] else None
 
 
@@ -153,7 +199,7 @@ def is_structured(results: Any) -> bool:
     )
 
 
-def with_xla(computation: Callable[..., Any], inputs: list[Any], ordinal: int) -> Any:
+def with_xla(computation: Callable[..., Any], inputs: list[Any]) -> Any:
     """The program as one compiled one, unless it holds ops for the host."""
     import tensorflow as tf
     from tensorflow.python.compiler.xla import xla
@@ -164,6 +210,8 @@ def with_xla(computation: Callable[..., Any], inputs: list[Any], ordinal: int) -
         traced=False, name=name_of(computation)
     ) as program:
         results = xla.compile.__wrapped__(computation, inputs)
+    ordinal = ordinal_of_ops(graph.get_operations()[first_op:])
+    place(graph, first_op, ordinal)
     if program.has_outside:
         refuse_replicas(ordinal, graph.get_operations()[first_op:])
         outside_compilation.take_back_compilation(graph, first_op)
@@ -196,9 +244,7 @@ def name_program(graph: Any, first_op: int, computation: Callable[..., Any]) -> 
             op._set_attr(outside_compilation.COMPILE_ATTR, named)
 
 
-def without_xla(
-    computation: Callable[..., Any], inputs: list[Any], ordinal: int
-) -> Any:
+def without_xla(computation: Callable[..., Any], inputs: list[Any]) -> Any:
     """The same results from TensorFlow's executor, op by op."""
     import tensorflow as tf
 
@@ -206,7 +252,17 @@ def without_xla(
     tensors = tf.nest.map_structure(tf.convert_to_tensor, inputs)
     first_op = len(graph.get_operations())
     results = computation(*tensors)
+    ordinal = ordinal_of_ops([*graph.get_operations()[first_op:], *ops_of(results)])
     refuse_replicas(ordinal, graph.get_operations()[first_op:])
+    results = after_effects(graph, first_op, results)
+    place(graph, first_op, ordinal)
+    return results
+
+
+def after_effects(graph: Any, first_op: int, results: Any) -> Any:
+    """The results of a program as `compile` gives them, which wait for its effects."""
+    import tensorflow as tf
+
     effects = side_effects(graph, first_op)
     if not graph.building_function:
         outside_compilation.mark_program(graph, first_op)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ipufeed.checks import check_flags
+from ipufeed.device.program.loop_bound import Bound
 from ipufeed.device.program.training_loop import TrainingLoop, checked_count, inside
 from ipufeed.queues.autograph import as_user_function
 from ipufeed.queues.chain import host_number
@@ -31,7 +32,8 @@ def repeat(
 
     Args:
         n: How often: a Python int, or a scalar integer tensor. It is an input of the
-            program: another number does not compile another one.
+            program: another number does not compile another one, unless the program has
+            gradients of the loop's results, which need a Python int.
         body: Takes the carried values and then the next element of `infeed_queue`
             (spread, or as keyword arguments if it is a dict). Returns the new carried
             values and then operations to run, either of which may be missing.
@@ -59,9 +61,10 @@ def repeat(
     values = listed(inputs)
     check_arity(body, values, infeed_queue, condition=False)
     limit = checked_count(run_time_value(n))
-    step = wrap_body(body, values, infeed_queue, limit)
+    bound = Bound.of(n, use_while_v1)
+    step = wrap_body(body, values, infeed_queue, limit, bound)
     with loop_version(use_while_v1):
-        count, *results = while_of_tensorflow()(
+        count, *results = while_of_tensorflow(bound)(
             lambda i, *state: i < limit,
             step,
             (tf.constant(0, limit.dtype), *values),
@@ -101,7 +104,8 @@ def while_loop(
     values = listed(inputs)
     check_arity(condition, values, infeed_queue, condition=True)
     check_arity(body, values, infeed_queue, condition=False)
-    step = wrap_body(body, values, infeed_queue)
+    bound = Bound.of(maximum_iterations, use_while_v1)
+    step = wrap_body(body, values, infeed_queue, bound=bound)
     limit = None if maximum_iterations is None else run_time_value(maximum_iterations)
     import tensorflow as tf
 
@@ -113,18 +117,29 @@ def while_loop(
 
     first = tf.constant(0, tf.int32 if limit is None else limit.dtype)
     with loop_version(use_while_v1):
-        count, *results = while_of_tensorflow()(goes_on, step, (first, *values))
+        count, *results = while_of_tensorflow(bound)(goes_on, step, (first, *values))
     check_dequeued(infeed_queue)
     return unlisted(count, results, values)
 
 
-def while_of_tensorflow() -> Callable[..., list[Any]]:
-    """tf.while_loop, one iteration at a time, with a list of results."""
+def while_of_tensorflow(bound: Bound) -> Callable[..., list[Any]]:
+    """tf.while_loop, one iteration at a time, with a list of results.
+
+    Its name is empty: ops of the body, and variables that are made there, are named as if
+    there were no loop, and checkpoints rely on it.
+    """
     import tensorflow as tf
 
     def run(condition: Any, body: Any, variables: tuple[Any, ...]) -> list[Any]:
         return list(
-            tf.while_loop(condition, body, list(variables), parallel_iterations=1)
+            tf.while_loop(
+                condition,
+                body,
+                list(variables),
+                parallel_iterations=1,
+                maximum_iterations=bound.argument,
+                name="",
+            )
         )
 
     return run
@@ -135,6 +150,7 @@ def wrap_body(
     values: list[Any],
     infeed_queue: Any,
     limit: Any = None,
+    bound: Bound | None = None,
 ) -> Callable[..., list[Any]]:
     """The body as TensorFlow's loop wants it: counter and carried tensors in and out.
 
@@ -149,6 +165,9 @@ def wrap_body(
     runs = as_user_function(body)
 
     def step(i: Any, *state: Any) -> list[Any]:
+        if bound is not None and bound.context is not None:
+            graph = tf.compat.v1.get_default_graph()
+            graph._get_control_flow_context()._maximum_iterations = bound.context
         arguments: list[Any] = []
         keywords: dict[str, Any] = {}
         operations: list[Any] = []
@@ -173,9 +192,25 @@ def wrap_body(
         if tf.executing_eagerly():
             return [i + 1, *tensors]
         with tf.control_dependencies(operations + more):
-            return [tf.identity(tensor) for tensor in [i + 1, *tensors]]
+            return [passed_on(tensor) for tensor in [i + 1, *tensors]]
 
     return step
+
+
+def passed_on(value: Any) -> Any:
+    """The same tensor, or TensorArray, for what must happen before it is used."""
+    import tensorflow as tf
+
+    return value.identity() if isinstance(value, tf.TensorArray) else tf.identity(value)
+
+
+def carried(value: Any) -> Any:
+    """A value as a tensor; TensorArrays are carried as they are."""
+    import tensorflow as tf
+
+    if isinstance(value, tf.TensorArray):
+        return value
+    return tf.convert_to_tensor(value)
 
 
 def split_results(results: Any) -> tuple[list[Any], list[Any]]:
@@ -203,7 +238,7 @@ def split_results(results: Any) -> tuple[list[Any], list[Any]]:
                 "more Operations."
             )
         else:
-            tensors.append(tf.convert_to_tensor(result))
+            tensors.append(carried(result))
     return tensors, operations
 
 
@@ -241,14 +276,12 @@ def loop_version(use_while_v1: bool) -> Iterator[None]:
 
 
 def listed(inputs: Any) -> list[Any]:
-    """None -> [], one value -> [value]; each as a tensor."""
-    import tensorflow as tf
-
+    """None -> [], one value -> [value]; each as a tensor, or a TensorArray."""
     if inputs is None:
         return []
     if not isinstance(inputs, (list, tuple)):
         inputs = [inputs]
-    return [tf.convert_to_tensor(value) for value in inputs]
+    return [carried(value) for value in inputs]
 
 
 def unlisted(count: Any, results: list[Any], values: list[Any]) -> Any:

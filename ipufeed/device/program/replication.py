@@ -39,7 +39,7 @@ def replication_factor(num_ipus: int, shards: int) -> int:
         "shards. The number of shards needs to divide the number of IPUs. "
         "`auto_select_ipus` sets the IPUs of the device; the shards are the highest index "
         "given to `ipu_shard`, plus 1, or as many as hold the `device_mapping` of a "
-        "pipeline, a power of two.",
+        "pipeline, rounded up to a power of two.",
     )
 
 

@@ -40,9 +40,10 @@ def indices(operation: Any) -> list[int]:
 
 
 def number_of_shards(operations: Iterable[Any]) -> int:
-    """IPUs that these ops are spread over: the highest index plus 1; at least 1.
+    """IPUs that these ops are spread over: the highest index plus 1, as a power of two.
 
-    What functions hold that they call, such as the bodies of loops, is counted with them.
+    IPUs are given to copies of a program in groups of a power of two. What functions hold
+    that they call, such as the bodies of loops, is counted with them.
     """
     most = 1
     for op in with_called(operations):
@@ -50,7 +51,7 @@ def number_of_shards(operations: Iterable[Any]) -> int:
             most = max(most, *(index + 1 for index in indices(op)))
         if op.type == PIPELINE:
             most = max(most, op.get_attr("devices"))
-    return most
+    return 1 << (most - 1).bit_length()
 
 
 def with_called(operations: Iterable[Any]) -> Iterator[Any]:

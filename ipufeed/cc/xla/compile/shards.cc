@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/numeric/bits.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -62,7 +63,8 @@ int shards_of(const tensorflow::FunctionLibraryDefinition& library,
       }
     }
   }
-  return most;
+  // IPUs are given to copies in groups of a power of two.
+  return static_cast<int>(absl::bit_ceil(static_cast<unsigned>(most)));
 }
 
 }  // namespace ipufeed
