@@ -206,6 +206,7 @@ BY_NAME = {
     "executable/__init__.py": "public names, at their first use",
     "executable/__main__.py": "the subcommands",
     "keras/__init__.py": "public names, at their first use",
+    "keras/install.py": "Keras and tf_keras, as far as they are imported",
     "keras/layers/__init__.py": "public names, at their first use",
     "sources/__init__.py": "public names, at their first use",
     "tf_patches/removed_names.py": "modules of TensorFlow",

@@ -15,6 +15,7 @@ import threading
 import children
 import numpy as np
 import pytest
+import styles
 import tensorflow as tf
 from helpers import ROOT
 
@@ -24,6 +25,7 @@ from ipufeed.device.program import compiler, executor, loops
 from ipufeed.device.program.outside_compilation import outside_compilation_scope
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.device.system import system
 from ipufeed.executable.program.file_format import pack, unpack
 from ipufeed.executable.store import counters
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedMode, IPUOutfeedQueue
@@ -73,6 +75,50 @@ def configured(connection, remote=True, **attributes):
     for name, value in attributes.items():
         setattr(config, name, value)
     config.configure_ipu_system()
+
+
+@pytest.mark.parametrize("style", ["graph", "function"])
+def test_another_configuration_compiles_anew(style, tmp_path):
+    """Programs are forgotten with the configuration, and not with the same one again."""
+    value = float(next(unique))
+
+    def named(x):
+        return x * value + value
+
+    with styles.entered(style, "xla") as ready:
+        configured(DeviceConnectionType.ON_DEMAND)
+        run = ready.build(named, 1.0)
+        for _ in range(2):
+            run(1.0)
+            configured(DeviceConnectionType.ON_DEMAND)
+        assert stats().compiles == 1
+
+        options = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
+        configured(DeviceConnectionType.ON_DEMAND, compilation_poplar_options=options)
+        assert styles.only(run(1.0)) == 2 * value
+        assert stats().compiles == 2
+        assert list(tmp_path.glob("tf_report__*/profile.pop"))
+        run(1.0)
+        assert stats().compiles == 2
+
+        system.reset_ipu_configuration()
+        run(1.0)
+        assert stats().compiles == 3
+
+
+def test_a_configuration_while_a_program_runs_does_not_disturb_it():
+    """It goes on with what it has; what runs afterwards is compiled anew."""
+    run, outfeed = loop(float(next(unique)))
+    thread = threading.Thread(target=run, args=(300_000,))
+    thread.start()
+    while thread.is_alive() and not len(outfeed.dequeue()):
+        pass
+    configured(DeviceConnectionType.ON_DEMAND)
+    thread.join()
+    run(2)
+    run(2)
+
+    assert stats().compiles == 2
 
 
 def test_a_second_run_and_another_count_compile_nothing():

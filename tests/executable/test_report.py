@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 
 import children
@@ -11,6 +12,7 @@ from helpers import DEADLOCK_S, ROOT
 from report_programs import on_ipu
 
 from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.system import system
 from ipufeed.executable.program import engine_options
 from ipufeed.executable.store.counters import reset_stats, stats
 
@@ -97,8 +99,8 @@ def test_what_comes_from_the_cache_gets_no_report(reports):
     assert len(reports()) == 1
 
 
-def test_the_same_name_keeps_its_folder(reports):
-    """Another batch size is compiled again, and its report replaces the first."""
+def test_each_program_has_a_folder(reports):
+    """Another batch size is another program, of the same name."""
 
     def same_name(x):
         return tf.cos(x) * 2.375
@@ -106,8 +108,24 @@ def test_the_same_name_keeps_its_folder(reports):
     on_ipu(same_name, tf.ones([3]))
     on_ipu(same_name, tf.ones([300]))
 
+    sizes = {profile(each)["memory"]["by_purpose"]["parameters"] for each in reports()}
+    assert sizes == {4 * 3, 4 * 300}
+
+
+def test_the_same_program_again_keeps_its_folder(reports):
+    """Once it has been forgotten it is compiled again; nothing is left of the folder."""
+
+    def again(x):
+        return tf.cos(x) * 2.4375
+
+    on_ipu(again, tf.ones([3]))
     (folder,) = reports()
-    assert profile(folder)["memory"]["by_purpose"]["parameters"] == 4 * 300
+    shutil.rmtree(folder.parent)
+    system.reset_ipu_configuration()
+    on_ipu(again, tf.ones([3]))
+
+    assert reports() == [folder]
+    assert (folder / "profile.pop").read_text() == (folder / "profile.json").read_text()
 
 
 def test_nothing_is_written_unless_it_is_asked_for(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@
 #include "device/program_events.h"
 #include "run/device_config.h"
 #include "xla/compile/canonical.h"
+#include "xla/compile/compiler.h"
 #include "xla/compile/hlo_text.h"
 
 namespace ipufeed {
@@ -38,6 +39,11 @@ IPUFEED_API int ipufeed_set_run_mode(int mode) {
 
 IPUFEED_API int ipufeed_forget_loaded() {
   return ipufeed::entry(__func__, [&] { ipufeed::forget_loaded(); });
+}
+
+// Also those that only this process's memory has: see compiler.h.
+IPUFEED_API int ipufeed_forget_programs() {
+  return ipufeed::entry(__func__, [&] { ipufeed::forget_programs(); });
 }
 
 IPUFEED_API int ipufeed_set_log_ops(int log) {

@@ -21,6 +21,7 @@
 #include "absl/strings/match.h"
 #include "base/guard.h"
 #include "base/python_calls.h"
+#include "core/mutex.h"
 #include "core/wait.h"
 #include "device/pools.h"
 #include "device/program_events.h"
@@ -54,6 +55,9 @@ std::atomic<bool> used[kIpus];
 std::atomic<bool> log_cycles{false};
 
 InstallCompiler install_compiler = nullptr;  // written before main()
+
+// A device whose compiler is older gets a new one.
+std::atomic<std::int64_t> compiler_age{1};
 
 // The clock that the hardware's second generation runs at.
 constexpr double kCyclesPerNs = 1.33;
@@ -187,6 +191,7 @@ class IpuDevice : public ThreadPoolDevice {
 
   absl::Status compute(OpKernel* kernel, OpKernelContext* context) {
     TF_RETURN_IF_ERROR(prepare(*kernel));
+    const Uses uses(calls(*kernel) ? &compiler_ : nullptr, this);
     TF_RETURN_IF_ERROR(note_op(parsed_name().id, *kernel, *context));
     const std::int64_t start_ns = now_ns();
     Program program(context->cancellation_manager(), parsed_name().id);
@@ -209,33 +214,63 @@ class IpuDevice : public ThreadPoolDevice {
     }
     auto program =
         std::make_shared<Program>(context->cancellation_manager(), parsed_name().id);
+    auto uses = std::make_shared<Uses>(calls(*kernel) ? &compiler_ : nullptr, this);
     const std::int64_t start_ns = now_ns();
     ProgramScope scope(program.get());
-    ThreadPoolDevice::ComputeAsync(kernel, context, [=, done = std::move(done)] {
-      log_cycle_count(*kernel, start_ns);
-      program->end(context->status());
-      done();
-    });
+    ThreadPoolDevice::ComputeAsync(
+        kernel, context, [=, uses = std::move(uses), done = std::move(done)]() mutable {
+          log_cycle_count(*kernel, start_ns);
+          program->end(context->status());
+          uses.reset();  // the step's end may destroy the device
+          done();
+        });
   }
 
  private:
   absl::Status prepare(const OpKernel& kernel) {
     const int ordinal = parsed_name().id;
-    // Acquire pairs with the release: a thread that sees the flag sees the compiler.
-    const bool compiles = has_compiler_.load(std::memory_order_acquire);
-    if (compiles && used[ordinal].load(std::memory_order_acquire)) {
+    if (used[ordinal].load(std::memory_order_acquire) || calls(kernel)) {
       return absl::OkStatus();
     }
-    if (!calls(kernel)) return use_device(ordinal);
-    if (!compiles) {
-      if (install_compiler != nullptr) install_compiler(this);
-      has_compiler_.store(true, std::memory_order_release);
-    }
-    return absl::OkStatus();
+    return use_device(ordinal);
   }
 
+  // The device's compiler, and how many kernels may have programs of it in their hands.
+  struct CompilerOfDevice {
+    Mutex mutex;
+    std::int64_t age IPUFEED_GUARDED_BY(mutex) = 0;  // none yet
+    int uses IPUFEED_GUARDED_BY(mutex) = 0;
+  };
+
+  // A kernel's use of the compiler while it lives. The first at a time finds a new one
+  // if the device has none, or one that is to be forgotten: TensorFlow's kernels hold
+  // programs of it without a reference.
+  class Uses {
+   public:
+    Uses(CompilerOfDevice* compiler, Device* device) : compiler_(compiler) {
+      if (compiler_ == nullptr) return;
+      MutexLock lock(compiler_->mutex);
+      const std::int64_t age = compiler_age.load(std::memory_order_relaxed);
+      if (compiler_->uses == 0 && compiler_->age != age) {
+        if (install_compiler != nullptr) install_compiler(device);
+        compiler_->age = age;
+      }
+      ++compiler_->uses;
+    }
+    ~Uses() {
+      if (compiler_ == nullptr) return;
+      MutexLock lock(compiler_->mutex);
+      --compiler_->uses;
+    }
+    Uses(const Uses&) = delete;
+    Uses& operator=(const Uses&) = delete;
+
+   private:
+    CompilerOfDevice* const compiler_;
+  };
+
   Pools pools_;
-  std::atomic<bool> has_compiler_{false};
+  CompilerOfDevice compiler_;
 };
 
 class IpuFactory : public tensorflow::DeviceFactory {
@@ -300,5 +335,7 @@ void set_log_cycle_count(bool log) { log_cycles.store(log, std::memory_order_rel
 void forget_first_uses() {
   for (auto& flag : used) flag.store(false, std::memory_order_release);
 }
+
+void forget_compilers() { compiler_age.fetch_add(1, std::memory_order_relaxed); }
 
 }  // namespace ipufeed

@@ -19,7 +19,8 @@ using OnFirstUse = int (*)(int ordinal, char* message, int size);
 // needs no device. Any thread.
 absl::Status use_device(int ordinal);
 
-// Puts a compiler into a device, for all that is compiled on it from now on.
+// Puts a new compiler into a device, for all that is compiled on it from now on; the
+// one that it had goes, with its programs. No program runs on the device meanwhile.
 using InstallCompiler = void (*)(tensorflow::Device* device);
 
 // For the compiler, which is above the devices, while the library is loaded: what a
@@ -36,5 +37,9 @@ void set_log_cycle_count(bool log);
 
 // What was answered so far is asked again.
 void forget_first_uses();
+
+// Each device gets a new compiler before it next runs a program, once those that run on
+// it have ended. Any thread.
+void forget_compilers();
 
 }  // namespace ipufeed

@@ -71,6 +71,7 @@ class _Programs:
     # What reading a program's file took: part of its first load onto a device.
     read: dict[int, Figures] = field(default_factory=dict)
     history: History = field(default_factory=History)
+    generation: int = 0  # of the system, whose programs these are
 
 
 _programs = _Programs()
@@ -371,9 +372,16 @@ _callback = native.callback(handle)
 
 
 def follow_configuration() -> None:
-    """The configuration has changed: devices are empty, and programs may not run."""
+    """The configuration has changed: devices are empty, and programs may not run.
+
+    What was compiled for another one is compiled again, with its report; the same
+    configuration once more leaves programs where they are.
+    """
     entry = _native.entry()
     entry.ipufeed_forget_loaded()
+    if _programs.generation != system.generation():  # under the system's lock
+        _programs.generation = system.generation()
+        entry.ipufeed_forget_programs()
     entry.ipufeed_set_log_ops(phase_log.logs_phases())
     mode = RUN_MODES.get(system.connection_type(), RunMode.RUN)
     entry.ipufeed_set_run_mode(mode)

@@ -4,10 +4,11 @@
         framework.json   TensorFlow, this system
         profile.json     memory by purpose, flops and bytes, estimated cycles
         graph.svg        the compiled program
+        profile.pop      the same as profile.json, where scripts look for a report
 
 A program that comes from the cache gets none: the number of folders is the number of
-compilations, as far as these are of different names. The same name again replaces what
-is in its folder.
+programs that were compiled. The same program again, such as after the configuration was
+reset, replaces what is in its folder.
 
 `python -m ipufeed.executable report FOLDER --html FILE` makes a page of them.
 """
@@ -34,11 +35,13 @@ from ipufeed.executable.store.cache import write_whole
 from ipufeed.process_state import STATE
 
 FRAMEWORK, PROFILE, GRAPH = "framework.json", "profile.json", "graph.svg"
+# The original's name for it: scripts find reports by it. Its viewer cannot read ours.
+POP = "profile.pop"
 
 
 @dataclass
 class _Folders:
-    """The folder of each name in this process."""
+    """The folder of each program in this process, by its hash."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     known: dict[tuple[Path, str], Path] = field(default_factory=dict)
@@ -136,11 +139,12 @@ def write_report(
     }
     found = profile.profile_of(code, program.arguments, wanted.variables)
     svg = graph_svg.draw(code.module)
-    folder = folder_of(wanted.folder, program.name)
+    folder = folder_of(wanted.folder, program.key.hex)
     write_json(folder / FRAMEWORK, framework())
     write_whole(folder / GRAPH, svg.encode())
     # Last: a folder with a profile is whole.
-    write_json(folder / PROFILE, {"program": about, **found})
+    for name in (PROFILE, POP):
+        write_json(folder / name, {"program": about, **found})
     LOGGER.info("The report of %s is in %s", program.name, folder)
 
 
@@ -149,18 +153,18 @@ def write_json(path: Path, value: Any) -> None:
     write_whole(path, json.dumps(value, indent=1).encode())
 
 
-def folder_of(parent: Path, name: str) -> Path:
-    """The folder of a name in this process; made at its first use.
+def folder_of(parent: Path, program: str) -> Path:
+    """The folder of a program (its hash) in this process; made at its first use.
 
     Raises:
         OSError: It cannot be made.
     """
     with _folders.lock:
-        folder = _folders.known.get((parent, name))
+        folder = _folders.known.get((parent, program))
         if folder is None:
             parent.mkdir(parents=True, exist_ok=True)
-            folder = _folders.known[parent, name] = new_folder(parent)
-        folder.mkdir(exist_ok=True)  # it may have been removed
+            folder = _folders.known[parent, program] = new_folder(parent)
+        folder.mkdir(parents=True, exist_ok=True)  # it may have been removed
         return folder
 
 

@@ -56,7 +56,13 @@ thread_local std::vector<std::shared_ptr<Compiled>> chip_programs;
 struct Entry {
   Mutex mutex;
   std::weak_ptr<Compiled> compiled IPUFEED_GUARDED_BY(mutex);
+  // Which forgetting it was compiled after: an older one is compiled again. It stays
+  // for the pipeline that runs it.
+  std::int64_t forgettings IPUFEED_GUARDED_BY(mutex) = 0;
 };
+
+// How often all programs have been forgotten.
+std::atomic<std::int64_t> forgettings{0};
 
 // Whether its program has gone, and no thread uses it: then none but the table has it,
 // and its lock is free.
@@ -68,19 +74,25 @@ bool is_over(const std::shared_ptr<Entry>& entry) {
 
 // The programs that were compiled last stay, though their session has closed: the next
 // one will want them.
+struct Last {
+  Mutex mutex;
+  std::deque<std::shared_ptr<Compiled>> programs IPUFEED_GUARDED_BY(mutex);
+
+  static Last& get() {
+    static auto* const last = new Last;
+    return *last;
+  }
+};
+
 void keep(std::shared_ptr<Compiled> compiled) {
   constexpr std::size_t kKept = 32;
-  struct Last {
-    Mutex mutex;
-    std::deque<std::shared_ptr<Compiled>> programs IPUFEED_GUARDED_BY(mutex);
-  };
-  static auto* const last = new Last;
+  Last& last = Last::get();
   std::shared_ptr<Compiled> oldest;  // freed without the lock
-  MutexLock lock(last->mutex);
-  last->programs.push_back(std::move(compiled));
-  if (last->programs.size() <= kKept) return;
-  oldest = std::move(last->programs.front());
-  last->programs.pop_front();
+  MutexLock lock(last.mutex);
+  last.programs.push_back(std::move(compiled));
+  if (last.programs.size() <= kKept) return;
+  oldest = std::move(last.programs.front());
+  last.programs.pop_front();
 }
 
 std::atomic<std::int64_t> entries_count{0};
@@ -210,8 +222,9 @@ class Compiler : public XlaDeviceCompilerClient {
     const auto entry = entry_of(exchange.key);
     std::shared_ptr<Compiled> compiled;
     {
+      const std::int64_t now = forgettings.load(std::memory_order_relaxed);
       MutexLock lock(entry->mutex);
-      compiled = entry->compiled.lock();
+      if (entry->forgettings == now) compiled = entry->compiled.lock();
       if (compiled != nullptr) {
         report(kShared, &exchange);
       } else {
@@ -222,6 +235,7 @@ class Compiler : public XlaDeviceCompilerClient {
         compiled->executable = std::move(executable);
         compiled->client = client();
         entry->compiled = compiled;
+        entry->forgettings = now;
         keep(compiled);
       }
     }
@@ -388,12 +402,25 @@ absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
 
 std::int64_t known_programs() { return entries_count.load(std::memory_order_relaxed); }
 
+void forget_programs() {
+  forgettings.fetch_add(1, std::memory_order_relaxed);
+  forget_compilers();
+  Last& last = Last::get();
+  std::deque<std::shared_ptr<Compiled>> gone;  // freed without the lock
+  MutexLock lock(last.mutex);
+  gone.swap(last.programs);
+}
+
 namespace {
 
 void install_compiler(tensorflow::Device* device) {
   // TensorFlow's launching op looks here for its compiler, and makes one if there is
   // none.
   tensorflow::ResourceMgr* resources = device->resource_manager();
+  // There may be none.
+  resources
+      ->Delete<StockCompiler>(resources->default_container(), "xla_device_compiler")
+      .IgnoreError();
   StockCompiler* compiler = nullptr;
   const absl::Status made = resources->LookupOrCreate<StockCompiler>(
       resources->default_container(), "xla_device_compiler", &compiler,

@@ -19,4 +19,8 @@ namespace ipufeed {
 // How many programs are in the process's table. Any thread.
 std::int64_t known_programs();
 
+// No program that was compiled or read so far is found in memory again. Those that run
+// go on. Any thread.
+void forget_programs();
+
 }  // namespace ipufeed
