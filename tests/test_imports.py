@@ -19,6 +19,7 @@ ALLOWED = {
     "errors": set(),
     "checks": set(),
     "_version": set(),
+    "interruptible": set(),
     "process_state": set(),
     "no_effect": {"process_state"},
     "python_ops": set(),
@@ -87,7 +88,9 @@ ALLOWED = {
     "executable.__main__": {"executable.commands", "errors", "render"},
     "executable": set(),
     # Programs of several IPUs.
-    "parallel.collectives": {"device.log", "queues", "_native", "no_effect"},
+    "parallel.collectives": {
+        *("device.log", "queues", "_native", "interruptible", "no_effect"),
+    },
     "parallel.optimizers": {
         *("parallel.collectives", "device.program", "queues", "_native"),
         *("checks", "no_effect"),
@@ -132,7 +135,7 @@ ALLOWED = {
     "benchmark.comparing": {"benchmark.result", "errors", "render"},
     "benchmark.measuring": {
         *("benchmark.result", "executable.tracing"),
-        *("_native", "_version", "errors", "render"),
+        *("_native", "_version", "errors", "interruptible", "render"),
     },
     "benchmark.stages": {
         *("benchmark.graph", "benchmark.measuring", "benchmark.result", "_native"),
@@ -149,6 +152,7 @@ ALLOWED = {
     "benchmark.device": {
         *("benchmark.measuring", "benchmark.result"),
         *("device.queue_hooks", "device.program", "queues", "_native", "errors"),
+        "interruptible",
     },
     "benchmark.scaleout": {
         *("benchmark.load", "benchmark.graph", "benchmark.measuring"),

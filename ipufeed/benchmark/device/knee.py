@@ -18,20 +18,18 @@ hold after a slow step would make the next, faster one look better than it is.
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ipufeed import _native
-from ipufeed.benchmark.device.run import DEVICE, STOPPED_BY_US, build_program
+from ipufeed.benchmark.device.run import DEVICE, build_program, stop_programs
 from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.device.utilisation import Utilisation, utilisation
-from ipufeed.benchmark.measuring.run import POLL_S, STOP_GRACE_S
 from ipufeed.benchmark.measuring.steady_state import find_steady
 from ipufeed.device.program.steps import StepTimes, to_times
+from ipufeed.interruptible import run_interruptibly
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 MULTIPLES = (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0, 4.0)
@@ -134,7 +132,7 @@ def sweep_knee(dataset: Any, period: float) -> Knee | None:
         finally:
             sweep.close()
 
-    found = interruptibly(work)
+    found = run_interruptibly(work, name="ipufeed_knee", stop=stop_programs).result()
     assert found is None or isinstance(found, Knee)
     return found
 
@@ -172,35 +170,3 @@ def settled_period(first: float, points: list[Point]) -> float:
     """
     seen = [point.found.period for point in points if point.found.starved > 0.1]
     return float(np.median([first, *seen]))
-
-
-def interruptibly(work: Callable[[], Any]) -> Any:
-    """Runs `work` on a thread of its own, so that Ctrl-C stops the program it runs."""
-    outcome: list[Any] = []
-    done = threading.Event()
-
-    def run() -> None:
-        try:
-            outcome.append((work(), None))
-        except BaseException as error:  # the caller raises it
-            outcome.append((None, error))
-        finally:
-            done.set()
-
-    # A daemon: Python code inside the dataset may never return.
-    thread = threading.Thread(target=run, name="ipufeed_knee", daemon=True)
-    try:
-        thread.start()
-        while not done.wait(POLL_S):
-            pass
-    except BaseException:
-        stops = int(STOP_GRACE_S / POLL_S)
-        while stops > 0 and not done.is_set():
-            _native.entry().ipufeed_stop_programs(STOPPED_BY_US.encode())
-            done.wait(POLL_S)
-            stops -= 1
-        raise
-    found, error = outcome[0]
-    if error is not None:
-        raise error
-    return found

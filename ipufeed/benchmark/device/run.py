@@ -27,12 +27,13 @@ from ipufeed import _native
 from ipufeed.benchmark.device.epochs import EpochTable
 from ipufeed.benchmark.device.marks import MarkTable
 from ipufeed.benchmark.device.settings import TIMES_BYTES, DeviceSettings
-from ipufeed.benchmark.measuring.run import POLL_S, STOP_GRACE_S, Progress
+from ipufeed.benchmark.measuring.run import Progress
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.device import queue_hooks as queue_hooks  # the queues ask the device
 from ipufeed.device.program.clock import read_clock, to_ns
 from ipufeed.device.program.loops import repeat
 from ipufeed.device.program.steps import StepTimes, step, to_times
+from ipufeed.interruptible import POLL_S, run_interruptibly
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, QueueStats
 
 DEVICE = "/device:IPU:0"
@@ -116,11 +117,20 @@ class Runner:
         self.entry = _native.entry()
         self.closing = threading.Event()
         self.program_done = threading.Event()
-        self.done = threading.Event()
         self.error: BaseException | None = None
         self._cpu_start: tuple[int, int] | None = None
         # Results that had been read, when the host took more, and how many.
         self._reading = (0, 0, 0)
+
+    def run_all(self) -> None:
+        """The collector's thread, which starts that of the program."""
+        # A daemon: Python code inside the dataset may never return.
+        threading.Thread(
+            target=self.execute, name="ipufeed_program", daemon=True
+        ).start()
+        self.collect()
+        if self.error is not None:
+            raise self.error
 
     def execute(self) -> None:
         """The program's thread: each pass is one run of the program."""
@@ -175,7 +185,7 @@ class Runner:
         self.run.table.end_pass()
 
     def collect(self) -> None:
-        """The collector's thread: takes what comes, until the program has ended."""
+        """Takes what comes, until the program has ended."""
         try:
             # Between two looks it rests; then it takes what has come meanwhile, and
             # blocks for one more, as a thread that waits for each result would.
@@ -193,7 +203,6 @@ class Runner:
             self.run.marks.finish(
                 table.last_ns, finished_ns, table.elements, self.infeed.stats()
             )
-            self.done.set()
 
     def read(self, results: int) -> None:
         """Takes the time that the host takes for `results` results, if it takes any."""
@@ -269,14 +278,11 @@ class Runner:
             self.run.step_chunks.append(rows)
         return to_times(rows).end
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """Any thread. The program ends soon; also one that is only about to begin."""
         self.closing.set()
-        deadline = time.monotonic() + STOP_GRACE_S
-        while not self.program_done.is_set() and time.monotonic() < deadline:
-            self.entry.ipufeed_stop_programs(STOPPED_BY_US.encode())
-            self.program_done.wait(0.02)
-        self.done.wait(STOP_GRACE_S)
+        if not self.program_done.is_set():
+            stop_programs()
 
     def delete(self) -> None:
         """Lets go of the dataset, so that its threads take no CPU any more."""
@@ -348,35 +354,33 @@ def run_on_device(
     """
     runner = Runner(dataset, settings, device)
     run, table = runner.run, runner.run.table
-    # Daemons: Python code inside the dataset may never return.
-    threads = [
-        threading.Thread(target=work, name=name, daemon=True)
-        for work, name in (
-            (runner.execute, "ipufeed_program"),
-            (runner.collect, "ipufeed_collect"),
-        )
-    ]
     limit = settings.time_limit
-    interruption: BaseException | None = None
+
+    def follow() -> bool:
+        runner.look()
+        if on_progress is not None:
+            on_progress(table.progress())
+        return table.complete or is_over(limit, table.first_ns)
+
     try:
-        for thread in threads:
-            thread.start()
-        while not runner.done.wait(poll_time(limit, table.first_ns)):
-            runner.look()
-            if on_progress is not None:
-                on_progress(table.progress())
-            if table.complete or is_over(limit, table.first_ns):
-                runner.close()
-                break
-    except BaseException as error:
-        interruption = error
-        run.stopped = True
-        runner.close()
+        ended = run_interruptibly(
+            runner.run_all,
+            name="ipufeed_collect",
+            on_poll=follow,
+            stop=runner.stop,
+            pause_s=lambda: poll_time(limit, table.first_ns),
+        )
+        run.stopped = ended.interruption is not None
     finally:
         runner.delete()
-    if interruption is None and runner.error is not None:
-        raise runner.error
-    return run, interruption
+    if ended.interruption is None and ended.error is not None:
+        raise ended.error
+    return run, ended.interruption
+
+
+def stop_programs() -> None:
+    """Ends the program on the device."""
+    _native.entry().ipufeed_stop_programs(STOPPED_BY_US.encode())
 
 
 def poll_time(limit: float | None, first_ns: int) -> float:

@@ -1,13 +1,8 @@
-"""Runs the measuring op on a thread of its own, so that Ctrl-C and progress work.
-
-A thread inside a TensorFlow op does not see signals. The op therefore never runs on the
-calling thread, which waits in short slices, reports progress, and can stop the op.
-"""
+"""Runs the measuring op, on a thread of its own so that Ctrl-C and progress work."""
 
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,11 +10,7 @@ from typing import Any
 import numpy as np
 
 from ipufeed import _native
-
-POLL_S = 0.05
-# After a stop the op returns at once, unless it still creates the iterator: user code may
-# run there, which cannot be interrupted.
-STOP_GRACE_S = 2.0
+from ipufeed.interruptible import run_interruptibly
 
 
 @dataclass(frozen=True)
@@ -72,39 +63,26 @@ def run_measurement(
     """
     entry = _native.entry()
     number = entry.ipufeed_run_new()
-    done = threading.Event()
-    outcome: list[RawMeasurement | BaseException] = []
 
-    def work() -> None:
-        try:
-            outcome.append(call_op(dataset, attributes, number))
-        except BaseException as error:
-            outcome.append(error)
-        finally:
-            done.set()
+    def report() -> None:
+        if on_progress is not None:
+            on_progress(read_progress(entry, number))
 
-    # A daemon: Python code inside the dataset may never return, and must not keep the
-    # process from exiting. Event.wait, not join: an interrupted join spoils the thread.
-    thread = threading.Thread(target=work, name="ipufeed_measure", daemon=True)
-    interruption: BaseException | None = None
     try:
-        thread.start()
-        while not done.wait(POLL_S):
-            if on_progress is not None:
-                on_progress(read_progress(entry, number))
-    except BaseException as error:
-        interruption = error
-        entry.ipufeed_run_stop(number)
-        done.wait(STOP_GRACE_S)
+        ended = run_interruptibly(
+            lambda: call_op(dataset, attributes, number),
+            name="ipufeed_measure",
+            on_poll=report,
+            stop=lambda: entry.ipufeed_run_stop(number),
+        )
     finally:
         entry.ipufeed_run_free(number)
-    if not outcome:
+    result, interruption = ended.value, ended.interruption
+    if result is None:
+        if interruption is None and ended.error is not None:
+            raise ended.error
         return None, interruption
-    result = outcome[0]
-    if isinstance(result, BaseException):
-        if interruption is not None:
-            return None, interruption
-        raise result
+    assert isinstance(result, RawMeasurement)
     if on_progress is not None and interruption is None:
         counters = result.counters
         on_progress(

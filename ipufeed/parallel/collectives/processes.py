@@ -37,6 +37,7 @@ import numpy as np
 
 from ipufeed import _native
 from ipufeed.device.log import LOGGER
+from ipufeed.interruptible import run_interruptibly
 from ipufeed.parallel.collectives.addresses import addresses, warn_of_network
 from ipufeed.parallel.collectives.peers import (
     LEAVING_S,
@@ -224,21 +225,11 @@ class Group:
         import tensorflow as tf
 
         session, value, result = self.session(exchange)
-        done = threading.Event()
-        answer: list[Any] = []
-
-        def ask() -> None:
-            try:
-                answer.append(session.run(result, {value: data}))
-            except Exception as error:
-                answer.append(error)
-            done.set()
-
-        # A daemon: a process that does not come must not keep this one from its end.
-        threading.Thread(target=ask, daemon=True).start()
         start, pause_s = time.monotonic(), SAY_S
         past_since: float | None = None
-        while not done.wait(LOOK_S):
+
+        def check() -> None:
+            nonlocal pause_s, past_since
             if not is_wanted():
                 raise tf.errors.CancelledError(None, None, "The program was stopped.")
             self.peers.check_alive()
@@ -254,12 +245,20 @@ class Group:
                 pause_s *= 2
                 if missing := self.peers.waits_for(exchange):
                     LOGGER.warning("%s", missing)
-        if isinstance(answer[0], Exception):
-            self.peers.check_left(answer[0])
-            if re.search("[Ss](ize|hape) [Mm]ismatch", str(answer[0])):
+
+        # Nothing stops a reduction whose peers do not come: its thread is left behind.
+        ended = run_interruptibly(
+            lambda: session.run(result, {value: data}),
+            name="ipufeed_collective",
+            on_poll=check,
+            pause_s=lambda: LOOK_S,
+            grace_s=0.0,
+        )
+        if ended.interruption is None and isinstance(ended.error, Exception):
+            self.peers.check_left(ended.error)
+            if re.search("[Ss](ize|hape) [Mm]ismatch", str(ended.error)):
                 self.refuse_another_program(exchange)
-            raise answer[0]
-        return answer[0]
+        return ended.result()
 
     def refuse_another_program(self, exchange: Exchange) -> None:
         """Raises tf.errors.OpError: what has met were exchanges of different programs."""

@@ -1,6 +1,5 @@
 """What the sweep of step times promises, on pipelines that are made up."""
 
-import threading
 import types
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from ipufeed.benchmark.device.knee import (
     MULTIPLES,
     TOLERANCE,
-    interruptibly,
     steps_for,
     sweep_points,
 )
@@ -116,15 +114,3 @@ def test_where_the_harness_is_too_slow_no_deviation_is_blamed_on_the_pipeline():
     knee = sweep_points(Pipeline(5 * MS, late_ns=100 * MS), 0.005)
 
     assert knee.deviation() is None
-
-
-def test_an_error_of_the_sweep_is_raised_where_it_was_asked_for():
-    """On the calling thread; the work runs on another."""
-    caller = threading.get_ident()
-
-    def work():
-        raise KeyError(threading.get_ident() != caller)
-
-    with pytest.raises(KeyError, match="True"):
-        interruptibly(work)
-    assert interruptibly(lambda: 7) == 7
