@@ -15,7 +15,7 @@ from ipufeed.benchmark.cli.base import Base, code_of, read_bases
 from ipufeed.benchmark.cli.options.cold import check_cold_options
 from ipufeed.benchmark.cli.options.compare import with_negative_values
 from ipufeed.benchmark.cli.options.device import device_settings_of
-from ipufeed.benchmark.cli.options.parser import as_options, build_parser, settings_of
+from ipufeed.benchmark.cli.options.parser import build_parser, message_of, settings_of
 from ipufeed.benchmark.cli.options.report import asked_for
 from ipufeed.benchmark.cli.options.scaleout import check_scale_options
 from ipufeed.benchmark.cli.options.stages import (
@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
         check_stage_options(options)
         device = device_settings_of(options)
     except ValueError as error:
-        parser.error(str(error))
+        parser.error(message_of(error))
     check_output(parser, options)
     check_cold_options(parser, options, device is not None)
     check_scale_options(parser, options, device is not None)
@@ -163,7 +163,7 @@ def run(
             return interrupts.code
         result, code = interruption.result, interrupts.code
     except (ValueError, ScaleOutError) as error:
-        complain(as_options(str(error)))
+        complain(message_of(error))
         return BAD_INPUT
     except tf.errors.OpError as error:
         complain(
@@ -264,7 +264,7 @@ def run_processes(options: Namespace, settings: Settings, stdout: int) -> int:
             options.target, options.assignments, settings, options.processes
         )
     except ScaleOutError as error:
-        complain(as_options(str(error)))
+        complain(message_of(error))
         return BAD_INPUT
     return print_result(result, options, stdout, OK)
 

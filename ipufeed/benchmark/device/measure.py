@@ -41,7 +41,12 @@ from ipufeed.benchmark.measuring.measure import (
     raise_interruption,
 )
 from ipufeed.benchmark.measuring.run import Progress, RawMeasurement, run_measurement
-from ipufeed.benchmark.measuring.sections import assemble, conditions_since
+from ipufeed.benchmark.measuring.sections import (
+    OwnSections,
+    assemble,
+    conditions_since,
+    resources_section,
+)
 from ipufeed.benchmark.measuring.steady_state import Steady, find_steady
 from ipufeed.benchmark.measuring.warnings import interrupted_later
 from ipufeed.benchmark.result.result import Result
@@ -126,7 +131,9 @@ def measure_through(
             interruption = error
             later = [interrupted_later(not_finished(device))]
     rule = sample_rule(dataset, settings.items_per_element)
-    result = assemble(raw, settings, described, rule, calibration, conditions)
+    # The copy into the program is a part of the device's time.
+    own = OwnSections(None, resources_section(raw.counters, conditions))
+    result = assemble(raw, settings, described, rule, calibration, conditions, own)
     if device is not None and run.table.elements:
         compared.facts = dataclasses.replace(
             compared.facts or device_facts(run, device, raw, compared.alone),
@@ -158,7 +165,7 @@ def with_links(
     device: DeviceSettings | None,
     compared: Comparisons,
 ) -> Result:
-    """Adds `links` and `device`; leaves out what the device's path does not have."""
+    """Adds `links` and `device`."""
     facts, alone = compared.facts, compared.alone
     links = links_section(run, alone) if run.table.elements else None
     section = None if facts is None else device_section(facts)
@@ -168,18 +175,14 @@ def with_links(
     settings: SettingsSection = {**result.settings, "through": "device"}
     if device is not None:
         settings.update(cast(SettingsSection, dataclasses.asdict(device)))
-    resources = result.resources.copy()
-    del resources["feeder_cpu_seconds"], resources["consumer_cpu_seconds"]
     return dataclasses.replace(
         result,
-        memcpy=None,
         settings=settings,
         device=section,
         warnings=[
             *result.warnings,
             *([] if facts is None else device_warnings(facts)),
         ],
-        resources=resources,
         links=links,
     )
 
@@ -264,7 +267,10 @@ def check_mode(dataset: Any, settings: Settings) -> None:
 
 
 def as_raw(run: DeviceRun, specs: list[Any]) -> RawMeasurement:
-    """The run in the form that the measuring op gives (cc/measure/measurement.h)."""
+    """The run in the form that the measuring op gives (cc/measure/measurement.h).
+
+    Without the counters of what this path does not have: copies, and threads of the op.
+    """
     table = run.table
     each = sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
     leading = {spec.shape[0] if spec.shape.rank else None for spec in specs}
@@ -280,15 +286,11 @@ def as_raw(run: DeviceRun, specs: list[Any]) -> RawMeasurement:
         "finished_ns": run.finished_ns or table.last_ns,
         "elements": table.elements,
         "bytes": table.elements * each,
-        "opaque": 0,
-        "copy_ns": 0,
-        "first_copy_ns": 0,
+        "opaque": 0,  # an infeed refuses them
         "starved_ns": round(infeed.device_waited_s * 1e9),
         "blocked_ns": round(infeed.host_waited_s * 1e9),
         "cpu_ns": run.cpu_ns,
         "cpu_wall_ns": run.cpu_wall_ns,
-        "consumer_cpu_ns": 0,
-        "feeder_cpu_ns": 0,
         "capacity": infeed.capacity,
         "ended": int(run.ended),
         "stopped": int(run.stopped),

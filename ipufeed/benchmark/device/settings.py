@@ -6,7 +6,7 @@ import math
 import numbers
 from dataclasses import dataclass
 
-from ipufeed.benchmark.result.settings import as_count
+from ipufeed.benchmark.result.settings import SettingError, as_count
 
 SHORTEST_STEP_S, LONGEST_STEP_S = 1e-6, 3600.0
 MOST_RESULT_BYTES = 1 << 30
@@ -59,9 +59,9 @@ class DeviceSettings:
         if self.result_bytes is not None:
             count = as_count("result_bytes", self.result_bytes)
             if not TIMES_BYTES <= count <= MOST_RESULT_BYTES:
-                raise ValueError(
-                    f"`result_bytes` must be in [{TIMES_BYTES}, {MOST_RESULT_BYTES}], got "
-                    f"{count}."
+                raise SettingError(
+                    f"{{}} must be in [{TIMES_BYTES}, {MOST_RESULT_BYTES}], got {count}.",
+                    "result_bytes",
                 )
             object.__setattr__(self, "result_bytes", count)
 
@@ -86,9 +86,10 @@ def check_seconds(name: str, value: object) -> None:
         )
     amount = float(value)
     if not (math.isfinite(amount) and SHORTEST_STEP_S <= amount <= LONGEST_STEP_S):
-        raise ValueError(
-            f"`{name}` must be in [{SHORTEST_STEP_S:g}, {LONGEST_STEP_S:g}] seconds, got "
-            f"{amount}."
+        raise SettingError(
+            f"{{}} must be in [{SHORTEST_STEP_S:g}, {LONGEST_STEP_S:g}] seconds, got "
+            f"{amount}.",
+            name,
         )
 
 

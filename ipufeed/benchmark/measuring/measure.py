@@ -17,10 +17,19 @@ from ipufeed.benchmark.measuring.describe import (
     sample_rule,
 )
 from ipufeed.benchmark.measuring.run import Progress, RawMeasurement, run_measurement
-from ipufeed.benchmark.measuring.sections import assemble, conditions_since
+from ipufeed.benchmark.measuring.sections import (
+    assemble,
+    conditions_since,
+    sections_of_op,
+)
 from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.sections import DatasetSection, WarningSection
-from ipufeed.benchmark.result.settings import EPOCH_SECONDS, MOST, Settings
+from ipufeed.benchmark.result.settings import (
+    EPOCH_SECONDS,
+    MOST,
+    SettingError,
+    Settings,
+)
 from ipufeed.errors import MeasurementInterrupted
 
 if TYPE_CHECKING:
@@ -113,7 +122,8 @@ def measure_run(
             interruption = error
             later = [warn.interrupted_later("and the harness's own cost is not known.")]
     rule = sample_rule(dataset, settings.items_per_element)
-    result = assemble(raw, settings, described, rule, calibration, conditions)
+    own = sections_of_op(raw.counters, settings, conditions)
+    result = assemble(raw, settings, described, rule, calibration, conditions, own)
     result = replace(result, warnings=[*later, *result.warnings])
     raise_interruption(interruption, result)
     return result
@@ -140,9 +150,10 @@ def check_arguments(dataset: Any, settings: Any) -> None:
 def check_ends(settings: Settings, described: DatasetSection) -> None:
     """Refuses passes through a dataset that never ends."""
     if settings.passes is not None and described["cardinality"] == "infinite":
-        raise ValueError(
-            "`passes` needs a dataset that ends, and this one repeats for ever. Use "
-            "`seconds`, or `epochs` and `elements`."
+        raise SettingError(
+            "{} needs a dataset that ends, and this one repeats for ever. Use {}, or {} "
+            "and {}.",
+            *("passes", "seconds", "epochs", "elements"),
         )
 
 

@@ -39,6 +39,20 @@ class Conditions:
     peak_rss_bytes: int
 
 
+@dataclass(frozen=True)
+class OwnSections:
+    """Sections that each way to run a dataset measures in its own way.
+
+    Attributes:
+        memcpy: What copies of elements took; None where nothing was copied, or a copy is a
+            part of something else.
+        resources: CPU, memory and threads.
+    """
+
+    memcpy: types.MemcpySection | None
+    resources: types.ResourcesSection
+
+
 def conditions_since(before: machine.Activity, waiting: Waiting) -> Conditions:
     """Reads the machine's counters at the end of a run."""
     return Conditions(
@@ -56,6 +70,7 @@ def assemble(
     rule: SampleRule,
     calibration: Calibration | None,
     conditions: Conditions,
+    own: OwnSections,
 ) -> Result:
     """Makes the result out of what a run has counted."""
     counters = raw.counters
@@ -104,8 +119,8 @@ def assemble(
             warn.busy_machine(facts) is not None,
         ),
         latency=latency(raw.stamps),
-        memcpy=memcpy_section(counters) if settings.memcpy and elements else None,
-        resources=resources_section(counters, conditions),
+        memcpy=own.memcpy,
+        resources=own.resources,
         calibration=calibration_section(calibration),
         queue={
             "capacity": counters["capacity"],
@@ -135,6 +150,21 @@ def settings_section(
     }
 
 
+def sections_of_op(
+    counters: dict[str, int], settings: Settings, conditions: Conditions
+) -> OwnSections:
+    """Those of the measuring op, whose two threads count their CPU and the copies."""
+    is_copied = settings.memcpy and counters["elements"]
+    return OwnSections(
+        memcpy_section(counters) if is_copied else None,
+        {
+            **resources_section(counters, conditions),
+            "feeder_cpu_seconds": counters["feeder_cpu_ns"] / 1e9,
+            "consumer_cpu_seconds": counters["consumer_cpu_ns"] / 1e9,
+        },
+    )
+
+
 def resources_section(
     counters: dict[str, int], conditions: Conditions
 ) -> types.ResourcesSection:
@@ -145,8 +175,6 @@ def resources_section(
         "cpu_seconds_per_element": seconds / (elements - 1) if elements > 1 else None,
         "cpus_busy": cpus_busy(counters, usable_cpus()),
         "threads_waiting": conditions.threads_waiting,
-        "feeder_cpu_seconds": counters["feeder_cpu_ns"] / 1e9,
-        "consumer_cpu_seconds": counters["consumer_cpu_ns"] / 1e9,
         "peak_rss_bytes": conditions.peak_rss_bytes,
         "threads": machine.threads(),
     }

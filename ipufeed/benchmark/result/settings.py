@@ -5,12 +5,33 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 DEFAULT_SECONDS = 10.0
 EPOCH_SECONDS = 1.0
 MOST = 2**31  # so that the product of two counts stays within 64 bits
+
+
+class SettingError(ValueError):
+    """A setting is out of range, or excludes another.
+
+    Args:
+        template: The message, with {} for each setting's name.
+        *names: Of the settings, in the template's order.
+
+    The message has the names in backticks; `worded` makes it for callers that know the
+    settings by other names, as a command line does.
+    """
+
+    def __init__(self, template: str, *names: str) -> None:
+        super().__init__(template.format(*(f"`{name}`" for name in names)))
+        self._template, self._names = template, names
+
+    def worded(self, word: Callable[[str], str]) -> str:
+        """Returns the message with `word(name)` for each setting's name."""
+        return self._template.format(*map(word, self._names))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +55,7 @@ class Settings:
 
     Raises:
         TypeError: A value is not a number.
-        ValueError: A value is out of range, or two exclude each other.
+        SettingError: (a ValueError) A value is out of range, or two exclude each other.
     """
 
     epochs: int | None = None
@@ -51,7 +72,7 @@ class Settings:
                 continue
             count = as_count(name, value)
             if not 1 <= count <= MOST:
-                raise ValueError(f"`{name}` must be in [1, {MOST}], got {count}.")
+                raise SettingError(f"{{}} must be in [1, {MOST}], got {count}.", name)
             object.__setattr__(self, name, count)
         for name in ("seconds", "items_per_element"):
             value = getattr(self, name)
@@ -63,7 +84,7 @@ class Settings:
                 )
             amount = float(value)
             if not (math.isfinite(amount) and 0 < amount <= 1e9):
-                raise ValueError(f"`{name}` must be in (0, 1e9], got {amount}.")
+                raise SettingError(f"{{}} must be in (0, 1e9], got {amount}.", name)
             object.__setattr__(self, name, amount)
         if not isinstance(self.memcpy, bool):
             raise TypeError(
@@ -71,8 +92,9 @@ class Settings:
                 f"{self.memcpy!r}."
             )
         if self.passes is not None and (self.epochs or self.elements):
-            raise ValueError(
-                "`passes` excludes `epochs` and `elements`: an epoch is then one pass."
+            raise SettingError(
+                "{} excludes {} and {}: an epoch is then one pass.",
+                *("passes", "epochs", "elements"),
             )
 
     @property

@@ -7,8 +7,9 @@ from ipufeed.benchmark.cli.options.device import (
     parse_bytes,
     parse_seconds,
 )
-from ipufeed.benchmark.cli.options.parser import build_parser
+from ipufeed.benchmark.cli.options.parser import build_parser, message_of
 from ipufeed.benchmark.device.settings import PRESETS, DeviceSettings
+from ipufeed.benchmark.result.settings import SettingError
 
 
 def settings(*words):
@@ -76,10 +77,12 @@ def test_what_is_no_number_of_bytes_is_refused(text):
 
 def test_a_size_out_of_range_is_refused_in_terms_of_the_option():
     """A result holds at least the times of its step."""
-    with pytest.raises(
-        ValueError, match=r"^--result-bytes must be in \[32, 1073741824\]"
-    ):
+    with pytest.raises(SettingError) as refused:
         settings("--result-bytes", "16")
+
+    assert message_of(refused.value).startswith(
+        "--result-bytes must be in [32, 1073741824]"
+    )
 
 
 def test_without_its_options_there_is_no_device():

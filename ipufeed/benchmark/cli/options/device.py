@@ -6,6 +6,7 @@ import argparse
 import re
 
 from ipufeed.benchmark.device.settings import PRESETS, DeviceSettings, check_seconds
+from ipufeed.benchmark.result.settings import SettingError
 
 UNITS = {
     "ns": 1e-9,
@@ -52,7 +53,8 @@ def device_settings_of(options: argparse.Namespace) -> DeviceSettings | None:
     """What the options ask for; None without any of them.
 
     Raises:
-        ValueError: in terms of the options.
+        SettingError: A setting is out of range.
+        ValueError: It cannot be read; in terms of the options.
     """
     asked = (options.step_time, options.result_bytes, options.read_time)
     if all(value is None for value in asked) and not options.knee:
@@ -65,18 +67,13 @@ def device_settings_of(options: argparse.Namespace) -> DeviceSettings | None:
         else:
             step = parse_seconds("--step-time", options.step_time)
     size, read = options.result_bytes, options.read_time
-    try:
-        return DeviceSettings(
-            step_seconds=step,
-            preset=preset,
-            knee=options.knee,
-            result_bytes=None if size is None else parse_bytes("--result-bytes", size),
-            read_seconds=None if read is None else parse_seconds("--read-time", read),
-        )
-    except ValueError as error:
-        raise ValueError(
-            str(error).replace("`result_bytes`", "--result-bytes")
-        ) from error
+    return DeviceSettings(
+        step_seconds=step,
+        preset=preset,
+        knee=options.knee,
+        result_bytes=None if size is None else parse_bytes("--result-bytes", size),
+        read_seconds=None if read is None else parse_seconds("--read-time", read),
+    )
 
 
 def parse_seconds(option: str, text: str) -> float:
@@ -95,8 +92,8 @@ def parse_seconds(option: str, text: str) -> float:
     seconds = float(found[1]) * UNITS[found[2]]
     try:
         check_seconds(option, seconds)
-    except ValueError as error:
-        raise ValueError(str(error).replace("`", "")) from error
+    except SettingError as error:
+        raise ValueError(error.worded(str)) from error
     return seconds
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import re
 import textwrap
 
 from ipufeed.benchmark.cli.options import compare as gate
@@ -13,7 +11,7 @@ from ipufeed.benchmark.cli.options.device import add_device_options
 from ipufeed.benchmark.cli.options.report import add_report_options
 from ipufeed.benchmark.cli.options.scaleout import add_scale_options
 from ipufeed.benchmark.cli.options.stages import add_stage_options
-from ipufeed.benchmark.result.settings import Settings
+from ipufeed.benchmark.result.settings import SettingError, Settings
 from ipufeed.render.terminal import HelpFormatter
 
 EPILOG = f"""\
@@ -143,23 +141,23 @@ def _add_how_options(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
-    """The measurement's settings; raises ValueError in terms of the options."""
-    try:
-        return Settings(
-            epochs=options.epochs,
-            elements=options.elements,
-            seconds=options.seconds,
-            passes=options.passes,
-            memcpy=not options.no_memcpy,
-            items_per_element=options.items_per_element,
-        )
-    except ValueError as error:
-        raise ValueError(as_options(str(error))) from error
+    """The measurement's settings.
 
-
-def as_options(message: str) -> str:
-    """A message about settings (`items_per_element`) in words of the command's options."""
-    names = "|".join(field.name for field in dataclasses.fields(Settings))
-    return re.sub(
-        f"`({names})`", lambda name: "--" + name[1].replace("_", "-"), message
+    Raises:
+        SettingError: One is out of range, or two exclude each other.
+    """
+    return Settings(
+        epochs=options.epochs,
+        elements=options.elements,
+        seconds=options.seconds,
+        passes=options.passes,
+        memcpy=not options.no_memcpy,
+        items_per_element=options.items_per_element,
     )
+
+
+def message_of(error: Exception) -> str:
+    """The message of an error; settings have the names of the command's options."""
+    if isinstance(error, SettingError):
+        return error.worded(lambda name: "--" + name.replace("_", "-"))
+    return str(error)

@@ -1,0 +1,53 @@
+"""Settings have one message, which the command line words with its options' names."""
+
+import pytest
+
+from ipufeed.benchmark import Settings
+from ipufeed.benchmark.cli.options.device import device_settings_of
+from ipufeed.benchmark.cli.options.parser import build_parser, message_of, settings_of
+from ipufeed.benchmark.result.settings import SettingError
+
+
+def read(arguments):
+    options = build_parser().parse_args(["dataset.py", *arguments])
+    return settings_of(options), device_settings_of(options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--epochs", "0"], "--epochs must be in [1, 2147483648], got 0."),
+        (
+            ["--items-per-element", "0"],
+            "--items-per-element must be in (0, 1e9], got 0.0.",
+        ),
+        (
+            ["--passes", "2", "--elements", "3"],
+            "--passes excludes --epochs and --elements: an epoch is then one pass.",
+        ),
+        (["--result-bytes", "1"], "--result-bytes must be in [32, 1073741824], got 1."),
+        (
+            ["--step-time", "9999s"],
+            "--step-time must be in [1e-06, 3600] seconds, got ",
+        ),
+    ],
+)
+def test_an_option_out_of_range_is_named_as_it_was_typed(arguments, message):
+    """Whatever the setting is called in Python."""
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 (its message is the promise)
+        read(arguments)
+
+    assert message_of(refused.value).startswith(message)
+
+
+def test_in_python_a_setting_has_its_own_name():
+    """In backticks, as every argument of the package."""
+    with pytest.raises(
+        SettingError, match=r"^`passes` excludes `epochs` and `elements`"
+    ):
+        Settings(passes=1, epochs=1)
+
+
+def test_other_errors_stay_as_they_are():
+    """Words in backticks of other messages are no options."""
+    assert message_of(ValueError("`passes` of a file")) == "`passes` of a file"
