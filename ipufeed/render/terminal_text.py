@@ -33,8 +33,3 @@ def enumeration(items: list[str], most: int = 3) -> str:
     """Items after each other; of many, how many are left out."""
     shown = ", ".join(items[:most])
     return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things: "1 op", "1,234 ops"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ipufeed.render import units
+
 # Between the parts of one emoji, or of letters that join.
 JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
 
@@ -39,7 +41,7 @@ def short(text: str, most: int) -> str:
     return f"{text[:half]}…{text[-half:]}"
 
 
-def number(value: Any) -> float:
+def finite(value: Any) -> float:
     """A number that can be shown; 0 for what is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
@@ -51,34 +53,18 @@ def number(value: Any) -> float:
 
 
 def count(value: Any) -> str:
-    """With a prefix: 26.6 M."""
-    return scaled(number(value), 1000, ("", "k", "M", "G", "T", "P"))
+    """units.prefixed, of a value from outside."""
+    return units.prefixed(finite(value))
 
 
 def size(value: Any) -> str:
-    """Of bytes: 1.5 MiB."""
-    return scaled(number(value), 1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
+    """units.size, of a value from outside."""
+    return units.size(finite(value))
 
 
 def seconds(value: Any) -> str:
-    """3,600 s, 0.4 s, 12 ms, 3.5 µs."""
-    shown_value = number(value)
-    if shown_value >= 100:
-        return f"{shown_value:,.0f} s"
-    for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if shown_value >= factor:
-            return f"{shown_value / factor:.3g} {unit}"
-    return f"{shown_value / 1e-9:.3g} ns"
-
-
-def scaled(value: float, base: int, units: tuple[str, ...]) -> str:
-    """Three digits and the unit that fits."""
-    power = 0
-    while abs(value) >= base and power < len(units) - 1:
-        value /= base
-        power += 1
-    text = f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
-    return f"{text} {units[power]}".rstrip()
+    """units.duration, of a value from outside."""
+    return units.duration(finite(value))
 
 
 def part(values: Any, name: str) -> dict[str, Any]:
@@ -96,20 +82,7 @@ def rows_of(values: Any, name: str) -> list[dict[str, Any]]:
 
 def optional(value: Any, show: Callable[[float], str]) -> str:
     """A figure, or a dash for what was not measured."""
-    return "-" if value is None else show(number(value))
-
-
-def amount(value: float) -> str:
-    """Three to four digits, with thousands set apart."""
-    return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.4g}"
-
-
-def octets(value: float) -> str:
-    """Bytes with powers of ten, as bandwidths have them."""
-    for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value:.0f} bytes"
+    return "-" if value is None else show(finite(value))
 
 
 def text_of(value: Any, most: int = MOST_TEXT) -> str:

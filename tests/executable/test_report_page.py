@@ -62,7 +62,7 @@ def test_the_page_has_what_the_report_has(tmp_path):
     """Figures with their units."""
     page = report_page.page(read_reports(write_report(tmp_path / "r")))
 
-    for text in ("train", "250 ms", "300 B", "2 M", "4 KiB", "known when it runs"):
+    for text in ("train", "250 ms", "300 bytes", "2 M", "4.1 kB", "known when it runs"):
         assert text in page
     assert "estimate" in page
 

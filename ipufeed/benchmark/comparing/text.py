@@ -7,6 +7,7 @@ from typing import Any
 
 from ipufeed.benchmark.comparing.compare import CANNOT_TELL, WANTED, Comparison
 from ipufeed.render.terminal import wrap
+from ipufeed.render.units import duration_up, number, percent
 
 
 def verdict_lines(comparison: Comparison) -> list[str]:
@@ -34,8 +35,8 @@ def what_was_found(comparison: Comparison) -> str:
     """The rates, their ratio and its interval."""
     base, new = comparison.base, comparison.new
     found = (
-        f"{rate(new['rate'])} {comparison.unit}/s{of_runs(new)} after "
-        f"{rate(base['rate'])}{of_runs(base) or ' in ' + base['names'][0]}: "
+        f"{number(new['rate'])} {comparison.unit}/s{of_runs(new)} after "
+        f"{number(base['rate'])}{of_runs(base) or ' in ' + base['names'][0]}: "
         f"{comparison.ratio:.3f} times the rate"
     )
     if comparison.verdict_interval is None:
@@ -77,27 +78,11 @@ def way_out(comparison: Comparison) -> str:
         return f"{seen}, so that there is none of much more than that."
     ways = []
     if comparison.seconds_needed is not None:
-        ways.append(f"run each for {duration(comparison.seconds_needed)} (--seconds)")
+        ways.append(
+            f"run each for {duration_up(comparison.seconds_needed)} (--seconds)"
+        )
     if comparison.runs_needed is not None:
         ways.append(f"compare {comparison.runs_needed} runs of each, measured in turn")
     if not ways:
         return f"{seen}. To see one of {percent(wanted)}, measure on a quieter machine."
     return f"{seen}. To see one of {percent(wanted)}, {' or '.join(ways)}."
-
-
-def percent(share: float) -> str:
-    """`4.2 %`, or `a factor of 3.4` where it is more than the whole."""
-    if share < 1:
-        return f"{share * 100:.2g} %"
-    return f"a factor of {1 + share:.2g}" if share < 9 else "more than a factor of ten"
-
-
-def rate(value: float) -> str:
-    """Four significant digits, or all before the point."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-
-
-def duration(seconds: float) -> str:
-    """Rounded up, in seconds or minutes."""
-    seconds = math.ceil(seconds)
-    return f"{seconds} s" if seconds < 600 else f"{math.ceil(seconds / 60)} min"

@@ -20,7 +20,7 @@ from ipufeed.benchmark.comparing.compare import (
 )
 from ipufeed.benchmark.comparing.gate import share
 from ipufeed.benchmark.comparing.read_result import read_result, run_of
-from ipufeed.benchmark.comparing.text import percent, rate, verdict_lines
+from ipufeed.benchmark.comparing.text import verdict_lines
 from ipufeed.benchmark.measuring.measure import measure
 from ipufeed.benchmark.plugin.result_names import file_name
 from ipufeed.benchmark.report.failure import sentence_of
@@ -28,6 +28,7 @@ from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.errors import IpufeedError, NothingToCompareError
 from ipufeed.render.terminal import printable
+from ipufeed.render.units import number, percent
 
 
 class GuardError(IpufeedError):
@@ -83,7 +84,7 @@ class Budget:
 
     def __str__(self) -> str:
         less = f" less {percent(self.within)}" if self.within else ""
-        return f"{rate(self.rate)} {self.unit}/s{less}"
+        return f"{number(self.rate)} {self.unit}/s{less}"
 
 
 @dataclass(frozen=True)
@@ -213,9 +214,9 @@ class Guard:
                 verdict = "held"
             elif high < budget.least:
                 verdict = "missed"
-            sure = f"with 99 % confidence from {rate(low)} to {rate(high)}"
+            sure = f"with 99 % confidence from {number(low)} to {number(high)}"
         return verdict, (
-            f"budget {verdict}: {rate(scale * run.rate)} {budget.unit}/s, {sure}; the "
+            f"budget {verdict}: {number(scale * run.rate)} {budget.unit}/s, {sure}; the "
             f"budget is {budget}."
         )
 
@@ -224,4 +225,4 @@ def measured_rate(result: Result) -> str:
     """`1,234 elements/s`."""
     if result.steady is None:
         return "no rate"
-    return f"{rate(result.steady['elements_per_second'])} elements/s"
+    return f"{number(result.steady['elements_per_second'])} elements/s"

@@ -12,12 +12,11 @@ from typing import Any
 
 from ipufeed.benchmark.report import pictures
 from ipufeed.benchmark.report.page_stages import stages
+from ipufeed.render import units
 from ipufeed.render.html import document, table, tiles
 from ipufeed.render.text import (
     MOST_ROWS,
-    amount,
-    number,
-    octets,
+    finite,
     optional,
     part,
     rows_of,
@@ -124,36 +123,38 @@ def headline(result: dict[str, Any]) -> str:
     steady, dataset = part(result, "steady"), part(result, "dataset")
     latency, resources_ = part(result, "latency"), part(result, "resources")
     figures = []
-    samples = number(dataset.get("samples_per_element"))
-    rate = number(steady.get("elements_per_second"))
+    samples = finite(dataset.get("samples_per_element"))
+    rate = finite(steady.get("elements_per_second"))
     if rate:
         many = samples not in (0.0, 1.0)
         figures.append(
             (
                 "samples per second" if many else "elements per second",
-                amount(rate * samples if many else rate),
-                f"{amount(rate)} elements of {amount(samples)}" if many else "",
+                units.number(rate * samples if many else rate),
+                f"{units.number(rate)} elements of {units.number(samples)}"
+                if many
+                else "",
             )
         )
     else:
         figures.append(("elements per second", "none", "too few elements for a rate"))
     interval = steady.get("interval")
     if isinstance(interval, list) and len(interval) == 2 and rate:
-        low, high = map(number, interval)
+        low, high = map(finite, interval)
         figures.append(
             (
                 "how sure",
                 f"± {(high - low) / 2 / rate:.1%}",
-                f"95 %: {amount(low)} to {amount(high)} elements/s",
+                f"95 %: {units.number(low)} to {units.number(high)} elements/s",
             )
         )
-    if number(steady.get("bandwidth")):
-        each = number(dataset.get("bytes_per_element"))
+    if finite(steady.get("bandwidth")):
+        each = finite(dataset.get("bytes_per_element"))
         figures.append(
             (
                 "bandwidth",
-                f"{octets(number(steady.get('bandwidth')) * 1e9)}/s",
-                f"{octets(each)} per element",
+                f"{units.size(finite(steady.get('bandwidth')) * 1e9)}/s",
+                f"{units.size(each)} per element",
             )
         )
     start = part(result, "startup")
@@ -165,22 +166,22 @@ def headline(result: dict[str, Any]) -> str:
         figures.append(
             (
                 "between elements",
-                seconds(number(latency.get("p50")) / 1e9),
-                f"p50; p99 {seconds(number(latency.get('p99')) / 1e9)}",
+                seconds(finite(latency.get("p50")) / 1e9),
+                f"p50; p99 {seconds(finite(latency.get('p99')) / 1e9)}",
             )
         )
-    if number(resources_.get("cpus_busy")):
-        usable = number(part(result, "machine").get("usable_cpus"))
+    if finite(resources_.get("cpus_busy")):
+        usable = finite(part(result, "machine").get("usable_cpus"))
         figures.append(
             (
                 "CPUs busy",
-                f"{number(resources_.get('cpus_busy')):.2f}",
+                f"{finite(resources_.get('cpus_busy')):.2f}",
                 f"of {usable:.0f}",
             )
         )
     au = part(result, "device").get("au")
     if au is not None:
-        figures.append(("accelerator busy", f"{number(au):.0%}", "AU"))
+        figures.append(("accelerator busy", f"{finite(au):.0%}", "AU"))
     return tiles(figures)
 
 
@@ -191,7 +192,7 @@ def notices(result: dict[str, Any]) -> str:
     if error:
         found.append(
             f'<p class="notice bad"><strong>The dataset failed at element '
-            f"{number(error.get('element')):.0f} (from 0)</strong> with "
+            f"{finite(error.get('element')):.0f} (from 0)</strong> with "
             f"{text_of(error.get('type', ''), 100)}: "
             f"{text_of(error.get('message', ''))}</p>"
         )
@@ -236,7 +237,7 @@ def left_out(result: dict[str, Any]) -> str:
     """What is not in the steady rate, and why."""
     found = "".join(
         f"<li><strong>{text_of(each.get('what', ''), 40)}</strong>, "
-        f"{seconds(each.get('seconds'))}, {amount(number(each.get('elements')))} "
+        f"{seconds(each.get('seconds'))}, {units.number(finite(each.get('elements')))} "
         f"elements: {text_of(each.get('why', ''), 400)}</li>"
         for each in rows_of(part(result, "steady"), "left_out")
     )
@@ -258,14 +259,14 @@ def device(result: dict[str, Any]) -> str:
     """What came out for the step that was asked for, and for those that were tried."""
     found = part(result, "device")
     shares = [
-        [name, f"{number(found[key]):.1%}"]
+        [name, f"{finite(found[key]):.1%}"]
         for key, name in DEVICE.items()
         if found.get(key) is not None
     ]
     rows = [
         [
             seconds(each.get("step_seconds")),
-            f"{number(each.get('au')):.0%}",
+            f"{finite(each.get('au')):.0%}",
             optional(each.get("starved_share"), lambda share: f"{share:.0%}"),
         ]
         for each in rows_of(found, "knee")[:MOST_ROWS]
@@ -300,7 +301,7 @@ def facts(title: str, values: dict[str, Any]) -> str:
 def where(result: dict[str, Any]) -> str:
     """What was measured where, in a line."""
     elements = sum(
-        int(number(each.get("elements_processed")))
+        int(finite(each.get("elements_processed")))
         for each in rows_of(result, "epochs")
     )
     machine = part(result, "machine")
@@ -316,13 +317,13 @@ def value_of(name: str, value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, (int, float)):
         if name.endswith("_bytes") or name.startswith("bytes_"):
-            return octets(number(value))
+            return units.size(finite(value))
         if "per_second" not in name and "seconds" in name:
             return seconds(value)
     if isinstance(value, float):
         return rounded(value)
     if isinstance(value, int):
-        return f"{value:,}" if abs(value) < 10**18 else f"{number(value):.6g}"
+        return f"{value:,}" if abs(value) < 10**18 else f"{finite(value):.6g}"
     if isinstance(value, (dict, list)):
         inner = value.items() if isinstance(value, dict) else enumerate(value)
         listed = ", ".join(
@@ -335,5 +336,5 @@ def value_of(name: str, value: Any) -> str:
 
 def rounded(value: float) -> str:
     """Three digits, and all of a large number."""
-    shown = number(value)
+    shown = finite(value)
     return f"{shown:,.0f}" if abs(shown) >= 100 else f"{shown:.3g}"

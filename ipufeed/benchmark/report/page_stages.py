@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipufeed.render import units
 from ipufeed.render.html import table
 from ipufeed.render.text import (
     MOST_ROWS,
-    amount,
-    number,
-    octets,
+    finite,
     optional,
     rows_of,
     seconds,
@@ -28,8 +27,8 @@ def stages(result: dict[str, Any]) -> str:
             optional(each.get("seconds_per_element"), seconds),
             optional(each.get("cpu_seconds_per_element"), seconds),
             optional(each.get("parallelism"), lambda n: f"{n:g}"),
-            optional(each.get("buffered_bytes"), octets),
-            optional(each.get("ceiling_elements_per_second"), amount),
+            optional(each.get("buffered_bytes"), units.size),
+            optional(each.get("ceiling_elements_per_second"), units.number),
         ]
         for each in found[:MOST_ROWS]
     ]
@@ -70,10 +69,10 @@ def outcome(each: dict[str, Any]) -> str:
     if each.get("measured_gain") is None:
         note = each.get("note")
         return f" <em>{text_of(note, 400)}</em>" if note else ""
-    gain = f"{number(each['measured_gain']):.2f}x"
+    gain = f"{finite(each['measured_gain']):.2f}x"
     if each.get("predicted_gain") is None:
         return f" <em>Tried: {gain}.</em>"
-    predicted = f"{number(each['predicted_gain']):.2f}x"
+    predicted = f"{finite(each['predicted_gain']):.2f}x"
     if each.get("held"):
         return f" <em>Tried: {gain}, predicted {predicted}.</em>"
     return (
@@ -88,8 +87,8 @@ def what_if(result: dict[str, Any]) -> str:
         [
             text_of(each.get("question", ""), 80),
             text_of(each.get("next", ""), 80),
-            optional(each.get("elements_per_second"), amount),
-            optional(each.get("predicted_elements_per_second"), amount),
+            optional(each.get("elements_per_second"), units.number),
+            optional(each.get("predicted_elements_per_second"), units.number),
         ]
         for each in rows_of(result, "what_if")[:MOST_ROWS]
     ]

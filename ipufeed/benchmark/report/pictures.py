@@ -25,7 +25,7 @@ from ipufeed.render.svg import (
     svg,
     words,
 )
-from ipufeed.render.text import count, escaped, number, part, rows_of, seconds, short
+from ipufeed.render.text import count, escaped, finite, part, rows_of, seconds, short
 
 # The parts of a run: colour, opacity, and what a person calls them.
 PARTS = {
@@ -106,7 +106,7 @@ def course_of(result: dict[str, Any]) -> Course | None:
     if rows == 0:
         return None
     widths, elements, starved, blocked, depths = (
-        [max(0.0, number(value)) for value in column[:rows]] for column in found
+        [max(0.0, finite(value)) for value in column[:rows]] for column in found
     )
     edges = [0.0]
     for width in widths:
@@ -123,7 +123,7 @@ def rate_picture(result: dict[str, Any], width: int) -> str:
     course = course_of(result)
     if course is None or not course.end > 0:
         return ""
-    steady = number(part(result, "steady").get("elements_per_second"))
+    steady = finite(part(result, "steady").get("elements_per_second"))
     fastest = max(course.rates)
     highest = min(fastest, HIGHEST * steady) if steady else fastest
     entries = [PARTS[name] for name in PARTS if name in course.parts]
@@ -142,7 +142,7 @@ def rate_picture(result: dict[str, Any], width: int) -> str:
     shade(axes, course)
     interval = part(result, "steady").get("interval")
     if isinstance(interval, list) and len(interval) == 2 and steady:
-        axes.band(number(interval[0]), number(interval[1]), BLUE)
+        axes.band(finite(interval[0]), finite(interval[1]), BLUE)
     axes.y_ticks([(y, figure(y)) for y in round_ticks(*axes.y, 5)])
     axes.steps(course.edges, course.rates, BLUE)
     if steady:
@@ -189,7 +189,7 @@ def depth_picture(result: dict[str, Any], width: int) -> str:
     course = course_of(result)
     if course is None or not course.end > 0 or max(course.depths) < LEAST_DEPTH:
         return ""
-    capacity = number(part(result, "queue").get("capacity"))
+    capacity = finite(part(result, "queue").get("capacity"))
     deepest = max(course.depths)
     # A queue that is hardly used shows more without the line of its capacity.
     shown = max(1.0, capacity if deepest * 4 >= capacity else deepest)
@@ -212,8 +212,8 @@ def histogram_picture(result: dict[str, Any], width: int) -> str:
     """How often each time between two elements came, on a logarithmic axis."""
     latency = part(result, "latency")
     held = part(latency, "histogram")
-    edges = [number(edge) for edge in held.get("edges") or [] if number(edge) > 0]
-    counts = [max(0.0, number(each)) for each in held.get("counts") or []]
+    edges = [finite(edge) for edge in held.get("edges") or [] if finite(edge) > 0]
+    counts = [max(0.0, finite(each)) for each in held.get("counts") or []]
     if not counts or len(edges) != len(counts) + 1 or not edges[-1] > edges[0]:
         return ""
     if edges != sorted(edges):
@@ -232,7 +232,7 @@ def histogram_picture(result: dict[str, Any], width: int) -> str:
         if value:
             axes.bar(begin, end, value, BLUE)
     for row, name in enumerate(("max", "p99", "p50")):
-        value = number(latency.get(name))
+        value = finite(latency.get(name))
         if value > 0:
             axes.upright(value, f"{name} {seconds(value / 1e9)}", 16 * row)
     ticks = [(tick, seconds(tick / 1e9)) for tick in log_ticks(*axes.x)]
@@ -260,9 +260,9 @@ def stage_picture(result: dict[str, Any], width: int) -> str:
     room = width - 8
     for place, stage in enumerate(stages):
         y = place * row + 14
-        share = min(1.0, max(0.0, number(stage.get("share"))))
+        share = min(1.0, max(0.0, finite(stage.get("share"))))
         cost = stage.get("seconds_per_element")
-        figures = f"{share:.0%}" + (f", {seconds(cost)}" if number(cost) else "")
+        figures = f"{share:.0%}" + (f", {seconds(cost)}" if finite(cost) else "")
         name, kind = str(stage.get("name", "")), str(stage.get("kind", ""))
         title = name if not kind or kind == name else f"{name} ({kind})"
         left = room - (len(figures) + 3) * CHARACTER
@@ -282,7 +282,7 @@ def au_picture(result: dict[str, Any], width: int) -> str:
     """Accelerator utilisation for steps of several lengths."""
     device = part(result, "device")
     points = [
-        (number(each.get("step_seconds")), number(each.get("au")))
+        (finite(each.get("step_seconds")), finite(each.get("au")))
         for each in rows_of(device, "knee")
     ]
     points = sorted((x, min(1.0, max(0.0, y))) for x, y in points if x > 0)
@@ -298,14 +298,14 @@ def au_picture(result: dict[str, Any], width: int) -> str:
         log_x=True,
     )
     axes.y_ticks([(y / 100, f"{y} %") for y in range(0, 101, 25)])
-    bar = number(device.get("bar")) or USUAL_BAR
+    bar = finite(device.get("bar")) or USUAL_BAR
     axes.level(bar)
     axes.parts.append(
         words(axes.left + 6, axes.at_y(bar) - 5, f"{bar:.0%}", quiet=True)
     )
     axes.line(points, BLUE)
-    rate = number(part(result, "steady").get("elements_per_second"))
-    period = number(device.get("period_seconds")) or (1 / rate if rate > 0 else 0.0)
+    rate = finite(part(result, "steady").get("elements_per_second"))
+    period = finite(device.get("period_seconds")) or (1 / rate if rate > 0 else 0.0)
     if low <= period <= high:
         every = "an element every" if width > NARROW_PX else "every"
         axes.upright(period, f"{every} {seconds(period)}")

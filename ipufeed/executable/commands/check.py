@@ -15,7 +15,8 @@ from ipufeed.executable.commands.common import (
 from ipufeed.executable.program.file_format import DamagedFileError
 from ipufeed.executable.store import safety
 from ipufeed.executable.store.cache import read_trusted
-from ipufeed.render.terminal_text import counted, printable
+from ipufeed.render.terminal_text import printable
+from ipufeed.render.units import counted
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -186,23 +186,6 @@ def read_header(file: Any) -> dict[str, Any]:
     return unpack_header(start)[0]
 
 
-def size_text(nbytes: float) -> str:
-    """A size with three digits: 1.23 MB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if nbytes < 1000 or unit == "GB":
-            return f"{nbytes:.0f} B" if unit == "B" else f"{nbytes:.3g} {unit}"
-        nbytes /= 1000
-    raise AssertionError
-
-
-def age_text(seconds: float) -> str:
-    """How long ago, in the largest unit that fits: 3 h."""
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{max(seconds, 0):.0f} s"
-
-
 def recency(file: File) -> tuple[float, float]:
     """When a program was compiled and its file written, in seconds since 1970."""
     try:

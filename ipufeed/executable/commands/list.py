@@ -9,16 +9,15 @@ from typing import Any
 from ipufeed.executable.commands.common import (
     OK,
     File,
-    age_text,
     as_json,
     files_in,
     folder_of,
     recency,
     shortened,
-    size_text,
     wrapped,
 )
-from ipufeed.render.terminal_text import counted, printable
+from ipufeed.render.terminal_text import printable
+from ipufeed.render.units import age, counted, size
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -48,7 +47,7 @@ def run(options: Namespace) -> int:
         if why:
             print(wrapped(f"not used here: {why}", "  "))
     programs = [file for file in files if file.is_executable]
-    total = size_text(sum(file.nbytes for file in programs))
+    total = size(sum(file.nbytes for file in programs))
     others = len(files) - len(programs)
     rest = f"; {counted(others, 'other file')}" if others else ""
     print(f"{counted(len(programs), 'program')}, {total}{rest}")
@@ -61,8 +60,8 @@ def row(file: File) -> str:
     took = f"{seconds:.2f} s" if isinstance(seconds, (int, float)) else "?"
     return (
         f"{shortened(file.text('key', file.key), 16):16}  "
-        f"{shortened(file.text('name'), 24):24}  {size_text(file.nbytes):>7}  "
-        f"{age_text(time.time() - recency(file)[0]):>6}  {took:>8}  "
+        f"{shortened(file.text('name'), 24):24}  {size(file.nbytes):>7}  "
+        f"{age(time.time() - recency(file)[0]):>6}  {took:>8}  "
         f"{'no' if file.why_not_here() else 'yes'}"
     )
 

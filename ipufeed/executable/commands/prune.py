@@ -20,9 +20,10 @@ from ipufeed.executable.commands.common import (
     files_in,
     folder_of,
     size,
-    size_text,
 )
-from ipufeed.render.terminal_text import counted, printable
+from ipufeed.render import units
+from ipufeed.render.terminal_text import printable
+from ipufeed.render.units import counted
 
 
 def checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -99,7 +100,7 @@ def run(options: Namespace) -> int:
         print(f"{printable(file.key):16}  {verb}: {reason}")
     done = "would be freed" if options.dry_run else "freed"
     kept = len(files) - len(chosen) + failed
-    print(f"{size_text(freed)} {done}, {counted(kept, 'program')} kept")
+    print(f"{units.size(freed)} {done}, {counted(kept, 'program')} kept")
     if len(found) > len(files):
         others = counted(len(found) - len(files), "file")
         print(f"{others} not touched that cannot be read or trusted: see `check`")
@@ -120,7 +121,7 @@ def choose(files: list[File], options: Namespace, now: float) -> list[tuple[File
         elif options.keep is not None and kept >= options.keep:
             why = f"not among the newest {options.keep}"
         elif options.max_size is not None and total + file.nbytes > options.max_size:
-            why = f"beyond {size_text(options.max_size)}"
+            why = f"beyond {units.size(options.max_size)}"
         if why:
             chosen.append((file, why))
         else:

@@ -13,11 +13,11 @@ from ipufeed.executable.commands.common import (
     OK,
     as_json,
     shortened,
-    size_text,
     wrapped,
 )
 from ipufeed.executable.commands.programs import load
-from ipufeed.render.terminal_text import counted, printable
+from ipufeed.render.terminal_text import printable
+from ipufeed.render.units import counted, size
 
 if TYPE_CHECKING:
     from ipufeed.executable.hlo.hlo import Module
@@ -58,9 +58,7 @@ def run(options: Namespace) -> int:
     names = [f"{name} {number:,}" for name, number in shown["ops"].items()]
     print(wrapped(", ".join(map(printable, names)) or "(none)", "  "))
     total = sum(each["bytes"] for each in shown["constants"])
-    print(
-        f"{counted(len(shown['constants']), 'constant')} baked in, {size_text(total)}"
-    )
+    print(f"{counted(len(shown['constants']), 'constant')} baked in, {size(total)}")
     for each in shown["constants"][:MOST]:
         value = "" if each["value"] is None else f" = {each['value']}"
         text = f"{each['shape']}{value} in {each['op']}"

@@ -22,7 +22,8 @@ from ipufeed.executable.explanation.structure import GLUE, explain_structure
 from ipufeed.executable.explanation.values import Values
 from ipufeed.executable.hlo.hlo import Instruction, Module, Shape
 from ipufeed.executable.program.program import Program
-from ipufeed.render.terminal_text import counted, enumeration, named
+from ipufeed.render.terminal_text import enumeration, named
+from ipufeed.render.units import counted
 
 # Of a compiled program whose stages run on other IPUs: cc/xla/calls/pipeline_calls.h.
 PIPELINE_CALL = "ipufeed_pipeline"

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from ipufeed.executable.explanation.cause import Cause
 from ipufeed.executable.hlo.hlo import Instruction, Module, Shape
 from ipufeed.executable.program.program import Program
-from ipufeed.render.terminal_text import counted, enumeration
+from ipufeed.render.terminal_text import enumeration
+from ipufeed.render.units import counted
 
 DTYPES = {
     "pred": "bool",

@@ -9,7 +9,8 @@ from ipufeed.executable.explanation.cause import Cause
 from ipufeed.executable.explanation.pairing import NUMBER, Pairing
 from ipufeed.executable.explanation.values import is_of_gradient
 from ipufeed.executable.hlo.hlo import Instruction, Module
-from ipufeed.render.terminal_text import counted, enumeration, named, printable
+from ipufeed.render.terminal_text import enumeration, named, printable
+from ipufeed.render.units import counted
 
 # What TensorFlow puts around a program's own ops.
 GLUE = ("", "XLA_Args", "XLA_Retvals")

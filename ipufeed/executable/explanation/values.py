@@ -16,7 +16,8 @@ import numpy as np
 
 from ipufeed.executable.explanation.cause import Cause
 from ipufeed.executable.hlo.hlo import Computation, Instruction, Module
-from ipufeed.render.terminal_text import counted, enumeration, named
+from ipufeed.render.terminal_text import enumeration, named
+from ipufeed.render.units import counted
 
 PASS_IT = "pass it as an input"
 KEEP_WEIGHTS = "keep them as variables or inputs"

@@ -19,7 +19,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipufeed.render.terminal_text import counted
+from ipufeed.render.units import counted
 
 MAGIC = b"ipufeed executable 1\n"
 _FIXED = struct.Struct("<Q32s")

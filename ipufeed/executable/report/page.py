@@ -16,7 +16,7 @@ from ipufeed.render.html import document, table, tiles
 from ipufeed.render.text import (
     count,
     escaped,
-    number,
+    finite,
     part,
     rows_of,
     seconds,
@@ -102,7 +102,7 @@ def section(report: Report, number: int) -> list[str]:
 
 def purposes(sizes: dict[str, Any]) -> str:
     """A bar, and what its parts are."""
-    known = [(name, number(sizes.get(name))) for name in PURPOSES]
+    known = [(name, finite(sizes.get(name))) for name in PURPOSES]
     total = sum(each for _, each in known) or 1.0
     bar, rows, x = [], [], 0.0
     for index, (name, nbytes) in enumerate(known):
@@ -135,7 +135,7 @@ def buffers(memory: dict[str, Any]) -> str:
         for each in found[:MOST_ROWS]
     ]
     heads = ["largest value in it", "purpose", "shape", "size", "values in turn"]
-    more = number(memory.get("number_of_buffers")) - len(rows)
+    more = finite(memory.get("number_of_buffers")) - len(rows)
     return table(heads, rows, left=3) + rest(more, "smaller buffers")
 
 
@@ -162,9 +162,9 @@ def steps(cost: dict[str, Any]) -> str:
     """Those that take longest."""
     found = rows_of(cost, "steps")
     cycles = [
-        number(s.get("estimated_cycles")) * number(s.get("executions")) for s in found
+        finite(s.get("estimated_cycles")) * finite(s.get("executions")) for s in found
     ]
-    whole = number(part(cost, "run").get("estimated_cycles")) or 1.0
+    whole = finite(part(cost, "run").get("estimated_cycles")) or 1.0
     rows = []
     for each, taken in list(zip(found, cycles, strict=True))[:MOST_ROWS]:
         share = min(100.0, 100 * taken / whole)
@@ -175,13 +175,13 @@ def steps(cost: dict[str, Any]) -> str:
                 f"<code>{escaped(short(str(each.get('shape', '')), 50))}</code>",
                 count(each.get("executions")),
                 count(each.get("flops")),
-                size(number(each.get("bytes")) + number(each.get("host_bytes"))),
+                size(finite(each.get("bytes")) + finite(each.get("host_bytes"))),
                 count(each.get("estimated_cycles")),
                 f'<meter min="0" max="100" value="{share:.1f}"></meter> {share:.0f} %',
             ]
         )
     heads = ["step", "kind", "result", "times", "flops", "bytes", "cycles (estimate)"]
-    more = number(cost.get("number_of_steps")) - len(rows)
+    more = finite(cost.get("number_of_steps")) - len(rows)
     return table([*heads, "share"], rows, left=3) + rest(more, "shorter steps")
 
 
@@ -210,8 +210,8 @@ def framework(about: dict[str, Any]) -> str:
 def model(values: dict[str, Any]) -> str:
     """The IPU that was estimated with."""
     return (
-        f"Modelled: {number(values.get('tiles')):.0f} tiles at "
-        f"{number(values.get('clock_hz')) / 1e9:.2f} GHz, "
+        f"Modelled: {finite(values.get('tiles')):.0f} tiles at "
+        f"{finite(values.get('clock_hz')) / 1e9:.2f} GHz, "
         f"{size(values.get('tile_bytes'))} each."
     )
 
