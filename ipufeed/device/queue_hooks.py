@@ -18,8 +18,8 @@ from ipufeed.device.system.seeds import has_seeds, on_seed
 from ipufeed.device.system.state import DeviceSeed
 from ipufeed.device.system.system import (
     attach,
-    chip_counts,
     configured,
+    ipu_counts,
     on_change,
     precompiles,
     require_usable,
@@ -129,9 +129,9 @@ def attach_at_first_use(ordinal: int, message: Any, size: int) -> int:
     return 0
 
 
-def tell_chips() -> None:
-    """Tells the core how many chips each device has."""
-    counts = chip_counts()
+def tell_ipus() -> None:
+    """Tells the core how many IPUs each device has."""
+    counts = ipu_counts()
     for ordinal in range(NUM_IPUS):
         _native.entry().ipufeed_set_chips(ordinal, counts.get(ordinal, 0))
 
@@ -199,12 +199,12 @@ def install() -> None:
     entry = _native.entry()
     entry.ipufeed_set_on_first_use(attach_at_first_use)
     on_change(entry.ipufeed_forget_first_uses)
-    on_change(tell_chips)
+    on_change(tell_ipus)
     on_change(tell_processes)
     on_change(forget_seeds)
     on_seed(tell_seed)
     patches.install()
-    tell_chips()  # of what has been configured before
+    tell_ipus()  # of what has been configured before
     from tensorflow.python.eager import context
     from tensorflow.python.framework import ops
 

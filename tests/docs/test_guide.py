@@ -60,17 +60,15 @@ def test_a_picture_of_a_schedule_is_what_was_executed(name):
     executed = TIMELINES.load()[TIMELINES.PICTURES[name]]
     (one,) = executed.executions
     schedule, count = schedules.read(one.schedule)
-    for chip in range(TIMELINES.STAGES):
+    for ipu in range(TIMELINES.STAGES):
         done = [
-            (each.label, each.mini_batch)
-            for each in executed.slices
-            if each.chip == chip
+            (each.label, each.mini_batch) for each in executed.slices if each.ipu == ipu
         ]
         assert done == [
             (position.label, mini_batch)
             for step in schedule.steps(count)
             for position, mini_batch in step
-            if position.device == chip
+            if position.device == ipu
         ]
     for share in executed.utilisation().values():
         assert share == pytest.approx(share.ideal, rel=0.05)

@@ -200,7 +200,7 @@ def test_a_value_that_the_chips_cannot_count_is_refused():
 
 
 def test_tensorflows_executor_takes_a_tensor():
-    """What is around the chips' programs is run op by op there."""
+    """What is around the IPUs' programs is run op by op there."""
     configure(2)
     with executor.executor_scope("tensorflow"):
         model = Pipelined(momentum, 2, 0)

@@ -74,8 +74,8 @@ def test_the_program_of_each_ipu_has_a_name_of_its_own(clean_system, caplog):
     with caplog.at_level(logging.INFO, logger="ipufeed"):
         Pipelined(OPTIMIZERS["sgd"], 4, 16).train()  # a count of no other test
 
-    for chip in range(4):
-        assert caplog.text.count(f"Compiled pipeline_ipu{chip} in") == 1
+    for ipu in range(4):
+        assert caplog.text.count(f"Compiled pipeline_ipu{ipu} in") == 1
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_the_programs_of_the_ipus_are_called_after_the_one_around_them(
             session.run(infeed.initializer)
             session.run(program)
 
-    for chip in range(2):
-        assert caplog.text.count(f"Compiled {expected}_ipu{chip} in") == 2
+    for ipu in range(2):
+        assert caplog.text.count(f"Compiled {expected}_ipu{ipu} in") == 2
 
 
 VERSION_1 = """

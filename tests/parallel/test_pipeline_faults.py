@@ -251,7 +251,7 @@ def test_a_pipeline_that_fails_in_a_function_updates_no_variable():
 
 
 def test_the_next_program_runs_after_one_that_failed():
-    """Nothing of the pipeline that failed is left on the chips."""
+    """Nothing of the pipeline that failed is left on the IPUs."""
     run, _ = program_of(numbers(4), STAGES, 6)
     with pytest.raises(tf.errors.OutOfRangeError):
         run()
@@ -360,17 +360,15 @@ def test_each_ipu_works_in_the_order_of_its_schedule(kind):
     from ipufeed.parallel.pipeline.schedules import Schedule
 
     table = Schedule(kind, ((0,), (1,), (2,)), training=True)
-    for chip in range(3):
+    for ipu in range(3):
         planned = [
             (position.label, mini_batch)
             for step in table.steps(12)
             for position, mini_batch in step
-            if position.device == chip
+            if position.device == ipu
         ]
         done = [
-            (each.label, each.mini_batch)
-            for each in executed.slices
-            if each.chip == chip
+            (each.label, each.mini_batch) for each in executed.slices if each.ipu == ipu
         ]
         assert done == planned
     assert all(0 < share <= 1 for share in executed.utilisation().values())

@@ -198,10 +198,10 @@ def test_each_copy_has_rows_of_its_own_in_the_picture():
     with timeline.record() as executed:
         model.train()
 
-    assert {each.chip for each in executed.slices} == {0, 1, 2, 3}
-    for chip in range(4):
-        done = [each for each in executed.slices if each.chip == chip]
+    assert {each.ipu for each in executed.slices} == {0, 1, 2, 3}
+    for ipu in range(4):
+        done = [each for each in executed.slices if each.ipu == ipu]
         assert sorted(each.mini_batch for each in done) == [0, 0, 1, 1, 2, 2, 3, 3]
-    updates = [each.chip for each in executed.updates]
+    updates = [each.ipu for each in executed.updates]
     assert sorted(updates) == [0, 2]
     assert executed.to_svg().count("<rect") == 8 + 4 * 8 + 2 * 2

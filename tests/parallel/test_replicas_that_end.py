@@ -263,24 +263,24 @@ def test_a_stage_whose_partner_in_another_copy_has_ended_is_told(trains):
 
 
 @pytest.mark.parametrize(
-    ("chip", "says"),
+    ("ipu", "says"),
     [
         (0, "IPU 0 of the pipeline has ended, and IPU 1 waits for another mini-batch"),
         (1, "IPU 1 of the pipeline has ended, and IPU 0 waits until it takes"),
     ],
 )
-def test_an_ipu_whose_neighbour_has_ended_is_told(monkeypatch, chip, says):
+def test_an_ipu_whose_neighbour_has_ended_is_told(monkeypatch, ipu, says):
     """The one before it, or behind it: its program is cut short here."""
     configure(2)
-    whole = ipu_program.ChipProgram.__init__
+    whole = ipu_program.IPUProgram.__init__
 
     def cut(self, plan, number):
-        if number == chip:
+        if number == ipu:
             plan = dataclasses.replace(plan, count=1, rings=[])
         whole(self, plan, number)
 
-    monkeypatch.setattr(ipu_program.ChipProgram, "__init__", cut)
-    other = f"Stage F{1 - chip} on IPU {1 - chip} of"
+    monkeypatch.setattr(ipu_program.IPUProgram, "__init__", cut)
+    other = f"Stage F{1 - ipu} on IPU {1 - ipu} of"
     refused(pipelined(STAGES, 20), rf"{says} .*F0 to F1.*\({other}")
 
 

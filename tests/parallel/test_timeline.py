@@ -12,7 +12,7 @@ from replicated import configure
 from ipufeed.device.program import clock
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.executable.tracing import recorder
-from ipufeed.executable.tracing.chrome import chrome_trace, on_chips
+from ipufeed.executable.tracing.chrome import chrome_trace, on_ipus
 from ipufeed.executable.tracing.events import Kind
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
@@ -106,8 +106,8 @@ def test_a_stage_is_at_work_for_as_long_as_it_computes(
     assert len(executed.slices) == 6 * (6 if train else 3)
     for each in executed.slices:
         assert each.end_ns - each.start_ns >= WAIT_NS, each
-    for chip in set(mapping):
-        own = [each for each in executed.slices if each.chip == chip]
+    for ipu in set(mapping):
+        own = [each for each in executed.slices if each.ipu == ipu]
         for one, after in itertools.pairwise(own):
             assert overlap(one, after) <= 0
     shares = executed.utilisation()
@@ -205,9 +205,9 @@ def test_a_copys_execution_has_the_ipus_that_it_runs_on():
     """Its schedule counts from its first; other words are left as they are."""
     schedule = "Grouped training, 4 mini-batches, stages on IPUs 0 1+2"
 
-    assert on_chips(schedule, 0) == schedule
-    assert on_chips(schedule, 4).endswith("4 mini-batches, stages on IPUs 4 5+6")
-    assert on_chips("schedule 7", 2) == "schedule 7"
+    assert on_ipus(schedule, 0) == schedule
+    assert on_ipus(schedule, 4).endswith("4 mini-batches, stages on IPUs 4 5+6")
+    assert on_ipus("schedule 7", 2) == "schedule 7"
 
 
 def test_a_share_says_what_is_ideal():
@@ -236,7 +236,7 @@ def test_the_ideal_of_a_copy_is_that_of_its_ipus():
     text = "Grouped inference, 4 mini-batches, stages on IPUs 0 1"
     shares = Timeline(slices, [], [Execution(text, 2, 0, 9)]).utilisation()
 
-    assert {chip: share.ideal for chip, share in shares.items()} == {2: 0.8, 3: 0.8}
+    assert {ipu: share.ideal for ipu, share in shares.items()} == {2: 0.8, 3: 0.8}
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_picture_says_how_often_and_what_an_update_looks_like():
 
 def test_updates_are_called_by_their_copy_if_there_are_several():
     """They are not an IPU's work, and do not have an IPU's name."""
-    updates = [Slice("update", chip, -1, 0, 5) for chip in (0, 2)]
+    updates = [Slice("update", ipu, -1, 0, 5) for ipu in (0, 2)]
 
     assert "update" in made(updates=updates[:1]).rows()
     assert {"update 0", "update 1"} <= set(made(updates=updates).rows())

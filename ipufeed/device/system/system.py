@@ -199,7 +199,7 @@ def generation() -> int:
         return SYSTEM.generation
 
 
-def chip_counts() -> dict[int, int]:
+def ipu_counts() -> dict[int, int]:
     """How many IPUs each configured device is made of, by its ordinal."""
     with SYSTEM.lock:
         return {device.ordinal: device.num_ipus for device in SYSTEM.devices}

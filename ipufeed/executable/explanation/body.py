@@ -280,7 +280,7 @@ class Body:
         name = op_of(other) or other.opcode
         text = f"{named(name)} changed its {enumeration(fields)}"
         if other.target == PIPELINE_CALL:
-            # It holds keys and counts of the chips' programs: nothing to be read in it.
+            # It holds keys and counts of the IPUs' programs: nothing to be read in it.
             text = (
                 f"what the stages of {named(name)} run has changed: each IPU's program "
                 "says what"

@@ -1,4 +1,4 @@
-"""The IPU that estimates are made with: public figures of one chip, in one place.
+"""The IPU that estimates are made with: public figures, in one place.
 
 It says how many cycles work takes if every tile had its share of it, so that nothing is
 in the wrong place and no tile waits for another: a lower bound, which a real program on a

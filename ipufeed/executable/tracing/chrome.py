@@ -144,7 +144,7 @@ def slices_of(event: Event, begun_ns: int) -> list[dict[str, Any]]:
         figures = {"mini-batch": event.nbytes}
         return [span(f"mini-batch {event.nbytes}", start, end - start, figures)]
     if event.kind is Kind.PIPELINE:
-        return [span(on_chips(event.name, event.nbytes), start, end - start, {})]
+        return [span(on_ipus(event.name, event.nbytes), start, end - start, {})]
     figures = {"bytes": event.nbytes, "count": event.count}
     if event.count > 1:
         figures |= {
@@ -163,12 +163,12 @@ def slices_of(event: Event, begun_ns: int) -> list[dict[str, Any]]:
     return found
 
 
-def on_chips(schedule: str, first: int) -> str:
-    """`Schedule.text` of a copy that begins at a chip, with the chips that it has."""
-    what, before, chips = schedule.rpartition("stages on IPUs ")
+def on_ipus(schedule: str, first: int) -> str:
+    """`Schedule.text` of a copy that begins at an IPU, with the IPUs that it has."""
+    what, before, ipus = schedule.rpartition("stages on IPUs ")
     if not before:
         return schedule
-    return what + before + re.sub(r"\d+", lambda chip: str(int(chip[0]) + first), chips)
+    return what + before + re.sub(r"\d+", lambda ipu: str(int(ipu[0]) + first), ipus)
 
 
 def title(event: Event) -> str:

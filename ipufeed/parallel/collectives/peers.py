@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from ipufeed import _native
 
-MOST_CHIPS = 1024  # kMostChips of ipufeed/cc/device/chips.h: lanes of an IPU device
+MOST_IPUS = 1024  # kMostChips of ipufeed/cc/device/chips.h: lanes of an IPU device
 # How long a question may take. The answer is wanted by then, or at the next look.
 ANSWER_MS = 5000
 # How often a wait looks whether the others are alive.
@@ -95,7 +95,7 @@ class Exchange(NamedTuple):
     @property
     def device(self) -> int:
         """Number of the IPU device."""
-        return self.lane // MOST_CHIPS
+        return self.lane // MOST_IPUS
 
     @property
     def key(self) -> int:

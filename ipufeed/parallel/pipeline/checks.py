@@ -92,7 +92,7 @@ def check_scheduled(
             return count * serialization
         count = tf.constant(count, tf.int64)
     multiple, least = possible_counts(schedule, io_tiles)
-    # The chips count in 32 bits, and to the end of the last mini-batch.
+    # The IPUs count in 32 bits, and to the end of the last mini-batch.
     most = INT32_MAX // serialization - schedule.length
     number = tf.reshape(tf.cast(count, tf.int64), [])
     checked = _native.load().ipufeed_pipeline_count(

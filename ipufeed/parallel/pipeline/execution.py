@@ -20,7 +20,7 @@ from ipufeed.parallel.pipeline import (
     traced,
     weight_update,
 )
-from ipufeed.parallel.pipeline.ipu_program import ChipProgram
+from ipufeed.parallel.pipeline.ipu_program import IPUProgram
 from ipufeed.parallel.pipeline.plan import Accumulation, Plan
 from ipufeed.parallel.pipeline.schedules import Position, Schedule
 from ipufeed.parallel.pipeline.sums import Sums, last_value
@@ -191,7 +191,7 @@ def recomputes() -> bool:
 
 
 def launch(plan: Plan, prefix: str) -> list[Any]:
-    """Builds the op that runs the chips; gives what they have accumulated.
+    """Builds the op that runs the IPUs; gives what they have accumulated.
 
     Args:
         plan: What they do.
@@ -200,15 +200,15 @@ def launch(plan: Plan, prefix: str) -> list[Any]:
     import tensorflow as tf
     from tensorflow.python.ops import control_flow_util_v2
 
-    programs, chips, operands, counts = [], plan.chips(), [], []
+    programs, ipus, operands, counts = [], plan.ipus(), [], []
     arguments: dict[int, Any] = {}
     numbers: list[int] = []  # of the accumulated tensors, as the programs give them
     shapes: list[Any] = []
     dtypes: list[Any] = []
-    for chip in chips:
-        program = ChipProgram(plan, chip)
+    for ipu in ipus:
+        program = IPUProgram(plan, ipu)
         graph = stages.new_graph(
-            control_flow_util_v2.unique_fn_name(prefix, f"_ipu{chip}")
+            control_flow_util_v2.unique_fn_name(prefix, f"_ipu{ipu}")
         )
         with graph.as_default():
             results = program.build()
@@ -231,7 +231,7 @@ def launch(plan: Plan, prefix: str) -> list[Any]:
         result_types=dtypes,
         result_shapes=shapes,
         programs=programs,
-        chips=chips,
+        chips=ipus,
         devices=checks.devices_needed(plan.schedule.devices),
         operands=operands,
         operand_counts=counts,

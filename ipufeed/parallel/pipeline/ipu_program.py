@@ -1,15 +1,15 @@
-"""The program of one chip: a loop over turns, in each of which its stages take theirs.
+"""The program of one IPU: a loop over turns, in each of which its stages take theirs.
 
     for turn in range(count + lag):
-        for each position of the chip, in the schedule's order:
+        for each position of the IPU, in the schedule's order:
             mini_batch = turn - its lag;  if 0 <= mini_batch < count:
-                receive what other chips have sent, take what this one has kept
+                receive what other IPUs have sent, take what this one has kept
                 begins: the inputs are there
                 compute
                 ends: the outputs are made
                 send, keep, add to what is accumulated
 
-A chip with one lag, such as any that has one stage, has no conditions: its program is the
+An IPU with one lag, such as any that has one stage, has no conditions: its program is the
 stage in a loop. What is kept has a slot for each mini-batch on its way, and one more that
 is written while the position has none, so that XLA updates the slots in place.
 """
@@ -38,7 +38,7 @@ COUNT_NAME = "gradient_accumulation_count"
 
 @dataclass
 class Kept:
-    """A tensor that waits on its chip for a later turn, in slots.
+    """A tensor that waits on its IPU for a later turn, in slots.
 
     Attributes:
         source: The position that writes it.
@@ -53,17 +53,17 @@ class Kept:
     slots: int
 
 
-class ChipProgram:
-    """Builds the program of one chip in the current graph.
+class IPUProgram:
+    """Builds the program of one IPU in the current graph.
 
     Args:
         plan: The pipeline.
-        chip: Its number.
+        ipu: Its number.
     """
 
-    def __init__(self, plan: Plan, chip: int) -> None:
+    def __init__(self, plan: Plan, ipu: int) -> None:
         self.plan = plan
-        self.parts = plan.parts_of(chip)
+        self.parts = plan.parts_of(ipu)
         own = {part.position for part in self.parts}
         self.lags = {position: plan.schedule.lag(position) for position in own}
         first = min(self.lags.values())
@@ -130,14 +130,14 @@ class _Turn:
     """One turn of the loop while it is built."""
 
     def __init__(
-        self, program: ChipProgram, turn: Any, token: Any, carried: list[Any]
+        self, program: IPUProgram, turn: Any, token: Any, carried: list[Any]
     ) -> None:
         self.program = program
         self.turn = turn
         self.token = token
         split = len(program.results)
         self.sums, self.slots = carried[:split], carried[split:]
-        # Of this turn: what a position has given to another one of the chip.
+        # Of this turn: what a position has given to another one of the IPU.
         self.direct: dict[tuple[Position, int], Any] = {}
 
     def take(self, part: Part) -> None:
@@ -178,7 +178,7 @@ class _Turn:
             self.accumulate(number, value, mini_batch, active)
 
     def exports(self, position: Position) -> list[Any]:
-        """What other positions of the chip need of this one."""
+        """What other positions of the IPU need of this one."""
         found: dict[int, Any] = {}
         for part in self.program.parts:
             for tensor in part.incoming.get(position, []):
@@ -186,7 +186,7 @@ class _Turn:
         return list(found.values())
 
     def local_inputs(self, part: Part, mini_batch: Any) -> dict[int, Any]:
-        """What comes from positions of the same chip, by the traced tensor's id."""
+        """What comes from positions of the same IPU, by the traced tensor's id."""
         import tensorflow as tf
         from tensorflow.compiler.tf2xla.ops import gen_xla_ops as xla
 
@@ -318,7 +318,7 @@ class _Copy(Copier):
         return made
 
     def receive(self, ring: Ring) -> list[int]:
-        """Takes what another chip has sent; gives the ids of the tensors."""
+        """Takes what another IPU has sent; gives the ids of the tensors."""
         tensors, self.token = _native.load().ipufeed_receive(
             self.token,
             dtypes=[each.dtype for each in ring.tensors],

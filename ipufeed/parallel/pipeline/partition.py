@@ -206,7 +206,7 @@ def walk(
             again = traced.recomputes or not can_cross(tensor)
             if again and owner == partner and repeats(tensor, traced):
                 return None
-            # What the forward stage has got stays on the chip.
+            # What the forward stage has got stays on the IPU.
             return partner
         return owner
 

@@ -4,7 +4,7 @@
     stages.trace()           all stages, and their gradients, in one graph
     partition.split()        which op belongs to which position
     Plan                     the positions of each IPU, rings between them
-    ChipProgram              a loop for each IPU                         ipu_program.py
+    IPUProgram              a loop for each IPU                         ipu_program.py
     Builder                  all of that for one execution                 execution.py
     IpufeedPipeline          one op in the program: runs the IPUs' loops     ipufeed/cc
     weight_update            after each execution, in the program itself
@@ -282,7 +282,7 @@ def pipeline(
 def compiled(execution: Callable[[], Any]) -> Callable[[], Any]:
     """What builds an execution as a compiled function, for TensorFlow's executor.
 
-    The chips' programs are compiled in any case; what is around them is op by op.
+    The IPUs' programs are compiled in any case; what is around them is op by op.
     """
     import tensorflow as tf
     from tensorflow.python.eager.polymorphic_function import (
@@ -332,7 +332,7 @@ def uses_io_tiles() -> bool:
 
 
 def program_prefix(name: str | None) -> str:
-    """How the names of the chips' programs begin: with that of the one around them.
+    """How the names of the IPUs' programs begin: with that of the one around them.
 
     Unrelated pipelines then are not versions of one program, in the log and in reports.
     """

@@ -14,7 +14,7 @@ from ipufeed.parallel.pipeline.traced import Traced
 
 @dataclass(frozen=True)
 class Ring:
-    """What crosses from one chip to another.
+    """What crosses from one IPU to another.
 
     Attributes:
         number: Of the ring.
@@ -48,7 +48,7 @@ class Accumulation:
 
 @dataclass
 class Plan:
-    """All that the chips' programs are made of.
+    """All that the IPUs' programs are made of.
 
     Attributes:
         traced: The stages.
@@ -56,7 +56,7 @@ class Plan:
         count: Mini-batches of an execution: an int, or an int32 scalar.
         parts: Of each position, what it does.
         accumulations: Of each of `traced.results`.
-        rings: Between chips.
+        rings: Between IPUs.
     """
 
     traced: Traced
@@ -109,14 +109,14 @@ class Plan:
         """How many turns a mini-batch is on its way."""
         return self.schedule.lag(target) - self.schedule.lag(source)
 
-    def chips(self) -> list[int]:
-        """The chips that have something to do."""
+    def ipus(self) -> list[int]:
+        """The IPUs that have something to do."""
         return sorted({part.position.device for part in self.parts})
 
-    def parts_of(self, chip: int) -> list[Part]:
-        """What a chip does in a turn, in order."""
+    def parts_of(self, ipu: int) -> list[Part]:
+        """What an IPU does in a turn, in order."""
         return sorted(
-            (part for part in self.parts if part.position.device == chip),
+            (part for part in self.parts if part.position.device == ipu),
             key=lambda part: (
                 self.schedule.phase(part.position),
                 part.position.index,

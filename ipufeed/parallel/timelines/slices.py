@@ -41,7 +41,7 @@ class Slice:
 
     Attributes:
         label: The stage, as in "F0" or "B1"; "update".
-        chip: Its IPU within the device. Of a weight update the first one of its copy of
+        ipu: Its number within the device. Of a weight update the first one of its copy of
             the pipeline.
         mini_batch: The number of the mini-batch, from 0 in each execution; -1 of an
             update.
@@ -50,17 +50,17 @@ class Slice:
     """
 
     label: str
-    chip: int
+    ipu: int
     mini_batch: int
     start_ns: int
     end_ns: int
 
     @property
     def order(self) -> tuple[bool, int, bool, str]:
-        """Rows by chip, forward first; updates below all others."""
+        """Rows by IPU, forward first; updates below all others."""
         return (
             self.label == UPDATE,
-            self.chip,
+            self.ipu,
             self.label.startswith("B"),
             self.label,
         )
@@ -72,13 +72,13 @@ class Execution:
 
     Attributes:
         schedule: All of it, as in "Grouped training, 8 mini-batches, stages on IPUs 0 1".
-        first_chip: The first of the copy's IPUs within the device.
+        first_ipu: The first of the copy's IPUs within the device.
         start_ns: On the monotonic clock.
         end_ns: Likewise, before the weight update.
     """
 
     schedule: str
-    first_chip: int
+    first_ipu: int
     start_ns: int
     end_ns: int
 
@@ -88,4 +88,4 @@ class Execution:
         if found is None:
             return {}
         shares = found[0].ideal_utilisation(found[1])
-        return {self.first_chip + chip: share for chip, share in shares.items()}
+        return {self.first_ipu + ipu: share for ipu, share in shares.items()}

@@ -71,7 +71,7 @@ def draw(timeline: Timeline, width: int, whole_ms: float | None) -> str:
     shares = timeline.utilisation()
     room = width - NAMES - SHARES
     scale = room / whole
-    said = ", ".join(f"IPU {chip} {share}" for chip, share in shares.items())
+    said = ", ".join(f"IPU {ipu} {share}" for ipu, share in shares.items())
     title = f"{heading(timeline)}. At work, and at best: {said}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
@@ -85,13 +85,13 @@ def draw(timeline: Timeline, width: int, whole_ms: float | None) -> str:
         words(width - EDGE, 52, "at work (ideal)", 'text-anchor="end"'),
     ]
     parts += ruler(whole, scale, TOP + ROW * len(rows))
-    chip = None
+    ipu = None
     for number, (name, slices) in enumerate(rows.items()):
         y = TOP + number * ROW
         parts.append(words(EDGE, y + 17, name))
-        if slices[0].label != UPDATE and slices[0].chip != chip:
-            chip = slices[0].chip
-            share = str(shares[chip])
+        if slices[0].label != UPDATE and slices[0].ipu != ipu:
+            ipu = slices[0].ipu
+            share = str(shares[ipu])
             parts.append(words(width - EDGE, y + 17, share, 'text-anchor="end"'))
         parts.append(
             f'<rect x="{NAMES}" y="{y + 2}" width="{room}" height="{ROW - 4}" '
@@ -109,7 +109,7 @@ def heading(timeline: Timeline) -> str:
     text = next(iter(found)) if len(found) == 1 else ""
     if schedules.read(text) is None:
         return "Stages of a pipeline"
-    copies = Counter(each.first_chip for each in timeline.executions)
+    copies = Counter(each.first_ipu for each in timeline.executions)
     executions = max(copies.values())
     times = f" in each of {executions} executions" if executions > 1 else ""
     what = text.partition(", stages")[0]

@@ -5,7 +5,7 @@
     executed.write_svg("pipeline.svg")
     print(executed.utilisation())
 
-The programs of the chips say when each stage has its inputs and when it has made its
+The programs of the IPUs say when each stage has its inputs and when it has made its
 outputs; nothing is computed from the schedule, but for the ideal that is written next to
 what was measured. `ipufeed.executable.trace` writes the same into a Chrome trace, with the
 rest.
@@ -69,29 +69,29 @@ class Timeline:
         return self.slices
 
     def rows(self) -> dict[str, list[Slice]]:
-        """The slices of each stage, by a name of it; rows of a chip stand together.
+        """The slices of each stage, by a name of it; rows of an IPU stand together.
 
         Updates are called by their copy of the pipeline, if there are several.
         """
         found: dict[str, list[Slice]] = {}
         every = [*self.slices, *self.updates]
-        copies = sorted({each.chip for each in self.updates})
+        copies = sorted({each.ipu for each in self.updates})
         for each in sorted(every, key=lambda one: (one.order, one.start_ns)):
-            name = f"IPU {each.chip}, {each.label}"
+            name = f"IPU {each.ipu}, {each.label}"
             if each.label == UPDATE:
-                number = f" {copies.index(each.chip)}" if len(copies) > 1 else ""
+                number = f" {copies.index(each.ipu)}" if len(copies) > 1 else ""
                 name = f"{UPDATE}{number}"
             found.setdefault(name, []).append(each)
         return found
 
     def utilisation(self) -> dict[int, Utilisation]:
-        """Of each chip, which share of the time some stage of it was at work.
+        """Of each IPU, which share of the time some stage of it was at work.
 
         A stage is at work from when it has its inputs until its outputs are made: waits
-        for other chips and for feeds are idle time, and so is a weight update between two
+        for other IPUs and for feeds are idle time, and so is a weight update between two
         executions. The time is that from the first stage's beginning to the last one's
         end. Next to each share is the ideal (`Schedule.ideal_utilisation`), such as
-        N / (N + S - 1) for a stage of a grouped pipeline in inference on each chip.
+        N / (N + S - 1) for a stage of a grouped pipeline in inference on each IPU.
 
         Raises:
             ValueError: No stage has been recorded.
@@ -99,17 +99,17 @@ class Timeline:
         whole = max(1, self.end_ns - self.start_ns)
         busy: dict[int, int] = {}
         for each in self.slices:
-            busy[each.chip] = busy.get(each.chip, 0) + each.end_ns - each.start_ns
+            busy[each.ipu] = busy.get(each.ipu, 0) + each.end_ns - each.start_ns
         ideals: dict[int, set[float]] = {}
         for schedule, first in {
-            (one.schedule, one.first_chip) for one in self.executions
+            (one.schedule, one.first_ipu) for one in self.executions
         }:
             execution = Execution(schedule, first, 0, 0)
-            for chip, share in execution.ideal_utilisation().items():
-                ideals.setdefault(chip, set()).add(share)
+            for ipu, share in execution.ideal_utilisation().items():
+                ideals.setdefault(ipu, set()).add(share)
         return {
-            chip: Utilisation(busy[chip] / whole, only(ideals.get(chip, set())))
-            for chip in sorted(busy)
+            ipu: Utilisation(busy[ipu] / whole, only(ideals.get(ipu, set())))
+            for ipu in sorted(busy)
         }
 
     def to_svg(self, width: int = 960, whole_ms: float | None = None) -> str:
