@@ -292,9 +292,9 @@ def draws_of(replicas, identical, processes=(1, 0)):
     configure(replicas)
     count, index = processes
     entry = _native.entry()
-    # What is called for exchanges, of which the program has none.
-    exchange = ctypes.CFUNCTYPE(None)(lambda: None)
-    entry.ipufeed_set_processes(count, index, ctypes.cast(exchange, ctypes.c_void_p))
+    # What is called for collectives, of which the program has none.
+    collective = ctypes.CFUNCTYPE(None)(lambda: None)
+    entry.ipufeed_set_processes(count, index, ctypes.cast(collective, ctypes.c_void_p))
     try:
         with styles.entered("function", "xla") as style:
             outfeed = IPUOutfeedQueue()

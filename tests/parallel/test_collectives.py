@@ -1,4 +1,4 @@
-"""What replicas exchange: values, shapes, groups, gradients, and what is refused."""
+"""Collectives of replicas: values, shapes, groups, gradients, and what is refused."""
 
 import numpy as np
 import pytest
@@ -85,17 +85,17 @@ def test_all_gather_stacks_the_replicas():
 
 
 @pytest.mark.parametrize("name", ["all_gather", "reduce_scatter"])
-def test_each_tensor_of_a_nest_is_exchanged_by_itself(name):
+def test_each_tensor_of_a_nest_is_reduced_by_itself(name):
     """It gives a list, in which each has its dtype."""
 
-    def exchanged(x):
+    def collective(x):
         nest = {"a": x, "b": tf.cast(x, tf.int32)}
         results = getattr(collectives, name)(nest, 4)
         assert isinstance(results, list)
         assert [each.dtype for each in results] == [tf.float32, tf.int32]
         return tf.stack([tf.cast(each, tf.float32) for each in results], axis=-1)
 
-    found = on_replicas(4, VALUES, exchanged)
+    found = on_replicas(4, VALUES, collective)
     alone = on_replicas(4, VALUES, lambda x: getattr(collectives, name)(x, 4))
 
     np.testing.assert_array_equal(found[..., 0], alone)
@@ -172,7 +172,7 @@ def test_several_tensors_meet_at_once():
     ],
     ids=["sum", "mean", "gather", "scatter", "all to all"],
 )
-def test_exchanges_have_gradients(function, expected):
+def test_collectives_have_gradients(function, expected):
     """That of a tensor comes from all replicas that it went to."""
 
     def gradient(x):
@@ -261,7 +261,7 @@ def test_replicas_that_come_for_different_things_are_told():
         ),
     ],
 )
-def test_what_cannot_be_exchanged_is_refused(call, error, says):
+def test_what_cannot_be_reduced_is_refused(call, error, says):
     """When the program is built."""
     with pytest.raises(error, match=says):
         call(tf.constant([1.0, 2.0]))

@@ -128,8 +128,8 @@ def test_sums_of_an_execution_have_the_axis_too():
 
 
 @pytest.mark.parametrize("kind", PipelineSchedule)
-def test_stages_exchange_with_the_same_stage_of_other_copies(kind):
-    """Every stage of every mini-batch, also two exchanges on one IPU."""
+def test_stages_reduce_with_the_same_stage_of_other_copies(kind):
+    """Every stage of every mini-batch, also two collectives on one IPU."""
 
     def first(x):
         total = collectives.cross_replica_sum(x)
@@ -152,7 +152,7 @@ def test_stages_exchange_with_the_same_stage_of_other_copies(kind):
         np.testing.assert_array_equal(results[:, copy, 3:], elements)
 
 
-def test_an_exchange_in_a_stage_is_differentiated():
+def test_a_collective_in_a_stage_is_differentiated():
     """The gradient of what others have used comes back from them."""
 
     def optimizer_function(loss):

@@ -50,7 +50,9 @@ def test_a_step_begins_when_what_another_ipu_sends_is_there(clean_system, copies
         assert (one.start[1:] >= other.end[:-1]).all()
 
 
-def test_a_step_begins_when_all_replicas_have_come_to_the_exchange_before(clean_system):
+def test_a_step_begins_when_all_replicas_have_come_to_the_collective_before(
+    clean_system,
+):
     """A replica that is faster waits for the other, and does not make up for it."""
     configure(2)
     outfeed = IPUOutfeedQueue()

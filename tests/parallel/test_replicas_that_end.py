@@ -79,7 +79,7 @@ def shorter(replica, count, less):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_who_waits_in_an_exchange_for_one_that_has_ended_is_told(seed):
+def test_a_replica_that_waits_in_a_collective_for_one_that_has_ended_is_told(seed):
     """Its loop was shorter. The others are told which one, in what, and that they wait."""
     configure(4)
 
@@ -96,7 +96,7 @@ def test_who_waits_in_an_exchange_for_one_that_has_ended_is_told(seed):
     )
 
 
-def test_large_exchanges_end_likewise():
+def test_large_collectives_end_likewise():
     """Those that all replicas compute a share of, and groups of some of them."""
     configure(4)
 
@@ -110,7 +110,7 @@ def test_large_exchanges_end_likewise():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_program_without_the_exchange_ends_the_others(seed):
+def test_a_program_without_the_collective_ends_the_others(seed):
     """The one that has none returns at once, or after the others have come."""
     configure(2)
 
@@ -202,7 +202,7 @@ def test_what_has_been_dealt_out_is_taken_though_one_has_ended():
 
 
 def test_one_may_take_more_while_there_is_room_for_what_others_do_not_take():
-    """Though they take too few to wake the feeder, and wait in an exchange."""
+    """Though they take too few to wake the feeder, and wait in a collective."""
     configure(2)
     infeed = IPUInfeedQueue(numbers(), prefetch_depth=64)
     fill(infeed, 2 * 64)
@@ -232,7 +232,7 @@ def pipelined(stages, count, **arguments):
 
 @pytest.mark.parametrize("trains", [False, True])
 def test_a_stage_whose_partner_in_another_copy_has_ended_is_told(trains):
-    """Also while that copy waits for this one, to exchange gradients."""
+    """Also while that copy waits for this one, to reduce gradients."""
     configure(4)
     with IPUStrategy().scope():
         weight = tf.Variable(2.0)

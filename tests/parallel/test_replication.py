@@ -310,7 +310,7 @@ def test_replicas_train_as_one_with_all_their_batches(style, replicas):
 
 
 @pytest.mark.parametrize("style", ["graph", "function"])
-def test_replicas_accumulate_and_exchange_once(style):
+def test_replicas_accumulate_and_reduce_once(style):
     """Two replicas, two mini-batches: one batch of four times the size."""
     one, _ = train(1, 8, 3, lambda opt: opt, style)
     several, each = train(
@@ -337,7 +337,7 @@ def test_two_replicated_runs_give_the_same_bits():
         np.testing.assert_array_equal(one, other)
 
 
-def test_without_an_exchange_replicas_go_their_own_way():
+def test_without_a_collective_replicas_go_their_own_way():
     """The variables that remain are those of the first."""
     with on(2) as style:
         infeed = style.feed(numbers)
@@ -409,7 +409,7 @@ def test_a_failing_dataset_stops_all_replicas_with_its_cause():
 
 
 def test_a_replica_that_stalls_is_waited_for_and_named(capfd):
-    """The others wait in their exchange, and say so; a stop ends all of them."""
+    """The others wait in their collective, and say so; a stop ends all of them."""
     with on(4) as style:
         gate = threading.Event()
         infeed = style.feed(lambda: until_opened(gate, 5))

@@ -137,7 +137,7 @@ def test_a_group_of_some_replicas_of_several_processes_is_refused(said):
 
 
 @pytest.mark.process
-def test_the_executor_exchanges_between_processes_too(said):
+def test_the_executor_reduces_between_processes_too(said):
     """It runs one copy of a program, in each process."""
     for index, process in enumerate(said):
         assert process["sums in executor mode"][0] == [3.0, 6.0, 9.0]
@@ -146,7 +146,7 @@ def test_the_executor_exchanges_between_processes_too(said):
 
 @pytest.mark.process
 def test_what_does_not_go_between_processes_is_refused(said):
-    """With what does; in groups within a process all exchanges do."""
+    """With what does; in groups within a process all collectives do."""
     for index, process in enumerate(said):
         kind, text = process["gather"]
         assert kind == "UnimplementedError"
@@ -157,7 +157,7 @@ def test_what_does_not_go_between_processes_is_refused(said):
 
 @pytest.mark.process
 def test_a_process_may_fail_in_a_program_of_its_own(said):
-    """The others wait for its next exchange; the group of that program is its own."""
+    """The others wait for its next collective; the group of that program is its own."""
     assert said[1]["evaluation"][0] == "OutOfRangeError"
     for process in said:
         assert process["sums after an evaluation of one"] == process["sums on 2"]
@@ -193,13 +193,16 @@ def test_a_process_that_has_gone_is_named(said):
     ("looks", "words"),
     [
         (2, r"Process 1 of 2, at host:2, has gone: Connection refused"),
-        (9999, r"Process 1 of 2, at host:2, has broken off an exchange with process 0"),
+        (
+            9999,
+            r"Process 1 of 2, at host:2, has broken off a collective with process 0",
+        ),
     ],
 )
 def test_a_process_is_named_that_breaks_off_and_listens_for_a_moment_more(
     monkeypatch, looks, words
 ):
-    """Its connections are the first to go: the error of the exchange names a task."""
+    """Its connections are the first to go: the error of the collective names a task."""
     asked = []
 
     def reach(address):
@@ -224,7 +227,7 @@ def test_a_process_is_named_that_breaks_off_and_listens_for_a_moment_more(
         group.check_left(lost)
 
 
-def test_an_exchange_that_failed_for_itself_blames_nobody(monkeypatch):
+def test_a_collective_that_failed_for_itself_blames_nobody(monkeypatch):
     """All listen, and its error names none of them."""
     monkeypatch.setattr(peers, "reach", lambda address: None)
     group = peers.Peers(["host:1", "host:2"], 0)
@@ -239,15 +242,15 @@ def test_a_long_wait_says_who_is_not_as_far(monkeypatch):
     )
     group = peers.Peers([f"host:{number}" for number in range(1, 5)], 0)
     group.check_alive()
-    here = peers.Exchange(0, 0, False, 1, 3, 7, "a sum")
+    here = peers.Request(0, 0, False, 1, 3, 7, "a sum")
     group.others[1].last = [peers.Said(2)]
     group.others[2].last = [peers.Said(3, waits={0: (3, 7, "a sum")})]
     for each in group.others:
         monkeypatch.setattr(each, "ask", lambda: None)
 
     assert group.waits_for(here) == (
-        "Process 0 of 4 has something to exchange in program number 3 of those that "
-        "exchange, and waits for process 1 of 4, at host:2: nothing has listened there "
+        "Process 0 of 4 waits in a collective of program number 3 of those with "
+        "collectives, for process 1 of 4, at host:2: nothing has listened there "
         "so far; for process 2 of 4, at host:3, which has begun 2 of them."
     )
     monkeypatch.setattr(peers, "reach", lambda address: None)
@@ -255,13 +258,13 @@ def test_a_long_wait_says_who_is_not_as_far(monkeypatch):
     group.others[1].last = group.others[2].last
     assert group.waits_for(here).endswith("host:2, which listens and does not answer.")
     group.others[0].last = [peers.Said(3, waits={0: (3, 6, "a sum")})]
-    assert group.waits_for(here).endswith("which has not come to this exchange.")
+    assert group.waits_for(here).endswith("which has not come to this collective.")
     group.others[0].last = group.others[2].last
     assert group.waits_for(here) == ""
 
 
 @pytest.mark.process
-def test_a_process_that_goes_before_its_first_exchange_is_named():
+def test_a_process_that_goes_before_its_first_collective_is_named():
     """It has been seen, and is not one that comes later."""
     kind, text = run_processes("early")[0]["alone"]
 
@@ -295,7 +298,7 @@ def test_a_process_that_fails_in_a_program_is_named(elements, then):
     [(2, 4, 1), (2, 4, 3), (0, 4, 1), (9, 6, 1)],
     ids=["it has failed", "other sizes", "at once", "it does more"],
 )
-def test_exchanges_of_different_programs_are_not_mixed(elements, steps, size):
+def test_collectives_of_different_programs_are_not_mixed(elements, steps, size):
     """A process that goes on to another program is not taken for one in the first."""
     first, second = run_processes("mixed", str(elements), str(steps), str(size))
 
@@ -328,7 +331,7 @@ def test_exchanges_of_different_programs_are_not_mixed(elements, steps, size):
     ids=["a mean for a sum", "other sizes", "fewer"],
 )
 def test_another_program_of_the_same_number_is_an_error(steps, size, kind, words):
-    """Exchanges that cannot meet are not waited for; nor is a program that has ended."""
+    """Collectives that cannot meet are not waited for; nor is a program that has ended."""
     first, second = run_processes("unlike", str(steps), str(size), kind)
 
     assert first["program"][0] == "FailedPreconditionError"
@@ -337,7 +340,7 @@ def test_another_program_of_the_same_number_is_an_error(steps, size, kind, words
     if steps == 4:
         assert second["program"][0] == "FailedPreconditionError"
     else:
-        assert second["program"] == [4.0]  # the exchanges that both have had
+        assert second["program"] == [4.0]  # the collectives that both have had
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
-"""One of the processes of test_several_processes.py: says what comes of each exchange.
+"""One of the processes of test_several_processes.py: says what comes of each collective.
 
     TF_CONFIG=... python process.py [early | starved ELEMENTS [leaves] |
                                      mixed ELEMENTS STEPS SIZE | unlike STEPS SIZE KIND]
 
 Prints a JSON object for each case, on a line of its own. At the end all but the first
 process go without a word, and that one says what it hears of them. With `early` they go
-before there was any exchange. With `starved` they have ELEMENTS elements for a program
+before there was any collective. With `starved` they have ELEMENTS elements for a program
 that takes four, and live on when it has failed; or leave, and the first, whose elements
 come a second late, asks only then. With `mixed` they have ELEMENTS elements, and STEPS
 steps in the program, and all go on to another one with tensors of SIZE. With `unlike` they
@@ -119,7 +119,7 @@ def totals(
     group: int | None,
     steps: int = 4,
     size: int = 1,
-    exchange: Any = collectives.cross_replica_sum,
+    collective: Any = collectives.cross_replica_sum,
     late_s: float = 0.0,
 ) -> Any:
     """What a program gives that takes `elements` elements, and adds them up in groups."""
@@ -127,7 +127,7 @@ def totals(
     feed = IPUInfeedQueue(dataset.apply(testing.sleep(int(late_s * 1e6))))
 
     def body(total: Any, x: Any) -> Any:
-        return total + exchange(x, group)
+        return total + collective(x, group)
 
     feed.initializer  # noqa: B018, in eager mode it is what starts the feed
     return run(lambda: loops.repeat(steps, body, [tf.zeros(size)], feed))
@@ -162,9 +162,9 @@ def mix(elements: int, steps: int, size: int) -> None:
 def be_unlike(steps: int, size: int, kind: str) -> None:
     """The second process has another program, of the same number."""
     configure(1)
-    exchange = getattr(collectives, f"cross_replica_{kind}")
+    collective = getattr(collectives, f"cross_replica_{kind}")
     if INDEX > 0:
-        say("program", totals(9, None, steps, size, exchange))
+        say("program", totals(9, None, steps, size, collective))
         wait_for_the_first(listens=False)
     else:
         say("program", totals(9, None))

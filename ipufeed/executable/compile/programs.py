@@ -90,37 +90,35 @@ def history() -> History:
     return _programs.history
 
 
-def handle(event: Event, exchange: Any) -> None:
+def handle(event: Event, call: Any) -> None:
     """Takes one event of the native core; what it raises refuses the program."""
     match event:
         case Event.KEY:
-            exchange.key = begin(native.lowered(exchange)).number
+            call.key = begin(native.lowered(call)).number
         case Event.SHARED:
             COUNTERS.add(memory_hits=1)
-            work = take(exchange.id)
+            work = take(call.id)
             phase_log.vlog(1, f"{work.program} is in memory")
         case Event.FIND:
-            work = _programs.works[exchange.id]
+            work = _programs.works[call.id]
             entry = find(work)
             if entry is not None:
                 work.found = ctypes.create_string_buffer(entry.executable)
-                exchange.executable = ctypes.addressof(work.found)
-                exchange.executable_size = len(entry.executable)
+                call.executable = ctypes.addressof(work.found)
+                call.executable_size = len(entry.executable)
         case Event.LOADED:
-            read(take(exchange.id), native.figures(exchange), exchange.key)
+            read(take(call.id), native.figures(call), call.key)
         case Event.UNUSABLE:
-            unusable(_programs.works[exchange.id], native.said(exchange))
+            unusable(_programs.works[call.id], native.said(call))
         case Event.COMPILED:
             executable = b""
-            if exchange.executable_size:
-                executable = ctypes.string_at(
-                    exchange.executable, exchange.executable_size
-                )
-            compiled(take(exchange.id), native.figures(exchange), executable)
+            if call.executable_size:
+                executable = ctypes.string_at(call.executable, call.executable_size)
+            compiled(take(call.id), native.figures(call), executable)
         case Event.FAILED:
-            failed(take(exchange.id), native.said(exchange))
+            failed(take(call.id), native.said(call))
         case Event.ONTO_DEVICE:
-            onto_device(exchange)
+            onto_device(call)
 
 
 def take(number: int) -> _Work:
@@ -346,21 +344,21 @@ def end_bar(work: _Work, step: str) -> None:
         work.bar.close(step)
 
 
-def onto_device(exchange: Any) -> None:
+def onto_device(call: Any) -> None:
     """A device has got a program that it did not hold."""
-    figures = native.figures(exchange)
+    figures = native.figures(call)
     with _programs.lock:
-        reading = _programs.read.pop(exchange.key, Figures(0.0, 0))
+        reading = _programs.read.pop(call.key, Figures(0.0, 0))
     seconds = figures.duration_s + reading.duration_s
-    COUNTERS.add(loads=1, switches=bool(exchange.previous), load_seconds=seconds)
+    COUNTERS.add(loads=1, switches=bool(call.previous), load_seconds=seconds)
     phase_log.phase_begins(phase_log.LOADING)
     phase_log.phase_ends(
         phase_log.LOADING, seconds, figures.rss_bytes + reading.rss_bytes
     )
     phase_log.vlog(
         1,
-        f"{native.text(exchange.name)} ({exchange.key:x}) is on IPU {exchange.ordinal}"
-        + (f" in place of {exchange.previous:x}" if exchange.previous else ""),
+        f"{native.text(call.name)} ({call.key:x}) is on IPU {call.ordinal}"
+        + (f" in place of {call.previous:x}" if call.previous else ""),
     )
 
 

@@ -36,7 +36,7 @@ class RunMode(IntEnum):
     REFUSE = 2
 
 
-class Exchange(ctypes.Structure):
+class ProgramCall(ctypes.Structure):
     """ProgramExchange of program_events.h."""
 
     _fields_ = [
@@ -61,7 +61,7 @@ class Exchange(ctypes.Structure):
     ]
 
 
-ON_PROGRAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.POINTER(Exchange))
+ON_PROGRAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.POINTER(ProgramCall))
 
 
 @dataclass(frozen=True)
@@ -105,39 +105,39 @@ def text(pointer: bytes | None) -> str:
     return (pointer or b"").decode("utf-8", "replace")
 
 
-def lowered(exchange: Any) -> Lowered:
-    """What an exchange says of a program, copied."""
+def lowered(call: Any) -> Lowered:
+    """What a call says of a program, copied."""
     return Lowered(
-        id=exchange.id,
-        ordinal=exchange.ordinal,
-        name=text(exchange.name),
-        function=ctypes.string_at(exchange.function or 0, exchange.function_size)
-        if exchange.function_size
+        id=call.id,
+        ordinal=call.ordinal,
+        name=text(call.name),
+        function=ctypes.string_at(call.function or 0, call.function_size)
+        if call.function_size
         else b"",
-        hlo=ctypes.string_at(exchange.hlo, exchange.hlo_size),
-        arguments=tuple(exchange.arguments[: exchange.parameters]),
-        shards=exchange.shards,
+        hlo=ctypes.string_at(call.hlo, call.hlo_size),
+        arguments=tuple(call.arguments[: call.parameters]),
+        shards=call.shards,
     )
 
 
-def figures(exchange: Any) -> Figures:
-    """What an exchange says of a phase."""
-    return Figures(exchange.duration_ns / 1e9, exchange.rss_bytes)
+def figures(call: Any) -> Figures:
+    """What a call says of a phase."""
+    return Figures(call.duration_ns / 1e9, call.rss_bytes)
 
 
-def said(exchange: Any) -> str:
-    """The message of an exchange that reports an error."""
-    if not exchange.message_size:
+def said(call: Any) -> str:
+    """The message of a call that reports an error."""
+    if not call.message_size:
         return ""
-    whole: bytes = ctypes.string_at(exchange.message, exchange.message_size)
+    whole: bytes = ctypes.string_at(call.message, call.message_size)
     return whole.decode("utf-8", "replace")
 
 
-def refuse(exchange: Any, error: BaseException) -> int:
+def refuse(call: Any, error: BaseException) -> int:
     """Makes an error the program's; returns its status code."""
     what = str(getattr(error, "message", error)) or type(error).__name__
-    data = what.encode()[: exchange.message_size - 1] + b"\0"
-    ctypes.memmove(exchange.message, data, len(data))
+    data = what.encode()[: call.message_size - 1] + b"\0"
+    ctypes.memmove(call.message, data, len(data))
     return int(getattr(error, "error_code", INTERNAL))
 
 
@@ -146,13 +146,13 @@ def callback(handle: Callable[[Event, Any], None]) -> Any:
 
     @ON_PROGRAM  # type: ignore[untyped-decorator]
     def on_program(event: int, pointer: Any) -> int:
-        exchange = pointer.contents
+        call = pointer.contents
         try:
-            handle(Event(event), exchange)
+            handle(Event(event), call)
         except BaseException as error:
             # An event that only reports has no room for a message.
             if event in (Event.KEY, Event.FIND, Event.COMPILED):
-                return refuse(exchange, error)
+                return refuse(call, error)
             raise
         return 0
 

@@ -1,9 +1,9 @@
-"""What the replicas of a program exchange while it runs.
+"""Collectives between the replicas of a program, while it runs.
 
     mean = cross_replica_mean(gradient)          the same bits on every replica
     index = replication_index()                  0, 1, ... on each its own
 
-Every replica must come to the same exchanges in the same order: whether there is one must
+Every replica must come to the same collectives in the same order: whether there is one must
 not depend on a value that differs between replicas, such as the index. One that ends while
 others wait for it is an error of the program (tf.errors.InternalError) that names it.
 Results are computed in the order of the replicas, so that they are the same from run to
@@ -26,7 +26,7 @@ from ipufeed.no_effect import no_effect
 from ipufeed.queues.chain import put_token, take_token
 
 
-class Exchange(enum.IntEnum):
+class Collective(enum.IntEnum):
     """Exchange of ipufeed/cc/replicas/replicas.h."""
 
     REDUCE = 0
@@ -72,7 +72,10 @@ def cross_replica_sum(
             another, and is not of all replicas.
     """
     group = checked_size(replica_group_size, "replica_group_size")
-    return exchange([number(x, NUMBERS)], Exchange.REDUCE, group=group, name=name)[0]
+    (total,) = collective(
+        [number(x, NUMBERS)], Collective.REDUCE, group=group, name=name
+    )
+    return total
 
 
 def cross_replica_mean(
@@ -92,14 +95,14 @@ def cross_replica_mean(
         TypeError, ValueError, tf.errors.OpError: See cross_replica_sum.
     """
     group = checked_size(replica_group_size, "replica_group_size")
-    return exchange([number(x, FLOATS)], Exchange.MEAN, group=group, name=name)[0]
+    return collective([number(x, FLOATS)], Collective.MEAN, group=group, name=name)[0]
 
 
 def cross_replica_means(tensors: list[Any]) -> list[Any]:
     """The means of several tensors at once: the replicas meet once, not for each."""
     if not tensors:
         return []
-    return exchange([number(each, FLOATS) for each in tensors], Exchange.MEAN)
+    return collective([number(each, FLOATS) for each in tensors], Collective.MEAN)
 
 
 def assume_equal_across_replicas(tensors: Any, inplace: bool = False) -> Any:
@@ -140,8 +143,8 @@ def all_gather(x: Any, replication_factor: int, name: str | None = None) -> Any:
     factor = required_size(replication_factor, "replication_factor")
     return _of_each(
         x,
-        lambda each: exchange(
-            [tensor(each)], Exchange.GATHER, group=factor, replicas=factor, name=name
+        lambda each: collective(
+            [tensor(each)], Collective.GATHER, group=factor, replicas=factor, name=name
         )[0],
     )
 
@@ -177,9 +180,9 @@ def reduce_scatter(
     reduction, divides = REDUCTIONS[op]
 
     def scatter(each: Any) -> Any:
-        (part,) = exchange(
+        (part,) = collective(
             [number(each, FLOATS if divides else NUMBERS)],
-            Exchange.REDUCE_SCATTER,
+            Collective.REDUCE_SCATTER,
             reduction=reduction,
             group=factor,
             replicas=factor,
@@ -230,8 +233,8 @@ def all_to_all(
     cut = [*shape[:split], count, shape[split] // count, *shape[split + 1 :]]
     parts = tf.reshape(value, cut)
     axes = [split, *(axis for axis in range(len(cut)) if axis != split)]
-    (joined,) = exchange(
-        [tf.transpose(parts, axes)], Exchange.ALL_TO_ALL, group=count, name=name
+    (joined,) = collective(
+        [tf.transpose(parts, axes)], Collective.ALL_TO_ALL, group=count, name=name
     )
     # The replica's axis goes right before the dimension that it multiplies.
     rest = list(range(1, len(cut)))
@@ -248,9 +251,9 @@ def replication_index(name: str | None = None) -> Any:
     return _native.load().ipufeed_replication_index(name=name)
 
 
-def exchange(
+def collective(
     values: list[Any],
-    kind: Exchange,
+    kind: Collective,
     *,
     reduction: int = 0,
     group: int = 0,
@@ -283,14 +286,14 @@ def exchange(
 
 @functools.cache
 def register_gradients() -> None:
-    """Tells TensorFlow how to differentiate an exchange; once."""
+    """Tells TensorFlow how to differentiate a collective; once."""
     from tensorflow.python.framework import ops
 
-    ops.RegisterGradient("IpufeedExchange")(gradients_of_exchange)
+    ops.RegisterGradient("IpufeedExchange")(gradients_of_collective)
     ops.NotDifferentiable("IpufeedReplicationIndex")
 
 
-def gradients_of_exchange(op: Any, *gradients: Any) -> list[Any]:
+def gradients_of_collective(op: Any, *gradients: Any) -> list[Any]:
     """Each replica's gradient is the sum over what its tensor went into.
 
     Raises:
@@ -298,7 +301,7 @@ def gradients_of_exchange(op: Any, *gradients: Any) -> list[Any]:
     """
     import tensorflow as tf
 
-    kind = Exchange(op.get_attr("exchange"))
+    kind = Collective(op.get_attr("exchange"))
     group, replicas = op.get_attr("group"), op.get_attr("replicas")
     *inputs, _ = op.inputs
     *coming, _ = gradients
@@ -308,15 +311,15 @@ def gradients_of_exchange(op: Any, *gradients: Any) -> list[Any]:
     ]
     if op.get_attr("reduction") != 0:
         raise LookupError(
-            "The exchange of replicas has a gradient for sums and means only, not for "
+            "A collective of replicas has a gradient for sums and means only, not for "
             "products, minima and maxima."
         )
     back = {
-        Exchange.GATHER: Exchange.REDUCE_SCATTER,
-        Exchange.REDUCE_SCATTER: Exchange.GATHER,
+        Collective.GATHER: Collective.REDUCE_SCATTER,
+        Collective.REDUCE_SCATTER: Collective.GATHER,
     }.get(kind, kind)
-    results = exchange(coming, back, group=group, replicas=replicas)
-    if kind is Exchange.REDUCE_SCATTER:  # without what it was filled up with
+    results = collective(coming, back, group=group, replicas=replicas)
+    if kind is Collective.REDUCE_SCATTER:  # without what it was filled up with
         results = [
             tf.reshape(result, [-1])[: value.shape.num_elements()]
             for result, value in zip(results, inputs, strict=True)
@@ -341,7 +344,7 @@ def tensor(x: Any) -> Any:
     value = tf.convert_to_tensor(x)
     if not value.shape.is_fully_defined():
         raise ValueError(
-            f"What replicas exchange must have a fully defined shape, got {value.shape}."
+            f"A tensor of a collective must have a fully defined shape, got {value.shape}."
         )
     return value
 
@@ -361,16 +364,16 @@ def number(x: Any, dtypes: tuple[str, ...]) -> Any:
     return value
 
 
-def _of_each(x: Any, exchanged: Callable[[Any], Any]) -> Any:
+def _of_each(x: Any, one: Callable[[Any], Any]) -> Any:
     """What comes of each tensor of a nest, in a list; bare of one alone."""
     import tensorflow as tf
 
-    results = [exchanged(each) for each in tf.nest.flatten(x)]
+    results = [one(each) for each in tf.nest.flatten(x)]
     return results[0] if len(results) == 1 else results
 
 
 def checked_size(size: int | None, what: str) -> int:
-    """How many replicas exchange; 0 for None or 0, which mean all.
+    """How many replicas take part; 0 for None or 0, which mean all.
 
     Raises:
         ValueError: It is not an integer from 0 on.

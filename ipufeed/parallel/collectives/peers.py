@@ -1,10 +1,10 @@
 """The other processes of a group as one of them sees them: listening, failed or gone.
 
     reach()        does a server listen at an address?         a connection
-    Peer.said()    how are its programs with exchanges?        an op, run in its server
-    Peers          all of them: which ones an exchange waits for, and why not all
+    Peer.said()    how are its programs with collectives?        an op, run in its server
+    Peers          all of them: which ones a collective waits for, and why not all
 
-An exchange waits for all processes. One that has failed in its program will not come to
+A collective waits for all processes. One that has failed in its program will not come to
 it, though it lives and listens; so a process that waits asks it.
 """
 
@@ -26,7 +26,7 @@ ANSWER_MS = 5000
 # How often a wait looks whether the others are alive.
 LOOK_S = 0.5
 
-# What an exchange says that has lost another process, and how long that may take to end.
+# What a collective says that has lost another process, and how long that may take to end.
 LOST_PEER = re.compile(
     r"from remote target /job:worker/replica:0/task:(\d+) .*"
     r"(?:Socket closed|Connection reset|failed to connect|recvmsg)",
@@ -35,7 +35,7 @@ LOST_PEER = re.compile(
 LEAVING_S = 2.0
 
 SAME_PROGRAMS = (
-    "All must run the same programs, with the same exchanges in each: restart all "
+    "All must run the same programs, with the same collectives in each: restart all "
     "processes."
 )
 
@@ -44,7 +44,7 @@ class Failure(NamedTuple):
     """A program on an IPU device of a process that has failed.
 
     Attributes:
-        run: Its number among those that exchange with other processes, from 1.
+        run: Its number among those with collectives between processes, from 1.
         code: Of its error, one of absl's.
         message: Of its error.
     """
@@ -58,11 +58,11 @@ class Said(NamedTuple):
     """What a process says of the programs on one of its IPU devices.
 
     Attributes:
-        begun: The number of the last one that exchanges with other processes; 0 for none.
+        begun: The number of the last one with collectives between processes; 0 for none.
         ended: Of the last that has ended without an error.
         failures: Those that have failed last, the latest first.
-        waits: Of each lane on which one waits in an exchange: the number of the program,
-            that of the exchange, and what it is.
+        waits: Of each lane on which one waits in a collective: the number of the program,
+            that of the collective, and what it is.
     """
 
     begun: int
@@ -71,16 +71,16 @@ class Said(NamedTuple):
     waits: Mapping[int, tuple[int, int, str]] = MappingProxyType({})
 
 
-class Exchange(NamedTuple):
-    """What the core wants exchanged, but for the numbers.
+class Request(NamedTuple):
+    """A collective between processes, as the core asks for it; without its numbers.
 
     Attributes:
-        lane: Exchanges of one lane follow each other: see processes.h.
+        lane: Collectives of one lane follow each other: see processes.h.
         reduction: Number of one of MERGES of processes.py.
         mean: Whether the result is divided by the processes.
         dtype: TensorFlow's number of the dtype.
-        run: Number of the program among those with exchanges: see exchange_runs.h.
-        number: Of the exchange, among those of the lane.
+        run: Number of the program among those with collectives: see exchange_runs.h.
+        number: Of the collective, among those of the lane.
         what: All of it, for a person.
     """
 
@@ -99,7 +99,7 @@ class Exchange(NamedTuple):
 
     @property
     def key(self) -> int:
-        """The same number for the same exchange in all processes, whatever the program."""
+        """The same number for one collective in all processes, whatever the program."""
         return ((self.lane * 4 + self.reduction) * 2 + self.mean) * 128 + self.dtype
 
 
@@ -227,27 +227,27 @@ class Peers:
         """Whether one of them listens now."""
         return any(each.look() is None and each.seen for each in self.others)
 
-    def waits_for(self, exchange: Exchange) -> str:
+    def waits_for(self, request: Request) -> str:
         """A sentence for the log; "" if all are as far as this one."""
         late = []
         for each in self.others:
-            said = each.said(exchange.device) if each.seen else None
+            said = each.said(request.device) if each.seen else None
             if not each.seen:
                 late.append(f"{self.name(each)}: nothing has listened there so far")
             elif said is None:
                 late.append(f"{self.name(each)}, which listens and does not answer")
-            elif said.begun < exchange.run:
+            elif said.begun < request.run:
                 late.append(f"{self.name(each)}, which has begun {said.begun} of them")
-            elif said.waits.get(exchange.lane, ())[:2] != (
-                exchange.run,
-                exchange.number,
+            elif said.waits.get(request.lane, ())[:2] != (
+                request.run,
+                request.number,
             ):
-                late.append(f"{self.name(each)}, which has not come to this exchange")
+                late.append(f"{self.name(each)}, which has not come to this collective")
         if not late:
             return ""
         return (
-            f"Process {self.index} of {self.count} has something to exchange in program "
-            f"number {exchange.run} of those that exchange, and waits for "
+            f"Process {self.index} of {self.count} waits in a collective of program "
+            f"number {request.run} of those with collectives, for "
             f"{'; for '.join(late)}."
         )
 
@@ -264,28 +264,28 @@ class Peers:
                     f"{self.index} cannot go on alone: restart all processes.",
                 ) from error
 
-    def check_runs(self, exchange: Exchange, *, waits: bool = False) -> bool:
-        """Looks whether the others are in the same program, and can come to an exchange.
+    def check_runs(self, request: Request, *, waits: bool = False) -> bool:
+        """Looks whether the others are in the same program, and can come to a collective.
 
         Args:
-            exchange: In which this process waits.
+            request: The collective in which this process waits.
             waits: Whether to wait for what the others say now. Default: False.
 
         Returns:
-            Whether one has ended the program already: as far as it knows, the exchange
+            Whether one has ended the program already: as far as it knows, the collective
             is done, or it has no such one.
 
         Raises:
             tf.errors.OpError: Another process has failed in the program, or waits in
-                another exchange.
+                another collective.
         """
         import tensorflow as tf
 
         is_past = False
-        run = exchange.run
+        run = request.run
         for each in self.others:
             asked = each.seen or waits
-            said = each.said(exchange.device, waits=waits) if asked else None
+            said = each.said(request.device, waits=waits) if asked else None
             if said is None:
                 continue
             failure = next((found for found in said.failures if found.run == run), None)
@@ -305,23 +305,23 @@ class Peers:
                     f"{self.index} waits for it: restart all processes. Its last error: "
                     f"{said.failures[0].message}",
                 )
-            other = said.waits.get(exchange.lane)
+            other = said.waits.get(request.lane)
             if (
                 other is not None
-                and other[:2] == (run, exchange.number)
-                and other[2] != exchange.what
+                and other[:2] == (run, request.number)
+                and other[2] != request.what
             ):
                 raise tf.errors.FailedPreconditionError(
                     None,
                     None,
                     f"{self.name(each, 'Process')}, has come to {other[2]}, where process "
-                    f"{self.index} has come to {exchange.what}. {SAME_PROGRAMS}",
+                    f"{self.index} has come to {request.what}. {SAME_PROGRAMS}",
                 )
             is_past = is_past or said.ended >= run
         return is_past
 
     def check_left(self, error: Exception) -> None:
-        """Raises tf.errors.AbortedError if an exchange has failed since one has gone.
+        """Raises tf.errors.AbortedError if a collective has failed since one has gone.
 
         A process that ends closes its connections first, and listens for a moment more.
         """
@@ -339,7 +339,7 @@ class Peers:
                 raise tf.errors.AbortedError(
                     None,
                     None,
-                    f"{self.name(each, 'Process')}, has broken off an exchange with "
+                    f"{self.name(each, 'Process')}, has broken off a collective with "
                     f"process {self.index}, and listens still: look what it says.",
                 ) from error
 

@@ -1,4 +1,4 @@
-"""Replicas in several processes: their exchanges go through TensorFlow's collectives.
+"""Replicas in several processes: their collectives go through TensorFlow's.
 
     process 0:  replicas --> one tensor --+                  +--> replicas
     process 1:  replicas --> one tensor --+-- ring reduce ---+--> replicas
@@ -43,12 +43,12 @@ from ipufeed.parallel.collectives.peers import (
     LEAVING_S,
     LOOK_S,
     SAME_PROGRAMS,
-    Exchange,
     Peers,
+    Request,
 )
 
 INTERNAL = 13  # of absl's status codes
-# With each exchange go two numbers that are the same in all processes if these are in the
+# With each collective go two numbers that are the same in all processes if these are in the
 # same program: its number modulo this, and the square (equal means of both: equal numbers).
 # They are so small that the dtype has the squares' sums exactly: of 28 processes in a
 # bfloat16, of 64 in a float32.
@@ -64,7 +64,7 @@ LINGERS_S = 5.0
 # By Reduction of ipufeed/cc/replicas/replicas.h.
 MERGES = ("Add", "Mul", "Min", "Max")
 
-ON_EXCHANGE = ctypes.CFUNCTYPE(
+ON_COLLECTIVE = ctypes.CFUNCTYPE(
     ctypes.c_int,
     ctypes.c_int64,
     ctypes.c_int64,
@@ -91,7 +91,7 @@ class Group:
     Raises:
         tf.errors.FailedPreconditionError: TF_CONFIG says nothing, or something else.
 
-    Threads: any; exchanges of one lane follow each other.
+    Threads: any; collectives of one lane follow each other.
 
     Security: see the module; there is a warning if an address is not of this machine.
     """
@@ -102,8 +102,8 @@ class Group:
         self.count, self.index = count, index
         found = addresses(count, index)
         self.lock = threading.Lock()
-        self.sessions: dict[int, Any] = {}  # by the key of the exchange
-        # Why there can be no more exchanges; "" while there can be.
+        self.sessions: dict[int, Any] = {}  # by the key of the collective
+        # Why there can be no more collectives; "" while there can be.
         self.over = ""
         try:
             self.server = tf.distribute.Server(
@@ -150,27 +150,27 @@ class Group:
         config.experimental.collective_group_leader = "/job:worker/replica:0/task:0"
         return config
 
-    def session(self, exchange: Exchange) -> Any:
-        """What runs such exchanges, and its tensors; made when it is first wanted."""
+    def session(self, request: Request) -> Any:
+        """What runs such collectives, and its tensors; made when it is first wanted."""
         import tensorflow as tf
 
         with self.lock:
-            if exchange.key in self.sessions:
-                return self.sessions[exchange.key]
+            if request.key in self.sessions:
+                return self.sessions[request.key]
             with (
                 tf.Graph().as_default() as graph,
                 tf.device(f"/job:worker/task:{self.index}/device:CPU:0"),
             ):
                 value = tf.compat.v1.placeholder(
-                    tf.dtypes.as_dtype(exchange.dtype), [None]
+                    tf.dtypes.as_dtype(request.dtype), [None]
                 )
                 result = tf.raw_ops.CollectiveReduce(
                     input=value,
                     group_size=self.count,
                     group_key=1,
-                    instance_key=exchange.key,
-                    merge_op=MERGES[exchange.reduction],
-                    final_op="Div" if exchange.mean else "Id",
+                    instance_key=request.key,
+                    merge_op=MERGES[request.reduction],
+                    final_op="Div" if request.mean else "Id",
                     subdiv_offsets=[0],
                     communication_hint="ring",
                 )
@@ -179,39 +179,37 @@ class Group:
             # to be there.
             config.device_filters.append(f"/job:worker/task:{self.index}")
             session = tf.compat.v1.Session(self.server.target, graph, config)
-            self.sessions[exchange.key] = session, value, result
+            self.sessions[request.key] = session, value, result
             return session, value, result
 
-    def reduce(
-        self, data: Any, exchange: Exchange, is_wanted: Callable[[], bool]
-    ) -> Any:
+    def reduce(self, data: Any, request: Request, is_wanted: Callable[[], bool]) -> Any:
         """The reduction of one array over the processes.
 
         Args:
             data: 1-D array.
-            exchange: Which one.
+            request: The collective.
             is_wanted: Says whether a caller still waits.
 
         Raises:
             tf.errors.OpError: The others cannot be reached, or have gone, or the same
                 program has failed in one of them: its error's type, and its words. Or
-                one is in another program. After that there is no more exchange.
+                one is in another program. After that there is no more collective.
         """
         import tensorflow as tf
 
         if self.over:
             raise tf.errors.FailedPreconditionError(None, None, self.over)
-        tag = exchange.run % TAGS[data.dtype.itemsize]
+        tag = request.run % TAGS[data.dtype.itemsize]
         tags = np.array([tag, tag * tag], data.dtype)
         try:
-            found = self.reduce_all(np.concatenate([data, tags]), exchange, is_wanted)
+            found = self.reduce_all(np.concatenate([data, tags]), request, is_wanted)
             if not np.array_equal(
-                found[-2:], tags if exchange.mean else tags * self.count
+                found[-2:], tags if request.mean else tags * self.count
             ):
-                self.refuse_another_program(exchange)
+                self.refuse_another_program(request)
         except tf.errors.OpError as error:
             self.over = (
-                f"Process {self.index} of {self.count} has given up an exchange with the "
+                f"Process {self.index} of {self.count} has given up a collective with the "
                 "others before, and they are no longer in step: restart all processes. "
                 f"What came then: {error.message}"
             )
@@ -219,12 +217,12 @@ class Group:
         return found[:-2]
 
     def reduce_all(
-        self, data: Any, exchange: Exchange, is_wanted: Callable[[], bool]
+        self, data: Any, request: Request, is_wanted: Callable[[], bool]
     ) -> Any:
         """The reduction of one array, with its tags; see `reduce`."""
         import tensorflow as tf
 
-        session, value, result = self.session(exchange)
+        session, value, result = self.session(request)
         start, pause_s = time.monotonic(), SAY_S
         past_since: float | None = None
 
@@ -233,17 +231,17 @@ class Group:
             if not is_wanted():
                 raise tf.errors.CancelledError(None, None, "The program was stopped.")
             self.peers.check_alive()
-            # A process that has ended the program has taken part in this exchange, whose
+            # A process that has ended the program has taken part in this collective, whose
             # result is on its way; or never will.
-            if not self.peers.check_runs(exchange):
+            if not self.peers.check_runs(request):
                 past_since = None
             elif past_since is None:
                 past_since = time.monotonic()
             elif time.monotonic() - past_since > LEAVING_S:
-                self.refuse_another_program(exchange)
+                self.refuse_another_program(request)
             if time.monotonic() - start > pause_s:
                 pause_s *= 2
-                if missing := self.peers.waits_for(exchange):
+                if missing := self.peers.waits_for(request):
                     LOGGER.warning("%s", missing)
 
         # Nothing stops a reduction whose peers do not come: its thread is left behind.
@@ -257,20 +255,20 @@ class Group:
         if ended.interruption is None and isinstance(ended.error, Exception):
             self.peers.check_left(ended.error)
             if re.search("[Ss](ize|hape) [Mm]ismatch", str(ended.error)):
-                self.refuse_another_program(exchange)
+                self.refuse_another_program(request)
         return ended.result()
 
-    def refuse_another_program(self, exchange: Exchange) -> None:
-        """Raises tf.errors.OpError: what has met were exchanges of different programs."""
+    def refuse_another_program(self, request: Request) -> None:
+        """Raises tf.errors.OpError: what has met were collectives of different programs."""
         import tensorflow as tf
 
-        self.peers.check_runs(exchange, waits=True)
+        self.peers.check_runs(request, waits=True)
         raise tf.errors.FailedPreconditionError(
             None,
             None,
-            f"Process {self.index} of {self.count} has come to {exchange.what} in its "
-            f"program number {exchange.run} with exchanges, and another process is in "
-            f"another program, or has ended this one, or has come to another exchange. "
+            f"Process {self.index} of {self.count} has come to {request.what} in its "
+            f"program number {request.run} with collectives, and another process is in "
+            f"another program, or has ended this one, or has come to another collective. "
             f"{SAME_PROGRAMS}",
         )
 
@@ -285,7 +283,7 @@ def join(count: int, index: int) -> None:
     """Tells the core that there are `count` processes, of which this is one.
 
     It listens from now on if TF_CONFIG says where. If it cannot, the log says why, and so
-    does the first exchange, which fails.
+    does the first collective, which fails.
 
     Security: the server that listens has no authentication; see the module.
 
@@ -306,7 +304,7 @@ def join(count: int, index: int) -> None:
 def callback_of(count: int, index: int) -> Any:
     """What the core asks (OnExchange of ipufeed/cc/replicas/processes.h); kept for good."""
 
-    def exchange(
+    def on_collective(
         lane: int,
         reduction: int,
         mean: int,
@@ -328,9 +326,7 @@ def callback_of(count: int, index: int) -> Any:
             data = np.frombuffer(memory, kind)
             data[:] = group(count, index).reduce(
                 data,
-                Exchange(
-                    lane, reduction, bool(mean), dtype, run, number, what.decode()
-                ),
+                Request(lane, reduction, bool(mean), dtype, run, number, what.decode()),
                 lambda: wanted[0] != 0,
             )
         except Exception as error:
@@ -340,4 +336,4 @@ def callback_of(count: int, index: int) -> Any:
             return int(getattr(error, "error_code", INTERNAL))
         return 0
 
-    return ON_EXCHANGE(exchange)
+    return ON_COLLECTIVE(on_collective)

@@ -131,7 +131,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         first_token = take_token()
 
         def update() -> Any:
-            put_token(first_token)  # what replicas exchange here is in the chain, too
+            put_token(first_token)  # collectives here are in the chain, too
             op = self._apply(accumulated, global_step, None)
             with tf.control_dependencies([op] if op is not None else []):
                 return tf.identity(take_token())
@@ -190,7 +190,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
 
 
 class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV2):
-    """The same on several replicas, which exchange the mean of what each has accumulated.
+    """The same on several replicas, which all-reduce the mean of what each has accumulated.
 
     They do so once for each update, and not for each mini-batch.
 

@@ -40,7 +40,7 @@ class CrossReplicaOptimizer(IpuOptimizer):
     def apply_gradients(
         self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
     ) -> Any:
-        """The op that exchanges the gradients and updates the variables."""
+        """The op that all-reduces the gradients and updates the variables."""
         pairs = list(grads_and_vars)
         dense = [dense_gradient(gradient) for gradient, _ in pairs]
         means = iter(cross_replica_means([each for each in dense if each is not None]))

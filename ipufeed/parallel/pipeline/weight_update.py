@@ -156,7 +156,7 @@ def put(
         values[id(inside)] = around.value(outside) if is_own else outside
 
     def copied() -> Any:
-        # What copies of the program exchange comes after what the stages exchange.
+        # Collectives of the program's copies come after those of the stages.
         sums = [id(each) for each in update.gradients]
         same, started, token = _native.load().ipufeed_stage_begins(
             [values[each] for each in sums], take_token()
