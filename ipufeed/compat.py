@@ -22,7 +22,12 @@ from ipufeed.tf_patches import removed_names
 ALIAS = "tensorflow.python.ipu"
 
 # Modules of ours that stand in the place of Graphcore's as they are.
-OWN = {"keras": "ipufeed.keras", "keras.layers": "ipufeed.keras.layers"}
+OWN = {
+    "keras": "ipufeed.keras",
+    "keras.extensions": "ipufeed.keras.extensions",
+    "keras.layers": "ipufeed.keras.layers",
+    "keras.optimizers": "ipufeed.keras.optimizers",
+}
 # Keras's own modules, each of which has them as `ipu`: three objects in TensorFlow 2.21.
 KERAS = ("keras", "keras._tf_keras.keras", "tensorflow.keras")
 # ... and those of tf_keras, which TF_USE_LEGACY_KERAS=1 makes tf.keras.

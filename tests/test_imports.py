@@ -117,6 +117,10 @@ ALLOWED = {
     # Keras models.
     "keras.layers": {"no_effect"},
     "keras.pipeline": {"device.program"},
+    "keras.optimizers": {
+        *("keras.layers", "parallel.collectives", "parallel.optimizers"),
+        *("device.program", "device.system", "no_effect"),
+    },
     "keras": {
         *("keras.pipeline", "keras.layers", "parallel.collectives"),
         *("parallel.optimizers", "parallel.pipeline"),
@@ -210,8 +214,8 @@ BY_NAME = {
     "executable/__init__.py": "public names, at their first use",
     "executable/__main__.py": "the subcommands",
     "keras/__init__.py": "public names, at their first use",
-    "keras/install.py": "Keras and tf_keras, as far as they are imported",
     "keras/layers/__init__.py": "public names, at their first use",
+    "keras/optimizers/__init__.py": "public names, at their first use",
     "sources/__init__.py": "public names, at their first use",
     "tf_patches/removed_names.py": "modules of TensorFlow",
 }

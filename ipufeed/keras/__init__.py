@@ -43,8 +43,8 @@ __all__ = sorted(_NAMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "layers":
-        return importlib.import_module("ipufeed.keras.layers")
+    if name in ("extensions", "layers", "optimizers"):
+        return importlib.import_module(f"ipufeed.keras.{name}")
     if name in _REFUSED:
         raise AttributeError(
             f"`{name}` is not supported on a simulated IPU. Use {_REFUSED[name]}."

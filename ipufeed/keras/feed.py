@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ipufeed.device.log import LOGGER
 from ipufeed.keras.state import ModelState
 from ipufeed.keras.steps import Steps, count_steps
@@ -144,6 +146,41 @@ def feedable(source: Source) -> Any:
     dataset = narrow(source.dataset)
     check_shapes(dataset.element_spec)
     return dataset
+
+
+def with_shapes(dataset: Any, batch: Any, last: Any = None) -> tuple[Any, int | None]:
+    """A dataset of a generator, whose elements all have the shapes of one batch.
+
+    Args:
+        dataset: Its elements have dimensions that are not known.
+        batch: The first one, as arrays.
+        last: The last one, if it is known without reading all.
+
+    Returns:
+        The dataset; and the batch size if the last batch is smaller, else None.
+    """
+    import tensorflow as tf
+
+    spec = dataset.element_spec
+    specs = tf.nest.flatten(spec)
+    first = [np.shape(each) for each in tf.nest.flatten(batch) if each is not None]
+    dense = all(isinstance(each, tf.TensorSpec) for each in specs)
+    if not dense or len(first) != len(specs):
+        return dataset, None  # the infeed says what it cannot carry
+    if last is not None:
+        ends = [np.shape(each) for each in tf.nest.flatten(last) if each is not None]
+        if ends != first:
+            return dataset, int(first[0][0])
+
+    def fixed(*element: Any) -> Any:
+        whole = element if isinstance(spec, tuple) else element[0]
+        flat = [
+            tf.ensure_shape(each, shape)
+            for each, shape in zip(tf.nest.flatten(whole), first, strict=True)
+        ]
+        return tf.nest.pack_sequence_as(spec, flat)
+
+    return dataset.map(fixed), None
 
 
 def zeros_of(dataset: Any) -> Any:

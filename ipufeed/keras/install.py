@@ -20,14 +20,13 @@ from ipufeed.keras.state import ModelState, has_state, state_of
 @functools.cache
 def install() -> None:
     """Changes each Keras that has been imported, and the others when they are."""
-    later: dict[str, Callable[[], None]] = {
-        "keras": _change_keras3,
-        "tf_keras": _change_legacy_keras,
-    }
-    for name in list(later):
-        if sys.modules.get(name) is not None:
-            later.pop(name)()
-    sys.meta_path.insert(0, _AfterImport(later))
+    if sys.modules.get("keras") is not None:
+        _change_keras3()
+    if sys.modules.get("tf_keras") is not None:
+        _change_legacy_keras()
+    # Both functions act once.
+    later = _AfterImport({"keras": _change_keras3, "tf_keras": _change_legacy_keras})
+    sys.meta_path.insert(0, later)
 
 
 @functools.cache
@@ -81,6 +80,8 @@ def change(kit: Any, model_class: type, trainer: type, compiler: type) -> None:
     for ours in (calls.fit, calls.evaluate, calls.predict):
         stock = getattr(trainer, ours.__name__)
         setattr(trainer, ours.__name__, _dispatch(kit, stock, ours))
+    for name in ("train_on_batch", "test_on_batch", "predict_on_batch"):
+        setattr(trainer, name, _in_scope(kit, getattr(trainer, name)))
     stock_compile = compiler.compile  # type: ignore[attr-defined]
 
     def compile_here(
@@ -88,6 +89,7 @@ def change(kit: Any, model_class: type, trainer: type, compiler: type) -> None:
     ) -> None:
         stock_compile(model, *arguments, **keywords)
         kit.adopt(model)
+        model_options.take_from_optimizer(model, state)
         state.forget_programs()
 
     compiler.compile = _dispatch(kit, stock_compile, compile_here)  # type: ignore[attr-defined]
@@ -111,6 +113,16 @@ def _dispatch(
             return ours(self, state, *arguments, **keywords)
 
     return method
+
+
+def _in_scope(kit: Any, stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Keras's own method, in the scope that the model was made in."""
+
+    def ours(model: Any, state: ModelState, *arguments: Any, **keywords: Any) -> Any:
+        del state
+        return stock(model, *arguments, **keywords)
+
+    return _dispatch(kit, stock, ours)
 
 
 def _method(

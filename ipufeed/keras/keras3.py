@@ -23,12 +23,16 @@ from keras.src.trainers.data_adapters import (
     get_data_adapter,
 )
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+from keras.src.trainers.data_adapters.generator_data_adapter import (
+    GeneratorDataAdapter,
+)
+from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 from keras.src.trainers.trainer import Trainer
 from keras.src.utils.python_utils import pythonify_logs
 
 from ipufeed.device.log import LOGGER
-from ipufeed.keras.feed import Source
+from ipufeed.keras.feed import Source, with_shapes
 from ipufeed.keras.pipeline import scope
 from ipufeed.keras.refusals import (
     check_not_overridden,
@@ -42,6 +46,12 @@ MODEL = keras.Model
 TRAINER = TensorFlowTrainer
 COMPILER = Trainer
 
+ADAPTERS = (
+    ArrayDataAdapter,
+    GeneratorDataAdapter,
+    PyDatasetAdapter,
+    TFDatasetAdapter,
+)
 MAKERS = {
     "fit": "make_train_function",
     "evaluate": "make_test_function",
@@ -56,10 +66,12 @@ class Keras3:
     ignored: frozenset[str] = frozenset()
 
     def source(self, model: Any, arguments: dict[str, Any]) -> Source:
-        """Arrays, tensors and tf.data; the rest does not state its shapes.
+        """Arrays, tensors, tf.data, generators and PyDatasets.
+
+        Generators and PyDatasets have the shapes of their first batch.
 
         Raises:
-            ValueError: Data of another kind.
+            ValueError: Data of another kind, which does not state its shapes.
         """
         del model
         adapter = self._adapter(arguments)
@@ -68,6 +80,24 @@ class Keras3:
         if isinstance(adapter, TFDatasetAdapter):
             endless = int(dataset.cardinality()) == tf.data.INFINITE_CARDINALITY
             return Source(dataset, batches, None, renewed=False, endless=endless)
+        if isinstance(adapter, GeneratorDataAdapter):
+            dataset, _ = with_shapes(dataset, adapter._first_batches[0])
+            return Source(dataset, None, None, renewed=False)
+        if isinstance(adapter, PyDatasetAdapter):
+            data, last = adapter.py_dataset, None
+            if batches is not None:
+                last = adapter._standardize_batch(data[batches - 1])
+            first = adapter._standardize_batch(data[0])
+            dataset, smaller = with_shapes(dataset, first, last)
+            return Source(
+                dataset,
+                batches,
+                smaller,
+                renewed=True,
+                endless=batches is None,
+                epoch_begins=adapter.on_epoch_begin,
+                epoch_ends=adapter.on_epoch_end,
+            )
         partial = adapter.has_partial_batch
         return Source(
             dataset,
@@ -80,8 +110,6 @@ class Keras3:
 
     def _adapter(self, arguments: dict[str, Any]) -> Any:
         x = arguments["x"]
-        if isinstance(x, keras.utils.PyDataset) or hasattr(x, "__next__"):
-            refuse_without_shapes(x)
         adapter = get_data_adapter(
             x=x,
             y=arguments.get("y"),
@@ -91,7 +119,7 @@ class Keras3:
             shuffle=arguments.get("shuffle", False),
             class_weight=arguments.get("class_weight"),
         )
-        if not isinstance(adapter, (ArrayDataAdapter, TFDatasetAdapter)):
+        if not isinstance(adapter, ADAPTERS):
             refuse_without_shapes(x)
         return adapter
 

@@ -7,6 +7,7 @@ the package. tf_keras gets no features any more, so that these names stay.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -23,7 +24,7 @@ from tf_keras.src.optimizers.optimizer import _BaseOptimizer
 from tf_keras.src.utils import tf_utils
 
 from ipufeed.device.program.strategy import current_strategy
-from ipufeed.keras.feed import Source
+from ipufeed.keras.feed import Source, with_shapes
 from ipufeed.keras.pipeline import scope
 from ipufeed.keras.refusals import (
     check_not_overridden,
@@ -54,15 +55,26 @@ class LegacyKeras:
     ignored = frozenset({"max_queue_size", "workers", "use_multiprocessing"})
 
     def source(self, model: Any, arguments: dict[str, Any]) -> Source:
-        """Arrays, tensors and tf.data; the rest does not state its shapes.
+        """Arrays, tensors, tf.data, generators and Sequences.
+
+        Generators and Sequences have the shapes of their first batch.
 
         Raises:
-            ValueError: Data of another kind.
+            ValueError: Data of another kind, which does not state its shapes.
         """
         x, y = arguments["x"], arguments.get("y")
         kind = data_adapter.select_data_adapter(x, y)
-        if not issubclass(kind, (*ARRAYS, data_adapter.DatasetAdapter)):
+        generates = issubclass(kind, data_adapter.GeneratorDataAdapter)
+        if not (generates or issubclass(kind, (*ARRAYS, data_adapter.DatasetAdapter))):
             refuse_without_shapes(x)
+        batch = None
+        if hasattr(x, "__next__"):
+            batch = next(x)
+            x = itertools.chain([batch], x)
+        elif generates:
+            batch = x[0]
+        # A generator's batch would build the model at once; `build` does.
+        own = {"model": None if generates else model}
         adapter = kind(
             x,
             y,
@@ -72,7 +84,7 @@ class LegacyKeras:
             sample_weights=arguments.get("sample_weight"),
             shuffle=arguments.get("shuffle", False),
             distribution_strategy=model.distribute_strategy,
-            model=model,
+            **own,
         )
         dataset, weights = adapter.get_dataset(), arguments.get("class_weight")
         if weights:
@@ -86,6 +98,8 @@ class LegacyKeras:
                 renewed=False,
                 endless=size == tf.data.INFINITE_CARDINALITY,
             )
+        if generates:
+            return self._generated(adapter, dataset, batch)
         partial = adapter.has_partial_batch()
         batch = arguments.get("batch_size") or 32
         return Source(
@@ -93,6 +107,21 @@ class LegacyKeras:
             adapter.get_size(),
             batch if partial else None,
             renewed=True,
+            epoch_ends=adapter.on_epoch_end,
+        )
+
+    def _generated(self, adapter: Any, dataset: Any, batch: Any) -> Source:
+        """The batches of a generator or a Sequence, with the shapes of the first one."""
+        size, last = adapter.get_size(), None
+        if size is not None:
+            last = adapter._standardize_batch(adapter._keras_sequence[size - 1])
+        first = adapter._standardize_batch(batch)
+        dataset, smaller = with_shapes(dataset, first, last)
+        return Source(
+            dataset,
+            size,
+            smaller,
+            renewed=adapter.should_recreate_iterator(),
             epoch_ends=adapter.on_epoch_end,
         )
 

@@ -153,6 +153,16 @@ def set_gradient_accumulation_options(
     state.accumulation_dtype = check_dtype(kwargs.get("dtype"), "dtype")
 
 
+def take_from_optimizer(model: Any, state: ModelState) -> None:
+    """Sets the options that a GradientAccumulationOptimizer stands for."""
+    optimizer = getattr(model, "optimizer", None)
+    count = getattr(optimizer, "num_mini_batches", None)
+    if count is not None and optimizer is not None:
+        state.accumulation = count
+        state.reduction = optimizer.reduction_method
+        state.accumulation_dtype = optimizer.sum_dtype
+
+
 METHODS = (
     set_pipelining_options,
     set_asynchronous_callbacks,

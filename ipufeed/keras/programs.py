@@ -220,12 +220,19 @@ def _accumulating(
     count = state.accumulation or 1
     weights = list(model.trainable_variables)
     forward = state.kit.forward(model, weights)
+    optimizer = model.optimizer
+    # Ours tell gradients of a mini-batch from those of an update.
+    map_each = getattr(optimizer, "map_each", None)
+    apply = getattr(optimizer, "apply_accumulated", optimizer.apply_gradients)
     unused: set[int] = set()  # weights that the loss does not depend on
 
     def run(steps: Any, iterator: Any) -> None:
         def add(j: Any, *sums: Any) -> Any:
             logs, gradients = forward(next(iterator))
             enqueue(logs)
+            if map_each is not None:
+                pairs = list(zip(gradients, weights, strict=True))
+                gradients = [each for each, _ in map_each(pairs)]
             unused.update(i for i, each in enumerate(gradients) if each is None)
             return [
                 j + 1,
@@ -244,7 +251,7 @@ def _accumulating(
             )
             if state.reduction is GradientAccumulationReductionMethod.MEAN:
                 sums = [each / tf.cast(count, each.dtype) for each in sums]
-            model.optimizer.apply_gradients(
+            apply(
                 (tf.cast(gradient, weight.dtype), weight)
                 for i, (gradient, weight) in enumerate(zip(sums, weights, strict=True))
                 if i not in unused

@@ -1,5 +1,7 @@
 """fit, evaluate and predict on an IPU do what stock Keras does."""
 
+import contextlib
+
 import keras
 import keras_models as models
 import numpy as np
@@ -138,6 +140,58 @@ def test_arrays_are_taken_as_keras_takes_them(strategy):
 
     assert results[1].epoch == [1, 2]
     assert models.histories_differ(*results) < 1e-5
+
+
+class Batches(keras.utils.PyDataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return tuple(each[8 * index : 8 * index + 8] for each in models.arrays())
+
+
+def endlessly():
+    while True:
+        yield from (Batches()[index] for index in range(8))
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments"),
+    [
+        (Batches, {"class_weight": {0: 0.5, 1: 1.0, 2: 2.0, 3: 1.0}}),
+        (lambda: Batches(workers=2), {}),
+        (endlessly, {"steps_per_epoch": 8}),
+    ],
+    ids=["PyDataset", "workers", "generator"],
+)
+def test_generators_and_pydatasets_reach_the_infeed(strategy, make, arguments):
+    """With the shapes of their first batch."""
+    found = []
+    for scope in (contextlib.nullcontext(), strategy.scope()):
+        with scope:
+            model = models.compiled(models.dense, steps_per_execution=4)
+        found.append(model.fit(make(), epochs=2, verbose=0, shuffle=False, **arguments))
+
+    assert models.histories_differ(*found) < 1e-5
+
+
+def test_calls_of_one_batch_need_no_scope(strategy):
+    """train_on_batch and its like are stock Keras, on the IPU, wherever they are called."""
+    x, y = Batches()[0]
+    found = []
+    for scope in (contextlib.nullcontext(), strategy.scope()):
+        with scope:
+            model = models.compiled(models.dense, jit_compile=True)
+        found.append(
+            [
+                *model.train_on_batch(x, y),
+                *model.train_on_batch(x, y),
+                *model.test_on_batch(x, y),
+                model.predict_on_batch(x),
+            ]
+        )
+
+    assert all(np.allclose(a, b, atol=1e-6) for a, b in zip(*found, strict=True))
 
 
 def test_class_weights_scale_the_loss(dense):

@@ -236,15 +236,40 @@ def test_float16_and_frozen_layers(strategy):
     assert np.abs(before[0] - model.get_weights()[0]).max() > 1e-3
 
 
+class Batches(keras.utils.Sequence):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return tuple(each[8 * index : 8 * index + 8] for each in arrays())
+
+
+def endlessly():
+    while True:
+        yield from (Batches()[index] for index in range(8))
+
+
+def test_generators_and_sequences_reach_the_infeed(strategy):
+    """With the shapes of their first batch."""
+    found = []
+    for scope in (contextlib.nullcontext(), strategy.scope()):
+        with scope:
+            model = compiled(dense, momentum, steps_per_execution=4)
+        for data, steps in ((Batches(), None), (endlessly(), 8)):
+            history = model.fit(
+                data, epochs=2, verbose=0, shuffle=False, steps_per_epoch=steps
+            )
+            found.append(history.history["loss"])
+    assert np.allclose(found[:2], found[2:], rtol=1e-5)
+
+
 def test_what_a_program_cannot_take_is_refused(strategy):
-    """Data without shapes, partial batches; stages, which are of Keras 3."""
+    """Partial batches; stages, which are of Keras 3."""
     with strategy.scope():
         model = compiled(dense, momentum, steps_per_execution=4)
         with ipu_keras.PipelineStage(0):
             staged = compiled(dense, momentum)
     x, y = arrays()
-    with pytest.raises(ValueError, match=r"list_iterator.* know the data shape"):
-        model.fit(iter([(x, y)]), verbose=0)
     with pytest.raises(ValueError, match="has a partial batch"):
         model.fit(x[:62], y[:62], batch_size=8, verbose=0)
     with pytest.raises(NotImplementedError, match="cannot run as a pipeline"):

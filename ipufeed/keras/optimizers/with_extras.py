@@ -1,0 +1,130 @@
+"""Adam and LAMB with the arguments that the original's addons have in addition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ipufeed.keras.layers.in_use import is_legacy, keras
+from ipufeed.no_effect import no_effect
+
+Adam: Any = keras.optimizers.Adam
+# tf_keras has no LAMB; the error is raised when one is made.
+Lamb: Any = keras.optimizers.Adam if is_legacy() else keras.optimizers.Lamb
+
+IGNORED = ("m_dtype", "v_dtype", "vhat_dtype", "optimizer_compute_precisions")
+
+
+class _Extras:
+    """What both have in common; stands before Keras's optimizer in a class."""
+
+    _transformers: list[Callable[..., Any]]
+
+    def _warn(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Warns of what has no effect, and gives what is left for Keras."""
+        for name in IGNORED:
+            if kwargs.pop(name, None) is not None:
+                no_effect(
+                    f"{type(self).__name__}({name}=)",
+                    "Keras keeps each state in the dtype of its weight",
+                )
+        return kwargs
+
+    def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+        """Updates the weights with the transformed gradients."""
+        pairs = list(grads_and_vars)
+        for transform in self._transformers:
+            pairs = list(transform(pairs))
+        return super().apply_gradients(pairs, *args, **kwargs)  # type: ignore[misc]
+
+
+@keras.utils.register_keras_serializable("ipufeed")
+class AdamIpuOptimizer(_Extras, Adam):  # type: ignore[misc]
+    """keras.optimizers.Adam, with the arguments of the original's addon.
+
+    Args:
+        learning_rate: A number or a schedule. Default: 0.001.
+        beta_1: Decay of the mean. Default: 0.9.
+        beta_2: Decay of the mean square. Default: 0.999.
+        epsilon: Added to the root. Default: 1e-7.
+        amsgrad: See keras.optimizers.Adam.
+        name: Its name.
+        gradient_transformers: Functions of a list of (gradient, variable) that give such a
+            list; called in their order by `apply_gradients`.
+        **kwargs: See keras.optimizers.Adam. `m_dtype`, `v_dtype`, `vhat_dtype` and
+            `optimizer_compute_precisions` have no effect, with a warning.
+
+    Source: the class of this name of ipu_tensorflow_addons, whose source is not public.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        amsgrad: bool = False,
+        name: str = "Adam",
+        gradient_transformers: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        kwargs = self._warn(kwargs)
+        super().__init__(
+            learning_rate, beta_1, beta_2, epsilon, amsgrad, name=name, **kwargs
+        )
+        self._transformers = list(gradient_transformers or ())
+
+
+@keras.utils.register_keras_serializable("ipufeed")
+class LAMBIpuOptimizer(_Extras, Lamb):  # type: ignore[misc]
+    """keras.optimizers.Lamb, with the arguments of the original's addon.
+
+    Args:
+        learning_rate: A number or a schedule. Default: 0.001.
+        beta_1: Decay of the mean. Default: 0.9.
+        beta_2: Decay of the mean square. Default: 0.999.
+        epsilon: Added to the root. Default: 1e-6.
+        weight_decay_rate: Of all weights that are not excluded. Default: 0.
+        exclude_from_weight_decay: Patterns of names of weights.
+        exclude_from_layer_adaptation: Must be None.
+        name: Its name.
+        gradient_transformers: See AdamIpuOptimizer.
+        **kwargs: See keras.optimizers.Lamb; see AdamIpuOptimizer.
+
+    Raises:
+        NotImplementedError: Under tf_keras, which has no LAMB; layers to leave out of the
+            adaptation.
+
+    Source: the class of this name of ipu_tensorflow_addons, whose source is not public.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        weight_decay_rate: float = 0.0,
+        exclude_from_weight_decay: Sequence[str] | None = None,
+        exclude_from_layer_adaptation: Sequence[str] | None = None,
+        name: str = "LAMB",
+        gradient_transformers: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        if is_legacy():
+            raise NotImplementedError(
+                "LAMBIpuOptimizer needs Keras 3: tf_keras has no LAMB. Use "
+                "AdamIpuOptimizer, or unset TF_USE_LEGACY_KERAS."
+            )
+        if exclude_from_layer_adaptation:
+            raise NotImplementedError(
+                "LAMBIpuOptimizer(exclude_from_layer_adaptation=) is not supported: "
+                "keras.optimizers.Lamb adapts all layers. Leave it out."
+            )
+        kwargs = self._warn(kwargs)
+        if weight_decay_rate:
+            kwargs.setdefault("weight_decay", weight_decay_rate)
+        super().__init__(learning_rate, beta_1, beta_2, epsilon, name=name, **kwargs)
+        self._transformers = list(gradient_transformers or ())
+        if exclude_from_weight_decay:
+            self.exclude_from_weight_decay(var_names=list(exclude_from_weight_decay))

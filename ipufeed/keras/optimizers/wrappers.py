@@ -1,0 +1,357 @@
+"""Optimizers around a Keras optimizer: over replicas, with mapped or summed gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ipufeed.keras.layers.in_use import is_legacy, keras
+from ipufeed.no_effect import no_effect
+from ipufeed.parallel.collectives import ops as collectives
+from ipufeed.parallel.optimizers.dtypes import check_dtype
+from ipufeed.parallel.optimizers.reduction_method import (
+    GradientAccumulationReductionMethod,
+)
+
+Optimizer: Any = keras.optimizers.Optimizer
+KINDS: tuple[Any, ...] = (Optimizer,)
+if is_legacy():
+    KINDS = (Optimizer, keras.optimizers.legacy.Optimizer)
+
+
+@keras.utils.register_keras_serializable("ipufeed")
+class IpuOptimizer(Optimizer):  # type: ignore[misc]
+    """Passes everything on to the optimizer that it wraps; subclasses change a part.
+
+    Args:
+        opt: A Keras optimizer.
+        name: Its name. Default: that of the class.
+
+    Raises:
+        ValueError: `opt` is none.
+
+    Source: Graphcore's class of this name.
+    """
+
+    def __init__(self, opt: Any, name: str | None = None) -> None:
+        if not isinstance(opt, KINDS):
+            raise ValueError(
+                f"{type(self).__name__} wraps Keras optimizers, got "
+                f"{type(opt).__module__}.{type(opt).__name__}. "
+                "ipufeed.optimizers has the one for TensorFlow 1 optimizers."
+            )
+        name = name or type(self).__name__
+        if is_legacy():
+            super().__init__(name=name)
+        else:
+            super().__init__(learning_rate=0.0, name=name)
+        self.inner_optimizer = opt
+
+    # ---- What subclasses change
+
+    def map_each(self, pairs: list[Any]) -> list[Any]:
+        """Changes the gradients of a mini-batch: (gradient, variable) -> the same."""
+        inner = getattr(self.inner_optimizer, "map_each", None)
+        return pairs if inner is None else inner(pairs)
+
+    def map_last(self, pairs: list[Any]) -> list[Any]:
+        """Changes the gradients that are applied, of all mini-batches of an update."""
+        return pairs
+
+    # ---- What a Keras calls
+
+    def apply_accumulated(self, pairs: Any) -> Any:
+        """Updates the weights with gradients that `map_each` has seen."""
+        inner = self.inner_optimizer
+        apply = getattr(inner, "apply_accumulated", inner.apply_gradients)
+        return apply(self.map_last(list(pairs)))
+
+    def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+        """Updates the weights; see keras.optimizers.Optimizer."""
+        del args, kwargs  # of the wrapped optimizer's own
+        pairs = list(grads_and_vars)
+        if not self.built:
+            self.build([variable for _, variable in pairs])
+        return self.apply_accumulated(self.map_each(pairs))
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+        """Updates the weights; see keras.optimizers.Optimizer."""
+        if trainable_variables is None:
+            trainable_variables = self.inner_optimizer._trainable_variables
+        self.apply_gradients(zip(grads, trainable_variables, strict=True))
+
+    def build(self, var_list: Any) -> None:
+        """Makes the wrapped optimizer's state."""
+        inner = self.inner_optimizer
+        if is_legacy():
+            build = "build" if hasattr(inner, "build") else "_create_all_weights"
+            getattr(inner, build)(var_list)
+            self._built = True
+        else:
+            if not inner.built:
+                inner.build(var_list)
+            super().build(var_list)
+
+    if is_legacy():
+        built = property(lambda self: getattr(self, "_built", False))
+
+    @property
+    def variables(self) -> Any:
+        """What the wrapped optimizer keeps between updates."""
+        found = self.inner_optimizer.variables
+        # Those of tf_keras before 2.11 are a method.
+        return found() if callable(found) and not isinstance(found, list) else found
+
+    @property
+    def iterations(self) -> Any:
+        """Updates so far."""
+        return self.inner_optimizer.iterations
+
+    @iterations.setter
+    def iterations(self, variable: Any) -> None:
+        self.inner_optimizer.iterations = variable
+
+    @property
+    def learning_rate(self) -> Any:
+        """The wrapped optimizer's learning rate."""
+        return self.inner_optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate: Any) -> None:
+        # Keras's constructor sets one, before there is a wrapped optimizer.
+        if "inner_optimizer" in self.__dict__:
+            self.inner_optimizer.learning_rate = learning_rate
+
+    lr = learning_rate
+
+    def scale_loss(self, loss: Any) -> Any:
+        """The loss, scaled as the wrapped optimizer expects it."""
+        return self.inner_optimizer.scale_loss(loss)
+
+    def finalize_variable_values(self, var_list: Any) -> None:
+        """See keras.optimizers.Optimizer."""
+        if hasattr(self.inner_optimizer, "finalize_variable_values"):
+            self.inner_optimizer.finalize_variable_values(var_list)
+
+    def get_config(self) -> dict[str, Any]:
+        """See keras.optimizers.Optimizer."""
+        return {
+            "name": self.name,
+            "opt": keras.optimizers.serialize(self.inner_optimizer),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """See keras.optimizers.Optimizer."""
+        opt = keras.optimizers.deserialize(config["opt"], custom_objects=custom_objects)
+        return cls(**{**config, "opt": opt})
+
+
+@keras.utils.register_keras_serializable("ipufeed")
+class CrossReplicaOptimizer(IpuOptimizer):
+    """Updates with the mean of the replicas' gradients, and not with their sum.
+
+    Args:
+        opt: A Keras optimizer, which by itself adds the gradients up in an IPUStrategy.
+        name: Its name.
+
+    Raises:
+        ValueError: `opt` is none.
+
+    Source: Graphcore's optimizer of this name.
+    """
+
+    def map_last(self, pairs: list[Any]) -> list[Any]:
+        """The gradients over the number of replicas."""
+        return _over_replicas(pairs)
+
+
+@keras.utils.register_keras_serializable("ipufeed")
+class MapGradientOptimizer(IpuOptimizer):
+    """Changes the gradients of each mini-batch, on each replica.
+
+    Args:
+        wrapped_optimizer: A Keras optimizer.
+        gradient_mapping_function: Takes a gradient and its variable, and gives the
+            gradient to use. It is not called for variables without a gradient.
+        name: Its name.
+
+    Raises:
+        ValueError: `wrapped_optimizer` is none.
+        TypeError: The function cannot be called.
+
+    Source: Graphcore's optimizer of this name.
+    """
+
+    def __init__(
+        self,
+        wrapped_optimizer: Any,
+        gradient_mapping_function: Callable[[Any, Any], Any],
+        name: str | None = None,
+    ) -> None:
+        super().__init__(wrapped_optimizer, name)
+        if not callable(gradient_mapping_function):
+            raise TypeError(
+                "`gradient_mapping_function` must be a function of a gradient and its "
+                f"variable, got {type(gradient_mapping_function).__name__}."
+            )
+        self._map = gradient_mapping_function
+
+    def map_each(self, pairs: list[Any]) -> list[Any]:
+        """The mapped gradients, after those of an optimizer inside."""
+        return self._mapped(super().map_each(pairs))
+
+    def _mapped(self, pairs: list[Any]) -> list[Any]:
+        return [
+            (None if each is None else self._map(each, variable), variable)
+            for each, variable in pairs
+        ]
+
+    def get_config(self) -> dict[str, Any]:
+        """Not supported: a function has no config.
+
+        Raises:
+            NotImplementedError: Always; it says what to use.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} cannot be saved: its function has no config. Save the "
+            "model with `save_weights`, or compile it with the wrapped optimizer first."
+        )
+
+
+class MapGradientOptimizerInvertedChaining(MapGradientOptimizer):
+    """Changes the gradients right before they are applied.
+
+    They are sums over the mini-batches of an update, and over the replicas.
+
+    Args, Raises, Source: See MapGradientOptimizer.
+    """
+
+    def map_each(self, pairs: list[Any]) -> list[Any]:
+        """The gradients of a mini-batch, as they are."""
+        return IpuOptimizer.map_each(self, pairs)
+
+    def map_last(self, pairs: list[Any]) -> list[Any]:
+        """The mapped sums, a part for each replica: the wrapped optimizer adds up again."""
+        if _replicas_are_several():
+            pairs = [
+                (
+                    None if each is None else collectives.cross_replica_sum(each),
+                    variable,
+                )
+                for each, variable in pairs
+            ]
+        return _over_replicas(self._mapped(pairs))
+
+
+@keras.utils.register_keras_serializable("ipufeed")
+class GradientAccumulationOptimizer(IpuOptimizer):
+    """Makes one update from several mini-batches, in a model's `fit`.
+
+    `compile` reads it as `set_gradient_accumulation_options` of these numbers.
+
+    Args:
+        opt: A Keras optimizer.
+        num_mini_batches: Mini-batches of an update, which divide `steps_per_execution`.
+        offload_weight_update_variables: No effect, with a warning if it is set.
+        replicated_optimizer_state_sharding: Likewise.
+        dtype: What the sums are kept in: a dtype, a function of the weight that gives one,
+            or None for each weight's own.
+        reduction_method: SUM, MEAN or RUNNING_MEAN.
+        name: Its name.
+
+    Raises:
+        ValueError: `opt` is none, the number is not positive, or another method.
+        RuntimeError: When it is applied outside of `fit`.
+
+    Source: Graphcore's optimizer of this name.
+    """
+
+    def __init__(
+        self,
+        opt: Any,
+        num_mini_batches: int,
+        offload_weight_update_variables: bool | None = None,
+        replicated_optimizer_state_sharding: bool = False,
+        dtype: Any = None,
+        reduction_method: Any = "sum",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(opt, name)
+        if (
+            isinstance(num_mini_batches, bool)
+            or not isinstance(num_mini_batches, int)
+            or num_mini_batches < 1
+        ):
+            raise ValueError(
+                f"`num_mini_batches` must be a positive int, got {num_mini_batches!r}."
+            )
+        for argument, given in (
+            ("offload_weight_update_variables", offload_weight_update_variables),
+            (
+                "replicated_optimizer_state_sharding",
+                replicated_optimizer_state_sharding,
+            ),
+        ):
+            if given:
+                no_effect(
+                    f"GradientAccumulationOptimizer({argument}=)",
+                    "its memory is the host's",
+                )
+        self.num_mini_batches = num_mini_batches
+        self.sum_dtype = check_dtype(dtype, "dtype")
+        self.reduction_method = GradientAccumulationReductionMethod.parse(
+            reduction_method
+        )
+
+    def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+        """Not supported: the loop that has the sums is that of `fit`.
+
+        Raises:
+            RuntimeError: Always; it says what to use.
+        """
+        raise RuntimeError(
+            "GradientAccumulationOptimizer of a Keras optimizer works in the `fit` of a "
+            "model that was made in the scope of an IPUStrategy. In a loop of your own add "
+            "the gradients up, or use pipelining_ops.pipeline, which accumulates."
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """See keras.optimizers.Optimizer."""
+        return {
+            **super().get_config(),
+            "num_mini_batches": self.num_mini_batches,
+            "reduction_method": self.reduction_method.name,
+        }
+
+
+def _replicas_are_several() -> bool:
+    """Whether a program for several replicas is being built."""
+    import tensorflow as tf
+
+    from ipufeed.device.program.strategy import current_strategy
+    from ipufeed.device.system.system import require_usable
+
+    strategy = current_strategy()
+    if tf.executing_eagerly() or strategy is None:
+        return False
+    return require_usable(strategy.device_ordinal).num_ipus > 1
+
+
+def _over_replicas(pairs: list[Any]) -> list[Any]:
+    """The gradients divided by the number of replicas."""
+    import tensorflow as tf
+
+    if not _replicas_are_several():
+        return pairs
+    count = collectives.cross_replica_sum(tf.constant(1.0))
+    return [
+        (None if each is None else each / tf.cast(count, each.dtype), variable)
+        for each, variable in ((_dense(each), variable) for each, variable in pairs)
+    ]
+
+
+def _dense(gradient: Any) -> Any:
+    import tensorflow as tf
+
+    return None if gradient is None else tf.convert_to_tensor(gradient)

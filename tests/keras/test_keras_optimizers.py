@@ -1,0 +1,204 @@
+"""The optimizers of ipu.keras.optimizers update as Keras's own, or as their rule says."""
+
+import keras
+import keras_models as models
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipufeed import compat
+from ipufeed import keras as ipu_keras
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.keras import optimizers
+
+SGD = keras.optimizers.SGD
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_ipu():
+    models.configure(1)
+
+
+def trained(make, ipus=1, batch=8, loss_weight=None, **options):
+    """Weights after two epochs of 64 rows; on the host without `ipus`."""
+    models.configure(ipus or 1)
+    scope = tf.device("/device:CPU:0") if ipus is None else IPUStrategy().scope()
+    with scope:
+        keras.utils.set_random_seed(7)
+        model = models.dense()
+        optimizer = make()
+        steps = 64 // batch // (ipus or 1)
+        model.compile(
+            optimizer,
+            models.cross_entropy(),
+            loss_weights=loss_weight,
+            steps_per_execution=steps,
+        )
+    if options:
+        model.set_gradient_accumulation_options(**options)
+    model.fit(models.dataset(batch), epochs=2, verbose=0, shuffle=False)
+    return model.get_weights(), optimizer
+
+
+def assert_near(one, other, most=1e-5):
+    assert models.furthest(one[0], other[0]) <= most
+
+
+def halved(gradient, variable):
+    return 0.5 * gradient + 0.01 * variable
+
+
+class Halved(SGD):
+    """What `halved` comes to, as an optimizer of its own."""
+
+    def apply_gradients(self, grads_and_vars):
+        pairs = [(halved(gradient, each), each) for gradient, each in grads_and_vars]
+        return super().apply_gradients(pairs)
+
+
+def test_wrappers_pass_everything_on():
+    """Updates, learning rate, count, state, configuration."""
+    found = trained(lambda: optimizers.IpuOptimizer(keras.optimizers.Adam(0.01)))
+    assert_near(trained(lambda: keras.optimizers.Adam(0.01)), found, 0.0)
+    optimizer = found[1]
+    assert int(optimizer.iterations) == 16
+    assert [each.shape for each in optimizer.variables] == [
+        each.shape for each in optimizer.inner_optimizer.variables
+    ]
+    optimizer.learning_rate = 0.5
+    assert float(optimizer.inner_optimizer.learning_rate) == 0.5
+    again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    assert isinstance(again, optimizers.IpuOptimizer)
+    assert again.inner_optimizer.get_config() == optimizer.inner_optimizer.get_config()
+
+
+@pytest.mark.parametrize("name", ["", "InvertedChaining"])
+def test_mapped_gradients(name):
+    """Of one mini-batch both kinds are the same: also outside of the device."""
+    kind = getattr(optimizers, f"MapGradientOptimizer{name}")
+    want = trained(lambda: Halved(0.1))
+    for ipus in (1, None):
+        assert_near(trained(lambda: kind(SGD(0.1), halved), ipus), want)
+
+
+def test_mapped_before_or_after_the_sum():
+    """Clipped to 0.01: each mini-batch's, or the sum over two replicas and four."""
+
+    def clip(gradient, variable):
+        return tf.clip_by_value(gradient, -0.01, 0.01)
+
+    class Clipped(SGD):
+        def apply_gradients(self, pairs):
+            return super().apply_gradients([(clip(g, v), v) for g, v in pairs])
+
+    inverted = optimizers.MapGradientOptimizerInvertedChaining
+    found = trained(
+        lambda: inverted(SGD(0.1), clip),
+        2,
+        gradient_accumulation_steps_per_replica=4,
+        gradient_accumulation_reduction_method="sum",
+    )
+    want = trained(lambda: Clipped(0.1), None, batch=64, loss_weight=[8.0])
+    assert_near(found, want)
+
+    each = trained(
+        lambda: optimizers.MapGradientOptimizer(SGD(0.1), clip),
+        1,
+        gradient_accumulation_steps_per_replica=8,
+        gradient_accumulation_reduction_method="sum",
+    )
+    # Eight parts of at most 0.01 each, and hardly any is less.
+    moved = np.abs(each[0][2] - found[0][2]).max()
+    assert moved > 0.001
+
+
+def test_replicas_are_averaged():
+    """CrossReplicaOptimizer: two replicas are one batch of twice the size."""
+    found = trained(lambda: optimizers.CrossReplicaOptimizer(SGD(0.1)), ipus=2)
+    assert_near(found, trained(lambda: SGD(0.1), None, batch=16))
+
+
+def test_accumulation_of_an_optimizer_is_an_option_of_the_model():
+    """`compile` reads it; elsewhere it says what to use."""
+    kind = optimizers.GradientAccumulationOptimizer
+    found = trained(lambda: kind(SGD(0.1), 4, reduction_method="mean"))
+    assert_near(found, trained(lambda: SGD(0.1), None, batch=32))
+    assert int(found[1].iterations) == 4
+    with pytest.raises(RuntimeError, match="works in the `fit` of a model"):
+        kind(SGD(0.1), 2).apply_gradients([])
+    with pytest.raises(ValueError, match="must be a positive int, got 0"):
+        kind(SGD(0.1), 0)
+
+
+def test_optimizers_of_the_addons(caplog):
+    """Adam and LAMB with extras are Keras's, with the gradients transformed."""
+    found = trained(lambda: optimizers.AdamIpuOptimizer(0.01, m_dtype="float16"))
+    assert_near(trained(lambda: keras.optimizers.Adam(0.01)), found, 0.0)
+    assert "AdamIpuOptimizer(m_dtype=)` has no effect" in caplog.text
+    found = trained(lambda: optimizers.LAMBIpuOptimizer(0.01, weight_decay_rate=0.1))
+    want = trained(lambda: keras.optimizers.Lamb(0.01, epsilon=1e-6, weight_decay=0.1))
+    assert_near(want, found, 0.0)
+
+    class Doubled(keras.optimizers.Adam):
+        def apply(self, grads, trainable_variables=None):
+            super().apply([2 * each for each in grads], trainable_variables)
+
+    def double(pairs):
+        return [(2 * gradient, variable) for gradient, variable in pairs]
+
+    found = trained(
+        lambda: optimizers.AdamIpuOptimizer(0.01, gradient_transformers=[double])
+    )
+    assert_near(trained(lambda: Doubled(0.01)), found)
+
+
+def test_what_is_refused_says_what_to_use():
+    """Another kind of optimizer, a function that is none, names without a counterpart."""
+    v1 = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+    with pytest.raises(ValueError, match="IpuOptimizer wraps Keras optimizers, got"):
+        optimizers.IpuOptimizer(v1)
+    with pytest.raises(TypeError, match="`gradient_mapping_function` must be"):
+        optimizers.MapGradientOptimizer(SGD(0.1), 3)
+    with pytest.raises(AttributeError, match=r"Use keras\.optimizers\.LossScale"):
+        optimizers.ALSOptimizer  # noqa: B018
+    with pytest.raises(ValueError, match="n_dtype"):
+        optimizers.AdamIpuOptimizer(0.1, n_dtype="float16")
+    with pytest.raises(NotImplementedError, match="its function has no config"):
+        optimizers.MapGradientOptimizer(SGD(0.1), halved).get_config()
+
+
+def test_names_of_the_original():
+    """`keras.ipu.optimizers`, `tf.keras.ipu.extensions` and ipu.keras's are these."""
+    compat.install()
+    from keras.ipu import optimizers as of_keras
+    from tensorflow.keras.ipu.extensions import SequentialExtension
+    from tensorflow.python.ipu.keras.optimizers import IpuOptimizer
+
+    assert of_keras.CrossReplicaOptimizer is optimizers.CrossReplicaOptimizer
+    assert IpuOptimizer is optimizers.IpuOptimizer
+    assert SequentialExtension is ipu_keras.extensions.SequentialExtension
+
+
+def test_extensions_tell_what_belongs_to_the_ipu():
+    """By where a model was made, and its kind."""
+    extensions = ipu_keras.extensions
+
+    class Mine(keras.Model):
+        """Of a kind of its own."""
+
+    elsewhere = models.dense()
+    plain = IPUStrategy(enable_keras_extensions=False)
+    with plain.scope():
+        left = models.dense()
+    with IPUStrategy().scope():
+        made = {
+            "Sequential": models.dense(),
+            "Functional": models.stateful(),
+            "Model": Mine(),
+        }
+    for name, model in made.items():
+        for kind in made:
+            asked = getattr(extensions, f"{kind}Extension")
+            assert isinstance(model, asked) is (kind == name)
+            assert not isinstance(elsewhere, asked)
+            assert not isinstance(left, asked)
