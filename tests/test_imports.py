@@ -132,21 +132,22 @@ ALLOWED = {
     "benchmark.report": {"executable.tracing", "render"},
     "benchmark.result": {"benchmark.report", "render"},
     "benchmark.graph": {"_native", "python_ops", "render"},
+    "benchmark.loaders": {"errors", "interruptible"},
     "benchmark.load": {
-        *("benchmark.process", "benchmark.result"),
+        *("benchmark.loaders", "benchmark.process", "benchmark.result"),
         *("_native", "_quiet_import", "errors"),
     },
     "benchmark.comparing": {"benchmark.result", "errors", "render"},
     "benchmark.measuring": {
-        *("benchmark.result", "executable.tracing"),
+        *("benchmark.loaders", "benchmark.result", "executable.tracing"),
         *("_native", "_version", "errors", "interruptible", "render"),
     },
     "benchmark.stages": {
         *("benchmark.graph", "benchmark.measuring", "benchmark.result", "_native"),
     },
     "benchmark.advice": {
-        *("benchmark.stages", "benchmark.graph", "benchmark.measuring"),
-        *("benchmark.result", "errors", "render"),
+        *("benchmark.stages", "benchmark.graph", "benchmark.loaders"),
+        *("benchmark.measuring", "benchmark.result", "errors", "render"),
     },
     # Three ways to run a dataset; none imports another.
     "benchmark.cold": {
@@ -154,7 +155,7 @@ ALLOWED = {
         *("sources", "errors", "render"),
     },
     "benchmark.device": {
-        *("benchmark.measuring", "benchmark.result"),
+        *("benchmark.loaders", "benchmark.measuring", "benchmark.result"),
         *("device.queue_hooks", "device.program", "queues", "_native", "errors"),
         "interruptible",
     },
@@ -173,7 +174,8 @@ ALLOWED = {
     "benchmark.cli": {
         *("benchmark.cli.options", "benchmark.advice", "benchmark.cold"),
         *("benchmark.comparing", "benchmark.device", "benchmark.load"),
-        *("benchmark.measuring", "benchmark.process", "benchmark.report"),
+        *("benchmark.loaders", "benchmark.measuring", "benchmark.process"),
+        "benchmark.report",
         *("benchmark.result", "benchmark.scaleout", "errors", "render"),
     },
     # Its public names, loaded at their first use.

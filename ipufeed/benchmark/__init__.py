@@ -1,4 +1,4 @@
-"""Measures tf.data pipelines, and says what the numbers leave out.
+"""Measures tf.data pipelines and other loaders, and says what the numbers leave out.
 
     measure(dataset)               the pipeline as training iterates it -> Result
     with_stages(result, dataset)   the same with what holds the pipeline back
@@ -10,6 +10,7 @@
     device, cold, scaleout     other ways to run a dataset
     measuring                  the native op, the steady state, warnings -> Result
     comparing                  two results           graph: reads and edits its graph
+    loaders                    other frameworks' loaders: kinds, elements, the Python loop
     result, report, process    Settings and Result, their views, child processes
 
 Uses every package below it. The names below are loaded at their first use: the command

@@ -10,6 +10,8 @@ from ipufeed.benchmark.advice.advice import Case
 from ipufeed.benchmark.advice.find import find_advice, usable_memory
 from ipufeed.benchmark.advice.verify import verify
 from ipufeed.benchmark.advice.what_if import answer, check_stages, parse_what_if
+from ipufeed.benchmark.loaders.kinds import Kind, kind_of
+from ipufeed.benchmark.loaders.stages import stages_of
 from ipufeed.benchmark.measuring.machine import usable_cpus
 from ipufeed.benchmark.measuring.warnings import interrupted_later
 from ipufeed.benchmark.result.result import Result
@@ -43,6 +45,9 @@ def with_stages(
     seconds. A dataset that starts slower than that, ends without an element the second
     time, or was measured for less than 0.8 s, has no stages.
 
+    A loader of another framework has the stages that the framework itself tells, and no
+    advice: Grain's, from a second pass, and SPDL's, of the pass that was measured.
+
     Args:
         result: Of a measurement of `dataset`.
         dataset: The same.
@@ -59,6 +64,14 @@ def with_stages(
             what was found until then, and a warning.
     """
     questions = [parse_what_if(text) for text in what_if]
+    kind = kind_of(dataset)
+    if kind is not None:
+        if questions or verified:
+            raise ValueError(
+                "`verified` and `what_if` need the graph of a tf.data pipeline, and this "
+                f"is a {kind.name}."
+            )
+        return with_loader_stages(result, dataset, kind)
     check_stages(questions, dataset)
     try:
         explanation = explained(result, dataset)
@@ -99,6 +112,15 @@ def with_stages(
     if interruption is not None:
         raise MeasurementInterrupted(warned(found, NOT_TRIED)) from interruption
     return found
+
+
+def with_loader_stages(result: Result, source: Any, kind: Kind) -> Result:
+    """What the framework says of its stages, where it says anything."""
+    if result.startup is None or result.error is not None:
+        return result
+    measured = sum(epoch["time_elapsed"] for epoch in result.epochs)
+    seconds = budget(measured - result.startup["seconds"])
+    return replace(result, stages=stages_of(source, kind, result.elements, seconds))
 
 
 def explained(result: Result, dataset: Any) -> Explanation | None:

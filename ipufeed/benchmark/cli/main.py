@@ -15,6 +15,7 @@ from ipufeed.benchmark.cli.base import Base, code_of, read_bases
 from ipufeed.benchmark.cli.options.cold import check_cold_options
 from ipufeed.benchmark.cli.options.compare import with_negative_values
 from ipufeed.benchmark.cli.options.device import device_settings_of
+from ipufeed.benchmark.cli.options.loader import check_loader_options, why_no_stages_of
 from ipufeed.benchmark.cli.options.parser import build_parser, message_of, settings_of
 from ipufeed.benchmark.cli.options.report import asked_for
 from ipufeed.benchmark.cli.options.scaleout import check_scale_options
@@ -25,6 +26,7 @@ from ipufeed.benchmark.cli.options.stages import (
 )
 from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.load.load import ScriptError, load_dataset
+from ipufeed.benchmark.loaders.kinds import kind_of
 from ipufeed.benchmark.process.interrupts import Interrupts
 from ipufeed.benchmark.process.messages import complain
 from ipufeed.benchmark.process.streams import open_missing_streams, take_stdout
@@ -135,10 +137,10 @@ def run(
     from ipufeed.benchmark.cli.progress import ProgressBar
     from ipufeed.benchmark.measuring.measure import measure
 
-    code, recording = OK, recording_for(options)
+    code, recording = OK, None
     try:
-        if options.what_if:
-            check_what_if(options.what_if, dataset)
+        check_against(options, dataset)
+        recording = recording_for(options)
         with ProgressBar(settings, options.quiet) as progress:
             run_it: Callable[..., Any] = measure
             on_device = options.through or device is not None
@@ -202,6 +204,15 @@ def attribute(
         return interruption.result, interrupts.code
     except KeyboardInterrupt:
         return warned(result, NO_STAGES), interrupts.code
+
+
+def check_against(options: Namespace, dataset: Any) -> None:
+    """Refuses what this dataset, or loader, cannot be asked."""
+    loader = kind_of(dataset)
+    if loader is not None:
+        check_loader_options(options, loader.name)
+    if options.what_if:
+        check_what_if(options.what_if, dataset)
 
 
 def check_what_if(questions: list[str], dataset: Any) -> None:
@@ -283,6 +294,16 @@ def through_service(options: Namespace) -> Callable[..., Any]:
     return functools.partial(measure_service, service=service)
 
 
+def no_stages_of(result: Any, options: Namespace) -> str | None:
+    """Why the summary has no stages, where the user has not asked to do without them."""
+    loader = result.dataset.get("loader")
+    if result.stages:
+        return None
+    if loader and not options.no_stages and excluding_option(options) is None:
+        return why_no_stages_of(loader)
+    return why_no_stages(options)
+
+
 def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int:
     """The JSON to stdout, and into a file; the summary to stderr."""
     from ipufeed.benchmark.report.summary import summarize
@@ -303,7 +324,7 @@ def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int
         code = code or BAD_INPUT
     try:
         if not options.quiet:
-            summary = summarize(result, why_no_stages(options))
+            summary = summarize(result, no_stages_of(result, options))
             print(summary, file=sys.stderr, flush=True)
         elif result.error is not None:
             from ipufeed.benchmark.report.failure import sentence_of

@@ -26,6 +26,8 @@ from ipufeed.benchmark.device.run import DeviceRun, results_depth, run_on_device
 from ipufeed.benchmark.device.section import DeviceFacts, device_section
 from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.device.warnings import device_warnings
+from ipufeed.benchmark.loaders.as_dataset import as_dataset
+from ipufeed.benchmark.loaders.kinds import Kind, kind_of
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring.calibration import (
     CALIBRATION_S,
@@ -33,7 +35,12 @@ from ipufeed.benchmark.measuring.calibration import (
     null_pipeline,
 )
 from ipufeed.benchmark.measuring.cpu_wait import Waiting
-from ipufeed.benchmark.measuring.describe import describe_dataset, sample_rule
+from ipufeed.benchmark.measuring.describe import (
+    SampleRule,
+    describe_dataset,
+    sample_rule,
+)
+from ipufeed.benchmark.measuring.loader import rule_of
 from ipufeed.benchmark.measuring.measure import (
     check_arguments,
     check_ends,
@@ -80,7 +87,8 @@ def measure_through(
 
     Args:
         dataset: A tf.data.Dataset whose elements an infeed carries: dense tensors of
-            int32, float32, float16, bool, int8 or uint8, each of fixed shape.
+            int32, float32, float16, bool, int8 or uint8, each of fixed shape. Or a loader
+            of another framework, whose arrays are handed to tf.data (as_dataset.py).
         settings: How much. Default: about ten seconds, and then three for the dataset
             alone.
         name: Stands in the result. Default: the dataset's class.
@@ -94,7 +102,7 @@ def measure_through(
         None: the copy into the program is a part of the device's time.
 
     Raises:
-        TypeError: `dataset` is not a tf.data.Dataset.
+        TypeError: `dataset` is neither a tf.data.Dataset nor a loader.
         ValueError: The elements cannot be fed (the message says which edit helps), the
             dataset was not made in eager mode, or the settings do not fit.
         tf.errors.OpError: The dataset could not be started.
@@ -103,10 +111,11 @@ def measure_through(
     Threads: any, one measurement at a time: it takes IPU 0.
     """
     settings = settings or Settings()
-    check_arguments(dataset, settings)
-    check_mode(dataset, settings)
-    specs = check_feedable(dataset.element_spec)
-    described = describe_dataset(dataset, name)
+    loader = kind_of(dataset)
+    if loader is not None:
+        dataset = as_dataset(dataset, loader)
+    specs = checked_specs(dataset, settings)
+    described = describe_dataset(dataset, name, loader)
     check_ends(settings, described)
     before = machine.Activity.now()
     with attaching_quietly(), recording or contextlib.nullcontext():
@@ -130,7 +139,7 @@ def measure_through(
         except KeyboardInterrupt as error:
             interruption = error
             later = [interrupted_later(not_finished(device))]
-    rule = sample_rule(dataset, settings.items_per_element)
+    rule = rule_for(dataset, loader, raw, settings)
     # The copy into the program is a part of the device's time.
     own = OwnSections(None, resources_section(raw.counters, conditions))
     result = assemble(raw, settings, described, rule, calibration, conditions, own)
@@ -144,6 +153,25 @@ def measure_through(
     result = dataclasses.replace(result, warnings=[*later, *result.warnings])
     raise_interruption(interruption, result)
     return result
+
+
+def checked_specs(dataset: Any, settings: Settings) -> list[Any]:
+    """The flat specs of what can be measured in this way; refuses the rest."""
+    check_arguments(dataset, settings)
+    check_mode(dataset, settings)
+    return check_feedable(dataset.element_spec)
+
+
+def rule_for(
+    dataset: Any, loader: Kind | None, raw: RawMeasurement, settings: Settings
+) -> SampleRule:
+    """What a sample is, of a dataset or of the loader that it was made of."""
+    if loader is None:
+        return sample_rule(dataset, settings.items_per_element)
+    alike = isinstance(dataset.element_spec, (tuple, dict)) and bool(
+        raw.counters["same_leading_dimension"]
+    )
+    return rule_of(loader, alike, settings.items_per_element)
 
 
 @dataclasses.dataclass

@@ -1,7 +1,8 @@
-"""Finds the dataset that a file defines.
+"""Finds the dataset, or the loader of another framework, that a file defines.
 
-    dataset.py           `dataset`, else its only dataset, else its only factory
-    dataset.py:name      that one: a dataset, or a function that returns one
+    dataset.py           `dataset`, else its only dataset, else its only factory; without
+                         a tf.data dataset likewise its loaders, `loader` first
+    dataset.py:name      that one: a dataset, a loader, or a function that returns one
 
 A dataset file is a program, and running it is running its code: only the file that was
 named is run, with its own folder first on sys.path, as `python dataset.py` would. Its
@@ -11,6 +12,7 @@ named is run, with its own folder first on sys.path, as `python dataset.py` woul
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import sys
 import types
@@ -19,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from ipufeed.benchmark.load.set_values import value_for
+from ipufeed.benchmark.loaders.kinds import Remade, is_known, kind_of, why_not
+from ipufeed.benchmark.loaders.stages import listen
 from ipufeed.errors import DatasetFileError
 
 FACTORY_NAMES = (
@@ -28,7 +32,19 @@ FACTORY_NAMES = (
     "create_dataset",
     "load_dataset",
     "input_fn",
+    "make_loader",
+    "build_loader",
+    "get_loader",
+    "create_loader",
+    "make_dataloader",
+    "build_dataloader",
+    "get_dataloader",
+    "create_dataloader",
+    "make_pipeline",
+    "build_pipeline",
 )
+# Under these names anything that can be iterated is a loader.
+LOADER_NAMES = ("loader", "dataloader", "data_loader")
 # Names in a message.
 MOST_SHOWN = 8
 
@@ -81,6 +97,8 @@ def run_file(path: Path) -> types.ModuleType:
         reason = error.strerror or str(error)
         raise DatasetFileError(f"cannot read {path}: {reason}.") from error
     resolved = path.resolve()
+    if b"spdl" in source:
+        listen()  # a pipeline takes its hooks when it is built
     code = compile(source, str(path), "exec", dont_inherit=True)
     name = resolved.stem if resolved.stem.isidentifier() else "dataset_file"
     if name in sys.modules:  # a file called json.py must not replace json
@@ -121,6 +139,8 @@ def find_dataset(
         for key, value in found.items()
         if isinstance(value, tf.data.Dataset) and not key.startswith("_")
     }
+    if not datasets:
+        datasets = loaders_of(found)
     factories = {
         key: value for key, value in found.items() if is_factory(key, value, module)
     }
@@ -128,8 +148,8 @@ def find_dataset(
     if not factories:  # a file may do nothing but import one
         factories = {
             key: found[key]
-            for key in (*FACTORY_NAMES, "dataset")
-            if is_callable(found.get(key))
+            for key in (*FACTORY_NAMES, *LOADER_NAMES, "dataset")
+            if is_callable(found.get(key)) and kind_of(found[key]) is None
         }
     if name is None and not datasets and not factories and "dataset" in found:
         name = "dataset"  # of another kind, and refused as such
@@ -146,19 +166,40 @@ def find_dataset(
         known = likeliest(name, [*datasets, *(f"{key}()" for key in functions)])
         raise DatasetFileError(f"{file} defines no `{name}`. Found: {known}.")
     chosen = found[name]
-    if isinstance(chosen, tf.data.Dataset):
+    if isinstance(chosen, tf.data.Dataset) or kind_of(chosen) is not None:
         if texts:
+            what = "dataset" if isinstance(chosen, tf.data.Dataset) else "loader"
             raise DatasetFileError(
                 f"--set needs a factory to give the values to, and `{name}` in {file} is "
-                f"a dataset. Define `def make_dataset({', '.join(texts)}): ...`."
+                f"a {what}. Define `def make_dataset({', '.join(texts)}): ...`."
             )
         return chosen, name
     if not is_callable(chosen):
         raise DatasetFileError(
-            f"`{name}` in {file} must be a tf.data.Dataset or a function that returns "
-            f"one, got {type(chosen).__name__}.{advice_for(chosen)}"
+            f"`{name}` in {file} must be a tf.data.Dataset, a loader that can be "
+            f"iterated, or a function that returns one, got {type(chosen).__name__}."
+            f"{advice_for(chosen)}"
         )
     return call_factory(chosen, name, texts, file), name
+
+
+def loaders_of(found: dict[str, Any]) -> dict[str, Any]:
+    """The loaders of other frameworks among a module's values.
+
+    Whatever can be iterated under one of the usual names, else what a framework's own
+    class says to be one. What is called `loader` reads what is called `dataset`.
+    """
+    for names in (LOADER_NAMES, ("dataset",)):
+        named = {
+            key: found[key] for key in names if kind_of(found.get(key)) is not None
+        }
+        if named:
+            return named
+    return {
+        key: value
+        for key, value in found.items()
+        if not key.startswith("_") and is_known(value)
+    }
 
 
 def is_factory(name: str, value: Any, module: types.ModuleType) -> bool:
@@ -170,11 +211,12 @@ def is_factory(name: str, value: Any, module: types.ModuleType) -> bool:
     """
     if not is_callable(value):
         return False
-    if name in FACTORY_NAMES or name == "dataset":
+    if name in (*FACTORY_NAMES, *LOADER_NAMES, "dataset"):
         return not is_imported(name, value, module)
     if not inspect.isfunction(value) or value.__module__ != module.__name__:
         return False
-    return "Dataset" in str(value.__annotations__.get("return", ""))
+    returns = str(value.__annotations__.get("return", ""))
+    return "Dataset" in returns or "Loader" in returns
 
 
 def is_own_function(name: str, value: Any, module: types.ModuleType) -> bool:
@@ -214,8 +256,9 @@ def choose(
     # Values can only go to a factory, so with values it comes first.
     pools = [factories, datasets] if with_values else [datasets, factories]
     for pool in pools:
-        if "dataset" in pool:
-            return "dataset"
+        for usual in ("dataset", *LOADER_NAMES):
+            if usual in pool:
+                return usual
         if len({id(value) for value in pool.values()}) == 1:  # `train = best = ...`
             return next(iter(pool))
         if len(pool) > 1:
@@ -226,7 +269,7 @@ def choose(
             )
     raise DatasetFileError(
         f"{file} has no dataset: define `dataset`, or a function `make_dataset()` that "
-        "returns one, at the top level."
+        "returns one, at the top level; of another framework `loader` or `make_loader()`."
     )
 
 
@@ -275,11 +318,15 @@ def call_factory(
         for key, parameter in named.items()
         if parameter.kind is inspect.Parameter.POSITIONAL_ONLY
     ]
-    dataset = factory(*positional, **given)
-    if not isinstance(dataset, tf.data.Dataset):
+    make = functools.partial(factory, *positional, **given)
+    dataset = make()
+    kind = None if isinstance(dataset, tf.data.Dataset) else kind_of(dataset)
+    if kind is not None and not kind.passes:
+        return Remade(make, dataset)
+    if not isinstance(dataset, tf.data.Dataset) and kind is None:
         raise DatasetFileError(
-            f"{name}() in {file} must return a tf.data.Dataset, got "
-            f"{type(dataset).__name__}.{advice_for(dataset)}"
+            f"{name}() in {file} must return a tf.data.Dataset or a loader that can be "
+            f"iterated, got {type(dataset).__name__}.{advice_for(dataset)}"
         )
     return dataset
 
@@ -301,8 +348,9 @@ def advice_for(value: Any) -> str:
     if inspect.iscoroutine(value):
         value.close()  # else Python warns, later, that it was never awaited
         return " Make it a plain function, without `async`."
-    if inspect.isgenerator(value):
-        return " Give the function to tf.data.Dataset.from_generator, and define that."
+    reason = why_not(value)
+    if reason is not None:
+        return f" {reason}"
     if isinstance(value, tf.data.Iterator):
         return " Define the dataset that the iterator was made from."
     if isinstance(value, tf.distribute.DistributedDataset):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ipufeed.benchmark.loaders.kinds import Kind
 from ipufeed.benchmark.result.sections import DatasetSection
 
 # Of tf.data's own classes, those after which an element is something else than what was
@@ -148,12 +149,23 @@ def cardinality(dataset: Any) -> int | str:
     return "unknown" if count == tf.data.UNKNOWN_CARDINALITY else count
 
 
-def describe_dataset(dataset: Any, name: str | None) -> DatasetSection:
-    """Returns what the result says of a dataset before it has run."""
-    return {
+def describe_dataset(
+    dataset: Any, name: str | None, loader: Kind | None = None
+) -> DatasetSection:
+    """Returns what the result says of a dataset before it has run.
+
+    Args:
+        dataset: A tf.data.Dataset.
+        name: As for measure().
+        loader: Of which kind the loader is that it was made of, if it was.
+    """
+    section: DatasetSection = {
         "name": name or type(dataset).__name__.strip("_"),
         "element_spec": element_spec(dataset.element_spec),
         "cardinality": cardinality(dataset),
         "autotune": has_autotune(dataset),
         "cache": has_cache(dataset),
     }
+    if loader is not None:
+        section["loader"] = loader.name
+    return section

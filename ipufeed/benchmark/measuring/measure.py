@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ipufeed.benchmark.loaders.kinds import kind_of, why_not
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring import warnings as warn
 from ipufeed.benchmark.measuring.calibration import calibrate
@@ -16,6 +17,7 @@ from ipufeed.benchmark.measuring.describe import (
     describe_dataset,
     sample_rule,
 )
+from ipufeed.benchmark.measuring.loader import measure_loader
 from ipufeed.benchmark.measuring.run import Progress, RawMeasurement, run_measurement
 from ipufeed.benchmark.measuring.sections import (
     assemble,
@@ -56,8 +58,12 @@ def measure(
     dataset is changed. A dataset that fails or ends early is a result, too: with `error`
     or a warning, and all that came before.
 
+    A loader of another framework (a PyTorch DataLoader, a Grain dataset, a generator, ...)
+    is iterated by a Python loop, whose own cost is in `calibration`.
+
     Args:
-        dataset: Any tf.data.Dataset: batched or not, finite or not, of any structure.
+        dataset: Any tf.data.Dataset: batched or not, finite or not, of any structure; or
+            a loader that can be iterated (docs/loaders.md).
         settings: How much, and how. Default: about ten seconds.
         name: Stands in the result. Default: the dataset's class.
         on_progress: Called about twenty times a second, on the calling thread.
@@ -67,14 +73,30 @@ def measure(
         The result. Its `epochs` are empty if the dataset had no element.
 
     Raises:
-        TypeError: `dataset` is not a tf.data.Dataset, or `settings` no Settings.
-        ValueError: `settings.passes` for a dataset that is known never to end.
+        TypeError: `dataset` is neither a tf.data.Dataset nor a loader, or `settings` no
+            Settings.
+        ValueError: `settings.passes` for a dataset that is known never to end; of a
+            loader, passes over what is read once, or a `recording`.
         RuntimeError: Called inside a tf.function, or with a dataset that was made in one.
         tf.errors.OpError: The dataset could not be started.
         MeasurementInterrupted: (a KeyboardInterrupt) after Ctrl-C, with the result so far.
 
     Threads: any; several at a time share the machine, and so measure less each.
     """
+    kind = kind_of(dataset)
+    if kind is not None:
+        settings = Settings() if settings is None else settings
+        check_settings(settings)
+        result, interruption = measure_loader(
+            dataset,
+            kind,
+            settings,
+            name=name,
+            on_progress=on_progress,
+            recording=recording,
+        )
+        raise_interruption(interruption, result)
+        return result
     return measure_run(
         run_measurement,
         dataset,
@@ -171,11 +193,13 @@ def check_dataset(dataset: Any) -> None:
     elif callable(dataset):
         advice = "It can be called: give what it returns."
     else:
-        advice = (
-            "Wrap other sources with tf.data.Dataset.from_tensor_slices or "
-            "from_generator."
+        advice = why_not(dataset) or (
+            "Wrap data in memory with tf.data.Dataset.from_tensor_slices."
         )
-    raise TypeError(f"`dataset` must be a tf.data.Dataset, got {kind}. {advice}")
+    raise TypeError(
+        "`dataset` must be a tf.data.Dataset or a loader that can be iterated, got "
+        f"{kind}. {advice}"
+    )
 
 
 def check_settings(settings: Any) -> None:

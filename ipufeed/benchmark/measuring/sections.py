@@ -360,7 +360,7 @@ def error_section(raw: RawMeasurement) -> types.ErrorSection | None:
         return None
     failure: Any = raw.failure  # an OpError of TensorFlow, which has no types
     return {
-        "type": type(failure).__name__,
+        "type": getattr(failure, "kind", type(failure).__name__),  # of a LoaderError
         "message": failure.message,
         "element": raw.counters["elements"],
     }

@@ -65,8 +65,10 @@ def short(name: str) -> str:
     return name[: NAME_WIDTH - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def milliseconds(seconds: float) -> str:
-    """Three significant digits, none for next to nothing."""
+def milliseconds(seconds: float | None) -> str:
+    """Three significant digits, none for next to nothing, and none where it is unknown."""
+    if seconds is None:
+        return ""
     value = seconds * 1e3
     if value >= 100:
         return f"{value:,.0f}"

@@ -23,10 +23,14 @@ class EpochSection(TypedDict):
 
 
 class DatasetSection(TypedDict, total=False):
-    """What was measured; the last three are known when it has run."""
+    """What was measured; the last three are known when it has run.
+
+    `loader` is there for a loader of another framework alone: its kind.
+    """
 
     name: str
-    element_spec: str
+    loader: str
+    element_spec: Any
     cardinality: int | str
     autotune: bool
     cache: bool

@@ -440,7 +440,8 @@ def test_a_file_without_a_dataset_is_refused(find):
     assert (
         str(refused.value)
         == "pipeline.py has no dataset: define `dataset`, or a function `make_dataset()` "
-        "that returns one, at the top level."
+        "that returns one, at the top level; of another framework `loader` or "
+        "`make_loader()`."
     )
 
 
@@ -499,7 +500,8 @@ def test_a_name_of_something_else_is_refused(find, text, kind):
         find(text, "x")
 
     assert str(refused.value).startswith(
-        "`x` in pipeline.py must be a tf.data.Dataset or a function that returns one, "
+        "`x` in pipeline.py must be a tf.data.Dataset, a loader that can be iterated, "
+        "or a function that returns one, "
         f"got {kind}"
     )
 
@@ -739,7 +741,8 @@ def test_what_a_factory_returns_must_be_a_dataset(call):
 
     assert (
         str(refused.value)
-        == "make_dataset() in f.py must return a tf.data.Dataset, got int."
+        == "make_dataset() in f.py must return a tf.data.Dataset or a loader that can be "
+        "iterated, got int."
     )
 
 
@@ -752,7 +755,6 @@ def test_what_a_factory_returns_must_be_a_dataset(call):
         ),
         ("dataset = iter(range_(3))", r"got OwnedIterator. Define the dataset that"),
         ("def make_dataset(): pass", r"got NoneType. Is a `return` missing\?"),
-        ("def make_dataset(): yield 1", r"got generator. .*from_generator"),
         ("async def make_dataset(): pass", r"got coroutine. .* without `async`"),
     ],
 )

@@ -1,0 +1,393 @@
+"""Takes a loader's elements one after the other, as a training loop does, and counts.
+
+    asked ---- next() ---- came ---- leaves, copy ---- asked ---- next() ---- ...
+          starved                 blocked: the loader is not asked
+
+The loop is Python, as the loop of a program that trains with such a loader is. It holds
+the GIL while it counts, and so does what the loader does in threads of this process: what
+the loop costs is measured afterwards with the last element given again and again
+(`calibrate`), and stands in the result.
+
+A thread of its own runs the loop. The caller waits, reports progress, and leaves at the
+deadline: a loader that hangs in native code cannot be stopped, and is left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ipufeed.benchmark.loaders.leaves import (
+    Copies,
+    OpaqueError,
+    bytes_of,
+    leading_of,
+    leaves_of,
+)
+from ipufeed.interruptible import POLL_S, run_interruptibly
+
+# As the native consumer has them (cc/measure/measurement.h).
+MOST_ENTRIES = 8192
+MARK_NS = 10_000_000
+MOST_MARKS = 4096
+MOST_STAMPS = 1 << 25
+# A consumer that is not inside next() sees a stop within an element's copy.
+LEAVE_S = 0.5
+_clock = time.monotonic_ns
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop, and what an epoch is; as the attributes of the native op.
+
+    Attributes:
+        epochs: Stop after as many, 0 for no bound.
+        elements_per_epoch: 0: an epoch is a pass (`epoch_per_pass`) or `epoch_ns` long.
+        epoch_ns: Length of an epoch from the first element on.
+        seconds_ns: Stop as long after the first element, 0 for no bound.
+        passes: Over the loader.
+        epoch_per_pass: Whether a pass is an epoch.
+        copy: Whether elements are copied.
+    """
+
+    epochs: int
+    elements_per_epoch: int
+    epoch_ns: int
+    seconds_ns: int
+    passes: int
+    epoch_per_pass: bool
+    copy: bool
+
+
+@dataclass
+class Counts:
+    """What the loop has counted; times in monotonic nanoseconds.
+
+    Written by the consumer; read by others while it runs for progress only.
+    """
+
+    requested_ns: int = 0
+    created_ns: int = 0
+    first_ns: int = 0
+    steady_ns: int = 0
+    last_ns: int = 0
+    finished_ns: int = 0
+    elements: int = 0
+    bytes: int = 0
+    opaque: int = 0
+    copy_ns: int = 0
+    first_copy_ns: int = 0
+    starved_ns: int = 0
+    blocked_ns: int = 0
+    consumer_cpu_ns: int = 0
+    ended: bool = False
+    same_leading_dimension: bool = True
+    epochs_per_entry: int = 1
+    finished_epochs: int = 0
+    epochs: list[list[int]] = field(default_factory=list)
+    stamps: list[int] = field(default_factory=list)
+    marks: list[tuple[int, ...]] = field(default_factory=list)
+    failure: BaseException | None = None
+    sample: Any = None  # the last element
+    opaque_kinds: set[str] = field(default_factory=set)
+
+
+Open = Callable[[], contextlib.AbstractContextManager[Iterator[Any]]]
+
+
+class Consumer:
+    """One measurement. `run` on the consumer's thread; the rest from any."""
+
+    def __init__(self, open_pass: Open, limits: Limits) -> None:
+        self.counts = Counts()
+        self._open = open_pass
+        self._limits = limits
+        self._stop = False
+        self.asking = True  # the loader has been asked, and has not answered
+        self.left = False  # run() has ended
+        self._left_ns = 0
+        self._epoch = [0, 0, 0, 0, 0]
+        self._next_epoch = 0
+        self._copies = Copies() if limits.copy else None
+        self._mark_ns = MARK_NS
+        self._on_first: Callable[[], None] = lambda: None
+
+    def stop(self) -> None:
+        """Ends the loop behind the element that it waits for; that one is not counted."""
+        self._stop = True
+
+    @property
+    def stopped(self) -> bool:
+        """Whether stop() was called."""
+        return self._stop
+
+    def run(self, on_first: Callable[[], None] = lambda: None) -> None:
+        """Iterates until the limits, the loader's end, its failure or stop().
+
+        Args:
+            on_first: Called once, behind the first element.
+        """
+        self._on_first = on_first
+        counts, began = self.counts, time.thread_time_ns()
+        counts.requested_ns = counts.last_ns = _clock()
+        self._epoch[3] = counts.requested_ns
+        try:
+            for _ in range(self._limits.passes):
+                ended = self._one_pass()
+                if self._stop or not ended:
+                    break
+                if self._limits.epoch_per_pass and self._epoch[0]:
+                    self._end_epoch()
+            else:
+                counts.ended = True
+        except BaseException as error:
+            if not self._stop:
+                counts.failure = error
+        finally:
+            counts.consumer_cpu_ns = time.thread_time_ns() - began
+            self.left = True
+
+    def finish(self) -> None:
+        """Closes the epoch and the course of the run; once, when nothing else counts."""
+        counts = self.counts
+        if counts.finished_ns:
+            return
+        counts.finished_ns = self._left_ns or _clock()
+        if self._epoch[0]:
+            self._end_epoch()
+        if counts.elements:
+            if counts.marks[-1][1] < counts.elements:
+                self._mark(counts.last_ns)
+            self._mark(counts.finished_ns)
+
+    def _one_pass(self) -> bool:
+        """True if the loader ended; False if a limit did."""
+        asked, self.asking = _clock(), True
+        with self._open() as iterator:
+            if not self.counts.created_ns:
+                self.counts.created_ns = _clock()
+            try:
+                return self._take_all(iterator, asked)
+            finally:
+                self._left_ns = _clock()  # to stop the loader is not of the run
+
+    def _take_all(self, iterator: Iterator[Any], asked: int) -> bool:
+        """The loop; `asked` is when the pass was begun, whose start counts, too."""
+        counts, limits = self.counts, self._limits
+        while True:
+            self.asking = True
+            try:
+                element = next(iterator)
+            except StopIteration:
+                return not self._stop
+            came = _clock()
+            if self._stop:
+                return False
+            self.asking = False
+            if counts.elements:
+                counts.starved_ns += came - asked
+            if self._take(element, came, limits):
+                return False
+            asked = _clock()
+            if counts.elements > 1:
+                counts.blocked_ns += asked - came
+
+    def _take(self, element: Any, came: int, limits: Limits) -> bool:
+        """Counts an element; returns whether the limits are reached."""
+        counts, epoch = self.counts, self._epoch
+        # As in the native consumer, what came behind the deadline is not of the run.
+        late = came - counts.first_ns > limits.seconds_ns > 0
+        if counts.elements and late:
+            return True
+        size, samples = self._look(element)
+        counts.sample = element
+        counts.elements += 1
+        counts.bytes += size
+        counts.last_ns = came
+        if len(counts.stamps) < MOST_STAMPS:
+            counts.stamps.append(came)
+        epoch[0] += 1
+        epoch[1] += size
+        epoch[2] += samples
+        if counts.elements == 1:
+            self._first(came, limits)
+        if came - counts.marks[-1][0] >= self._mark_ns:
+            self._mark(came)
+        if limits.elements_per_epoch:
+            if epoch[0] == limits.elements_per_epoch:
+                self._end_epoch()
+        elif not limits.epoch_per_pass and came >= self._next_epoch:
+            self._end_epoch()
+        return bool(limits.epochs) and counts.finished_epochs >= limits.epochs
+
+    def _first(self, came: int, limits: Limits) -> None:
+        """Start-up ends with the first element, and its copy is a part of that."""
+        counts = self.counts
+        counts.first_copy_ns = counts.copy_ns
+        counts.first_ns = came
+        self._next_epoch = came + limits.epoch_ns
+        self._mark(came)
+        self._on_first()
+        counts.steady_ns = _clock()
+
+    def _look(self, element: Any) -> tuple[int, int]:
+        """Bytes of the element, copied if asked for, and its samples."""
+        counts = self.counts
+        leaves = leaves_of(element)
+        size = 0
+        samples: int | None = None
+        for number, leaf in enumerate(leaves):
+            try:
+                size += bytes_of(leaf)
+            except OpaqueError as error:
+                counts.opaque += 1
+                counts.opaque_kinds.add(str(error))
+                continue
+            leading = leading_of(leaf)
+            if number == 0:
+                samples = leading
+            elif leading != samples:
+                counts.same_leading_dimension = False
+        if samples is None:
+            counts.same_leading_dimension = False
+        if self._copies is not None:
+            begun = _clock()
+            for leaf in leaves:
+                self._copies.copy(leaf)
+            counts.copy_ns += _clock() - begun
+        return size, samples or 0
+
+    def _mark(self, at_ns: int) -> None:
+        counts = self.counts
+        mark = (
+            *(at_ns, counts.elements, counts.bytes),
+            *(counts.starved_ns, counts.blocked_ns, 0, 0),
+        )
+        if counts.marks and counts.marks[-1][0] == at_ns:
+            counts.marks[-1] = mark
+            return
+        if len(counts.marks) == MOST_MARKS:
+            counts.marks[:] = counts.marks[::2]
+            self._mark_ns *= 2
+        counts.marks.append(mark)
+
+    def _end_epoch(self) -> None:
+        """Epochs follow each other without a gap; too many are merged in pairs."""
+        counts, epoch, end = self.counts, self._epoch, self.counts.last_ns
+        epoch[4] = end
+        entries = counts.epochs
+        if counts.finished_epochs % counts.epochs_per_entry:
+            merge(entries[-1], epoch)
+        else:
+            if len(entries) == MOST_ENTRIES:
+                for first, second in zip(entries[::2], entries[1::2], strict=True):
+                    merge(first, second)
+                entries[:] = entries[::2]
+                counts.epochs_per_entry *= 2
+            entries.append(epoch)
+        counts.finished_epochs += 1
+        self._epoch = [0, 0, 0, end, 0]
+        step = self._limits.epoch_ns
+        if self._next_epoch <= end:
+            self._next_epoch += step * ((end - self._next_epoch) // step + 1)
+
+
+def merge(first: list[int], second: list[int]) -> None:
+    """Adds an epoch to its neighbour before it."""
+    for column in range(3):
+        first[column] += second[column]
+    first[4] = second[4]
+
+
+def consume(
+    open_pass: Open,
+    limits: Limits,
+    on_first: Callable[[], None],
+    on_wait: Callable[[Counts], None],
+) -> tuple[Consumer, BaseException | None]:
+    """Runs a consumer on a thread of its own until it is done or its time is over.
+
+    Args:
+        open_pass: Begins a pass.
+        limits: When to stop.
+        on_first: Called behind the first element, on the consumer's thread.
+        on_wait: Called about twenty times a second on the calling thread; what it raises
+            stops the run, as Ctrl-C does.
+
+    Returns:
+        The consumer, whose counts no longer change, and what interrupted it or None.
+    """
+    consumer = Consumer(open_pass, limits)
+
+    def look() -> bool:
+        on_wait(consumer.counts)
+        return overdue(consumer.counts, limits)
+
+    ended = run_interruptibly(
+        lambda: consumer.run(on_first),
+        name="ipufeed_consumer",
+        on_poll=look,
+        stop=consumer.stop,
+        grace_s=LEAVE_S,
+    )
+    while not (consumer.asking or consumer.left):
+        time.sleep(POLL_S)  # the copy of a huge element
+    consumer.finish()
+    return consumer, ended.interruption
+
+
+def overdue(counts: Counts, limits: Limits) -> bool:
+    """Whether the time is over while the loader has not given its next element."""
+    if not (limits.seconds_ns and counts.first_ns):
+        return False
+    return _clock() - counts.first_ns > limits.seconds_ns
+
+
+def calibrate(
+    element: Any, copy: bool, seconds: float, stretch_s: float
+) -> tuple[int, float] | None:
+    """What the loop itself takes: the same element, given at once, again and again.
+
+    Returns:
+        Elements, and seconds per element of the fastest stretch; None without any.
+    """
+    limits = Limits(
+        epochs=0,
+        elements_per_epoch=0,
+        epoch_ns=round(stretch_s * 1e9),
+        seconds_ns=round(seconds * 1e9),
+        passes=1,
+        epoch_per_pass=False,
+        copy=copy,
+    )
+    consumer = Consumer(
+        lambda: contextlib.nullcontext(itertools.repeat(element)), limits
+    )
+    consumer.run()
+    consumer.finish()
+    times = [
+        (end - start) / 1e9 / elements
+        for elements, _, _, start, end in consumer.counts.epochs[1:]
+        if end - start >= limits.epoch_ns / 2
+    ]
+    if not times:
+        counts = consumer.counts
+        if counts.elements < 2:
+            return None
+        times = [(counts.last_ns - counts.first_ns) / 1e9 / (counts.elements - 1)]
+    return consumer.counts.elements - 1, min(times)
+
+
+def place_of(error: BaseException) -> str:
+    """` (batches.py:12)`: the innermost line of the loader's own code; "" if unknown."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != __file__
+    ]
+    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""

@@ -1,0 +1,255 @@
+"""The loop that takes a loader's elements: counts, limits, epochs, ends."""
+
+import contextlib
+import itertools
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from ipufeed.benchmark.loaders import consumer as consumers
+from ipufeed.benchmark.loaders.consumer import Consumer, Limits, calibrate, consume
+
+ELEMENT = (np.zeros((4, 3), np.float32), np.zeros(4, np.int32))  # 64 bytes, 4 samples
+LIMITS = {
+    "epochs": 0,
+    "elements_per_epoch": 0,
+    "epoch_ns": 10**9,
+    "seconds_ns": 0,
+    "passes": 1,
+    "epoch_per_pass": False,
+    "copy": True,
+}
+
+
+def run(source, **limits):
+    """The counts of a consumer that ran on this thread."""
+    consumer = Consumer(
+        lambda: contextlib.nullcontext(iter(source)), Limits(**{**LIMITS, **limits})
+    )
+    consumer.run()
+    consumer.finish()
+    return consumer.counts
+
+
+def test_each_element_is_counted_and_stamped():
+    counts = run([ELEMENT] * 5)
+
+    assert counts.ended
+    assert (counts.elements, counts.bytes) == (5, 5 * 64)
+    assert len(counts.stamps) == 5
+    assert counts.stamps == sorted(counts.stamps)
+    assert counts.requested_ns <= counts.created_ns <= counts.first_ns
+    assert counts.stamps[0] == counts.first_ns
+    assert counts.stamps[-1] == counts.last_ns <= counts.finished_ns
+    assert [row[:3] for row in counts.epochs] == [[5, 5 * 64, 20]]
+    assert counts.same_leading_dimension
+    assert counts.marks[0][:3] == (counts.first_ns, 1, 64)
+    assert counts.marks[-1][:3] == (counts.finished_ns, 5, 5 * 64)
+
+
+@pytest.mark.parametrize(
+    ("limits", "elements", "epochs"),
+    [
+        ({"epochs": 3, "elements_per_epoch": 4}, 12, [4, 4, 4]),
+        ({"elements_per_epoch": 8}, 20, [8, 8, 4]),
+        ({"epochs": 1, "elements_per_epoch": 1}, 1, [1]),
+        ({"passes": 2, "epoch_per_pass": True}, 40, [20, 20]),
+    ],
+)
+def test_limits_and_epochs(limits, elements, epochs):
+    counts = run([ELEMENT] * 20, **limits)
+
+    assert counts.elements == elements
+    assert [row[0] for row in counts.epochs] == epochs
+    ends = [row[4] for row in counts.epochs]
+    starts = [row[3] for row in counts.epochs]
+    assert starts == [counts.requested_ns, *ends[:-1]]  # without a gap
+
+
+def test_too_many_epochs_are_merged(monkeypatch):
+    monkeypatch.setattr(consumers, "MOST_ENTRIES", 4)
+    counts = run([ELEMENT] * 21, elements_per_epoch=1)
+
+    assert counts.epochs_per_entry == 8
+    assert [row[0] for row in counts.epochs] == [8, 8, 5]
+    assert sum(row[1] for row in counts.epochs) == counts.bytes
+
+
+def test_marks_stay_within_their_bound(monkeypatch):
+    monkeypatch.setattr(consumers, "MOST_MARKS", 4)
+    monkeypatch.setattr(consumers, "MARK_NS", 1)
+    counts = run([ELEMENT] * 40)
+
+    assert 2 <= len(counts.marks) <= 6
+    assert counts.marks[0][1] == 1
+    assert counts.marks[-1][1] == 40
+    assert [mark[0] for mark in counts.marks] == sorted(
+        mark[0] for mark in counts.marks
+    )
+
+
+def test_only_the_first_elements_have_stamps(monkeypatch):
+    monkeypatch.setattr(consumers, "MOST_STAMPS", 3)
+    counts = run([ELEMENT] * 5)
+
+    assert (len(counts.stamps), counts.elements) == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("element", "same"),
+    [
+        (ELEMENT, True),
+        (np.zeros((4, 3)), True),
+        ((np.zeros((4, 3)), np.zeros(3)), False),
+        ((np.zeros((4, 3)), 1), False),
+        (1, False),
+    ],
+)
+def test_arrays_of_an_element_share_a_leading_dimension_or_not(element, same):
+    assert run([element] * 2).same_leading_dimension == same
+
+
+def test_what_has_no_bytes_is_counted_as_opaque():
+    counts = run([(object(), ELEMENT)] * 3)
+
+    assert (counts.opaque, counts.bytes) == (3, 3 * 64)
+
+
+def test_a_failure_keeps_its_elements_and_says_where():
+    def failing():
+        yield ELEMENT
+        raise OSError("the disk is gone")
+
+    counts = run(failing())
+
+    assert counts.elements == 1
+    assert str(counts.failure) == "the disk is gone"
+    assert not counts.ended
+    assert "test_consumer.py:" in consumers.place_of(counts.failure)
+
+
+def test_a_loader_that_cannot_be_started_is_a_failure():
+    @contextlib.contextmanager
+    def failing():
+        raise ValueError("no files")
+        yield
+
+    consumer = Consumer(failing, Limits(**LIMITS))
+    consumer.run()
+    consumer.finish()
+
+    assert str(consumer.counts.failure) == "no files"
+    assert consumer.counts.elements == 0
+    assert consumer.counts.epochs == []
+
+
+def test_without_an_element_there_is_none():
+    counts = run([])
+
+    assert counts.ended
+    assert (counts.elements, counts.epochs, counts.marks) == (0, [], [])
+
+
+def test_a_pass_is_closed_when_a_limit_ends_it():
+    closed = []
+
+    def endless():
+        try:
+            while True:
+                yield ELEMENT
+        finally:
+            closed.append(True)
+
+    @contextlib.contextmanager
+    def open_pass():
+        with contextlib.closing(endless()) as elements:
+            yield elements
+
+    consumer = Consumer(
+        open_pass, Limits(**{**LIMITS, "epochs": 1, "elements_per_epoch": 3})
+    )
+    consumer.run()
+
+    assert closed == [True]
+
+
+def test_waiting_is_the_time_within_next(monkeypatch):
+    """With a clock that only the loader and the copy move."""
+    now = [0]
+    monkeypatch.setattr(consumers, "_clock", lambda: now[0])
+
+    def slow():
+        for _ in range(4):
+            now[0] += 1000
+            yield ELEMENT
+
+    consumer = Consumer(lambda: contextlib.nullcontext(slow()), Limits(**LIMITS))
+    real = consumer._copies.copy
+
+    def copy(leaf):
+        now[0] += 10
+        real(leaf)
+
+    monkeypatch.setattr(consumer._copies, "copy", copy)
+    consumer.run()
+    consumer.finish()
+    counts = consumer.counts
+
+    assert counts.first_ns == 1000
+    assert counts.starved_ns == 3 * 1000
+    assert counts.blocked_ns == 3 * 20
+    assert (counts.copy_ns, counts.first_copy_ns) == (80, 20)
+    assert np.diff(counts.stamps).tolist() == [1020] * 3
+
+
+def test_the_deadline_ends_a_loader_that_hangs():
+    """Behind its first element; the thread is left behind, and counts nothing more."""
+    free = threading.Event()
+
+    def hanging():
+        yield ELEMENT
+        free.wait()
+        yield ELEMENT
+
+    looks = []
+    consumer, interruption = consume(
+        lambda: contextlib.nullcontext(hanging()),
+        Limits(**{**LIMITS, "seconds_ns": 20_000_000}),
+        lambda: None,
+        lambda counts: looks.append(counts.elements),
+    )
+    elements = consumer.counts.elements
+    free.set()
+    time.sleep(0.05)
+
+    assert interruption is None
+    assert looks
+    assert (elements, consumer.counts.elements) == (1, 1)
+    assert consumer.counts.finished_ns > consumer.counts.last_ns
+
+
+def test_an_interruption_keeps_what_was_counted():
+    def interrupt(counts):
+        if counts.elements:
+            raise KeyboardInterrupt
+
+    consumer, interruption = consume(
+        lambda: contextlib.nullcontext(itertools.repeat(ELEMENT)),
+        Limits(**LIMITS),
+        lambda: None,
+        interrupt,
+    )
+
+    assert isinstance(interruption, KeyboardInterrupt)
+    counts = consumer.counts
+    assert counts.elements == len(counts.stamps) == sum(row[0] for row in counts.epochs)
+    assert not counts.ended
+
+
+def test_the_loop_itself_is_measured_with_the_same_element():
+    elements, seconds = calibrate(ELEMENT, True, 0.1, 0.02)
+
+    assert elements > 10
+    assert 0 < seconds < 0.1

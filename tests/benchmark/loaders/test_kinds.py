@@ -1,0 +1,262 @@
+"""What an object is taken for, without the framework that it is of."""
+
+import contextlib
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import ipufeed
+from ipufeed.benchmark.loaders.kinds import Remade, is_known, kind_of, why_not
+from ipufeed.benchmark.loaders.stages import Timed, listen, rows, short_name, stages_of
+from ipufeed.benchmark.stages.explain import Stage
+
+
+def made(module, name, bases=(), **members):
+    """An instance of a class as that framework has it."""
+    members.setdefault("__iter__", lambda self: iter([1, 2, 3]))
+    return type(name, bases, {"__module__": module, **members})()
+
+
+def elements(source):
+    with kind_of(source).open() as iterator:
+        return list(iterator)
+
+
+def test_a_torch_loader_tells_how_it_batches():
+    module = "torch.utils.data.dataloader"
+    batched = made(module, "DataLoader", batch_size=32, batch_sampler=object())
+    sampled = made(module, "DataLoader", batch_size=None, batch_sampler=object())
+    single = made(module, "DataLoader", batch_size=None, batch_sampler=None)
+
+    assert kind_of(batched).name == "torch DataLoader"
+    assert [kind_of(each).batch for each in (batched, sampled, single)] == [
+        "batch_size=32",
+        "batch_sampler",
+        None,
+    ]
+    assert elements(batched) == [1, 2, 3]
+    assert kind_of(batched).passes
+
+
+def test_a_class_of_the_users_own_is_of_its_framework():
+    base = type(made("torch.utils.data.dataloader", "DataLoader", batch_size=8))
+    own = made("__main__", "MyLoader", (base,))
+
+    assert kind_of(own).name == "torch DataLoader"
+
+
+def test_an_spdl_pipeline_runs_once_and_is_stopped():
+    stopped = []
+
+    @contextlib.contextmanager
+    def auto_stop(self):
+        yield
+        stopped.append(True)
+
+    pipeline = made("spdl.pipeline._pipeline", "Pipeline", auto_stop=auto_stop)
+
+    assert not kind_of(pipeline).passes
+    assert elements(pipeline) == [1, 2, 3]
+    assert stopped == [True]
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("ray.data.dataset", "Dataset"), ("ray.data.iterator", "DataIterator")],
+)
+def test_ray_gives_batches_by_a_method(module, name):
+    source = made(module, name, iter_batches=lambda self: iter([{"id": 1}]))
+
+    assert kind_of(source).name == f"ray.data {name}"
+    assert elements(source) == [{"id": 1}]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "kind"),
+    [
+        ("grain._src.python.dataset.dataset", "IterDataset", "grain IterDataset"),
+        ("grain._src.python.data_loader", "DataLoader", "grain DataLoader"),
+        ("datasets.arrow_dataset", "Dataset", "datasets Dataset"),
+        (
+            "nvidia.dali.plugin.pytorch",
+            "DALIGenericIterator",
+            "nvidia DALIGenericIterator",
+        ),
+    ],
+)
+def test_other_frameworks_are_named(module, name, kind):
+    source = made(module, name)
+
+    assert kind_of(source).name == kind
+    assert is_known(source) == (not kind.startswith("nvidia"))
+
+
+def test_a_keras_dataset_gives_its_batches_by_index():
+    import keras
+
+    begun = []
+
+    class Own(keras.utils.PyDataset):
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            return np.full((2, 1), index, np.float32), np.full(2, index)
+
+        def on_epoch_begin(self):
+            begun.append(True)
+
+    for workers in (1, 2):
+        source = Own(workers=workers)
+        found = elements(source)
+        assert [int(image[0, 0]) for image, _ in found] == [0, 1, 2]
+        assert kind_of(source).batch == ""
+    assert len(begun) == 2
+
+
+def test_an_iterator_is_read_once_and_a_generator_closed():
+    closed = []
+
+    def generate():
+        try:
+            yield from range(3)
+        finally:
+            closed.append(True)
+
+    generator = generate()
+
+    assert not kind_of(generator).passes
+    assert not kind_of(iter([1])).passes
+    with kind_of(made("here", "Own", __iter__=lambda self: generate())).open() as found:
+        next(found)
+    assert closed == [True]
+
+
+def test_what_a_function_gives_is_made_anew_for_each_pass():
+    made_so_far = []
+
+    def make():
+        made_so_far.append(True)
+        return iter([1, 2])
+
+    source = Remade(make, make())
+
+    assert kind_of(source).passes
+    assert elements(source) == [1, 2]
+    assert len(made_so_far) == 1  # the one that was there already
+    assert elements(source) == [1, 2]
+    assert len(made_so_far) == 2
+
+
+def test_a_function_that_gives_something_else_later_is_refused():
+    source = Remade(lambda: None, iter([1]))
+    elements(source)
+    with pytest.raises(TypeError, match="now something else"):
+        elements(source)
+    with pytest.raises(TypeError, match="must be a loader, got int"):
+        Remade(lambda: 3, 3)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *(None, 3, "text", b"bytes", [1], (1,), {"a": 1}, {1}, range(3), object(), int),
+        np.zeros(3),
+        lambda: iter([1]),
+        tf.zeros(3),
+        tf.data.Dataset.range(3),
+        iter(tf.data.Dataset.range(3)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_data_and_tensorflows_own_are_no_loaders(source):
+    assert kind_of(source) is None
+    assert not is_known(source)
+
+
+def test_an_infeed_is_no_loader():
+    queue = ipufeed.IPUInfeedQueue(
+        tf.data.Dataset.range(3).map(lambda x: tf.cast(x, tf.int32))
+    )
+
+    assert kind_of(queue) is None
+
+
+def test_what_is_nearly_a_loader_is_told_what_to_be():
+    dataset = type("Own", (), {"__module__": "here"})
+    base = type("Dataset", (), {"__module__": "torch.utils.data.dataset"})
+    own = type(
+        "Own", (base,), {"__module__": "here", "__getitem__": lambda self, i: i}
+    )()
+
+    assert "DataLoader" in why_not(own)
+    assert kind_of(own) is None
+    assert "an array in memory" in why_not(np.zeros(3))
+    assert why_not(dataset()) is None
+
+
+# ---- Stages, as the framework tells them ----
+
+
+def test_rows_of_stages_have_the_keys_of_a_dataset():
+    found = rows([Timed("fast", 1.0, None), Timed("slow", 3.0, 2)], 10)
+
+    assert [stage["name"] for stage in found] == ["slow", "fast"]
+    assert [stage["share"] for stage in found] == [0.75, 0.25]
+    assert found[0]["seconds_per_element"] == 0.3
+    assert found[0]["ceiling_elements_per_second"] == pytest.approx(2 * 10 / 3)
+    assert found[1]["ceiling_elements_per_second"] is None
+    fields = {field.name for field in dataclasses.fields(Stage)} - {"node"}
+    assert set(found[0]) == fields
+    assert rows([Timed("none", 0.0, None)], 10) is None
+    assert rows([], 10) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("MapMapDataset(transform=decode @ .../a/b.py:10)", "MapMapDataset(decode)"),
+        ("BatchMapDataset(batch_size=64)", "BatchMapDataset"),
+        ("Shuffle", "Shuffle"),
+    ],
+)
+def test_names_of_grain_are_shortened(name, short):
+    assert short_name(name) == short
+
+
+def test_stages_of_what_tells_nothing_are_unknown():
+    source = made("here", "Own")
+
+    assert stages_of(source, kind_of(source), 10, 1.0) is None
+
+
+def test_stages_of_grain_are_its_own():
+    grain = pytest.importorskip("grain")
+    source = grain.MapDataset.range(64).map(lambda x: x + 1).batch(4).to_iter_dataset()
+    found = stages_of(source, kind_of(source), 16, 1.0)
+
+    assert {stage["name"].split("(")[0] for stage in found} == {
+        "BatchMapDataset",
+        "MapMapDataset",
+        "RangeMapDataset",
+    }
+    assert sum(stage["share"] for stage in found) == pytest.approx(1)
+
+
+def test_stages_of_spdl_are_those_of_its_hooks():
+    spdl = pytest.importorskip("spdl.pipeline")
+    listen()
+    pipeline = (
+        spdl.PipelineBuilder()
+        .add_source(range(10))
+        .pipe(lambda x: x + 1, name="increment", concurrency=2)
+        .add_sink(2)
+        .build(num_threads=2)
+    )
+    kind = kind_of(pipeline)
+    assert elements(pipeline) == list(range(1, 11))
+
+    (found,) = stages_of(pipeline, kind, 10, 1.0)
+    assert (found["name"], found["parallelism"]) == ("increment", 2)

@@ -1,0 +1,181 @@
+"""Bytes, samples and copies of elements as loaders give them."""
+
+import dataclasses
+import sys
+import types
+from collections import OrderedDict, namedtuple
+
+import numpy as np
+import pytest
+
+from ipufeed.benchmark.loaders.leaves import (
+    BUFFER_BYTES,
+    Copies,
+    OpaqueError,
+    bytes_of,
+    bytes_view,
+    leading_of,
+    leaves_of,
+    spec_of,
+    text_of,
+)
+
+Pair = namedtuple("Pair", "image label")
+
+
+@dataclasses.dataclass
+class Example:
+    image: np.ndarray
+    name: str
+
+
+class Encoding:
+    """As of a tokenizer: names for parts, and no dict."""
+
+    def __init__(self, **parts):
+        self.parts = parts
+
+    def keys(self):
+        return self.parts.keys()
+
+    def __getitem__(self, name):
+        return self.parts[name]
+
+
+IMAGE, LABEL = np.zeros((4, 3), np.float32), np.zeros(4, np.int64)
+
+
+@pytest.mark.parametrize(
+    ("element", "sizes"),
+    [
+        (IMAGE, [48]),
+        ((IMAGE, LABEL), [48, 32]),
+        ([IMAGE, [LABEL, None]], [48, 32]),
+        ({"a": IMAGE, "b": {"c": LABEL}}, [48, 32]),
+        (OrderedDict(a=IMAGE), [48]),
+        (Pair(IMAGE, LABEL), [48, 32]),
+        (Example(IMAGE, "höhe"), [48, 5]),
+        (Encoding(ids=IMAGE), [48]),
+        ([1, 2, 3], [24]),
+        ({"ids": [1, 2, 3], "text": "abc", "raw": b"12345"}, [24, 3, 5]),
+        (7, [8]),
+        (2.5, [8]),
+        (True, [8]),
+        (np.float32(1), [4]),
+        (None, []),
+        ([], []),
+        ((), []),
+    ],
+)
+def test_bytes_are_those_of_the_leaves(element, sizes):
+    assert [bytes_of(leaf) for leaf in leaves_of(element)] == sizes
+
+
+def test_what_has_no_bytes_is_opaque():
+    with pytest.raises(OpaqueError, match="object"):
+        bytes_of(object())
+
+
+@pytest.mark.parametrize(
+    ("leaf", "leading"),
+    [
+        (IMAGE, 4),
+        (LABEL, 4),
+        (np.float32(1), None),
+        ([1, 2], 2),
+        ("abc", None),
+        (3, None),
+    ],
+)
+def test_the_leading_dimension_is_that_of_arrays_and_lists(leaf, leading):
+    assert leading_of(leaf) == leading
+
+
+@pytest.mark.parametrize(
+    ("element", "spec"),
+    [
+        (IMAGE, "float32 (4, 3)"),
+        (Pair(IMAGE, LABEL), {"image": "float32 (4, 3)", "label": "int64 (4,)"}),
+        (Example(IMAGE, "x"), {"image": "float32 (4, 3)", "name": "str"}),
+        ((IMAGE, [1, 2]), ["float32 (4, 3)", "list of 2 int"]),
+        ({1: None}, {"1": "None"}),
+        (b"12", "bytes"),
+    ],
+)
+def test_the_structure_is_told(element, spec):
+    assert spec_of(element) == spec
+
+
+def test_a_dtype_without_a_name_is_its_text():
+    tensor = types.SimpleNamespace(shape=(2, 3), dtype="torch.bfloat16", nbytes=12)
+
+    assert text_of(tensor) == "bfloat16 (2, 3)"
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(12, dtype=np.float64).reshape(3, 4),
+        np.arange(12, dtype=np.int16).reshape(3, 4)[:, ::2],  # not contiguous
+        np.arange(12, dtype=np.complex64).T,
+        np.array(5, np.int8),
+        np.zeros((0, 3), np.float32),
+    ],
+)
+def test_copies_hold_the_bytes_of_the_array(array):
+    copies = Copies()
+    for _ in range(2):  # the second time into what the first has left
+        copies.copy(array)
+
+        pages = copies._pages
+        found = b"" if pages is None else pages[: array.nbytes].tobytes()
+        assert found == array.tobytes()
+
+
+def test_other_leaves_are_copied_by_their_bytes():
+    copies = Copies()
+    for leaf, expected in ((b"12345", b"12345"), ("höhe", "höhe".encode())):
+        copies.copy(leaf)
+        assert copies._pages[: len(expected)].tobytes() == expected
+    copies.copy([1, 2])  # numbers are not worth it
+    copies.copy(np.array(["a", None], object))
+    assert copies._pages[:5].tobytes() == "höhe".encode()
+
+
+def test_a_huge_leaf_goes_through_the_pages_in_rounds():
+    array = np.zeros(BUFFER_BYTES + 3, np.uint8)
+    array[-3:] = 7, 8, 9
+    copies = Copies()
+    copies.copy(array)
+
+    assert len(copies._pages) == BUFFER_BYTES
+    assert copies._pages[:3].tolist() == [7, 8, 9]
+
+
+def test_tensors_of_jax_are_read_without_a_copy():
+    jax = pytest.importorskip("jax")
+    array = jax.numpy.arange(6, dtype=jax.numpy.float32).reshape(2, 3)
+
+    assert bytes_of(array) == 24
+    assert leading_of(array) == 2
+    assert text_of(array) == "float32 (2, 3)"
+    assert bytes_view(array).tobytes() == np.arange(6, dtype=np.float32).tobytes()
+
+
+def test_tensors_of_torch_are_read_without_a_copy():
+    torch = pytest.importorskip("torch")
+    tensor = torch.arange(6, dtype=torch.bfloat16).reshape(2, 3)
+
+    assert bytes_of(tensor) == 12
+    assert leading_of(tensor) == 2
+    assert text_of(tensor) == "bfloat16 (2, 3)"
+    view = bytes_view(tensor)
+    assert view.nbytes == 12
+    tensor[0, 0] = 1
+    assert view[1] == 0x3F  # the same memory
+    assert bytes_of(torch.tensor(1.0)) == 4
+    assert bytes_view(torch.tensor(1.0)).nbytes == 4
+    sparse = torch.eye(3).to_sparse()
+    with pytest.raises(OpaqueError):
+        bytes_of(sparse)
+    assert "torch" in sys.modules

@@ -1,0 +1,345 @@
+"""A loader is measured by the rules of a dataset: in this process and by the command."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import children
+import numpy as np
+import pytest
+from helpers import module_runs
+from results import SECTIONS
+
+from ipufeed.benchmark import Settings, measure
+from ipufeed.benchmark.loaders.as_dataset import arrays_of, as_dataset
+from ipufeed.benchmark.loaders.kinds import kind_of
+from ipufeed.benchmark.measuring.loader import length_of
+from ipufeed.benchmark.measuring.process_tree import children_ns, tree_cpu_ns
+from ipufeed.errors import MeasurementInterrupted, UnsupportedElementError
+
+LIMIT_S = 240.0
+
+# The first test of the command waits for all of its processes.
+pytestmark = pytest.mark.timeout(1200)
+
+
+class Loader:
+    """Batches of four, in as many passes as one asks for."""
+
+    def __init__(self, batches=20):
+        self.batches, self.passes = batches, 0
+
+    def __len__(self):
+        return self.batches
+
+    def __iter__(self):
+        self.passes += 1
+        for number in range(self.batches):
+            yield {
+                "image": np.full((4, 3), number, np.float32),
+                "label": np.full(4, number, np.int64),
+            }
+
+
+def codes(result):
+    return {warning["code"] for warning in result.warnings}
+
+
+def test_a_loader_is_measured_to_its_end():
+    result = measure(Loader())
+
+    assert result.elements == 20
+    assert result.dataset["loader"] == "Loader"
+    assert result.dataset["cardinality"] == 20
+    assert result.dataset["element_spec"] == {
+        "image": "float32 (4, 3)",
+        "label": "int64 (4,)",
+    }
+    assert result.dataset["bytes_per_element"] == 4 * 3 * 4 + 4 * 8
+    assert result.dataset["samples_per_element"] == 4
+    assert result.latency["gaps"] == 19
+    assert sum(result.series["elements"]) == 20
+    assert 0 <= result.queue["starved_share"] <= 1
+    assert result.calibration["seconds_per_element"] > 0
+    assert list(json.loads(result.to_json())) == SECTIONS
+    assert "dataset_ended" in codes(result)
+
+
+def test_a_pass_begins_anew():
+    loader = Loader()
+    result = measure(loader, Settings(passes=3))
+
+    assert loader.passes == 3
+    assert [epoch["elements_processed"] for epoch in result.epochs] == [20, 20, 20]
+    assert len(result.steady["pass_rates"]) == 3
+
+
+def test_an_iterator_is_read_once():
+    with pytest.raises(ValueError, match="a generator is read once"):
+        measure(iter(Loader()), Settings(passes=2))
+
+
+def test_a_recording_is_refused():
+    with pytest.raises(ValueError, match="native threads"):
+        measure(Loader(), recording=object())
+
+
+def test_what_is_in_memory_is_refused():
+    for data, words in (([1, 2], "list"), (np.zeros(3), "an array in memory")):
+        with pytest.raises(TypeError, match=words):
+            measure(data)
+
+
+@pytest.mark.parametrize(
+    ("batches", "samples"),
+    [
+        ([(np.zeros((4, 2)), np.zeros(4))], 4),
+        ([np.zeros((4, 2))], 1),  # a picture, or a batch: nothing says
+        ([(np.zeros((4, 2)), np.zeros(3))], 1),
+        ([(np.zeros((4, 2)), 1)], 1),
+    ],
+)
+def test_samples_are_rows_where_all_arrays_agree(batches, samples):
+    assert measure(iter(batches * 3)).dataset["samples_per_element"] == samples
+
+
+def test_samples_are_what_the_user_says():
+    found = measure(Loader(), Settings(items_per_element=7)).dataset
+
+    assert (found["samples_per_element"], found["samples_rule"]) == (
+        7,
+        "--items-per-element",
+    )
+
+
+def test_a_failure_is_a_result():
+    def failing():
+        yield from Loader(5)
+        raise OSError("the disk is gone")
+
+    result = measure(failing())
+
+    assert result.elements == 5
+    assert result.error["type"] == "OSError"
+    assert result.error["element"] == 5
+    assert result.error["message"].startswith("the disk is gone (")
+    assert "test_measure_loader.py" in result.error["message"]
+
+
+def test_ctrl_c_keeps_the_result():
+    def interrupt(progress):
+        if progress.elements:
+            raise KeyboardInterrupt
+
+    endless = (batch for _ in iter(int, 1) for batch in Loader())
+    with pytest.raises(MeasurementInterrupted) as caught:
+        measure(endless, on_progress=interrupt)
+
+    assert caught.value.result.elements > 0
+    assert "interrupted" in codes(caught.value.result)
+
+
+def test_without_copies_there_is_no_memcpy():
+    assert measure(Loader(), Settings(memcpy=False)).memcpy is None
+
+
+def test_a_length_that_fails_is_unknown():
+    class Failing(Loader):
+        def __len__(self):
+            raise TypeError("no length")
+
+    assert length_of(Failing()) == "unknown"
+    assert measure(Failing(3)).dataset["cardinality"] == "unknown"
+
+
+def test_cpu_time_is_that_of_all_processes_below():
+    """From a table of processes: children, grandchildren, and others that do not count."""
+    table = {1: [(2, 10), (3, 20)], 3: [(4, 30)], 9: [(5, 1000)]}
+
+    assert sum(children_ns(1, table)) == 60
+    assert children_ns(2, table) == []
+
+
+@pytest.mark.process
+def test_a_worker_that_has_ended_counts():
+    before = tree_cpu_ns()
+    code = "import time\nwhile time.process_time() < 0.2: pass"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+    assert tree_cpu_ns() - before >= 150_000_000  # 10 ms ticks
+
+
+# ---- As a dataset, for the device ----
+
+
+def test_a_loader_as_a_dataset_has_its_elements():
+    dataset = as_dataset(Loader(3), kind_of(Loader(3)))
+    found = list(dataset.as_numpy_iterator())
+
+    assert int(dataset.cardinality()) == 3
+    assert dataset.element_spec["label"].dtype.name == "int32"  # what a feed carries
+    assert [int(each["label"][0]) for each in found] == [0, 1, 2]
+    assert len(list(dataset)) == 3  # a second time
+
+
+def test_an_iterator_is_no_source_for_the_device():
+    generator = iter(Loader())
+    with pytest.raises(ValueError, match="def make_loader"):
+        as_dataset(generator, kind_of(generator))
+
+
+def test_a_loader_without_an_element_is_refused():
+    with pytest.raises(ValueError, match="no element"):
+        as_dataset(Loader(0), kind_of(Loader(0)))
+
+
+def test_strings_are_refused_by_their_place():
+    with pytest.raises(UnsupportedElementError, match=r"element\['text'\] must be"):
+        arrays_of({"image": np.zeros(3), "text": "abc"}, "element")
+    with pytest.raises(UnsupportedElementError, match=r"element\[1\] must be"):
+        arrays_of((np.zeros(3), np.array(["a"])), "element")
+
+
+def test_structures_are_those_that_tf_data_takes():
+    found = arrays_of([np.zeros(3), {"a": [1, 2], "b": None}, (2.5,)], "element")
+
+    assert isinstance(found, tuple)
+    assert found[1]["a"].tolist() == [1, 2]
+    assert list(found[1]) == ["a"]
+    assert found[2][0].dtype == np.float32
+
+
+# ---- The command ----
+
+FILES = {
+    "generator": (
+        """
+        import numpy as np
+        def make_loader(batches=10, rows=4):
+            for number in range(batches):
+                yield np.full((rows, 2), number, np.float32), np.full(rows, number)
+        """,
+        "--set batches=6 --set rows=8 --passes 2",
+    ),
+    "named": (
+        """
+        import numpy as np
+        class Batches:
+            def __iter__(self):
+                return iter([np.zeros(3)] * 4)
+        dataset = [1, 2, 3]
+        loader = Batches()
+        """,
+        "",
+    ),
+    "device": (
+        """
+        import numpy as np
+        def make_loader():
+            while True:
+                yield np.zeros((4, 2), np.float32), np.zeros(4, np.int64)
+        """,
+        "--seconds 1 --step-time 2ms",
+    ),
+    "verify": ("def make_loader():\n    yield 1", "--verify"),
+    "trace": ("def make_loader():\n    yield 1", "--trace trace.json"),
+    "service": ("def make_loader():\n    yield 1", "--service local:1"),
+    "failing": (
+        """
+        def make_loader():
+            yield 1.5
+            raise OSError("the disk is gone")
+        """,
+        "",
+    ),
+    "list": ("dataset = [1, 2, 3]", ""),
+    "nothing": ("def make_loader():\n    return None", ""),
+}
+
+
+def execute(name, folder):
+    text, arguments = FILES[name]
+    (folder / "data.py").write_text(textwrap.dedent(text))
+    return children.run(
+        [sys.executable, "-m", "ipufeed.benchmark", "data.py", *arguments.split()],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder)},
+    )
+
+
+runs = module_runs(execute, FILES)
+
+
+@pytest.fixture
+def done(runs, name):
+    return runs[name]
+
+
+def of(*names):
+    return pytest.mark.parametrize("name", names)
+
+
+@of("generator")
+@pytest.mark.process
+def test_the_command_measures_a_generator_function(done):
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert [each["elements_processed"] for each in result["epochs"]] == [6, 6]
+    assert result["dataset"]["samples_per_element"] == 8
+    assert result["dataset"]["name"] == "data.py:make_loader"
+    assert result["stages"] is None
+    assert "a generator does not tell where its time goes" in " ".join(
+        done.stderr.split()
+    )
+
+
+@of("named")
+@pytest.mark.process
+def test_what_is_called_loader_comes_before_what_is_called_dataset(done):
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["dataset"]["name"] == "data.py:loader"
+
+
+@of("device")
+@pytest.mark.process
+def test_a_device_with_a_step_time_takes_a_loader(done):
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["dataset"]["loader"] == "generator"
+    assert result["dataset"]["samples_per_element"] == 4
+    assert 0 < result["device"]["au"] <= 1
+    assert result["device"]["step_seconds"] == 0.002
+
+
+@of("verify", "trace", "service")
+@pytest.mark.process
+def test_what_needs_a_graph_is_refused(done, name):
+    assert done.returncode == 2
+    assert done.stdout == ""
+    words = " ".join(done.stderr.split())
+    assert f"--{name} is for tf.data pipelines" in words
+    assert "this is a generator" in words
+
+
+@of("failing")
+@pytest.mark.process
+def test_a_failing_loader_has_a_result_and_a_code(done):
+    assert done.returncode == 2
+    error = json.loads(done.stdout)["error"]
+    assert (error["type"], error["element"]) == ("OSError", 1)
+    assert "data.py:4" in error["message"]
+
+
+@of("list", "nothing")
+@pytest.mark.process
+def test_what_is_no_loader_is_refused(done, name):
+    assert done.returncode == 2
+    words = " ".join(done.stderr.split())
+    assert "a loader that can be iterated" in words
+    assert ("got list" if name == "list" else "Is a `return` missing?") in words
