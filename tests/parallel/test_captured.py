@@ -35,7 +35,7 @@ class Seeing(v1.train.GradientDescentOptimizer):
         update = super().apply_gradients(grads_and_vars, global_step, name)
         seen = [
             self.kept[tag].assign(gradient, read_value=False)
-            for tag, gradient in captured_grads.items()
+            for tag, (gradient,) in captured_grads.items()
         ]
         return tf.group(update, *(each for each in seen if each is not None))
 
@@ -129,7 +129,7 @@ def test_a_queue_gets_what_has_been_accumulated(kind, reduction):
 
     wanted = expected(4, 2, reduce)
     assert_close(
-        {tag: each.numpy() for tag, each in queue.dequeue().items()},
+        {tag: each.numpy() for tag, (each,) in queue.dequeue().items()},
         {tag: reduce(values, axis=1) for tag, values in wanted.items()},
     )
 
@@ -146,7 +146,7 @@ def test_without_accumulation_a_queue_gets_each_mini_batch():
     )
 
     assert_close(
-        {tag: each.numpy() for tag, each in queue.dequeue().items()},
+        {tag: each.numpy() for tag, (each,) in queue.dequeue().items()},
         {
             tag: values.reshape(8, *values.shape[2:])
             for tag, values in expected(4, 2).items()
@@ -199,13 +199,16 @@ def test_a_keras_optimizer_has_a_tape_that_captures():
     plain = train(
         4,
         lambda loss, variables: OptimizerFunctionOutput(
-            optimizers[1], loss, variables=variables
+            optimizers[1],
+            loss,
+            variables=variables,
+            gradient_capture_context=GradientCaptureContext(),
         ),
     )
 
     wanted = expected(4)
     assert_close(
-        {tag: each.numpy() for tag, each in queue.dequeue().items()},
+        {tag: each.numpy() for tag, (each,) in queue.dequeue().items()},
         {tag: values.sum(axis=1) for tag, values in wanted.items()},
     )
     for one, other in zip(seen, plain, strict=True):
@@ -223,7 +226,7 @@ def test_copies_of_a_pipeline_give_what_each_has_captured():
     all_of_them = expected(8)
 
     assert_close(
-        {tag: each.numpy()[0] for tag, each in queue.dequeue().items()},
+        {tag: each.numpy()[0] for tag, (each,) in queue.dequeue().items()},
         {
             tag: np.stack([values[0, r::2].sum(axis=0) for r in (0, 1)])
             for tag, values in all_of_them.items()
@@ -264,7 +267,8 @@ def test_a_context_has_the_gradients_of_a_program(style):
             marked = capture_upstream_gradients(x * 3.0, tag="tripled")
             with GradientCaptureContext() as context:
                 (gradient,) = tf.gradients(tf.reduce_sum(marked**2), x)
-            return gradient, context.captured_gradients["tripled"]
+            (captured,) = context.captured_gradients["tripled"]
+            return gradient, captured
 
         gradient, captured = ready.run(net, [1.0, 2.0])
 
@@ -273,40 +277,47 @@ def test_a_context_has_the_gradients_of_a_program(style):
 
 
 def test_a_tape_has_the_gradients_of_its_last_call():
-    """In eager mode: by tags, those of a list with numbers; equal tags are told apart."""
+    """In eager mode: by tags, a list of one for each tensor of a structure."""
     x = tf.constant([1.0, 2.0])
     with GradientCaptureTape(persistent=True) as tape:
         tape.watch(x)
-        one, other = capture_upstream_gradients([x * 3.0, x * 5.0], tag="pair")
-        again = capture_upstream_gradients(x, tag="pair_0")
-        y = tf.reduce_sum(one * other + again)
+        pair = capture_upstream_gradients({"a": x * 3.0, "b": [x * 5.0]}, tag="pair")
+        again = capture_upstream_gradients(x)
+        y = tf.reduce_sum(pair["a"] * pair["b"][0] + again)
     for _ in range(2):
         tape.gradient(y, x)
 
     found = {
-        tag: each.numpy().tolist() for tag, each in tape.captured_gradients.items()
+        tag: [gradient.numpy().tolist() for gradient in each]
+        for tag, each in tape.captured_gradients.items()
     }
-    assert sorted(found) == ["pair_0", "pair_0_1", "pair_1"]
-    assert found["pair_1"] == [3.0, 6.0]
-    assert sorted([found["pair_0"], found["pair_0_1"]]) == [[1.0, 1.0], [5.0, 10.0]]
+    assert found == {"pair": [[5.0, 10.0], [3.0, 6.0]], "": [[1.0, 1.0]]}
+
+
+def test_a_tag_is_used_once():
+    """Two calls of one tag are refused when gradients are built."""
+    x = tf.constant(2.0)
+    with GradientCaptureTape() as tape:
+        tape.watch(x)
+        y = capture_upstream_gradients(x, tag="x") * capture_upstream_gradients(x, "x")
+    with pytest.raises(ValueError, match="Gradient exists in the captured grads frame"):
+        tape.gradient(y, x)
 
 
 def test_the_innermost_context_gets_them():
-    """And the one in which they were marked where gradients are taken in none."""
+    """Outside of all of them gradients are refused; the values alone are not."""
     x = tf.constant(2.0)
-    with GradientCaptureContext() as outer, tf.GradientTape(persistent=True) as tape:
+    with tf.GradientTape(persistent=True) as tape:
         tape.watch(x)
-        y = capture_upstream_gradients(x, tag="x") ** 2
+        y = capture_upstream_gradients(args=x, tag="x") ** 2
     with GradientCaptureContext() as around, GradientCaptureContext() as inner:
         tape.gradient(y, x)
     assert not around.captured_gradients
-    assert (list(outer.captured_gradients), list(inner.captured_gradients)) == (
-        [],
-        ["x"],
-    )
+    assert [float(each) for each in inner.captured_gradients["x"]] == [4.0]
 
-    tape.gradient(y, x)
-    assert float(outer.captured_gradients["x"]) == 4.0
+    assert float(y) == 4.0
+    with pytest.raises(RuntimeError, match="may only be used within the context of"):
+        tape.gradient(y, x)
 
 
 def test_a_tensor_without_a_gradient_is_refused():
@@ -317,7 +328,5 @@ def test_a_tensor_without_a_gradient_is_refused():
 
 def test_a_tag_is_a_text():
     """It is a key of what the queue gets."""
-    with pytest.raises(
-        TypeError, match=r"`tag` of .* must be a str or None, got int 3"
-    ):
+    with pytest.raises(TypeError, match=r"`tag` of .* must be a str, got int 3"):
         capture_upstream_gradients(tf.constant(1.0), tag=3)

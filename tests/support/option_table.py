@@ -158,7 +158,7 @@ PARAMETERS = {
     "ops.functional_ops.outlined_function": (
         "func unique_sharding:warns keep_input_layouts:warns name:label"
     ),
-    "ops.grad_util_ops.capture_upstream_gradients": "inputs tag",
+    "ops.grad_util_ops.capture_upstream_gradients": "args tag",
     "ops.image_ops.normalise_image": (
         "image channel_offsets channel_scales scale name:label"
     ),

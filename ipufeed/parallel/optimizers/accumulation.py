@@ -4,8 +4,8 @@
     gradients   g0   +g1  +g2  +g3  g4           in an accumulator for each variable
     update                     x                 of the wrapped optimizer
 
-The accumulator is a variable: it lives with the wrapped optimizer's state, and the first
-mini-batch of each update overwrites it.
+The accumulators belong to the loop, and not to the user's variables: see accumulator.py.
+The first mini-batch of each update overwrites them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import tensorflow as tf
 from ipufeed.checks import check_flags
 from ipufeed.device.program.training_loop import training_loop
 from ipufeed.no_effect import no_effect
+from ipufeed.parallel.optimizers.accumulator import Accumulator
 from ipufeed.parallel.optimizers.checks import check_sharded_state
 from ipufeed.parallel.optimizers.dtypes import check_dtype, dtype_of, names_the_cast
-from ipufeed.parallel.optimizers.lifting import variables_outside
 from ipufeed.parallel.optimizers.optimizers import CrossReplicaOptimizer, dense_gradient
 from ipufeed.parallel.optimizers.reduction_method import (
     GradientAccumulationReductionMethod,
@@ -106,6 +106,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         self._replicated_optimizer_state_sharding = replicated_optimizer_state_sharding
         self._dtype = check_dtype(dtype, "dtype")
         self._method = GradientAccumulationReductionMethod.parse(reduction_method)
+        self._of_eager_mode: dict[Any, Accumulator] = {}
 
     def apply_gradients(
         self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
@@ -164,16 +165,8 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         """What has been accumulated with this gradient; adds what stores it to `stored`."""
         if gradient is None:
             return None
-        with variables_outside(), tf.init_scope():
-            slot = self._get_or_make_slot_with_initializer(
-                variable,
-                _v1.zeros_initializer(),
-                variable.shape,
-                gradient.dtype,
-                "accumulator",
-                f"{self.get_name()}/accumulator",
-            )
-        sum_so_far = slot.read_value()
+        accumulator = self._accumulator(gradient, variable)
+        sum_so_far = accumulator.value()
         if self._method is GradientAccumulationReductionMethod.RUNNING_MEAN:
             count = tf.cast(position, gradient.dtype)
             new = sum_so_far * (count / (count + 1)) + gradient / (count + 1)
@@ -183,10 +176,22 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
             new = sum_so_far + gradient
         # What the last update has left is not read.
         total = tf.where(tf.equal(position, 0), gradient, new)
-        assigned = slot.assign(total, read_value=False)
-        if assigned is not None:  # in eager mode
-            stored.append(assigned)
+        stored += accumulator.store(total)
         return total
+
+    def _accumulator(self, gradient: Any, variable: Any) -> Accumulator:
+        """That of a variable: in eager mode the same in each iteration."""
+        name = f"{variable.name.partition(':')[0]}_sum"
+        if not tf.executing_eagerly():
+            return Accumulator(
+                variable.shape, gradient.dtype, training_loop(), name, variable.device
+            )
+        key = (variable.ref(), gradient.dtype)
+        if key not in self._of_eager_mode:
+            self._of_eager_mode[key] = Accumulator(
+                variable.shape, gradient.dtype, training_loop(), name, variable.device
+            )
+        return self._of_eager_mode[key]
 
 
 class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV2):

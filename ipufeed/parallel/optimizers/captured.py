@@ -4,7 +4,7 @@
                                                                           .
     with GradientCaptureContext() as context:                             .
         gradients = tf.gradients(loss, weights)                           .
-    context.captured_gradients["hidden"]          d loss / d x, of the same backward pass
+    context.captured_gradients["hidden"]          [d loss / d x], of the same backward pass
 
 In a pipeline the context is given to OptimizerFunctionOutput, which passes what has been
 captured to an outfeed queue, to the optimizer, or to both.
@@ -30,21 +30,21 @@ class GradientCaptureContext:
         with GradientCaptureContext() as context:
             x = capture_upstream_gradients(x, tag="x")
             train = optimizer.minimize(loss(x))
-        x_gradient = context.captured_gradients["x"]
+        (x_gradient,) = context.captured_gradients["x"]
 
-    What counts is what gradients are *built* in, and only where they are built in none what
-    the tensors were marked in. A context that is entered again starts again.
+    What counts is what gradients are *built* in. A context that is entered again starts
+    again.
 
     Threads: each has contexts of its own.
     """
 
     def __init__(self) -> None:
-        self._captured: dict[str, Any] = {}
+        self._captured: dict[str, list[Any]] = {}
 
     @property
-    def captured_gradients(self) -> dict[str, Any]:
-        """Gradients by their tags, in the order in which they were captured."""
-        return dict(self._captured)
+    def captured_gradients(self) -> dict[str, list[Any]]:
+        """By tag, in the order in which they were captured: a list, one for each tensor."""
+        return {tag: list(each) for tag, each in self._captured.items()}
 
     def __enter__(self) -> GradientCaptureContext:
         self._captured = {}
@@ -55,12 +55,18 @@ class GradientCaptureContext:
         # Its own entry, which is the last: contexts are left in reverse order.
         _active.set(_active.get()[:-1])
 
-    def add(self, tag: str, gradient: Any) -> None:
-        """Another one; one of the same tag gets a number behind it."""
-        name, number = tag, 1
-        while name in self._captured:
-            name, number = f"{tag}_{number}", number + 1
-        self._captured[name] = gradient
+    def add(self, tag: str, gradients: list[Any]) -> None:
+        """What one call has captured.
+
+        Raises:
+            ValueError: Another call of the same tag was there first.
+        """
+        if tag in self._captured:
+            raise ValueError(
+                "Gradient exists in the captured grads frame. Two calls of "
+                f"capture_upstream_gradients have the tag {tag!r}: give each its own."
+            )
+        self._captured[tag] = gradients
 
 
 class GradientCaptureTape(tf.GradientTape):  # type: ignore[misc]
@@ -77,8 +83,8 @@ class GradientCaptureTape(tf.GradientTape):  # type: ignore[misc]
         self.context = GradientCaptureContext()
 
     @property
-    def captured_gradients(self) -> dict[str, Any]:
-        """Gradients by their tags, those of the last call of `gradient`."""
+    def captured_gradients(self) -> dict[str, list[Any]]:
+        """Lists of gradients by tag, those of the last call of `gradient`."""
         return self.context.captured_gradients
 
     def gradient(self, *args: Any, **kwargs: Any) -> Any:
@@ -87,59 +93,76 @@ class GradientCaptureTape(tf.GradientTape):  # type: ignore[misc]
             return super().gradient(*args, **kwargs)
 
 
-def capture_upstream_gradients(inputs: Any, tag: str | None = None) -> Any:
+def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
     """The same tensors, whose gradients are captured when they are computed.
 
-    Use what it returns in place of `inputs`: the gradient is that of what follows.
+    Use what it returns in place of `args`: the gradients are those of what follows.
 
     Args:
-        inputs: A floating-point tensor, or a list or tuple of them.
-        tag: What the gradient is called; those of a list have numbers behind it. Default:
-            the name of each tensor's op, "captured" in eager mode.
+        args: A floating-point tensor, or any structure of them.
+        tag: What the gradients are called: a list of one for each tensor. Default: "".
 
     Returns:
-        A tensor, a list or a tuple, as `inputs` is.
+        The tensors, in the same structure.
 
     Raises:
         TypeError: A tensor is not of floating point: it has no gradient; or the tag is
             not a text.
+        ValueError: There is no tensor. When gradients are built: another call has the
+            same tag.
+        RuntimeError: When gradients are built: not in a GradientCaptureTape or
+            GradientCaptureContext.
     """
-    if tag is not None and not isinstance(tag, str):
+    if not isinstance(tag, str):
         raise TypeError(
-            "`tag` of capture_upstream_gradients must be a str or None, got "
+            "`tag` of capture_upstream_gradients must be a str, got "
             f"{type(tag).__name__} {tag!r}."
         )
-    if not isinstance(inputs, (list, tuple)):
-        return captured(inputs, tag)
-    found = [
-        captured(each, None if tag is None else f"{tag}_{number}")
-        for number, each in enumerate(inputs)
-    ]
-    return tuple(found) if isinstance(inputs, tuple) else found
-
-
-def captured(tensor: Any, tag: str | None) -> Any:
-    """One tensor, whose gradient is captured."""
-    tensor = tf.convert_to_tensor(tensor)
-    if not tensor.dtype.is_floating:
-        raise TypeError(
-            "capture_upstream_gradients takes tensors of floating point, which have "
-            f"gradients, got {tensor.dtype.name}."
-        )
-    if tag is None:
-        tag = "captured" if tf.executing_eagerly() else str(tensor.op.name)
-    around = _active.get()
+    flat = [tf.convert_to_tensor(each) for each in tf.nest.flatten(args)]
+    if not flat:
+        raise ValueError("`args` must hold at least one tensor, got none.")
+    for tensor in flat:
+        if not tensor.dtype.is_floating:
+            raise TypeError(
+                "capture_upstream_gradients takes tensors of floating point, which have "
+                f"gradients, got {tensor.dtype.name}."
+            )
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
-    def same(x: Any) -> Any:
-        def gradient(upstream: Any) -> Any:
-            # An op of its own, so that in a pipeline it belongs to the tensor's stage.
-            kept = tf.identity(upstream, name="captured_gradient")
-            contexts = _active.get() or around
-            if contexts:
-                contexts[-1].add(tag, kept)
+    def same(*values: Any) -> Any:
+        def gradient(*upstream: Any) -> Any:
+            contexts = _active.get()
+            if not contexts:
+                raise RuntimeError(
+                    "tensorflow.python.ipu.ops.grad_util_ops.capture_upstream_gradients "
+                    "may only be used within the context of "
+                    "tensorflow.python.ipu.eager.GradientCaptureTape or "
+                    "GradientCaptureContext."
+                )
+            # Ops of their own, so that in a pipeline they belong to the tensors' stage.
+            kept = [tf.identity(each, name="captured_gradient") for each in upstream]
+            contexts[-1].add(tag, kept)
             return kept
 
-        return tf.identity(x), gradient
+        return [tf.identity(each) for each in values], gradient
 
-    return same(tensor)
+    found = same(*flat)
+    several = list(found) if isinstance(found, (list, tuple)) else [found]
+    return tf.nest.pack_sequence_as(args, several)
+
+
+def flat_gradients(captured: dict[str, list[Any]]) -> dict[tuple[str, int], Any]:
+    """By tag and place in the tag's list."""
+    return {
+        (tag, place): each
+        for tag, gradients in captured.items()
+        for place, each in enumerate(gradients)
+    }
+
+
+def by_tag(flat: dict[tuple[str, int], Any]) -> dict[str, list[Any]]:
+    """Undoes flat_gradients, whatever the values are."""
+    found: dict[str, list[Any]] = {}
+    for (tag, _), each in flat.items():
+        found.setdefault(tag, []).append(each)
+    return found

@@ -13,6 +13,7 @@ from typing import Any
 
 from ipufeed import _native
 from ipufeed.device.system import system
+from ipufeed.parallel.optimizers.captured import by_tag
 from ipufeed.parallel.pipeline import (
     checks,
     partition,
@@ -72,7 +73,7 @@ class Builder:
         tensors: list[Any] = []
         accumulations: list[Accumulation] = []
         update = None
-        captured: dict[str, tuple[Any, Accumulation]] = {}
+        captured: dict[tuple[str, int], tuple[Any, Accumulation]] = {}
         queue = None
         if model.optimizer is not None:
             captured = self.sums.of_captured(model)
@@ -94,7 +95,7 @@ class Builder:
             self.enqueue(model, leaving)
         if queue is not None and not self.sums.accumulates_captured:
             with model.traced.graph.as_default():
-                queue.enqueue(model.captured)
+                queue.enqueue(by_tag(model.captured))
         model.traced.results = tensors
         for tensor in tensors:
             check_shape(tensor)
@@ -109,7 +110,7 @@ class Builder:
             if queue is not None and self.sums.accumulates_captured:
                 first = len(update.gradients) - len(captured)
                 found = dict(zip(captured, results[first:], strict=False))
-                operations.append(queue.enqueue(found))
+                operations.append(queue.enqueue(by_tag(found)))
             operations.append(
                 weight_update.put(update, model, results[:used], self.offload_state)
             )

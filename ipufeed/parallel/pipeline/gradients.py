@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ipufeed.parallel.optimizers.captured import flat_gradients
 from ipufeed.parallel.optimizers.lifting import variables_outside
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.stage_checks import (
@@ -36,7 +37,7 @@ def differentiate(model: Model, optimizer_function: Callable[..., Any]) -> None:
     with output.captures or contextlib.nullcontext():
         model.gradients = gradients_of(output, model.traced.graph)
     if output.captures is not None:
-        model.captured = output.captures.captured_gradients
+        model.captured = flat_gradients(output.captures.captured_gradients)
     if all(gradient is None for gradient, _ in model.gradients):
         raise ValueError(
             "No gradients provided for any variable: the loss that the "

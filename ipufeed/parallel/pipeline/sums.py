@@ -54,8 +54,10 @@ class Sums:
             if gradient is not None
         ]
 
-    def of_captured(self, model: Model) -> dict[str, tuple[Any, Accumulation]]:
-        """The captured gradients that are results of the pipeline, by tag."""
+    def of_captured(
+        self, model: Model
+    ) -> dict[tuple[str, int], tuple[Any, Accumulation]]:
+        """The captured gradients that are results of the pipeline."""
         output = model.optimizer
         assert output is not None
         queue = output.captured_gradient_outfeed

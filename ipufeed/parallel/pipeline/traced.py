@@ -137,7 +137,8 @@ class Model:
         structure: Likewise, as it was returned: a tensor, a list or a dict.
         optimizer: What the optimizer function has returned, if there is one.
         gradients: With it, gradients and variables; a gradient may be None.
-        captured: Gradients in the middle of the stages, by tag: captured.py.
+        captured: Gradients in the middle of the stages, by tag and place in the tag's
+            list: captured.py.
     """
 
     traced: Traced
@@ -145,4 +146,4 @@ class Model:
     structure: Any
     optimizer: OptimizerFunctionOutput | None = None
     gradients: list[tuple[Any, Any]] = field(default_factory=list)
-    captured: dict[str, Any] = field(default_factory=dict)
+    captured: dict[tuple[str, int], Any] = field(default_factory=dict)

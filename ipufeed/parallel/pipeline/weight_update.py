@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipufeed import _native
+from ipufeed.parallel.optimizers.captured import by_tag
 from ipufeed.parallel.optimizers.dtypes import names_the_cast
 from ipufeed.parallel.optimizers.lifting import keep, variables_outside
 from ipufeed.parallel.optimizers.offloading import is_offloaded, with_remote
@@ -44,7 +45,7 @@ def trace(
     model: traced.Model,
     dtype_of: Callable[[Any, Any], Any],
     last: Position,
-    captured: dict[str, tuple[Any, Any]],
+    captured: dict[tuple[str, int], tuple[Any, Any]],
 ) -> WeightUpdate:
     """Builds what the optimizer does.
 
@@ -78,7 +79,7 @@ def trace(
             }
             placeholders += given.values()
             with variables_outside():
-                stages.call(lambda: apply(output, pairs, given), [], {})
+                stages.call(lambda: apply(output, pairs, by_tag(given)), [], {})
     owners = partition.assign(model.traced, last)
     used = [outside for outside in graph.external_captures if is_in(outside, outer)]
     from_stages = [tensor for tensor in used if tensor.op in owners]
@@ -88,11 +89,16 @@ def trace(
 
 def takes_captured(output: Any) -> bool:
     """Whether the optimizer wants to see captured gradients."""
-    parameters = inspect.signature(output.opt.apply_gradients).parameters
-    return output.captures is not None and "captured_grads" in parameters
+    if output.captures is None:
+        return False
+    if getattr(output.opt, "supports_captured_grads", False) is True:
+        return True
+    return "captured_grads" in inspect.signature(output.opt.apply_gradients).parameters
 
 
-def apply(output: Any, pairs: list[tuple[Any, Any]], captured: dict[str, Any]) -> Any:
+def apply(
+    output: Any, pairs: list[tuple[Any, Any]], captured: dict[str, list[Any]]
+) -> Any:
     """Calls the optimizer."""
     import tensorflow as tf
     from tensorflow.python.framework import auto_control_deps
