@@ -237,3 +237,20 @@ def test_in_a_graph_a_strategy_builds_a_part_of_it(executor):
             session.run(weight.initializer)
             assert session.run(result) == 6.0
         assert weight.device.endswith("/device:IPU:0")
+
+
+def test_a_dataset_from_a_function_is_that_dataset():
+    """It has a length; the function gets the context of the one pipeline."""
+    contexts = []
+
+    def make(context):
+        contexts.append((context.num_input_pipelines, context.input_pipeline_id))
+        return tf.data.Dataset.range(4)
+
+    strategy = IPUStrategy()
+    dataset = strategy.distribute_datasets_from_function(make)
+
+    assert isinstance(dataset, tf.data.Dataset)
+    assert len(dataset) == 4
+    assert contexts == [(1, 0)]
+    assert strategy.supports_loss_scaling is True

@@ -19,6 +19,7 @@ from typing import Any
 
 from ipufeed.device.flags import syntax
 from ipufeed.device.flags.synthetic import (
+    IN_ORDER,
     SyntheticDataCategory,
     SyntheticDataInitializer,
     parse_categories,
@@ -126,12 +127,18 @@ class Flags:
         """What synthetic data is filled with."""
         return parse_initializer(self.synthetic_data_initializer)
 
-    def use_synthetic_data_for(self, category: SyntheticDataCategory | str) -> bool:
+    def use_synthetic_data_for(
+        self, category: SyntheticDataCategory | str | int
+    ) -> bool:
         """Whether data of a category is synthetic; its name in the flag is enough.
+
+        An integer is the category's number in the original.
 
         Raises:
             ValueError: there is no such category.
         """
+        if isinstance(category, int) and 0 <= category < len(IN_ORDER):
+            category = IN_ORDER[category]
         category = SyntheticDataCategory(category)
         return self.use_synthetic_data or category in self.categories
 
@@ -242,7 +249,7 @@ def get_flags() -> Flags:
 
 
 def use_synthetic_data_for(
-    synthetic_data_category: SyntheticDataCategory | str,
+    synthetic_data_category: SyntheticDataCategory | str | int,
 ) -> bool:
     """Whether data of a category is synthetic, as the flags say that were read last.
 

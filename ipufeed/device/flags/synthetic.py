@@ -26,6 +26,16 @@ class SyntheticDataCategory(Enum):
     PARAMETERS = "parameters"
 
 
+# The original's members are the numbers of these.
+IN_ORDER = (
+    SyntheticDataCategory.Seed,
+    SyntheticDataCategory.Infeed,
+    SyntheticDataCategory.Outfeed,
+    SyntheticDataCategory.HostEmbedding,
+    SyntheticDataCategory.Parameters,
+)
+
+
 class InitializerKind(Enum):
     """How synthetic data is made.
 

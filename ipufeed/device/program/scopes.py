@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +13,8 @@ from ipufeed.device.system.device_names import ordinal_of
 from ipufeed.device.system.system import require_usable
 from ipufeed.no_effect import no_effect
 
-FRONTEND_PREFIX = "_ipufeed_"
+# What TensorFlow's compiler reads: a serialised xla.FrontendAttributes.
+FRONTEND_ATTRIBUTES_NAME = "_XlaFrontendAttributes"
 
 
 @contextlib.contextmanager
@@ -66,30 +66,69 @@ def ipu_jit_scope(ipu_scope: int) -> Iterator[None]:
 def frontend_attribute(
     attribute_name: str, attribute_value: str, restore_to: str | None = None
 ) -> Iterator[None]:
-    """Notes an attribute at all ops that are built inside.
+    """Notes an attribute at all ops that are built inside, and those of the scopes around.
+
+    All of them are in one attribute of the op, FRONTEND_ATTRIBUTES_NAME: a serialised
+    xla.FrontendAttributes. XLA's compiler for the CPU ignores them, with a warning.
 
     Args:
         attribute_name: Its name.
         attribute_value: Its value.
-        restore_to: No effect, with a warning: the enclosing scope's value comes back.
-
-    Of the attributes only "shard" has an effect (`ipu_shard`); others are kept, with a
-    warning.
+        restore_to: What ops after the scope get if the attribute was not set before it.
+            Default (None): nothing.
 
     Source: Graphcore's scope of this name.
     """
-    if attribute_name != "shard":
-        no_effect(
-            f"frontend_attribute({attribute_name!r})",
-            "it is kept at the operations, and XLA's compiler for the CPU ignores it",
-        )
-    if restore_to is not None:
-        no_effect(
-            "frontend_attribute(restore_to=)",
-            "the value of the enclosing scope comes back by itself",
-        )
-    with _noted(attribute_name, attribute_value):
+    no_effect(
+        f"frontend_attribute({attribute_name!r})",
+        "it is kept at the operations, and XLA's compiler for the CPU ignores it",
+    )
+    with _attribute(attribute_name, attribute_value, restore_to):
         yield
+
+
+@contextlib.contextmanager
+def _attribute(name: str, value: str, restore_to: str | None) -> Iterator[None]:
+    import tensorflow as tf
+
+    if tf.executing_eagerly():
+        yield
+        return
+    graph = tf.compat.v1.get_default_graph()
+    before = _attributes(graph)
+    _set_attributes(graph, before | {name: str(value)})
+    try:
+        yield
+    finally:
+        after = _attributes(graph)
+        after.pop(name, None)
+        if name in before:
+            after[name] = before[name]
+        elif restore_to is not None:
+            after[name] = str(restore_to)
+        _set_attributes(graph, after)
+
+
+def _attributes(graph: Any) -> dict[str, str]:
+    """The frontend attributes that ops of a graph get now."""
+    from tensorflow.compiler.xla import xla_data_pb2
+
+    noted = graph._attr_scope_map.get(FRONTEND_ATTRIBUTES_NAME)
+    if noted is None:
+        return {}
+    return dict(xla_data_pb2.FrontendAttributes.FromString(noted.s).map)
+
+
+def _set_attributes(graph: Any, attributes: dict[str, str]) -> None:
+    from tensorflow.compiler.xla import xla_data_pb2
+    from tensorflow.core.framework import attr_value_pb2
+
+    if not attributes:
+        graph._attr_scope_map.pop(FRONTEND_ATTRIBUTES_NAME, None)
+        return
+    message = xla_data_pb2.FrontendAttributes(map=attributes)
+    noted = message.SerializeToString(deterministic=True)
+    graph._attr_scope_map[FRONTEND_ATTRIBUTES_NAME] = attr_value_pb2.AttrValue(s=noted)
 
 
 @contextlib.contextmanager
@@ -100,7 +139,7 @@ def _noted(attribute_name: str, attribute_value: str) -> Iterator[None]:
     if tf.executing_eagerly():
         yield
         return
-    key = FRONTEND_PREFIX + re.sub(r"[^A-Za-z0-9_.]", "_", attribute_name)
+    key = f"_ipufeed_{attribute_name}"
     value = attr_value_pb2.AttrValue(s=str(attribute_value).encode())
     with tf.compat.v1.get_default_graph()._attr_scope({key: value}):
         yield
@@ -116,9 +155,8 @@ def stochastic_rounding(override: bool) -> Iterator[None]:
     """
     if override:
         no_effect("stochastic_rounding(True)", "it rounds to nearest, as the CPU does")
-    with _noted(
-        "STOCHASTIC_ROUNDING", "THREESTATE_ON" if override else "THREESTATE_OFF"
-    ):
+    value = "THREESTATE_ON" if override else "THREESTATE_OFF"
+    with _attribute("STOCHASTIC_ROUNDING", value, "THREESTATE_UNDEFINED"):
         yield
 
 
@@ -134,15 +172,17 @@ def partials_type(override_type: Any) -> Iterator[None]:
     """
     import tensorflow as tf
 
-    if override_type not in (tf.float32, tf.float16):
+    names = {tf.float16: "F16", tf.float32: "F32"}
+    if override_type not in names:
         raise ValueError(
-            "Only support float16, float32 for partials_type, got "
-            f"{getattr(override_type, 'name', override_type)}."
+            "Only support float16, float32, provided "
+            f"{getattr(override_type, 'name', override_type)}"
         )
     no_effect(
         "partials_type", "XLA's compiler for the CPU chooses the partial sums' dtype"
     )
-    with _noted("PARTIALS_TYPE", tf.as_dtype(override_type).name):
+    value = names[tf.as_dtype(override_type)]
+    with _attribute("PARTIALS_TYPE", value, "PRIMITIVE_TYPE_INVALID"):
         yield
 
 

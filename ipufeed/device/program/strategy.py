@@ -95,6 +95,11 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
             hooks.extend_keras()
 
     @property
+    def supports_loss_scaling(self) -> bool:
+        """True: TensorFlow's loss scale optimizers work in the scope."""
+        return True
+
+    @property
     def device_ordinal(self) -> int:
         """The n of /device:IPU:n."""
         return self._device_ordinal
@@ -199,6 +204,11 @@ class IPUExtended(OneDeviceExtended):  # type: ignore[misc]
     def _experimental_distribute_dataset(self, dataset: Any, options: Any) -> Any:
         """The dataset itself: `iter` feeds the IPU. Or one of the host."""
         return HostDataset(dataset) if self._iterates_on_host else dataset
+
+    def _distribute_datasets_from_function(self, dataset_fn: Any, options: Any) -> Any:
+        """The dataset that the function gives for the one pipeline that there is."""
+        dataset = dataset_fn(tf.distribute.InputContext())
+        return self._experimental_distribute_dataset(dataset, options)
 
     def _reduce_to(
         self, reduce_op: Any, value: Any, destinations: Any, options: Any

@@ -15,8 +15,8 @@ Threads: every function here may be called from any thread.
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from ipufeed.checks import check_flags
@@ -29,6 +29,7 @@ from ipufeed.device.flags import flags as flags_module
 from ipufeed.device.flags.flags import Flags
 from ipufeed.device.log import LOGGER
 from ipufeed.device.system.device_names import ordinal_of
+from ipufeed.device.system.device_options import DeviceOptions
 from ipufeed.device.system.state import SYSTEM, warn_of_host
 from ipufeed.device.system.topology import NUM_IPUS
 from ipufeed.device.system.virtual_device import (
@@ -40,29 +41,14 @@ from ipufeed.errors import DeviceOrdinalError
 from ipufeed.process_state import STATE
 
 
-@dataclass(frozen=True)
-class DeviceOptions:
-    """The options of one configured device; `get_ipu_config` gives these.
-
-    Attributes:
-        device: What it stands for.
-        config: A copy of what was configured.
-        connection_type: When it attaches, flags taken into account.
-    """
-
-    device: VirtualDevice
-    config: IPUConfig = field(repr=False)
-    connection_type: DeviceConnectionType
-
-
 def _as_config(config: Any) -> IPUConfig:
     """A copy of the config, or of that in the options of the older style."""
-    if isinstance(config, IpuOptions):
+    if isinstance(config, (IpuOptions, DeviceOptions)):
         config = config.config
     if not isinstance(config, IPUConfig):
         raise TypeError(
-            "`config` must be an IPUConfig, or the options that create_ipu_config "
-            f"returns, got {type(config).__name__}."
+            "`config` must be an IPUConfig, or the options that create_ipu_config or "
+            f"get_ipu_config returns, got {type(config).__name__}."
         )
     return copy.deepcopy(config)
 
@@ -79,7 +65,7 @@ def _is_same(config: IPUConfig, devices: tuple[VirtualDevice, ...]) -> bool:
 
 
 def configure_ipu_system(
-    config: IPUConfig | IpuOptions,
+    config: IPUConfig | IpuOptions | DeviceOptions,
     device: str = "cpu",
     reset_configuration: bool = True,
 ) -> None:
@@ -89,7 +75,8 @@ def configure_ipu_system(
     each. The system has its own copy of the config afterwards.
 
     Args:
-        config: An IPUConfig, or the options that `create_ipu_config` returns.
+        config: An IPUConfig, or the options that `create_ipu_config` or `get_ipu_config`
+            returns.
         device: The CPU that the IPUs belong to. There is one, so another value has no
             effect, with a warning. Default: "cpu".
         reset_configuration: Whether another configuration may be replaced, with a
@@ -324,7 +311,9 @@ def attach(ordinal: int) -> VirtualDevice:
         attaches = connection is not DeviceConnectionType.PRE_COMPILE
         if attaches and ordinal not in SYSTEM.attached:
             SYSTEM.attached.add(ordinal)
-            LOGGER.info("%s", device.attach_line())
+            # The original says nothing of the IPU Model, and programs count the lines.
+            level = logging.DEBUG if device.hardware_id is None else logging.INFO
+            LOGGER.log(level, "%s", device.attach_line())
         return device
 
 
@@ -344,11 +333,14 @@ def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
 
     Raises:
         DeviceOrdinalError: it names no device, or one that has not been configured.
-        RuntimeError: no IPU devices are configured.
     """
     warn_of_host("get_num_of_ipus_in_device(device=)", device)
     ordinal = ordinal_of(ipu_device)
     with SYSTEM.lock:
+        device_of_it = require_usable(ordinal)
         if SYSTEM.config is None:
-            raise RuntimeError("No IPU devices configured.")
-        return require_usable(ordinal).num_ipus
+            LOGGER.info(
+                "No IPU device was configured for %s, creating a device with a single IPU.",
+                device_of_it.name,
+            )
+        return device_of_it.num_ipus
