@@ -16,7 +16,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from ipufeed.graphcore_names import MODULES, TOP
+from ipufeed.graphcore_names import ELSEWHERE, MODULES, TOP
 from ipufeed.tf_patches import removed_names
 
 ALIAS = "tensorflow.python.ipu"
@@ -139,7 +139,47 @@ def install() -> None:
         if "." not in name:
             setattr(package, name, module)
     _put_into_keras(package)
+    for name in ELSEWHERE:
+        _put_elsewhere(name)
     removed_names.give_back()
+
+
+class ElsewhereModule(types.ModuleType):
+    """A module of another name, which is imported when it is used."""
+
+    def __init__(self, name: str, place: str) -> None:
+        super().__init__(name, f"{name}: see {place}.")
+        self.__dict__["_place"] = place
+        self.__path__: list[str] = []  # popdist.tensorflow is a module in it
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # the import system asks for some
+            raise AttributeError(name)
+        value = resolve(self.__dict__["_place"], name)
+        setattr(self, name, value)
+        return value
+
+
+def _put_elsewhere(name: str) -> None:
+    """Makes a module of ELSEWHERE importable, and the packages that it is in."""
+    place = ELSEWHERE[name]
+    if name in sys.modules:
+        return
+    module: types.ModuleType = ElsewhereModule(name, place)
+    sys.modules[name] = module
+    if name == "popdist":
+        tensorflow = ElsewhereModule("popdist.tensorflow", f"{place}_tensorflow")
+        sys.modules["popdist.tensorflow"] = module.__dict__["tensorflow"] = tensorflow
+    package, _, last = name.rpartition(".")
+    while package:
+        known = sys.modules.get(package)
+        if known is None and package.count(".") > 1:  # below tensorflow.compiler
+            known = sys.modules[package] = types.ModuleType(package)
+            known.__path__ = []
+        if known is None:
+            known = importlib.import_module(package)
+        setattr(known, last, module)
+        module, (package, _, last) = known, package.rpartition(".")
 
 
 def _put_into_keras(package: Any) -> None:

@@ -103,6 +103,9 @@ def _optimizers(*names: str) -> dict[str, str]:
     return {name: _OPTIMIZERS[name] for name in names}
 
 
+_HOST_COLLECTIVES = "ipufeed.programs.host_collectives"
+
+
 # Graphcore's module below tensorflow.python.ipu -> its names -> where they are.
 MODULES: dict[str, dict[str, str]] = {
     "config": _CONFIG
@@ -114,12 +117,57 @@ MODULES: dict[str, dict[str, str]] = {
         ("dataset_benchmark", "infeed_benchmark", "partial_epochs"),
         "ipufeed.benchmark.dataset_benchmark",
     ),
+    "data": {},
+    "data.ops": {},
+    "data.ops.dataset_ops": {"BufferDataset": "ipufeed.programs.buffer_dataset"},
+    "dataset_extractor": dict.fromkeys(
+        (
+            "dataset_extractor",
+            "export_variables",
+            "get_variable_handles",
+            "import_variables",
+        ),
+        "ipufeed.programs.exporting",
+    ),
+    "distributed": dict.fromkeys(
+        ("allgather", "allreduce", "broadcast"), _HOST_COLLECTIVES
+    ),
+    "distributed.host_collective_ops": dict.fromkeys(
+        ("allgather", "allreduce", "broadcast"), _HOST_COLLECTIVES
+    ),
+    "distributed.popdist_strategy": _refused("PopDistStrategy"),
     "eager": {},
     "eager.backprop": dict.fromkeys(
         ("GradientCaptureContext", "GradientCaptureTape"),
         "ipufeed.parallel.optimizers.captured",
     ),
     "gradient_accumulation": {"GradientAccumulationReductionMethod": _REDUCTION},
+    "horovod": dict.fromkeys(
+        (
+            "allgather",
+            "allreduce",
+            "broadcast",
+            "init",
+            "local_rank",
+            "local_size",
+            "rank",
+            "size",
+        ),
+        _HOST_COLLECTIVES,
+    ),
+    "horovod.ipu_multi_replica_strategy": _refused("IPUMultiReplicaStrategy"),
+    "horovod.popdist_strategy": _refused("PopDistStrategy"),
+    "ipu_estimator": _refused("IPUEstimator", "IPUEstimatorSpec"),
+    "ipu_multi_worker_strategy": _refused(
+        "IPUMultiWorkerStrategy", "IPUMultiWorkerStrategyV1"
+    ),
+    "ipu_pipeline_estimator": _refused(
+        "IPUPipelineEstimator", "IPUPipelineEstimatorSpec"
+    ),
+    "ipu_run_config": _refused("IPURunConfig", "RunConfig"),
+    "ipu_session_run_hooks": dict.fromkeys(
+        ("IPULoggingTensorHook", "LoggingMode"), "ipufeed.programs.session_run_hooks"
+    ),
     "ipu_compiler": {"compile": "ipufeed.device.program.compiler"},
     "ipu_infeed_queue": {
         "IPUInfeedQueue": "ipufeed.queues.infeed",
@@ -155,7 +203,14 @@ MODULES: dict[str, dict[str, str]] = {
         ),
         "ipufeed.ops.embedding_ops",
     ),
-    "ops.embedded_runtime": _refused("embedded_runtime_stop"),
+    "ops.application_compile_op": _refused("experimental_application_compile_op"),
+    "ops.embedded_runtime": _refused(
+        "RuntimeContext",
+        "embedded_runtime_call",
+        "embedded_runtime_start",
+        "embedded_runtime_start_and_call",
+        "embedded_runtime_stop",
+    ),
     "ops.experimental": {},
     "ops.experimental.popfloat_cast_to_gfloat": _refused(
         "GenericFloat",
@@ -266,7 +321,7 @@ MODULES: dict[str, dict[str, str]] = {
         ),
         "ipufeed.device.program.scopes",
     ),
-    "serving": _refused("export_keras"),
+    "serving": _refused("export_keras", "export_pipeline", "export_single_step"),
     "sharding": dict.fromkeys(
         ("get_sharding", "propagate_sharding"), "ipufeed.device.program.sharding"
     ),
@@ -315,4 +370,13 @@ TOP: dict[str, str] = {
     "configure_ipu_system": "ipufeed.device.system.system",
     "outlined_function": "ipufeed.ops.functional_ops",
     "reset_ipu_configuration": "ipufeed.device.system.system",
+}
+
+# Other modules that programs import, by their whole names -> where they are.
+ELSEWHERE: dict[str, str] = {
+    "popdist": "ipufeed.programs.popdist",
+    **{
+        f"tensorflow.compiler.plugin.poplar.ops.{name}": f"ipufeed.programs.{name}"
+        for name in ("gen_ipu_ops", "gen_pop_datastream_ops", "gen_poputil_ops")
+    },
 }

@@ -114,6 +114,12 @@ ALLOWED = {
         ),
         *("_native", "errors", "no_effect"),
     },
+    # What programs import beside Graphcore's package.
+    "programs": {
+        *("ops", "parallel.collectives", "parallel.optimizers"),
+        *("device.config", "device.flags", "device.program", "device.system"),
+        *("queues", "_native", "checks", "errors", "process_state"),
+    },
     # Keras models.
     "keras.layers": {"no_effect"},
     "keras.pipeline": {"device.program"},

@@ -16,37 +16,22 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "api.md"
 
 # Names of the original's that do not exist here, by module.
 MISSING = {
-    "data.ops.dataset_ops": "BufferDataset",
-    "dataset_extractor": (
-        "dataset_extractor export_variables get_variable_handles import_variables"
-    ),
-    "distributed.host_collective_ops": "allgather allreduce broadcast",
     "distributed.popdist_strategy": (
         "IPUDistributedVariable IPUMirroredVariable IPUOnReadPolicy IPUOnWritePolicy "
         "IPUSyncOnReadVariable PopDistExtendedV1 PopDistStrategy"
     ),
     "eager.backprop": "num_gradient_collection_tapes",
-    "ipu_estimator": "IPUEstimator IPUEstimatorSpec",
     "ipu_multi_worker_strategy": (
         "IPUDistributedVariable IPUMirroredVariable IPUMultiWorkerExtendedV1 "
         "IPUMultiWorkerStrategyV1 IPUOnReadPolicy IPUOnWritePolicy IPUSyncOnReadVariable"
     ),
-    "ipu_pipeline_estimator": "IPUPipelineEstimator IPUPipelineEstimatorSpec",
-    "ipu_run_config": "IPURunConfig RunConfig",
-    "ipu_session_run_hooks": "IPULoggingTensorHook",
     "ipu_strategy": "IPUExtendedV1",
     "keras_extensions": "KerasExtensions",
-    "ops.application_compile_op": "experimental_application_compile_op",
     "ops.custom_ops": "codelet_expression_op",
-    "ops.embedded_runtime": (
-        "RuntimeContext embedded_runtime_call embedded_runtime_start "
-        "embedded_runtime_start_and_call"
-    ),
     "ops.f8_ops": (
         "Format QuarterTensor canonicalise_input canonicalise_output convert_from_f8 "
         "convert_to_f8 create_metadata f8_conv_1d f8_conv_2d f8_conv_3d f8_matmul"
     ),
-    "serving": "export_pipeline export_single_step",
     "sharding": (
         "dependencies enable_sharded_gradient_tape get_shard_from_colocation has_attr"
     ),

@@ -20,10 +20,36 @@ _ACCUMULATE = (
 )
 _CONFIG = "it makes attributes of IPUConfig's own class; assign to those that there are"
 
+_ESTIMATOR = (
+    "TensorFlow 2.21 has no tf.estimator; write the loop: loops.repeat in "
+    "ipu_compiler.compile and a Session, or a tf.function that IPUStrategy runs, or "
+    "ipu.keras models"
+)
+_PROCESSES = (
+    "use IPUStrategy with experimental.multi_replica_distribution.process_count, and "
+    "optimizers.CrossReplicaOptimizer or cross_replica_ops.cross_replica_mean"
+)
+_SERVING = "use tf.function(model).get_concrete_function and tf.saved_model.save"
+_RUNTIME = (
+    "there is no runtime of programs in files; use --executable_cache_path of "
+    "TF_POPLAR_FLAGS, which has a program compiled once"
+)
+
 # Name -> why, and what to use instead: the end of a sentence.
 NAMES = {
     "AttributeMetadata": f"{_CONFIG}, and read IPUConfig.get_attribute_metadata(name)",
     "GenericFloat": _GFLOAT,
+    "IPUEstimator": _ESTIMATOR,
+    "IPUEstimatorSpec": _ESTIMATOR,
+    "IPUMultiReplicaStrategy": _PROCESSES,
+    "IPUMultiWorkerStrategy": _PROCESSES,
+    "IPUMultiWorkerStrategyV1": _PROCESSES,
+    "IPUPipelineEstimator": _ESTIMATOR,
+    "IPUPipelineEstimatorSpec": _ESTIMATOR,
+    "IPURunConfig": _ESTIMATOR,
+    "PopDistStrategy": _PROCESSES,
+    "RunConfig": _ESTIMATOR,
+    "RuntimeContext": _RUNTIME,
     "accumulate_gradients": _ACCUMULATE,
     "accumulate_tagged_gradients": _ACCUMULATE,
     "calc_gfloat_params": _GFLOAT,
@@ -32,9 +58,15 @@ NAMES = {
     "create_resource_update": _ACCUMULATE,
     "deprecate_config_attribute": _CONFIG,
     "deprecate_config_attributes": _CONFIG,
+    "embedded_runtime_call": _RUNTIME,
+    "embedded_runtime_start": _RUNTIME,
+    "embedded_runtime_start_and_call": _RUNTIME,
     "embedded_runtime_stop": "Embedded runtime doesn't support stopping an engine. End the "
     "process",
-    "export_keras": "use tf.function(model).get_concrete_function and tf.saved_model.save",
+    "experimental_application_compile_op": _RUNTIME,
+    "export_keras": _SERVING,
+    "export_pipeline": _SERVING,
+    "export_single_step": _SERVING,
 }
 
 

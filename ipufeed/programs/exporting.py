@@ -1,0 +1,248 @@
+"""dataset_extractor: elements of a dataset, and variables, as files of NumPy's.
+
+    <filename>.<feed_name>.<i>.npy    component i of the elements, stacked
+    <filename>.npz                    variables, by their names
+
+The original writes files for Poplar's own readers, of which there are none here.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+_EVERY = 1000  # elements between two lines of progress
+
+
+def dataset_extractor(
+    dataset: Any,
+    num_elements: int,
+    filename: str,
+    feed_name: str = "",
+    print_stats: bool = True,
+) -> Any:
+    """Writes elements of a dataset to files, one for each component.
+
+    Args:
+        dataset: A tf.data.Dataset of tensors.
+        num_elements: How many, at least 1.
+        filename: The files begin with it: `<filename>.<feed_name>.<i>.npy`, of shape
+            [num_elements, ...].
+        feed_name: Default: "infeed".
+        print_stats: Whether TensorFlow's log has a line for every 1000. Default: True.
+
+    Returns:
+        In a version 1 graph the operation that does it; in eager mode the files' paths.
+
+    Raises:
+        TypeError: `dataset` is none, or a number is not an integer.
+        ValueError: `num_elements` is less than 1.
+        tf.errors.OutOfRangeError: When it runs: the dataset has fewer.
+    """
+    if not isinstance(dataset, tf.data.Dataset):
+        raise TypeError(
+            f"`dataset` must be a tf.data.Dataset, got {type(dataset).__name__}."
+        )
+    if isinstance(num_elements, bool) or not isinstance(num_elements, int):
+        raise TypeError(
+            f"`num_elements` must be an int, got {type(num_elements).__name__}."
+        )
+    if num_elements < 1:
+        raise ValueError("Expected `num_elements` to be at least 1.")
+    begin = f"{os.fspath(filename)}.{feed_name or 'infeed'}"
+    if tf.executing_eagerly():
+        rows = iter(dataset)
+        elements = []
+        for number in range(num_elements):
+            elements.append(_flat(next(rows, None)))
+            _progress(number + 1, print_stats)
+        return _write_components(begin, elements)
+    iterator = tf.compat.v1.data.make_one_shot_iterator(dataset)
+    flat = tf.nest.flatten(iterator.get_next())
+
+    def write(*columns: Any) -> np.int64:
+        rows = list(zip(*columns, strict=True))
+        _write_components(begin, rows)
+        return np.int64(len(rows))
+
+    def take(number: Any, *arrays: Any) -> Any:
+        return (
+            number + 1,
+            *(
+                array.write(number, each)
+                for array, each in zip(
+                    arrays, tf.nest.flatten(iterator.get_next()), strict=True
+                )
+            ),
+        )
+
+    with tf.device("/device:CPU:0"):
+        arrays = [tf.TensorArray(each.dtype, num_elements) for each in flat]
+        _, *found = tf.while_loop(
+            lambda number, *_: number < num_elements,
+            take,
+            [tf.constant(0), *arrays],
+            parallel_iterations=1,
+        )
+        stacked = [each.stack() for each in found]
+        return tf.numpy_function(write, stacked, tf.int64).op
+
+
+def _flat(element: Any) -> list[Any]:
+    if element is None:
+        raise tf.errors.OutOfRangeError(
+            None, None, "The dataset iterator has reached the end of the dataset."
+        )
+    return [each.numpy() for each in tf.nest.flatten(element)]
+
+
+def _progress(number: int, print_stats: bool) -> None:
+    if print_stats and number % _EVERY == 0:
+        tf.get_logger().info("%d elements of the dataset have been read", number)
+
+
+def _write_components(begin: str, elements: Sequence[Any]) -> list[str]:
+    paths = []
+    for place, column in enumerate(zip(*elements, strict=True)):
+        path = f"{begin}.{place}.npy"
+        buffer = io.BytesIO()
+        np.save(buffer, np.stack(column), allow_pickle=False)
+        _write_whole(path, buffer.getvalue())
+        paths.append(path)
+    return paths
+
+
+def _write_whole(path: str, content: bytes) -> None:
+    """Writes a file under another name, and then renames it."""
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def get_variable_handles(variables: Sequence[Any]) -> list[Any]:
+    """The name that each variable's memory has: a list of string tensors of shape [1].
+
+    Args:
+        variables: Resource variables.
+
+    Raises:
+        TypeError: One is none.
+    """
+    names = []
+    for variable in variables:
+        if not hasattr(variable, "handle"):
+            raise TypeError(
+                f"`variables` must be tf.Variables, got {type(variable).__name__}."
+            )
+        name = getattr(variable, "_shared_name", variable.name.partition(":")[0])
+        names.append(tf.constant([name.partition(":")[0]]))
+    return names
+
+
+def export_variables(
+    variables: Sequence[Any],
+    names: Sequence[str],
+    filename: str,
+    metadata: Any = None,
+    print_stats: bool = True,
+) -> Any:
+    """Writes the values of variables to a file, `<filename>.npz`.
+
+    Args:
+        variables: The variables.
+        names: Their names in the file.
+        filename: The file, without its ending.
+        metadata: Not used: the arrays have dtypes and shapes.
+        print_stats: Whether TensorFlow's log has a line. Default: True.
+
+    Returns:
+        In a version 1 graph the operation that does it; in eager mode the path.
+
+    Raises:
+        ValueError: There is not one name for each, or a name is there twice.
+    """
+    del metadata
+    names = [str(name) for name in names]
+    if len(names) != len(variables) or len(set(names)) < len(names):
+        raise ValueError(
+            f"`names` must be {len(variables)} different names, one for each variable, "
+            f"got {names}."
+        )
+    path = f"{os.fspath(filename)}.npz"
+
+    def write(*values: Any) -> np.int64:
+        buffer = io.BytesIO()
+        np.savez(buffer, **dict(zip(names, values, strict=True)))
+        _write_whole(path, buffer.getvalue())
+        if print_stats:
+            tf.get_logger().info("%d variables are in %s", len(values), path)
+        return np.int64(len(values))
+
+    if tf.executing_eagerly():
+        write(*(variable.numpy() for variable in variables))
+        return path
+    with tf.device("/device:CPU:0"):
+        values = [tf.convert_to_tensor(variable) for variable in variables]
+        return tf.numpy_function(write, values, tf.int64).op
+
+
+def import_variables(
+    variables: Sequence[Any],
+    filenames: Sequence[str] | str,
+    is_input: bool = True,
+    strict: bool = True,
+    print_stats: bool = True,
+) -> Any:
+    """Assigns the values that export_variables has written, by the variables' names.
+
+    Args:
+        variables: The variables.
+        filenames: The files, with or without their ending, which are read now.
+        is_input: Not used: the files are the same.
+        strict: Whether each name must be on both sides. Default: True.
+        print_stats: Whether TensorFlow's log has a line. Default: True.
+
+    Returns:
+        In a version 1 graph the operation that assigns; None in eager mode.
+
+    Raises:
+        tf.errors.InvalidArgumentError: `strict`, and a name is on one side only.
+        OSError: A file cannot be read.
+    """
+    del is_input
+    several = [filenames] if isinstance(filenames, str) else list(filenames)
+    values: dict[str, Any] = {}
+    for name in several:
+        path = name if name.endswith(".npz") else f"{name}.npz"
+        with np.load(path, allow_pickle=False) as file:
+            values |= {key: file[key] for key in file.files}
+    known = {variable.name.partition(":")[0]: variable for variable in variables}
+    odd = sorted(known.keys() ^ values.keys())
+    if strict and odd:
+        raise tf.errors.InvalidArgumentError(
+            None,
+            None,
+            "The names of the variables and of the files must be the same; on one side "
+            f"only: {', '.join(odd)}.",
+        )
+    assigned = [
+        variable.assign(values[name], read_value=False)
+        for name, variable in known.items()
+        if name in values
+    ]
+    if print_stats:
+        tf.get_logger().info("%d variables have been read", len(assigned))
+    return None if tf.executing_eagerly() else tf.group(*assigned)

@@ -1,0 +1,213 @@
+"""gen_pop_datastream_ops: the queues' raw operations, which know a queue by its id.
+
+    outfeed_enqueue(..., "x")  --> IPUOutfeedQueue --> outfeed_dequeue(..., "x")
+    ipu_create_dataset_iterator(..., "y") --> IPUInfeedQueue --> infeed_dequeue("y")
+
+A queue is there from its first operation to the one that deletes it.
+
+Source: names and arguments are those of Graphcore's module
+tensorflow.compiler.plugin.poplar.ops.gen_pop_datastream_ops.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import tensorflow as tf
+
+from ipufeed.process_state import STATE
+from ipufeed.queues.infeed import IPUInfeedQueue
+from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
+
+_lock = threading.Lock()
+_outfeeds: dict[str, IPUOutfeedQueue] = {}
+_infeeds: dict[str, IPUInfeedQueue] = {}
+_MODES = {"all": IPUOutfeedMode.ALL, "get_last": IPUOutfeedMode.LAST}
+
+
+@STATE.part("queues by id")
+def _forget() -> None:
+    with _lock:
+        _outfeeds.clear()
+        _infeeds.clear()
+
+
+def _outfeed(feed_id: str, mode: str, depth: int) -> IPUOutfeedQueue:
+    """The outfeed of an id, made at its first use.
+
+    Raises:
+        ValueError: There is no such mode.
+    """
+    if mode not in _MODES:
+        raise ValueError(
+            f"`outfeed_mode` must be one of {', '.join(map(repr, _MODES))}, got {mode!r}."
+        )
+    with _lock:
+        if feed_id not in _outfeeds:
+            _outfeeds[feed_id] = IPUOutfeedQueue(
+                _MODES[mode], buffer_depth=depth, _internal_id=feed_id
+            )
+        return _outfeeds[feed_id]
+
+
+def _infeed(feed_id: str) -> IPUInfeedQueue:
+    """The infeed of an id.
+
+    Raises:
+        ValueError: There is none.
+    """
+    with _lock:
+        queue = _infeeds.get(feed_id)
+    if queue is None:
+        raise ValueError(
+            f"There is no infeed {feed_id!r}: build ipu_create_dataset_iterator first."
+        )
+    return queue
+
+
+def pop_datastream_outfeed_enqueue(
+    inputs: Any,
+    output_shapes: Any,
+    feed_id: str,
+    outfeed_mode: str = "all",
+    prefetch_depth: int = 1,
+    optimise_latency: bool = False,
+    name: str | None = None,
+) -> Any:
+    """The operation that enqueues a list of tensors under an id.
+
+    Args:
+        inputs: The tensors.
+        output_shapes: Not used: the tensors have their shapes.
+        feed_id: The queue's id.
+        outfeed_mode: "all" or "get_last".
+        prefetch_depth: Elements of the ring.
+        optimise_latency: Not used: the ring always hands over at once.
+        name: Not used.
+    """
+    del output_shapes, optimise_latency, name
+    return _outfeed(feed_id, outfeed_mode, prefetch_depth).enqueue(list(inputs))
+
+
+def pop_datastream_outfeed_dequeue(
+    output_types: Any,
+    output_shapes: Any,
+    feed_id: str,
+    device_ordinal: int = 0,
+    outfeed_mode: str = "all",
+    prefetch_depth: int = 1,
+    warn_when_unconnected: bool = True,
+    optimise_latency: bool = False,
+    name: str | None = None,
+) -> Any:
+    """What has been enqueued under an id: a list of tensors.
+
+    Args:
+        output_types: Not used: those of the tensors that were enqueued.
+        output_shapes: Likewise. "all" gives [n, *shape], "get_last" shape.
+        feed_id: The queue's id.
+        device_ordinal: Not used: the queue is where it is enqueued to.
+        outfeed_mode: "all" or "get_last".
+        prefetch_depth: Elements of the ring.
+        warn_when_unconnected: Not used.
+        optimise_latency: Not used.
+        name: Not used.
+
+    Raises:
+        ValueError: In a graph: nothing is enqueued under the id.
+    """
+    del output_types, output_shapes, device_ordinal, warn_when_unconnected
+    del optimise_latency, name
+    return _outfeed(feed_id, outfeed_mode, prefetch_depth).dequeue()
+
+
+def ipu_delete_outfeed(
+    feed_id: str,
+    device_ordinal: int = 0,
+    asynchronous: bool = False,
+    name: str | None = None,
+) -> Any:
+    """The operation that forgets an outfeed's results; in eager mode it is done."""
+    del device_ordinal, asynchronous, name
+    with _lock:
+        queue = _outfeeds.get(feed_id)
+    if queue is None:
+        return None if tf.executing_eagerly() else tf.no_op()
+    return queue.deleter
+
+
+def ipu_create_dataset_iterator(
+    input_dataset: Any,
+    feed_id: str,
+    output_types: Any,
+    output_shapes: Any,
+    device_ordinal: int = 0,
+    prefetch_depth: int = 1,
+    optimise_latency: bool = False,
+    name: str | None = None,
+) -> Any:
+    """The operation that has a dataset feed an id; in eager mode it does from now on.
+
+    Args:
+        input_dataset: A dataset, or its variant tensor.
+        feed_id: The queue's id.
+        output_types: Dtypes of the components.
+        output_shapes: Their shapes.
+        device_ordinal: Not used: the queue is where it is dequeued.
+        prefetch_depth: Elements of the ring.
+        optimise_latency: Not used.
+        name: Not used.
+    """
+    del device_ordinal, optimise_latency, name
+    dataset = input_dataset
+    if not isinstance(dataset, tf.data.Dataset):
+        spec = tuple(
+            tf.TensorSpec(shape, dtype)
+            for shape, dtype in zip(output_shapes, output_types, strict=True)
+        )
+        dataset = tf.data.experimental.from_variant(input_dataset, spec)
+    queue = IPUInfeedQueue(dataset, prefetch_depth=prefetch_depth, _internal_id=feed_id)
+    with _lock:
+        _infeeds[feed_id] = queue
+    return queue.initializer
+
+
+def pop_datastream_infeed_dequeue(
+    feed_id: str,
+    output_types: Any,
+    output_shapes: Any,
+    prefetch_depth: int = 1,
+    name: str | None = None,
+    **arguments: Any,
+) -> Any:
+    """The next element of an id's dataset: a list of tensors.
+
+    Args:
+        feed_id: The queue's id.
+        output_types: Not used: those of the dataset.
+        output_shapes: Likewise.
+        prefetch_depth: Not used: ipu_create_dataset_iterator says it.
+        name: Not used.
+        **arguments: Not used.
+
+    Raises:
+        ValueError: No dataset feeds the id.
+    """
+    del output_types, output_shapes, prefetch_depth, name, arguments
+    return tf.nest.flatten(_infeed(feed_id)._dequeue())
+
+
+def ipu_delete_dataset_iterator(
+    feed_id: str,
+    device_ordinal: int = 0,
+    asynchronous: bool = False,
+    name: str | None = None,
+) -> Any:
+    """The operation that ends an infeed; in eager mode it is done.
+
+    Raises:
+        ValueError: No dataset feeds the id.
+    """
+    del device_ordinal, asynchronous, name
+    return _infeed(feed_id).deleter

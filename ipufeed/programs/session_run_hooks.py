@@ -1,0 +1,175 @@
+"""ipu_session_run_hooks: what a session logs of tensors inside a compiled program.
+
+    hook = IPULoggingTensorHook(every_n_iter=10)
+                                                  in the program: hook.log({"loss": loss})
+    with tf.compat.v1.train.MonitoredSession(hooks=[hook]) as session: ...
+
+Source: Graphcore's hook of this name, on TensorFlow's SessionRunHook and timers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.training import basic_session_run_hooks
+
+from ipufeed.checks import check_flags
+from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
+
+LoggingMode = IPUOutfeedMode
+
+
+class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+    """Logs values of a program's tensors every so many runs or seconds, or at the end.
+
+    The values come through an outfeed of the hook's own, so several hooks do not disturb
+    one another.
+
+    Args:
+        every_n_iter: Log after the first run, and then after every so many. Default: None.
+        every_n_secs: Log after the first run, and then after so many seconds. Default:
+            None.
+        at_end: Log when the session ends. Default: False.
+        formatter: Takes a dict from name to value (an array) and gives the line. Default:
+            `name = value, name = value`, with the seconds if they were measured.
+        logging_mode: LoggingMode.LAST, the last value; ALL, all since the last line.
+
+    Raises:
+        ValueError: Both intervals are given; or none is, and not `at_end`.
+        TypeError: An argument is of another type.
+
+    Threads: those of its session.
+    """
+
+    LoggingMode = LoggingMode
+
+    def __init__(
+        self,
+        every_n_iter: int | None = None,
+        every_n_secs: float | None = None,
+        at_end: bool = False,
+        formatter: Callable[[dict[str, Any]], str] | None = None,
+        logging_mode: IPUOutfeedMode = LoggingMode.LAST,
+    ) -> None:
+        check_flags(at_end=at_end)
+        if every_n_iter is not None and every_n_secs is not None:
+            raise ValueError("Cannot provide both every_n_iter and every_n_secs")
+        if every_n_iter is None and every_n_secs is None and not at_end:
+            raise ValueError(
+                "Either every_n_iter, every_n_secs or at_end should be provided"
+            )
+        if formatter is not None and not callable(formatter):
+            raise TypeError(
+                f"`formatter` must be a function, got {type(formatter).__name__}."
+            )
+        if not isinstance(logging_mode, IPUOutfeedMode):
+            raise TypeError(
+                "`logging_mode` must be a member of LoggingMode, got "
+                f"{type(logging_mode).__name__}."
+            )
+        self._at_end = at_end
+        self._formatter = formatter
+        self._mode = logging_mode
+        if every_n_iter is None and every_n_secs is None:
+            self._timer = basic_session_run_hooks.NeverTriggerTimer()
+        else:
+            self._timer = tf.compat.v1.train.SecondOrStepTimer(
+                every_secs=every_n_secs, every_steps=every_n_iter
+            )
+        self._start()
+
+    def _start(self) -> None:
+        """Nothing has been logged, or is to be."""
+        self._outfeed = IPUOutfeedQueue(outfeed_mode=self._mode)
+        self._graph: Any = None  # that has the enqueue
+        self._dequeued: Any = None
+        self._deleter: Any = None
+        self._runs = 0
+
+    def log(self, tensors: Any) -> Any:
+        """Has the program give tensors to the hook; to be called in it, once.
+
+        Args:
+            tensors: A tensor, a list or tuple of them, which are logged by their names,
+                or a dict from name to tensor.
+
+        Returns:
+            The operation that does it, for the results of the program.
+
+        Raises:
+            RuntimeError: It has been called in this graph.
+            TypeError: Something is no tensor.
+        """
+        outer = outermost(tf.compat.v1.get_default_graph())
+        if self._graph is outer:
+            raise RuntimeError(
+                "Cannot use this hook object's log function more than once. Give one call "
+                "all tensors, or make another hook."
+            )
+        if isinstance(tensors, dict):
+            named = tensors
+        else:
+            several = tensors if isinstance(tensors, (list, tuple)) else [tensors]
+            for each in several:
+                if not isinstance(each, tf.Tensor):
+                    raise TypeError(f"Expected `tf.Tensor`, got {type(each)}")
+            named = {each.name: each for each in several}
+        self._graph = outer
+        return self._outfeed.enqueue(named)
+
+    def begin(self) -> None:
+        """Makes what reads the values, on the host.
+
+        Raises:
+            RuntimeError: `log` has not been called.
+        """
+        if self._graph is None:
+            raise RuntimeError(
+                "This logging hook's outfeed was not enqueued. Did you forget to call the "
+                "log function?"
+            )
+        with tf.device("/device:CPU:0"):
+            self._dequeued = self._outfeed.dequeue()
+            self._deleter = self._outfeed.deleter
+        self._timer.reset()
+        self._runs = 0
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Logs, if it is time to."""
+        del run_values
+        if self._timer.should_trigger_for_step(self._runs):
+            seconds, _ = self._timer.update_last_triggered_step(self._runs)
+            self._log_values(run_context.session, seconds)
+        self._runs += 1
+
+    def end(self, session: Any) -> None:
+        """Logs, if it should at the end; the hook can then be used in another session."""
+        if self._at_end:
+            self._log_values(session, None)
+        session.run(self._deleter)
+        self._start()
+
+    def _log_values(self, session: Any, seconds: float | None) -> None:
+        values = session.run(self._dequeued)
+        before = np.get_printoptions()
+        np.set_printoptions(suppress=True)
+        try:
+            tf.compat.v1.logging.info(self._line(values, seconds))
+        finally:
+            np.set_printoptions(**before)
+
+    def _line(self, values: dict[str, Any], seconds: float | None) -> str:
+        if self._formatter is not None:
+            return self._formatter(values)
+        line = ", ".join(f"{name} = {value}" for name, value in values.items())
+        return line if seconds is None else f"{line} ({seconds:.3f} sec)"
+
+
+def outermost(graph: Any) -> Any:
+    """The graph that a session runs, of one that may be a function's in it."""
+    while getattr(graph, "outer_graph", None) is not None:
+        graph = graph.outer_graph
+    return graph

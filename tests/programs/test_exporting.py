@@ -1,0 +1,143 @@
+"""Datasets and variables in files, and datasets of whole groups."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipufeed.programs.buffer_dataset import BufferDataset
+from ipufeed.programs.exporting import (
+    dataset_extractor,
+    export_variables,
+    get_variable_handles,
+    import_variables,
+)
+
+v1 = tf.compat.v1
+
+
+def pairs(number=5):
+    return tf.data.Dataset.from_tensor_slices(
+        (np.arange(2 * number, dtype=np.float32).reshape(number, 2), np.arange(number))
+    )
+
+
+@pytest.mark.parametrize("style", ["graph", "eager"])
+def test_elements_are_written_by_component(style, tmp_path):
+    """Stacked, as many as asked for."""
+    name = str(tmp_path / "data")
+    if style == "eager":
+        paths = dataset_extractor(pairs(), 3, name, "mine")
+        assert paths == [f"{name}.mine.0.npy", f"{name}.mine.1.npy"]
+    else:
+        with tf.Graph().as_default(), v1.Session() as session:
+            session.run(dataset_extractor(pairs(), 3, name, "mine"))
+
+    np.testing.assert_array_equal(
+        np.load(f"{name}.mine.0.npy"), np.arange(6.0).reshape(3, 2)
+    )
+    np.testing.assert_array_equal(np.load(f"{name}.mine.1.npy"), [0, 1, 2])
+
+
+@pytest.mark.parametrize("style", ["graph", "eager"])
+def test_a_dataset_that_is_too_short_leaves_no_file(style, tmp_path):
+    """It ends with an OutOfRangeError."""
+
+    def extract():
+        if style == "eager":
+            dataset_extractor(pairs(2), 3, str(tmp_path / "data"))
+            return
+        with tf.Graph().as_default(), v1.Session() as session:
+            session.run(dataset_extractor(pairs(2), 3, str(tmp_path / "data")))
+
+    with pytest.raises(tf.errors.OutOfRangeError):
+        extract()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_arguments_are_raised(tmp_path):
+    """The original returned them."""
+    with pytest.raises(ValueError, match="Expected `num_elements` to be at least 1"):
+        dataset_extractor(pairs(), 0, "x")
+    with pytest.raises(TypeError, match=r"must be a tf.data.Dataset, got list"):
+        dataset_extractor([1], 1, "x")
+
+
+@pytest.mark.parametrize("style", ["graph", "eager"])
+def test_variables_come_back_by_name(style, tmp_path):
+    """Of each dtype, with their values."""
+    name = str(tmp_path / "weights")
+    values = [np.float32([1.5, 2]), np.float16(3), np.int32([[4]])]
+
+    def made(numbers):
+        return [
+            tf.Variable(value, name=f"v{place}") for place, value in enumerate(numbers)
+        ]
+
+    if style == "eager":
+        first = made(values)
+        assert export_variables(first, ["v0", "v1", "v2"], name) == f"{name}.npz"
+        second = made([np.zeros_like(each) for each in values])
+        assert import_variables(second, name) is None
+        found = [each.numpy() for each in second]
+    else:
+        with tf.Graph().as_default(), v1.Session() as session:
+            first = [v1.Variable(each, use_resource=True) for each in values]
+            session.run(v1.global_variables_initializer())
+            session.run(export_variables(first, ["v0", "v1", "v2"], name))
+        with tf.Graph().as_default(), v1.Session() as session:
+            second = [
+                v1.get_variable(
+                    f"v{place}", initializer=np.zeros_like(each), use_resource=True
+                )
+                for place, each in enumerate(values)
+            ]
+            session.run(v1.global_variables_initializer())
+            session.run(import_variables(second, [f"{name}.npz"]))
+            found = session.run(second)
+
+    for one, other in zip(values, found, strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+
+
+def test_names_must_be_the_same_on_both_sides(tmp_path):
+    """Unless `strict` is False: then what is there is read."""
+    name = str(tmp_path / "weights")
+    export_variables([tf.Variable(1.0), tf.Variable(2.0)], ["a", "b"], name)
+    b, c = tf.Variable(0.0, name="b"), tf.Variable(0.0, name="c")
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="on one side only: a, c"):
+        import_variables([b, c], name)
+    import_variables([b, c], name, strict=False)
+
+    assert (float(b), float(c)) == (2.0, 0.0)
+
+
+def test_a_handle_is_known_by_its_name():
+    """One string of shape [1] for each variable."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        variable = v1.get_variable("thisIsTheName", [], use_resource=True)
+        (found,) = session.run(get_variable_handles([variable]))
+
+    assert found.tolist() == [b"thisIsTheName"]
+
+
+@pytest.mark.parametrize("structure", ["one", "pair", "dict"])
+def test_a_buffer_dataset_has_whole_groups(structure):
+    """Three elements in groups of two are two; the element is what it was."""
+    dataset = {
+        "one": tf.data.Dataset.range(3),
+        "pair": pairs(3),
+        "dict": pairs(3).map(lambda x, y: {"x": x, "y": y}),
+    }[structure]
+    buffered = BufferDataset(dataset, 2)
+
+    assert isinstance(buffered, tf.data.Dataset)
+    assert buffered.element_spec == dataset.element_spec
+    assert len(buffered) == 2
+    found, wanted = list(buffered), list(dataset.take(2))
+    for one, other in zip(found, wanted, strict=True):
+        tf.nest.map_structure(np.testing.assert_array_equal, one, other)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="greater than zero"):
+        BufferDataset(dataset, 0)

@@ -1,0 +1,102 @@
+"""popdist and Horovod: alone, and as one of several processes of TF_CONFIG."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from ipufeed import compat
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.errors import RefusedError
+
+pytestmark = pytest.mark.usefixtures("clean_system")
+
+compat.install()
+import popdist  # noqa: E402
+import popdist.tensorflow  # noqa: E402
+from tensorflow.python.ipu import distributed, horovod  # noqa: E402
+
+
+@pytest.fixture
+def second_of_three(monkeypatch):
+    """TF_CONFIG of one of several processes, which none of these tests starts."""
+    workers = [f"localhost:{port}" for port in (2301, 2302, 2303)]
+    text = json.dumps(
+        {"cluster": {"worker": workers}, "task": {"type": "worker", "index": 1}}
+    )
+    monkeypatch.setenv("TF_CONFIG", text)
+
+
+def test_alone_a_process_is_one_of_one(monkeypatch):
+    """So that programs that ask go on as without popdist."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    popdist.init()
+
+    assert not popdist.isPopdistEnvSet()
+    assert (popdist.getNumInstances(), popdist.getInstanceIndex()) == (1, 0)
+    assert (popdist.getNumTotalReplicas(), popdist.getReplicaIndexOffset()) == (1, 0)
+    config = IPUConfig()
+    assert popdist.tensorflow.set_ipu_config(config, ipus_per_replica=2) is config
+    assert config.auto_select_ipus == 2
+    assert popdist.getNumIpusPerReplica() == 2
+    assert config.experimental.multi_replica_distribution.process_count == 0
+    config.configure_ipu_system()
+    assert popdist.getNumLocalReplicas() == 1
+    assert popdist.getDeviceId() >= 0
+    popdist.tensorflow.set_ipu_config(IPUConfig(), 1)
+
+
+@pytest.mark.usefixtures("second_of_three")
+def test_tf_config_says_which_process_it_is():
+    """And the config gets it."""
+    config = popdist.tensorflow.set_ipu_config(IPUConfig(), 1, configure_device=False)
+    distribution = config.experimental.multi_replica_distribution
+
+    assert popdist.isPopdistEnvSet()
+    assert (popdist.getNumInstances(), popdist.getInstanceIndex()) == (3, 1)
+    assert (popdist.getNumTotalReplicas(), popdist.getReplicaIndexOffset()) == (3, 1)
+    assert (distribution.process_count, distribution.process_index) == (3, 1)
+    assert config.auto_select_ipus == []
+    assert (horovod.size(), horovod.rank()) == (3, 1)
+
+
+def test_a_wrong_tf_config_is_an_error(monkeypatch):
+    """It says of what form it must be."""
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {}}')
+    with pytest.raises(ValueError, match="TF_CONFIG must be a JSON object with"):
+        popdist.getNumInstances()
+
+
+def test_alone_values_stay_what_they_are(monkeypatch):
+    """Between several processes they are exchanged in programs."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    value = tf.constant([1.0, 2.0])
+    horovod.init()
+
+    assert horovod.allreduce(value).numpy().tolist() == [1.0, 2.0]
+    assert distributed.allgather(value).shape == [1, 2]
+    assert horovod.broadcast(value, 0).numpy().tolist() == [1.0, 2.0]
+
+
+@pytest.mark.usefixtures("second_of_three")
+def test_between_processes_they_are_refused_by_name():
+    """With what to use."""
+    with pytest.raises(RefusedError, match=r"use cross_replica_ops.cross_replica_sum"):
+        horovod.allreduce(tf.constant(1.0))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ipu_estimator.IPUEstimator",
+        "ipu_run_config.RunConfig",
+        "horovod.popdist_strategy.PopDistStrategy",
+        "ipu_multi_worker_strategy.IPUMultiWorkerStrategy",
+    ],
+)
+def test_what_cannot_work_says_what_to_use(name):
+    """When it is called, not when it is imported."""
+    module, _, last = name.rpartition(".")
+    refused = getattr(compat.submodule(module), last)
+    with pytest.raises(RefusedError, match=f"{last} does not work here: .*(use|write)"):
+        refused()

@@ -1,0 +1,184 @@
+"""The raw operations that programs import, in both styles."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from replicated import on
+from styles import only
+
+from ipufeed import compat
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program import compiler
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.executable.store.counters import reset_stats, stats
+
+pytestmark = pytest.mark.usefixtures("clean_system")
+v1 = tf.compat.v1
+
+compat.install()
+from tensorflow.compiler.plugin.poplar.ops import (  # noqa: E402
+    gen_ipu_ops,
+    gen_pop_datastream_ops,
+    gen_poputil_ops,
+)
+
+STYLES = ["graph", "function"]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_programs_are_forgotten(style):
+    """The next run compiles; where there are none it does no harm."""
+
+    def forget():
+        if style == "function":
+            gen_ipu_ops.ipu_clear_all_xla_compilation_caches()
+        else:
+            ready.session.run(gen_ipu_ops.ipu_clear_all_xla_compilation_caches())
+
+    with on(1, style) as ready:
+        forget()
+        run = ready.build(lambda x: x * 3.4375, 1.0)
+        run(1.0)
+        reset_stats()
+        run(1.0)
+        assert stats().compiles == 0
+        forget()
+        assert only(run(1.0)) == 3.4375
+        assert stats().compiles == 1
+
+
+def test_the_system_is_asked_by_operations():
+    """In a graph and in eager mode."""
+    config = IPUConfig()
+    config.auto_select_ipus = [1, 2]
+    gen_ipu_ops.ipu_configure_hardware(config)
+
+    assert gen_ipu_ops.ipu_event_trace().shape == [0]
+    assert len(gen_ipu_ops.ipu_get_configuration()) == 2
+    assert int(gen_ipu_ops.ipu_get_num_devices("/device:IPU:1")) == 2
+    assert not bool(gen_ipu_ops.ipu_model_used())
+    assert gen_ipu_ops.ipu_use_synthetic_data_for(1).numpy().tolist() == [False]
+    with tf.Graph().as_default(), v1.Session() as session:
+        assert session.run(gen_ipu_ops.ipu_event_trace()).tolist() == []
+        session.run(gen_ipu_ops.ipu_reset_seed("/device:IPU:0", 3))
+        session.run(gen_ipu_ops.ipu_reset_devices())
+    with pytest.raises(RuntimeError, match="No IPU devices configured"):
+        gen_ipu_ops.ipu_get_configuration()
+
+
+def test_a_report_operation_is_a_program_of_its_own():
+    """As the original's tutorials make it on the CPU, beside a compiled program."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        with tf.device("cpu"):
+            report = gen_ipu_ops.ipu_event_trace()
+        with ipu_scope("/device:IPU:0"):
+            program = compiler.compile(lambda x: x + 1, [tf.constant(1.0)])
+        assert session.run(program) == [2.0]
+        assert session.run(report).size == 0
+
+
+@pytest.mark.parametrize("mode", ["all", "get_last"])
+@pytest.mark.parametrize("style", STYLES)
+def test_queues_are_known_by_their_ids(style, mode):
+    """A dataset goes in under one id, results come out under another."""
+    name = f"{style} {mode}"
+    types, shapes = [tf.float32], [[]]
+    with on(1, style) as ready:
+        dataset = tf.data.Dataset.from_tensor_slices(np.float32([1, 2, 3]))
+        begin = gen_pop_datastream_ops.ipu_create_dataset_iterator(
+            dataset, f"in {name}", types, shapes
+        )
+
+        def body(total):
+            (x,) = gen_pop_datastream_ops.pop_datastream_infeed_dequeue(
+                f"in {name}", types, shapes
+            )
+            done = gen_pop_datastream_ops.pop_datastream_outfeed_enqueue(
+                [x * 2], shapes, f"out {name}", outfeed_mode=mode
+            )
+            return total + x, done
+
+        if style == "graph":
+            ready.session.run(begin)
+        total = ready.run(lambda x: ready.repeat(3, body, [x]), 0.0)
+        (found,) = ready.read(
+            gen_pop_datastream_ops.pop_datastream_outfeed_dequeue(
+                types, shapes, f"out {name}", outfeed_mode=mode
+            )
+        )
+        gone = [
+            gen_pop_datastream_ops.ipu_delete_outfeed(f"out {name}"),
+            gen_pop_datastream_ops.ipu_delete_dataset_iterator(f"in {name}"),
+        ]
+        if style == "graph":
+            ready.session.run(gone)
+
+    assert only(total) == 6.0
+    assert found.tolist() == ([2.0, 4.0, 6.0] if mode == "all" else 6.0)
+
+
+def test_an_id_without_a_dataset_is_an_error():
+    """It says what makes one."""
+    with pytest.raises(ValueError, match="build ipu_create_dataset_iterator first"):
+        gen_pop_datastream_ops.pop_datastream_infeed_dequeue("none", [], [])
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_sums_of_iterations(style):
+    """Zeros, and at each third the sum of three: it is what the loop adds up."""
+    with on(1, style) as ready:
+
+        def body(i, seen):
+            total = gen_poputil_ops.ipu_stateful_gradient_accumulate(i, 3)
+            return i + 1, tf.concat([seen[1:], [total]], 0)
+
+        run = ready.build(
+            lambda n: ready.repeat(n, body, [1.0, tf.zeros([6])]), np.int32(6)
+        )
+        for _ in range(2):
+            _, seen = run(np.int32(6))
+            assert seen.tolist() == [0, 0, 6, 0, 0, 15]
+        with pytest.raises(
+            tf.errors.FailedPreconditionError, match="with 4 iterations"
+        ):
+            run(np.int32(4))
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_sums_with_momentum(style):
+    """Ones in groups of 5: 5, and then 0.8 * 5 + 5; the variable ends at that."""
+    with on(1, style) as ready:
+        accum = ready.variable(np.float32(0.0), "accum")
+
+        def body(seen):
+            found = gen_poputil_ops.ipu_stateful_gradient_accumulate_with_momentum(
+                accum.handle, tf.constant(1.0), 0.8, 5
+            )
+            return tf.concat([seen[1:], [found]], 0)
+
+        seen = only(
+            ready.run(lambda x: ready.repeat(10, body, [x]), np.zeros(10, np.float32))
+        )
+        assert seen.tolist() == [0, 0, 0, 0, 5, 0, 0, 0, 0, 9]
+        assert ready.read(accum) == 9.0
+
+
+def test_parts_of_an_accumulation():
+    """Zeros, a scaled sum in the accumulator's dtype, and what does nothing."""
+    variable = tf.Variable(tf.ones([2], tf.float16))
+    zeros = gen_poputil_ops.gradient_accumulator_create(variable, tf.float32)
+    total = gen_poputil_ops.gradient_accumulator_add_with_scale(
+        zeros + 2, tf.ones([2], tf.float16), 0.5
+    )
+
+    assert total.dtype == tf.float32
+    assert gen_poputil_ops.gradient_accumulator_sink(total).numpy().tolist() == [2, 2]
+    again = gen_poputil_ops.gradient_accumulator_create(variable.handle, tf.float32)
+    assert again.numpy().tolist() == [0, 0]
+    made = gen_poputil_ops.gradient_accumulator_create_from_shape([3], tf.int32)
+    assert made.numpy().tolist() == [0, 0, 0]
+    gen_poputil_ops.gradient_accumulation_count(4)
+    gen_poputil_ops.device_sync()
+    (same,) = gen_poputil_ops.ipu_barrier([total])
+    assert same.numpy().tolist() == [2, 2]
+    assert gen_poputil_ops.ipu_assume_equal_across_replicas(total) is not None
