@@ -118,7 +118,7 @@ ALLOWED = {
     "programs": {
         *("ops", "parallel.collectives", "parallel.optimizers"),
         *("device.config", "device.flags", "device.program", "device.system"),
-        *("queues", "_native", "checks", "errors", "process_state"),
+        *("queues", "_native", "checks", "errors", "no_effect", "process_state"),
     },
     # Keras models.
     "keras.layers": {"no_effect"},

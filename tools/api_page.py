@@ -18,12 +18,12 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "api.md"
 MISSING = {
     "distributed.popdist_strategy": (
         "IPUDistributedVariable IPUMirroredVariable IPUOnReadPolicy IPUOnWritePolicy "
-        "IPUSyncOnReadVariable PopDistExtendedV1 PopDistStrategy"
+        "IPUSyncOnReadVariable PopDistExtendedV1"
     ),
     "eager.backprop": "num_gradient_collection_tapes",
     "ipu_multi_worker_strategy": (
         "IPUDistributedVariable IPUMirroredVariable IPUMultiWorkerExtendedV1 "
-        "IPUMultiWorkerStrategyV1 IPUOnReadPolicy IPUOnWritePolicy IPUSyncOnReadVariable"
+        "IPUOnReadPolicy IPUOnWritePolicy IPUSyncOnReadVariable"
     ),
     "ipu_strategy": "IPUExtendedV1",
     "keras_extensions": "KerasExtensions",

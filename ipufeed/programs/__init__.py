@@ -1,4 +1,5 @@
 """What programs import beside ipu's own modules: hooks, raw ops, popdist, Horovod.
 
-ipufeed.graphcore_names says under which names they are found.
+ipufeed.graphcore_names says under which names they are found. Uses device, ops, parallel
+and queues.
 """

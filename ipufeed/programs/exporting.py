@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ipufeed.no_effect import no_effect
+
 _EVERY = 1000  # elements between two lines of progress
 
 
@@ -165,7 +167,7 @@ def export_variables(
         variables: The variables.
         names: Their names in the file.
         filename: The file, without its ending.
-        metadata: Not used: the arrays have dtypes and shapes.
+        metadata: No effect, with a warning: the arrays have dtypes and shapes.
         print_stats: Whether TensorFlow's log has a line. Default: True.
 
     Returns:
@@ -174,7 +176,8 @@ def export_variables(
     Raises:
         ValueError: There is not one name for each, or a name is there twice.
     """
-    del metadata
+    if metadata is not None:
+        no_effect("export_variables(metadata=)", "the arrays have dtypes and shapes")
     names = [str(name) for name in names]
     if len(names) != len(variables) or len(set(names)) < len(names):
         raise ValueError(
@@ -211,7 +214,7 @@ def import_variables(
     Args:
         variables: The variables.
         filenames: The files, with or without their ending, which are read now.
-        is_input: Not used: the files are the same.
+        is_input: False has no effect, with a warning: the files are the same.
         strict: Whether each name must be on both sides. Default: True.
         print_stats: Whether TensorFlow's log has a line. Default: True.
 
@@ -222,7 +225,8 @@ def import_variables(
         tf.errors.InvalidArgumentError: `strict`, and a name is on one side only.
         OSError: A file cannot be read.
     """
-    del is_input
+    if not is_input:
+        no_effect("import_variables(is_input=False)", "the files are the same")
     several = [filenames] if isinstance(filenames, str) else list(filenames)
     values: dict[str, Any] = {}
     for name in several:

@@ -29,9 +29,10 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
     one another.
 
     Args:
-        every_n_iter: Log after the first run, and then after every so many. Default: None.
-        every_n_secs: Log after the first run, and then after so many seconds. Default:
-            None.
+        every_n_iter: Log after the first run, and then after each `every_n_iter`-th.
+            Default: None.
+        every_n_secs: Log after the first run, and then at most once in `every_n_secs`
+            seconds. Default: None.
         at_end: Log when the session ends. Default: False.
         formatter: Takes a dict from name to value (an array) and gives the line. Default:
             `name = value, name = value`, with the seconds if they were measured.
@@ -101,7 +102,7 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
 
         Raises:
             RuntimeError: It has been called in this graph.
-            TypeError: Something is no tensor.
+            TypeError: A value is not a tensor.
         """
         outer = outermost(tf.compat.v1.get_default_graph())
         if self._graph is outer:

@@ -33,8 +33,22 @@ PARAMETERS = {
         "infeed_queue number_of_epochs elements_per_epochs print_stats do_memcpy"
     ),
     "dataset_benchmark.partial_epochs": "error",
+    "data.ops.dataset_ops.BufferDataset": "input_dataset buffer_size",
+    "dataset_extractor.dataset_extractor": (
+        "dataset num_elements filename feed_name print_stats"
+    ),
+    "dataset_extractor.export_variables": (
+        "variables names filename metadata:warns print_stats"
+    ),
+    "dataset_extractor.get_variable_handles": "variables",
+    "dataset_extractor.import_variables": (
+        "variables filenames is_input:warns strict print_stats"
+    ),
+    "distributed.allgather": "value tensor_name:label",
+    "distributed.allreduce": "value reduce_op tensor_name:label",
+    "distributed.broadcast": "value root_rank tensor_name:label",
     "device.step": "seconds",
-    "eager.backprop.GradientCaptureContext.add": "tag gradient",
+    "eager.backprop.GradientCaptureContext.add": "tag gradients",
     "eager.backprop.GradientCaptureTape": "persistent watch_accessed_variables",
     "eager.backprop.GradientCaptureTape.gradient": "*args **kwargs",
     "executable.ExecutableStats": (
@@ -44,6 +58,12 @@ PARAMETERS = {
     "executable.explain": "a b",
     "executable.trace": "path events",
     "ipu_compiler.compile": "computation inputs",
+    "ipu_session_run_hooks.IPULoggingTensorHook": (
+        "every_n_iter every_n_secs at_end formatter logging_mode"
+    ),
+    "ipu_session_run_hooks.IPULoggingTensorHook.after_run": "run_context run_values",
+    "ipu_session_run_hooks.IPULoggingTensorHook.end": "session",
+    "ipu_session_run_hooks.IPULoggingTensorHook.log": "tensors",
     "ipu_infeed_queue.IPUInfeedQueue": (
         "dataset device_ordinal prefetch_depth optimise_latency:warns **kwargs:warns"
     ),
@@ -355,7 +375,7 @@ PARAMETERS = {
     "queues.set_outfeed_limit": "limit",
     "queues.set_stall_report": "seconds",
     "scopes.frontend_attribute": (
-        "attribute_name:warns attribute_value restore_to:warns"
+        "attribute_name:warns attribute_value restore_to:label"
     ),
     "scopes.ipu_jit_scope": "ipu_scope:warns",
     "scopes.ipu_scope": "device",
