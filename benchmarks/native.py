@@ -43,6 +43,11 @@ def cache_folder() -> pathlib.Path:
     return folder
 
 
+def has_boost() -> bool:
+    """Whether Boost's headers are there, which adds cases to ring_bench."""
+    return pathlib.Path("/usr/include/boost/lockfree/spsc_queue.hpp").exists()
+
+
 def build(name: str, flags: tuple[str, ...] = ()) -> pathlib.Path:
     """Compiles benchmarks/cc/<name>.cc, or finds what an earlier call compiled.
 
@@ -67,7 +72,7 @@ def build(name: str, flags: tuple[str, ...] = ()) -> pathlib.Path:
         [compiler, "--version"], capture_output=True, text=True, check=True
     ).stdout
     key = hashlib.blake2b(digest_size=16)
-    for text in (version, *FLAGS, *flags):
+    for text in (version, *FLAGS, *flags, "boost" if has_boost() else ""):
         key.update(text.encode() + b"\0")
     for path in (source, *sorted(HEADERS.rglob("*.h"))):
         key.update(path.name.encode() + b"\0" + path.read_bytes())

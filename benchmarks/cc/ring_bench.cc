@@ -42,6 +42,11 @@
 #include <utility>
 #include <vector>
 
+#if __has_include(<boost/lockfree/spsc_queue.hpp>)
+#include <boost/lockfree/spsc_queue.hpp>
+#define RING_BENCH_BOOST 1
+#endif
+
 #include "core/feed.h"
 #include "core/spsc_ring.h"
 #include "core/wait.h"
@@ -192,6 +197,23 @@ class WaitingFeed {
  private:
   ipufeed::Feed<Element, std::string> feed_{kCapacity};
 };
+
+#ifdef RING_BENCH_BOOST
+// Where Boost is installed; it does not wait either.
+template <class Element>
+class Boost {
+ public:
+  void push(Element&& element) {
+    while (!queue_.push(element)) cpu_relax();
+  }
+  void pop(Element* element) {
+    while (!queue_.pop(*element)) cpu_relax();
+  }
+
+ private:
+  boost::lockfree::spsc_queue<Element, boost::lockfree::capacity<kCapacity>> queue_;
+};
+#endif
 
 template <class Element>
 class Locked {
@@ -464,6 +486,10 @@ const Case kCases[] = {
     {"ring_handle_batch16", stream_batched<Counted, 16>, 200'000},
     {"feed_pointer", stream<Pointer, WaitingFeed>, 200'000},
     {"feed_handle", stream<Counted, WaitingFeed>, 60'000},
+#ifdef RING_BENCH_BOOST
+    {"boost_pointer", stream<Pointer, Boost>, 400'000},
+    {"boost_rtt_pointer", round_trip<Pointer, Boost>, 15'000},
+#endif
     {"mutex_pointer", stream<Pointer, Locked>, 20'000},
     {"mutex_handle", stream<Counted, Locked>, 20'000},
     {"line_rtt", line_round_trip<false>, 15'000},
