@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ipufeed.graphcore_names import ELSEWHERE, MODULES, TOP
-from ipufeed.tf_patches import removed_names
+from ipufeed.tf_patches import frozen_keras, removed_names
 
 ALIAS = "tensorflow.python.ipu"
 
@@ -142,6 +142,7 @@ def install() -> None:
     for name in ELSEWHERE:
         _put_elsewhere(name)
     removed_names.give_back()
+    frozen_keras.install()
 
 
 class ElsewhereModule(types.ModuleType):

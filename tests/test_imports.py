@@ -225,6 +225,7 @@ BY_NAME = {
     "keras/layers/__init__.py": "public names, at their first use",
     "keras/optimizers/__init__.py": "public names, at their first use",
     "sources/__init__.py": "public names, at their first use",
+    "tf_patches/frozen_keras.py": "modules of TensorFlow that use its old Keras",
     "tf_patches/removed_names.py": "modules of TensorFlow",
 }
 

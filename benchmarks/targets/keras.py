@@ -12,6 +12,7 @@ from benchmarks.targets import Row, comparison, row
 
 # Steps per execution, steps of a fit, and at most this much of stock Keras's CPU time.
 REACHES = ((1, 400, 1.1), (100, 4000, 0.30), (1000, 8000, 0.20))
+STEP_S, PERIOD_S = 2e-3, 4e-3  # of a fit that waits for its data
 EVERY_STEP = 0.45  # with callbacks of every step, at 100
 
 
@@ -52,7 +53,44 @@ def rows(quick: bool) -> list[Row]:
                     *(times["every step"], times["stock"]),
                 )
             )
-    return found
+    return [*found, starved_share(1 if quick else 5)]
+
+
+def starved_share(repeats: int) -> Row:
+    """A fit of steps of 2 ms over data of 4 ms, and `--through device` of the same."""
+    import keras
+    import tensorflow as tf
+
+    import ipufeed as ipu
+    from benchmarks.targets.device import sleeping
+    from ipufeed.benchmark import Settings
+    from ipufeed.benchmark.device.measure import measure_through
+    from ipufeed.benchmark.device.settings import DeviceSettings
+    from ipufeed.device.program.steps import step
+
+    class Slow(keras.Model):
+        def call(self, x: Any) -> Any:
+            return x
+
+        def train_step(self, data: Any) -> dict[str, Any]:
+            times = tf.cast(step(STEP_S), tf.float32)
+            return {"loss": tf.reduce_sum(data[0]) + 0.0 * times[0]}
+
+    data = sleeping(PERIOD_S)
+    device = DeviceSettings(step_seconds=STEP_S)
+    with ipu.IPUStrategy().scope():
+        model = Slow()
+        model.compile(loss="mse", steps_per_execution=100)
+    off = []
+    bound = ipu.keras.InputBound()
+    pairs = data.map(lambda x: (x, x[:1]))
+    for _ in range(repeats):
+        model.fit(pairs, steps_per_epoch=500, epochs=2, verbose=0, callbacks=[bound])
+        through = measure_through(data, Settings(seconds=2.0), device=device)
+        share = through.to_dict()["device"]["starved_time_share"]
+        off.append(100 * abs(bound.starved[-1] - share))
+    what = "Keras fit, starved share of InputBound: points off --through device"
+    return row(what, "at most", 5, "points", off)
 
 
 def make(per_execution: int) -> Any:

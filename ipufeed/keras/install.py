@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ipufeed.keras import calls, model_options, pipelining
-from ipufeed.keras.state import ModelState, has_state, state_of
+from ipufeed.keras import calls, model_options, pipelining, saving
+from ipufeed.keras.state import ModelState, existing_state, has_state, state_of
 
 
 @functools.cache
@@ -44,6 +44,7 @@ def _change_keras3() -> None:
         ) from error
     change(keras3.KIT, keras3.MODEL, keras3.TRAINER, keras3.COMPILER)
     keras3.note_stages()
+    keras3.restore_options(restoring(keras3.KIT))
     for name in ("add", "pop"):
         stock = getattr(keras.Sequential, name)
         setattr(keras.Sequential, name, _changing_layers(keras3.KIT, stock))
@@ -64,6 +65,7 @@ def _change_legacy_keras() -> None:
     model = legacy_keras.MODEL
     change(legacy_keras.KIT, model, model, model)
     legacy_keras.note_stages()
+    legacy_keras.restore_options(restoring(legacy_keras.KIT))
     legacy_keras.allow_float16()
     legacy_keras.sum_over_replicas()
 
@@ -93,6 +95,16 @@ def change(kit: Any, model_class: type, trainer: type, compiler: type) -> None:
         state.forget_programs()
 
     compiler.compile = _dispatch(kit, stock_compile, compile_here)  # type: ignore[attr-defined]
+    stock_config = model_class.get_build_config  # type: ignore[attr-defined]
+
+    @functools.wraps(stock_config)
+    def get_build_config(model: Any) -> Any:
+        config, state = stock_config(model), existing_state(model)
+        if state is None:
+            return config
+        return {**(config or {}), saving.KEY: saving.options_of(model, state)}
+
+    model_class.get_build_config = get_build_config  # type: ignore[attr-defined]
     for option in model_options.METHODS:
         setattr(model_class, option.__name__, _method(kit, option))
     for method in pipelining.METHODS:
@@ -157,6 +169,18 @@ def _changing_layers(kit: Any, stock: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return method
+
+
+def restoring(kit: Any) -> Callable[[Any, dict[str, Any]], None]:
+    """What sets the options that a file has on the model that was made of it."""
+
+    def restore(model: Any, config: dict[str, Any]) -> None:
+        options = (config.get("build_config") or {}).get(saving.KEY)
+        state = state_of(model, kit) if options else None
+        if state is not None and options:
+            saving.restore(state, options)
+
+    return restore
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):

@@ -7,6 +7,7 @@ here, and nowhere else in the package.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from keras.src.callbacks.callback_list import CallbackList
 from keras.src.models.functional import Functional
 from keras.src.ops.node import Node
 from keras.src.optimizers.base_optimizer import BaseOptimizer
+from keras.src.saving import saving_lib
 from keras.src.trainers.data_adapters import (
     array_slicing,
     data_adapter_utils,
@@ -337,6 +339,18 @@ def note_stages() -> None:
     """Lets layers and their calls know the PipelineStage that they are made in."""
     scope.note(keras.layers.Layer)
     scope.note(Node)
+
+
+def restore_options(restore: Callable[[Any, dict[str, Any]], None]) -> None:
+    """Lets what makes a model of a file set the options that the file has."""
+    stock = saving_lib._model_from_config
+
+    def make(config_json: Any, *arguments: Any, **keywords: Any) -> Any:
+        model = stock(config_json, *arguments, **keywords)
+        restore(model, json.loads(config_json))
+        return model
+
+    saving_lib._model_from_config = make
 
 
 def _symbolic(x: Any) -> Any:

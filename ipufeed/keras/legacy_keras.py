@@ -293,6 +293,18 @@ def note_stages() -> None:
     scope.note(Node)
 
 
+def restore_options(restore: Callable[[Any, dict[str, Any]], None]) -> None:
+    """Lets what makes a model of a file set the options that the file has."""
+    stock = keras.Model.build_from_config
+
+    def build_from_config(model: Any, config: dict[str, Any]) -> Any:
+        result = stock(model, {"input_shape": None, **config})
+        restore(model, {"build_config": config})
+        return result
+
+    keras.Model.build_from_config = build_from_config
+
+
 def allow_float16() -> None:
     """Lets float16 policies and loss scales be used in the scope of an IPUStrategy.
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from ipufeed.checks import check_flags
 from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
-from ipufeed.keras.option_checks import check_count, refuse_keys
 from ipufeed.keras.pipelining import set_pipelining_options
+from ipufeed.keras.refusals import check_count, refuse_keys
 from ipufeed.keras.state import ModelState
 from ipufeed.no_effect import no_effect
 from ipufeed.parallel.optimizers.dtypes import check_dtype

@@ -28,6 +28,7 @@ class PipelineState:
         accumulate_outfeed: Whether results are summed before they are enqueued.
         options: Other arguments of pipelining_ops.pipeline.
         given: The assignment that was set.
+        saved: The stages of all layer calls that a file had, in their order.
         graph: The model, taken apart; its calls have stages if it is pipelined.
         checked: Whether `graph` has been looked for.
     """
@@ -40,6 +41,7 @@ class PipelineState:
     accumulate_outfeed: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     given: Any = None
+    saved: list[int | None] | None = None
     is_reset: bool = False
     graph: Any = None
     stages: int = 0

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ipufeed.device.log import LOGGER
-from ipufeed.keras.option_checks import check_count, refuse_keys
 from ipufeed.keras.pipeline_state import NEEDS_COUNT, PipelineState
-from ipufeed.keras.refusals import refuse_for_pipeline
+from ipufeed.keras.refusals import check_count, refuse_for_pipeline, refuse_keys
 from ipufeed.parallel.optimizers.reduction_method import (
     GradientAccumulationReductionMethod,
 )
@@ -26,13 +25,17 @@ def resolve(model: Any, state: Any, example: Any) -> None:
         ValueError, RuntimeError: The stages do not suit the layers.
     """
     own: PipelineState = state.pipeline
-    if own.is_on or own.is_reset or not state.kit.may_be_pipelined(model, own.given):
+    if own.is_on or own.is_reset:
+        return
+    if not state.kit.may_be_pipelined(model, own.given or own.saved):
         return
     from ipufeed.keras.pipeline import stages
 
     graph = _graph(model, state, example)
     if own.given is not None:
         _assign(graph, own.given, model, state)
+    elif own.saved is not None:
+        stages.take(graph, own.saved)
     elif not stages.take_from_scopes(graph):
         return
     stages.check(graph, state.kit.kind(model) == "sequential")
@@ -178,6 +181,8 @@ def get_pipeline_stage_assignment(state: Any, model: Any) -> list[Any]:
         stages.reset(graph)
         if own.given is not None:
             _assign(graph, own.given, model, state)
+        elif own.saved is not None:
+            stages.take(graph, own.saved)
         elif not own.is_reset:
             stages.take_from_scopes(graph)
     kind = state.kit.kind
@@ -209,6 +214,22 @@ def set_pipeline_stage_assignment(
     _assign(graph, pipeline_stage_assignment, model, state)
     stages.check(graph, state.kit.kind(model) == "sequential")
     own.given, own.is_reset = list(pipeline_stage_assignment), False
+    own.saved = None
+
+
+def saved_stages(model: Any, state: Any) -> list[int | None] | None:
+    """The stages of all layer calls, for a file; None if the model is not pipelined."""
+    own: PipelineState = state.pipeline
+    if own.is_reset or not (
+        own.is_on or state.kit.may_be_pipelined(model, own.given or own.saved)
+    ):
+        return None
+    try:
+        get_pipeline_stage_assignment(state, model)
+    except RuntimeError:  # it has not been built
+        return own.saved
+    found = [each.stage for each in own.graph.flat() if each.is_layer]
+    return found if any(each is not None for each in found) else None
 
 
 def reset_pipeline_stage_assignment(state: Any, model: Any) -> None:
@@ -216,6 +237,7 @@ def reset_pipeline_stage_assignment(state: Any, model: Any) -> None:
     del model
     own: PipelineState = state.pipeline
     own.given, own.graph, own.stages, own.is_reset = None, None, 0, True
+    own.saved = None
 
 
 def print_pipeline_stage_assignment_summary(
@@ -268,7 +290,7 @@ def forget_graph(state: Any, model: Any) -> None:
             "no longer valid.",
             model.name,
         )
-    own.given, own.graph, own.stages = None, None, 0
+    own.given, own.saved, own.graph, own.stages = None, None, None, 0
 
 
 METHODS = (

@@ -54,7 +54,17 @@ class Program:
         iterator = feed.iterator()
         self.metrics.begin_epoch()
         steps = tf.constant(feed.steps.execution)
-        return lambda strategy: strategy.run(self.function, args=[steps, iterator])
+        again: Callable[[], Any] | None = None
+
+        def execute(strategy: Any) -> None:
+            nonlocal again
+            if again is not None:
+                again()
+                return
+            strategy.run(self.function, args=[steps, iterator])
+            again = _repeated(self.function, strategy, [steps, iterator])
+
+        return execute
 
     def unpack(self, results: Any) -> Any:
         """Logs or outputs, of what the outfeed gave."""
@@ -63,6 +73,32 @@ class Program:
     def rows(self, execution: int) -> int:
         """Results of an execution of this many steps."""
         return execution
+
+
+def _repeated(function: Any, strategy: Any, arguments: list[Any]) -> Any:
+    """What runs a function again that has run with these arguments; None: nothing knows.
+
+    The function is called as it was traced and compiled: TensorFlow would look for the
+    trace of the arguments each time, which costs more than a small step does.
+    """
+    import tensorflow as tf
+
+    traces = function._list_all_concrete_functions()
+    if len(traces) != 1 or not strategy.runs_compiled(function):
+        return None
+    (trace,) = traces
+    bound = trace.function_type.bind(*arguments)
+    tensors = [
+        *trace.function_type.unpack_inputs(bound),
+        *trace.function_type.unpack_captures(trace.captured_inputs),
+    ]
+    call, device = trace.inference_fn.call_flat, strategy._ipu_device
+
+    def run() -> None:
+        with tf.device(device):
+            call(*tensors)
+
+    return run
 
 
 @dataclass

@@ -179,6 +179,28 @@ def test_names_of_the_original():
     assert SequentialExtension is ipu_keras.extensions.SequentialExtension
 
 
+def test_tensorflows_old_keras_is_the_one_in_use():
+    """By each way to import it; what Keras does not have is TensorFlow's own."""
+    compat.install()
+    import tensorflow.python.keras.layers as layers
+    from tensorflow.python import keras as old
+    from tensorflow.python.keras.datasets import mnist
+    from tensorflow.python.keras.engine import training
+    from tensorflow.python.keras.preprocessing.sequence import pad_sequences
+    from tensorflow.python.keras.utils import conv_utils
+    from tensorflow.python.layers import core
+
+    assert old.Sequential is keras.Sequential
+    assert layers.Dense is keras.layers.Dense
+    assert mnist.load_data is keras.datasets.mnist.load_data
+    assert pad_sequences([[1], [2, 3]]).shape == (2, 2)
+    assert training.Model is not keras.Model
+    assert conv_utils.normalize_tuple(2, 2, "n") == (2, 2)
+    assert core.Dense is not keras.layers.Dense
+    with pytest.raises(AttributeError, match=r"keras.layers' has no attribute 'Dens'"):
+        layers.Dens  # noqa: B018
+
+
 def test_extensions_tell_what_belongs_to_the_ipu():
     """By where a model was made, and its kind."""
     extensions = ipu_keras.extensions

@@ -300,6 +300,27 @@ def test_predictions_of_replicas_are_in_the_order_of_the_data(replicated):
     assert np.allclose(reduced, pairs, atol=1e-6)
 
 
+def test_each_replica_has_masks_of_its_own(replicated):
+    """In each step; a layer's seed and its copies on the replicas draw other numbers."""
+
+    class Dropping(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dropout = keras.layers.Dropout(0.5, seed=3)
+
+        def call(self, x):
+            return self.dropout(x, training=True)
+
+    with replicated.scope():
+        model = Dropping()
+        model.compile("sgd", "mse", steps_per_execution=2)
+    masks = model.predict(np.ones([8, 32], "float32"), batch_size=2, verbose=0)
+    masks = masks.reshape([4, 64]) > 0
+
+    assert all(16 < mask.sum() < 48 for mask in masks)
+    assert len({mask.tobytes() for mask in masks}) == 4
+
+
 def test_a_reduction_that_is_none(model):
     """The error names those that there are."""
     with pytest.raises(

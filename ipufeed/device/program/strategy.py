@@ -171,6 +171,14 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
         self._on_host_too.add(fn)
         return self._run(fn, args, kwargs, options)
 
+    def runs_compiled(self, fn: Any) -> bool:
+        """Whether `run` compiles a tf.function, and does not hand it to the executor."""
+        return (
+            bool(getattr(fn, "_jit_compile", False))
+            and executor.executor() != "tensorflow"
+            and fn not in self._on_host_too
+        )
+
     def _refuse_replicas(self, fn: Any, args: Any, kwargs: Any) -> None:
         """See replication.refuse_replicas; traces a function only if it must be known."""
         if require_usable(self._device_ordinal).num_ipus == 1:

@@ -27,6 +27,23 @@ def _take(calls: list[Call], around: int | None) -> None:
             call.stage = stage if stage is not None else stage_of(call.operation)
 
 
+def take(graph: Graph, saved: list[int | None]) -> None:
+    """Gives the layer calls the stages that a file had.
+
+    Raises:
+        ValueError: The model has another number of layer calls.
+    """
+    calls = [each for each in graph.flat() if each.is_layer]
+    if len(calls) != len(saved):
+        raise ValueError(
+            f"The file had stages of {len(saved)} layer calls, and the model has "
+            f"{len(calls)}: call `set_pipeline_stage_assignment`, or "
+            "`reset_pipeline_stage_assignment`."
+        )
+    for call, stage in zip(calls, saved, strict=True):
+        call.stage = stage
+
+
 def check(graph: Graph, is_sequential: bool) -> None:
     """Checks that each layer has a stage, and that none uses what comes later.
 
