@@ -19,7 +19,7 @@ def _cluster() -> tuple[int, int]:
     """Number of processes, and this one's, of TF_CONFIG; (1, 0) without it.
 
     Raises:
-        ValueError: TF_CONFIG is no JSON object of the form that TensorFlow describes.
+        ValueError: TF_CONFIG is not a JSON object of the form that TensorFlow describes.
     """
     text = os.environ.get("TF_CONFIG", "")
     if not text:

@@ -25,7 +25,7 @@ def set_ipu_config(
         The config.
 
     Raises:
-        TypeError: It is no config, or a number is not an integer.
+        TypeError: It is not a config, or a number is not an integer.
         ValueError: `ipus_per_replica` is less than 1.
     """
     if not isinstance(config, IPUConfig):

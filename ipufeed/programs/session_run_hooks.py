@@ -23,7 +23,7 @@ LoggingMode = IPUOutfeedMode
 
 
 class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Logs values of a program's tensors every so many runs or seconds, or at the end.
+    """Logs values of a program's tensors at an interval of runs or seconds, or at the end.
 
     The values come through an outfeed of the hook's own, so several hooks do not disturb
     one another.
