@@ -148,7 +148,6 @@ OLDER = {
         "place_ops_on_io_tiles": True,
         "io_tile_available_memory_proportion": 0.5,
     },
-    "set_ipu_model_options": {"compile_ipu_code": False},
     "set_matmul_options": {"matmul_options": {"a": "b"}, "clear_pass_type": True},
     "set_norm_options": {"use_stable_statistics": True},
     "set_optimization_options": {

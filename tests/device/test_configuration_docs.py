@@ -86,6 +86,7 @@ ACTING_ELSEWHERE = {
     "device_connection.type",
     "experimental.multi_replica_distribution.process_count",
     "experimental.multi_replica_distribution.process_index",
+    "ipu_model.compile_ipu_code",
 }
 
 

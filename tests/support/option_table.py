@@ -437,7 +437,7 @@ PARAMETERS = {
         "opts connection_type ipu_version enable_remote_buffers"
     ),
     "utils.set_ipu_model_options": (
-        "opts compile_ipu_code:warns tiles_per_ipu ipu_model_version"
+        "opts compile_ipu_code tiles_per_ipu ipu_model_version"
     ),
     "utils.set_matmul_options": "opts matmul_options:warns clear_pass_type:warns",
     "utils.set_norm_options": "opts use_stable_statistics:warns",
@@ -489,7 +489,7 @@ ATTRIBUTES = {
     "IPUConfig.io_tiles.num_io_tiles": "works",
     "IPUConfig.io_tiles.place_ops_on_io_tiles": "warns",
     "IPUConfig.io_tiles.available_memory_proportion": "warns",
-    "IPUConfig.ipu_model.compile_ipu_code": "warns",
+    "IPUConfig.ipu_model.compile_ipu_code": "works",
     "IPUConfig.ipu_model.tiles_per_ipu": "works",
     "IPUConfig.ipu_model.version": "works",
     "IPUConfig.matmuls.clear_pass_type": "warns",

@@ -92,7 +92,6 @@ ATTRIBUTES: dict[str, str] = {
     "norms.experimental.distributed_batch_norm_replica_group_size": (
         "batch statistics are each replica's own; average them with cross_replica_mean"
     ),
-    "ipu_model.compile_ipu_code": "it runs no code of an IPU",
     "serialization_output_folder": (
         "compiled programs are written where --executable_cache_path of TF_POPLAR_FLAGS "
         "says"

@@ -230,6 +230,12 @@ def has_remote_buffers() -> bool:
         return configured().device_connection.enable_remote_buffers
 
 
+def uses_ipu_model() -> bool:
+    """Whether the devices are those of the IPU Model."""
+    with SYSTEM.lock:
+        return (SYSTEM.flags or flags_module.get_flags()).use_ipu_model
+
+
 def precompiles() -> bool:
     """Whether programs are only compiled, for another machine."""
     return connection_type() is DeviceConnectionType.PRE_COMPILE

@@ -276,11 +276,12 @@ def compiled(work: _Work, figures: Figures, executable: bytes) -> None:
             figures.duration_s,
             program.key.hex,
         )
+        report.write(work.wanted, program, figures, executable)
+        report.check(work.wanted, program, executable)
         entry = program.entry(executable, figures.duration_s)
         save(work, entry)
         serialize(entry, program)
         _programs.history.add(program, compiled=True)
-        report.write(work.wanted, program, figures, executable)
     finally:
         if work.slot is not None:
             work.slot.release()

@@ -31,10 +31,10 @@ OUTPUTS = (
 )
 ALL = "autoReport.all"
 DIRECTORY = "autoReport.directory"
+OUT_OF_MEMORY = "debug.allowOutOfMemory"
 SWITCHES = (ALL, *OUTPUTS, "autoReport.streamAtEachRun")
 ACCEPTED = (
     "autoReport.executionProfileProgramRunCount",
-    "debug.allowOutOfMemory",
     "debug.branchRecordTile",
     "debug.checkConsistency",
     "debug.computeInstrumentationLevel",
@@ -75,7 +75,7 @@ ACCEPTED = (
     "target.syncReplicasIndependently",
     "target.workerStackSizeInBytes",
 )
-KNOWN = frozenset((*SWITCHES, DIRECTORY, *ACCEPTED))
+KNOWN = frozenset((*SWITCHES, DIRECTORY, OUT_OF_MEMORY, *ACCEPTED))
 WORDS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -103,16 +103,35 @@ def report_options() -> ReportOptions:
     return ReportOptions(wanted, Path(folder).expanduser())
 
 
+def fails_out_of_memory() -> bool:
+    """Whether a program that is too large for its IPUs is to be an error: if that is said.
+
+    Raises:
+        tf.errors.InternalError: See report_options.
+    """
+    options = _options()
+    return OUT_OF_MEMORY in options and not is_on(OUT_OF_MEMORY, options[OUT_OF_MEMORY])
+
+
 # It is asked for with each program.
 @functools.lru_cache(maxsize=4)
 def _read(generation: int, text: str) -> tuple[bool, str]:
     del generation, text
+    options = _options()
+    return wanted_by(options), str(options.get(DIRECTORY, "") or ".")
+
+
+def _options() -> dict[str, Any]:
+    """The engine's options: those of the environment override the configuration's.
+
+    Raises:
+        tf.errors.InternalError: The environment's are not a JSON object.
+    """
     options: dict[str, Any] = dict(system.configured().compilation_poplar_options)
     try:
-        options |= environment.poplar_engine_options()
+        return options | environment.poplar_engine_options()
     except ValueError as error:
         raise invalid(str(error)) from None
-    return wanted_by(options), str(options.get(DIRECTORY, "") or ".")
 
 
 def wanted_by(options: dict[str, Any]) -> bool:
@@ -126,7 +145,8 @@ def wanted_by(options: dict[str, Any]) -> bool:
             raise invalid(unknown(name))
         if name in ACCEPTED:
             no_effect(f"engine option {name}", "there is no Poplar engine")
-    on = {name: is_on(name, options[name]) for name in SWITCHES if name in options}
+    switches = (*SWITCHES, OUT_OF_MEMORY)
+    on = {name: is_on(name, options[name]) for name in switches if name in options}
     return any(on.get(name, on.get(ALL, False)) for name in OUTPUTS)
 
 
@@ -147,8 +167,8 @@ def unknown(name: str) -> str:
     near = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return (
-        f"There is no engine option {name!r}.{hint} Look at POPLAR_ENGINE_OPTIONS and "
-        "`config.compilation_poplar_options`."
+        f"Unrecognised option {name!r}: there is no engine option {name!r}.{hint} Look "
+        "at POPLAR_ENGINE_OPTIONS and `config.compilation_poplar_options`."
     )
 
 

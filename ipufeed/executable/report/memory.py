@@ -68,7 +68,10 @@ class Memory:
 
 
 def memory_of(
-    code: CompiledCode, arguments: tuple[str, ...], variables: frozenset[int]
+    code: CompiledCode,
+    arguments: tuple[str, ...],
+    variables: frozenset[int],
+    counts_code: bool = True,
 ) -> Memory:
     """The memory of a program.
 
@@ -76,6 +79,7 @@ def memory_of(
         code: The program.
         arguments: Names of its parameters.
         variables: The numbers of those that are variables.
+        counts_code: Whether its code is counted. Default: True.
     """
     made_by = {
         logical.id: definition(code, logical)
@@ -89,7 +93,7 @@ def memory_of(
     by_purpose = dict.fromkeys(PURPOSES, 0)
     for each in found:
         by_purpose[each.purpose] += each.nbytes
-    by_purpose["code"] = code.code_bytes
+    by_purpose["code"] = code.code_bytes if counts_code else 0
     found.sort(key=lambda each: (-each.nbytes, each.name))
     total = sum(by_purpose.values())
     return Memory(tuple(found), by_purpose, peak, total)

@@ -9,6 +9,7 @@ from ipufeed.executable.hlo.compiled_code import CompiledCode
 from ipufeed.executable.hlo.hlo import Instruction, Module
 from ipufeed.executable.report import cost, memory
 from ipufeed.executable.report.ipu_model import IpuModel
+from ipufeed.executable.report.limits import Limits
 from ipufeed.executable.report.work import Work
 
 VERSION = 1
@@ -28,7 +29,7 @@ def profile_of(
     code: CompiledCode,
     arguments: tuple[str, ...],
     variables: frozenset[int],
-    model: IpuModel | None = None,
+    limits: Limits,
 ) -> dict[str, Any]:
     """The profile of a compiled program.
 
@@ -36,23 +37,26 @@ def profile_of(
         code: The program.
         arguments: Names of its parameters.
         variables: The numbers of those that are variables.
-        model: The IPU that cycles are estimated for. Default: one Mk2 IPU.
+        limits: The IPUs that it is compiled for; cycles are estimated for one of them.
     """
-    model = model or IpuModel()
     return {
         "version": VERSION,
-        "memory": memory_of(code, arguments, variables),
-        "cost": cost_of(code.module, model),
-        "ipu_model": dataclasses.asdict(model),
+        "memory": memory_of(code, arguments, variables, limits),
+        "cost": cost_of(code.module, limits.model),
+        "ipu_model": dataclasses.asdict(limits.model),
     }
 
 
 def memory_of(
-    code: CompiledCode, arguments: tuple[str, ...], variables: frozenset[int]
+    code: CompiledCode,
+    arguments: tuple[str, ...],
+    variables: frozenset[int],
+    limits: Limits,
 ) -> dict[str, Any]:
     """The memory, ready for JSON."""
-    found = memory.memory_of(code, arguments, variables)
+    found = memory.memory_of(code, arguments, variables, limits.counts_code)
     return {
+        "available_bytes": limits.bytes,
         "total_bytes": found.total_bytes,
         "peak_bytes": found.peak_bytes,
         "by_purpose": found.by_purpose,

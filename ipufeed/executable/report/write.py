@@ -30,7 +30,7 @@ from ipufeed.executable.hlo.compiled_code import CompiledCode
 from ipufeed.executable.program.engine_options import report_options
 from ipufeed.executable.program.events import Figures, Lowered
 from ipufeed.executable.program.program import Program
-from ipufeed.executable.report import dump, graph_svg, profile
+from ipufeed.executable.report import dump, graph_svg, limits, profile
 from ipufeed.executable.store.cache import write_whole
 from ipufeed.process_state import STATE
 
@@ -63,11 +63,13 @@ class Request:
     Attributes:
         folder: That the reports' folders are made in; None for no report.
         dump: Of XLA_FLAGS, or None.
+        limits: The memory that there is for it.
         variables: The numbers of the parameters that are variables.
     """
 
     folder: Path | None
     dump: dump.DumpOptions | None
+    limits: limits.Limits
     variables: frozenset[int] = frozenset()
 
 
@@ -78,10 +80,11 @@ def request(lowered: Lowered) -> Request:
         tf.errors.InternalError: An option of the engine is invalid.
     """
     options = report_options()
+    available = limits.limits_of(lowered)
     if not options.wanted:
-        return Request(None, dump.dump_options())
+        return Request(None, dump.dump_options(), available)
     folder = options.folder.absolute()
-    return Request(folder, dump.dump_options(), variables_of(lowered))
+    return Request(folder, dump.dump_options(), available, variables_of(lowered))
 
 
 def variables_of(lowered: Lowered) -> frozenset[int]:
@@ -95,6 +98,15 @@ def variables_of(lowered: Lowered) -> frozenset[int]:
         for number, argument in enumerate(lowered.arguments)
         if 0 <= argument < len(given) and given[argument].type == types_pb2.DT_RESOURCE
     )
+
+
+def check(wanted: Request, program: Program, executable: bytes) -> None:
+    """Compares the program with the memory that there is for it: see limits.check.
+
+    Raises:
+        tf.errors.ResourceExhaustedError: It does not fit, and that is to be an error.
+    """
+    limits.check(wanted.limits, program.name, executable)
 
 
 def write(
@@ -137,7 +149,7 @@ def write_report(
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "process": os.getpid(),
     }
-    found = profile.profile_of(code, program.arguments, wanted.variables)
+    found = profile.profile_of(code, program.arguments, wanted.variables, wanted.limits)
     svg = graph_svg.draw(code.module)
     folder = folder_of(wanted.folder, program.key.hex)
     write_json(folder / FRAMEWORK, framework())
