@@ -3,7 +3,8 @@
 queues            <- device.queue_hooks: what the queues ask of the device
 device.queue_hooks <- parallel: the collectives between processes, loaded at their first use
 TensorFlow        <- executable: the compiled programs
-TensorFlow        <- tf_patches: what tf.vectorized_map makes of queue operations
+TensorFlow        <- tf_patches: what tf.vectorized_map makes of queue operations; what XLA
+                     does not have of Keras's layers for images
 IPUStrategy       <- keras: what its models do; parallel: the sums over replicas
 """
 
@@ -28,9 +29,12 @@ def join_processes(count: int, index: int) -> None:
 
 def extend_keras() -> None:
     """Changes the Keras that is in use, so that models run on IPUs."""
+    from ipufeed.device.random.ops import on_ipu
     from ipufeed.keras.install import install
+    from ipufeed.tf_patches import projective
 
     install()
+    projective.install(on_ipu)
 
 
 def reduce_over_replicas(value: Any, mean: bool) -> Any:

@@ -199,8 +199,9 @@ ALLOWED = {
     "graphcore_names": set(),  # as text: what they import is imported at their use
     "compat": {"graphcore_names", "tf_patches"},
     "connect": {
-        *("device.queue_hooks", "device.program", "executable.compile"),
-        *("parallel.collectives", "keras", "queues", "tf_patches"),
+        *("device.queue_hooks", "device.program", "device.random"),
+        *("executable.compile", "parallel.collectives", "keras"),
+        *("queues", "tf_patches"),
     },
     "run": {"_quiet_import", "_native", "compat", "render"},
     "__init__": {"_native", "_version"},

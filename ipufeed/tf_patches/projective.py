@@ -1,0 +1,157 @@
+"""ImageProjectiveTransformV3 in compiled programs: XLA does not have it.
+
+Keras's RandomRotation, RandomZoom, RandomTranslation and RandomShear are made of it. In a
+program for an IPU it becomes gathers with the formula of TensorFlow's kernel, and so has
+gradients with respect to the images.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+OP = "ImageProjectiveTransformV3"
+
+
+@functools.cache
+def install(in_program: Callable[[], bool]) -> None:
+    """Changes `tf.raw_ops.ImageProjectiveTransformV3`, once.
+
+    Args:
+        in_program: Whether what is built now belongs to a program of an IPU.
+    """
+    import tensorflow as tf
+    from tensorflow.python.framework import tensor_util
+
+    stock = getattr(tf.raw_ops, OP)
+
+    @functools.wraps(stock)
+    def build(
+        images: Any,
+        transforms: Any,
+        output_shape: Any,
+        fill_value: Any,
+        interpolation: str,
+        fill_mode: str = "CONSTANT",
+        name: str | None = None,
+    ) -> Any:
+        images = tf.convert_to_tensor(images)
+        size = tensor_util.constant_value_as_shape(tf.convert_to_tensor(output_shape))
+        known = size.is_fully_defined() and images.shape[1:].is_fully_defined()
+        if tf.executing_eagerly() or not known or not in_program():
+            return stock(
+                images=images,
+                transforms=transforms,
+                output_shape=output_shape,
+                fill_value=fill_value,
+                interpolation=interpolation,
+                fill_mode=fill_mode,
+                name=name,
+            )
+        with tf.name_scope(name or OP):
+            return transformed(
+                *(images, transforms, list(size)),
+                *(fill_value, interpolation, fill_mode),
+            )
+
+    setattr(tf.raw_ops, OP, build)
+
+
+def transformed(
+    images: Any,
+    transforms: Any,
+    size: list[int],
+    fill_value: Any,
+    interpolation: str,
+    fill_mode: str,
+) -> Any:
+    """Each pixel of the result is read where the transform says.
+
+    Args:
+        images: [batch, height, width, channels], of fixed height and width.
+        transforms: float32 [batch or 1, 8]: a0, a1, a2, b0, b1, b2, c0, c1.
+        size: Height and width of the result.
+        fill_value: Of what lies outside, with fill_mode CONSTANT.
+        interpolation: NEAREST or BILINEAR.
+        fill_mode: CONSTANT, NEAREST, REFLECT or WRAP.
+
+    Returns:
+        [batch, *size, channels], of the images' dtype.
+    """
+    import tensorflow as tf
+
+    images = tf.convert_to_tensor(images)
+    height, width = images.shape[1], images.shape[2]
+    y, x = tf.meshgrid(
+        tf.range(size[0], dtype=tf.float32),
+        tf.range(size[1], dtype=tf.float32),
+        indexing="ij",
+    )
+    parts = [each[:, None, None] for each in tf.unstack(transforms, 8, axis=1)]
+    a0, a1, a2, b0, b1, b2, c0, c1 = parts
+    scale = c0 * x + c1 * y + 1.0
+    ahead = tf.not_equal(scale, 0.0)
+    safe = tf.where(ahead, scale, 1.0)
+    at_x = _mapped((a0 * x + a1 * y + a2) / safe, width, fill_mode)
+    at_y = _mapped((b0 * x + b1 * y + b2) / safe, height, fill_mode)
+    # One transform may be that of all images.
+    shape = [tf.shape(images)[0], *size]
+    at_x, at_y = tf.broadcast_to(at_x, shape), tf.broadcast_to(at_y, shape)
+    fill = tf.cast(fill_value, tf.float32)
+    values = tf.cast(images, tf.float32)
+
+    def read(row: Any, column: Any) -> Any:
+        inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+        places = tf.stack(
+            [
+                tf.cast(tf.clip_by_value(row, 0.0, height - 1.0), tf.int32),
+                tf.cast(tf.clip_by_value(column, 0.0, width - 1.0), tf.int32),
+            ],
+            -1,
+        )
+        found = tf.gather_nd(values, places, batch_dims=1)
+        return tf.where(inside[..., None], found, fill)
+
+    if interpolation == "NEAREST":
+        result = read(_rounded(at_y), _rounded(at_x))
+    else:
+        left, top = tf.floor(at_x), tf.floor(at_y)
+        right, down = (at_x - left)[..., None], (at_y - top)[..., None]
+        upper = (1.0 - right) * read(top, left) + right * read(top, left + 1.0)
+        lower = (1.0 - right) * read(top + 1.0, left) + right * read(
+            top + 1.0, left + 1.0
+        )
+        result = (1.0 - down) * upper + down * lower
+    ahead = tf.broadcast_to(ahead, shape)[..., None]
+    return tf.cast(tf.where(ahead, result, fill), images.dtype)
+
+
+def _rounded(x: Any) -> Any:
+    """To the nearest integer, halves away from 0, as C++ rounds."""
+    import tensorflow as tf
+
+    return tf.sign(x) * tf.floor(tf.abs(x) + 0.5)
+
+
+def _mapped(x: Any, length: int, mode: str) -> Any:
+    """Where a coordinate lies in the image that is continued as the mode says."""
+    import tensorflow as tf
+
+    last = float(length - 1)
+    if mode == "CONSTANT":
+        return x
+    if mode != "NEAREST" and length <= 1:
+        return tf.zeros_like(x)
+    if mode == "REFLECT":
+        twice = 2.0 * length
+        below = twice * tf.floor(-x / twice) + x
+        below = tf.where(below < -length, below + twice, -below - 1.0)
+        above = x - twice * tf.floor(x / twice)
+        above = tf.where(above >= length, twice - above - 1.0, above)
+        x = tf.where(x < 0, below, tf.where(x > last, above, x))
+    elif mode == "WRAP":
+        below = x + length * (tf.floor(-x / last) + 1.0)
+        above = x - length * tf.floor(x / last)
+        x = tf.where(x < 0, below, tf.where(x > last, above, x))
+    return tf.clip_by_value(x, 0.0, last)
