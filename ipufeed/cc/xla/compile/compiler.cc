@@ -262,7 +262,10 @@ class Compiler : public XlaDeviceCompilerClient {
       exchange->executable = nullptr;
       exchange->executable_size = 0;
       Phase phase;
-      auto executable = LoadExecutable(options, result, file);
+      auto executable = [&] {
+        const QuietLoading quiet;
+        return LoadExecutable(options, result, file);
+      }();
       if (executable.ok()) {
         phase.write(exchange);
         trace(TraceKind::kReadFile, *exchange, phase);

@@ -11,4 +11,15 @@ namespace ipufeed {
 // What is not an executable stays as it is.
 std::string without_preferences(std::string executable);
 
+// While it lives TensorFlow's log has fatal lines only: XLA's loader adds such wishes
+// itself to what it reads, and then says that the CPU lacks them. What fails at loading
+// is in its status. Nests, on any thread.
+class QuietLoading {
+ public:
+  QuietLoading();
+  ~QuietLoading();
+  QuietLoading(const QuietLoading&) = delete;
+  QuietLoading& operator=(const QuietLoading&) = delete;
+};
+
 }  // namespace ipufeed
