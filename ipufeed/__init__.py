@@ -82,6 +82,7 @@ _ALIASES = (
     "ipu_run_config",
     "ipu_session_run_hooks",
     "ipu_strategy",
+    "keras_extensions",
     "loops",
     "map_gradient_optimizer",
     "math_ops",

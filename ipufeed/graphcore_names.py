@@ -138,7 +138,10 @@ MODULES: dict[str, dict[str, str]] = {
     "distributed.popdist_strategy": _refused("PopDistStrategy"),
     "eager": {},
     "eager.backprop": dict.fromkeys(
-        ("GradientCaptureContext", "GradientCaptureTape"),
+        (
+            *("GradientCaptureContext", "GradientCaptureTape"),
+            "num_gradient_collection_tapes",
+        ),
         "ipufeed.parallel.optimizers.captured",
     ),
     "gradient_accumulation": {"GradientAccumulationReductionMethod": _REDUCTION},
@@ -181,7 +184,8 @@ MODULES: dict[str, dict[str, str]] = {
         "ScopedIPUOutfeedQueue": "ipufeed.queues.scoped_outfeed",
     },
     "ipu_strategy": dict.fromkeys(
-        ("IPUStrategy", "IPUStrategyV1"), "ipufeed.device.program.strategy"
+        ("IPUExtendedV1", "IPUStrategy", "IPUStrategyV1"),
+        "ipufeed.device.program.strategy",
     ),
     "ops": {},
     "ops.all_to_all_op": dict.fromkeys(("all_gather", "all_to_all"), _COLLECTIVES),
@@ -217,6 +221,14 @@ MODULES: dict[str, dict[str, str]] = {
         "calc_gfloat_params",
         "cast_gfloat_to_native",
         "cast_native_to_gfloat",
+    ),
+    "ops.f8_ops": dict.fromkeys(
+        (
+            *("Format", "QuarterTensor", "canonicalise_input", "canonicalise_output"),
+            *("convert_from_f8", "convert_to_f8", "create_metadata"),
+            *("f8_conv_1d", "f8_conv_2d", "f8_conv_3d", "f8_matmul"),
+        ),
+        "ipufeed.ops.quarter.f8_ops",
     ),
     "ops.functional_ops": {"outlined_function": "ipufeed.ops.functional_ops"},
     "ops.grad_util_ops": {
@@ -307,6 +319,7 @@ MODULES: dict[str, dict[str, str]] = {
         "MapGradientOptimizer", "MapGradientOptimizerInvertedChaining"
     ),
     "optimizers.sharded_optimizer": _optimizers("ShardedOptimizer"),
+    "keras_extensions": {"KerasExtensions": "ipufeed.device.program.strategy"},
     "loops": dict.fromkeys(("repeat", "while_loop"), "ipufeed.device.program.loops"),
     "pipelining_ops": _PIPELINING,
     "scopes": dict.fromkeys(
@@ -323,7 +336,11 @@ MODULES: dict[str, dict[str, str]] = {
     ),
     "serving": _refused("export_keras", "export_pipeline", "export_single_step"),
     "sharding": dict.fromkeys(
-        ("get_sharding", "propagate_sharding"), "ipufeed.device.program.sharding"
+        (
+            *("dependencies", "enable_sharded_gradient_tape", "get_sharding"),
+            *("get_shard_from_colocation", "has_attr", "propagate_sharding"),
+        ),
+        "ipufeed.device.program.shard_queries",
     ),
     "utils": _UTILS,
 }

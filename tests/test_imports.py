@@ -103,6 +103,7 @@ ALLOWED = {
     "parallel.timelines": {"parallel.pipeline", "executable.tracing", "device.log"},
     "parallel": {"parallel.timelines"},  # its public name
     # Graphcore's operations.
+    "ops.quarter": set(),
     "ops.losses": {"device.program", "device.random"},
     "ops": {
         *(

@@ -20,21 +20,11 @@ MISSING = {
         "IPUDistributedVariable IPUMirroredVariable IPUOnReadPolicy IPUOnWritePolicy "
         "IPUSyncOnReadVariable PopDistExtendedV1"
     ),
-    "eager.backprop": "num_gradient_collection_tapes",
     "ipu_multi_worker_strategy": (
         "IPUDistributedVariable IPUMirroredVariable IPUMultiWorkerExtendedV1 "
         "IPUOnReadPolicy IPUOnWritePolicy IPUSyncOnReadVariable"
     ),
-    "ipu_strategy": "IPUExtendedV1",
-    "keras_extensions": "KerasExtensions",
     "ops.custom_ops": "codelet_expression_op",
-    "ops.f8_ops": (
-        "Format QuarterTensor canonicalise_input canonicalise_output convert_from_f8 "
-        "convert_to_f8 create_metadata f8_conv_1d f8_conv_2d f8_conv_3d f8_matmul"
-    ),
-    "sharding": (
-        "dependencies enable_sharded_gradient_tape get_shard_from_colocation has_attr"
-    ),
     "utils": "export_dataset_to_file export_inputs_to_file",
     "vertex_edsl": (
         "BaseType BinaryExpr BinaryFunctionExpr Conditional ConstantVertexExpr "

@@ -84,7 +84,7 @@ def _repeated(function: Any, strategy: Any, arguments: list[Any]) -> Any:
     import tensorflow as tf
 
     traces = function._list_all_concrete_functions()
-    if len(traces) != 1 or not strategy.runs_compiled(function):
+    if len(traces) != 1 or not strategy._runs_compiled(function):
         return None
     (trace,) = traces
     bound = trace.function_type.bind(*arguments)

@@ -86,6 +86,13 @@ PARAMETERS = {
         "ipu_device cpu_device:warns enable_dataset_iterators enable_keras_extensions"
     ),
     "ipu_strategy.IPUStrategy.run": "fn args kwargs options:warns",
+    "ipu_strategy.IPUExtendedV1": "strategy device on_host",
+    "keras_extensions.KerasExtensions": (
+        "enable_dataset_iterators enable_keras_extensions"
+    ),
+    "sharding.dependencies": "roots",
+    "sharding.get_shard_from_colocation": "op",
+    "sharding.has_attr": "op name",
     "loops.repeat": "n body inputs infeed_queue use_while_v1",
     "loops.while_loop": (
         "condition body inputs infeed_queue maximum_iterations use_while_v1"
@@ -138,6 +145,18 @@ PARAMETERS = {
     "keras.layers.SerialDense": (
         "units serialization_factor:warns serialization_dimension activation **kwargs"
     ),
+    "ops.f8_ops.QuarterTensor": "data metadata",
+    "ops.f8_ops.QuarterTensor.assign": "values",
+    "ops.f8_ops.canonicalise_input": "inp expected_rank name:label",
+    "ops.f8_ops.canonicalise_output": "output lhs",
+    "ops.f8_ops.convert_from_f8": "packed_input dtype name:label",
+    "ops.f8_ops.convert_to_f8": "values metadata name:label",
+    "ops.f8_ops.create_metadata": "fmt scale",
+    **dict.fromkeys(
+        ("ops.f8_ops.f8_conv_1d", "ops.f8_ops.f8_conv_2d", "ops.f8_ops.f8_conv_3d"),
+        "inputs filters strides padding data_format dilations name:label",
+    ),
+    "ops.f8_ops.f8_matmul": "lhs rhs name:label",
     "ops.all_to_all_op.all_gather": "x replication_factor name:label",
     "ops.all_to_all_op.all_to_all": (
         "x split_dimension concat_dimension number_of_replicas name:label"

@@ -39,7 +39,30 @@ class Hooks:
 hooks = Hooks()
 
 
-class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
+class KerasExtensions:
+    """Whether a strategy's Keras models and datasets are those of the IPU.
+
+    Args:
+        enable_dataset_iterators: See IPUStrategyV1.
+        enable_keras_extensions: See IPUStrategyV1.
+
+    Source: Graphcore's class of this name.
+    """
+
+    def __init__(
+        self,
+        enable_dataset_iterators: bool = True,
+        enable_keras_extensions: bool = True,
+    ) -> None:
+        check_flags(
+            enable_dataset_iterators=enable_dataset_iterators,
+            enable_keras_extensions=enable_keras_extensions,
+        )
+        self._enable_dataset_iterators = enable_dataset_iterators
+        self._enable_keras_extensions = enable_keras_extensions
+
+
+class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[misc]
     """Runs tf.functions on one IPU.
 
         strategy = IPUStrategy()
@@ -71,9 +94,8 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
         enable_dataset_iterators: bool = True,
         enable_keras_extensions: bool = True,
     ) -> None:
-        check_flags(
-            enable_dataset_iterators=enable_dataset_iterators,
-            enable_keras_extensions=enable_keras_extensions,
+        KerasExtensions.__init__(
+            self, enable_dataset_iterators, enable_keras_extensions
         )
         self._device_ordinal = check_device(ipu_device)
         if cpu_device != "/device:CPU:0":
@@ -87,8 +109,6 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
         # What runs in the place of functions that are not compiled.
         self._twins: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._cpu_device = cpu_device
-        self._enable_dataset_iterators = enable_dataset_iterators
-        self._enable_keras_extensions = enable_keras_extensions
         if enable_dataset_iterators:
             feed_iterated_datasets()
         if enable_keras_extensions:
@@ -171,7 +191,7 @@ class IPUStrategyV1(tf.distribute.Strategy):  # type: ignore[misc]
         self._on_host_too.add(fn)
         return self._run(fn, args, kwargs, options)
 
-    def runs_compiled(self, fn: Any) -> bool:
+    def _runs_compiled(self, fn: Any) -> bool:
         """Whether `run` compiles a tf.function, and does not hand it to the executor."""
         return (
             bool(getattr(fn, "_jit_compile", False))
@@ -234,6 +254,9 @@ class IPUExtended(OneDeviceExtended):  # type: ignore[misc]
             return super()._reduce_to(reduce_op, value, destinations, options)
         dense = tf.convert_to_tensor(value)
         return hooks.reduce(dense, reduce_op == tf.distribute.ReduceOp.MEAN)
+
+
+IPUExtendedV1 = IPUExtended
 
 
 def refuse_float64(values: Any, what: str) -> None:

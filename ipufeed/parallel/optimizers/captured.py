@@ -69,6 +69,11 @@ class GradientCaptureContext:
         self._captured[tag] = gradients
 
 
+def num_gradient_collection_tapes() -> int:
+    """How many contexts of this thread capture gradients now."""
+    return len(_active.get())
+
+
 class GradientCaptureTape(tf.GradientTape):  # type: ignore[misc]
     """A tf.GradientTape that has the captured gradients after `gradient`, too.
 

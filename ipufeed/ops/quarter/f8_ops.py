@@ -1,0 +1,267 @@
+"""Tensors of 8-bit floats, and products and convolutions of them.
+
+    value = code x 2**scale, the code of F143 (float8_e4m3fnuz) or F152 (float8_e5m2fnuz)
+
+Format and scale stand in a byte of metadata, which may be a tensor. Products are computed
+in float32 and given as float16.
+
+Source: Graphcore's functions of these names.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ipufeed.ops.quarter import codes
+
+
+class Format(enum.IntEnum):
+    """F143: 3 bits of mantissa, at most 240. F152: 2 bits, at most 57344."""
+
+    F143 = 0
+    F152 = 1
+
+
+def create_metadata(fmt: Format, scale: int = 0) -> Any:
+    """The byte for a format and a scale, as np.uint8.
+
+    Args:
+        fmt: A Format.
+        scale: Numbers are codes times 2**scale: -32 to 31.
+
+    Raises:
+        ValueError: Another format or scale.
+    """
+    if not -32 <= int(scale) <= 31:
+        raise ValueError(f"`scale` must be in [-32, 31], got {scale}.")
+    is_f143 = Format(fmt) is Format.F143
+    return np.uint8((codes.IS_F143 if is_f143 else 0) | (int(scale) & codes.SCALE_BITS))
+
+
+class QuarterTensor:
+    """Codes and their metadata.
+
+    Args:
+        data: uint8, of any shape: a tensor, an array or a variable.
+        metadata: uint8, a scalar.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+
+    def __init__(self, data: Any, metadata: Any) -> None:
+        self.data = _bytes(data, "data")
+        self.metadata = _bytes(metadata, "metadata")
+
+    @property
+    def shape(self) -> Any:
+        """The shape of the codes."""
+        return self.data.shape
+
+    @property
+    def dtype(self) -> Any:
+        """tf.uint8."""
+        return self.data.dtype
+
+    def numpy(self) -> list[Any]:
+        """Codes and metadata as arrays."""
+        return [np.asarray(self.data), np.asarray(self.metadata)]
+
+    def assign(self, values: Any) -> None:
+        """Assigns [data, metadata] to the variables that it holds.
+
+        Raises:
+            TypeError: It holds none.
+        """
+        for own, value in zip(self, values, strict=True):
+            if not isinstance(own, tf.Variable):
+                raise TypeError("QuarterTensor.assign needs one that holds variables.")
+            own.assign(value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.data, self.metadata))
+
+    def __len__(self) -> int:
+        return int(self.data.shape[0])
+
+    def __getitem__(self, index: Any) -> QuarterTensor:
+        return QuarterTensor(self.data[index], self.metadata)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, QuarterTensor):
+            return NotImplemented
+        same = zip(self.numpy(), other.numpy(), strict=True)
+        return all(np.array_equal(a, b) for a, b in same)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"QuarterTensor(data={self.data!r}, metadata={self.metadata!r})"
+
+
+def _bytes(value: Any, name: str) -> Any:
+    if not hasattr(value, "dtype"):
+        value = np.asarray(value)
+    if tf.as_dtype(value.dtype) != tf.uint8:
+        raise TypeError(f"`{name}` must be of uint8, got {value.dtype}.")
+    return value
+
+
+def convert_to_f8(values: Any, metadata: Any, name: str | None = None) -> QuarterTensor:
+    """The codes of numbers, which pass through float16.
+
+    Args:
+        values: Of a float; what is too large becomes the largest number, NaN the code 0x80.
+        metadata: See create_metadata; it may be a tensor.
+        name: Of the op.
+    """
+    metadata = tf.convert_to_tensor(metadata, tf.uint8)
+    with tf.name_scope(name or "convert_to_f8"):
+        half = tf.cast(tf.cast(values, tf.float16), tf.float32)
+        return QuarterTensor(codes.encode(half, metadata), metadata)
+
+
+def convert_from_f8(
+    packed_input: QuarterTensor, dtype: Any = tf.float16, name: str | None = None
+) -> Any:
+    """The numbers of codes.
+
+    Args:
+        packed_input: A QuarterTensor, or a list of codes and metadata.
+        dtype: Of the result.
+        name: Of the op.
+    """
+    data, metadata = packed_input
+    with tf.name_scope(name or "convert_from_f8"):
+        return tf.cast(codes.decode(data, metadata), dtype)
+
+
+def canonicalise_input(
+    inp: Any, expected_rank: int = 3, name: str | None = None
+) -> list[Any]:
+    """Data and metadata of an operand; a matrix gets an axis of groups in front.
+
+    Args:
+        inp: A QuarterTensor, or a tensor, whose metadata are 0.
+        expected_rank: Of the data; one less is completed.
+        name: Of the operand, for errors.
+
+    Raises:
+        ValueError: Another rank.
+    """
+    data, metadata = inp if isinstance(inp, QuarterTensor) else (inp, np.uint8(0))
+    data = tf.convert_to_tensor(data)
+    if data.shape.rank == expected_rank - 1:
+        data = tf.expand_dims(data, 0)
+    if data.shape.rank != expected_rank:
+        raise ValueError(
+            f"{name or 'The input'} must have {expected_rank} dimensions, or "
+            f"{expected_rank - 1}, got the shape {data.shape}."
+        )
+    return [data, metadata]
+
+
+def canonicalise_output(output: Any, lhs: Any) -> Any:
+    """The result without the axis of groups that a matrix `lhs` was given."""
+    rank = lhs.shape.rank if hasattr(lhs.shape, "rank") else len(lhs.shape)
+    return tf.squeeze(output, 0) if rank == 2 else output
+
+
+def _numbers(operand: Any) -> Any:
+    """float32 numbers of a QuarterTensor, or of a tensor."""
+    if isinstance(operand, QuarterTensor):
+        return convert_from_f8(operand, tf.float32)
+    return tf.cast(operand, tf.float32)
+
+
+def f8_matmul(lhs: Any, rhs: Any, name: str = "f8_matmul") -> Any:
+    """The product of matrices, or of groups of them, in float16.
+
+    Args:
+        lhs: [(groups,) n, k], a QuarterTensor or a tensor.
+        rhs: [(groups,) k, m].
+        name: Of the op.
+
+    Raises:
+        ValueError: Another rank.
+    """
+    for operand, which in ((lhs, "lhs"), (rhs, "rhs")):
+        if len(operand.shape) not in (2, 3):
+            raise ValueError(
+                f"`{which}` of f8_matmul must have 2 or 3 dimensions, got the shape "
+                f"{tuple(operand.shape)}."
+            )
+    with tf.name_scope(name):
+        return tf.cast(tf.matmul(_numbers(lhs), _numbers(rhs)), tf.float16)
+
+
+def _convolution(
+    function: Callable[..., Any],
+    inputs: Any,
+    filters: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str,
+    dilations: Any,
+    name: str,
+) -> Any:
+    with tf.name_scope(name):
+        result = function(
+            _numbers(inputs),
+            _numbers(filters),
+            strides,
+            padding,
+            data_format=data_format,
+            dilations=dilations,
+        )
+        return tf.cast(result, tf.float16)
+
+
+def f8_conv_1d(
+    inputs: Any,
+    filters: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NWC",
+    dilations: Any = 1,
+    name: str = "f8_conv_1d",
+) -> Any:
+    """tf.nn.conv1d of QuarterTensors or tensors, in float16, with its arguments."""
+    return _convolution(
+        tf.nn.conv1d, inputs, filters, strides, padding, data_format, dilations, name
+    )
+
+
+def f8_conv_2d(
+    inputs: Any,
+    filters: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str = "f8_conv_2d",
+) -> Any:
+    """tf.nn.conv2d of QuarterTensors or tensors, in float16, with its arguments."""
+    return _convolution(
+        tf.nn.conv2d, inputs, filters, strides, padding, data_format, dilations, name
+    )
+
+
+def f8_conv_3d(
+    inputs: Any,
+    filters: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NDHWC",
+    dilations: Any = (1, 1, 1, 1, 1),
+    name: str = "f8_conv_3d",
+) -> Any:
+    """tf.nn.conv3d of QuarterTensors or tensors, in float16, with its arguments."""
+    return _convolution(
+        tf.nn.conv3d, inputs, filters, strides, padding, data_format, dilations, name
+    )
