@@ -560,34 +560,24 @@ OUTPUTS = {
         "loss must be a TensorFlow Tensor",
     ),
     "arguments that are no tuple": (
-        V1 | {"compute_gradients_args": list},
+        V1 | {"compute_gradients_args": lambda: [1]},
         TypeError,
         "compute_gradients_args must be a tuple, got list",
     ),
     "keywords that are no dict": (
-        V1 | {"apply_gradients_kwargs": tuple},
+        V1 | {"apply_gradients_kwargs": lambda: (1,)},
         TypeError,
         "apply_gradients_kwargs must be a dict, got tuple",
     ),
     "a TensorFlow 1 optimizer with variables": (
         V1 | {"variables": lambda: [1]},
         ValueError,
-        "variables may only be used with a Keras optimizer",
-    ),
-    "a TensorFlow 1 optimizer with an empty list of variables": (
-        V1 | {"variables": list},
-        ValueError,
-        "variables may only be used with a Keras optimizer",
-    ),
-    "a loss without gradients": (
-        V1 | {"loss": lambda: tf.constant(1)},
-        TypeError,
-        "loss must be a floating-point tensor, which has gradients, got a tensor of int32",
+        "variables may only be used with OptimizerV2.",
     ),
     "a TensorFlow 1 optimizer with a tape": (
         V1 | {"tape": tf.GradientTape},
         ValueError,
-        "tape may only be used with a Keras optimizer",
+        "tape may only be used with OptimizerV2.",
     ),
     "a queue for captured gradients that is none": (
         V1 | {"captured_gradient_outfeed": int},
@@ -620,21 +610,20 @@ OUTPUTS = {
         "mini-batches itself. Give the optimizer that it wraps, and multiply "
         "gradient_accumulation_count by 8",
     ),
-    "a Keras optimizer alone": (KERAS, RuntimeError, "No variables to optimize."),
     "a Keras optimizer with arguments": (
-        KERAS | {"compute_gradients_args": tuple},
+        KERAS | {"compute_gradients_args": lambda: (1,)},
         ValueError,
-        "compute_gradients_args may not be used with a Keras optimizer",
+        "compute_gradients_args may not be used with OptimizerV2 instances.",
     ),
     "a tape and variables": (
         KERAS | {"tape": tf.GradientTape, "variables": lambda: [1]},
         ValueError,
-        "tape may not be used when OptimizerFunctionOutput.variables is used",
+        "tape may not be used when OptimizerFunctionOutput.variables is nonempty.",
     ),
     "a tape that is none": (
         KERAS | {"tape": int},
         TypeError,
-        "must be a TensorFlow Grad",
+        "OptimizerFunctionOutput.tape must be a GradientTape",
     ),
 }
 
@@ -648,6 +637,88 @@ def test_a_wrong_output_of_the_optimizer_function_is_refused(case):
 
     with pytest.raises(error, match=re.escape(text)):
         OptimizerFunctionOutput(**arguments)
+
+
+def test_what_is_assigned_later_is_checked_too():
+    """Each attribute by its own rule, and what goes together."""
+    output = OptimizerFunctionOutput(KERAS["opt"](), tf.constant(1.0))
+    output.variables = [tf.Variable(1.0)]
+    assert len(output.variables) == 1
+
+    with pytest.raises(TypeError, match=r"\.loss must be a TensorFlow Tensor object"):
+        output.loss = 1.0
+    with pytest.raises(TypeError, match=r"\.variables must be a tuple or list"):
+        output.variables = 3
+    with pytest.raises(
+        ValueError, match=r"\.tape may not be used when .*\.variables is"
+    ):
+        output.tape = tf.GradientTape()
+
+
+@pytest.mark.parametrize("style", ["graph", "function"])
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (
+            lambda loss, keras: OptimizerFunctionOutput(keras, loss),
+            RuntimeError,
+            "No variables to optimize.",
+        ),
+        (
+            lambda loss, _: OptimizerFunctionOutput(
+                V1["opt"](), tf.cast(loss, tf.int32)
+            ),
+            TypeError,
+            "loss must be a floating-point tensor, which has gradients, got",
+        ),
+    ],
+    ids=["no variables", "no gradients"],
+)
+def test_what_has_no_gradients_is_refused_by_the_pipeline(style, make, error, text):
+    """And not when the output is made."""
+    keras = KERAS["opt"]()
+    with on(2, style) as ready:
+        weight = ready.variable(np.float32(2.0), "weight")
+        queue = outfeed()
+        with pytest.raises(error, match=text):
+            ready.run(
+                lambda x: pipeline(
+                    [lambda x: x * weight, lambda x: x + 1.0],
+                    4,
+                    inputs=[x],
+                    outfeed_queue=queue,
+                    optimizer_function=lambda loss: make(loss, keras),
+                ),
+                np.float32(1.0),
+            )
+
+
+@pytest.mark.parametrize("style", ["graph", "function"])
+def test_an_optimizer_of_keras_2_trains(style):
+    """Of tf_keras, whose `variables` is a method: with its momentum."""
+    tf_keras = pytest.importorskip("tf_keras")
+    with on(2, style) as ready:
+        weight = ready.variable(np.float32(2.0), "weight")
+        queue = outfeed()
+        with tf.init_scope():
+            optimizer = tf_keras.optimizers.legacy.SGD(0.1, momentum=0.9)
+
+        def net(x):
+            return pipeline(
+                [lambda x: x * weight, lambda x: x + 1.0],
+                4,
+                repeat_count=2,
+                inputs=[x],
+                outfeed_queue=queue,
+                optimizer_function=lambda loss: OptimizerFunctionOutput(
+                    optimizer, loss, variables=[weight]
+                ),
+            )
+
+        ready.run(net, np.float32(1.0))
+
+        # Gradients of 4 in two updates: 0.4, and 0.9 * 0.4 + 0.4.
+        assert ready.read(weight) == pytest.approx(2.0 - 0.4 - 0.76)
 
 
 def test_an_optimizer_function_must_return_its_output():

@@ -33,6 +33,12 @@ def differentiate(model: Model, optimizer_function: Callable[..., Any]) -> None:
             "The optimizer_function must return an OptimizerFunctionOutput object, got "
             f"{type(output).__name__}."
         )
+    if not output.loss.dtype.is_floating:
+        raise TypeError(
+            "OptimizerFunctionOutput.loss must be a floating-point tensor, which has "
+            f"gradients, got {output.loss.name} of {output.loss.dtype.name}: use tf.cast "
+            "where the stages compute it."
+        )
     model.optimizer = output
     with output.captures or contextlib.nullcontext():
         model.gradients = gradients_of(output, model.traced.graph)
@@ -77,7 +83,13 @@ def gradients_of(output: OptimizerFunctionOutput, graph: Any) -> list[tuple[Any,
     import tensorflow as tf
 
     if output.is_keras:
-        variables = output.variables or list(output.tape.watched_variables())
+        watched = () if output.tape is None else output.tape.watched_variables()
+        variables = list(output.variables or watched)
+        if not variables:
+            raise RuntimeError(
+                "No variables to optimize. Either OptimizerFunctionOutput.variables or "
+                "OptimizerFunctionOutput.tape must be given with a Keras optimizer."
+            )
         sources = [as_variable(each) for each in variables]
         gradients = tf.gradients(output.loss, sources)
         pairs = list(zip(gradients, variables, strict=True))

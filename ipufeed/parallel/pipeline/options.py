@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import Any
 
 
@@ -72,10 +73,11 @@ class OptimizerFunctionOutput:
     If `opt.apply_gradients` has a parameter `captured_grads`, it gets the same dict by that
     name; without accumulation the last mini-batch's.
 
+    What is assigned later is checked as what is given here.
+
     Raises:
         TypeError: An argument has another type.
         ValueError: Arguments that exclude each other; an optimizer that accumulates.
-        RuntimeError: A Keras optimizer without variables.
 
     Source: Graphcore's class of this name.
     """
@@ -93,60 +95,185 @@ class OptimizerFunctionOutput:
         gradient_capture_context: Any = None,
         captured_gradient_outfeed: Any = None,
     ) -> None:
-        import tensorflow as tf
-
-        self.is_keras = is_keras_optimizer(opt)
-        if not self.is_keras and not isinstance(opt, tf.compat.v1.train.Optimizer):
-            raise TypeError(
-                "OptimizerFunctionOutput.opt must be a TensorFlow Optimizer or Keras "
-                f"optimizer object, got {type(opt).__name__}."
-            )
-        if not tf.is_tensor(loss):
-            raise TypeError(
-                "OptimizerFunctionOutput.loss must be a TensorFlow Tensor object, got "
-                f"{type(loss).__name__}."
-            )
-        if not loss.dtype.is_floating:
-            raise TypeError(
-                "OptimizerFunctionOutput.loss must be a floating-point tensor, which has "
-                f"gradients, got {getattr(loss, 'name', 'a tensor')} of {loss.dtype.name}: "
-                "use tf.cast where the stages compute it."
-            )
-        for name, value, kind in (
-            ("compute_gradients_args", compute_gradients_args, tuple),
-            ("compute_gradients_kwargs", compute_gradients_kwargs, dict),
-            ("apply_gradients_args", apply_gradients_args, tuple),
-            ("apply_gradients_kwargs", apply_gradients_kwargs, dict),
-        ):
-            if value is not None and not isinstance(value, kind):
-                raise TypeError(
-                    f"OptimizerFunctionOutput.{name} must be a {kind.__name__}, got "
-                    f"{type(value).__name__}."
-                )
-        check_accumulates_nothing(opt)
-        if self.is_keras:
-            check_keras(
-                compute_gradients_args, compute_gradients_kwargs, variables, tape
-            )
-        elif tape is not None or variables is not None:
-            which = "tape" if tape is not None else "variables"
-            raise ValueError(
-                f"OptimizerFunctionOutput.{which} may only be used with a Keras "
-                "optimizer: one of TensorFlow 1 takes `var_list` in "
-                "compute_gradients_kwargs."
-            )
-        self.captures = captures_of(
-            tape, gradient_capture_context, captured_gradient_outfeed
-        )
-        self.captured_gradient_outfeed = captured_gradient_outfeed
+        self._values: dict[str, Any] = {}
+        self._own_context: Any = None
         self.opt = opt
         self.loss = loss
         self.compute_gradients_args = compute_gradients_args or ()
         self.compute_gradients_kwargs = compute_gradients_kwargs or {}
         self.apply_gradients_args = apply_gradients_args or ()
         self.apply_gradients_kwargs = apply_gradients_kwargs or {}
-        self.variables = list(variables or ())
+        self.variables = () if variables is None else variables
         self.tape = tape
+        self.gradient_capture_context = gradient_capture_context
+        self.captured_gradient_outfeed = captured_gradient_outfeed
+
+    @property
+    def is_keras(self) -> bool:
+        """Whether the optimizer is one of Keras."""
+        return is_keras_optimizer(self.opt)
+
+    @property
+    def captures(self) -> Any:
+        """The context that gets captured gradients; None if they are not wanted."""
+        from ipufeed.parallel.optimizers.captured import (
+            GradientCaptureContext,
+            GradientCaptureTape,
+        )
+
+        if isinstance(self.tape, GradientCaptureTape):
+            return self.tape.context
+        if self.gradient_capture_context is not None:
+            return self.gradient_capture_context
+        if self.captured_gradient_outfeed is None:
+            return None
+        self._own_context = self._own_context or GradientCaptureContext()
+        return self._own_context
+
+    def _has(self, name: str) -> bool:
+        """Whether it has been given, and not empty."""
+        return self._values.get(name) not in (None, (), [])
+
+    def _refuse(self, name: str, what: str) -> None:
+        raise ValueError(f"OptimizerFunctionOutput.{name} {what}")
+
+
+def _checked(
+    name: str, kinds: Callable[[], tuple[type, ...]], what: str, optional: bool
+) -> property:
+    """An attribute of OptimizerFunctionOutput that checks what is assigned to it."""
+
+    def get(output: OptimizerFunctionOutput) -> Any:
+        return output._values[name]
+
+    def put(output: OptimizerFunctionOutput, value: Any) -> None:
+        if not (optional and value is None) and not isinstance(value, kinds()):
+            raise TypeError(
+                f"OptimizerFunctionOutput.{name} must be {what}, got "
+                f"{type(value).__name__}."
+            )
+        output._values[name] = value
+        _check_together(output, name)
+
+    return property(get, put, doc=f"`{name}`: {what}.")
+
+
+def _check_together(output: OptimizerFunctionOutput, name: str) -> None:
+    """What goes with an attribute that has just been assigned.
+
+    Raises:
+        ValueError: It does not go with the others.
+    """
+    from ipufeed.parallel.optimizers.captured import GradientCaptureTape
+
+    if name == "opt":
+        check_accumulates_nothing(output.opt)
+        return
+    value = output._values[name]
+    if name == "loss" or value is None or value in ((), [], {}):
+        return
+    if name.startswith("compute_gradients") and output.is_keras:
+        output._refuse(name, "may not be used with OptimizerV2 instances.")
+    if name in ("variables", "tape") and not output.is_keras:
+        output._refuse(
+            name,
+            "may only be used with OptimizerV2. One of TensorFlow 1 takes `var_list` in "
+            "compute_gradients_kwargs.",
+        )
+    if name == "tape" and output._has("variables"):
+        output._refuse(
+            name,
+            "may not be used when OptimizerFunctionOutput.variables is nonempty.",
+        )
+    if name == "variables" and output._has("tape"):
+        output._refuse(name, "must be empty when OptimizerFunctionOutput.tape is used.")
+    if name == "gradient_capture_context" and isinstance(
+        output._values.get("tape"), GradientCaptureTape
+    ):
+        output._refuse(
+            name,
+            "may not be used when OptimizerFunctionOutput.tape is a GradientCaptureTape, "
+            "which is one.",
+        )
+    if (
+        name == "tape"
+        and isinstance(output.tape, GradientCaptureTape)
+        and output._values.get("gradient_capture_context") is not None
+    ):
+        output._refuse(
+            name,
+            "may not be used when OptimizerFunctionOutput.gradient_capture_context is "
+            "nonempty.",
+        )
+
+
+def _optimizers() -> tuple[type, ...]:
+    import tensorflow as tf
+
+    return (tf.compat.v1.train.Optimizer, _KerasOptimizer)
+
+
+def _tensors() -> tuple[type, ...]:
+    import tensorflow as tf
+
+    return (tf.Tensor,)
+
+
+def _tapes() -> tuple[type, ...]:
+    import tensorflow as tf
+
+    return (tf.GradientTape,)
+
+
+def _contexts() -> tuple[type, ...]:
+    from ipufeed.parallel.optimizers.captured import GradientCaptureContext
+
+    return (GradientCaptureContext,)
+
+
+def _outfeeds() -> tuple[type, ...]:
+    from ipufeed.queues.outfeed import IPUOutfeedQueue
+
+    return (IPUOutfeedQueue,)
+
+
+class _IsKeras(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return is_keras_optimizer(instance)
+
+
+class _KerasOptimizer(metaclass=_IsKeras):
+    """Of which every optimizer of Keras is an instance, without an import of Keras."""
+
+
+for _name, _kinds, _what, _optional in (
+    (
+        "opt",
+        _optimizers,
+        "a TensorFlow Optimizer or Keras OptimizerV2 object",
+        False,
+    ),
+    ("loss", _tensors, "a TensorFlow Tensor object", False),
+    ("compute_gradients_args", lambda: (tuple,), "a tuple", False),
+    ("compute_gradients_kwargs", lambda: (dict,), "a dict", False),
+    ("apply_gradients_args", lambda: (tuple,), "a tuple", False),
+    ("apply_gradients_kwargs", lambda: (dict,), "a dict", False),
+    ("variables", lambda: (tuple, list), "a tuple or list", False),
+    ("tape", _tapes, "a GradientTape", True),
+    (
+        "gradient_capture_context",
+        _contexts,
+        "an instance of GradientCaptureContext",
+        True,
+    ),
+    (
+        "captured_gradient_outfeed",
+        _outfeeds,
+        "an instance of IPUOutfeedQueue",
+        True,
+    ),
+):
+    setattr(OptimizerFunctionOutput, _name, _checked(_name, _kinds, _what, _optional))
 
 
 def check_accumulates_nothing(opt: Any) -> None:
@@ -167,75 +294,14 @@ def check_accumulates_nothing(opt: Any) -> None:
         )
 
 
-def captures_of(tape: Any, context: Any, outfeed: Any) -> Any:
-    """The context that gets captured gradients; None if they are not wanted.
-
-    Raises:
-        TypeError: The context or the queue is none.
-        ValueError: There are two contexts.
-    """
-    from ipufeed.parallel.optimizers.captured import (
-        GradientCaptureContext,
-        GradientCaptureTape,
-    )
-    from ipufeed.queues.outfeed import IPUOutfeedQueue
-
-    for name, value, kind in (
-        ("gradient_capture_context", context, GradientCaptureContext),
-        ("captured_gradient_outfeed", outfeed, IPUOutfeedQueue),
-    ):
-        if value is not None and not isinstance(value, kind):
-            raise TypeError(
-                f"OptimizerFunctionOutput.{name} must be an instance of {kind.__name__}, "
-                f"got {type(value).__name__}."
-            )
-    if isinstance(tape, GradientCaptureTape):
-        if context is not None:
-            raise ValueError(
-                "OptimizerFunctionOutput.gradient_capture_context may not be used when "
-                "OptimizerFunctionOutput.tape is a GradientCaptureTape, which is one."
-            )
-        return tape.context
-    if context is None and outfeed is not None:
-        return GradientCaptureContext()
-    return context
-
-
-def check_keras(args: Any, kwargs: Any, variables: Any, tape: Any) -> None:
-    """What only a Keras optimizer must, and must not have."""
-    if args is not None or kwargs is not None:
-        which = (
-            "compute_gradients_args" if args is not None else "compute_gradients_kwargs"
-        )
-        raise ValueError(
-            f"OptimizerFunctionOutput.{which} may not be used with a Keras optimizer, "
-            "which has no compute_gradients."
-        )
-    if tape is not None:
-        import tensorflow as tf
-
-        if not isinstance(tape, tf.GradientTape):
-            raise TypeError(
-                "OptimizerFunctionOutput.tape must be a TensorFlow GradientTape, got "
-                f"{type(tape).__name__}."
-            )
-        if variables:
-            raise ValueError(
-                "OptimizerFunctionOutput.tape may not be used when "
-                "OptimizerFunctionOutput.variables is used."
-            )
-    elif not variables:
-        raise RuntimeError(
-            "No variables to optimize. Either OptimizerFunctionOutput.variables or "
-            "OptimizerFunctionOutput.tape must be given with a Keras optimizer."
-        )
-
-
 def is_keras_optimizer(opt: Any) -> bool:
     """Whether it is an optimizer of Keras 2 or 3, without importing either."""
-    names = {"BaseOptimizer", "OptimizerV2", "Optimizer"}
+    names = {"BaseOptimizer", "Optimizer"}
     return any(
-        each.__name__ in names
-        and each.__module__.split(".")[0] in ("keras", "tf_keras")
+        each.__name__ == "OptimizerV2"  # of Keras 2, whatever package it is in
+        or (
+            each.__name__ in names
+            and each.__module__.split(".")[0] in ("keras", "tf_keras")
+        )
         for each in type(opt).__mro__
     )

@@ -117,7 +117,11 @@ def apply(
     if not getattr(output.opt, "built", True):
         with tf.init_scope():
             output.opt.build([variable for _, variable in trained])
-    for variable in output.opt.variables:
+    if hasattr(output.opt, "_create_all_weights"):  # Keras 2's
+        with tf.init_scope():
+            output.opt._create_all_weights([variable for _, variable in trained])
+    state = output.opt.variables
+    for variable in state() if callable(state) else state:
         keep(gradients.as_variable(variable))
     # Keras reads what it has just assigned, in the order of its source; version 1
     # programs, which `stages.call` leaves as they are, would read it before.
