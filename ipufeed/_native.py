@@ -194,7 +194,7 @@ def _of_programs(int64: Any, whole: Any) -> tuple[tuple[str, list[Any], Any], ..
         ("ipufeed_forget_first_uses", [], whole),
         # the type of the last is in parallel/processes.py
         ("ipufeed_set_processes", [whole, whole, ctypes.c_void_p], whole),
-        ("ipufeed_last_exchange_run_failed", [], whole),
+        ("ipufeed_last_collective_run_failed", [], whole),
         ("ipufeed_set_chips", [whole, whole], whole),
         ("ipufeed_chips", [whole], whole),
         ("ipufeed_set_seed", [whole, int64, whole], whole),

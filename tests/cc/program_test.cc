@@ -1,8 +1,8 @@
 // What a program promises: whenever it is cancelled or stopped, every wait of it ends;
 // its queues are free once it has ended; and all that its replicas have done together,
-// from the infeed over an exchange to the outfeed, is there.
+// from the infeed over a collective to the outfeed, is there.
 #include "check.h"
-#include "run/exchange_runs.h"
+#include "run/collective_runs.h"
 #include "run/stall.h"
 #include "standin/harness.h"
 
@@ -295,19 +295,19 @@ TEST(reports_of_stalls_hold_nothing_up) {
   set_stall_report_ns(30 * kSecondNs);
 }
 
-TEST(exchange_runs_are_numbered_and_their_failures_kept) {
-  const std::int64_t begun = exchange_runs(5).begun;
+TEST(collective_runs_are_numbered_and_their_failures_kept) {
+  const std::int64_t begun = collective_runs(5).begun;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&, i] {
       Program program(nullptr, 5);
-      CHECK(program.exchange_run() > begun);
-      CHECK_EQ(program.exchange_run(), program.exchange_run());
+      CHECK(program.collective_run() > begun);
+      CHECK_EQ(program.collective_run(), program.collective_run());
       program.end(i == 0 ? absl::DataLossError("failed") : absl::OkStatus());
     });
   }
   for (auto& thread : threads) thread.join();
-  const ExchangeRuns runs = exchange_runs(5);
+  const CollectiveRuns runs = collective_runs(5);
   CHECK_EQ(runs.begun, begun + 4);
   CHECK(absl::IsDataLoss(runs.failed[0].why));
 }

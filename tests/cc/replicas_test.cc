@@ -1,4 +1,4 @@
-// What replicas promise that exchange: the same right result on all of them, once all
+// What replicas promise in collectives: the same right result on all of them, once all
 // have come; and an end to every wait for one that has ended, failed or was stopped.
 #include "check.h"
 #include "standin/harness.h"
@@ -28,23 +28,23 @@ absl::Status meet(const Program& program, Replicas* others, int replica, std::in
   const int replicas = others->count();
   check::Random random = random_of(seed + static_cast<std::uint64_t>(n));  // of all
   Meeting meeting;
-  meeting.exchange = static_cast<Exchange>(random.below(6));
-  meeting.reduction = meeting.exchange == Exchange::kReduce
+  meeting.collective = static_cast<Collective>(random.below(6));
+  meeting.reduction = meeting.collective == Collective::kReduce
                           ? static_cast<Reduction>(random.below(4))
                           : Reduction::kAdd;
   const std::int64_t count = random_count(&random, replicas);
   std::int64_t result_count = count;
-  if (meeting.exchange == Exchange::kGather) result_count = count * replicas;
-  if (meeting.exchange == Exchange::kReduceScatter) result_count = count / replicas;
+  if (meeting.collective == Collective::kGather) result_count = count * replicas;
+  if (meeting.collective == Collective::kReduceScatter) result_count = count / replicas;
   std::vector<float> input(static_cast<std::size_t>(count));
   std::vector<float> result(static_cast<std::size_t>(result_count), -1.0F);
   for (std::int64_t i = 0; i < count; ++i) {
     input[static_cast<std::size_t>(i)] = brought(replica, n, i);
   }
-  if (meeting.exchange == Exchange::kBroadcast) result = input;
+  if (meeting.collective == Collective::kBroadcast) result = input;
   meeting.tensors.push_back(
       {tensorflow::DT_FLOAT, count,
-       meeting.exchange == Exchange::kBroadcast ? result.data() : input.data(),
+       meeting.collective == Collective::kBroadcast ? result.data() : input.data(),
        result_count, result.data()});
   std::int64_t met_ns = 0;
   TF_RETURN_IF_ERROR(others->meet(program, replica, meeting, &met_ns));
@@ -52,19 +52,19 @@ absl::Status meet(const Program& program, Replicas* others, int replica, std::in
   for (std::int64_t i = 0; i < result_count; ++i) {
     float expected = 0;
     const std::int64_t part = count / replicas;
-    switch (meeting.exchange) {
-      case Exchange::kBroadcast:
+    switch (meeting.collective) {
+      case Collective::kBroadcast:
         expected = brought(0, n, i);
         break;
-      case Exchange::kGather:
+      case Collective::kGather:
         expected = brought(static_cast<int>(i / count), n, i % count);
         break;
-      case Exchange::kAllToAll:
+      case Collective::kAllToAll:
         expected = brought(static_cast<int>(i / part), n, replica * part + i % part);
         break;
       default: {
         const std::int64_t at =
-            meeting.exchange == Exchange::kReduceScatter ? replica * part + i : i;
+            meeting.collective == Collective::kReduceScatter ? replica * part + i : i;
         expected = brought(0, n, at);
         for (int r = 1; r < replicas; ++r) {
           const float next = brought(r, n, at);
@@ -73,7 +73,7 @@ absl::Status meet(const Program& program, Replicas* others, int replica, std::in
           if (meeting.reduction == Reduction::kMin) expected = std::min(expected, next);
           if (meeting.reduction == Reduction::kMax) expected = std::max(expected, next);
         }
-        if (meeting.exchange == Exchange::kMean) {
+        if (meeting.collective == Collective::kMean) {
           expected /= static_cast<float>(replicas);
         }
       }
@@ -144,7 +144,7 @@ TEST(one_that_leaves_fails_or_is_stopped_ends_the_wait_of_all) {
   }
 }
 
-TEST(different_exchanges_are_an_error_of_all) {
+TEST(different_collectives_are_an_error_of_all) {
   check::Random random = random_of(32);
   for (int life = 0; life < kLives / 4 + 1; ++life) {
     const int odd = static_cast<int>(random.below(4));
@@ -239,8 +239,8 @@ TEST(a_failed_allocation_is_an_error_of_all) {
 }
 
 TEST(a_message_that_cannot_be_made_ends_the_wait_all_the_same) {
-  // The error of one that waits in vain, of one that is stopped, and of exchanges that
-  // differ: each has a text that needs memory.
+  // The error of one that waits in vain, of one that is stopped, and of collectives
+  // that differ: each has a text that needs memory.
   for (int way = 0; way < 3; ++way) {
     with_each_allocation_failing([&](long) {
       Program program(nullptr, 0);

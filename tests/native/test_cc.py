@@ -62,7 +62,7 @@ STANDIN_SOURCES = (
     *(
         HEADERS / f"{name}.cc"
         for name in (
-            "run/exchange_runs",
+            "run/collective_runs",
             "feeds/feed_table",
             "data/feeder",
             "base/guard",

@@ -435,8 +435,7 @@ def test_a_replica_that_stalls_is_waited_for_and_named(capfd):
     said = capfd.readouterr().err
     assert "A program on IPU 0 of /device:IPU:0 (replica 0 of 4) has waited for" in said
     assert (
-        "replica 0 has something to exchange, and replicas 1, 2 and 3 have not come"
-        in said
+        "replica 0 waits in a collective, and replicas 1, 2 and 3 have not come" in said
     )
     assert "its dataset has delivered nothing more" in said
 

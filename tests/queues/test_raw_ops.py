@@ -187,8 +187,8 @@ def test_a_wrong_rank_is_refused_when_a_program_is_compiled():
     depth = lowered(
         lambda n: ops.ipufeed_pipeline_count(n, multiple=1, least=0, most=9), UNKNOWN
     )
-    exchange = lowered(
-        lambda t: ops.ipufeed_exchange([tf.zeros([2])], t, exchange=0), TOKEN
+    collective = lowered(
+        lambda t: ops.ipufeed_collective([tf.zeros([2])], t, collective=0), TOKEN
     )
     for run, values in (
         (clock, [tokens]),
@@ -200,7 +200,7 @@ def test_a_wrong_rank_is_refused_when_a_program_is_compiled():
         (dequeue, [many, token]),
         (dequeue, [one, tokens]),
         (depth, [many]),
-        (exchange, [tokens]),
+        (collective, [tokens]),
     ):
         with pytest.raises(tf.errors.InvalidArgumentError, match="must be a scalar"):
             run(*values)
@@ -209,21 +209,21 @@ def test_a_wrong_rank_is_refused_when_a_program_is_compiled():
 @pytest.mark.parametrize(
     "attributes",
     [
-        {"exchange": 6},
-        {"exchange": 99},
-        {"exchange": -1},
-        {"exchange": 0, "reduction": 4},
-        {"exchange": 3, "replicas": 0},
-        {"exchange": 2, "replicas": -1},
-        {"exchange": 2, "replicas": 2**62},
-        {"exchange": 3, "replicas": 2**63 - 1},
-        {"exchange": 0, "group": -1},
+        {"collective": 6},
+        {"collective": 99},
+        {"collective": -1},
+        {"collective": 0, "reduction": 4},
+        {"collective": 3, "replicas": 0},
+        {"collective": 2, "replicas": -1},
+        {"collective": 2, "replicas": 2**62},
+        {"collective": 3, "replicas": 2**63 - 1},
+        {"collective": 0, "group": -1},
     ],
 )
-def test_an_exchange_of_wrong_numbers_is_refused(attributes):
+def test_a_collective_of_wrong_numbers_is_refused(attributes):
     """None of them divides by zero, or makes a shape that overflows."""
     with pytest.raises(tf.errors.OpError):
-        _native.load().ipufeed_exchange(
+        _native.load().ipufeed_collective(
             [tf.zeros([4])], tf.constant(0, tf.uint32), **attributes
         )
 
@@ -243,7 +243,7 @@ def test_texts_are_not_moved_as_bytes():
     number = tf.constant(queue._number, tf.int64)
     for run in (
         lambda: ops.ipufeed_remote(text, number=0, stores=True),
-        lambda: ops.ipufeed_exchange([text], token, exchange=0),
+        lambda: ops.ipufeed_collective([text], token, collective=0),
         lambda: ops.ipufeed_enqueue([text], number, token),
     ):
         with pytest.raises(tf.errors.InvalidArgumentError, match="string"):

@@ -20,8 +20,8 @@
 #include "feeds/outfeed.h"
 #include "feeds/queue_ops.h"
 #include "replicas/processes.h"
+#include "run/collective_runs.h"
 #include "run/device_config.h"
-#include "run/exchange_runs.h"
 #include "run/program.h"
 #include "run/stall.h"
 #include "run/step_program.h"
@@ -295,14 +295,14 @@ IPUFEED_API int ipufeed_forget_first_uses() {
 }
 
 // See processes.h.
-IPUFEED_API int ipufeed_set_processes(int count, int index, ipufeed::OnExchange ask) {
+IPUFEED_API int ipufeed_set_processes(int count, int index, ipufeed::OnCollective ask) {
   return ipufeed::entry(__func__, [&] { ipufeed::set_processes(count, index, ask); });
 }
 
-// See exchange_runs.h.
-IPUFEED_API int ipufeed_last_exchange_run_failed() {
+// See collective_runs.h.
+IPUFEED_API int ipufeed_last_collective_run_failed() {
   return ipufeed::entry(
-      __func__, [&]() -> int { return ipufeed::last_exchange_run_failed() ? 1 : 0; });
+      __func__, [&]() -> int { return ipufeed::last_collective_run_failed() ? 1 : 0; });
 }
 
 // How many chips an IPU device has; 0 for the default, one.

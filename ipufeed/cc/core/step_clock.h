@@ -10,12 +10,12 @@
 // (Lindley's recursion for a queue with one server, as in consumer.cc.) The times are
 // those of a device that shares no CPU with its host. ready(n) is when the dataset
 // delivered the element, another chip sent its tensors or the last replica came to an
-// exchange, held(n - 1) when an enqueue or a send that had to wait went on. A chip that
-// waits does not compute ahead: a step takes its whole time from when all that it needs
-// was there. How late our own thread wakes up, takes the element and copies it lies
-// within the step, as a transfer does on a device that computes meanwhile. A thread
-// that others keep from its CPU may fall behind by the slack, kSlackSteps steps and
-// kSlackNs at most, and catches up by the next steps: so much is waiting in the
+// collective, held(n - 1) when an enqueue or a send that had to wait went on. A chip
+// that waits does not compute ahead: a step takes its whole time from when all that it
+// needs was there. How late our own thread wakes up, takes the element and copies it
+// lies within the step, as a transfer does on a device that computes meanwhile. A
+// thread that others keep from its CPU may fall behind by the slack, kSlackSteps steps
+// and kSlackNs at most, and catches up by the next steps: so much is waiting in the
 // infeed's ring, and the dataset sees no difference. Only what is more than that moves
 // the end of a step, and can be told from the rest:
 //

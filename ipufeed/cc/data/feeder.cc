@@ -327,7 +327,7 @@ absl::Status Feeder::feed_all() {
 }
 
 // A reader wakes the feeder when half of its ring is empty. One of several may read no
-// further, in an exchange or at its end, while others wait for what comes after its
+// further, in a collective or at its end, while others wait for what comes after its
 // element: so the feeder looks itself whether there is room. Each time it waits twice
 // as long: so no reader waits more than twice as long as need be, and a feeder without
 // a reader takes hardly any CPU.

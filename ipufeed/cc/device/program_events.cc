@@ -39,9 +39,9 @@ constexpr std::size_t kMessageSize = 16384;
 
 Phase::Phase() : start_ns_(now_ns()), start_bytes_(resident_bytes()) {}
 
-void Phase::write(ProgramExchange* exchange) const {
-  exchange->duration_ns = now_ns() - start_ns_;
-  exchange->rss_bytes = resident_bytes() - start_bytes_;
+void Phase::write(ProgramCall* call) const {
+  call->duration_ns = now_ns() - start_ns_;
+  call->rss_bytes = resident_bytes() - start_bytes_;
 }
 
 void record_program(TraceKind kind, int ordinal, std::uint64_t key,
@@ -54,29 +54,29 @@ void record_program(TraceKind kind, int ordinal, std::uint64_t key,
 
 bool has_listener() { return on_program.load(std::memory_order_acquire) != nullptr; }
 
-absl::Status tell(int event, ProgramExchange* exchange, std::string* message) {
+absl::Status tell(int event, ProgramCall* call, std::string* message) {
   const auto ask = on_program.load(std::memory_order_acquire);
   if (ask == nullptr) return absl::OkStatus();
   message->resize(kMessageSize);
-  exchange->message = message->data();
-  exchange->message_size = static_cast<std::int64_t>(message->size());
+  call->message = message->data();
+  call->message_size = static_cast<std::int64_t>(message->size());
   int code = 0;
-  off_main([&] { code = ask(event, exchange); });
+  off_main([&] { code = ask(event, call); });
   if (code == 0) return absl::OkStatus();
   return absl::Status(static_cast<absl::StatusCode>(code), message->c_str());
 }
 
-void report(int event, ProgramExchange* exchange, std::string text) {
+void report(int event, ProgramCall* call, std::string text) {
   const auto ask = on_program.load(std::memory_order_acquire);
   if (ask == nullptr) return;
-  exchange->message = text.data();
-  exchange->message_size = static_cast<std::int64_t>(text.size());
-  off_main([&] { ask(event, exchange); });
+  call->message = text.data();
+  call->message_size = static_cast<std::int64_t>(text.size());
+  off_main([&] { ask(event, call); });
 }
 
 void load_onto(int ordinal, std::uint64_t key, const char* name, bool is_op) {
   if (ordinal < 0 || ordinal >= kIpus || key == 0) return;
-  // Relaxed: the value is all that is exchanged.
+  // Relaxed: the value is all that passes.
   if (loaded[ordinal].load(std::memory_order_relaxed) == key) return;
   Phase phase;
   const std::uint64_t previous =
@@ -87,16 +87,16 @@ void load_onto(int ordinal, std::uint64_t key, const char* name, bool is_op) {
     if (previous != 0) op_switches.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  ProgramExchange exchange{};
-  exchange.ordinal = ordinal;
-  exchange.name = name;
-  exchange.key = key;
-  exchange.previous = previous;
-  phase.write(&exchange);
+  ProgramCall call{};
+  call.ordinal = ordinal;
+  call.name = name;
+  call.key = key;
+  call.previous = previous;
+  phase.write(&call);
   if (traces()) {
     record_program(TraceKind::kLoad, ordinal, key, name, phase.start_ns());
   }
-  report(kOntoDevice, &exchange);
+  report(kOntoDevice, &call);
 }
 
 void set_on_program(OnProgram ask) { on_program.store(ask, std::memory_order_release); }

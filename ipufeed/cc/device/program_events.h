@@ -29,7 +29,7 @@ enum ProgramEvent : int {
 
 // One call of Python's function, and what stays the same over the calls for a program.
 // Pointers are valid during a call.
-struct ProgramExchange {
+struct ProgramCall {
   std::int64_t id;       // the same over the calls for one program
   std::int32_t ordinal;  // of the IPU
   const char* name;      // of what was lowered
@@ -53,7 +53,7 @@ struct ProgramExchange {
 };
 
 // Returns 0 or the code of a status whose text it has put into `message`.
-using OnProgram = int (*)(int event, ProgramExchange* exchange);
+using OnProgram = int (*)(int event, ProgramCall* call);
 void set_on_program(OnProgram ask);
 
 // Devices hold nothing any more: the configuration has changed.
@@ -73,10 +73,10 @@ void take_op_loads(std::int64_t* loads, std::int64_t* switches);
 bool has_listener();
 
 // Python's answer, or its error; `message` is room for that.
-absl::Status tell(int event, ProgramExchange* exchange, std::string* message);
+absl::Status tell(int event, ProgramCall* call, std::string* message);
 
 // For events whose answer is not asked for.
-void report(int event, ProgramExchange* exchange, std::string text = "");
+void report(int event, ProgramCall* call, std::string text = "");
 
 // The device gets the program that is about to run on it. Single ops are only counted
 // unless the log is read: to tell Python takes longer than many of them.
@@ -90,7 +90,7 @@ void record_program(TraceKind kind, int ordinal, std::uint64_t key,
 class Phase {
  public:
   Phase();
-  void write(ProgramExchange* exchange) const;
+  void write(ProgramCall* call) const;
   std::int64_t start_ns() const { return start_ns_; }
 
  private:

@@ -14,7 +14,7 @@
 #include "core/ipus.h"
 #include "core/mutex.h"
 #include "core/wait.h"
-#include "run/exchange_runs.h"
+#include "run/collective_runs.h"
 #include "run/stall.h"
 #include "tensorflow/core/framework/types.h"
 
@@ -23,11 +23,11 @@ namespace {
 
 std::atomic<int> processes{1};
 std::atomic<int> own_index{0};
-std::atomic<OnExchange> on_exchange{nullptr};
+std::atomic<OnCollective> on_collective{nullptr};
 
 constexpr std::size_t kErrorSize = 4096;
 
-// The tensors of one dtype, and the thread that has them exchanged. It may outlive its
+// The tensors of one dtype, and the thread that has them reduced. It may outlive its
 // caller: a process that does not answer cannot be interrupted.
 struct Asked {
   int dtype = 0;
@@ -50,7 +50,7 @@ struct Asked {
 
 absl::Status answer_of(Asked* asked) {
   std::string message(kErrorSize, '\0');
-  const int code = on_exchange.load(std::memory_order_acquire)(
+  const int code = on_collective.load(std::memory_order_acquire)(
       asked->lane, asked->reduction, asked->mean, asked->dtype, asked->data.data(),
       asked->count, reinterpret_cast<const int*>(&asked->wanted), asked->run,
       asked->number, asked->what.c_str(), message.data(),
@@ -61,7 +61,7 @@ absl::Status answer_of(Asked* asked) {
 
 void ask(const std::shared_ptr<Asked>& asked) {
   absl::Status status =
-      guarded("an exchange between processes", [&] { return answer_of(asked.get()); });
+      guarded("a collective between processes", [&] { return answer_of(asked.get()); });
   MutexLock lock(asked->mutex);
   asked->status = std::move(status);
   asked->done = true;
@@ -86,7 +86,7 @@ absl::Status wait_for_answer(const Program& program, Asked* asked) {
     }
     if (report_ns != kNoDeadline && now_ns() >= report_ns) {
       stall.report(program, absl::StrCat("process ", process_index(),
-                                         " has something to exchange, and of the ",
+                                         " waits in a collective, and of the ",
                                          process_count() - 1,
                                          " others not all have come this far: the "
                                          "program of one is slower, or has ended"));
@@ -97,8 +97,8 @@ absl::Status wait_for_answer(const Program& program, Asked* asked) {
 
 }  // namespace
 
-void set_processes(int count, int index, OnExchange ask) {
-  on_exchange.store(ask, std::memory_order_release);
+void set_processes(int count, int index, OnCollective ask) {
+  on_collective.store(ask, std::memory_order_release);
   processes.store(ask == nullptr ? 1 : count, std::memory_order_relaxed);
   own_index.store(ask == nullptr ? 0 : index, std::memory_order_relaxed);
 }
@@ -112,8 +112,8 @@ absl::Status is_between_processes(Meeting* meeting, int replicas, bool* result) 
   const std::int64_t all = own * process_count();
   *result = process_count() > 1 && (meeting->group == 0 || meeting->group > own);
   if (!*result) return absl::OkStatus();
-  const bool is_sum =
-      meeting->exchange == Exchange::kReduce || meeting->exchange == Exchange::kMean;
+  const bool is_sum = meeting->collective == Collective::kReduce ||
+                      meeting->collective == Collective::kMean;
   if (is_sum && (meeting->group == 0 || meeting->group == all)) {
     meeting->group = 0;
     return absl::OkStatus();
@@ -125,13 +125,14 @@ absl::Status is_between_processes(Meeting* meeting, int replicas, bool* result) 
       "cross_replica_sum, cross_replica_mean and CrossReplicaOptimizer, without a "
       "group "
       "or with one of ",
-      all, ". Other exchanges stay within a process: give them groups of at most its ",
+      all,
+      ". Other collectives stay within a process: give them groups of at most its ",
       own, " replicas."));
 }
 
-absl::Status exchange_over_processes(Program& program, const Meeting& meeting) {
+absl::Status reduce_over_processes(Program& program, const Meeting& meeting) {
   const Context& context = current_context();
-  const std::int64_t run = program.exchange_run();
+  const std::int64_t run = program.collective_run();
   // By dtype, each in one piece.
   std::map<int, std::vector<const Brought*>> pieces;
   for (const Brought& each : meeting.tensors) pieces[each.dtype].push_back(&each);
@@ -144,7 +145,7 @@ absl::Status exchange_over_processes(Program& program, const Meeting& meeting) {
     asked->data.resize(static_cast<std::size_t>(asked->count) * width);
     asked->lane = std::int64_t{program.ordinal()} * kMostChips + context.chip;
     asked->reduction = static_cast<std::int64_t>(meeting.reduction);
-    asked->mean = meeting.exchange == Exchange::kMean ? 1 : 0;
+    asked->mean = meeting.collective == Collective::kMean ? 1 : 0;
     asked->run = run;
     asked->what = absl::StrCat(
         name_of(meeting), " of ", asked->count, " numbers of ",
@@ -156,16 +157,16 @@ absl::Status exchange_over_processes(Program& program, const Meeting& meeting) {
       piece += bytes;
     }
     asked->number =
-        begin_exchange_wait(program.ordinal(), asked->lane, run, asked->what);
+        begin_collective_wait(program.ordinal(), asked->lane, run, asked->what);
     try {
       std::thread(ask, asked).detach();
     } catch (const std::system_error&) {
-      end_exchange_wait(program.ordinal(), asked->lane);
+      end_collective_wait(program.ordinal(), asked->lane);
       return absl::ResourceExhaustedError(
-          "There is no thread for an exchange between processes.");
+          "There is no thread for a collective between processes.");
     }
     const absl::Status answer = wait_for_answer(program, asked.get());
-    end_exchange_wait(program.ordinal(), asked->lane);
+    end_collective_wait(program.ordinal(), asked->lane);
     TF_RETURN_IF_ERROR(answer);
     program.step_clock().take(now_ns());  // as of replicas: replica_lowering.cc
     piece = asked->data.data();

@@ -1,7 +1,7 @@
-// The processes that run copies of one program together, and what they exchange.
+// The processes that run copies of one program together, and their collectives.
 //
 //   replicas of this process: Replicas::meet() --> one tensor
-//   one of them: exchange_over_processes() --> Python --> TensorFlow's collectives
+//   one of them: reduce_over_processes() --> Python --> TensorFlow's collectives
 //
 // How processes reach each other is Python's:
 // ipufeed/parallel/collectives/processes.py.
@@ -16,27 +16,28 @@
 namespace ipufeed {
 
 // What Python is asked: to reduce `count` elements in place with those of the other
-// processes, which ask the same. lane: exchanges of one lane follow each other, those
+// processes, which ask the same. lane: collectives of one lane follow each other, those
 // of two lanes may not; the same in all processes. wanted: turns 0 when no caller waits
-// for the result any more. run: Program::exchange_run(). number, what: of ExchangeWait.
-// The code is absl's; of an error the message is written.
-using OnExchange = int (*)(std::int64_t lane, std::int64_t reduction, int mean,
-                           int dtype, void* data, std::int64_t count, const int* wanted,
-                           std::int64_t run, std::int64_t number, const char* what,
-                           char* message, std::int64_t message_size);
+// for the result any more. run: Program::collective_run(). number, what: of
+// CollectiveWait. The code is absl's; of an error the message is written.
+using OnCollective = int (*)(std::int64_t lane, std::int64_t reduction, int mean,
+                             int dtype, void* data, std::int64_t count,
+                             const int* wanted, std::int64_t run, std::int64_t number,
+                             const char* what, char* message,
+                             std::int64_t message_size);
 
 // count: 1 for a process alone. Any thread, between programs.
-void set_processes(int count, int index, OnExchange ask);
+void set_processes(int count, int index, OnCollective ask);
 int process_count();
 int process_index();
 
-// Whether replicas of other processes take part in an exchange of `replicas` replicas
-// here. A group of all replicas of all processes is none. An error for exchanges that
+// Whether replicas of other processes take part in a collective of `replicas` replicas
+// here. A group of all replicas of all processes is none. An error for collectives that
 // there are within a process only.
 absl::Status is_between_processes(Meeting* meeting, int replicas, bool* result);
 
 // Reduces the results of a meeting with those of the other processes, and waits for
 // them. The program's thread; an error once the program is stopped.
-absl::Status exchange_over_processes(Program& program, const Meeting& meeting);
+absl::Status reduce_over_processes(Program& program, const Meeting& meeting);
 
 }  // namespace ipufeed

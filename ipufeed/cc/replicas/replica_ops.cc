@@ -39,29 +39,30 @@ absl::Status check_replicas(std::int64_t replicas) {
       "`replicas` must be in [1, ", kMostReplicas, "], got ", replicas, "."));
 }
 
-REGISTER_OP("IpufeedExchange")
+REGISTER_OP("IpufeedCollective")
     .Input("values: dtypes")
     .Input("token: uint32")
     .Output("results: dtypes")
     .Output("next: uint32")
     .Attr("dtypes: list(type) >= 1")
-    .Attr("exchange: int >= 0")
+    .Attr("collective: int >= 0")
     .Attr("reduction: int >= 0 = 0")
     .Attr("group: int >= 0 = 0")
     .Attr("replicas: int >= 1 = 1")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) -> absl::Status {
-      std::int64_t exchange = 0;
+      std::int64_t collective = 0;
       std::int64_t replicas = 0;
-      TF_RETURN_IF_ERROR(c->GetAttr("exchange", &exchange));
+      TF_RETURN_IF_ERROR(c->GetAttr("collective", &collective));
       TF_RETURN_IF_ERROR(c->GetAttr("replicas", &replicas));
       TF_RETURN_IF_ERROR(check_replicas(replicas));
       const int last = c->num_outputs() - 1;
       for (int i = 0; i < last; ++i) {
         ShapeHandle shape = c->input(i);
-        if (exchange == static_cast<std::int64_t>(Exchange::kGather)) {
+        if (collective == static_cast<std::int64_t>(Collective::kGather)) {
           TF_RETURN_IF_ERROR(c->Concatenate(c->Vector(replicas), shape, &shape));
-        } else if (exchange == static_cast<std::int64_t>(Exchange::kReduceScatter)) {
+        } else if (collective ==
+                   static_cast<std::int64_t>(Collective::kReduceScatter)) {
           const DimensionHandle count = c->NumElements(shape);
           shape =
               c->Vector(c->ValueKnown(count)
@@ -73,25 +74,25 @@ REGISTER_OP("IpufeedExchange")
       return token_shape_fn(c, {last});
     })
     .Doc(R"doc(
-Exchanges tensors between the copies of a program; waits for all of them.
+A collective of the copies of a program; waits for all of them.
 
-exchange, reduction: Exchange and Reduction of ipufeed/cc/replicas/replicas.h.
-group: this many copies exchange among themselves; 0 for all.
+collective, reduction: Collective and Reduction of ipufeed/cc/replicas/replicas.h.
+group: this many copies take part, of those that follow each other; 0 for all.
 replicas: how many there are, for the shapes of gather and reduce_scatter.
 )doc");
 
-class ExchangeOp : public Kernel {
+class CollectiveOp : public Kernel {
  public:
-  explicit ExchangeOp(OpKernelConstruction* ctx) : Kernel(ctx) {
-    std::int64_t exchange = 0;
+  explicit CollectiveOp(OpKernelConstruction* ctx) : Kernel(ctx) {
+    std::int64_t collective = 0;
     std::int64_t reduction = 0;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("exchange", &exchange));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("collective", &collective));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("reduction", &reduction));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("group", &meeting_.group));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("replicas", &replicas_));
     OP_REQUIRES_OK(ctx, check_replicas(replicas_));
-    OP_REQUIRES_OK(ctx, check_exchange(exchange, reduction));
-    meeting_.exchange = static_cast<Exchange>(exchange);
+    OP_REQUIRES_OK(ctx, check_collective(collective, reduction));
+    meeting_.collective = static_cast<Collective>(collective);
     meeting_.reduction = static_cast<Reduction>(reduction);
   }
 
@@ -104,9 +105,9 @@ class ExchangeOp : public Kernel {
       TF_RETURN_IF_ERROR(
           check_bytes(type_string(), static_cast<std::size_t>(i), value.dtype()));
       TensorShape shape = value.shape();
-      if (meeting.exchange == Exchange::kGather) {
+      if (meeting.collective == Collective::kGather) {
         TF_RETURN_IF_ERROR(shape.InsertDimWithStatus(0, replicas_));
-      } else if (meeting.exchange == Exchange::kReduceScatter) {
+      } else if (meeting.collective == Collective::kReduceScatter) {
         shape = TensorShape({(value.NumElements() + replicas_ - 1) / replicas_});
       }
       Tensor* result = nullptr;
@@ -119,7 +120,7 @@ class ExchangeOp : public Kernel {
     TF_RETURN_IF_ERROR(meet_alone(meeting));
     if (is_between) {
       TF_RETURN_IF_ERROR(with_step_program(ctx, [&](Program& program) {
-        return exchange_over_processes(program, meeting);
+        return reduce_over_processes(program, meeting);
       }));
     }
     ctx->set_output(last, ctx->input(last));
@@ -131,8 +132,8 @@ class ExchangeOp : public Kernel {
   std::int64_t replicas_ = 1;
 };
 
-REGISTER_KERNEL_BUILDER(Name("IpufeedExchange").Device(tensorflow::DEVICE_CPU),
-                        ExchangeOp);
+REGISTER_KERNEL_BUILDER(Name("IpufeedCollective").Device(tensorflow::DEVICE_CPU),
+                        CollectiveOp);
 
 REGISTER_OP("IpufeedReplicationIndex")
     .Output("index: int32")

@@ -16,7 +16,7 @@ namespace {
 
 using tensorflow::DataType;
 
-// Fewer bytes than this are exchanged by the last to come: the others sleep, and to
+// Fewer bytes than this are reduced by the last to come: the others sleep, and to
 // wake them for their shares would take longer.
 constexpr std::int64_t kAloneBytes = 32 << 10;
 
@@ -86,7 +86,7 @@ void reduce_block(const Group& group, const Meeting& meeting, std::int64_t begin
     next = block_of<T>(group.of(r).input, begin, count);
     reduce(meeting.reduction, next, &sums);
   }
-  if (meeting.exchange == Exchange::kMean) sums /= static_cast<Sum<T>>(group.size);
+  if (meeting.collective == Collective::kMean) sums /= static_cast<Sum<T>>(group.size);
   Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>(to, count) = sums.template cast<T>();
 }
 
@@ -98,7 +98,7 @@ void share_of(const Group& group, const Meeting& meeting, std::size_t member) {
   const auto own = static_cast<std::int64_t>(member);
   const Brought& mine = group.of(member);
   auto* const to = static_cast<T*>(mine.result);
-  if (meeting.exchange == Exchange::kReduceScatter) {
+  if (meeting.collective == Collective::kReduceScatter) {
     const std::int64_t begin = std::min(own * mine.result_count, mine.count);
     const std::int64_t end = std::min(begin + mine.result_count, mine.count);
     for (std::int64_t i = begin; i < end; i += kBlock) {
@@ -124,7 +124,7 @@ void share_of(const Group& group, const Meeting& meeting, std::size_t member) {
 void move_share(const Group& group, const Meeting& meeting, std::size_t member) {
   const Brought& mine = group.of(member);
   const std::int64_t width = tensorflow::DataTypeSize(mine.dtype);
-  if (meeting.exchange == Exchange::kBroadcast) {
+  if (meeting.collective == Collective::kBroadcast) {
     // The member that has it may have brought the same memory for its result.
     if (member > 0) {
       std::memcpy(mine.result, group.of(0).input,
@@ -133,7 +133,7 @@ void move_share(const Group& group, const Meeting& meeting, std::size_t member) 
     return;
   }
   const auto size = static_cast<std::int64_t>(group.size);
-  const bool gathers = meeting.exchange == Exchange::kGather;
+  const bool gathers = meeting.collective == Collective::kGather;
   const std::int64_t bytes = (gathers ? mine.count : mine.count / size) * width;
   for (std::size_t r = 0; r < group.size; ++r) {
     const std::int64_t from = gathers ? 0 : static_cast<std::int64_t>(member) * bytes;
@@ -143,9 +143,9 @@ void move_share(const Group& group, const Meeting& meeting, std::size_t member) 
   }
 }
 
-bool is_reduced(Exchange exchange) {
-  return exchange != Exchange::kGather && exchange != Exchange::kAllToAll &&
-         exchange != Exchange::kBroadcast;
+bool is_reduced(Collective collective) {
+  return collective != Collective::kGather && collective != Collective::kAllToAll &&
+         collective != Collective::kBroadcast;
 }
 
 // Of a meeting that has been checked.
@@ -157,7 +157,7 @@ void do_share(const std::vector<const Meeting*>& meetings, std::size_t replica) 
   for (std::size_t index = 0; index < meeting.tensors.size(); ++index) {
     const Group group{meetings, first, size, index};
     const std::size_t member = replica - first;
-    if (!is_reduced(meeting.exchange)) {
+    if (!is_reduced(meeting.collective)) {
       move_share(group, meeting, member);
       continue;
     }
@@ -187,7 +187,7 @@ void do_share(const std::vector<const Meeting*>& meetings, std::size_t replica) 
 }
 
 absl::Status check_dtypes(const Meeting& meeting) {
-  if (!is_reduced(meeting.exchange)) return absl::OkStatus();
+  if (!is_reduced(meeting.collective)) return absl::OkStatus();
   for (const Brought& each : meeting.tensors) {
     switch (each.dtype) {
       case tensorflow::DT_FLOAT:
@@ -227,8 +227,8 @@ std::string describe(const Meeting& meeting) {
 }
 
 bool same(const Meeting& a, const Meeting& b) {
-  if (a.exchange != b.exchange || a.reduction != b.reduction || a.group != b.group ||
-      a.tensors.size() != b.tensors.size()) {
+  if (a.collective != b.collective || a.reduction != b.reduction ||
+      a.group != b.group || a.tensors.size() != b.tensors.size()) {
     return false;
   }
   for (std::size_t i = 0; i < a.tensors.size(); ++i) {
@@ -240,13 +240,13 @@ bool same(const Meeting& a, const Meeting& b) {
   return true;
 }
 
-// What says how many replicas exchange.
+// The argument that says how many replicas take part.
 const char* argument_of(const Meeting& meeting) {
-  switch (meeting.exchange) {
-    case Exchange::kGather:
-    case Exchange::kReduceScatter:
+  switch (meeting.collective) {
+    case Collective::kGather:
+    case Collective::kReduceScatter:
       return "`replication_factor`";
-    case Exchange::kAllToAll:
+    case Collective::kAllToAll:
       return "`number_of_replicas`";
     default:
       return "`replica_group_size`";
@@ -266,12 +266,12 @@ absl::Status check_sizes(const Meeting& meeting, std::int64_t replicas) {
   const std::int64_t members = meeting.group == 0 ? replicas : meeting.group;
   for (const Brought& each : meeting.tensors) {
     std::int64_t wanted = each.count;
-    if (meeting.exchange == Exchange::kGather) wanted = each.count * members;
-    if (meeting.exchange == Exchange::kReduceScatter) {
+    if (meeting.collective == Collective::kGather) wanted = each.count * members;
+    if (meeting.collective == Collective::kReduceScatter) {
       wanted = (each.count + members - 1) / members;
     }
     const bool divides =
-        meeting.exchange != Exchange::kAllToAll || each.count % members == 0;
+        meeting.collective != Collective::kAllToAll || each.count % members == 0;
     if (each.result_count == wanted && divides) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "The program was built with ", name_of(meeting),
@@ -281,7 +281,7 @@ absl::Status check_sizes(const Meeting& meeting, std::int64_t replicas) {
   return absl::OkStatus();
 }
 
-absl::Status stopped_in_exchange(const Program& program, int replica) {
+absl::Status stopped_in_collective(const Program& program, int replica) {
   const absl::Status why = program.stop_status();
   return absl::Status(why.code(),
                       absl::StrCat("The program was stopped while replica ", replica,
@@ -290,35 +290,35 @@ absl::Status stopped_in_exchange(const Program& program, int replica) {
 
 }  // namespace
 
-absl::Status check_exchange(std::int64_t exchange, std::int64_t reduction) {
-  constexpr auto kLastExchange = static_cast<std::int64_t>(Exchange::kBroadcast);
+absl::Status check_collective(std::int64_t collective, std::int64_t reduction) {
+  constexpr auto kLastCollective = static_cast<std::int64_t>(Collective::kBroadcast);
   constexpr auto kLastReduction = static_cast<std::int64_t>(Reduction::kMax);
-  if (exchange >= 0 && exchange <= kLastExchange && reduction >= 0 &&
+  if (collective >= 0 && collective <= kLastCollective && reduction >= 0 &&
       reduction <= kLastReduction) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "`exchange` must be in [0, ", kLastExchange, "] and `reduction` in [0, ",
-      kLastReduction, "], got ", exchange, " and ", reduction, "."));
+      "`collective` must be in [0, ", kLastCollective, "] and `reduction` in [0, ",
+      kLastReduction, "], got ", collective, " and ", reduction, "."));
 }
 
 const char* name_of(const Meeting& meeting) {
-  switch (meeting.exchange) {
-    case Exchange::kReduce:
+  switch (meeting.collective) {
+    case Collective::kReduce:
       return meeting.reduction == Reduction::kAdd ? "a sum (cross_replica_sum)"
                                                   : "a reduction";
-    case Exchange::kMean:
+    case Collective::kMean:
       return "a mean (cross_replica_mean, CrossReplicaOptimizer)";
-    case Exchange::kGather:
+    case Collective::kGather:
       return "an all_gather";
-    case Exchange::kReduceScatter:
+    case Collective::kReduceScatter:
       return "a reduce_scatter";
-    case Exchange::kAllToAll:
+    case Collective::kAllToAll:
       return "an all_to_all";
-    case Exchange::kBroadcast:
+    case Collective::kBroadcast:
       return "what replica 0 has got from the other processes";
   }
-  return "an exchange";
+  return "a collective";
 }
 
 Replicas::Replicas(int count, bool is_stage)
@@ -350,7 +350,7 @@ absl::Status Replicas::meet(const Program& program, int replica, const Meeting& 
     std::int64_t next_report_ns() { return stall.next_report_ns(); }
     void report(const Rendezvous::Attendance& attendance) {
       stall.report(program,
-                   absl::StrCat("replica ", replica, " has something to exchange, and ",
+                   absl::StrCat("replica ", replica, " waits in a collective, and ",
                                 replicas_have(attendance.missing), " not come"));
     }
   } patience{program, replica, {}};
@@ -369,7 +369,7 @@ absl::Status Replicas::meet(const Program& program, int replica, const Meeting& 
     case Rendezvous::Outcome::kStopped:
       break;
   }
-  return stopped_in_exchange(program, replica);
+  return stopped_in_collective(program, replica);
 }
 
 // With what began, when all are here.
@@ -377,9 +377,9 @@ absl::Status Replicas::check() const {
   for (std::size_t r = 1; r < meetings_.size(); ++r) {
     if (same(*meetings_[0], *meetings_[r])) continue;
     return absl::InternalError(absl::StrCat(
-        "The replicas do not meet for the same exchange: replica 0 has come for ",
+        "The replicas do not meet for the same collective: replica 0 has come for ",
         describe(*meetings_[0]), ", replica ", r, " for ", describe(*meetings_[r]),
-        ". An exchange must not depend on a value that differs between replicas."));
+        ". A collective must not depend on a value that differs between replicas."));
   }
   return absl::OkStatus();
 }
@@ -389,13 +389,14 @@ absl::Status Replicas::ended(const Rendezvous::Attendance& attendance,
   std::string ended = replicas_have(attendance.ended);
   ended[0] = 'R';
   const bool one = attendance.ended.size() == 1;
-  return absl::InternalError(absl::StrCat(
-      ended, " ended", is_stage_ ? " this execution of the stage" : "", ", and ",
-      replicas_of(attendance.here),
-      attendance.here.size() == 1 ? " waits for " : " wait for ", one ? "it" : "them",
-      " with ", describe(meeting),
-      ". All replicas must come to each exchange: it must not be in a branch or a loop "
-      "whose condition differs between them."));
+  return absl::InternalError(
+      absl::StrCat(ended, " ended", is_stage_ ? " this execution of the stage" : "",
+                   ", and ", replicas_of(attendance.here),
+                   attendance.here.size() == 1 ? " waits for " : " wait for ",
+                   one ? "it" : "them", " with ", describe(meeting),
+                   ". All replicas must come to each collective: it must not be in a "
+                   "branch or a loop "
+                   "whose condition differs between them."));
 }
 
 Replicas& Replicas::of_chip(int chip, std::uint64_t part) {

@@ -1,4 +1,4 @@
-// The copies of a program that run at once, and where they meet to exchange tensors.
+// The copies of a program that run at once, and where they meet for collectives.
 //
 //   replica 0 --meet()--+        all are here: each computes its share,
 //   replica 1 --meet()--+------> in the order of the replicas, and all
@@ -28,7 +28,7 @@ namespace ipufeed {
 
 // What they do with the tensors that they bring. The Python side and the compiled call
 // have the same numbers: ipufeed/parallel/collectives/ops.py.
-enum class Exchange : std::int64_t {
+enum class Collective : std::int64_t {
   kReduce = 0,  // each gets the reduction of all
   kMean = 1,    // each gets the sum, divided by how many there are
   kGather = 2,  // each gets all, one behind the other
@@ -42,7 +42,7 @@ enum class Exchange : std::int64_t {
 enum class Reduction : std::int64_t { kAdd = 0, kMultiply = 1, kMin = 2, kMax = 3 };
 
 // InvalidArgument for a number that is none of these.
-absl::Status check_exchange(std::int64_t exchange, std::int64_t reduction);
+absl::Status check_collective(std::int64_t collective, std::int64_t reduction);
 
 // One tensor of one replica. Both are of the same dtype.
 struct Brought {
@@ -54,9 +54,9 @@ struct Brought {
 };
 
 struct Meeting {
-  Exchange exchange = Exchange::kReduce;
+  Collective collective = Collective::kReduce;
   Reduction reduction = Reduction::kAdd;
-  // This many replicas that follow each other exchange among themselves; 0 for all.
+  // This many replicas that follow each other take part; 0 for all.
   std::int64_t group = 0;
   std::vector<Brought> tensors;
 };
@@ -71,7 +71,7 @@ class Replicas final : public Wakeable {
   int count() const { return static_cast<int>(meetings_.size()); }
 
   // Where those chips of the replicas meet that run the same part of the same pipeline:
-  // the stages come to their exchanges independently of each other. chip: of the
+  // the stages come to their collectives independently of each other. chip: of the
   // replica's. part: the key of its program. Any thread; it lives as long as this.
   Replicas& of_chip(int chip, std::uint64_t part);
 
@@ -109,7 +109,7 @@ class Replicas final : public Wakeable {
       IPUFEED_GUARDED_BY(mutex_);
 };
 
-// What is exchanged, for a person: by what the user calls it.
+// The collective, for a person: by what the user calls it.
 const char* name_of(const Meeting& meeting);
 
 // What a meeting of one does: the same, without other members.

@@ -10,7 +10,7 @@
 #include "base/interrupt.h"
 #include "core/mutex.h"
 #include "core/wait.h"
-#include "run/exchange_runs.h"
+#include "run/collective_runs.h"
 
 namespace ipufeed {
 namespace {
@@ -63,12 +63,12 @@ Program::Program(tensorflow::CancellationManager* manager, int ordinal,
 
 Program::~Program() { end(absl::OkStatus()); }
 
-std::int64_t Program::exchange_run() {
+std::int64_t Program::collective_run() {
   std::int64_t run = 0;
   {
     MutexLock lock(mutex_);
-    if (exchange_run_ == 0) exchange_run_ = begin_exchange_run(ordinal_);
-    run = exchange_run_;
+    if (collective_run_ == 0) collective_run_ = begin_collective_run(ordinal_);
+    run = collective_run_;
   }
   watch();
   return run;
@@ -79,10 +79,10 @@ void Program::end(const absl::Status& status) {
   bool watched = false;
   {
     MutexLock lock(mutex_);
-    run = std::exchange(exchange_run_, 0);  // the destructor ends it once more
+    run = std::exchange(collective_run_, 0);  // the destructor ends it once more
     watched = std::exchange(watched_, false);
   }
-  if (run > 0) end_exchange_run(ordinal_, run, status);
+  if (run > 0) end_collective_run(ordinal_, run, status);
   if (!watched) return;  // no other thread has seen this object, or it has ended
   auto& running = Running::get();
   {

@@ -105,11 +105,11 @@ class Program {
   // Name and fill of each feed that it uses, for a person. Any thread.
   std::string describe_feeds() const;
 
-  // Its number among those that exchange with other processes: see exchange_runs.h.
+  // Its number among those with collectives between processes: see collective_runs.h.
   // From now on other processes can stop it, and its waiters are told if it fails. To
-  // be called at its start, if it is known by then that it has exchanges, or else at
+  // be called at its start, if it is known by then that it has collectives, or else at
   // the first.
-  std::int64_t exchange_run();
+  std::int64_t collective_run();
 
   // The program is over: gives its feeds back, and lets go of the step. Before the step
   // hears of the end, which may destroy what this refers to. The destructor does it,
@@ -134,7 +134,7 @@ class Program {
   CondVar stop_;  // stopped() has become true
   absl::Status why_ IPUFEED_GUARDED_BY(mutex_);
   bool watched_ IPUFEED_GUARDED_BY(mutex_) = false;
-  std::int64_t exchange_run_ IPUFEED_GUARDED_BY(mutex_) = 0;  // none yet
+  std::int64_t collective_run_ IPUFEED_GUARDED_BY(mutex_) = 0;  // none yet
   std::vector<std::shared_ptr<Leased>> feeds_ IPUFEED_GUARDED_BY(mutex_);
   std::vector<Wakeable*> wakeables_ IPUFEED_GUARDED_BY(mutex_);
   std::vector<int> left_ IPUFEED_GUARDED_BY(mutex_);  // replicas that have ended

@@ -37,7 +37,7 @@ class RunMode(IntEnum):
 
 
 class ProgramCall(ctypes.Structure):
-    """ProgramExchange of program_events.h."""
+    """ProgramCall of program_events.h."""
 
     _fields_ = [
         ("id", ctypes.c_int64),

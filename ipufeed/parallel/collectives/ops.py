@@ -27,7 +27,7 @@ from ipufeed.queues.chain import put_token, take_token
 
 
 class Collective(enum.IntEnum):
-    """Exchange of ipufeed/cc/replicas/replicas.h."""
+    """Collective of ipufeed/cc/replicas/replicas.h."""
 
     REDUCE = 0
     MEAN = 1
@@ -271,10 +271,10 @@ def collective(
         name: Of the op.
     """
     register_gradients()
-    results, token = _native.load().ipufeed_exchange(
+    results, token = _native.load().ipufeed_collective(
         values,
         take_token(),
-        exchange=int(kind),
+        collective=int(kind),
         reduction=reduction,
         group=group,
         replicas=replicas,
@@ -289,7 +289,7 @@ def register_gradients() -> None:
     """Tells TensorFlow how to differentiate a collective; once."""
     from tensorflow.python.framework import ops
 
-    ops.RegisterGradient("IpufeedExchange")(gradients_of_collective)
+    ops.RegisterGradient("IpufeedCollective")(gradients_of_collective)
     ops.NotDifferentiable("IpufeedReplicationIndex")
 
 
@@ -301,7 +301,7 @@ def gradients_of_collective(op: Any, *gradients: Any) -> list[Any]:
     """
     import tensorflow as tf
 
-    kind = Collective(op.get_attr("exchange"))
+    kind = Collective(op.get_attr("collective"))
     group, replicas = op.get_attr("group"), op.get_attr("replicas")
     *inputs, _ = op.inputs
     *coming, _ = gradients

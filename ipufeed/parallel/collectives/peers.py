@@ -79,7 +79,7 @@ class Request(NamedTuple):
         reduction: Number of one of MERGES of processes.py.
         mean: Whether the result is divided by the processes.
         dtype: TensorFlow's number of the dtype.
-        run: Number of the program among those with collectives: see exchange_runs.h.
+        run: Number of the program among those with collectives: see collective_runs.h.
         number: Of the collective, among those of the lane.
         what: All of it, for a person.
     """
@@ -182,7 +182,7 @@ class Peer:
 
         if self.asked is None:
             with tf.Graph().as_default() as graph:
-                tensors = _native.load().ipufeed_exchange_runs()
+                tensors = _native.load().ipufeed_collective_runs()
             config = tf.compat.v1.ConfigProto(
                 device_count={"IPU": 0},
                 # This session does not use the others' devices.
@@ -349,7 +349,7 @@ class Peers:
 
 
 def waits_of(text: str) -> dict[int, tuple[int, int, str]]:
-    """By lane, from the op's lines; see exchange_runs_op.cc."""
+    """By lane, from the op's lines; see collective_runs_op.cc."""
     found = {}
     for line in text.splitlines():
         lane, run, number, what = line.split(" ", 3)

@@ -135,7 +135,7 @@ class Group:
 
         They can no longer once it has gone. An error that came from them they have.
         """
-        if self.over or not _native.entry().ipufeed_last_exchange_run_failed():
+        if self.over or not _native.entry().ipufeed_last_collective_run_failed():
             return
         end = time.monotonic() + LINGERS_S
         with contextlib.suppress(KeyboardInterrupt):
@@ -302,7 +302,7 @@ def join(count: int, index: int) -> None:
 
 @functools.cache
 def callback_of(count: int, index: int) -> Any:
-    """What the core asks (OnExchange of ipufeed/cc/replicas/processes.h); kept for good."""
+    """What the core asks (OnCollective of ipufeed/cc/replicas/processes.h), kept."""
 
     def on_collective(
         lane: int,

@@ -14,7 +14,7 @@ TOKEN_INPUTS = {
     "IpufeedClock": 0,
     "IpufeedDequeue": 1,
     "IpufeedEnqueue": -1,
-    "IpufeedExchange": -1,
+    "IpufeedCollective": -1,
     "IpufeedHostCall": -1,
     "IpufeedStep": 1,
 }

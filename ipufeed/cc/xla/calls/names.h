@@ -11,10 +11,10 @@ inline constexpr char kClock[] = "ipufeed_clock";
 inline constexpr char kStep[] = "ipufeed_step";
 
 // replica_calls.cc
-// The calls that a compiled program makes to exchange: the first is of all replicas,
+// The calls of a compiled program for collectives: the first is of all replicas,
 // and so, if there are several processes, of all of theirs.
-inline constexpr char kExchangeOfAll[] = "ipufeed_exchange_of_all";
-inline constexpr char kExchangeOfGroup[] = "ipufeed_exchange_of_group";
+inline constexpr char kCollectiveOfAll[] = "ipufeed_collective_of_all";
+inline constexpr char kCollectiveOfGroup[] = "ipufeed_collective_of_group";
 inline constexpr char kIndex[] = "ipufeed_replication_index";
 inline constexpr char kRepeat[] = "ipufeed_repeat_count";
 

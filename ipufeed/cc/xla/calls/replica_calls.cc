@@ -27,15 +27,15 @@ absl::Status meet(const Meeting& meeting) {
   return absl::OkStatus();
 }
 
-absl::Status exchange(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
-                      std::int64_t kind, std::int64_t reduction, std::int64_t group) {
-  TF_RETURN_IF_ERROR(check_exchange(kind, reduction));
+absl::Status collective(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
+                        std::int64_t kind, std::int64_t reduction, std::int64_t group) {
+  TF_RETURN_IF_ERROR(check_collective(kind, reduction));
   const std::size_t tensors = args.size() - 1;
   if (results.size() != args.size()) {
-    return absl::InternalError("an exchange without its results.");
+    return absl::InternalError("a collective without its results.");
   }
   Meeting meeting;
-  meeting.exchange = static_cast<Exchange>(kind);
+  meeting.collective = static_cast<Collective>(kind);
   meeting.reduction = static_cast<Reduction>(reduction);
   meeting.group = group;
   meeting.tensors.reserve(tensors);
@@ -43,7 +43,7 @@ absl::Status exchange(const ffi::RemainingArgs& args, ffi::RemainingRets& result
     const auto value = args.get<ffi::AnyBuffer>(i);
     auto result = results.get<ffi::AnyBuffer>(i);
     if (!value.has_value() || !result.has_value()) {
-      return absl::InternalError("an exchange without its operand.");
+      return absl::InternalError("a collective without its operand.");
     }
     meeting.tensors.push_back({to_tensorflow(value->element_type()),
                                static_cast<std::int64_t>(value->element_count()),
@@ -59,19 +59,19 @@ absl::Status exchange(const ffi::RemainingArgs& args, ffi::RemainingRets& result
   if (!is_between) return absl::OkStatus();
   if (context.replica == 0) {
     CallProgram program;
-    TF_RETURN_IF_ERROR(exchange_over_processes(*program, meeting));
+    TF_RETURN_IF_ERROR(reduce_over_processes(*program, meeting));
   }
   // What the first replica has got from the other processes is for all here.
-  meeting.exchange = Exchange::kBroadcast;
+  meeting.collective = Collective::kBroadcast;
   for (Brought& each : meeting.tensors) each.input = each.result;
   return meet(meeting);
 }
 
-ffi::Error exchange_call(ffi::RemainingArgs args, ffi::RemainingRets results,
-                         std::int64_t kind, std::int64_t reduction,
-                         std::int64_t group) {
-  return answer(kExchangeOfAll,
-                [&] { return exchange(args, results, kind, reduction, group); });
+ffi::Error collective_call(ffi::RemainingArgs args, ffi::RemainingRets results,
+                           std::int64_t kind, std::int64_t reduction,
+                           std::int64_t group) {
+  return answer(kCollectiveOfAll,
+                [&] { return collective(args, results, kind, reduction, group); });
 }
 
 ffi::Error index_call(ffi::Result<ffi::BufferR0<ffi::S32>> index) {
@@ -90,7 +90,7 @@ ffi::Error repeat_call(ffi::BufferR0<ffi::S64> count,
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(kExchangeHandler, exchange_call,
+XLA_FFI_DEFINE_HANDLER(kCollectiveHandler, collective_call,
                        ffi::Ffi::Bind()
                            .RemainingArgs()
                            .RemainingRets()
@@ -104,10 +104,10 @@ XLA_FFI_DEFINE_HANDLER(kRepeatHandler, repeat_call,
                            .Arg<ffi::BufferR0<ffi::S64>>()
                            .Ret<ffi::BufferR0<ffi::S64>>()
                            .Attr<std::int64_t>("mini_batches"));
-XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kExchangeOfAll, "Host",
-                         kExchangeHandler);
-XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kExchangeOfGroup, "Host",
-                         kExchangeHandler);
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kCollectiveOfAll, "Host",
+                         kCollectiveHandler);
+XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kCollectiveOfGroup, "Host",
+                         kCollectiveHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kIndex, "Host", kIndexHandler);
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kRepeat, "Host", kRepeatHandler);
 

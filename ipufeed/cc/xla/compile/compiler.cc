@@ -207,30 +207,30 @@ class Compiler : public XlaDeviceCompilerClient {
                                               result.input_mapping.end());
     const Program* program = current_program();
     std::string message;
-    ProgramExchange exchange{};
-    exchange.id = next_id.fetch_add(1, std::memory_order_relaxed);
-    exchange.ordinal = program == nullptr ? 0 : program->ordinal();
-    exchange.name = name.c_str();
-    exchange.function = function.data();
-    exchange.function_size = static_cast<std::int64_t>(function.size());
-    exchange.hlo = hlo.data();
-    exchange.hlo_size = static_cast<std::int64_t>(hlo.size());
-    exchange.arguments = arguments.data();
-    exchange.parameters = static_cast<std::int64_t>(arguments.size());
-    exchange.shards = shards;
-    TF_RETURN_IF_ERROR(tell(kKey, &exchange, &message));
-    const auto entry = entry_of(exchange.key);
+    ProgramCall call{};
+    call.id = next_id.fetch_add(1, std::memory_order_relaxed);
+    call.ordinal = program == nullptr ? 0 : program->ordinal();
+    call.name = name.c_str();
+    call.function = function.data();
+    call.function_size = static_cast<std::int64_t>(function.size());
+    call.hlo = hlo.data();
+    call.hlo_size = static_cast<std::int64_t>(hlo.size());
+    call.arguments = arguments.data();
+    call.parameters = static_cast<std::int64_t>(arguments.size());
+    call.shards = shards;
+    TF_RETURN_IF_ERROR(tell(kKey, &call, &message));
+    const auto entry = entry_of(call.key);
     std::shared_ptr<Compiled> compiled;
     {
       const std::int64_t now = forgettings.load(std::memory_order_relaxed);
       MutexLock lock(entry->mutex);
       if (entry->forgettings == now) compiled = entry->compiled.lock();
       if (compiled != nullptr) {
-        report(kShared, &exchange);
+        report(kShared, &call);
       } else {
-        TF_ASSIGN_OR_RETURN(auto executable, find_or_build(options, result, &exchange));
+        TF_ASSIGN_OR_RETURN(auto executable, find_or_build(options, result, &call));
         compiled = std::make_shared<Compiled>();
-        compiled->key = exchange.key;
+        compiled->key = call.key;
         compiled->name = name;
         compiled->executable = std::move(executable);
         compiled->client = client();
@@ -243,54 +243,52 @@ class Compiler : public XlaDeviceCompilerClient {
   }
 
  private:
-  static void trace(TraceKind kind, const ProgramExchange& exchange,
-                    const Phase& phase) {
+  static void trace(TraceKind kind, const ProgramCall& call, const Phase& phase) {
     if (!traces()) return;
-    record_program(kind, exchange.ordinal, exchange.key, exchange.name,
-                   phase.start_ns());
+    record_program(kind, call.ordinal, call.key, call.name, phase.start_ns());
   }
 
   absl::StatusOr<std::unique_ptr<xla::LocalExecutable>> find_or_build(
       const XlaCompiler::Options& options, const XlaCompiler::CompilationResult& result,
-      ProgramExchange* exchange) {
+      ProgramCall* call) {
     std::string message;
-    TF_RETURN_IF_ERROR(tell(kFind, exchange, &message));
-    if (exchange->executable_size > 0) {
+    TF_RETURN_IF_ERROR(tell(kFind, call, &message));
+    if (call->executable_size > 0) {
       // Copied: the bytes are Python's until the next event.
-      const std::string file(exchange->executable,
-                             static_cast<std::size_t>(exchange->executable_size));
-      exchange->executable = nullptr;
-      exchange->executable_size = 0;
+      const std::string file(call->executable,
+                             static_cast<std::size_t>(call->executable_size));
+      call->executable = nullptr;
+      call->executable_size = 0;
       Phase phase;
       auto executable = [&] {
         const QuietLoading quiet;
         return LoadExecutable(options, result, file);
       }();
       if (executable.ok()) {
-        phase.write(exchange);
-        trace(TraceKind::kReadFile, *exchange, phase);
-        report(kLoaded, exchange);
+        phase.write(call);
+        trace(TraceKind::kReadFile, *call, phase);
+        report(kLoaded, call);
         return executable;
       }
-      report(kUnusable, exchange, std::string(executable.status().message()));
+      report(kUnusable, call, std::string(executable.status().message()));
     }
     Phase phase;
     auto executable = XlaDeviceCompilerClient::BuildExecutable(options, result);
     if (!executable.ok()) {
-      report(kFailed, exchange, std::string(executable.status().message()));
+      report(kFailed, call, std::string(executable.status().message()));
       return executable;
     }
-    phase.write(exchange);
-    trace(TraceKind::kCompile, *exchange, phase);
+    phase.write(call);
+    trace(TraceKind::kCompile, *call, phase);
     // What cannot be serialised is used all the same.
     auto file = SerializeExecutable(**executable);
     std::string bytes;
     if (file.ok()) {
       bytes = without_preferences(*std::move(file));
-      exchange->executable = bytes.data();
-      exchange->executable_size = static_cast<std::int64_t>(bytes.size());
+      call->executable = bytes.data();
+      call->executable_size = static_cast<std::int64_t>(bytes.size());
     }
-    TF_RETURN_IF_ERROR(tell(kCompiled, exchange, &message));
+    TF_RETURN_IF_ERROR(tell(kCompiled, call, &message));
     return executable;
   }
 };

@@ -129,12 +129,12 @@ bool draws_seeds(const xla::Executable& executable) {
          });
 }
 
-// Whether a program exchanges tensors with other processes, if there are any: what is
+// Whether a program has collectives with other processes, if there are any: what is
 // in groups stays within a process, but for a group of all replicas of all.
-bool exchanges(const xla::Executable& executable) {
+bool has_collectives(const xla::Executable& executable) {
   return executable.has_module() &&
          calls_any(executable.module(), [](const xla::HloInstruction& each) {
-           return absl::StartsWith(each.custom_call_target(), kExchangeOfAll);
+           return absl::StartsWith(each.custom_call_target(), kCollectiveOfAll);
          });
 }
 
@@ -148,7 +148,7 @@ class IpuExecutable : public xla::Executable {
         shards_(shards),
         is_told_apart_(!has_module() || ipufeed::is_told_apart(module())),
         chip_programs_(std::move(chip_programs)),
-        exchanges_(any_part(ipufeed::exchanges)),
+        has_collectives_(any_part(ipufeed::has_collectives)),
         draws_seeds_(any_part(ipufeed::draws_seeds)) {}
 
   using Output = absl::StatusOr<xla::ExecutionOutput>;
@@ -210,8 +210,8 @@ class IpuExecutable : public xla::Executable {
     if (draws_seeds_ && context.program != nullptr) {
       context.program->seeds().begin(context.program->ordinal());
     }
-    if (exchanges_ && process_count() > 1 && context.program != nullptr) {
-      context.program->exchange_run();  // from now on it counts, also if it fails
+    if (has_collectives_ && process_count() > 1 && context.program != nullptr) {
+      context.program->collective_run();  // from now on it counts, also if it fails
     }
     // A part of a program that runs replicated already is not replicated once more.
     if (context.program == nullptr || context.replicas > 1 ||
@@ -360,7 +360,7 @@ class IpuExecutable : public xla::Executable {
   // give nothing, and do not ask for their number, all compute the same.
   const bool is_told_apart_;
   const std::vector<std::shared_ptr<Compiled>> chip_programs_;
-  const bool exchanges_;
+  const bool has_collectives_;
   const bool draws_seeds_;
 };
 

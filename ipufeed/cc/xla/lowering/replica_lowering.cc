@@ -1,5 +1,5 @@
 // The ops of replica_ops.cc inside a compiled program, as it is compiled.
-// replica_calls.cc runs them. What is exchanged becomes one custom call in the chain of
+// replica_calls.cc runs them. A collective becomes one custom call in the chain of
 // the queues' calls, so that all replicas come to their meetings in the same order.
 
 #include <cstdint>
@@ -21,10 +21,10 @@ namespace {
 using tensorflow::OpKernelConstruction;
 using tensorflow::XlaOpKernelContext;
 
-class ExchangeXlaOp : public LoweredOp {
+class CollectiveXlaOp : public LoweredOp {
  public:
-  explicit ExchangeXlaOp(OpKernelConstruction* ctx) : LoweredOp(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("exchange", &exchange_));
+  explicit CollectiveXlaOp(OpKernelConstruction* ctx) : LoweredOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("collective", &collective_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("reduction", &reduction_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("group", &group_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("replicas", &replicas_));
@@ -32,7 +32,7 @@ class ExchangeXlaOp : public LoweredOp {
 
   absl::Status lower(XlaOpKernelContext* ctx) override {
     const int last = ctx->num_inputs() - 1;
-    TF_RETURN_IF_ERROR(check_exchange(exchange_, reduction_));
+    TF_RETURN_IF_ERROR(check_collective(collective_, reduction_));
     TF_RETURN_IF_ERROR(check_scalars(ctx, {last}));
     std::vector<xla::XlaOp> operands;
     std::vector<xla::Shape> shapes;
@@ -46,9 +46,9 @@ class ExchangeXlaOp : public LoweredOp {
       shapes.push_back(*std::move(shape));
     }
     const xla::XlaOp done =
-        call(ctx->builder(), group_ == 0 ? kExchangeOfAll : kExchangeOfGroup, operands,
-             shapes, results,
-             absl::StrCat("{kind = ", exchange_, " : i64, reduction = ", reduction_,
+        call(ctx->builder(), group_ == 0 ? kCollectiveOfAll : kCollectiveOfGroup,
+             operands, shapes, results,
+             absl::StrCat("{kind = ", collective_, " : i64, reduction = ", reduction_,
                           " : i64, group = ", group_, " : i64}"));
     for (int i = 0; i <= last; ++i) {
       ctx->SetOutput(i, xla::GetTupleElement(done, i));
@@ -60,9 +60,9 @@ class ExchangeXlaOp : public LoweredOp {
   xla::Shape result_of(const xla::Shape& shape) const {
     std::vector<std::int64_t> dimensions(shape.dimensions().begin(),
                                          shape.dimensions().end());
-    if (exchange_ == static_cast<std::int64_t>(Exchange::kGather)) {
+    if (collective_ == static_cast<std::int64_t>(Collective::kGather)) {
       dimensions.insert(dimensions.begin(), replicas_);
-    } else if (exchange_ == static_cast<std::int64_t>(Exchange::kReduceScatter)) {
+    } else if (collective_ == static_cast<std::int64_t>(Collective::kReduceScatter)) {
       const std::int64_t count = xla::ShapeUtil::ElementsIn(shape);
       dimensions = {(count + replicas_ - 1) / replicas_};
     }
@@ -70,7 +70,7 @@ class ExchangeXlaOp : public LoweredOp {
                                                          dimensions);
   }
 
-  std::int64_t exchange_ = 0;
+  std::int64_t collective_ = 0;
   std::int64_t reduction_ = 0;
   std::int64_t group_ = 0;
   std::int64_t replicas_ = 1;
@@ -117,7 +117,7 @@ class RepeatCountXlaOp : public LoweredOp {
   std::int64_t mini_batches_ = 1;
 };
 
-REGISTER_XLA_OP(Name("IpufeedExchange"), ExchangeXlaOp);
+REGISTER_XLA_OP(Name("IpufeedCollective"), CollectiveXlaOp);
 REGISTER_XLA_OP(Name("IpufeedRepeatCount"), RepeatCountXlaOp);
 REGISTER_XLA_OP(Name("IpufeedReplicationIndex"), ReplicationIndexXlaOp);
 

@@ -25,8 +25,8 @@ using xla::ShapeProto;
 // The calls whose last operand is a token and whose last result is the next one.
 bool takes_token(const HloInstructionProto& each) {
   static const auto* const targets = new std::unordered_set<std::string_view>{
-      kClock,    kDequeue, kEnqueue, kExchangeOfAll, kExchangeOfGroup,
-      kPipeline, kReceive, kSend,    kBegins,        kEnds,
+      kClock,    kDequeue, kEnqueue, kCollectiveOfAll, kCollectiveOfGroup,
+      kPipeline, kReceive, kSend,    kBegins,          kEnds,
       kEnters,   kStep,    kHostCall};
   return each.opcode() == "custom-call" &&
          targets->count(each.custom_call_target()) != 0;

@@ -1,5 +1,5 @@
 // The op by which a process asks another one how its programs are: the waiting process
-// runs this op in it, through the server that it has for the exchanges.
+// runs this op in it, through the server that it has for the collectives.
 // ipufeed/parallel/collectives/peers.py does.
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/kernels.h"
 #include "core/ipus.h"
-#include "run/exchange_runs.h"
+#include "run/collective_runs.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -22,9 +22,9 @@ using tensorflow::Tensor;
 using tensorflow::shape_inference::InferenceContext;
 
 constexpr int kKept =
-    static_cast<int>(std::tuple_size_v<decltype(ExchangeRuns::failed)>);
+    static_cast<int>(std::tuple_size_v<decltype(CollectiveRuns::failed)>);
 
-REGISTER_OP("IpufeedExchangeRuns")
+REGISTER_OP("IpufeedCollectiveRuns")
     .Output("begun: int64")
     .Output("failed: int64")
     .Output("codes: int32")
@@ -38,17 +38,17 @@ REGISTER_OP("IpufeedExchangeRuns")
       return absl::OkStatus();
     })
     .Doc(R"doc(
-This process's programs that exchange with other processes; see exchange_runs.h.
+This process's programs with collectives between processes; see collective_runs.h.
 
 begun: by IPU device, how many there have been.
 failed: likewise, the numbers of those that have failed last, the latest first; 0 for none.
 codes, messages: of their errors.
 ended: like `begun`, the last that has ended without an error.
-waits: of each exchange that one waits in a line: its lane, the program's number, its own,
+waits: of each collective that one waits in a line: its lane, the program's number, its own,
   and what it is; with spaces between.
 )doc");
 
-class ExchangeRunsOp : public Kernel {
+class CollectiveRunsOp : public Kernel {
  public:
   using Kernel::Kernel;
 
@@ -66,7 +66,7 @@ class ExchangeRunsOp : public Kernel {
     TF_RETURN_IF_ERROR(allocate_output(ctx, 4, {kIpus}, &ended));
     TF_RETURN_IF_ERROR(allocate_output(ctx, 5, {kIpus}, &waits));
     for (int ordinal = 0; ordinal < kIpus; ++ordinal) {
-      const ExchangeRuns runs = exchange_runs(ordinal);
+      const CollectiveRuns runs = collective_runs(ordinal);
       begun->vec<std::int64_t>()(ordinal) = runs.begun;
       ended->vec<std::int64_t>()(ordinal) = runs.ended;
       std::string lines;
@@ -89,8 +89,8 @@ class ExchangeRunsOp : public Kernel {
   }
 };
 
-REGISTER_KERNEL_BUILDER(Name("IpufeedExchangeRuns").Device(tensorflow::DEVICE_CPU),
-                        ExchangeRunsOp);
+REGISTER_KERNEL_BUILDER(Name("IpufeedCollectiveRuns").Device(tensorflow::DEVICE_CPU),
+                        CollectiveRunsOp);
 
 }  // namespace
 }  // namespace ipufeed

@@ -1,4 +1,4 @@
-#include "run/exchange_runs.h"
+#include "run/collective_runs.h"
 
 #include <algorithm>
 #include <array>
@@ -13,30 +13,30 @@ namespace {
 
 struct Devices {
   Mutex mutex;
-  std::array<ExchangeRuns, kIpus> runs IPUFEED_GUARDED_BY(mutex);
+  std::array<CollectiveRuns, kIpus> runs IPUFEED_GUARDED_BY(mutex);
 
   static Devices& get() {
     static auto* devices = new Devices;  // programs may outlive static objects
     return *devices;
   }
 
-  ExchangeRuns& of(int ordinal) IPUFEED_REQUIRES(mutex) {
+  CollectiveRuns& of(int ordinal) IPUFEED_REQUIRES(mutex) {
     return runs.at(static_cast<std::size_t>(ordinal));
   }
 };
 
 }  // namespace
 
-std::int64_t begin_exchange_run(int ordinal) {
+std::int64_t begin_collective_run(int ordinal) {
   Devices& devices = Devices::get();
   MutexLock lock(devices.mutex);
   return ++devices.of(ordinal).begun;
 }
 
-void end_exchange_run(int ordinal, std::int64_t run, const absl::Status& status) {
+void end_collective_run(int ordinal, std::int64_t run, const absl::Status& status) {
   Devices& devices = Devices::get();
   MutexLock lock(devices.mutex);
-  ExchangeRuns& runs = devices.of(ordinal);
+  CollectiveRuns& runs = devices.of(ordinal);
   if (status.ok()) {
     runs.ended = std::max(runs.ended, run);
     return;
@@ -45,33 +45,33 @@ void end_exchange_run(int ordinal, std::int64_t run, const absl::Status& status)
   runs.failed[0] = {run, status};
 }
 
-std::int64_t begin_exchange_wait(int ordinal, std::int64_t lane, std::int64_t run,
-                                 std::string what) {
+std::int64_t begin_collective_wait(int ordinal, std::int64_t lane, std::int64_t run,
+                                   std::string what) {
   Devices& devices = Devices::get();
   MutexLock lock(devices.mutex);
-  ExchangeWait& wait = devices.of(ordinal).waits[lane];
+  CollectiveWait& wait = devices.of(ordinal).waits[lane];
   const std::int64_t number = wait.run == run ? wait.number + 1 : 1;
   wait = {run, number, std::move(what), false};
   return number;
 }
 
-void end_exchange_wait(int ordinal, std::int64_t lane) {
+void end_collective_wait(int ordinal, std::int64_t lane) {
   Devices& devices = Devices::get();
   MutexLock lock(devices.mutex);
   devices.of(ordinal).waits[lane].is_over = true;
 }
 
-ExchangeRuns exchange_runs(int ordinal) {
+CollectiveRuns collective_runs(int ordinal) {
   Devices& devices = Devices::get();
   MutexLock lock(devices.mutex);
   return devices.of(ordinal);
 }
 
-bool last_exchange_run_failed() {
+bool last_collective_run_failed() {
   Devices& devices = Devices::get();
   MutexLock lock(devices.mutex);
   return std::any_of(devices.runs.begin(), devices.runs.end(),
-                     [](const ExchangeRuns& runs) {
+                     [](const CollectiveRuns& runs) {
                        const auto& [run, why] = runs.failed[0];
                        return run > 0 && run == runs.begun && !absl::IsCancelled(why);
                      });
