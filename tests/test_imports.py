@@ -28,7 +28,7 @@ ALLOWED = {
     "tf_patches": set(),
     "_native": {"errors"},
     "queues": {"checks", "errors", "no_effect", "_native"},
-    "sources": {"errors", "_native"},
+    "sources": {"checks", "errors", "_native"},
     # The simulated IPU.
     "device.log": {"_native"},
     "device.flags": {"errors", "process_state"},
@@ -137,12 +137,12 @@ ALLOWED = {
     # The benchmark.
     "benchmark.process": {"_native", "errors", "render"},
     "benchmark.report": {"executable.tracing", "render"},
-    "benchmark.result": {"benchmark.report", "render"},
+    "benchmark.result": {"benchmark.report", "checks", "render"},
     "benchmark.graph": {"_native", "python_ops", "render"},
     "benchmark.loaders": {"errors", "interruptible"},
     "benchmark.load": {
-        *("benchmark.loaders", "benchmark.process", "benchmark.result"),
-        *("_native", "_quiet_import", "errors"),
+        *("benchmark.loaders", "benchmark.process"),
+        *("_native", "_quiet_import", "checks", "errors"),
     },
     "benchmark.comparing": {"benchmark.result", "errors", "render"},
     "benchmark.measuring": {
@@ -164,7 +164,7 @@ ALLOWED = {
     "benchmark.device": {
         *("benchmark.loaders", "benchmark.measuring", "benchmark.result"),
         *("device.queue_hooks", "device.program", "queues", "_native", "errors"),
-        "interruptible",
+        *("checks", "interruptible"),
     },
     "benchmark.scaleout": {
         *("benchmark.load", "benchmark.graph", "benchmark.measuring"),
@@ -190,7 +190,7 @@ ALLOWED = {
         *("benchmark.advice", "benchmark.comparing", "benchmark.measuring"),
         *("benchmark.result", "benchmark.dataset_benchmark"),
     },
-    "benchmark.dataset_benchmark": {"benchmark.result", "_native"},
+    "benchmark.dataset_benchmark": {"benchmark.result", "checks", "_native"},
     "benchmark.selftest": {
         *("benchmark", "benchmark.device", "benchmark.measuring", "benchmark.process"),
         *("benchmark.result", "_native", "_quiet_import", "render"),

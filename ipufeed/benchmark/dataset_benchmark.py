@@ -20,7 +20,8 @@ import json
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.benchmark.result.settings import MOST, as_count
+from ipufeed.benchmark.result.settings import MOST
+from ipufeed.checks import as_int
 
 _SO_FAR = "Epochs so far: "
 
@@ -133,7 +134,7 @@ def partial_epochs(error: Exception) -> list[dict[str, float]]:
 def check_count(name: str, value: Any) -> int:
     """The count as an int. The original returned these errors instead of raising them."""
     try:
-        count = as_count(name, value)
+        count = as_int(name, value)
     except TypeError:
         raise TypeError(
             f"Expected `{name}` to be an int, but got {value!r} of type "

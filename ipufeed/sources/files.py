@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from ipufeed.checks import as_int
 from ipufeed.errors import SourceError
 
 Piece = TypeVar("Piece")
@@ -132,15 +133,10 @@ def parallelism(parallel: Any) -> int:
 
     if parallel is None:
         return int(tf.data.AUTOTUNE)
-    try:
-        count = operator.index(parallel)
-    except TypeError as error:
-        raise TypeError(
-            f"`parallel` must be an int or None, got {type(parallel).__name__}."
-        ) from error
+    count = as_int("parallel", parallel, " or None")
     if count == tf.data.AUTOTUNE:
         return count
-    if isinstance(parallel, bool) or not 1 <= count <= 1024:
+    if not 1 <= count <= 1024:
         raise ValueError(
             f"`parallel` must be in [1, 1024], or None for AUTOTUNE, got {parallel!r}."
         )

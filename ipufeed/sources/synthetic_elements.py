@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from ipufeed.checks import as_int, as_number
 from ipufeed.errors import SourceError
 
 # References that the source goes through before it starts again: what an iterator costs
@@ -120,13 +121,8 @@ def check_count(elements: Any) -> int | None:
     """
     if elements is None:
         return None
-    try:
-        count = operator.index(elements)
-    except TypeError as error:
-        raise TypeError(
-            f"`elements` must be an int or None, got {type(elements).__name__}."
-        ) from error
-    if isinstance(elements, bool) or count < 0:
+    count = as_int("elements", elements, " or None")
+    if count < 0:
         raise ValueError(f"`elements` must be at least 0, got {elements!r}.")
     return count
 
@@ -138,13 +134,12 @@ def check_seconds(seconds: Any) -> int:
         TypeError: It is not a number.
         ValueError: It is out of range.
     """
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-        raise TypeError(f"`seconds` must be a number, got {type(seconds).__name__}.")
-    if seconds and not 1e-6 <= seconds <= MOST_SECONDS:
+    amount = as_number("seconds", seconds)
+    if amount and not 1e-6 <= amount <= MOST_SECONDS:
         raise ValueError(
             f"`seconds` must be 0 or in [1e-6, {MOST_SECONDS:g}], got {seconds!r}."
         )
-    return round(seconds * 1e6)
+    return round(amount * 1e6)
 
 
 def content(spec: Any, random: Any) -> Any:

@@ -9,11 +9,11 @@ or batch: the batches are slices that TensorFlow makes.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ipufeed.checks import as_int
 from ipufeed.errors import SourceError
 from ipufeed.sources.columns import NULLS, Column, text_tensor, to_arrays
 from ipufeed.sources.files import FILES_OF, said_of
@@ -56,13 +56,8 @@ def check_options(batch_size: Any, nulls: Any) -> int | None:
         raise ValueError(f"`nulls` must be 'error', 'drop' or 'zero', got {nulls!r}.")
     if batch_size is None:
         return None
-    try:
-        size = operator.index(batch_size)
-    except TypeError as error:
-        raise TypeError(
-            f"`batch_size` must be an int or None, got {type(batch_size).__name__}."
-        ) from error
-    if isinstance(batch_size, bool) or not 1 <= size <= 2**31:
+    size = as_int("batch_size", batch_size, " or None")
+    if not 1 <= size <= 2**31:
         raise ValueError(f"`batch_size` must be in [1, 2**31], got {batch_size!r}.")
     return size
 

@@ -254,7 +254,7 @@ def test_a_condition_of_other_arity_is_refused(style):
 @pytest.mark.parametrize("count", [1.5, "3", None, True])
 def test_a_count_that_is_no_integer_is_refused(count):
     """With what it is."""
-    with pytest.raises(TypeError, match="`n` must be an integer, got"):
+    with pytest.raises(TypeError, match="`n` must be an int, got"):
         loops.repeat(count, lambda x: x, [1.0])
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 from dataclasses import dataclass
 
-from ipufeed.benchmark.result.settings import SettingError, as_count
+from ipufeed.benchmark.result.settings import SettingError
+from ipufeed.checks import as_int, as_number, is_within
 
 SHORTEST_STEP_S, LONGEST_STEP_S = 1e-6, 3600.0
 MOST_RESULT_BYTES = 1 << 30
@@ -57,7 +56,7 @@ class DeviceSettings:
                 f"`knee` must be a bool, got {type(self.knee).__name__} {self.knee!r}."
             )
         if self.result_bytes is not None:
-            count = as_count("result_bytes", self.result_bytes)
+            count = as_int("result_bytes", self.result_bytes)
             if not TIMES_BYTES <= count <= MOST_RESULT_BYTES:
                 raise SettingError(
                     f"{{}} must be in [{TIMES_BYTES}, {MOST_RESULT_BYTES}], got {count}.",
@@ -80,12 +79,8 @@ def check_seconds(name: str, value: object) -> None:
     """Refuses a value that is not a usable time."""
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(
-            f"`{name}` must be a number, got {type(value).__name__} {value!r}."
-        )
-    amount = float(value)
-    if not (math.isfinite(amount) and SHORTEST_STEP_S <= amount <= LONGEST_STEP_S):
+    amount = as_number(name, value)
+    if not is_within(amount, SHORTEST_STEP_S, LONGEST_STEP_S):
         raise SettingError(
             f"{{}} must be in [{SHORTEST_STEP_S:g}, {LONGEST_STEP_S:g}] seconds, got "
             f"{amount}.",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ipufeed import _native
-from ipufeed.benchmark.result.settings import as_count
+from ipufeed.checks import as_int
 
 HEIGHT, WIDTH = 240, 320
 
@@ -57,7 +57,7 @@ def make_dataset(
         ("image_size", image_size, 4096),
         ("files", files, images),
     ):
-        count = as_count(name, value)
+        count = as_int(name, value)
         if not 1 <= count <= most:
             raise ValueError(f"`{name}` must be in [1, {most}], got {count}.")
     folder = Path(tempfile.mkdtemp(prefix="ipufeed-"))

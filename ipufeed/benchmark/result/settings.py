@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import numbers
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+
+from ipufeed.checks import as_int, as_number
 
 DEFAULT_SECONDS = 10.0
 EPOCH_SECONDS = 1.0
@@ -70,7 +69,7 @@ class Settings:
             value = getattr(self, name)
             if value is None:
                 continue
-            count = as_count(name, value)
+            count = as_int(name, value)
             if not 1 <= count <= MOST:
                 raise SettingError(f"{{}} must be in [1, {MOST}], got {count}.", name)
             object.__setattr__(self, name, count)
@@ -78,11 +77,7 @@ class Settings:
             value = getattr(self, name)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, numbers.Real):
-                raise TypeError(
-                    f"`{name}` must be a number, got {type(value).__name__} {value!r}."
-                )
-            amount = float(value)
+            amount = as_number(name, value)
             if not (math.isfinite(amount) and 0 < amount <= 1e9):
                 raise SettingError(f"{{}} must be in (0, 1e9], got {amount}.", name)
             object.__setattr__(self, name, amount)
@@ -108,17 +103,3 @@ class Settings:
     def asked_elements(self) -> int | None:
         """Elements that the epochs add up to, where that is fixed."""
         return self.epochs * self.elements if self.epochs and self.elements else None
-
-
-def as_count(name: str, value: Any) -> int:
-    """An int, or what can stand for one (a NumPy integer), as an int.
-
-    Raises:
-        TypeError: It cannot, or is a bool: True is not a count of 1.
-    """
-    if not isinstance(value, bool):
-        try:
-            return operator.index(value)
-        except TypeError:
-            pass
-    raise TypeError(f"`{name}` must be an int, got {type(value).__name__} {value!r}.")

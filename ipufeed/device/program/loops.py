@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ipufeed.checks import check_flags
+from ipufeed.checks import as_int, check_flags
 from ipufeed.device.program.loop_bound import Bound
 from ipufeed.device.program.training_loop import TrainingLoop, checked_count, inside
 from ipufeed.queues.autograph import as_user_function
@@ -250,9 +250,7 @@ def run_time_value(n: Any) -> Any:
         if not n.dtype.is_integer:
             raise TypeError(f"`n` must be an integer, got a tensor of {n.dtype.name}.")
         return tf.reshape(n, [])
-    if isinstance(n, bool) or not hasattr(n, "__index__"):
-        raise TypeError(f"`n` must be an integer, got {type(n).__name__} {n!r}.")
-    n = n.__index__()
+    n = as_int("n", n)
     if not -(2**63) <= n < 2**63:
         raise ValueError(f"`n` must fit 64 bits, got {n}.")
     return host_number(n)

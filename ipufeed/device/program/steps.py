@@ -15,14 +15,13 @@ an element, copying it, what it computes) lies within the step as long as it is 
 
 from __future__ import annotations
 
-import math
-import numbers
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ipufeed import _native
+from ipufeed.checks import as_number, is_within
 from ipufeed.queues.chain import host_number, put_token, take_token
 
 # As in ipufeed/cc/device/step_op.h.
@@ -88,12 +87,8 @@ def as_nanoseconds(seconds: Any) -> Any:
         # float32 has 24 bits: 12 ms would be some picoseconds off, which rounding mends.
         precise = tf.cast(tf.reshape(seconds, []), tf.float64)
         return tf.cast(tf.round(precise * 1e9), tf.int64)
-    if isinstance(seconds, bool) or not isinstance(seconds, numbers.Real):
-        raise TypeError(
-            f"`seconds` must be a number, got {type(seconds).__name__} {seconds!r}."
-        )
-    amount = float(seconds)
-    if not (math.isfinite(amount) and 0 <= amount <= LONGEST_S):
+    amount = as_number("seconds", seconds)
+    if not is_within(amount, 0, LONGEST_S):
         raise ValueError(f"`seconds` must be in [0, {LONGEST_S:g}], got {amount}.")
     return host_number(round(amount * 1e9))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ipufeed.checks import check_flags
+from ipufeed.checks import as_int, check_flags
 from ipufeed.device.system.device_names import ordinal_of
 from ipufeed.device.system.state import SYSTEM, DeviceSeed, warn_of_host
 from ipufeed.device.system.system import require_usable
@@ -55,9 +55,7 @@ def reset_ipu_seed(
     """
     check_flags(experimental_identical_replicas=experimental_identical_replicas)
     warn_of_host("reset_ipu_seed(cpu_device=)", cpu_device)
-    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
-        raise TypeError(f"`seed` must be an int, got {type(seed).__name__}.")
-    seed = seed.__index__()
+    seed = as_int("seed", seed)
     if not -(2**63) <= seed < 2**63:
         raise ValueError(f"`seed` must be in [-2**63, 2**63), got {seed}.")
     with SYSTEM.lock:
