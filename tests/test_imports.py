@@ -27,7 +27,7 @@ ALLOWED = {
     "render": set(),
     "tf_patches": set(),
     "_native": {"errors"},
-    "queues": {"checks", "errors", "no_effect", "_native"},
+    "queues": {"checks", "errors", "no_effect", "_native", "tf_patches"},
     "sources": {"checks", "errors", "_native"},
     # The simulated IPU.
     "device.log": {"_native"},
@@ -41,12 +41,12 @@ ALLOWED = {
     "device.program": {
         *("device.log", "device.system"),
         *("queues", "_native", "checks", "errors", "no_effect"),
-        "process_state",
+        *("process_state", "tf_patches"),
     },
-    "device.random": {"device.program", "queues", "_native"},
+    "device.random": {"device.program", "queues", "_native", "tf_patches"},
     "device.queue_hooks": {
         *("device.log", "device.flags", "device.system", "device.program"),
-        *("device.random", "queues", "_native", "errors"),
+        *("device.random", "queues", "_native", "errors", "tf_patches"),
     },
     "device": {"device.program"},  # its public names
     # Compiled programs.

@@ -27,6 +27,7 @@ from ipufeed.device.system.system import (
 from ipufeed.device.system.topology import NUM_IPUS
 from ipufeed.errors import DeviceOrdinalError
 from ipufeed.queues.hooks import surroundings
+from ipufeed.tf_patches.changes import replace
 
 FAILED_PRECONDITION = 9  # of absl's status codes
 
@@ -208,8 +209,8 @@ def install() -> None:
     from tensorflow.python.eager import context
     from tensorflow.python.framework import ops
 
-    context.Context.device = refuse_wrong_ordinals(context.Context.device)
-    ops.Graph.device = refuse_wrong_ordinals(ops.Graph.device)
+    for owner in (context.Context, ops.Graph):
+        replace(owner, "device", refuse_wrong_ordinals(owner.device))
     surroundings.default_ordinal = default_ordinal
     surroundings.check_ordinal = check_ordinal
     surroundings.infeed_threads = infeed_threads

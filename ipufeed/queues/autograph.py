@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ipufeed.tf_patches.changes import replace
+
 
 def leave_out_ipufeed() -> None:
     """Adds this package to what autograph calls as it is. Does no harm twice."""
@@ -17,7 +19,8 @@ def leave_out_ipufeed() -> None:
 
     rules = config.CONVERSION_RULES
     if not any(getattr(rule, "_prefix", None) == "ipufeed" for rule in rules):
-        config.CONVERSION_RULES = (config_lib.DoNotConvert("ipufeed"), *rules)
+        ours = config_lib.DoNotConvert("ipufeed")
+        replace(config, "CONVERSION_RULES", (ours, *rules))
 
 
 def as_user_function(function: Callable[..., Any]) -> Callable[..., Any]:

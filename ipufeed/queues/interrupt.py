@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipufeed import _native
+from ipufeed.tf_patches.changes import replace
 
 
 @functools.cache
@@ -115,10 +116,9 @@ def mend_calls() -> None:
     from tensorflow.python.client import session
     from tensorflow.python.eager import context
 
-    session.BaseSession.run = interruptible(session.BaseSession.run)
-    context.Context.call_function = interruptible(
-        ends_programs_of_calls(context.Context.call_function)
-    )
+    replace(session.BaseSession, "run", interruptible(session.BaseSession.run))
+    call = ends_programs_of_calls(context.Context.call_function)
+    replace(context.Context, "call_function", interruptible(call))
 
 
 class MainCalls:

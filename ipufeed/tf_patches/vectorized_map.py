@@ -10,6 +10,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ipufeed.tf_patches.changes import replace
+
 
 @functools.cache
 def refuse(is_refused: Callable[[Any], bool]) -> None:
@@ -36,4 +38,4 @@ def refuse(is_refused: Callable[[Any], bool]) -> None:
             )
         init(self, loop_var, loop_len, pfor_ops, *args, **kwargs)
 
-    pfor.PFor.__init__ = checked
+    replace(pfor.PFor, "__init__", checked)

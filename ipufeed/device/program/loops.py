@@ -13,6 +13,7 @@ from ipufeed.device.program.training_loop import TrainingLoop, checked_count, in
 from ipufeed.queues.autograph import as_user_function
 from ipufeed.queues.chain import host_number
 from ipufeed.queues.structure import body_arguments
+from ipufeed.tf_patches.changes import replace
 
 
 def repeat(
@@ -266,11 +267,11 @@ def loop_version(use_while_v1: bool) -> Iterator[None]:
         yield  # a function can only hold version 2 loops
         return
     before = control_flow_util.ENABLE_CONTROL_FLOW_V2
-    control_flow_util.ENABLE_CONTROL_FLOW_V2 = not use_while_v1
+    replace(control_flow_util, "ENABLE_CONTROL_FLOW_V2", not use_while_v1)
     try:
         yield
     finally:
-        control_flow_util.ENABLE_CONTROL_FLOW_V2 = before
+        replace(control_flow_util, "ENABLE_CONTROL_FLOW_V2", before)
 
 
 def listed(inputs: Any) -> list[Any]:

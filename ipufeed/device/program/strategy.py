@@ -21,6 +21,7 @@ from ipufeed.device.system.state import ONE_HOST
 from ipufeed.device.system.system import require_usable
 from ipufeed.no_effect import no_effect
 from ipufeed.queues.iterators import IPUOwnedIterator
+from ipufeed.tf_patches.changes import replace
 
 
 @dataclass
@@ -301,4 +302,4 @@ def feed_iterated_datasets() -> None:
             return result
         return IPUOwnedIterator(dataset=dataset)
 
-    tf.data.Dataset.__iter__ = iterate_on_ipu
+    replace(tf.data.Dataset, "__iter__", iterate_on_ipu)

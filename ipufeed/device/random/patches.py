@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ipufeed.device.random import ops as random_ops
+from ipufeed.tf_patches.changes import replace
 
 KERAS_SEEDS = "keras.src.random.seed_generator"
 
@@ -50,13 +51,13 @@ def install() -> None:
             (tf.raw_ops, raw),
         ):
             original = getattr(module, attribute)
-            setattr(module, attribute, _either(original, rewritten))
+            replace(module, attribute, _either(original, rewritten))
     wrapper = structured_function.StructuredFunctionWrapper
-    wrapper.__init__ = _for_host(wrapper.__init__)
-    function_context.make_function_context = _apart(
-        function_context.make_function_context
-    )
-    tracing_compilation.trace_function = _once_each(tracing_compilation.trace_function)
+    replace(wrapper, "__init__", _for_host(wrapper.__init__))
+    make_context = function_context.make_function_context
+    replace(function_context, "make_function_context", _apart(make_context))
+    trace = tracing_compilation.trace_function
+    replace(tracing_compilation, "trace_function", _once_each(trace))
 
 
 def _either(original: Callable[..., Any], rewritten: Callable[..., Any]) -> Any:
@@ -129,7 +130,7 @@ def patch_keras() -> None:
     generator = getattr(module, "SeedGenerator", None)
     if generator is None or hasattr(generator.next, "_ipufeed"):
         return
-    generator.next = _of_device(generator.next)
+    replace(generator, "next", _of_device(generator.next))
 
 
 def _of_device(method: Callable[..., Any]) -> Callable[..., Any]:
