@@ -7,11 +7,11 @@ there is a base.
 from __future__ import annotations
 
 import dataclasses
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ipufeed.benchmark.cli.options.command import Command
 from ipufeed.benchmark.cli.options.compare import (
     BAD_INPUT,
     CODES,
@@ -75,26 +75,21 @@ class Base:
         )
 
 
-def read_bases(options: Namespace) -> Base | None:
+def read_bases(command: Command) -> Base | None:
     """What `--compare` names, or None where it was not given.
 
     Raises:
         ComparisonError: A file holds no result that can be compared.
-        ValueError: --fail-if-slower without --compare.
     """
-    names: list[str] = options.compare
+    names = list(command.compare)
     if not names:
-        if options.allowed_loss is not None:
-            raise ValueError(
-                "--fail-if-slower needs --compare BASE.json: slower than what?"
-            )
         return None
     from ipufeed.benchmark.comparing.read_result import read_result, run_of
 
     results = [read_result(name) for name in names]
     for result, name in zip(results, names, strict=True):
         run_of(result, name)  # refuses what could not be compared ten seconds later
-    return Base(results, names, options.allowed_loss)
+    return Base(results, names, command.allowed_loss)
 
 
 def code_of(error: ComparisonError) -> int:

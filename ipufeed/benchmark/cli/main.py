@@ -1,4 +1,4 @@
-"""The command: options, dataset, measurement, output."""
+"""The command: command, dataset, measurement, output."""
 
 from __future__ import annotations
 
@@ -7,21 +7,15 @@ import functools
 import importlib
 import os
 import sys
-from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Any
 
 from ipufeed.benchmark.cli.base import Base, code_of, read_bases
-from ipufeed.benchmark.cli.options.cold import check_cold_options
+from ipufeed.benchmark.cli.options.command import Command, command_of
 from ipufeed.benchmark.cli.options.compare import with_negative_values
-from ipufeed.benchmark.cli.options.device import device_settings_of
 from ipufeed.benchmark.cli.options.loader import check_loader_options, why_no_stages_of
-from ipufeed.benchmark.cli.options.parser import build_parser, message_of, settings_of
-from ipufeed.benchmark.cli.options.report import asked_for
-from ipufeed.benchmark.cli.options.scaleout import check_scale_options
+from ipufeed.benchmark.cli.options.parser import build_parser, message_of
 from ipufeed.benchmark.cli.options.stages import (
-    check_stage_options,
-    excluding_option,
     why_no_stages,
 )
 from ipufeed.benchmark.device.settings import DeviceSettings
@@ -30,7 +24,6 @@ from ipufeed.benchmark.loaders.kinds import kind_of
 from ipufeed.benchmark.process.interrupts import Interrupts
 from ipufeed.benchmark.process.messages import complain
 from ipufeed.benchmark.process.streams import open_missing_streams, take_stdout
-from ipufeed.benchmark.result.settings import Settings
 from ipufeed.errors import (
     ComparisonError,
     DatasetFileError,
@@ -38,7 +31,6 @@ from ipufeed.errors import (
     NativeLibraryError,
     ScaleOutError,
 )
-from ipufeed.render.files import is_stdout, why_not_writable
 
 # The first word of a command line; a file of that name is ./compare.
 SUBCOMMANDS = {
@@ -57,28 +49,17 @@ def main(arguments: list[str] | None = None) -> int:
         module = importlib.import_module(SUBCOMMANDS[arguments[0]])
         return int(module.main(arguments[1:]))
     parser = build_parser()
-    options = parser.parse_args(with_negative_values(arguments))
+    command = command_of(parser, parser.parse_args(with_negative_values(arguments)))
     try:
-        settings = settings_of(options)
-        check_stage_options(options)
-        device = device_settings_of(options)
-    except ValueError as error:
-        parser.error(message_of(error))
-    check_output(parser, options)
-    check_cold_options(parser, options, device is not None)
-    check_scale_options(parser, options, device is not None)
-    try:
-        base = read_bases(options)
+        base = read_bases(command)
     except ComparisonError as error:
         complain(str(error))
         return code_of(error)
-    except ValueError as error:
-        parser.error(str(error))
     stdout = take_stdout()
     interrupts = Interrupts()
     interrupts.catch()
     try:
-        return run(options, settings, device, stdout, interrupts, base)
+        return run(command, stdout, interrupts, base)
     except KeyboardInterrupt:
         complain("interrupted before anything was measured.")
         return interrupts.code
@@ -92,37 +73,17 @@ def main(arguments: list[str] | None = None) -> int:
         interrupts.ignore()
 
 
-def check_output(parser: ArgumentParser, options: Namespace) -> None:
-    """A result that cannot be written should not first take ten seconds."""
-    for kind, path in asked_for(options).items():
-        if is_stdout(path):
-            parser.error(f"--{kind} must be a file: stdout is the JSON's, got {path}")
-        reason = why_not_writable(path)
-        if reason is not None:
-            parser.error(f"--{kind} {reason}")
-    if options.json is None:
-        return
-    if is_stdout(options.json):
-        options.json = None  # it goes there in any case
-        return
-    reason = why_not_writable(options.json)
-    if reason is not None:
-        parser.error(f"--json {reason}")
-
-
 def run(
-    options: Namespace,
-    settings: Settings,
-    device: DeviceSettings | None,
+    command: Command,
     stdout: int,
     interrupts: Interrupts,
     base: Base | None,
 ) -> int:
     """Loads, measures, prints."""
-    if options.processes:
-        return run_processes(options, settings, stdout)
+    if command.processes:
+        return run_processes(command, stdout)
     try:
-        dataset, name = load_dataset(options)
+        dataset, name = load_dataset(command.target, command.assignments, command.quiet)
     except (DatasetFileError, NativeLibraryError) as error:
         interrupts.raise_again()
         complain(str(error))
@@ -139,26 +100,25 @@ def run(
 
     code, recording = OK, None
     try:
-        check_against(options, dataset)
-        recording = recording_for(options)
-        with ProgressBar(settings, options.quiet) as progress:
+        check_against(command, dataset)
+        recording = recording_for(command)
+        with ProgressBar(command.settings, command.quiet) as progress:
             run_it: Callable[..., Any] = measure
-            on_device = options.through or device is not None
-            if on_device:
-                run_it = through_device(device)
-            elif options.cold:
-                run_it = on_cold_files(options.cold_files)
-            if options.service:
-                run_it = through_service(options)
+            if command.is_on_device:
+                run_it = through_device(command.device)
+            elif command.cold:
+                run_it = on_cold_files(list(command.cold_files))
+            if command.service:
+                run_it = through_service(command)
             result = run_it(
                 dataset,
-                settings,
+                command.settings,
                 name=name,
                 on_progress=progress,
                 recording=recording,
             )
-        if excluding_option(options) is None and not options.no_stages:
-            result, code = attribute(result, dataset, options, interrupts)
+        if command.excluding is None and not command.no_stages:
+            result, code = attribute(result, dataset, command, interrupts)
     except MeasurementInterrupted as interruption:
         if interruption.result is None:
             complain("interrupted before anything was measured.")
@@ -178,27 +138,27 @@ def run(
     elif code == OK and result.elements == 0:
         code = NOTHING_MEASURED
     if base is None:
-        code = print_result(result, options, stdout, code)
+        code = print_result(result, command, stdout, code)
     else:
         found = base.compared_with(result)
         result = found.result
-        code = print_result(result, options, stdout, code) or found.code
-        if not options.quiet or found.failure:
+        code = print_result(result, command, stdout, code) or found.code
+        if not command.quiet or found.failure:
             with contextlib.suppress(OSError):  # stderr is full; the result is out
                 print("\n".join(found.lines), file=sys.stderr, flush=True)
-    failed = write_reports(result, options, recording)
+    failed = write_reports(result, command, recording)
     return interrupts.code if interrupts.came else code or failed
 
 
 def attribute(
-    result: Any, dataset: Any, options: Namespace, interrupts: Interrupts
+    result: Any, dataset: Any, command: Command, interrupts: Interrupts
 ) -> tuple[Any, int]:
     """The result with its stages, and the exit code; Ctrl-C keeps what was measured."""
     from ipufeed.benchmark.advice.with_stages import NO_STAGES, warned, with_stages
 
     try:
         return with_stages(
-            result, dataset, verified=options.verify, what_if=options.what_if
+            result, dataset, verified=command.verify, what_if=list(command.what_if)
         ), OK
     except MeasurementInterrupted as interruption:
         return interruption.result, interrupts.code
@@ -206,13 +166,13 @@ def attribute(
         return warned(result, NO_STAGES), interrupts.code
 
 
-def check_against(options: Namespace, dataset: Any) -> None:
+def check_against(command: Command, dataset: Any) -> None:
     """Refuses what this dataset, or loader, cannot be asked."""
     loader = kind_of(dataset)
     if loader is not None:
-        check_loader_options(options, loader.name)
-    if options.what_if:
-        check_what_if(options.what_if, dataset)
+        check_loader_options(command, loader.name)
+    if command.what_if:
+        check_what_if(list(command.what_if), dataset)
 
 
 def check_what_if(questions: list[str], dataset: Any) -> None:
@@ -225,18 +185,18 @@ def check_what_if(questions: list[str], dataset: Any) -> None:
         raise ValueError(str(error).replace("`what_if`", "--what-if")) from error
 
 
-def recording_for(options: Namespace) -> Any:
+def recording_for(command: Command) -> Any:
     """What a trace needs to know of the threads; None without --trace."""
-    if options.trace is None:
+    if command.trace is None:
         return None
     from ipufeed.benchmark.measuring.recording import Recording
 
     return Recording()
 
 
-def write_reports(result: Any, options: Namespace, recording: Any) -> int:
+def write_reports(result: Any, command: Command, recording: Any) -> int:
     """Writes the reports that are asked for; returns what went wrong as a code."""
-    asked = asked_for(options)
+    asked = command.reports
     if not asked:
         return OK
     from ipufeed.benchmark.report import files
@@ -261,58 +221,65 @@ def on_cold_files(patterns: list[str]) -> Callable[..., Any]:
     return functools.partial(measure_cold, files=patterns)
 
 
-def run_processes(options: Namespace, settings: Settings, stdout: int) -> int:
+def run_processes(command: Command, stdout: int) -> int:
     """What --processes does: this process needs no dataset, and no TensorFlow."""
     from ipufeed.benchmark.scaleout.processes import measure_processes
 
-    if not options.quiet:
+    assert command.processes is not None
+
+    if not command.quiet:
         print(
-            f"measuring one process alone, then {options.processes} at a time",
+            f"measuring one process alone, then {command.processes} at a time",
             file=sys.stderr,
         )
     try:
         result = measure_processes(
-            options.target, options.assignments, settings, options.processes
+            command.target,
+            list(command.assignments),
+            command.settings,
+            command.processes,
         )
     except ScaleOutError as error:
         complain(message_of(error))
         return BAD_INPUT
-    return print_result(result, options, stdout, OK)
+    return print_result(result, command, stdout, OK)
 
 
-def through_service(options: Namespace) -> Callable[..., Any]:
+def through_service(command: Command) -> Callable[..., Any]:
     """What measures with --service."""
     from ipufeed.benchmark.scaleout.service import ServiceSettings, measure_service
 
+    assert command.service is not None
+
     service = ServiceSettings(
-        service=options.service,
-        sharding=options.sharding,
-        compression=options.compression,
-        scale=tuple(options.scale),
-        kill_worker_after=options.kill_worker_after,
+        service=command.service,
+        sharding=command.sharding,
+        compression=command.compression,
+        scale=command.scale,
+        kill_worker_after=command.kill_worker_after,
     )
     return functools.partial(measure_service, service=service)
 
 
-def no_stages_of(result: Any, options: Namespace) -> str | None:
+def no_stages_of(result: Any, command: Command) -> str | None:
     """Why the summary has no stages, where the user has not asked to do without them."""
     loader = result.dataset.get("loader")
     if result.stages:
         return None
-    if loader and not options.no_stages and excluding_option(options) is None:
+    if loader and not command.no_stages and command.excluding is None:
         return why_no_stages_of(loader)
-    return why_no_stages(options)
+    return why_no_stages(command.no_stages, command.excluding)
 
 
-def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int:
+def print_result(result: Any, command: Command, stdout: int, code: int) -> int:
     """The JSON to stdout, and into a file; the summary to stderr."""
     from ipufeed.benchmark.report.summary import summarize
 
-    if options.json is not None:
+    if command.json is not None:
         try:
-            result.write(options.json)
+            result.write(command.json)
         except OSError as error:
-            complain(f"cannot write {options.json}: {error.strerror or error}.")
+            complain(f"cannot write {command.json}: {error.strerror or error}.")
             code = code or BAD_INPUT
     try:
         with os.fdopen(stdout, "w", encoding="utf-8") as file:
@@ -323,8 +290,8 @@ def print_result(result: Any, options: Namespace, stdout: int, code: int) -> int
         complain(f"cannot write the result to stdout: {error.strerror or error}.")
         code = code or BAD_INPUT
     try:
-        if not options.quiet:
-            summary = summarize(result, no_stages_of(result, options))
+        if not command.quiet:
+            summary = summarize(result, no_stages_of(result, command))
             print(summary, file=sys.stderr, flush=True)
         elif result.error is not None:
             from ipufeed.benchmark.report.failure import sentence_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from argparse import Namespace
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -13,14 +13,22 @@ from ipufeed.benchmark.process.messages import complain, say_nothing
 from ipufeed.errors import DatasetFileError, SourceError
 
 
-def load_dataset(options: Namespace) -> tuple[Any, str]:
-    """The dataset that was asked for, and what to call it."""
+def load_dataset(
+    target: str | None, assignments: Sequence[str], quiet: bool
+) -> tuple[Any, str]:
+    """The dataset that was asked for, and what to call it.
+
+    Args:
+        target: Its file, with a name in it; None for the built-in pipeline.
+        assignments: Values for its function, as `batch_size=32`.
+        quiet: Whether stderr gets only errors.
+    """
     from ipufeed.benchmark.load import dataset_file
 
-    texts = dataset_file.parse_assignments(options.assignments)
-    if options.target is None:
-        return load_builtin(texts, options.quiet)
-    path, name = dataset_file.split_target(options.target)
+    texts = dataset_file.parse_assignments(list(assignments))
+    if target is None:
+        return load_builtin(texts, quiet)
+    path, name = dataset_file.split_target(target)
     if not path.is_file():
         raise DatasetFileError(
             f"{path} is {'not a file' if path.exists() else 'not there'}: give a Python "
@@ -30,7 +38,7 @@ def load_dataset(options: Namespace) -> tuple[Any, str]:
     try:
         module = dataset_file.run_file(path)
         dataset, found = dataset_file.find_dataset(
-            module, name, texts, str(path), say_nothing if options.quiet else complain
+            module, name, texts, str(path), say_nothing if quiet else complain
         )
     except (DatasetFileError, KeyboardInterrupt):
         raise

@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 import time
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,10 @@ def main() -> int:
     from ipufeed.benchmark.load.load import ScriptError, load_dataset
     from ipufeed.errors import DatasetFileError, NativeLibraryError
 
-    request = Namespace(
-        target=options["target"], assignments=options["assignments"], quiet=True
-    )
     try:
-        dataset, name = load_dataset(request)
+        dataset, name = load_dataset(
+            options["target"], options["assignments"], quiet=True
+        )
     except (DatasetFileError, NativeLibraryError) as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -1,8 +1,11 @@
 """Settings have one message, which the command line words with its options' names."""
 
+import dataclasses
+
 import pytest
 
 from ipufeed.benchmark import Settings
+from ipufeed.benchmark.cli.options.command import command_of
 from ipufeed.benchmark.cli.options.device import device_settings_of
 from ipufeed.benchmark.cli.options.parser import build_parser, message_of, settings_of
 from ipufeed.benchmark.result.settings import SettingError
@@ -46,6 +49,20 @@ def test_in_python_a_setting_has_its_own_name():
         SettingError, match=r"^`passes` excludes `epochs` and `elements`"
     ):
         Settings(passes=1, epochs=1)
+
+
+def test_a_command_is_parsed_once_and_stays_as_it_is():
+    """Numbers of workers are numbers, and a file for stdout is none."""
+    parser = build_parser()
+    words = ["a.py:train", "--service", "local:2", "--scale", "2,1,2", "--json", "-"]
+    command = command_of(parser, parser.parse_args([*words, "--set", "n=3"]))
+
+    assert command.target == "a.py:train"
+    assert command.assignments == ("n=3",)
+    assert command.scale == (1, 2)
+    assert command.excluding == "--service"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        command.quiet = True
 
 
 def test_other_errors_stay_as_they_are():

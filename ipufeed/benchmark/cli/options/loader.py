@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
+from ipufeed.benchmark.cli.options.command import Command
 
 # Options that need the graph of a tf.data dataset, and why.
 NEED_A_DATASET = {
@@ -14,18 +14,18 @@ NEED_A_DATASET = {
 }
 
 
-def check_loader_options(options: argparse.Namespace, kind: str) -> None:
+def check_loader_options(command: Command, kind: str) -> None:
     """Refuses what a loader has not.
 
     Args:
-        options: Parsed.
+        command: The command.
         kind: Of the loader, such as `torch DataLoader`.
 
     Raises:
         ValueError: In terms of the options.
     """
     for name, why in NEED_A_DATASET.items():
-        if getattr(options, name) not in (None, False, []):
+        if getattr(command, name) not in (None, False, ()):
             option = "--" + name.replace("_", "-")
             raise ValueError(
                 f"{option} is for tf.data pipelines ({why}), and this is a {kind}: "

@@ -79,7 +79,8 @@ def excluding_option(options: argparse.Namespace) -> str | None:
     return None
 
 
-def why_no_stages(options: argparse.Namespace) -> str | None:
+def why_no_stages(no_stages: bool, excluding: str | None) -> str | None:
     """For the summary, where the user has not asked to do without them."""
-    without = None if options.no_stages else excluding_option(options)
-    return without and f"not with {without}: run without it to see them"
+    if no_stages or excluding is None:
+        return None
+    return f"not with {excluding}: run without it to see them"
