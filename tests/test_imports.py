@@ -132,7 +132,7 @@ ALLOWED = {
         *("keras.pipeline", "keras.layers", "parallel.collectives"),
         *("parallel.optimizers", "parallel.pipeline"),
         *("device.log", "device.program", "device.system"),
-        *("queues", "checks", "no_effect"),
+        *("queues", "checks", "no_effect", "tf_patches"),
     },
     # The benchmark.
     "benchmark.process": {"_native", "errors", "render"},

@@ -1,4 +1,4 @@
-"""Measures ipufeed beside its peers: see the package's docstring."""
+"""Measures ipufeed and its peers: see the package's docstring."""
 
 import argparse
 import sys

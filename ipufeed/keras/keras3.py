@@ -42,6 +42,7 @@ from ipufeed.keras.refusals import (
     refuse_without_call,
     refuse_without_shapes,
 )
+from ipufeed.tf_patches.changes import replace
 
 MODEL = keras.Model
 # The classes that have fit, evaluate and predict, and compile.
@@ -350,7 +351,7 @@ def restore_options(restore: Callable[[Any, dict[str, Any]], None]) -> None:
         restore(model, json.loads(config_json))
         return model
 
-    saving_lib._model_from_config = make
+    replace(saving_lib, "_model_from_config", make)
 
 
 def _symbolic(x: Any) -> Any:

@@ -72,6 +72,14 @@ CHANGES = {
         "likewise, for tf.raw_ops",
         *(_SEEDS, "tests/device/test_seeds.py"),
     ),
+    "tensorflow.python.keras": Change(
+        "is the Keras in use, for programs that import it by this name",
+        *("tf_patches.frozen_keras", "tests/keras/test_keras_optimizers.py"),
+    ),
+    "keras.src.saving.saving_lib._model_from_config": Change(
+        "sets the options of an IPU that a saved model has, when it is loaded",
+        *("keras.keras3", "tests/keras/test_keras_saving.py"),
+    ),
     "keras.src.random.seed_generator.SeedGenerator.next": Change(
         "gives a device's seeds on an IPU whose seed has been reset",
         *(_SEEDS, "tests/device/test_seeds.py"),

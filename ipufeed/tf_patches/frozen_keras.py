@@ -16,6 +16,8 @@ import sys
 import types
 from typing import Any
 
+from ipufeed.tf_patches.changes import replace
+
 NAME = "tensorflow.python.keras"
 # TensorFlow's modules that use the old Keras have to have it before it is another one.
 USERS = (
@@ -42,7 +44,7 @@ def install() -> None:
 
     old = importlib.import_module(NAME)
     alias = sys.modules[NAME] = KerasAlias(NAME, "", old)
-    parent.keras = alias
+    replace(parent, "keras", alias)
     for name in PUBLIC:
         full = f"{NAME}.{name}"
         frozen = sys.modules.get(full)
