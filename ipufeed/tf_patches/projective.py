@@ -11,6 +11,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ipufeed.tf_patches.changes import replace
+
 OP = "ImageProjectiveTransformV3"
 
 
@@ -55,7 +57,7 @@ def install(in_program: Callable[[], bool]) -> None:
                 *(fill_value, interpolation, fill_mode),
             )
 
-    setattr(tf.raw_ops, OP, build)
+    replace(tf.raw_ops, OP, build)
 
 
 def transformed(
