@@ -97,7 +97,7 @@ ALLOWED = {
     },
     "parallel.pipeline": {
         *("parallel.optimizers", "executable.program"),
-        *("device.system", "device.program", "queues"),
+        *("device.log", "device.system", "device.program", "queues"),
         *("_native", "checks", "no_effect", "python_ops"),
     },
     "parallel.timelines": {"parallel.pipeline", "executable.tracing", "device.log"},

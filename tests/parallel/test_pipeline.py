@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from models import Pipelined, Trained, assert_equal, unsplit, v1
-from replicated import configure
+from replicated import configure, on
 
 from ipufeed.device.program import compiler
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
@@ -185,3 +186,65 @@ def test_keras_optimizers_update_in_their_own_order_in_version_1(optimizer, weig
 
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout) == pytest.approx(weights, rel=1e-4)
+
+
+@pytest.mark.parametrize("style", ["graph", "function"])
+@pytest.mark.parametrize("only", [False, True])
+@pytest.mark.usefixtures("clean_system")
+def test_a_variable_that_the_loss_does_not_use_has_a_gradient_of_zeros(style, only):
+    """So its momentum decays, as the original's: a stage is one function."""
+    with on(2, style) as ready:
+        outfeed = IPUOutfeedQueue()
+        used = ready.variable(np.float32(2.0), "used")
+        seen = ready.variable(np.float32(3.0), "seen")
+        applied = []
+
+        class Recording(v1.train.GradientDescentOptimizer):
+            def apply_gradients(self, pairs, *arguments, **keywords):
+                pairs = list(pairs)
+                applied[:] = [variable.name for gradient, variable in pairs]
+                assert all(gradient is not None for gradient, _ in pairs)
+                return super().apply_gradients(pairs, *arguments, **keywords)
+
+        def net(x):
+            return pipeline(
+                [lambda x: (x * used, x * seen), lambda x, y: (x + 1.0, y)],
+                4,
+                inputs=[x],
+                outfeed_queue=outfeed,
+                optimizer_function=lambda x, y: OptimizerFunctionOutput(
+                    Recording(0.1),
+                    x,
+                    compute_gradients_kwargs={
+                        "var_list": [seen] if only else [used, seen]
+                    },
+                ),
+            )
+
+        ready.run(net, np.float32(1.0))
+
+        assert applied == [each.name for each in ([seen] if only else [used, seen])]
+        assert ready.read(seen) == 3.0
+        expected = 2.0 if only else 2.0 - 0.1 * 4
+        assert ready.read(used) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("style", ["graph", "function"])
+@pytest.mark.usefixtures("clean_system")
+def test_a_variable_among_the_inputs_is_passed_by_value(style, caplog):
+    """With a warning that names it."""
+    with on(2, style) as ready:
+        outfeed = IPUOutfeedQueue()
+        weight = ready.variable(np.float32(2.0), "passed")
+        ready.run(
+            lambda x: pipeline(
+                [lambda x, y: x * y, lambda x: x + 1.0],
+                2,
+                inputs=[x, weight],
+                outfeed_queue=outfeed,
+            ),
+            np.float32(3.0),
+        )
+
+        assert ready.read(outfeed.dequeue()).tolist() == [7.0, 7.0]
+    assert f"Passing tensor {weight.name} by value." in caplog.messages

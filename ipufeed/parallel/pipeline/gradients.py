@@ -44,11 +44,6 @@ def differentiate(model: Model, optimizer_function: Callable[..., Any]) -> None:
         model.gradients = gradients_of(output, model.traced.graph)
     if output.captures is not None:
         model.captured = flat_gradients(output.captures.captured_gradients)
-    if all(gradient is None for gradient, _ in model.gradients):
-        raise ValueError(
-            "No gradients provided for any variable: the loss that the "
-            "optimizer_function gives depends on none of them."
-        )
     if output.captured_gradient_outfeed is not None and not model.captured:
         raise ValueError(
             "OptimizerFunctionOutput.captured_gradient_outfeed is given, but no gradient "
@@ -79,7 +74,11 @@ def check_takes_outputs(function: Callable[..., Any], outputs: list[Any]) -> Non
 
 
 def gradients_of(output: OptimizerFunctionOutput, graph: Any) -> list[tuple[Any, Any]]:
-    """Gradients and variables; a gradient may be None."""
+    """Gradients and variables.
+
+    A gradient is zeros where the loss does not depend on a variable that a stage reads,
+    and None for one that no stage reads.
+    """
     import tensorflow as tf
 
     if output.is_keras:
@@ -105,10 +104,17 @@ def gradients_of(output: OptimizerFunctionOutput, graph: Any) -> list[tuple[Any,
         pairs = output.opt.compute_gradients(
             output.loss, *output.compute_gradients_args, **keywords
         )
-    return [
-        (None if gradient is None else tf.convert_to_tensor(gradient), variable)
-        for gradient, variable in pairs
-    ]
+    read = {id(outside) for outside in graph.external_captures}
+    found = []
+    for gradient, variable in pairs:
+        if gradient is not None:
+            gradient = tf.convert_to_tensor(gradient)
+        elif id(getattr(as_variable(variable), "handle", None)) in read:
+            # A stage is one function with a gradient for all that it reads.
+            kept = as_variable(variable)
+            gradient = tf.zeros_like(kept.read_value())
+        found.append((gradient, variable))
+    return found
 
 
 def as_variable(variable: Any) -> Any:

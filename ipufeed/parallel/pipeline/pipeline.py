@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipufeed.checks import check_flags
+from ipufeed.device.log import LOGGER
 from ipufeed.device.program import executor, loops, outside_compilation
 from ipufeed.device.system import system
 from ipufeed.executable.program.names import ANONYMOUS, author_name
@@ -247,7 +248,7 @@ def pipeline(
         )
     schedule = Schedule(kind, checks.without_all_devices(mapping), training)
     count = checks.check_scheduled(count, schedule, serialization, uses_io_tiles())
-    values = [tf.convert_to_tensor(value) for value in as_list(inputs)]
+    values = [by_value(value) for value in as_list(inputs)]
     builder = Builder(
         schedule=schedule,
         sums=Sums(
@@ -311,6 +312,15 @@ def compiled(execution: Callable[[], Any]) -> Callable[[], Any]:
             return tracing_compilation.call_function(tracing_options=options).op
 
     return call
+
+
+def by_value(value: Any) -> Any:
+    """An input as a tensor; of a variable its value, with a warning."""
+    import tensorflow as tf
+
+    if isinstance(value, tf.Variable):
+        LOGGER.warning("Passing tensor %s by value.", value.name)
+    return tf.convert_to_tensor(value)
 
 
 def as_list(inputs: Any) -> list[Any]:
