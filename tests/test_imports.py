@@ -131,7 +131,7 @@ ALLOWED = {
     "keras": {
         *("keras.pipeline", "keras.layers", "parallel.collectives"),
         *("parallel.optimizers", "parallel.pipeline"),
-        *("device.log", "device.program", "device.system"),
+        *("device.log", "device.program", "device.random", "device.system"),
         *("queues", "checks", "no_effect", "tf_patches"),
     },
     # The benchmark.

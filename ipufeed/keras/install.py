@@ -44,6 +44,7 @@ def _change_keras3() -> None:
         ) from error
     change(keras3.KIT, keras3.MODEL, keras3.TRAINER, keras3.COMPILER)
     keras3.note_stages()
+    keras3.encode_without_bincount()
     keras3.restore_options(restoring(keras3.KIT))
     for name in ("add", "pop"):
         stock = getattr(keras.Sequential, name)

@@ -31,9 +31,11 @@ from keras.src.trainers.data_adapters.generator_data_adapter import (
 from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 from keras.src.trainers.trainer import Trainer
+from keras.src.utils import tf_utils
 from keras.src.utils.python_utils import pythonify_logs
 
 from ipufeed.device.log import LOGGER
+from ipufeed.device.random.ops import on_ipu
 from ipufeed.keras.feed import Source, with_shapes
 from ipufeed.keras.pipeline import scope
 from ipufeed.keras.refusals import (
@@ -352,6 +354,22 @@ def restore_options(restore: Callable[[Any, dict[str, Any]], None]) -> None:
         return model
 
     replace(saving_lib, "_model_from_config", make)
+
+
+def encode_without_bincount() -> None:
+    """Lets CategoryEncoding and its like use keras.ops in a program.
+
+    Keras counts with tf.math.bincount, of whose result XLA cannot know the shape; where
+    that raises ValueError, Keras has another way.
+    """
+    stock = tf_utils.tf_encode_categorical_inputs
+
+    def encode(*arguments: Any, **keywords: Any) -> Any:
+        if not tf.executing_eagerly() and on_ipu():
+            raise ValueError("There is no bincount in a program of an IPU.")
+        return stock(*arguments, **keywords)
+
+    replace(tf_utils, "tf_encode_categorical_inputs", encode)
 
 
 def _symbolic(x: Any) -> Any:
