@@ -193,6 +193,17 @@ def test_two_processes_train_to_the_weights_of_one(lines):
 
 
 @pytest.mark.process
+def test_a_hook_logs_losses_while_a_session_trains(lines):
+    """After runs 1, 3 and 5, and all of them at the end."""
+    assert lines("logging_hook") == [
+        "events 0",
+        "lines 4",
+        "losses of all steps 24",
+        "processes 1",
+    ]
+
+
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["training_loop_v1", "training_loop_v2"])
 def test_a_loop_gives_a_dict_with_all_its_steps(lines, name):
     """Ten steps of 800 floats for each key: sums of 2 and differences of 0."""
