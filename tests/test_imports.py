@@ -113,7 +113,7 @@ ALLOWED = {
             "device.random",
             "queues",
         ),
-        *("_native", "errors", "no_effect"),
+        *("_native", "checks", "errors", "no_effect"),
     },
     # What programs import beside Graphcore's package.
     "programs": {

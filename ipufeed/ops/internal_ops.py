@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import collections
 import logging
+import operator
 import sys
 from typing import Any
 
 import numpy as np
 
+from ipufeed.checks import check_flags
 from ipufeed.no_effect import no_effect
 from ipufeed.ops import host_calls
 from ipufeed.parallel.pipeline.stages import current_accumulation_count
 
+MOST_DEPTH = 2**31 - 1
 LOGGER = logging.getLogger("ipufeed")
 
 
@@ -75,16 +78,22 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
 
     Args:
         x: A tensor of a defined shape.
-        depth: How many executions. Below 1 the result is x.
+        depth: How many executions, an int below 2^31. Below 1 the result is x.
         offload: Without an effect here.
         name: Of the operation.
 
     Returns:
         A tensor like x: zeros in the first `depth` executions of each run of a program.
         It has no gradient.
+
+    Raises:
+        TypeError: `depth` is not an int, or `offload` not a bool.
+        ValueError: `depth` is too large.
     """
     import tensorflow as tf
 
+    check_flags(offload=offload)
+    depth = as_depth(depth)
     if offload:
         no_effect("fifo(offload=)", "its tensors are in the memory of the host")
     x = tf.convert_to_tensor(x)
@@ -94,6 +103,16 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
         "fifo", str(depth), [x], [(x.dtype, x.shape)], has_state=True, name=name
     )
     return late
+
+
+def as_depth(depth: Any) -> int:
+    """Checks the depth of a fifo; NumPy's integers are as good."""
+    if isinstance(depth, bool) or not hasattr(type(depth), "__index__"):
+        raise TypeError(f"depth must be an int, got {type(depth).__name__} {depth!r}.")
+    count = operator.index(depth)
+    if count > MOST_DEPTH:
+        raise ValueError(f"depth must be at most {MOST_DEPTH}, got {count}.")
+    return count
 
 
 @host_calls.handler("fifo")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipufeed.device.random import ops as random_ops
+from ipufeed.no_effect import no_effect
 
 
 def dropout(
@@ -33,7 +34,8 @@ def dropout(
             each replica, in each iteration and in each run. Default: a new seed for each
             execution, of the device's (`utils.reset_ipu_seed`).
         name: Of the operations.
-        **kwargs: `ref`, which has no effect; others are ignored, as in the original.
+        **kwargs: `ref`, and others: ignored with a warning, as the original ignores
+            them.
 
     Returns:
         A tensor like x.
@@ -43,7 +45,8 @@ def dropout(
     """
     import tensorflow as tf
 
-    del kwargs
+    for other in kwargs:
+        no_effect(f"dropout({other}=)", "the operation ignores arguments but its own")
     if not 0 <= rate < 1:
         raise ValueError(f"The rate must be in the range [0, 1), but was {rate}.")
     with tf.name_scope(name or "dropout"):

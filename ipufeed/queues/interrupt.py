@@ -69,6 +69,17 @@ def explain_wait(number: int, handler: object) -> None:
     )
 
 
+@functools.cache
+def explain_unheard(number: int, handler: object) -> None:
+    """Logs, once for each handler, that its signal does not stop programs."""
+    logging.getLogger("ipufeed").warning(
+        "`stops_programs` of %s has no effect for %s: it is read of handlers of SIGINT and "
+        "SIGTERM alone. This one runs when the program has ended.",
+        _name_of(handler),
+        signal.Signals(number).name,
+    )
+
+
 def _name_of(handler: object) -> str:
     return getattr(handler, "__qualname__", None) or type(handler).__qualname__
 
@@ -102,6 +113,8 @@ class _RecordedHandler:
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Others that programs have handlers for; the native hook is in front of the two above.
+NOT_HEARD = (signal.SIGALRM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 # What pybind11 says of two exceptions at once.
 TWO_EXCEPTIONS = "MISMATCH of original and normalized active exception types"
 
@@ -152,6 +165,10 @@ class MainCalls:
         Python's default handler of Ctrl-C stays: what it raises is known.
         """
         self._recorded = []
+        for number in NOT_HEARD:
+            handler = signal.getsignal(number)
+            if getattr(handler, "stops_programs", False):
+                explain_unheard(number, handler)
         for number in SIGNALS:
             handler = signal.getsignal(number)
             if callable(handler) and handler is not signal.default_int_handler:
@@ -239,13 +256,22 @@ def end_eager_call() -> None:
         _end_of_eager_calls()
 
 
+class ManagerOfThread(threading.local):
+    """The cancellation manager of the call that a thread is in, or None."""
+
+    manager: Any = None
+
+
 def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
     """Context.call_function, after which the queues of the function's program are free.
 
     The native queue ops are not told when a function that TensorFlow's executor runs has
-    ended (ipufeed/cc/run/step_program.h), so the caller does: for the IPU that the call is
-    placed on, and for all when no other call is running.
+    ended (ipufeed/cc/run/step_program.h), so the caller does. Each call has a cancellation
+    manager of its own, by which the ops' program knows whose it is, and which is cancelled
+    when the call has ended. When no other call is running, all programs are ended.
     """
+    from tensorflow.python.eager import cancellation
+
     global _end_of_eager_calls
     running = 0
     lock = threading.Lock()
@@ -258,22 +284,30 @@ def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
             end(-1)
 
     _end_of_eager_calls = end_unless_running
+    own = ManagerOfThread()
+    stock = cancellation.context
+    # TensorFlow's is one for the process; Context.call_function asks by this name.
+    cancellation.context = lambda: own.manager or stock()
 
     @functools.wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal running
         with lock:
             running += 1
+        manager = None
         try:
+            if cancellation.context() is not None:
+                return function(self, *args, **kwargs)
+            own.manager = manager = cancellation.CancellationManager()
             return function(self, *args, **kwargs)
         finally:
+            own.manager = None if manager is not None else own.manager
             with lock:
                 running -= 1
                 alone = running == 0
-            name, _, ordinal = (self.device_name or "").rpartition(":")
             if alone:
                 end(-1)
-            elif name.endswith("IPU"):
-                end(int(ordinal))
+            elif manager is not None:
+                manager.start_cancel()
 
     return call

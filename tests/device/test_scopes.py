@@ -258,3 +258,13 @@ def test_scopes_that_note_attributes_do_nothing_in_eager_mode():
         scopes.partials_type(tf.float16),
     ):
         assert float(tf.constant(1.0) + 1.0) == 2.0
+
+
+@pytest.mark.parametrize("index", [2**31, 2**32 + 1, 2**70, [0, 2**31]])
+def test_a_shard_beyond_what_an_op_can_note_is_refused(index):
+    """Larger ones would be cut to 32 bits somewhere below."""
+    with (
+        pytest.raises(ValueError, match="must be at most 2147483647, got"),
+        scopes.ipu_shard(index),
+    ):
+        pass

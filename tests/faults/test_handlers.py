@@ -103,3 +103,22 @@ def test_a_handler_that_stops_no_program_is_explained_once(endless, handled, cap
 
     assert explained.is_set()
     assert came == [signal.SIGTERM]
+
+
+def test_a_handler_of_another_signal_is_told_that_it_is_not_heard(endless, caplog):
+    """`stops_programs` is read for SIGINT and SIGTERM; else it would be set in vain."""
+
+    def wake(number, frame):
+        """Never called: no alarm is set."""
+
+    wake.stops_programs = True
+    before = signal.signal(signal.SIGALRM, wake)
+    try:
+        for _ in range(2):
+            endless(1)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+    told = [each for each in caplog.messages if "SIGALRM" in each]
+    assert len(told) == 1
+    assert "wake has no effect for SIGALRM" in told[0]

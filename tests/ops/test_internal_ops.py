@@ -130,3 +130,24 @@ def test_a_counter_belongs_to_a_pipeline():
         tf.errors.FailedPreconditionError, match="Cannot access an execution counter"
     ):
         get_current_iteration_counter(lower_into_pipeline_stage=True)
+
+
+@pytest.mark.parametrize(
+    ("depth", "error", "words"),
+    [
+        (1.5, TypeError, "depth must be an int, got float 1.5"),
+        (True, TypeError, "depth must be an int, got bool True"),
+        ("2", TypeError, "depth must be an int, got str '2'"),
+        (None, TypeError, "depth must be an int, got NoneType"),
+        (2**31, ValueError, "depth must be at most 2147483647"),
+    ],
+)
+def test_a_depth_that_is_no_count_is_refused(depth, error, words):
+    with pytest.raises(error, match=words):
+        fifo(tf.constant(1.0), depth)
+    with pytest.raises(TypeError, match="offload must be a bool"):
+        fifo(tf.constant(1.0), 1, offload="x")
+
+
+def test_a_depth_of_numpy_is_a_count():
+    np.testing.assert_array_equal(fifo(tf.constant(3.0), np.int64(0)), 3.0)

@@ -5,6 +5,7 @@ import pytest
 import styles
 import tensorflow as tf
 
+from ipufeed import no_effect
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
@@ -157,3 +158,10 @@ def test_the_mask_is_the_same_in_all_schedules_recomputed_and_backward():
         masks, weights = train(schedule, True)
         np.testing.assert_array_equal(masks, expected)
         np.testing.assert_allclose(weights, 1 - 4.0 * masks.sum(axis=0))
+
+
+def test_an_argument_that_dropout_has_not_is_said(caplog):
+    no_effect.forget()
+    dropout(tf.ones([4]), raet=0.1)
+
+    assert "`dropout(raet=)` has no effect" in caplog.text

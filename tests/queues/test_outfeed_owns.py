@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ipufeed import _native
 from ipufeed.device.program import compiler, loops, scopes
+from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedMode, IPUOutfeedQueue
 from ipufeed.queues.enqueued import read_stored
 
@@ -380,3 +381,24 @@ def test_an_outfeed_lives_as_long_as_a_program_that_uses_it():
         gc.collect()
 
         assert session.run(results).tolist() == [5.0]
+
+
+def test_a_shape_that_only_the_run_knows_is_refused_and_leaves_an_empty_queue():
+    """XLA's own words name neither the queue's method nor a way out."""
+    queue = IPUOutfeedQueue()
+
+    @tf.function(jit_compile=True)
+    def program(number):
+        few = tf.where(tf.range(10) < number)[:, 0]
+        queue.enqueue(tf.cast(few, tf.int32))
+
+    strategy = IPUStrategy()
+    with (
+        strategy.scope(),
+        pytest.raises(tf.errors.InvalidArgumentError) as caught,
+    ):
+        strategy.run(program, [tf.constant(3)])
+
+    assert "IPUOutfeedQueue.enqueue: component 0 has the shape" in str(caught.value)
+    assert "pad it to a fixed one" in str(caught.value)
+    assert queue.dequeue().shape == (0, 0)

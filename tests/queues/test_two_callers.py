@@ -5,6 +5,7 @@ tokens are constants: nothing orders them.
 """
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import tensorflow as tf
 from dependence import check_chained, compiled_modules
 
 from ipufeed import _native
+from ipufeed.device.program import loops
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_outfeed_limit
@@ -119,3 +121,45 @@ def test_a_compiled_program_orders_raw_calls_in_some_way():
         sums = [float(each) for each in strategy.run(program)]
     np.testing.assert_allclose(sorted(sums), [64.0**3 * n * n for n in range(3)])
     assert check_chained(modules[0]) == 3
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "executor"])
+def test_a_program_keeps_its_queue_while_others_come_and_go(gate, compiled):
+    """Others that ask for it again and again get an error, and disturb nothing."""
+
+    def elements():
+        yield from range(5)
+        gate.wait(60)
+        yield from range(5, 20)
+
+    infeed = IPUInfeedQueue(
+        tf.data.Dataset.from_generator(
+            elements, output_signature=tf.TensorSpec([], tf.int32)
+        )
+    )
+    assert infeed.initializer is None
+    strategy = IPUStrategy()
+
+    @tf.function(jit_compile=compiled)
+    def total_of(count):
+        return loops.repeat(count, lambda total, number: total + number, [0], infeed)
+
+    def run(count):
+        with strategy.scope():
+            return int(strategy.run(total_of, [tf.constant(count)]))
+
+    run(0)  # traced and compiled
+    results = []
+    thread = threading.Thread(target=lambda: results.append(run(10)))
+    thread.start()
+    deadline = time.monotonic() + 60
+    while infeed.stats().elements < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    for _ in range(5):
+        with pytest.raises(tf.errors.FailedPreconditionError, match="another program"):
+            run(1)
+    gate.set()
+    thread.join(60)
+
+    assert results == [sum(range(10))]
+    assert run(1) == 10  # no element is lost

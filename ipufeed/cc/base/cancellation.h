@@ -44,4 +44,12 @@ class Cancellation {
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
 };
 
+// Calls a function when the manager is cancelled, or goes; nothing takes it back.
+// False, as above, if it has been cancelled.
+[[nodiscard]] inline bool watch_to_the_end(tensorflow::CancellationManager* manager,
+                                           std::function<void()> at_end) {
+  return manager->RegisterCallback(manager->get_cancellation_token(),
+                                   std::move(at_end));
+}
+
 }  // namespace ipufeed

@@ -131,7 +131,16 @@ absl::Status write_zeros(OpKernelContext* ctx, const ResultsWanted& wanted,
                          const std::string& queue) {
   for (std::size_t i = 0; i < wanted.shapes.size(); ++i) {
     TensorShape shape;
-    if (!wanted.shapes[i].AsTensorShape(&shape)) {
+    const PartialTensorShape& known = wanted.shapes[i];
+    const bool none = !in_front.empty() && in_front.front() == 0;
+    if (none && !known.unknown_rank()) {
+      // Of no results at all: of a program whose enqueue was refused, perhaps.
+      std::vector<std::int64_t> sizes;
+      for (const std::int64_t size : known.dim_sizes()) {
+        sizes.push_back(size < 0 ? 0 : size);
+      }
+      TF_RETURN_IF_ERROR(TensorShape::BuildTensorShape(sizes, &shape));
+    } else if (!known.AsTensorShape(&shape)) {
       return absl::InvalidArgumentError(
           absl::StrCat("Outfeed with id='", queue, "': the shape ",
                        wanted.shapes[i].DebugString(), " is not fully defined."));

@@ -23,6 +23,10 @@ struct StepProgram {
 
   Program program;
   const bool eager;
+  // Guarded by the table's mutex. An eager call's end comes by its cancellation
+  // manager, which may also be told to cancel while ops of it run.
+  int running_ops = 0;
+  bool ending = false;
   Mutex mutex;
   absl::Status status IPUFEED_GUARDED_BY(mutex);  // the first error of an op
 };
@@ -55,6 +59,34 @@ struct StepPrograms {
     }
     return removed;
   }
+};
+
+// An eager call has ended, or is cancelled: its program ends with the last op that
+// runs.
+void end_call(const Key& ended) {
+  StepPrograms::get().remove_if([&ended](const Key& key, StepProgram& program) {
+    if (key != ended) return false;
+    program.ending = true;
+    return program.running_ops == 0;
+  });
+}
+
+// While an op runs, the program of its eager call does not end.
+class RunningOp {
+ public:
+  RunningOp(const Key& key, StepProgram* program) : key_(key), program_(program) {}
+  ~RunningOp() {
+    StepPrograms::get().remove_if([this](const Key& key, StepProgram& program) {
+      if (key != key_ || &program != program_) return false;
+      return --program.running_ops == 0 && program.ending;
+    });
+  }
+  RunningOp(const RunningOp&) = delete;
+  RunningOp& operator=(const RunningOp&) = delete;
+
+ private:
+  const Key key_;
+  StepProgram* const program_;
 };
 
 // In the container of a session's step: ends the programs when that is emptied.
@@ -92,17 +124,32 @@ absl::Status find_or_make(OpKernelContext* ctx, int ordinal,
   // Eager calls share a container of their context's, that is hardly ever emptied.
   auto* container = ctx->step_container();
   const bool eager = container == nullptr || container->StepId() != ctx->step_id();
+  const Key key{ctx->step_id(), ordinal};
   auto& table = StepPrograms::get();
   {
     MutexLock lock(table.mutex);
-    auto& program = table.programs[{ctx->step_id(), ordinal}];
-    *out = program;
-    if (program != nullptr) return absl::OkStatus();
+    auto& program = table.programs[key];
+    if (program != nullptr) {
+      ++program->running_ops;
+      *out = program;
+      return absl::OkStatus();
+    }
     // Null if memory for it is lacking; remove_if() knows that.
     program = std::make_shared<StepProgram>(ordinal, ctx->step_id(), eager);
+    ++program->running_ops;
     *out = program;
   }
-  if (eager) return absl::OkStatus();
+  if (eager) {
+    // ends_programs_of_calls() in queues/interrupt.py gives each call a manager of its
+    // own, and cancels it when the call has ended.
+    auto* manager = ctx->cancellation_manager();
+    if (manager == nullptr) return absl::OkStatus();
+    if (!watch_to_the_end(manager, [key] { end_call(key); })) {
+      end_call(key);
+      return absl::CancelledError("the call was cancelled");
+    }
+    return absl::OkStatus();
+  }
   EndOfStep* end = nullptr;
   TF_RETURN_IF_ERROR(container->LookupOrCreate<EndOfStep>(
       ctx->resource_manager(), "ipufeed_end_of_step", &end, [ctx](EndOfStep** made) {
@@ -125,8 +172,9 @@ absl::Status with_step_program(OpKernelContext* ctx,
     return use(program);
   }
   std::shared_ptr<StepProgram> step;
-  TF_RETURN_IF_ERROR(find_or_make(ctx, ordinal, &step));
-  absl::Status status;
+  absl::Status status = find_or_make(ctx, ordinal, &step);
+  const RunningOp running({ctx->step_id(), ordinal}, step.get());
+  TF_RETURN_IF_ERROR(status);
   {
     Cancellable cancellable(ctx, &step->program);
     status = use(step->program);

@@ -14,6 +14,7 @@ from ipufeed.device.system.system import require_usable
 from ipufeed.no_effect import no_effect
 
 # What TensorFlow's compiler reads: a serialised xla.FrontendAttributes.
+MOST_SHARD = 2**31 - 1  # an int32 in the op's attributes
 FRONTEND_ATTRIBUTES_NAME = "_XlaFrontendAttributes"
 
 
@@ -197,7 +198,7 @@ def ipu_shard(index: int | list[int] | tuple[int, ...]) -> Iterator[None]:
 
     Raises:
         TypeError: It is not an integer, nor a list of them.
-        ValueError: An index is negative.
+        ValueError: An index is negative, or 2^31 or more.
     """
     indices = list(index) if isinstance(index, (list, tuple)) else [index]
     for one in indices:
@@ -207,6 +208,10 @@ def ipu_shard(index: int | list[int] | tuple[int, ...]) -> Iterator[None]:
             )
         if one < 0:
             raise ValueError(f"The shard index must be at least 0, got {one}.")
+        if one > MOST_SHARD:
+            raise ValueError(
+                f"The shard index must be at most {MOST_SHARD}, got {one}."
+            )
     with _noted("shard", ",".join(map(str, indices))):
         yield
 

@@ -87,6 +87,13 @@ class EnqueueXlaOp : public LoweredOp {
       operands.push_back(ctx->Input(i));
       auto shape = ctx->builder()->GetShape(operands.back());
       TF_RETURN_IF_ERROR(shape.status());
+      if (shape->is_dynamic()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "IPUOutfeedQueue.enqueue: component ", i, " has the shape ",
+            shape->ToString(), ", some of which is known only when the program runs, ",
+            "as of tf.where or a slice. An outfeed carries tensors of fixed shapes: ",
+            "pad it to a fixed one, and enqueue its length as well."));
+      }
       xla::LayoutUtil::SetToDefaultLayout(&*shape);
       shapes.push_back(*std::move(shape));
     }
