@@ -101,3 +101,15 @@ def test_no_folder_has_more_files_than_a_listing_shows():
     }
 
     assert not full, "sort them into folders by theme"
+
+
+def test_files_that_run_first_are_there():
+    """A name that is gone would let its successor come last."""
+    conftest = ast.parse((ROOT / "tests" / "conftest.py").read_text())
+    (first,) = [
+        ast.literal_eval(node.value)
+        for node in conftest.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FIRST"
+    ]
+
+    assert set(first) <= {path.name for path in PYTHON}
