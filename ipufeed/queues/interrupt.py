@@ -287,7 +287,7 @@ def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
     own = ManagerOfThread()
     stock = cancellation.context
     # TensorFlow's is one for the process; Context.call_function asks by this name.
-    cancellation.context = lambda: own.manager or stock()
+    replace(cancellation, "context", lambda: own.manager or stock())
 
     @functools.wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:

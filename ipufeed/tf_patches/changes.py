@@ -36,6 +36,10 @@ CHANGES = {
         "likewise; an error in it ends the programs that it has started",
         *("queues.interrupt", "tests/faults/test_signals.py"),
     ),
+    "tensorflow.python.eager.cancellation.context": Change(
+        "gives each call of a function a cancellation manager of its own",
+        *("queues.interrupt", "tests/queues/test_two_callers.py"),
+    ),
     "tensorflow.python.eager.context.Context.device": Change(
         "refuses /device:IPU:16 and above, which has no simulated IPU",
         *("device.queue_hooks", "tests/device/test_device.py"),
