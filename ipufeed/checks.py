@@ -26,6 +26,11 @@ def check_flags(**flags: Any) -> None:
             )
 
 
+def is_int(value: Any) -> bool:
+    """Whether it is an int or an integer of NumPy's; True is not one."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
 def as_int(name: str, value: Any, or_else: str = "") -> int:
     """An int, or what can stand for one (a NumPy integer), as an int.
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ipufeed.checks import is_int
+
 
 @dataclass
 class Surroundings:
@@ -45,9 +47,9 @@ def device_ordinal(ordinal: int | None) -> int:
     """
     if ordinal is None:
         ordinal = surroundings.default_ordinal()
-    if isinstance(ordinal, bool) or not isinstance(ordinal, int):
+    if not is_int(ordinal):
         raise ValueError("Device ordinal must be an integer")
     if ordinal < 0:
         raise ValueError("Device ordinal must be >= 0")
-    surroundings.check_ordinal(ordinal)
-    return ordinal
+    surroundings.check_ordinal(int(ordinal))
+    return int(ordinal)

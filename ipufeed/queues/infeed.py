@@ -7,7 +7,7 @@ import weakref
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.checks import check_flags
+from ipufeed.checks import check_flags, is_int
 from ipufeed.no_effect import no_effect
 from ipufeed.queues import interrupt, structure
 from ipufeed.queues.chain import host_number, put_token, take_token
@@ -318,7 +318,7 @@ def check_depth(depth: int | None) -> int | None:
     """
     if depth is None or depth == 0:
         return None
-    if isinstance(depth, bool) or not isinstance(depth, int):
+    if not is_int(depth):
         raise ValueError(
             f"prefetch_depth must be an integer, but it is {depth!r} of type "
             f"{type(depth).__name__}"
@@ -327,7 +327,7 @@ def check_depth(depth: int | None) -> int | None:
         raise ValueError(f"prefetch_depth must be greater than zero, but it is {depth}")
     if depth > MOST_DEPTH:
         raise ValueError(f"prefetch_depth must be less than 256, but it is {depth}")
-    return depth
+    return int(depth)
 
 
 def drop_old_arguments(kwargs: dict[str, Any], kind: str, *names: str) -> None:

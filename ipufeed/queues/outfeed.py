@@ -6,6 +6,7 @@ import contextlib
 import enum
 import itertools
 import math
+import numbers
 import threading
 import warnings
 import weakref
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.checks import check_flags
+from ipufeed.checks import check_flags, is_int
 from ipufeed.queues import interrupt
 from ipufeed.queues.chain import host_number, put_token, take_token
 from ipufeed.queues.hooks import device_ordinal as usable_ordinal
@@ -94,7 +95,7 @@ class IPUOutfeedQueue:
                 "`ipu_outfeed_queue.IPUOutfeedMode` type, but is "
                 f"{type(outfeed_mode).__name__}."
             )
-        if isinstance(buffer_depth, bool) or not isinstance(buffer_depth, int):
+        if not is_int(buffer_depth):
             raise ValueError("Outfeed buffer depth must be an integer")
         if buffer_depth <= 0:
             raise ValueError("Outfeed buffer depth cannot be less than 1")
@@ -106,6 +107,7 @@ class IPUOutfeedQueue:
             )
         self._outfeed_mode = outfeed_mode
         self._device_ordinal = usable_ordinal(device_ordinal)
+        buffer_depth = int(buffer_depth)
         self._buffer_depth = buffer_depth
         check_flags(optimise_latency=optimise_latency)
         warn_of_latency("IPUOutfeedQueue", optimise_latency)
@@ -308,7 +310,7 @@ class IPUOutfeedQueue:
         interrupt.check_not_forked()
         if timeout_s is not None and (
             isinstance(timeout_s, bool)
-            or not isinstance(timeout_s, (int, float))
+            or not isinstance(timeout_s, numbers.Real)
             or math.isnan(timeout_s)
             or timeout_s < 0
         ):

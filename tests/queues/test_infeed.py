@@ -417,3 +417,21 @@ def test_the_default_ordinal_is_the_strategys():
     with IPUStrategy("/device:IPU:3").scope():
         assert IPUInfeedQueue(floats)._device_ordinal == 3
     assert IPUInfeedQueue(floats)._device_ordinal == 0
+
+
+def test_integers_of_numpy_are_numbers():
+    dataset = tf.data.Dataset.from_tensors([1.0]).repeat()
+    infeed = IPUInfeedQueue(
+        dataset, device_ordinal=np.int64(0), prefetch_depth=np.int32(2)
+    )
+    outfeed = IPUOutfeedQueue(buffer_depth=np.int64(2))
+    assert infeed.initializer is None
+
+    @tf.function(jit_compile=True)
+    def program():
+        loops.repeat(3, lambda x: outfeed.enqueue(x), [], infeed)
+
+    strategy = IPUStrategy()
+    with strategy.scope():
+        strategy.run(program)
+    assert len(list(outfeed.stream(timeout_s=np.float32(10)))) == 3
