@@ -113,3 +113,10 @@ def test_files_that_run_first_are_there():
     ]
 
     assert set(first) <= {path.name for path in PYTHON}
+
+
+def test_files_of_tests_have_names_of_their_own():
+    """Without packages in tests/, two of one name cannot be collected in one run."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+
+    assert sorted(set(names)) == sorted(names)
