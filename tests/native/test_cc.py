@@ -246,9 +246,6 @@ def compile_object(each, folder, kept):
         return made
     # Eigen alone: a name that the stand-in has not must not be found in TensorFlow.
     include = folder / "eigen"
-    include.mkdir(exist_ok=True)
-    if not (include / "Eigen").exists():
-        (include / "Eigen").symlink_to(eigen(), target_is_directory=True)
     temporary = folder / made.name
     run_compiler(
         *each.flags, f"-isystem{include}", "-c", each.file(folder), "-o", temporary
@@ -281,6 +278,8 @@ def binaries(request, tmp_path_factory):
     if shutil.which("g++") is None:
         pytest.fail("g++ is missing, and so is every proof here: apt-get install g++")
     folder = tmp_path_factory.mktemp("cc")
+    (folder / "eigen").mkdir()  # for all: two compilers at once would both make it
+    (folder / "eigen" / "Eigen").symlink_to(eigen(), target_is_directory=True)
     kept = request.config.cache.mkdir("ipufeed_cc")
     drop_old(kept)
     items = [item for item in request.session.items if hasattr(item, "callspec")]
