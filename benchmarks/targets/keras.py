@@ -21,6 +21,25 @@ EVERY_STEP = 0.45  # with callbacks of every step, at 100
 
 
 def rows(quick: bool) -> list[Row]:
+    """All of them, from a process of its own.
+
+    Other modules have configured the IPUs of this one, and `fit` runs a replica on each.
+    """
+    code = (
+        "import dataclasses, json; from benchmarks.targets import keras; "
+        f"found = keras.rows_here({quick}); "
+        "print(json.dumps([dataclasses.asdict(row) for row in found]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"the fits failed:\n{done.stderr}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    return [Row(**{**each, "values": tuple(each["values"])}) for each in found]
+
+
+def rows_here(quick: bool) -> list[Row]:
     """All of them; TensorFlow runs in this process."""
     import ipufeed as ipu
 
@@ -57,26 +76,7 @@ def rows(quick: bool) -> list[Row]:
                     *(times["every step"], times["stock"]),
                 )
             )
-    return [*found, starved_alone(1 if quick else 5)]
-
-
-def starved_alone(repeats: int) -> Row:
-    """The row of starved_share, from a process of its own.
-
-    Other modules have configured the IPUs of this one, and replicas add a dimension to
-    what an outfeed gives.
-    """
-    code = (
-        "import json; from benchmarks.targets import keras; "
-        f"print(json.dumps(keras.starved_share({repeats}).values))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"the fit next to --through device failed:\n{done.stderr}")
-    values = json.loads(done.stdout.splitlines()[-1])
-    return row(STARVED, "at most", 5, "points", values)
+    return [*found, starved_share(1 if quick else 5)]
 
 
 def starved_share(repeats: int) -> Row:
