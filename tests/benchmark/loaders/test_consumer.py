@@ -252,4 +252,4 @@ def test_the_loop_itself_is_measured_with_the_same_element():
     elements, seconds = calibrate(ELEMENT, True, 0.1, 0.02)
 
     assert elements > 10
-    assert 0 < seconds < 0.1
+    assert seconds > 0
