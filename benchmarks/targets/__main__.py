@@ -1,8 +1,11 @@
 """python -m benchmarks.targets [--quick]: reach, measured, spread, held or not."""
 
 import argparse
+import importlib
 import math
+import multiprocessing
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
 from benchmarks.targets import Row
@@ -11,6 +14,20 @@ from ipufeed.render.terminal import HelpFormatter
 # Of `--quick`, which has few repeats. A virtual machine may be slow at waking its threads
 # for a while, so that all modules are measured, and then all of them a second time.
 ROUNDS = 2
+MODULES = (
+    "command",
+    "ring",
+    "iterate",
+    "feeds",
+    "device",
+    "pipelines",
+    "executables",
+    "keras",
+    "loaders",
+    "reports",
+    "sources",
+    "claims",
+)
 
 
 def show(rows: list[Row]) -> str:
@@ -40,51 +57,17 @@ def main() -> int:
         "whose machines are busy",
     )
     parser.add_argument(
-        "--only",
-        help="rows of one module: command, ring, iterate, feeds, pipelines, device, "
-        "executables, keras, reports, sources or claims",
+        "--only", choices=MODULES, metavar="MODULE", help=f"one of {', '.join(MODULES)}"
     )
     options = parser.parse_args()
-
-    from benchmarks.targets import (
-        claims,
-        command,
-        device,
-        executables,
-        feeds,
-        iterate,
-        keras,
-        loaders,
-        pipelines,
-        reports,
-        ring,
-        sources,
-    )
-
-    modules = {
-        "command": command,
-        "ring": ring,
-        "iterate": iterate,
-        "feeds": feeds,
-        "device": device,
-        "pipelines": pipelines,
-        "executables": executables,
-        "keras": keras,
-        "loaders": loaders,
-        "reports": reports,
-        "sources": sources,
-        "claims": claims,
-    }
-    if options.only is not None and options.only not in modules:
-        parser.error(f"--only must be one of {', '.join(modules)}, got {options.only}")
-    chosen = [name for name in modules if options.only in (None, name)]
+    chosen = [name for name in MODULES if options.only in (None, name)]
     found: dict[str, list[Row]] = {}
     for number in range(ROUNDS if options.quick else 1):
         for name in chosen:
             if number == 0:
-                found[name] = modules[name].rows(options.quick)
+                found[name] = measured(name, options.quick)
             elif name != "claims":  # which has rounds of its own
-                found[name] = merged(found[name], modules[name].rows(options.quick))
+                found[name] = merged(found[name], measured(name, options.quick))
             print(f"measured: {name}", file=sys.stderr, flush=True)
     rows = [row for each in found.values() for row in each]
     print(show(rows))
@@ -94,6 +77,24 @@ def main() -> int:
     if options.quick:
         return int(any(missed_twofold(row) for row in rows))
     return int(any(row.held is False for row in rows))
+
+
+def measured(name: str, quick: bool) -> list[Row]:
+    """The rows of a module, from a process of its own.
+
+    A configuration of the IPUs, a thread or memory that one module leaves would change what
+    the next one measures.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as process:
+        return process.submit(rows_here, name, quick).result()
+
+
+def rows_here(name: str, quick: bool) -> list[Row]:
+    """The rows of a module, measured by this process."""
+    module = importlib.import_module(f"benchmarks.targets.{name}")
+    found: list[Row] = module.rows(quick)
+    return found
 
 
 def merged(first: list[Row], second: list[Row]) -> list[Row]:

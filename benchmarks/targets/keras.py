@@ -4,10 +4,7 @@ The MLP has 20-64-64-10 units and batches of 32; both compile, with the same
 steps_per_execution, and are run in turns.
 """
 
-import json
 import operator
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -21,25 +18,6 @@ EVERY_STEP = 0.45  # with callbacks of every step, at 100
 
 
 def rows(quick: bool) -> list[Row]:
-    """All of them, from a process of its own.
-
-    Other modules have configured the IPUs of this one, and `fit` runs a replica on each.
-    """
-    code = (
-        "import dataclasses, json; from benchmarks.targets import keras; "
-        f"found = keras.rows_here({quick}); "
-        "print(json.dumps([dataclasses.asdict(row) for row in found]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"the fits failed:\n{done.stderr}")
-    found = json.loads(done.stdout.splitlines()[-1])
-    return [Row(**{**each, "values": tuple(each["values"])}) for each in found]
-
-
-def rows_here(quick: bool) -> list[Row]:
     """All of them; TensorFlow runs in this process."""
     import ipufeed as ipu
 
