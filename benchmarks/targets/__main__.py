@@ -1,14 +1,12 @@
 """python -m benchmarks.targets [--quick]: reach, measured, spread, held or not."""
 
 import argparse
-import importlib
 import math
-import multiprocessing
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
 from benchmarks.targets import Row
+from benchmarks.targets.process import measured
 from ipufeed.render.terminal import HelpFormatter
 
 # Of `--quick`, which has few repeats. A virtual machine may be slow at waking its threads
@@ -77,24 +75,6 @@ def main() -> int:
     if options.quick:
         return int(any(missed_twofold(row) for row in rows))
     return int(any(row.held is False for row in rows))
-
-
-def measured(name: str, quick: bool) -> list[Row]:
-    """The rows of a module, from a process of its own.
-
-    A configuration of the IPUs, a thread or memory that one module leaves would change what
-    the next one measures.
-    """
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=spawn) as process:
-        return process.submit(rows_here, name, quick).result()
-
-
-def rows_here(name: str, quick: bool) -> list[Row]:
-    """The rows of a module, measured by this process."""
-    module = importlib.import_module(f"benchmarks.targets.{name}")
-    found: list[Row] = module.rows(quick)
-    return found
 
 
 def merged(first: list[Row], second: list[Row]) -> list[Row]:

@@ -1,0 +1,25 @@
+"""The rows of a module, from a process of its own.
+
+A configuration of the IPUs, a thread or memory that one module leaves would change what the
+next one measures.
+"""
+
+import importlib
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+
+from benchmarks.targets import Row
+
+
+def measured(name: str, quick: bool) -> list[Row]:
+    """The rows of the module `benchmarks.targets.NAME`."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as process:
+        return process.submit(rows_here, name, quick).result()
+
+
+def rows_here(name: str, quick: bool) -> list[Row]:
+    """The same, measured by this process."""
+    module = importlib.import_module(f"benchmarks.targets.{name}")
+    found: list[Row] = module.rows(quick)
+    return found
