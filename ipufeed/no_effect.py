@@ -28,11 +28,24 @@ def no_effect(name: str, why: str) -> None:
 
     Threads: any.
     """
+    warn_once(name, "`%s` has no effect on a simulated IPU: %s.", name, why)
+
+
+def warn_once(key: str, message: str, *values: object) -> None:
+    """Logs a warning, once a process for each key.
+
+    Args:
+        key: Of the warning.
+        message: Of it, with a place for each of the values as in `logging`.
+        *values: The values.
+
+    Threads: any.
+    """
     with _lock:
-        if name in _warned:
+        if key in _warned:
             return
-        _warned.add(name)
-    LOGGER.warning("`%s` has no effect on a simulated IPU: %s.", name, why)
+        _warned.add(key)
+    LOGGER.warning(message, *values)
 
 
 @STATE.part("warnings")

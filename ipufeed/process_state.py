@@ -1,6 +1,7 @@
 """What a process has set and counted, as one object: `STATE.reset()` makes it new again.
 
-    flags  executor  system  programs  blocks  folders  counters  warnings --part--> STATE
+    flags  executor  system  programs  blocks  folders  counters  random_ops  warnings
+        --part--> STATE
 
 Each module registers what it holds when it is imported, so that this one imports none of
 them. Threads and programs that run are not ended: reset when nothing runs.

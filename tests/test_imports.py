@@ -43,7 +43,10 @@ ALLOWED = {
         *("queues", "_native", "checks", "errors", "no_effect"),
         *("process_state", "tf_patches"),
     },
-    "device.random": {"device.program", "queues", "_native", "tf_patches"},
+    "device.random": {
+        *("device.program", "device.system", "queues", "_native"),
+        *("no_effect", "process_state", "tf_patches"),
+    },
     "device.queue_hooks": {
         *("device.log", "device.flags", "device.system", "device.program"),
         *("device.random", "queues", "_native", "errors", "tf_patches"),
@@ -104,7 +107,7 @@ ALLOWED = {
     "parallel": {"parallel.timelines"},  # its public name
     # Graphcore's operations.
     "ops.quarter": set(),
-    "ops.losses": {"device.program", "device.random"},
+    "ops.losses": {"device.program"},
     "ops": {
         *(
             "ops.losses",

@@ -15,7 +15,7 @@ from ipufeed.executable.compile import programs
 from ipufeed.no_effect import no_effect
 from ipufeed.process_state import STATE, ProcessState
 
-PARTS = "flags executor system programs blocks folders counters warnings"
+PARTS = "flags executor system programs blocks folders counters warnings random_ops"
 
 
 def test_each_part_of_a_process_is_registered():

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ipufeed.device.random.candidates import Seed, sample_classes
 from ipufeed.no_effect import no_effect
 from ipufeed.ops.losses.ctc import (
     ctc_beam_search_decoder as ctc_beam_search_decoder,
@@ -15,7 +16,6 @@ from ipufeed.ops.losses.ctc import (
 )
 from ipufeed.ops.losses.ctc import ctc_loss_v2 as ctc_loss_v2
 from ipufeed.ops.losses.ctc import ctc_loss_with_log_probs as ctc_loss_with_log_probs
-from ipufeed.ops.losses.log_uniform import Seed, sample_classes
 
 
 def gelu(x: Any, approximate: bool = True, name: str | None = None) -> Any:

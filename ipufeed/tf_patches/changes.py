@@ -72,6 +72,22 @@ CHANGES = {
         "builds random ops that draw the device's seeds, on an IPU",
         *(_SEEDS, "tests/device/test_seeds.py"),
     ),
+    "tensorflow.python.ops.gen_image_ops.*": Change(
+        "likewise, for crops and boxes",
+        *(_SEEDS, "tests/ops/test_samplers.py"),
+    ),
+    "tensorflow.python.ops.gen_candidate_sampling_ops.*": Change(
+        "likewise, for classes; warns of those that the device's seed does not reach",
+        *(_SEEDS, "tests/ops/test_samplers.py"),
+    ),
+    "tensorflow.python.ops.gen_nn_ops.*": Change(
+        "warns of fractional pooling, which the device's seed does not reach",
+        *(_SEEDS, "tests/ops/test_samplers.py"),
+    ),
+    "tensorflow.python.ops.stateful_random_ops.Generator.*": Change(
+        "warns of generators without a seed, which the device's seed does not reach",
+        *(_SEEDS, "tests/ops/test_samplers.py"),
+    ),
     "tensorflow._api.v2.raw_ops.ImageProjectiveTransformV3": Change(
         "becomes gathers in a program for an IPU, since XLA does not have it",
         *("tf_patches.projective", "tests/keras/test_keras_images.py"),

@@ -417,7 +417,7 @@ def test_losses_over_sampled_classes_take_accidental_hits():
 
 def test_sampled_classes_are_log_uniform_and_differ():
     """The first of a sample has the distribution, within four deviations."""
-    from ipufeed.ops.losses.log_uniform import Seed, sample_classes
+    from ipufeed.device.random.candidates import Seed, sample_classes
 
     @tf.function
     def firsts():

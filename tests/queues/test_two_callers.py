@@ -163,3 +163,62 @@ def test_a_program_keeps_its_queue_while_others_come_and_go(gate, compiled):
 
     assert results == [sum(range(10))]
     assert run(1) == 10  # no element is lost
+
+
+@pytest.mark.parametrize("kind", ["infeed", "outfeed"])
+def test_a_program_of_the_executor_keeps_its_queue_between_two_uses(gate, kind):
+    """Others come while none of its operations runs; the end of each frees nothing."""
+    there = threading.Event()
+    infeed = IPUInfeedQueue(
+        tf.data.Dataset.range(20).map(lambda n: tf.cast(n, tf.int32))
+    )
+    assert infeed.initializer is None
+    outfeed = IPUOutfeedQueue()
+    strategy = IPUStrategy()
+
+    def wait(number):
+        if number == 5:
+            there.set()
+            gate.wait(60)
+        return number
+
+    def between(number):
+        passed = tf.numpy_function(wait, [number], tf.int32)
+        passed.set_shape([])
+        return passed
+
+    def count_infeed(total, number):
+        return total + between(number)
+
+    def count_outfeed(number):
+        enqueued = outfeed.enqueue(number)
+        with tf.control_dependencies([enqueued]):
+            return between(number) + 1
+
+    @tf.function
+    def program(count):
+        if kind == "infeed":
+            return loops.repeat(count, count_infeed, [0], infeed)
+        return loops.repeat(count, count_outfeed, [0])
+
+    def run(count):
+        with strategy.scope():
+            return int(strategy.run(program, [tf.constant(count)]))
+
+    run(0)
+    results = []
+    thread = threading.Thread(target=lambda: results.append(run(10)))
+    thread.start()
+    assert there.wait(60)
+    for _ in range(5):
+        with pytest.raises(tf.errors.FailedPreconditionError, match="another program"):
+            run(1)
+    gate.set()
+    thread.join(60)
+
+    if kind == "infeed":
+        assert results == [sum(range(10))]
+        assert run(1) == 10  # no element is lost
+    else:
+        assert results == [10]
+        assert outfeed.dequeue().numpy().tolist() == list(range(10))

@@ -1,7 +1,9 @@
 """What is changed in TensorFlow, and in Keras, so that programs draw their own seeds.
 
-- The functions that build stateful random ops, in tensorflow.python.ops.gen_random_ops
-  and tf.raw_ops, build those of ops.py for an IPU.
+- The functions that build stateful random ops, in tensorflow.python.ops.gen_random_ops,
+  gen_image_ops, gen_candidate_sampling_ops and tf.raw_ops, build those of ops.py, of
+  samplers.py and of candidates.py for an IPU.
+- Those that the device's seed does not reach, and tf.random.Generator, tell unreached.py.
 - StructuredFunctionWrapper of tf.data: what it traces is for the host, in an IPU's scope
   too.
 - make_function_context: a tf.function is traced separately for IPUs, and there separately
@@ -21,7 +23,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ipufeed.device.random import candidates, samplers, unreached
 from ipufeed.device.random import ops as random_ops
+from ipufeed.device.system.seeds import on_seed
 from ipufeed.tf_patches.changes import replace
 
 KERAS_SEEDS = "keras.src.random.seed_generator"
@@ -35,29 +39,55 @@ _fresh: contextvars.ContextVar[object] = contextvars.ContextVar(
 @functools.cache
 def install() -> None:
     """Makes the changes, once."""
-    import tensorflow as tf
     from tensorflow.python.data.ops import structured_function
     from tensorflow.python.eager.polymorphic_function import (
         function_context,
         tracing_compilation,
     )
-    from tensorflow.python.ops import gen_random_ops
+    from tensorflow.python.ops import (
+        gen_candidate_sampling_ops,
+        gen_image_ops,
+        gen_nn_ops,
+        gen_random_ops,
+    )
 
-    for name, rewritten in random_ops.REWRITTEN.items():
-        raw = "".join(word.capitalize() for word in name.split("_"))
-        for module, attribute in (
-            (gen_random_ops, name),
-            (gen_random_ops, raw),
-            (tf.raw_ops, raw),
-        ):
-            original = getattr(module, attribute)
-            replace(module, attribute, _either(original, rewritten))
+    for module, functions in (
+        (gen_random_ops, {**random_ops.REWRITTEN, **samplers.RANDOM}),
+        (gen_image_ops, samplers.IMAGE),
+        (gen_candidate_sampling_ops, candidates.REWRITTEN),
+    ):
+        for name, rewritten in functions.items():
+            _replace_op(module, name, _rewriting(rewritten))
+    for name, way_out in unreached.CANDIDATES.items():
+        noted = _noting(f"tf.random.{name}", way_out)
+        _replace_op(gen_candidate_sampling_ops, name, noted)
+    for name, way_out in unreached.POOLING.items():
+        _replace_op(gen_nn_ops, name, _noting(f"tf.nn.{name}", way_out, True))
+    unreached.note_generators(replace)
+    on_seed(unreached.warn_of_built)
     wrapper = structured_function.StructuredFunctionWrapper
     replace(wrapper, "__init__", _for_host(wrapper.__init__))
     make_context = function_context.make_function_context
     replace(function_context, "make_function_context", _apart(make_context))
     trace = tracing_compilation.trace_function
     replace(tracing_compilation, "trace_function", _once_each(trace))
+
+
+def _replace_op(module: Any, name: str, change: Callable[[Any], Any]) -> None:
+    """Changes what builds an op, by each name that it has."""
+    import tensorflow as tf
+
+    raw = "".join(word.capitalize() for word in name.split("_"))
+    for owner, attribute in ((module, name), (module, raw), (tf.raw_ops, raw)):
+        replace(owner, attribute, change(getattr(owner, attribute)))
+
+
+def _rewriting(rewritten: Callable[..., Any]) -> Callable[[Any], Any]:
+    return lambda original: _either(original, rewritten)
+
+
+def _noting(name: str, way_out: str, is_seeded: bool = False) -> Callable[[Any], Any]:
+    return lambda original: unreached.noted(original, name, way_out, is_seeded)
 
 
 def _either(original: Callable[..., Any], rewritten: Callable[..., Any]) -> Any:

@@ -1,0 +1,132 @@
+"""Further random operations on an IPU, as TensorFlow's stateless ones of a drawn seed.
+
+Only the executor runs them: XLA has none of these ops, and an error of the compilation
+names the stateless one.
+
+Threads: each function builds a part of the current graph; in eager mode it runs at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ipufeed.device.random.ops import draw
+
+
+def _shape_with(shape: Any, parameter: Any) -> Any:
+    """`shape`, then the parameter's own."""
+    import tensorflow as tf
+
+    first = tf.cast(shape, tf.int32)
+    return tf.concat([first, tf.shape(parameter)], axis=0)
+
+
+def _gamma(
+    shape: Any,
+    alpha: Any,
+    seed: int | None = 0,
+    seed2: int | None = 0,
+    name: str | None = None,
+) -> Any:
+    import tensorflow as tf
+
+    with tf.name_scope(name or "random_gamma"):
+        alpha = tf.convert_to_tensor(alpha)
+        drawn = draw(seed or 0, seed2 or 0)
+        whole = _shape_with(shape, alpha)
+        return tf.random.stateless_gamma(whole, drawn, alpha, dtype=alpha.dtype)
+
+
+def _poisson(
+    shape: Any,
+    rate: Any,
+    seed: int | None = 0,
+    seed2: int | None = 0,
+    dtype: Any = None,
+    name: str | None = None,
+) -> Any:
+    import tensorflow as tf
+
+    with tf.name_scope(name or "random_poisson"):
+        rate = tf.convert_to_tensor(rate)
+        drawn = draw(seed or 0, seed2 or 0)
+        whole = _shape_with(shape, rate)
+        return tf.random.stateless_poisson(whole, drawn, rate, dtype or tf.int64)
+
+
+def _truncated_normal(
+    shape: Any,
+    means: Any,
+    stdevs: Any,
+    minvals: Any,
+    maxvals: Any,
+    seed: int | None = 0,
+    seed2: int | None = 0,
+    name: str | None = None,
+) -> Any:
+    """Each parameter is a scalar, or has a value for each index of the first axis."""
+    import tensorflow as tf
+    from tensorflow.python.ops import gen_stateless_random_ops
+
+    with tf.name_scope(name or "parameterized_truncated_normal"):
+        parameters = [
+            tf.convert_to_tensor(p) for p in (means, stdevs, minvals, maxvals)
+        ]
+        shape = tf.cast(shape, tf.int32)
+        drawn = draw(seed or 0, seed2 or 0)
+        # The stateless op has the axis of the parameters last.
+        samples = gen_stateless_random_ops.stateless_parameterized_truncated_normal(
+            tf.roll(shape, -1, axis=0), drawn, *parameters
+        )
+        return tf.transpose(samples, tf.roll(tf.range(tf.size(shape)), 1, axis=0))
+
+
+def _boxes(
+    image_size: Any,
+    bounding_boxes: Any,
+    min_object_covered: Any,
+    seed: int | None = 0,
+    seed2: int | None = 0,
+    aspect_ratio_range: Sequence[float] = (0.75, 1.33),
+    area_range: Sequence[float] = (0.05, 1.0),
+    max_attempts: int = 100,
+    use_image_if_no_bounding_boxes: bool = False,
+    name: str | None = None,
+) -> Any:
+    from tensorflow.python.ops import gen_image_ops
+
+    return gen_image_ops.stateless_sample_distorted_bounding_box(
+        image_size,
+        bounding_boxes,
+        min_object_covered,
+        draw(seed or 0, seed2 or 0),
+        aspect_ratio_range=list(aspect_ratio_range or (0.75, 1.33)),
+        area_range=list(area_range or (0.05, 1.0)),
+        max_attempts=100 if max_attempts is None else max_attempts,
+        use_image_if_no_bounding_boxes=bool(use_image_if_no_bounding_boxes),
+        name=name,
+    )
+
+
+def _older_boxes(
+    image_size: Any,
+    bounding_boxes: Any,
+    seed: int | None = 0,
+    seed2: int | None = 0,
+    min_object_covered: float = 0.1,
+    **others: Any,
+) -> Any:
+    return _boxes(image_size, bounding_boxes, min_object_covered, seed, seed2, **others)
+
+
+# By the name in TensorFlow's module of ops.
+RANDOM: dict[str, Callable[..., Any]] = {
+    "random_gamma": _gamma,
+    "random_poisson_v2": _poisson,
+    "parameterized_truncated_normal": _truncated_normal,
+}
+IMAGE: dict[str, Callable[..., Any]] = {
+    "sample_distorted_bounding_box": _older_boxes,
+    "sample_distorted_bounding_box_v2": _boxes,
+}
