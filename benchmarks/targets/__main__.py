@@ -20,6 +20,7 @@ MODULES = (
     "device",
     "pipelines",
     "executables",
+    "variables",
     "keras",
     "loaders",
     "reports",

@@ -39,6 +39,7 @@ PROGRAMS = (
     "allocation_test",
     "marks_test",
     "transfer_buffer_test",
+    "spare_memory_test",
     "step_clock_test",
     "ring_test",
     "ring_property_test",
@@ -49,7 +50,7 @@ PROGRAMS = (
     "result_queue_test",
     "rendezvous_test",
 )
-SEQUENTIAL, THREADED = PROGRAMS[:6], PROGRAMS[6:]
+SEQUENTIAL, THREADED = PROGRAMS[:7], PROGRAMS[7:]
 STANDIN = CC / "standin"
 STANDIN_PROGRAMS = (
     "infeed_test",

@@ -1,13 +1,9 @@
 #include "pipeline/pipeline.h"
 
 #include <cstring>
-#include <deque>
-#include <iterator>
-#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/mutex.h"
 #include "core/wait.h"
 #include "run/stall.h"
 
@@ -24,77 +20,19 @@ std::string named(const Place& place) {
   return absl::StrCat("stage ", place.stage, " on IPU ", place.chip);
 }
 
-// The memory of packets whose pipeline has ended, for the next execution of the same
-// program: new memory comes page by page from the kernel, which takes as long as to
-// copy into it.
-class Spare {
- public:
-  static Spare& get() {
-    static auto* const spare = new Spare;  // threads may outlive static objects
-    return *spare;
-  }
-
-  // Uninitialised: all of it is written.
-  std::byte* take(std::size_t bytes) {
-    if (bytes >= kLarge) {
-      MutexLock lock(mutex_);
-      for (auto each = blocks_.rbegin(); each != blocks_.rend(); ++each) {
-        if (each->size != bytes) continue;
-        std::byte* found = each->bytes.release();
-        blocks_.erase(std::next(each).base());
-        total_ -= bytes;
-        return found;
-      }
-    }
-    return new std::byte[bytes];
-  }
-
-  // Keeps the last ones, as far as there is memory for the list: a destructor calls it.
-  void give(std::byte* bytes, std::size_t size) noexcept {
-    std::unique_ptr<std::byte[]> owned(bytes);
-    if (size < kLarge || size > kMost) return;
-    std::vector<Block> old;  // freed without the lock
-    try {
-      MutexLock lock(mutex_);
-      blocks_.push_back({std::move(owned), size});
-      total_ += size;
-      while (total_ > kMost) {
-        old.push_back(std::move(blocks_.front()));
-        total_ -= old.back().size;
-        blocks_.pop_front();
-      }
-    } catch (const std::bad_alloc&) {
-      // What did not get into the list is freed; what did not get out of it stays.
-    }
-  }
-
- private:
-  struct Block {
-    std::unique_ptr<std::byte[]> bytes;
-    std::size_t size;
-  };
-
-  static constexpr std::size_t kLarge = 64 << 10;  // malloc keeps smaller ones itself
-  static constexpr std::size_t kMost = 256 << 20;  // of all
-
-  Mutex mutex_;
-  std::deque<Block> blocks_ IPUFEED_GUARDED_BY(mutex_);
-  std::size_t total_ IPUFEED_GUARDED_BY(mutex_) = 0;
-};
-
 }  // namespace
 
-Packet::~Packet() { Spare::get().give(bytes_, size_); }
+Packet::~Packet() { SpareMemory::get().give(std::move(bytes_), size_); }
 
 std::byte* Packet::reserve(std::size_t bytes) {
   if (size_ < bytes) {
     // First, so that the two never stand side by side; and it may be all that goes
     // well.
-    Spare::get().give(std::exchange(bytes_, nullptr), std::exchange(size_, 0));
-    bytes_ = Spare::get().take(bytes);
+    SpareMemory::get().give(std::move(bytes_), std::exchange(size_, 0));
+    bytes_ = SpareMemory::get().take(bytes);
     size_ = bytes;
   }
-  return bytes_;
+  return bytes_.get();
 }
 
 PipelineRun::PipelineRun(Program& program, const std::vector<RingOptions>& rings,

@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "core/cpus.h"
 #include "core/feed.h"
+#include "core/spare_memory.h"
 #include "core/step_clock.h"
 #include "pipeline/chip_program.h"
 #include "run/program.h"
@@ -44,13 +45,13 @@ class Packet {
   // Room for `bytes` bytes; what was in it is lost if it had less. Large ones come of
   // packets that other pipelines have had.
   std::byte* reserve(std::size_t bytes);
-  const std::byte* data() const { return bytes_; }
+  const std::byte* data() const { return bytes_.get(); }
   std::size_t size() const { return size_; }
 
   std::int64_t sent_ns = 0;  // 0 of one that was there from the start
 
  private:
-  std::byte* bytes_ = nullptr;
+  SpareMemory::Bytes bytes_;
   std::size_t size_ = 0;
 };
 

@@ -16,6 +16,7 @@
 #include "base/kernels.h"
 #include "base/trace.h"
 #include "core/mutex.h"
+#include "core/spare_memory.h"
 #include "device/chips.h"
 #include "device/ipu_device.h"
 #include "device/program_events.h"
@@ -406,6 +407,7 @@ std::int64_t known_programs() { return entries_count.load(std::memory_order_rela
 void forget_programs() {
   forgettings.fetch_add(1, std::memory_order_relaxed);
   forget_compilers();
+  SpareMemory::get().clear();  // of runs whose programs are gone
   Last& last = Last::get();
   std::deque<std::shared_ptr<Compiled>> gone;  // freed without the lock
   MutexLock lock(last.mutex);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
 #include "base/trace.h"
+#include "core/spare_memory.h"
 #include "core/wait.h"
 #include "device/chips.h"
 #include "device/ipu_device.h"
@@ -69,7 +70,8 @@ absl::Status copy_arguments(const std::vector<xla::ExecutionInput>& arguments,
 }
 
 // What a program may write to as it runs, as it was before: the memory that variables
-// lend. One that fails has done a part of its updates, and must have done none.
+// lend. One that fails has done a part of its updates, and must have done none. The
+// copies are the next run's to use again.
 class Before {
  public:
   explicit Before(const std::vector<xla::ExecutionInput>& arguments) {
@@ -77,14 +79,19 @@ class Before {
       for (const auto& [index, buffer] : argument.Buffers()) {
         if (!buffer.HasOwnership()) continue;
         const auto address = buffer.AsDeviceAddress();
-        // Not initialised: all of it is written.
-        Lent lent{address.opaque(), address.size(), nullptr};
-        lent.copy.reset(new std::byte[lent.bytes]);
-        std::memcpy(lent.copy.get(), lent.memory, lent.bytes);
-        lent_.push_back(std::move(lent));
+        lent_.push_back({address.opaque(), address.size(),
+                         SpareMemory::get().take(address.size())});
+        std::memcpy(lent_.back().copy.get(), address.opaque(), address.size());
       }
     }
   }
+  ~Before() {
+    for (Lent& each : lent_) {
+      SpareMemory::get().give(std::move(each.copy), each.bytes);
+    }
+  }
+  Before(const Before&) = delete;
+  Before& operator=(const Before&) = delete;
 
   // The variables have their memory still.
   void restore() const {
@@ -97,7 +104,7 @@ class Before {
   struct Lent {
     void* memory;
     std::size_t bytes;
-    std::unique_ptr<std::byte[]> copy;
+    SpareMemory::Bytes copy;
   };
   std::vector<Lent> lent_;
 };
