@@ -19,6 +19,7 @@ import tensorflow as tf
 from ipufeed.process_state import STATE
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
+from ipufeed.queues.placement import current_ordinal
 
 _lock = threading.Lock()
 _outfeeds: dict[str, IPUOutfeedQueue] = {}
@@ -46,7 +47,10 @@ def _outfeed(feed_id: str, mode: str, depth: int) -> IPUOutfeedQueue:
     with _lock:
         if feed_id not in _outfeeds:
             _outfeeds[feed_id] = IPUOutfeedQueue(
-                _MODES[mode], buffer_depth=depth, _internal_id=feed_id
+                _MODES[mode],
+                device_ordinal=current_ordinal(),  # of the program that is built
+                buffer_depth=depth,
+                _internal_id=feed_id,
             )
         return _outfeeds[feed_id]
 

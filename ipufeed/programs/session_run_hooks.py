@@ -18,6 +18,7 @@ from tensorflow.python.training import basic_session_run_hooks
 
 from ipufeed.checks import check_flags
 from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
+from ipufeed.queues.placement import current_ordinal
 
 LoggingMode = IPUOutfeedMode
 
@@ -84,7 +85,7 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
 
     def _start(self) -> None:
         """Nothing has been logged, or is to be."""
-        self._outfeed = IPUOutfeedQueue(outfeed_mode=self._mode)
+        self._outfeed: Any = None
         self._graph: Any = None  # that has the enqueue
         self._dequeued: Any = None
         self._deleter: Any = None
@@ -119,6 +120,7 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
                     raise TypeError(f"Expected `tf.Tensor`, got {type(each)}")
             named = {each.name: each for each in several}
         self._graph = outer
+        self._outfeed = IPUOutfeedQueue(self._mode, device_ordinal=current_ordinal())
         return self._outfeed.enqueue(named)
 
     def begin(self) -> None:

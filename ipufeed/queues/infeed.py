@@ -12,6 +12,7 @@ from ipufeed.no_effect import no_effect
 from ipufeed.queues import interrupt, structure
 from ipufeed.queues.chain import host_number, put_token, take_token
 from ipufeed.queues.hooks import device_ordinal, surroundings
+from ipufeed.queues.placement import check_placement
 from ipufeed.queues.stats import QueueStats, read_stats
 
 DEFAULT_DEPTH = 32
@@ -37,7 +38,8 @@ class IPUInfeedQueue:
         dataset: A tf.data.Dataset whose elements are dense tensors of fully defined
             shape (`batch(..., drop_remainder=True)`), each of int32, float32, float16,
             bool, int8 or uint8. It belongs to the queue from now on.
-        device_ordinal: The IPU. Default: that of the current IPUStrategy, else 0.
+        device_ordinal: The IPU whose programs use it; others are refused. Default: that of
+            the current IPUStrategy, else 0.
         prefetch_depth: How many elements the ring holds at most, in [1, 255]. Default
             (None or 0): 32. A device of several IPUs has a ring for each.
         optimise_latency: No effect, with a warning: the ring always hands over at once.
@@ -214,6 +216,7 @@ class IPUInfeedQueue:
         """The next element, in the dataset's structure; used by loops and iterators."""
         import tensorflow as tf
 
+        check_placement(f"Infeed queue '{self._id}'", self._device_ordinal)
         self._dequeued = True
         stay_with_graph(self)
         flat = next_tensors(self._feed_tensor(), self._flat_structure)

@@ -7,6 +7,7 @@ from typing import Any
 from tensorflow.python.framework import composite_tensor, type_spec
 
 from ipufeed.queues.infeed import IPUInfeedQueue, next_tensors
+from ipufeed.queues.placement import check_placement
 
 
 class InfeedSpec(type_spec.TypeSpec):  # type: ignore[misc]
@@ -111,6 +112,7 @@ class SpecQueue:
     def _dequeue(self) -> Any:
         import tensorflow as tf
 
+        check_placement("The infeed queue", self._device_ordinal)
         self._dequeued = True
         flat = next_tensors(self._feed, self._flat_structure)
         return tf.nest.pack_sequence_as(self._structure, flat)

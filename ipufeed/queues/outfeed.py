@@ -26,6 +26,7 @@ from ipufeed.queues.infeed import (
     warn_of_latency,
 )
 from ipufeed.queues.outfeed_reader import OutfeedReader
+from ipufeed.queues.placement import check_placement
 from ipufeed.queues.stats import QueueStats, read_stats
 from ipufeed.queues.structure import check_results
 
@@ -54,7 +55,8 @@ class IPUOutfeedQueue:
 
     Args:
         outfeed_mode: ALL (the default) or LAST.
-        device_ordinal: The IPU. Default: that of the current IPUStrategy, else 0.
+        device_ordinal: The IPU whose programs use it; others are refused. Default: that of
+            the current IPUStrategy, else 0.
         buffer_depth: Elements in the ring between the program and the host, in
             [1, 65536]; 32 bytes each before the first result. Results that do not fit
             into the ring are kept behind it.
@@ -160,8 +162,9 @@ class IPUOutfeedQueue:
             control dependency; inside a tf.function it runs by itself.
 
         Raises:
-            ValueError: The graph enqueues to this queue already; or the same tensors in
-                another structure than before, and no `deleter` since.
+            ValueError: The graph enqueues to this queue already; or it is for another IPU
+                than the queue's; or the same tensors in another structure than before,
+                and no `deleter` since.
             tf.errors.FailedPreconditionError: A dtype that feeds do not carry. When it
                 runs: tensors of other dtypes or shapes, or of other replicas, than the
                 queue's results so far, and no `deleter` since.
@@ -175,6 +178,7 @@ class IPUOutfeedQueue:
                 "An outfeed can only be enqueued once. This graph, or one around it, "
                 f"enqueues to outfeed queue '{self._id}' already."
             )
+        check_placement(f"Outfeed queue '{self._id}'", self._device_ordinal)
         tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)
         flat = tf.nest.flatten(tensors)
         if not flat:

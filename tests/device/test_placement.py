@@ -4,6 +4,7 @@ queues --surroundings--> placement --> flags, system
 """
 
 import logging
+from contextlib import nullcontext
 
 import pytest
 import tensorflow as tf
@@ -11,6 +12,9 @@ import tensorflow as tf
 from ipufeed.device import queue_hooks
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.config.enums import DeviceConnectionType
+from ipufeed.device.program import compiler as ipu_compiler
+from ipufeed.device.program import loops
+from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.device.system import system
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
@@ -160,3 +164,106 @@ def test_a_device_for_compilation_only_runs_nothing(clean_system):
         ),
     ):
         tf.function(lambda: tf.constant(1.0) * 2.0)()
+
+
+def floats():
+    return tf.data.Dataset.range(4).map(lambda n: tf.cast(n, tf.float32))
+
+
+WRONG = (
+    r"(In|Out)feed queue '\w+' belongs to /device:IPU:{0}, and the program that uses it "
+    r"is built for /device:IPU:{1}. Make the queue with `device_ordinal={1}`"
+)
+
+
+def uses_of(ordinal):
+    """A computation for an infeed of that IPU, and one for an outfeed."""
+    infeed = IPUInfeedQueue(floats(), device_ordinal=ordinal)
+    outfeed = IPUOutfeedQueue(device_ordinal=ordinal)
+    return {
+        "infeed": lambda: loops.repeat(2, lambda x, y: x + y, [0.0], infeed),
+        "outfeed": lambda: loops.repeat(
+            2, lambda x: (x + 1.0, outfeed.enqueue(x)), [0.0]
+        ),
+    }
+
+
+@pytest.mark.parametrize("kind", ["infeed", "outfeed"])
+@pytest.mark.parametrize("jit", [True, False], ids=["compiled", "executor"])
+@pytest.mark.parametrize(("own", "other"), [(0, 1), (3, 0)])
+def test_a_program_of_another_ipu_is_refused_when_it_is_traced(kind, jit, own, other):
+    """In a strategy's scope; that of the queue's IPU runs it."""
+    program = tf.function(uses_of(own)[kind], jit_compile=jit)
+    strategy = IPUStrategy(f"/device:IPU:{other}")
+    with strategy.scope(), pytest.raises(ValueError, match=WRONG.format(own, other)):
+        strategy.run(program)
+    strategy = IPUStrategy(f"/device:IPU:{own}")
+    if kind == "outfeed":
+        with strategy.scope():
+            assert float(strategy.run(program)) == 2.0
+
+
+@pytest.mark.parametrize("kind", ["infeed", "outfeed"])
+@pytest.mark.parametrize("place", ["around", "inside", "before"])
+def test_a_graph_for_another_ipu_is_refused_when_it_is_built(kind, place):
+    """With the scope around the call, in the computation, or of what is returned."""
+    with tf.Graph().as_default():
+        use = uses_of(0)[kind]
+        with ipu_scope("/device:IPU:1"):
+            there = tf.constant(1.0) + 1.0
+
+        def inside():
+            with ipu_scope("/device:IPU:1"):
+                return use()
+
+        def net():
+            if place == "before":
+                return use(), there
+            return inside() if place == "inside" else use()
+
+        scope = ipu_scope("/device:IPU:1") if place == "around" else nullcontext()
+        with scope, pytest.raises(ValueError, match=WRONG.format(0, 1)):
+            ipu_compiler.compile(net)
+
+
+@pytest.mark.parametrize("kind", ["infeed", "outfeed"])
+def test_a_graph_that_names_its_ipu_last_is_checked_for_its_own_queues(kind):
+    """Not for those of a program that was built before."""
+    with tf.Graph().as_default():
+        uses_of(0)[kind]()
+        with ipu_scope("/device:IPU:1"):
+            there = tf.constant(1.0) + 1.0
+        use = uses_of(1)[kind]
+        ipu_compiler.compile(lambda: (use(), there))
+
+
+def test_an_eager_enqueue_on_another_ipu_is_refused():
+    """It is a program of its own."""
+    outfeed = IPUOutfeedQueue(device_ordinal=1)
+    with (
+        ipu_scope("/device:IPU:0"),
+        pytest.raises(ValueError, match=WRONG.format(1, 0)),
+    ):
+        outfeed.enqueue(1.0)
+    with ipu_scope("/device:IPU:1"):
+        outfeed.enqueue(1.0)
+
+    assert outfeed.dequeue().numpy().tolist() == [1.0]
+
+
+def test_an_infeed_that_is_an_argument_is_checked_too():
+    """The function knows it by its spec."""
+    infeed = IPUInfeedQueue(floats(), device_ordinal=2)
+    assert infeed.initializer is None
+
+    @tf.function(jit_compile=True)
+    def program(queue):
+        return loops.repeat(2, lambda x, y: x + y, [0.0], queue)
+
+    with (
+        ipu_scope("/device:IPU:0"),
+        pytest.raises(ValueError, match="/device:IPU:2, and"),
+    ):
+        program(infeed)
+    with ipu_scope("/device:IPU:2"):
+        assert float(program(infeed)) == 1.0

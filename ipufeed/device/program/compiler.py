@@ -13,6 +13,7 @@ from ipufeed.device.program.replication import refuse_replicas
 from ipufeed.device.system.device_names import ordinal_of
 from ipufeed.errors import DeviceOrdinalError, PlacementError
 from ipufeed.queues.chain import ordered
+from ipufeed.queues.placement import check_noted
 
 
 def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
@@ -104,7 +105,11 @@ def place(graph: Any, first_op: int, ordinal: int) -> None:
         graph: A graph.
         first_op: How many operations it had before the program.
         ordinal: The IPU's number.
+
+    Raises:
+        ValueError: A queue that the program uses belongs to another IPU.
     """
+    check_noted(graph, first_op, ordinal)
     for op in graph.get_operations()[first_op:]:
         if not op.device:
             op._set_device(f"/device:IPU:{ordinal}")

@@ -25,6 +25,7 @@ from typing import Any
 from ipufeed import _native
 from ipufeed.device.program import outside_compilation
 from ipufeed.queues import interrupt
+from ipufeed.queues.placement import current_ordinal
 
 _WORD = 2**64
 
@@ -63,43 +64,11 @@ def mix(number: int) -> int:
 
 def on_ipu() -> bool:
     """Whether an op that is built now belongs to an IPU."""
-    from tensorflow.python.eager import context
-    from tensorflow.python.framework import func_graph, ops
-
-    if _on_host.get():
-        return False
-    if not context.executing_eagerly():
-        graph = ops.get_default_graph()
-        while graph is not None:
-            device = _device_of(graph)
-            if device:
-                return _names_ipu(device)
-            graph = graph.outer_graph if _is_function(graph, func_graph) else None
-        if not ops.executing_eagerly_outside_functions():
-            return False
-    return _names_ipu(context.context().device_name or "")
-
-
-def _names_ipu(device: str) -> bool:
-    return "/device:IPU" in device
+    return not _on_host.get() and current_ordinal() is not None
 
 
 def _is_function(graph: Any, func_graph: Any) -> bool:
     return isinstance(graph, func_graph.FuncGraph)
-
-
-def _device_of(graph: Any) -> str:
-    """The device that the scopes of a graph give an op; "" for none."""
-    from tensorflow.core.framework import node_def_pb2
-
-    node = node_def_pb2.NodeDef()
-    for scope in graph._device_function_stack.peek_objs():
-        if scope.is_null_merge:
-            continue
-        if scope.function is None:
-            break
-        node.device = scope.string_merge(node)
-    return node.device if "/device:" in node.device else ""
 
 
 def _program() -> tuple[Any, list[Any]]:
