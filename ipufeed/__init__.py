@@ -55,6 +55,7 @@ _MODULES = {
 # modules, and what their package has itself. graphcore_names.py has the place of each.
 _ALIASES = (
     "all_to_all_op",
+    "application_compile_op",
     "config",
     "control_flow_ops",
     "cross_replica_ops",

@@ -5,6 +5,7 @@ device.queue_hooks <- parallel: the collectives between processes, loaded at the
 TensorFlow        <- executable: the compiled programs
 TensorFlow        <- tf_patches: what tf.vectorized_map makes of queue operations; what XLA
                      does not have of Keras's layers for images
+TensorFlow        <- applications: the operations that a SavedModel has
 IPUStrategy       <- keras: what its models do; parallel: the sums over replicas
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from ipufeed.applications import saved_calls
 from ipufeed.device import queue_hooks
 from ipufeed.device.program import strategy
 from ipufeed.executable.compile import programs
@@ -49,6 +51,7 @@ def connect() -> None:
     """Connects them, once."""
     queue_hooks.set_join(join_processes)
     programs.install()
+    saved_calls.install()
     vectorized_map.refuse(holds_queue_ops)
     strategy.hooks.extend_keras = extend_keras
     strategy.hooks.reduce = reduce_over_replicas

@@ -122,10 +122,8 @@ MODULES: dict[str, dict[str, str]] = {
     "data.ops.dataset_ops": {"BufferDataset": "ipufeed.programs.buffer_dataset"},
     "dataset_extractor": dict.fromkeys(
         (
-            "dataset_extractor",
-            "export_variables",
-            "get_variable_handles",
-            "import_variables",
+            *("dataset_extractor", "export_variables"),
+            *("get_variable_handles", "import_variables"),
         ),
         "ipufeed.programs.exporting",
     ),
@@ -199,21 +197,20 @@ MODULES: dict[str, dict[str, str]] = {
     ),
     "ops.embedding_ops": dict.fromkeys(
         (
-            "HostEmbedding",
-            "HostEmbeddingOptimizerSpec",
-            "HostEmbeddingSGDGAOptimizerSpec",
-            "create_host_embedding",
-            "embedding_lookup",
+            *("HostEmbedding", "HostEmbeddingOptimizerSpec", "embedding_lookup"),
+            *("HostEmbeddingSGDGAOptimizerSpec", "create_host_embedding"),
         ),
         "ipufeed.ops.embedding_ops",
     ),
-    "ops.application_compile_op": _refused("experimental_application_compile_op"),
-    "ops.embedded_runtime": _refused(
-        "RuntimeContext",
-        "embedded_runtime_call",
-        "embedded_runtime_start",
-        "embedded_runtime_start_and_call",
-        "embedded_runtime_stop",
+    "ops.application_compile_op": {
+        "experimental_application_compile_op": "ipufeed.applications.compiling"
+    },
+    "ops.embedded_runtime": dict.fromkeys(
+        (
+            *("RuntimeContext", "embedded_runtime_call", "embedded_runtime_start"),
+            *("embedded_runtime_start_and_call", "embedded_runtime_stop"),
+        ),
+        "ipufeed.applications.runtime",
     ),
     "ops.experimental": {},
     "ops.experimental.popfloat_cast_to_gfloat": _refused(
@@ -237,11 +234,8 @@ MODULES: dict[str, dict[str, str]] = {
     "ops.image_ops": {"normalise_image": "ipufeed.ops.image_ops"},
     "ops.internal_ops": dict.fromkeys(
         (
-            "fifo",
-            "get_current_iteration_counter",
-            "print_tensor",
-            "remap",
-            "remap_deduce",
+            *("fifo", "get_current_iteration_counter", "print_tensor"),
+            *("remap", "remap_deduce"),
         ),
         "ipufeed.ops.internal_ops",
     ),
@@ -250,17 +244,9 @@ MODULES: dict[str, dict[str, str]] = {
     ),
     "ops.nn_ops": dict.fromkeys(
         (
-            "ctc_beam_search_decoder",
-            "ctc_beam_search_decoder_with_log_probs",
-            "ctc_loss_v2",
-            "ctc_loss_with_log_probs",
-            "gelu",
-            "hard_sigmoid",
-            "multi_conv",
-            "nce_loss",
-            "sampled_softmax_loss",
-            "softmax",
-            "swish",
+            *("ctc_beam_search_decoder", "ctc_beam_search_decoder_with_log_probs"),
+            *("ctc_loss_v2", "ctc_loss_with_log_probs", "gelu", "hard_sigmoid"),
+            *("multi_conv", "nce_loss", "sampled_softmax_loss", "softmax", "swish"),
         ),
         "ipufeed.ops.nn_ops",
     ),
@@ -270,17 +256,16 @@ MODULES: dict[str, dict[str, str]] = {
     "ops.pipelining_ops": _PIPELINING,
     "ops.op_util": dict.fromkeys(
         (
-            "HandleMatMulGrads",
-            "SetMlType",
-            "SetOpAsBwd",
-            "SetOpAsFwd",
-            "SetOpAsWU",
-            "bool_to_three_state",
-            "conv_gradients_override_map",
-            "get_accumulator_dtype",
-            "get_activation_name",
-            "gradient_override_scope",
-            "gradients_override_map",
+            *(
+                "HandleMatMulGrads",
+                "SetMlType",
+                "SetOpAsBwd",
+                "SetOpAsFwd",
+                "SetOpAsWU",
+            ),
+            *("bool_to_three_state", "conv_gradients_override_map"),
+            *("get_accumulator_dtype", "get_activation_name"),
+            *("gradient_override_scope", "gradients_override_map"),
             "matmul_gradients_override_map",
         ),
         "ipufeed.ops.op_util",
@@ -334,7 +319,10 @@ MODULES: dict[str, dict[str, str]] = {
         ),
         "ipufeed.device.program.scopes",
     ),
-    "serving": _refused("export_keras", "export_pipeline", "export_single_step"),
+    "serving": _refused("export_keras")
+    | dict.fromkeys(
+        ("export_pipeline", "export_single_step"), "ipufeed.applications.exporting"
+    ),
     "sharding": dict.fromkeys(
         (
             *("dependencies", "enable_sharded_gradient_tape", "get_sharding"),
@@ -351,6 +339,7 @@ MODULES |= {
     module.rpartition(".")[2]: MODULES[module]
     for module in (
         "ops.all_to_all_op",
+        "ops.application_compile_op",
         "ops.control_flow_ops",
         "ops.custom_ops",
         "ops.cross_replica_ops",

@@ -124,6 +124,12 @@ ALLOWED = {
         *("device.config", "device.flags", "device.program", "device.system"),
         *("queues", "_native", "checks", "errors", "no_effect", "process_state"),
     },
+    # Programs in files.
+    "applications": {
+        *("executable.program", "executable.store", "ops", "parallel.pipeline"),
+        *("device.log", "device.program", "device.system", "queues", "checks"),
+        *("errors", "process_state", "_version"),
+    },
     # Keras models.
     "keras.layers": {"no_effect"},
     "keras.pipeline": {"device.program"},
@@ -203,6 +209,7 @@ ALLOWED = {
     "graphcore_names": set(),  # as text: what they import is imported at their use
     "compat": {"graphcore_names", "tf_patches"},
     "connect": {
+        "applications",
         *("device.queue_hooks", "device.program", "device.random"),
         *("executable.compile", "parallel.collectives", "keras"),
         *("queues", "tf_patches"),

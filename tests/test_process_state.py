@@ -15,12 +15,14 @@ from ipufeed.executable.compile import programs
 from ipufeed.no_effect import no_effect
 from ipufeed.process_state import STATE, ProcessState
 
-PARTS = "flags executor system programs blocks folders counters warnings random_ops"
+PARTS = (
+    "flags executor system programs provided blocks folders counters warnings random_ops"
+)
 
 
 def test_each_part_of_a_process_is_registered():
-    """Once ipufeed is imported; that of the raw operations with their import."""
-    assert sorted({*STATE.parts} - {"queues by id"}) == sorted(PARTS.split())
+    """Once ipufeed is imported; those of raw operations and engines with their import."""
+    assert sorted({*STATE.parts} - {"engines", "queues by id"}) == sorted(PARTS.split())
 
 
 def test_a_reset_is_as_a_new_process(clean_system, monkeypatch, caplog):

@@ -135,7 +135,7 @@ def call(
     """
     import tensorflow as tf
 
-    _connect()
+    connect()
     number = 0
     if not tf.executing_eagerly():
         interrupt.watch()  # tells the native core of the end of functions
@@ -201,7 +201,7 @@ def file_hash(path: str) -> str:
 
 
 @functools.cache
-def _connect() -> None:
+def connect() -> None:
     """Makes this module's functions answer, once."""
     from tensorflow.python.framework import ops
 

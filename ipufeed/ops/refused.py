@@ -29,10 +29,9 @@ _PROCESSES = (
     "use IPUStrategy with experimental.multi_replica_distribution.process_count, and "
     "optimizers.CrossReplicaOptimizer or cross_replica_ops.cross_replica_mean"
 )
-_SERVING = "use tf.function(model).get_concrete_function and tf.saved_model.save"
-_RUNTIME = (
-    "there is no runtime of programs in files; use --executable_cache_path of "
-    "TF_POPLAR_FLAGS, which has a program compiled once"
+_SERVING = (
+    "use serving.export_single_step(model, ...) with a predict_step_signature: a Keras "
+    "model is a function of its input"
 )
 
 # Name -> why, and what to use instead: the end of a sentence.
@@ -49,7 +48,6 @@ NAMES = {
     "IPURunConfig": _ESTIMATOR,
     "PopDistStrategy": _PROCESSES,
     "RunConfig": _ESTIMATOR,
-    "RuntimeContext": _RUNTIME,
     "accumulate_gradients": _ACCUMULATE,
     "accumulate_tagged_gradients": _ACCUMULATE,
     "calc_gfloat_params": _GFLOAT,
@@ -58,15 +56,7 @@ NAMES = {
     "create_resource_update": _ACCUMULATE,
     "deprecate_config_attribute": _CONFIG,
     "deprecate_config_attributes": _CONFIG,
-    "embedded_runtime_call": _RUNTIME,
-    "embedded_runtime_start": _RUNTIME,
-    "embedded_runtime_start_and_call": _RUNTIME,
-    "embedded_runtime_stop": "Embedded runtime doesn't support stopping an engine. End the "
-    "process",
-    "experimental_application_compile_op": _RUNTIME,
     "export_keras": _SERVING,
-    "export_pipeline": _SERVING,
-    "export_single_step": _SERVING,
 }
 
 

@@ -17,6 +17,7 @@ version 1 graphs; there `ordered` makes the edges when a program has been built.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -323,16 +324,56 @@ def conditional_item(switch: Any, operations: list[Any], around: Any) -> _Item:
     return _Item([switch, *switches], merges, branches)
 
 
-def host_number(number: int) -> Any:
+@dataclass(frozen=True)
+class MadeNumber:
+    """A number that a program takes as an input, and what it is the number of.
+
+    Attributes:
+        tensor: The input, outside of all functions.
+        number: Its value.
+        queue: The queue that has this number; None for another, such as a loop's count.
+    """
+
+    tensor: Any
+    number: int
+    queue: Any = None
+
+
+_made: contextvars.ContextVar[list[MadeNumber] | None] = contextvars.ContextVar(
+    "ipufeed_numbers", default=None
+)
+
+
+@contextlib.contextmanager
+def recorded_numbers() -> Iterator[list[MadeNumber]]:
+    """Lists the numbers that a program is given while it is traced within it."""
+    made: list[MadeNumber] = []
+    token = _made.set(made)
+    try:
+        yield made
+    finally:
+        _made.reset(token)
+
+
+def host_number(number: int, queue: Any = None) -> Any:
     """A number as a tensor (int64, scalar) that compiled programs take as an input.
 
     It is made outside of every function and loop, so that a program does not depend on
     it: the number of a queue, or how often a loop runs.
+
+    Args:
+        number: The value.
+        queue: What has this number, for recorded_numbers.
     """
     import tensorflow as tf
 
     ops = _native.load()
     with tf.init_scope(), tf.device("/device:CPU:0"):
         if tf.executing_eagerly():
-            return tf.constant(number, tf.int64)
-        return ops.ipufeed_host_number(number=number)
+            tensor = tf.constant(number, tf.int64)
+        else:
+            tensor = ops.ipufeed_host_number(number=number)
+    made = _made.get()
+    if made is not None:
+        made.append(MadeNumber(tensor, number, queue))
+    return tensor

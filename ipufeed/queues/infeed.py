@@ -210,7 +210,7 @@ class IPUInfeedQueue:
             return _native.load().ipufeed_infeed_delete(number=self._number)
 
     def _feed_tensor(self) -> Any:
-        return host_number(self._number)
+        return host_number(self._number, self)
 
     def _dequeue(self) -> Any:
         """The next element, in the dataset's structure; used by loops and iterators."""

@@ -206,7 +206,7 @@ class IPUOutfeedQueue:
             return None if eager else tf.no_op()
         token = _native.load().ipufeed_enqueue(
             flat,
-            host_number(self._number),
+            host_number(self._number, self),
             take_token(),
             last=self._outfeed_mode is IPUOutfeedMode.LAST,
             capacity=self._buffer_depth,

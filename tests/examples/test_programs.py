@@ -419,3 +419,12 @@ def test_the_readme_names_every_program():
     rows = re.findall(r"^\| `ipu/(\w+/\w+\.py)` \|", readme, re.MULTILINE)
     files = [str(path.relative_to(PROGRAMS)) for path in FILES.values()]
     assert sorted(rows) == sorted(files)
+
+
+def test_a_program_in_a_file_is_called_in_another_process(lines):
+    """What was learnt is in the file."""
+    assert lines("application") == [
+        "compiled to line.poplar_exec",
+        "takes float32 [1]",
+        *(f"f({x}) = {3 * x + 1:.1f}" for x in range(5)),
+    ]

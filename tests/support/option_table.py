@@ -165,6 +165,9 @@ PARAMETERS = {
     "ops.cross_replica_ops.assume_equal_across_replicas": "tensors inplace:warns",
     "ops.cross_replica_ops.cross_replica_mean": "x replica_group_size name:label",
     "ops.cross_replica_ops.cross_replica_sum": "x replica_group_size name:label",
+    "ops.application_compile_op.experimental_application_compile_op": (
+        "func inputs output_path freeze_variables name"
+    ),
     "ops.custom_ops.cpu_user_operation": (
         "inputs library_path outs name op_name separate_gradients "
         "inputs_with_gradients attributes gradient_attributes"
@@ -172,6 +175,24 @@ PARAMETERS = {
     "ops.custom_ops.precompiled_user_op": (
         "inputs library_path gp_path outs name op_name separate_gradients "
         "inputs_with_gradients attributes gradient_attributes"
+    ),
+    "ops.embedded_runtime.RuntimeContext": "_name _start_output _signature",
+    "ops.embedded_runtime.embedded_runtime_call": "inputs context",
+    "ops.embedded_runtime.embedded_runtime_start": "executable_file inputs name timeout",
+    "ops.embedded_runtime.embedded_runtime_start_and_call": (
+        "executable_file startup_inputs call_inputs name"
+    ),
+    "ops.embedded_runtime.embedded_runtime_stop": "context",
+    "serving.export_pipeline": (
+        "computational_stages export_dir iterations inputs device_mapping "
+        "pipeline_schedule poplar_options name predict_step_signature input_dataset "
+        "output_names preprocessing_step preprocessing_step_signature "
+        "postprocessing_step postprocessing_step_signature purge_export_dir"
+    ),
+    "serving.export_single_step": (
+        "predict_step export_dir iterations predict_step_signature input_dataset "
+        "output_names preprocessing_step preprocessing_step_signature "
+        "postprocessing_step postprocessing_step_signature purge_export_dir"
     ),
     "ops.embedding_ops.HostEmbedding": (
         "name embedding_tensor partition_strategy optimizer_spec"

@@ -36,6 +36,7 @@ from ipufeed.executable.program.file_format import Entry
 from ipufeed.executable.program.key import Key, program_key
 from ipufeed.executable.program.program import Program
 from ipufeed.executable.report import write as report
+from ipufeed.executable.store import provided
 from ipufeed.executable.store.cache import Cache, Slot, write_whole
 from ipufeed.executable.store.counters import COUNTERS
 from ipufeed.executable.tracing import recorder
@@ -56,6 +57,8 @@ class _Work:
 
     program: Program
     wanted: report.Request
+    shards: int = 1
+    in_application: bool = False
     slot: Slot | None = None
     bar: phase_log.ProgressBar | None = None
     found: Any = None  # the bytes of its file, while the core reads them
@@ -137,18 +140,24 @@ def begin(lowered: Lowered) -> Key:
         replicate(system.require_usable(lowered.ordinal), lowered.shards)
     wanted = report.request(lowered)  # an invalid option refuses the program
     start = time.perf_counter()
-    if system.precompiles():
+    in_application = provided.belongs(lowered.name, lowered.shards)
+    if system.precompiles() and not in_application:
         require_cache_path()
     compiled_for = surroundings_of(lowered.ordinal)
+    if in_application:
+        compiled_for = compiled_for | provided.MARK
     key = program_key(lowered.hlo, compiled_for)
     seconds = time.perf_counter() - start
     COUNTERS.add(key_seconds=seconds)
+    if in_application:
+        provided.known(key.hex, key.digest, lowered.shards)
     program = Program.of(lowered, key, compiled_for)
     phase_log.vlog(
         1, f"{program} on IPU {lowered.ordinal}, key worked out in {seconds:.4f} s"
     )
     with _programs.lock:
-        _programs.works[lowered.id] = _Work(program, wanted)
+        work = _Work(program, wanted, lowered.shards, in_application)
+        _programs.works[lowered.id] = work
     return key
 
 
@@ -179,14 +188,19 @@ def find(work: _Work) -> Entry | None:
         tf.errors.FailedPreconditionError: it is to be pre-compiled, and cannot be saved.
     """
     program = work.program
-    place = cache()
-    found: Entry | Slot | None = None
+    # An application's programs are in its file.
+    place = None if work.in_application else cache()
+    found: Entry | Slot | None = provided.find(program.key.hex, program.key.digest)
     if place is not None:
         stopped = interrupted()
         found = place.find(program.key.hex, program.key.digest, stopped)
         if stopped() and not isinstance(found, Entry):
-            drop(program, found)
-            raise_cancelled()
+            drop(found)
+            from tensorflow.python.framework import errors
+
+            raise errors.CancelledError(
+                None, None, "interrupted while another process compiled the program"
+            )
     if isinstance(found, Entry):
         phase_log.vlog(1, f"{program} has been found")
         return found
@@ -196,7 +210,7 @@ def find(work: _Work) -> Entry | None:
             refuse_lost_program(place)
         no_recompile.check(program, _programs.history)
     except BaseException:
-        drop(program, found)
+        drop(found)
         raise
     phase_log.phase_begins(phase_log.COMPILING)
     work.bar = phase_log.ProgressBar(program.name)
@@ -211,20 +225,10 @@ def interrupted() -> Callable[[], bool]:
     return lambda: interrupt.interrupts() != before
 
 
-def drop(program: Program, found: object) -> None:
+def drop(found: object) -> None:
     """Gives up a program that is not compiled."""
-    del program
     if isinstance(found, Slot):
         found.release()
-
-
-def raise_cancelled() -> None:
-    """Raises CancelledError, as a program that is stopped does."""
-    from tensorflow.python.framework import errors
-
-    raise errors.CancelledError(
-        None, None, "interrupted while another process compiled the program"
-    )
 
 
 def refuse_lost_program(place: Cache) -> None:
@@ -254,7 +258,7 @@ def read(work: _Work, figures: Figures, key: int) -> None:
 def unusable(work: _Work, why: str) -> None:
     """Its file is whole, but XLA cannot load it: it will be compiled."""
     work.found = None
-    place = cache()
+    place = None if work.in_application else cache()
     if place is not None:
         place.reject(place.path(work.program.key.hex), why)
     no_recompile.check(work.program, _programs.history)
@@ -267,7 +271,8 @@ def compiled(work: _Work, figures: Figures, executable: bytes) -> None:
     """It has been compiled: says so, stores it and remembers it."""
     program = work.program
     try:
-        end_bar(work, "Compilation Finished")
+        if work.bar is not None:
+            work.bar.close("Compilation Finished")
         phase_log.phase_ends(phase_log.COMPILING, figures.duration_s, figures.rss_bytes)
         COUNTERS.add(compiles=1, compile_seconds=figures.duration_s)
         LOGGER.info(
@@ -282,6 +287,8 @@ def compiled(work: _Work, figures: Figures, executable: bytes) -> None:
         save(work, entry)
         serialize(entry, program)
         _programs.history.add(program, compiled=True)
+        if work.in_application:
+            provided.compiled(entry, work.shards)
     finally:
         if work.slot is not None:
             work.slot.release()
@@ -333,16 +340,11 @@ def serialize(entry: Entry, program: Program) -> None:
 
 def failed(work: _Work, why: str) -> None:
     """XLA could not compile it; TensorFlow raises what it said."""
-    end_bar(work, "Compilation Failed")
+    if work.bar is not None:
+        work.bar.close("Compilation Failed")
     phase_log.vlog(1, f"{work.program} could not be compiled: {why}")
     if work.slot is not None:
         work.slot.release()
-
-
-def end_bar(work: _Work, step: str) -> None:
-    """The compilation is over, and its bar."""
-    if work.bar is not None:
-        work.bar.close(step)
 
 
 def onto_device(call: Any) -> None:

@@ -1,13 +1,14 @@
 """What stands in a .poplar_exec file, and whether it is whole.
 
-    magic | length and SHA-256 of the header | header (JSON) | program | executable
+    magic | length and SHA-256 of the header | header (JSON) | program | executable | more
 
-The header has the length and SHA-256 of the two parts, so that no byte can change
+The header has the length and SHA-256 of the parts, so that no byte can change
 unnoticed. That finds damage, not attackers: a user that may write the file may write the
 sums, which is why cache.py checks which users may.
 
 `program` is what was compiled, with its names and source lines (zlib, a HloModuleProto):
-`ipufeed.executable.explain` reads it. `executable` is what XLA loads.
+`ipufeed.executable.explain` reads it. `executable` is what XLA loads. An application file
+has more parts (ipufeed/applications/file.py), which the header names in their order.
 """
 
 from __future__ import annotations
@@ -39,17 +40,23 @@ class Entry:
         header: Key, digest, name, argument names, surroundings, times; ready for JSON.
         program: A serialised HloModuleProto, with names.
         executable: What XLA loads.
+        more: Further parts, by name.
     """
 
     header: dict[str, Any]
     program: bytes = field(repr=False)
     executable: bytes = field(repr=False)
+    more: dict[str, bytes] = field(default_factory=dict, repr=False)
 
 
 def pack(entry: Entry) -> bytes:
     """The bytes of a file."""
     # Level 1: compiling takes a second, and this must not take another.
-    parts = {"program": zlib.compress(entry.program, 1), "executable": entry.executable}
+    parts = {
+        "program": zlib.compress(entry.program, 1),
+        "executable": entry.executable,
+        **entry.more,
+    }
     sums = {
         name: [len(part), hashlib.sha256(part).hexdigest()]
         for name, part in parts.items()
@@ -92,19 +99,27 @@ def unpack(data: bytes) -> Entry:
         DamagedFileError: It is not whole, or no such file.
     """
     header, at = unpack_header(data)
-    parts = []
-    for name in PARTS:
+    parts: dict[str, bytes] = {}
+    for name in (*PARTS, *_more(header)):
         length, digest = _sum_of(header, name)
         part = data[at : at + length]
         at += length
         if len(part) != length or hashlib.sha256(part).hexdigest() != digest:
             raise DamagedFileError(f"the checksum of the {name} does not match")
-        parts.append(part)
+        parts[name] = part
     if at != len(data):
         raise DamagedFileError(
             f"{counted(len(data) - at, 'byte')} of something else behind its end"
         )
-    return Entry(header, inflate(parts[0]), parts[1])
+    program, executable = (parts.pop(name) for name in PARTS)
+    return Entry(header, inflate(program), executable, parts)
+
+
+def _more(header: dict[str, Any]) -> list[str]:
+    """The names of the parts behind PARTS, in the order of the file."""
+    described = header.get("parts")
+    names = described if isinstance(described, dict) else {}
+    return [name for name in names if name not in PARTS]
 
 
 def _sum_of(header: dict[str, Any], name: str) -> tuple[int, str]:

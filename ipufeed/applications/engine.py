@@ -1,0 +1,341 @@
+r"""Runs an application again and again, and gives each call its result.
+
+    call --FIFO--> infeed --> program, on the engine's thread --> outfeed --> reader thread
+      \________ _Waiting, one for each element, in their order ________________/
+
+The loop of a program ends after its iterations; the engine runs it again, with the
+variables as they are. An error of the program is given to all calls that wait; the next
+call starts again with the values that the engine was started with.
+
+Threads: calls on any; their elements are fed in the order in which they come.
+"""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import functools
+import threading
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+from ipufeed.applications.file import Application
+from ipufeed.applications.program import Program
+from ipufeed.applications.signature import grouped
+from ipufeed.device.system.system import require_usable
+from ipufeed.executable.store import provided
+from ipufeed.process_state import STATE
+
+# How many elements of zeros are fed in each further `timeout` that a call waits.
+DUMMIES_IN_A_TIMEOUT = 8
+SLICE_S = 0.1  # how long a wait keeps Python from seeing Ctrl-C
+JOIN_S = 10.0
+
+
+class _Waiting:
+    """An element on its way through the program.
+
+    Attributes:
+        parts: The result of each outfeed, once it is there.
+        error: What ended the program.
+        is_dummy: Whether no call waits for it.
+    """
+
+    def __init__(self, outfeeds: int, *, is_dummy: bool = False) -> None:
+        self.parts: list[list[Any] | None] = [None] * outfeeds
+        self.missing = outfeeds
+        self.error: BaseException | None = None
+        self.is_dummy = is_dummy
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def wait(self, seconds: float) -> bool:
+        """Waits for the result or error; False if there is none yet."""
+        if not self._done.acquire(timeout=seconds):
+            return False
+        self._done.release()
+        return True
+
+    def end(self) -> None:
+        """The result, or the error, is there."""
+        self._done.release()
+
+    def result(self) -> list[Any]:
+        """The result; raises the error."""
+        if self.error is not None:
+            raise self.error
+        return [tensor for part in self.parts for tensor in part or ()]
+
+
+class Engine:
+    """One application, started.
+
+    Args:
+        name: Of the engine.
+        application: What it runs.
+        inputs: Given once: the values of the signature's inputs.
+        timeout_s: How long a call of a pipeline waits for others in seconds, before
+            elements of zeros follow it.
+    """
+
+    def __init__(
+        self, name: str, application: Application, inputs: list[Any], timeout_s: float
+    ) -> None:
+        self.name = name
+        self.application = application
+        self._inputs = inputs
+        self._timeout_s = timeout_s
+        self._outfeeds = len(grouped(application.signature.streamed_outputs))
+        # Of feeding: elements are in the order of `_waiting`. Never held while waiting
+        # for a result.
+        self._feeding = threading.Lock()
+        # Guards what follows.
+        self._lock = threading.Lock()
+        self._waiting: list[collections.deque[_Waiting]] = []
+        self._program: Program | None = None
+        self._threads: list[threading.Thread] = []
+        self._error: BaseException | None = None
+        self._stopped = False
+        ipus = require_usable(application.ordinal).num_ipus
+        self._needs_company = application.pipelined or ipus > application.shards
+        provided.provide(application.programs)
+
+    def start(self) -> None:
+        """Starts to run the program, if it does not run.
+
+        Raises:
+            tf.errors.OpError: The variables or queues cannot be made.
+            tf.errors.FailedPreconditionError: The engine has been stopped.
+        """
+        with self._lock:
+            if self._stopped:
+                raise tf.errors.FailedPreconditionError(
+                    None, None, f"Engine {self.name} has been stopped."
+                )
+            if self._program is not None:
+                return
+            with context.eager_mode():
+                program = Program(self.application, self._inputs, self.name)
+                program.open()
+            self._program = program
+            self._error = None
+            self._waiting = [collections.deque() for _ in range(self._outfeeds or 1)]
+            targets = [functools.partial(self._run, program)]
+            targets += [
+                functools.partial(self._read, program, index)
+                for index in range(self._outfeeds)
+            ]
+            self._threads = [
+                threading.Thread(
+                    target=target, name=f"ipufeed_engine_{self.name}", daemon=True
+                )
+                for target in targets
+            ]
+            for thread in self._threads:
+                thread.start()
+
+    def call(self, inputs: list[Any]) -> list[Any]:
+        """Feeds one element, and waits for what the program makes of it.
+
+        Args:
+            inputs: Tensors or arrays: the components of one element of each infeed.
+
+        Returns:
+            Tensors: the components of the result of each outfeed.
+
+        Raises:
+            tf.errors.OpError: What the program raised.
+        """
+        self.start()
+        waiting = self._feed(inputs)
+        if waiting.wait(self._timeout_s if self._needs_company else SLICE_S):
+            return waiting.result()
+        pause = self._timeout_s / DUMMIES_IN_A_TIMEOUT
+        while not waiting.wait(pause if self._needs_company else SLICE_S):
+            if self._needs_company and self._is_first(waiting):
+                self._feed(None)
+        return waiting.result()
+
+    def stop(self) -> None:
+        """Ends the program; calls that wait get an error. The engine cannot be started."""
+        with self._lock:
+            self._stopped = True
+            program, threads = self._program, self._threads
+        if program is None:
+            return
+        with context.eager_mode():
+            program.close()
+        for thread in threads:
+            thread.join(JOIN_S)
+
+    def _feed(self, inputs: list[Any] | None) -> _Waiting:
+        """Puts an element into the program's queues; None for zeros."""
+        feeds = self.application.signature.streamed_inputs
+        values = (
+            [tf.zeros(each.spec.shape, each.spec.dtype) for each in feeds]
+            if inputs is None
+            else inputs
+        )
+        waiting = _Waiting(self._outfeeds, is_dummy=inputs is None)
+        with self._feeding, context.eager_mode():
+            with self._lock:
+                program, error = self._program, self._error
+                if program is None:
+                    raise error or tf.errors.AbortedError(
+                        None, None, f"Engine {self.name} has ended."
+                    )
+                if self._outfeeds:
+                    for each in self._waiting:
+                        each.append(waiting)
+            at = 0
+            for queue, group in zip(program.feeds, grouped(feeds), strict=True):
+                try:
+                    queue.enqueue(values[at : at + len(group)])
+                except tf.errors.OpError as failure:
+                    self._fail(program, failure)
+                    break
+                at += len(group)
+        if not self._outfeeds:
+            waiting.end()
+        return waiting
+
+    def _is_first(self, waiting: _Waiting) -> bool:
+        """Whether no call waits whose element came before this one."""
+        with self._lock:
+            calls = (
+                next((each for each in queue if not each.is_dummy), None)
+                for queue in self._waiting
+            )
+            return any(first is waiting for first in calls)
+
+    def _run(self, program: Program) -> None:
+        """The engine's thread: runs the program until it fails or is stopped."""
+        try:
+            with context.eager_mode(), provided.loading():
+                while True:
+                    program.run()
+        except BaseException as error:
+            self._fail(program, error)
+
+    def _fail(self, program: Program, error: BaseException) -> None:
+        """Gives the error to all calls that wait; the next call starts again."""
+        with self._lock:
+            if self._program is not program:
+                return
+            self._program = None
+            if self._stopped:
+                error = tf.errors.CancelledError(
+                    None, None, f"Engine {self.name} has been stopped."
+                )
+            self._error = error
+            left = {id(each): each for queue in self._waiting for each in queue}
+            self._waiting = []
+        with context.eager_mode():
+            program.close()
+        for each in left.values():
+            each.error = error
+            each.end()
+
+    def _read(self, program: Program, index: int) -> None:
+        """A reader's thread: gives each result of an outfeed to its call."""
+        try:
+            with context.eager_mode():
+                while self._program is program:
+                    for row in program.outfeeds[index].stream():
+                        self._deliver(program, index, list(row))
+        except BaseException as error:
+            self._fail(program, error)
+
+    def _deliver(self, program: Program, index: int, row: list[Any]) -> None:
+        feeds = grouped(self.application.signature.streamed_outputs)[index]
+        rows = [row]
+        if row[0].shape.rank > len(feeds[0].shape.dimensions):
+            # Of replicas: number r has taken element r of as many.
+            rows = [list(each) for each in zip(*map(tf.unstack, row), strict=True)]
+        for tensors in rows:
+            with self._lock:
+                if self._program is not program or not self._waiting[index]:
+                    return
+                waiting = self._waiting[index].popleft()
+                waiting.parts[index] = tensors
+                waiting.missing -= 1
+                ended = waiting.missing == 0
+            if ended:
+                waiting.end()
+
+
+class _Engines:
+    """The engines of this process, by name."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.by_name: dict[str, Engine] = {}
+
+
+_engines = _Engines()
+
+
+def start(
+    name: str, application: Application, inputs: list[Any], timeout_s: float
+) -> Engine:
+    """The engine of a name, started if there was none."""
+    with _engines.lock:
+        engine = _engines.by_name.get(name)
+        if engine is None:
+            engine = _engines.by_name[name] = Engine(
+                name, application, inputs, timeout_s
+            )
+    try:
+        engine.start()
+    except BaseException:
+        with _engines.lock:
+            _engines.by_name.pop(name, None)
+        raise
+    return engine
+
+
+def find(name: str) -> Engine:
+    """The engine of a name.
+
+    Raises:
+        tf.errors.FailedPreconditionError: There is none.
+    """
+    with _engines.lock:
+        engine = _engines.by_name.get(name)
+    if engine is None:
+        raise tf.errors.FailedPreconditionError(
+            None,
+            None,
+            f"Engine {name} does not exist. Start it with embedded_runtime_start.",
+        )
+    return engine
+
+
+def exists(name: str) -> bool:
+    """Whether an engine of this name has been started, and not been stopped."""
+    with _engines.lock:
+        return name in _engines.by_name
+
+
+def stop(name: str) -> None:
+    """Stops an engine; one that does not exist is stopped already."""
+    with _engines.lock:
+        engine = _engines.by_name.pop(name, None)
+    if engine is not None:
+        engine.stop()
+
+
+@STATE.part("engines")
+def stop_all() -> None:
+    """Stops the engines of this process."""
+    with _engines.lock:
+        engines = list(_engines.by_name.values())
+        _engines.by_name.clear()
+    for engine in engines:
+        engine.stop()
+
+
+# Before TensorFlow's own work at exit: a program that runs then can abort the process.
+atexit.register(stop_all)

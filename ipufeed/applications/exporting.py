@@ -1,0 +1,293 @@
+"""serving: exports a step, or a pipeline, as a SavedModel whose `predict` runs on an IPU.
+
+    predict(inputs) --preprocessing, CPU--> engine of an asset --postprocessing, CPU--> dict
+
+The SavedModel's assets have the application's file. Any process that has imported ipufeed
+can load it with tf.saved_model.load; its first call starts the engine.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from ipufeed.applications import compiling, file, operations, saved_calls
+from ipufeed.applications.runtime import DEFAULT_TIMEOUT_US
+from ipufeed.applications.serving_signature import (
+    Steps,
+    output_names_of,
+)
+from ipufeed.checks import as_int, check_flags
+from ipufeed.device.program import loops
+from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.queues.infeed import IPUInfeedQueue
+from ipufeed.queues.outfeed import IPUOutfeedQueue
+
+
+def export_single_step(
+    predict_step: Callable[..., Any],
+    export_dir: str,
+    iterations: int,
+    predict_step_signature: Any = None,
+    input_dataset: tf.data.Dataset | None = None,
+    output_names: Any = None,
+    preprocessing_step: Callable[..., Any] | None = None,
+    preprocessing_step_signature: Any = None,
+    postprocessing_step: Callable[..., Any] | None = None,
+    postprocessing_step_signature: Any = None,
+    purge_export_dir: bool = False,
+) -> Any:
+    """Exports a function as a SavedModel: a loop around it on the IPU, which calls feed.
+
+        export_single_step(step, "model", iterations=1000,
+                           predict_step_signature=[tf.TensorSpec([1, 4], tf.float32)])
+        # in another process, after `import ipufeed`
+        tf.saved_model.load("model").signatures["serving_default"](x=...)
+
+    Args:
+        predict_step: The step on the IPU, with the values that its variables have now.
+        export_dir: The folder, which must be empty or not be there.
+        iterations: Of the loop, before the program ends and is run again; at least 1.
+        predict_step_signature: A list or tuple of tf.TensorSpecs: what the first step
+            (the preprocessing step, if there is one) takes. Default: `input_dataset`, or
+            the step's own `input_signature` if it is a tf.function.
+        input_dataset: Its elements are what the first step takes.
+        output_names: Names of the results, in place of `output_0` and so on: a str for
+            one, or a list.
+        preprocessing_step: What the CPU does before: it gives what `predict_step` takes.
+        preprocessing_step_signature: What it takes. `predict_step` then needs its own
+            `input_signature`, or `predict_step_signature`.
+        postprocessing_step: What the CPU does with the results of `predict_step`.
+        postprocessing_step_signature: What it takes. Default: what `predict_step` gives.
+        purge_export_dir: Whether to delete what is in `export_dir`.
+
+    Returns:
+        The tf.function `predict`: it takes tensors, and gives a dict of tensors.
+
+    Raises:
+        TypeError: An argument is of another type.
+        ValueError: A signature is missing, given twice or does not fit; the folder is not
+            empty.
+
+    Threads: any. `predict` may be called on several.
+
+    Source: Graphcore's function of this name.
+    """
+    count = checked_iterations(iterations)
+    check_flags(purge_export_dir=purge_export_dir)
+    steps = Steps.of(
+        predict_step,
+        "predict_step",
+        predict_step_signature,
+        input_dataset,
+        (preprocessing_step, preprocessing_step_signature),
+        (postprocessing_step, postprocessing_step_signature),
+    )
+    folder = prepared(export_dir, purge=bool(purge_export_dir))
+    infeed = infeed_of(steps.specs)
+    outfeed = IPUOutfeedQueue()
+
+    def application() -> Any:
+        def body(*element: Any) -> Any:
+            return outfeed.enqueue(flat(steps.step(*element)))
+
+        return loops.repeat(count, body, [], infeed)
+
+    application.__name__ = steps.name
+    return export(application, steps, folder, output_names)
+
+
+def export_pipeline(
+    computational_stages: list[Callable[..., Any]],
+    export_dir: str,
+    iterations: int,
+    inputs: Any = None,
+    device_mapping: Any = None,
+    pipeline_schedule: Any = None,
+    poplar_options: Any = None,
+    name: str | None = None,
+    predict_step_signature: Any = None,
+    input_dataset: tf.data.Dataset | None = None,
+    output_names: Any = None,
+    preprocessing_step: Callable[..., Any] | None = None,
+    preprocessing_step_signature: Any = None,
+    postprocessing_step: Callable[..., Any] | None = None,
+    postprocessing_step_signature: Any = None,
+    purge_export_dir: bool = False,
+) -> Any:
+    """Exports the stages of a pipeline as a SavedModel.
+
+    Args:
+        computational_stages: The stages, with the values that their variables have now.
+            The first takes `inputs` and then what the signature says.
+        export_dir: See export_single_step.
+        iterations: Mini-batches of one run of the pipeline (its
+            gradient_accumulation_count), as the schedule needs them.
+        inputs: Values for the first stage's first arguments, which are exported, too.
+        device_mapping: The IPU of each stage; see pipelining_ops.pipeline.
+        pipeline_schedule: See pipelining_ops.pipeline.
+        poplar_options: See pipelining_ops.pipeline.
+        name: See pipelining_ops.pipeline.
+        predict_step_signature: What the first stage takes after `inputs`.
+        input_dataset: See export_single_step.
+        output_names: See export_single_step.
+        preprocessing_step: See export_single_step.
+        preprocessing_step_signature: See export_single_step.
+        postprocessing_step: See export_single_step.
+        postprocessing_step_signature: See export_single_step.
+        purge_export_dir: See export_single_step.
+
+    Returns:
+        The tf.function `predict`.
+
+    Raises:
+        TypeError: An argument is of another type.
+        ValueError: See export_single_step.
+
+    Source: Graphcore's function of this name.
+    """
+    count = checked_iterations(iterations)
+    check_flags(purge_export_dir=purge_export_dir)
+    stages = list(computational_stages)
+    if not stages or not all(map(callable, stages)):
+        raise TypeError(
+            "`computational_stages` must be a list of at least one function."
+        )
+    values = [] if inputs is None else list(inputs)
+
+    def through_all(*element: Any) -> Any:
+        results: Any = (*values, *element)
+        for stage in stages:
+            given = results if isinstance(results, (list, tuple)) else [results]
+            results = stage(*given)
+        return results
+
+    steps = Steps.of(
+        through_all,
+        "computational_stages",
+        predict_step_signature,
+        input_dataset,
+        (preprocessing_step, preprocessing_step_signature),
+        (postprocessing_step, postprocessing_step_signature),
+        named_by=stages[0],
+        skip=len(values),
+    )
+    folder = prepared(export_dir, purge=bool(purge_export_dir))
+    infeed = infeed_of(steps.specs)
+    outfeed = IPUOutfeedQueue()
+
+    def application() -> Any:
+        return pipeline(
+            stages,
+            gradient_accumulation_count=count,
+            inputs=values,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            device_mapping=device_mapping,
+            pipeline_schedule=pipeline_schedule,
+            forward_propagation_stages_poplar_options=poplar_options,
+            name=name,
+        )
+
+    application.__name__ = steps.name
+    return export(application, steps, folder, output_names)
+
+
+def flat(results: Any) -> list[Any]:
+    """The tensors of a step's results."""
+    return [tf.convert_to_tensor(each) for each in tf.nest.flatten(results)]
+
+
+def checked_iterations(iterations: Any) -> int:
+    """The number of iterations; raises TypeError or ValueError."""
+    count = as_int("iterations", iterations)
+    if count < 1:
+        raise ValueError(f"`iterations` must be at least 1, got {count}.")
+    return count
+
+
+def prepared(export_dir: Any, *, purge: bool) -> Path:
+    """The folder, which is empty or not there.
+
+    Raises:
+        ValueError: It is not empty, or is not a folder.
+        RuntimeError: Not in eager mode.
+    """
+    if not tf.executing_eagerly():
+        raise RuntimeError(
+            "A model is exported in eager mode: call it outside of graphs."
+        )
+    folder = Path(export_dir).expanduser().absolute()
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise ValueError(
+            f'`export_dir` must be a directory, but "{export_dir}" is not.'
+        )
+    if folder.is_dir() and any(folder.iterdir()):
+        if not purge:
+            raise ValueError(
+                f'Directory "{export_dir}" is not empty. Please specify an empty '
+                "directory, or give purge_export_dir=True to delete what is in it."
+            )
+        shutil.rmtree(folder)
+    return folder
+
+
+def infeed_of(specs: list[tf.TensorSpec]) -> IPUInfeedQueue:
+    """An infeed whose elements have these specs; it is only traced."""
+    element = tuple(tf.zeros(spec.shape, spec.dtype) for spec in specs)
+    return IPUInfeedQueue(tf.data.Dataset.from_tensors(element).repeat())
+
+
+class ServedModel(tf.Module):  # type: ignore[misc]
+    """What the SavedModel holds: the application's file, and `predict`."""
+
+    def __init__(self, application: Path) -> None:
+        super().__init__()
+        self.application = tf.saved_model.Asset(str(application))
+        self.predict: Any = None
+
+
+def export(
+    application: Callable[[], Any], steps: Steps, folder: Path, output_names: Any
+) -> Any:
+    """Compiles the application and writes the SavedModel; gives `predict`."""
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / f"{steps.name}{compiling.SUFFIX}"
+        compiling.experimental_application_compile_op(
+            application, output_path=path, freeze_variables=True
+        )
+        signature = file.read(path).signature
+        model = ServedModel(path)
+        names: list[str] = []
+        engine = tf.constant(f"serving_{steps.name}_{uuid.uuid4().hex}")
+
+        def predict(*inputs: Any) -> Any:
+            values = steps.before(*inputs)
+            results = operations.build(
+                saved_calls.START_AND_CALL,
+                [
+                    tf.identity(model.application.asset_path),
+                    engine,
+                    tf.constant(DEFAULT_TIMEOUT_US, tf.int64),
+                    tf.constant(0, tf.int64),
+                    *values,
+                ],
+                [feed.spec for feed in signature.streamed_outputs],
+            )
+            results = flat(steps.after(*results))
+            names[:] = output_names_of(output_names, len(results))
+            return dict(zip(names, results, strict=True))
+
+        model.predict = tf.function(predict, input_signature=steps.taken)
+        concrete = model.predict.get_concrete_function()
+        tf.saved_model.save(
+            model, str(folder), signatures={"serving_default": concrete}
+        )
+    loaded = tf.saved_model.load(str(folder))
+    return loaded.predict

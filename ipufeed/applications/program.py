@@ -1,0 +1,188 @@
+"""An application's program in this process: its function, variables and queues."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.ops import gen_functional_ops
+from tensorflow.python.saved_model import function_deserialization
+
+from ipufeed.applications.file import Application
+from ipufeed.applications.signature import grouped
+from ipufeed.applications.tracing import (
+    INFEED,
+    INPUT,
+    NUMBER,
+    OUTFEED,
+    VALUE,
+    VARIABLE,
+)
+from ipufeed.device.log import LOGGER
+from ipufeed.executable.program.file_format import Entry
+from ipufeed.executable.store import provided
+from ipufeed.queues.infeed import IPUInfeedQueue
+from ipufeed.queues.outfeed import IPUOutfeedQueue
+
+# Calls that may wait in front of a program.
+CAPACITY = 1024
+# Begins the name of an infeed that waits for calls.
+IDLE = "embedded_runtime "
+
+
+def is_news(record: logging.LogRecord) -> bool:
+    """Whether a message says more than that an engine waits for its next call."""
+    text = record.getMessage()
+    return not (f"infeed queue '{IDLE}" in text and "' is empty" in text)
+
+
+LOGGER.addFilter(is_news)
+
+
+def connect_host_calls(application: Application) -> None:
+    """Registers what programs call on the host, such as print_tensor, if this one does."""
+    calls = {
+        node.op
+        for function in application.functions().function
+        for node in function.node_def
+    }
+    if "IpufeedHostCall" in calls:
+        # Imported for what it registers.
+        from ipufeed.ops import host_calls, host_embedding, internal_ops
+
+        del host_embedding, internal_ops
+        host_calls.connect()
+
+
+class Program:
+    """What runs an application on an IPU; in eager mode only.
+
+    Args:
+        application: It.
+        inputs: Values for the signature's inputs: of the function's arguments, and then
+            of its variables unless they are frozen. None: zeros, to compile it.
+        name: Of the engine, for messages.
+
+    Attributes:
+        feeds: For each infeed, the tf.queue that its elements come from.
+        outfeeds: Its IPUOutfeedQueues.
+    """
+
+    def __init__(
+        self, application: Application, inputs: list[Any] | None, name: str = ""
+    ) -> None:
+        self._name = name
+        self._application = application
+        connect_host_calls(application)
+        functions = function_deserialization.load_function_def_library(
+            application.functions()
+        )
+        self._function = functions[application.function]
+        signature = application.signature
+        if inputs is None:
+            specs = [each.spec for each in signature.inputs]
+            inputs = [tf.zeros(spec.shape, spec.dtype) for spec in specs]
+        self._place = f"/device:IPU:{application.ordinal}"
+        of_arguments = sum(each.handle.startswith(INPUT) for each in signature.inputs)
+        self._inputs = inputs[:of_arguments]
+        values = application.variables or inputs[of_arguments:]
+        with tf.device(self._place):
+            self._variables = [tf.Variable(value) for value in values]
+        self.feeds: list[Any] = []
+        self._infeeds: list[IPUInfeedQueue] = []
+        self.outfeeds: list[IPUOutfeedQueue] = []
+        for feeds in grouped(signature.streamed_inputs):
+            self._add_infeed([feed.spec for feed in feeds])
+        for feeds in grouped(signature.streamed_outputs):
+            queue = IPUOutfeedQueue(device_ordinal=application.ordinal)
+            queue._reader.add(tuple(feed.spec for feed in feeds))
+            self.outfeeds.append(queue)
+        self._call = self._function_of_program()
+
+    def _add_infeed(self, specs: list[tf.TensorSpec]) -> None:
+        with tf.device("/device:CPU:0"):
+            feed = tf.queue.FIFOQueue(
+                CAPACITY, [spec.dtype for spec in specs], [spec.shape for spec in specs]
+            )
+
+        def next_element(_: Any) -> Any:
+            # Of one component, dequeue gives the tensor itself.
+            element = feed.dequeue()
+            return tuple(element) if isinstance(element, list) else (element,)
+
+        dataset = tf.data.Dataset.counter().map(next_element)
+        self.feeds.append(feed)
+        self._infeeds.append(
+            IPUInfeedQueue(
+                dataset,
+                device_ordinal=self._application.ordinal,
+                _internal_id=IDLE + self._name,
+            )
+        )
+
+    def _function_of_program(self) -> Any:
+        """The application's function with its arguments, to be compiled as one program."""
+        function, outputs = self._function, self._application.signature.outputs
+        types = [feed.spec.dtype for feed in outputs]
+
+        def program(*arguments: Any) -> Any:
+            function.add_to_graph(tf.compat.v1.get_default_graph())
+            handles = [
+                each.handle if isinstance(each, tf.Variable) else each
+                for each in arguments
+            ]
+            return gen_functional_ops.stateful_partitioned_call(
+                args=handles, Tout=types, f=function
+            )
+
+        program.__name__ = provided.PREFIX + self._application.name
+        return tf.function(program, jit_compile=True, autograph=False)
+
+    def _argument(self, kind: str, number: int) -> Any:
+        if kind == INPUT:
+            return tf.convert_to_tensor(self._inputs[number])
+        if kind == VARIABLE:
+            return self._variables[number]
+        if kind == VALUE:
+            return tf.convert_to_tensor(self._application.captured[number])
+        if kind not in (INFEED, OUTFEED, NUMBER):
+            raise ValueError(f"An application has no argument of kind {kind!r}.")
+        queues: Any = {INFEED: self._infeeds, OUTFEED: self.outfeeds}.get(kind)
+        with tf.device("/device:CPU:0"):
+            value = number if queues is None else queues[number]._number
+            return tf.constant(value, tf.int64)
+
+    def open(self) -> None:
+        """Starts to read what calls give."""
+        for queue in self._infeeds:
+            queue.initializer  # noqa: B018 (acts when it is read)
+
+    def run(self) -> None:
+        """Runs the program once, to the end of its loop.
+
+        Raises:
+            tf.errors.OpError: What the program raises.
+        """
+        arguments = [self._argument(*each) for each in self._application.arguments]
+        with tf.device(self._place):
+            self._call(*arguments)
+
+    def close(self) -> None:
+        """Ends what waits for elements; the program then ends with an error."""
+        for feed in self.feeds:
+            feed.close(cancel_pending_enqueues=True)
+
+    def compile(self) -> list[Entry]:
+        """Compiles the program and does not run it; gives what was compiled.
+
+        Raises:
+            tf.errors.OpError: It cannot be compiled.
+        """
+        with provided.only_compiling() as entries:
+            try:
+                self.run()
+            except tf.errors.OpError:
+                if not entries or "application" not in str(entries[-1].header["name"]):
+                    raise
+        return entries

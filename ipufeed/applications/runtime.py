@@ -1,0 +1,279 @@
+"""embedded_runtime: starts an application's file, and calls it from any thread."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from ipufeed.applications import engine, file, operations, saved_calls
+from ipufeed.applications.signature import Feed, Signature
+from ipufeed.checks import is_int
+
+DEFAULT_TIMEOUT_US = 5000
+
+
+@dataclass(frozen=True)
+class RuntimeContext:
+    """An engine that embedded_runtime_start has started."""
+
+    _name: str
+    _start_output: Any
+    _signature: Signature
+
+    def name(self) -> str:
+        """The engine's name."""
+        return self._name
+
+    def start_output(self) -> Any:
+        """A string tensor (scalar) that is there when the engine has been started."""
+        return self._start_output
+
+    def signature(self) -> Signature:
+        """What the application takes and gives."""
+        return self._signature
+
+    def output_types(self) -> list[tf.DType]:
+        """The dtypes of what a call gives."""
+        return [feed.spec.dtype for feed in self._signature.streamed_outputs]
+
+
+def embedded_runtime_start(
+    executable_file: Any,
+    inputs: Any,
+    name: str,
+    timeout: int | None = None,
+) -> RuntimeContext:
+    """Starts an engine that runs an application's file on a thread of its own.
+
+    Args:
+        executable_file: The file of experimental_application_compile_op: a path, or a
+            string tensor whose value is known when this is called.
+        inputs: What the application is given once, in the order of its signature, or a
+            dict by the names of the signature: the function's arguments, and the
+            variables that are not frozen.
+        name: Of the engine. One that is there already is left as it is.
+        timeout: How long a call of a pipeline waits for others in microseconds, before
+            elements of zeros follow it, whose results are dropped. Default: 5000.
+
+    Returns:
+        What embedded_runtime_call takes. In a version 1 graph the engine starts when a
+        call, or `start_output()`, runs.
+
+    Raises:
+        TypeError: An argument, or the dtype of an input, is of another type.
+        ValueError: The inputs are not those of the signature.
+        tf.errors.NotFoundError: There is no such file.
+        tf.errors.InvalidArgumentError: The file is damaged, is not an application, or
+            was written by another version of TensorFlow.
+        tf.errors.PermissionDeniedError: Other users may have written the file.
+
+    Threads: any.
+
+    Source: Graphcore's function of this name.
+    """
+    path = path_of(executable_file)
+    timeout_us = checked_timeout(timeout)
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"`name` must be a str that is not empty, got {name!r}.")
+    application = file.read(Path(path))
+    feeds = application.signature.inputs
+    values = checked_values(listed(inputs, feeds), feeds, "runtime", TypeError)
+    if tf.executing_eagerly():
+        engine.start(name, application, values, timeout_us / 1e6)
+        output: Any = tf.constant(name)
+    else:
+        given = [
+            tf.constant(path),
+            tf.constant(name),
+            tf.constant(timeout_us, tf.int64),
+        ]
+        spec = tf.TensorSpec([], tf.string)
+        (output,) = operations.build(saved_calls.START, [*given, *values], [spec])
+    return RuntimeContext(name, output, application.signature)
+
+
+def embedded_runtime_call(inputs: Any, context: RuntimeContext) -> list[Any]:
+    """Feeds one element to an application, and gives what it makes of it.
+
+    Args:
+        inputs: A list or tuple: the components of one element of the infeed, in the order
+            of `context.signature().streamed_inputs`.
+        context: Of embedded_runtime_start.
+
+    Returns:
+        A list of tensors: the components of the matching result of the outfeed.
+
+    Raises:
+        TypeError: An argument, or the dtype of an input, is of another type.
+        ValueError: The inputs are not those of the signature.
+        tf.errors.FailedPreconditionError: The engine does not exist.
+        tf.errors.OpError: What the program raised; the next call starts it again.
+
+    Threads: any, any number at a time. Each call waits for its own result.
+
+    Source: Graphcore's function of this name.
+    """
+    if not isinstance(context, RuntimeContext):
+        raise TypeError(
+            "`context` must be what embedded_runtime_start returns, got "
+            f"{type(context).__name__}."
+        )
+    signature = context.signature()
+    if not isinstance(inputs, (list, tuple)):
+        raise TypeError(
+            f"Expected the inputs to be a list. Got {type(inputs).__name__}."
+        )
+    feeds = signature.streamed_inputs
+    values = checked_values(list(inputs), feeds, "call", TypeError)
+    if tf.executing_eagerly():
+        return engine.find(context.name()).call(values)
+    with tf.control_dependencies([context.start_output()]):
+        return operations.build(
+            saved_calls.CALL,
+            [tf.constant(context.name()), *values],
+            [feed.spec for feed in signature.streamed_outputs],
+        )
+
+
+def embedded_runtime_start_and_call(
+    executable_file: Any, startup_inputs: Any, call_inputs: Any, name: str
+) -> tuple[list[Any], RuntimeContext]:
+    """Starts an engine and calls it once: the results, and the context for more calls.
+
+    Args:
+        executable_file: See embedded_runtime_start.
+        startup_inputs: Its `inputs`.
+        call_inputs: Those of embedded_runtime_call.
+        name: Of the engine.
+
+    Source: Graphcore's function of this name.
+    """
+    context = embedded_runtime_start(executable_file, startup_inputs, name)
+    return embedded_runtime_call(call_inputs, context), context
+
+
+def embedded_runtime_stop(context: RuntimeContext) -> None:
+    """Stops an engine, in eager mode. Calls that wait get a CancelledError.
+
+    The original cannot stop one. Its variables and queues are gone then; an engine of the
+    same name may be started.
+
+    Args:
+        context: Of embedded_runtime_start.
+
+    Raises:
+        TypeError: It is not a RuntimeContext.
+        RuntimeError: Not in eager mode.
+    """
+    if not isinstance(context, RuntimeContext):
+        raise TypeError(
+            "`context` must be what embedded_runtime_start returns, got "
+            f"{type(context).__name__}."
+        )
+    if not tf.executing_eagerly():
+        raise RuntimeError(
+            "embedded_runtime_stop works in eager mode only: end the process instead."
+        )
+    engine.stop(context.name())
+
+
+def path_of(executable_file: Any) -> str:
+    """The path as text.
+
+    Raises:
+        TypeError: It is neither a path nor a string tensor.
+        ValueError: A tensor of a graph whose value is not known yet.
+    """
+    value = executable_file
+    if tf.is_tensor(value):
+        value = tf.get_static_value(value)
+        if value is None:
+            raise ValueError(
+                "`executable_file` is a tensor whose value is not known while the graph "
+                "is built: run it first, and give its value, since the signature is read "
+                "from the file."
+            )
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, (str, bytes, os.PathLike)):
+        return os.path.abspath(os.path.expanduser(os.fsdecode(value)))
+    raise TypeError(
+        "`executable_file` must be a path or a string tensor, got "
+        f"{type(executable_file).__name__}."
+    )
+
+
+def checked_timeout(timeout: Any) -> int:
+    """The timeout in microseconds; raises TypeError or ValueError."""
+    if timeout is None:
+        return DEFAULT_TIMEOUT_US
+    if not is_int(timeout):
+        raise TypeError(
+            "`timeout` must be an int of microseconds or None, got "
+            f"{type(timeout).__name__} {timeout!r}."
+        )
+    if timeout <= 0:
+        raise ValueError(f"`timeout` must be at least 1 microsecond, got {timeout}.")
+    return int(timeout)
+
+
+def listed(inputs: Any, feeds: tuple[Feed, ...]) -> list[Any]:
+    """The inputs in the order of the signature.
+
+    Raises:
+        TypeError: They are neither a list, a tuple nor a dict.
+        ValueError: A dict has no input of a name, or has others.
+    """
+    if isinstance(inputs, dict):
+        for feed in feeds:
+            if feed.name not in inputs:
+                raise ValueError(
+                    f"Failed to find input tensor with name '{feed.name}' in input "
+                    f"dictionary. It has: {', '.join(map(str, inputs)) or 'nothing'}."
+                )
+        return [inputs[feed.name] for feed in feeds]
+    if not isinstance(inputs, (list, tuple)):
+        raise TypeError(
+            "Expected the inputs to be a list. A tuple, or a dict by the names of the "
+            f"signature, may be given as well; got {type(inputs).__name__}."
+        )
+    return list(inputs)
+
+
+def checked_values(
+    values: list[Any], feeds: tuple[Feed, ...], what: str, error: type[Exception]
+) -> list[Any]:
+    """The inputs as tensors of the shapes and dtypes of the signature.
+
+    Raises:
+        ValueError: There are more or fewer, or a shape differs.
+        TypeError: A dtype differs.
+    """
+    if len(values) != len(feeds):
+        raise ValueError(
+            f"Embedded application {what} expects {len(feeds)} inputs, but {len(values)} "
+            f"were provided. It takes: {', '.join(f.name for f in feeds) or 'none'}."
+        )
+    tensors = []
+    for position, (value, feed) in enumerate(zip(values, feeds, strict=True)):
+        spec = feed.spec
+        plain = not (tf.is_tensor(value) or hasattr(value, "dtype"))
+        tensor = tf.convert_to_tensor(value, spec.dtype if plain else None)
+        if tensor.dtype != spec.dtype:
+            raise error(
+                f"Mismatched input dtype at position {position} ('{feed.name}'). "
+                f"Expected {spec.dtype.name}, but input {position} has dtype "
+                f"{tensor.dtype.name}."
+            )
+        if not tensor.shape.is_compatible_with(spec.shape):
+            raise ValueError(
+                f"Mismatched input shape at position {position} ('{feed.name}'). "
+                f"Expected {list(spec.shape)}, but input {position} has shape "
+                f"{tensor.shape}."
+            )
+        tensors.append(tensor)
+    return tensors
