@@ -16,7 +16,8 @@ from ipufeed.no_effect import no_effect
 from ipufeed.process_state import STATE, ProcessState
 
 PARTS = (
-    "flags executor system programs provided blocks folders counters warnings random_ops"
+    "flags executor system programs provided "
+    "blocks folders counters warnings random_ops"
 )
 
 

@@ -5,6 +5,7 @@ func --experimental_application_compile_op--> file --embedded_runtime_start--> e
 
 import os
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -224,16 +225,40 @@ def test_what_programs_keep_on_the_host_works_from_a_file():
 
 def test_an_error_of_the_program_comes_to_the_call_and_the_next_starts_again(tmp_path):
     """With the values that the engine was started with."""
-    path = compiled(tmp_path / "a.poplar_exec")
-    context = embedded_runtime_start(path, {"weights": ones()}, "engine")
-    embedded_runtime_call([ones(), 1], context)
+    configure(2)
+    total = tf.Variable(tf.zeros([4]), name="total")
+    infeed, outfeed = queues(X)
+
+    def body(x):
+        total.assign_add(x)
+        return outfeed.enqueue(tf.identity(total))
+
+    path = experimental_application_compile_op(
+        lambda: loops.repeat(4, body, [], infeed), output_path=tmp_path / "a"
+    )
+    # Of two replicas: a call that is alone waits for another one for a minute.
+    context = embedded_runtime_start(path, [ones()], "engine", timeout=60_000_000)
+    raised = []
+
+    def call():
+        with pytest.raises(tf.errors.OpError) as caught:
+            embedded_runtime_call([ones()], context)
+        raised.append(caught.value)
+
+    thread = threading.Thread(target=call)
+    thread.start()
     started = engine.find("engine")
     before = started._program
+    while not started._waiting[0]:
+        time.sleep(0.001)
     before.close()  # what reads the calls' elements fails
+    thread.join()
+    assert len(raised) == 1
 
-    with pytest.raises(tf.errors.OpError):
-        embedded_runtime_call([ones(), 1], context)
-    assert embedded_runtime_call([ones(2), 5], context)[1].numpy() == 6
+    second = threading.Thread(target=embedded_runtime_call, args=([ones()], context))
+    second.start()
+    assert embedded_runtime_call([ones()], context)[0].numpy()[0] == 2.0
+    second.join()
     assert started._program is not before
 
 
