@@ -40,7 +40,9 @@ class World:
         self._gates: dict[int, threading.Event] = {}
         self._programs: dict[Any, Any] = {}
         self._next_value = 0
-        self.configure(0)
+        self._configured = False
+        self._ipus = 1
+        self._strategy = IPUStrategy()
         self.set_executor("xla")
 
     def close(self) -> None:
@@ -49,7 +51,8 @@ class World:
             self._drop(self._infeeds, slot)
         for slot in list(self._outfeeds):
             self._drop(self._outfeeds, slot)
-        self.configure(0)
+        if self._configured:  # a reset forgets what was compiled
+            self.configure(0)
         self.set_executor("xla")
 
     def infeed(
@@ -118,6 +121,7 @@ class World:
             wanted = config.IPUConfig()
             wanted.auto_select_ipus = ipus
             wanted.configure_ipu_system()
+        self._configured = ipus > 0
         self._ipus = max(1, ipus)
         self._strategy = IPUStrategy()
 
