@@ -5,25 +5,70 @@ Imports nothing that is slow: the options of commands are checked with it, too.
 
 from __future__ import annotations
 
+import functools
 import math
 import numbers
 import operator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def is_flag(value: Any) -> bool:
-    """Whether it is a bool; 0, 1 and NumPy's are as good."""
-    is_one = isinstance(value, (bool, int)) or type(value).__name__ in ("bool", "bool_")
-    return is_one and bool(value in (0, 1))
+    """Whether it is a bool, or one of NumPy's; 0 and 1 are numbers."""
+    return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
+
+
+def check_flag(name: str, value: Any, or_none: bool = False) -> None:
+    """Checks that an argument is a bool.
+
+    Args:
+        name: Of the argument, for the error.
+        value: Of it.
+        or_none: Whether it may be None.
+
+    Raises:
+        TypeError: It is neither.
+    """
+    if is_flag(value) or (or_none and value is None):
+        return
+    raise TypeError(
+        f"{name} must be a bool{' or None' * or_none}, got {type(value).__name__} "
+        f"{value!r}."
+    )
 
 
 def check_flags(**flags: Any) -> None:
-    """Raises TypeError for the first that is neither a bool nor None."""
+    """Checks that arguments are bools; raises what check_flag() raises."""
     for name, value in flags.items():
-        if value is not None and not is_flag(value):
-            raise TypeError(
-                f"{name} must be a bool, got {type(value).__name__} {value!r}."
-            )
+        check_flag(name, value)
+
+
+def flags_checked(function: Function) -> Function:
+    """Decorates a function whose arguments that are annotated as bools must be bools.
+
+    `bool` is a bool, `bool | None` one or None. Nothing of the function runs before the
+    check, which raises what check_flag() raises.
+    """
+    code = cast(Any, function).__code__
+    flags = [
+        (position, name, "None" in annotation)
+        for position, name in enumerate(code.co_varnames)
+        for annotation in [str(function.__annotations__.get(name))]
+        if annotation in ("bool", "bool | None")
+    ]
+
+    @functools.wraps(function)
+    def checked(*arguments: Any, **keywords: Any) -> Any:
+        for position, name, or_none in flags:
+            if name in keywords:
+                check_flag(name, keywords[name], or_none)
+            elif position < min(len(arguments), code.co_argcount):
+                check_flag(name, arguments[position], or_none)
+        return function(*arguments, **keywords)
+
+    return cast(Function, checked)
 
 
 def is_int(value: Any) -> bool:

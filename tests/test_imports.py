@@ -32,7 +32,7 @@ ALLOWED = {
     # The simulated IPU.
     "device.log": {"_native"},
     "device.flags": {"errors", "process_state"},
-    "device.config": {"device.flags", "errors", "no_effect"},
+    "device.config": {"device.flags", "checks", "errors", "no_effect"},
     "device.system": {
         *("device.log", "device.config", "device.flags"),
         *("checks", "errors", "no_effect"),
@@ -92,7 +92,8 @@ ALLOWED = {
     "executable": set(),
     # Programs of several IPUs.
     "parallel.collectives": {
-        *("device.log", "queues", "_native", "interruptible", "no_effect"),
+        *("device.log", "queues", "_native", "interruptible"),
+        *("checks", "no_effect"),
     },
     "parallel.optimizers": {
         *("parallel.collectives", "device.program", "queues", "_native"),
@@ -131,7 +132,7 @@ ALLOWED = {
         *("errors", "process_state", "_version"),
     },
     # Keras models.
-    "keras.layers": {"no_effect"},
+    "keras.layers": {"checks", "no_effect"},
     "keras.pipeline": {"device.program"},
     "keras.optimizers": {
         *("keras.layers", "parallel.collectives", "parallel.optimizers"),
@@ -162,6 +163,7 @@ ALLOWED = {
         *("benchmark.graph", "benchmark.measuring", "benchmark.result", "_native"),
     },
     "benchmark.advice": {
+        "checks",
         *("benchmark.stages", "benchmark.graph", "benchmark.loaders"),
         *("benchmark.measuring", "benchmark.result", "errors", "render"),
     },

@@ -1,6 +1,8 @@
 """No public argument is accepted and does nothing in silence: support/option_table.py."""
 
 import contextlib
+import enum
+import inspect
 import logging
 import tempfile
 
@@ -15,7 +17,7 @@ from ipufeed.device.config import options
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.config.no_effect import ATTRIBUTES, FLAGS
 from ipufeed.device.flags.flags import Flags
-from ipufeed.device.program import loops, scopes
+from ipufeed.device.program import scopes
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.device.system import seeds, system
 from ipufeed.keras import layers as keras_layers
@@ -490,7 +492,9 @@ REFUSED = {
     **{
         ("keras.layers.Embedding", parameter): (
             NotImplementedError,
-            lambda p=parameter: keras_layers.Embedding(4, 2, **{p: "l2"}),
+            lambda p=parameter: keras_layers.Embedding(
+                4, 2, **{p: p == "mask_zero" or "l2"}
+            ),
         )
         for parameter in (
             "embeddings_regularizer",
@@ -519,39 +523,70 @@ def test_what_is_refused_raises(name, parameter):
 
 # ---- What must be a bool
 
-WANTS_A_BOOL = {
-    "reset_ipu_seed(experimental_identical_replicas)": lambda flag: (
-        seeds.reset_ipu_seed(1, experimental_identical_replicas=flag)
-    ),
-    "configure_ipu_system(reset_configuration)": lambda flag: (
-        system.configure_ipu_system(IPUConfig(), reset_configuration=flag)
-    ),
-    "IPUStrategy(enable_keras_extensions)": lambda flag: IPUStrategy(
-        enable_keras_extensions=flag
-    ),
-    "IPUStrategy(enable_dataset_iterators)": lambda flag: IPUStrategy(
-        enable_dataset_iterators=flag
-    ),
-    "repeat(use_while_v1)": lambda flag: loops.repeat(
-        1, lambda: None, use_while_v1=flag
-    ),
-    "while_loop(use_while_v1)": lambda flag: loops.while_loop(
-        lambda: False, lambda: None, use_while_v1=flag
-    ),
-    "IPUInfeedQueue(optimise_latency)": lambda flag: IPUInfeedQueue(
-        tf.data.Dataset.range(1), optimise_latency=flag
-    ),
-    "IPUOutfeedQueue(optimise_latency)": lambda flag: IPUOutfeedQueue(
-        optimise_latency=flag
-    ),
-    "dequeue(wait_for_completion)": lambda flag: IPUOutfeedQueue().dequeue(flag),
+FLAGS_OF_OTHERS = {
+    ("sources.RecordReport", "data_checked"),  # a result, which no program makes
+    ("keras.layers.GRU.call", "training"),  # Keras gives tensors, too
+    ("keras.layers.LSTM.call", "training"),
 }
 
 
-@pytest.mark.parametrize("name", WANTS_A_BOOL)
-def test_what_is_not_a_bool_is_refused_where_one_is_wanted(name):
-    """With the argument's name and the value; nothing else has happened."""
-    argument = name.partition("(")[2].rstrip(")")
-    for value in ("no", 2, 0.5, [True]):
-        with pytest.raises(TypeError, match=rf"^{argument} must be a bool, got \w+ "):
-            WANTS_A_BOOL[name](value)
+def wants_a_bool():
+    """Each parameter that is documented as a bool: (callable, parameter) to how to call."""
+    found = {}
+    for name, value in public_api.exported().items():
+        if inspect.isclass(value) and issubclass(value, (enum.Enum, BaseException)):
+            continue
+        calls = {name: value} if callable(value) else {}
+        if inspect.isclass(value):
+            calls |= {f"{name}.{n}": f for n, f in public_api.methods(value)}
+            calls.pop(f"{name}.__init__", None)
+        for full, call in calls.items():
+            for parameter in inspect.signature(call).parameters.values():
+                kinds = str(parameter.annotation).replace("'bool'", "bool")
+                if kinds in ("bool", "bool | None", "<class 'bool'>"):
+                    found[full, parameter.name] = call, kinds == "bool | None"
+    return found
+
+
+WANTS_A_BOOL = {
+    key: value for key, value in wants_a_bool().items() if key not in FLAGS_OF_OTHERS
+}
+
+
+def test_the_walk_finds_the_flags():
+    """Of functions, methods and classes."""
+    for key in (
+        ("utils.reset_ipu_seed", "experimental_identical_replicas"),
+        ("ipu_outfeed_queue.IPUOutfeedQueue.dequeue", "wait_for_completion"),
+        ("ipu_strategy.IPUStrategy", "enable_keras_extensions"),
+        ("keras.layers.GroupNorm", "center"),
+        ("benchmark.Settings", "memcpy"),
+        ("ops.pipelining_ops.pipeline", "offload_weights"),
+    ):
+        assert key in WANTS_A_BOOL
+    assert len(WANTS_A_BOOL) > 110
+    assert {*FLAGS_OF_OTHERS} <= {*wants_a_bool()}
+
+
+@pytest.mark.parametrize(("name", "parameter"), WANTS_A_BOOL)
+def test_what_is_not_a_bool_is_refused_where_one_is_wanted(name, parameter):
+    """With the argument's name and the value, before anything else is looked at."""
+    call, or_none = WANTS_A_BOOL[name, parameter]
+    required = {
+        each.name: None
+        for each in inspect.signature(call).parameters.values()
+        if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
+    }
+    for value in ("no", 0, 1, 0.5, [True], *([] if or_none else [None])):
+        with pytest.raises(
+            TypeError, match=rf"`?{parameter}`? must be a bool.*, got \w+ "
+        ):
+            call(**(required | {parameter: value}))
+
+
+def test_a_positional_flag_is_checked_too():
+    """And a bool of NumPy's is one."""
+    assert IPUOutfeedQueue().dequeue(np.bool_(True)) == []
+    IPUStrategy("/device:IPU:0", "/cpu:0", np.bool_(True))
+    with pytest.raises(TypeError, match="enable_dataset_iterators must be a bool, got"):
+        IPUStrategy("/device:IPU:0", "/cpu:0", 1)

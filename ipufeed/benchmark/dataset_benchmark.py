@@ -21,11 +21,12 @@ from typing import Any
 
 from ipufeed import _native
 from ipufeed.benchmark.result.settings import MOST
-from ipufeed.checks import as_int
+from ipufeed.checks import as_int, flags_checked
 
 _SO_FAR = "Epochs so far: "
 
 
+@flags_checked
 def dataset_benchmark(
     dataset: Any,
     number_of_epochs: int,
@@ -80,6 +81,7 @@ def dataset_benchmark(
         return _native.load().ipufeed_dataset_benchmark(variant, **arguments)
 
 
+@flags_checked
 def infeed_benchmark(
     infeed_queue: Any,
     number_of_epochs: int,

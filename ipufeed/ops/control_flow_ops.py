@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipufeed.checks import flags_checked
 from ipufeed.device.program.executor import executor
 
 
+@flags_checked
 def barrier(
     tensors: Any, insert_barrier_for_gradients: bool = False, name: str | None = None
 ) -> Any:

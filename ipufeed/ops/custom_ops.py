@@ -6,10 +6,12 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from ipufeed.checks import flags_checked
 from ipufeed.errors import RefusedError
 from ipufeed.ops import host_calls, references
 
 
+@flags_checked
 def precompiled_user_op(
     inputs: Any,
     library_path: str,
@@ -72,6 +74,7 @@ def precompiled_user_op(
         )
 
 
+@flags_checked
 def cpu_user_operation(
     inputs: Any,
     library_path: str,

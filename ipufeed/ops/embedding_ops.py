@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
 from ipufeed.ops.host_embedding import HostEmbedding as HostEmbedding
 from ipufeed.ops.host_embedding import (
@@ -16,6 +17,7 @@ from ipufeed.ops.host_embedding import create_host_embedding as create_host_embe
 from ipufeed.ops.rows import take_rows
 
 
+@flags_checked
 def embedding_lookup(
     params: Any,
     ids: Any,

@@ -7,9 +7,11 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
 
 
+@flags_checked
 def outlined_function(
     func: Callable[..., Any] | None = None,
     unique_sharding: bool = False,

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ipufeed.checks import flags_checked
 from ipufeed.ops import host_calls
 
 STRATEGIES = ("TOKEN", "ENCODING")
@@ -190,6 +191,7 @@ class HostEmbedding:
             else:
                 self._tensor.load(table.rows, session)
 
+    @flags_checked
     def lookup(self, indices: Any, clip_indices: bool = True) -> Any:
         """Looks rows up while the program runs, at its place in the program.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ipufeed.checks import check_flags
+from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
 from ipufeed.ops import host_calls
 from ipufeed.parallel.pipeline.stages import current_accumulation_count
@@ -73,6 +73,7 @@ def _print(call: host_calls.Call) -> None:
     sys.stderr.flush()
 
 
+@flags_checked
 def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> Any:
     """Delays a tensor: the n-th execution gives x of execution n - depth.
 
@@ -92,7 +93,6 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
     """
     import tensorflow as tf
 
-    check_flags(offload=offload)
     depth = as_depth(depth)
     if offload:
         no_effect("fifo(offload=)", "its tensors are in the memory of the host")

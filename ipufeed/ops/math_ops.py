@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipufeed.checks import flags_checked
+
 DIMENSIONS = ("a_columns", "a_rows_b_columns", "b_rows")
 
 
+@flags_checked
 def serialized_matmul(
     a: Any,
     b: Any,

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ipufeed.checks import flags_checked
 from ipufeed.device.random.candidates import Seed, sample_classes
 from ipufeed.no_effect import no_effect
 from ipufeed.ops.losses.ctc import (
@@ -18,6 +19,7 @@ from ipufeed.ops.losses.ctc import ctc_loss_v2 as ctc_loss_v2
 from ipufeed.ops.losses.ctc import ctc_loss_with_log_probs as ctc_loss_with_log_probs
 
 
+@flags_checked
 def gelu(x: Any, approximate: bool = True, name: str | None = None) -> Any:
     """Computes the Gaussian error linear unit.
 
@@ -53,6 +55,7 @@ def swish(x: Any, name: str | None = None) -> Any:
         return tf.nn.silu(x)
 
 
+@flags_checked
 def softmax(x: Any, stable: bool = False, name: str | None = None) -> Any:
     """Computes the softmax over the last axis.
 

@@ -13,10 +13,13 @@ import logging
 import math
 from typing import Any
 
+from ipufeed.checks import flags_checked
+
 LOGGER = logging.getLogger("ipufeed")
 SMALLEST_EPSILON = 1.53e-5  # as a float16 it is not zero
 
 
+@flags_checked
 def group_norm(
     inputs: Any,
     groups: int = 2,
@@ -78,6 +81,7 @@ def group_norm(
     )
 
 
+@flags_checked
 def layer_norm(
     inputs: Any,
     channels_axis: int = -1,
@@ -116,6 +120,7 @@ def layer_norm(
     )
 
 
+@flags_checked
 def instance_norm(
     inputs: Any,
     channels_axis: int = -1,

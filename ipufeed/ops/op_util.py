@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from ipufeed.checks import flags_checked
 from ipufeed.ops import refused
 
 _REFUSED = (
@@ -63,6 +64,7 @@ def gradients_override_map() -> dict[str, str]:
 
 
 @contextlib.contextmanager
+@flags_checked
 def gradient_override_scope(training: bool) -> Iterator[None]:
     """Changes nothing: TensorFlow's own gradients are used."""
     del training
@@ -115,6 +117,7 @@ def get_activation_name(identifier: Any) -> str:
     )
 
 
+@flags_checked
 def bool_to_three_state(value: bool | None, default: str | None = None) -> str:
     """Gives "THREESTATE_ON" or "THREESTATE_OFF"; for None the default.
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipufeed.checks import flags_checked
 from ipufeed.ops.rows import take_rows
 
 
+@flags_checked
 def sequence_slice(
     dst: Any,
     src: Any,
@@ -85,6 +87,7 @@ def sequence_slice_unpack(
     return _sliced(dst, src, counts, from_rows, to_rows, True)
 
 
+@flags_checked
 def sequence_slice_pack(
     dst: Any, src: Any, num_elems: Any, dst_offsets: Any, zero_unused: bool
 ) -> Any:

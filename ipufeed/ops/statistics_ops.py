@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipufeed.checks import flags_checked
+
 
 def fixed_width_bins(inputs: Any, n_bins: int) -> Any:
     """Gives n_bins levels of equal distance, from the smallest input to the largest.
@@ -29,6 +31,7 @@ def histogram_normalize(hist: Any) -> Any:
     return hist / tf.reduce_sum(hist, axis=0)
 
 
+@flags_checked
 def histogram(inputs: Any, levels: Any, absolute_of_input: bool = False) -> Any:
     """Counts the inputs between levels.
 
@@ -51,6 +54,7 @@ def histogram(inputs: Any, levels: Any, absolute_of_input: bool = False) -> Any:
     return _counts(inputs, levels, absolute_of_input)
 
 
+@flags_checked
 def histogram_update(
     hist: Any, inputs: Any, levels: Any, absolute_of_input: bool = False
 ) -> Any:

@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
 
 _EVERY = 1000  # elements between two lines of progress
 
 
+@flags_checked
 def dataset_extractor(
     dataset: Any,
     num_elements: int,
@@ -154,6 +156,7 @@ def get_variable_handles(variables: Sequence[Any]) -> list[Any]:
     return names
 
 
+@flags_checked
 def export_variables(
     variables: Sequence[Any],
     names: Sequence[str],
@@ -202,6 +205,7 @@ def export_variables(
         return tf.numpy_function(write, values, tf.int64).op
 
 
+@flags_checked
 def import_variables(
     variables: Sequence[Any],
     filenames: Sequence[str] | str,

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.training import basic_session_run_hooks
 
-from ipufeed.checks import check_flags
+from ipufeed.checks import flags_checked
 from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
 from ipufeed.queues.placement import current_ordinal
 
@@ -48,6 +48,7 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
 
     LoggingMode = LoggingMode
 
+    @flags_checked
     def __init__(
         self,
         every_n_iter: int | None = None,
@@ -56,7 +57,6 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
         formatter: Callable[[dict[str, Any]], str] | None = None,
         logging_mode: IPUOutfeedMode = LoggingMode.LAST,
     ) -> None:
-        check_flags(at_end=at_end)
         if every_n_iter is not None and every_n_secs is not None:
             raise ValueError("Cannot provide both every_n_iter and every_n_secs")
         if every_n_iter is None and every_n_secs is None and not at_end:

@@ -7,7 +7,7 @@ import weakref
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.checks import check_flags, is_int
+from ipufeed.checks import flags_checked, is_int
 from ipufeed.no_effect import no_effect
 from ipufeed.queues import interrupt, structure
 from ipufeed.queues.chain import host_number, put_token, take_token
@@ -53,6 +53,7 @@ class IPUInfeedQueue:
     Source: Graphcore's IPUInfeedQueue, whose interface this is.
     """
 
+    @flags_checked
     def __init__(
         self,
         dataset: Any,
@@ -80,7 +81,6 @@ class IPUInfeedQueue:
         self._structure = dataset.element_spec
         self._device_ordinal = check_device(device_ordinal)
         self._prefetch_depth = check_depth(prefetch_depth)
-        check_flags(optimise_latency=optimise_latency)
         warn_of_latency("IPUInfeedQueue", optimise_latency)
         self._optimise_latency = bool(optimise_latency)
         self._dataset = dataset

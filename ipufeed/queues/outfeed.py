@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.checks import check_flags, is_int
+from ipufeed.checks import check_flags, flags_checked, is_int
 from ipufeed.queues import interrupt
 from ipufeed.queues.chain import host_number, put_token, take_token
 from ipufeed.queues.hooks import device_ordinal as usable_ordinal
@@ -73,6 +73,7 @@ class IPUOutfeedQueue:
     ours.
     """
 
+    @flags_checked
     def __init__(
         self,
         outfeed_mode: IPUOutfeedMode | None = None,
@@ -111,7 +112,6 @@ class IPUOutfeedQueue:
         self._device_ordinal = usable_ordinal(device_ordinal)
         buffer_depth = int(buffer_depth)
         self._buffer_depth = buffer_depth
-        check_flags(optimise_latency=optimise_latency)
         warn_of_latency("IPUOutfeedQueue", optimise_latency)
         self._number = next(_numbers)
         self._id = str(self._number if internal_id is None else internal_id)

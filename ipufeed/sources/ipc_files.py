@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from ipufeed.checks import flags_checked
 from ipufeed.errors import DamagedFileError, SourceError
 from ipufeed.sources.files import list_files, parallelism, said_of, shard_of
 
@@ -25,6 +26,7 @@ class _Readers(threading.local):
         return self._files[path]
 
 
+@flags_checked
 def arrow_ipc(
     files: Any,
     *,

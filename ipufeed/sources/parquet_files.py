@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ipufeed.checks import flags_checked
 from ipufeed.errors import DamagedFileError, SourceError
 from ipufeed.sources.files import list_files, parallelism, said_of, shard_of
 
 
+@flags_checked
 def parquet(
     files: Any,
     *,

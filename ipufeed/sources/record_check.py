@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from ipufeed.checks import flags_checked
 from ipufeed.errors import DamagedFileError, SourceError
 from ipufeed.sources.record_scan import FORMATS, Scan, scan_file
 
@@ -91,6 +92,7 @@ class RecordReport:
             )
 
 
+@flags_checked
 def check_tfrecord(
     path: str | os.PathLike[str],
     *,

@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from ipufeed.checks import flags_checked
 from ipufeed.sources.files import list_files, parallelism, shard_of
 from ipufeed.sources.named_errors import name_errors
 from ipufeed.sources.record_check import RecordReport, check_tfrecord, compression_of
@@ -15,6 +16,7 @@ from ipufeed.sources.record_check import RecordReport, check_tfrecord, compressi
 MOST_OPEN = 16
 
 
+@flags_checked
 def tfrecord(
     files: Any,
     *,

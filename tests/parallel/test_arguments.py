@@ -226,7 +226,7 @@ CASES = {
     "a flag that is a word": (
         {"offload_weight_update_variables": "yes"},
         TypeError,
-        "offload_weight_update_variables must be a bool, got str 'yes'.",
+        "offload_weight_update_variables must be a bool or None, got str 'yes'.",
     ),
     "a flag that is another number": (
         {"outfeed_loss": 2},

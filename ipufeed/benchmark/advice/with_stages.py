@@ -17,6 +17,7 @@ from ipufeed.benchmark.measuring.warnings import interrupted_later
 from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.sections import WarningSection
 from ipufeed.benchmark.stages.explain import Explanation, budget, explain
+from ipufeed.checks import flags_checked
 from ipufeed.errors import MeasurementInterrupted
 from ipufeed.render.units import number
 
@@ -32,6 +33,7 @@ NO_STAGES = "and stages and advice were not finished."
 NOT_TRIED = "the stages are whole, and not all advice was tried."
 
 
+@flags_checked
 def with_stages(
     result: Result,
     dataset: Any,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipufeed.checks import flags_checked
 from ipufeed.device.config.categories import (
     ConvolutionConfig,
     DeviceConnectionConfig,
@@ -116,6 +117,7 @@ class IPUConfig(Category):
     scheduling: SchedulingConfig
     slices: SliceConfig
 
+    @flags_checked
     def validate(self, use_ipu_model: bool = False) -> None:
         """Checks what single attributes cannot know; `configure_ipu_system` does it too.
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ipufeed.checks import flags_checked
 from ipufeed.device.config.config import IPUConfig, is_set
 from ipufeed.device.config.enums import (
     DeviceConnectionType,
@@ -103,6 +104,7 @@ def _unselected(opts: IpuOptions) -> IPUConfig:
     return config
 
 
+@flags_checked
 def set_ipu_connection_type(
     opts: IpuOptions,
     connection_type: DeviceConnectionType | None = None,
@@ -144,6 +146,7 @@ def set_ipu_connection_type(
     return opts
 
 
+@flags_checked
 def set_ipu_model_options(
     opts: IpuOptions,
     compile_ipu_code: bool = True,
@@ -164,6 +167,7 @@ def set_serialization_options(opts: IpuOptions, output_folder: str = "") -> IpuO
     return opts
 
 
+@flags_checked
 def set_optimization_options(
     opts: IpuOptions,
     combine_embedding_lookups: bool = False,
@@ -198,6 +202,7 @@ def set_optimization_options(
     return opts
 
 
+@flags_checked
 def set_norm_options(
     opts: IpuOptions, use_stable_statistics: bool = False
 ) -> IpuOptions:
@@ -206,6 +211,7 @@ def set_norm_options(
     return opts
 
 
+@flags_checked
 def set_transfer_options(
     opts: IpuOptions, use_verified_transfers: bool = False
 ) -> IpuOptions:
@@ -237,6 +243,7 @@ def set_convolution_options(
     return opts
 
 
+@flags_checked
 def set_matmul_options(
     opts: IpuOptions,
     matmul_options: Mapping[str, Any] | None = None,
@@ -285,6 +292,7 @@ def set_report_options(
     return opts
 
 
+@flags_checked
 def set_recomputation_options(
     opts: IpuOptions,
     allow_recompute: bool = True,
@@ -301,6 +309,7 @@ def set_recomputation_options(
     return opts
 
 
+@flags_checked
 def set_floating_point_behaviour_options(
     opts: IpuOptions,
     inv: bool = True,
@@ -319,6 +328,7 @@ def set_floating_point_behaviour_options(
     return opts
 
 
+@flags_checked
 def set_io_tile_options(
     opts: IpuOptions,
     num_io_tiles: int,

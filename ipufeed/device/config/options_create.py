@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipufeed.checks import flags_checked
 from ipufeed.device.config.enums import (
     ExecutionProfileType,
     SchedulingAlgorithm,
@@ -28,6 +29,7 @@ _SCHEDULERS = {
 }
 
 
+@flags_checked
 def create_ipu_config(
     profiling: bool = False,
     enable_ipu_events: bool = False,

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ipufeed.checks import as_int, check_flags
+from ipufeed.checks import as_int, flags_checked
 from ipufeed.device.program.loop_bound import Bound
 from ipufeed.device.program.training_loop import TrainingLoop, checked_count, inside
 from ipufeed.queues.autograph import as_user_function
@@ -16,6 +16,7 @@ from ipufeed.queues.structure import body_arguments
 from ipufeed.tf_patches.changes import replace
 
 
+@flags_checked
 def repeat(
     n: Any,
     body: Callable[..., Any],
@@ -57,7 +58,6 @@ def repeat(
     """
     import tensorflow as tf
 
-    check_flags(use_while_v1=use_while_v1)
     check_queue(infeed_queue)
     values = listed(inputs)
     check_arity(body, values, infeed_queue, condition=False)
@@ -74,6 +74,7 @@ def repeat(
     return unlisted(count, results, values)
 
 
+@flags_checked
 def while_loop(
     condition: Callable[..., Any],
     body: Callable[..., Any],
@@ -100,7 +101,6 @@ def while_loop(
         TypeError: `condition` or `body` cannot be called so, or `body` changes the dtypes.
         ValueError: See `repeat`.
     """
-    check_flags(use_while_v1=use_while_v1)
     check_queue(infeed_queue)
     values = listed(inputs)
     check_arity(condition, values, infeed_queue, condition=True)

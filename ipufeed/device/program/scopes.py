@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from ipufeed.checks import flags_checked
 from ipufeed.device.program.outside_compilation import (
     outside_compilation_scope as outside_compilation_scope,
 )
@@ -147,6 +148,7 @@ def _noted(attribute_name: str, attribute_value: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+@flags_checked
 def stochastic_rounding(override: bool) -> Iterator[None]:
     """Notes at ops whether they should round stochastically.
 

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
 
-from ipufeed.checks import check_flags
+from ipufeed.checks import flags_checked
 from ipufeed.device.program import executor, outside_compilation
 from ipufeed.device.program.host_iterator import HostDataset
 from ipufeed.device.program.replication import refuse_replicas
@@ -50,15 +50,12 @@ class KerasExtensions:
     Source: Graphcore's class of this name.
     """
 
+    @flags_checked
     def __init__(
         self,
         enable_dataset_iterators: bool = True,
         enable_keras_extensions: bool = True,
     ) -> None:
-        check_flags(
-            enable_dataset_iterators=enable_dataset_iterators,
-            enable_keras_extensions=enable_keras_extensions,
-        )
         self._enable_dataset_iterators = enable_dataset_iterators
         self._enable_keras_extensions = enable_keras_extensions
 
@@ -88,6 +85,7 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
     Threads: any.
     """
 
+    @flags_checked
     def __init__(
         self,
         ipu_device: str = "/device:IPU:0",
@@ -222,6 +220,7 @@ def executor_twin(fn: Any) -> Any:
 class IPUExtended(OneDeviceExtended):  # type: ignore[misc]
     """Places what the scope holds on the IPU."""
 
+    @flags_checked
     def __init__(
         self, strategy: IPUStrategyV1, device: str, on_host: bool = False
     ) -> None:

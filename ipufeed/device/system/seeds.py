@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ipufeed.checks import as_int, check_flags
+from ipufeed.checks import as_int, flags_checked
 from ipufeed.device.system.device_names import ordinal_of
 from ipufeed.device.system.state import SYSTEM, DeviceSeed, warn_of_host
 from ipufeed.device.system.system import require_usable
@@ -25,6 +25,7 @@ def has_seeds() -> bool:
         return bool(SYSTEM.seeds)
 
 
+@flags_checked
 def reset_ipu_seed(
     seed: int,
     device: str = "/device:IPU:0",
@@ -53,7 +54,6 @@ def reset_ipu_seed(
         ValueError: `seed` is out of range.
         DeviceOrdinalError: there is no such device, or it has not been configured.
     """
-    check_flags(experimental_identical_replicas=experimental_identical_replicas)
     warn_of_host("reset_ipu_seed(cpu_device=)", cpu_device)
     seed = as_int("seed", seed)
     if not -(2**63) <= seed < 2**63:

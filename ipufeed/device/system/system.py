@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ipufeed.checks import check_flags
+from ipufeed.checks import flags_checked
 from ipufeed.device.config import no_effect as config_no_effect
 from ipufeed.device.config import options_create
 from ipufeed.device.config.config import IPUConfig, as_tuple
@@ -64,6 +64,7 @@ def _is_same(config: IPUConfig, devices: tuple[VirtualDevice, ...]) -> bool:
     return one == other
 
 
+@flags_checked
 def configure_ipu_system(
     config: IPUConfig | IpuOptions | DeviceOptions,
     device: str = "cpu",
@@ -102,7 +103,6 @@ def configure_ipu_system(
     )
     if not isinstance(device, str):
         raise TypeError(f"`device` must be a str, got {type(device).__name__}.")
-    check_flags(reset_configuration=reset_configuration)
     warn_of_host("configure_ipu_system(device=)", device)
     with SYSTEM.lock:
         flags = flags_module.read_flags()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipufeed.checks import check_flags
 from ipufeed.keras.layers.in_use import keras
 from ipufeed.no_effect import no_effect
 
@@ -81,6 +82,7 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]
         serialization_factor: int = 1,
         **kwargs: Any,
     ) -> None:
+        check_flags(mask_zero=mask_zero)
         for name, value in (
             ("embeddings_regularizer", embeddings_regularizer),
             ("activity_regularizer", activity_regularizer),
@@ -197,6 +199,7 @@ class AssumeEqualAcrossReplicas(keras.layers.Layer):  # type: ignore[misc]
     """
 
     def __init__(self, inplace: bool = False, **kwargs: Any) -> None:
+        check_flags(inplace=inplace)
         if inplace:
             no_effect("AssumeEqualAcrossReplicas(inplace=)", "values are never changed")
         self.inplace = inplace

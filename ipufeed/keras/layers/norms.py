@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipufeed.checks import check_flags
 from ipufeed.keras.layers.in_use import keras
 
 
@@ -57,6 +58,11 @@ class GroupNormalization(keras.layers.Layer):  # type: ignore[misc]
         strided_channel_grouping: bool = True,
         **kwargs: Any,
     ) -> None:
+        check_flags(
+            center=center,
+            scale=scale,
+            strided_channel_grouping=strided_channel_grouping,
+        )
         super().__init__(**kwargs)
         if channels_axis not in (1, -1):
             raise ValueError(f"`channels_axis` must be 1 or -1, got {channels_axis!r}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipufeed.checks import check_flags
 from ipufeed.keras.layers.in_use import is_legacy, keras
 from ipufeed.no_effect import no_effect
 
@@ -24,6 +25,7 @@ class _Popnn:
         dropout_seed: Any = None,
         **kwargs: Any,
     ) -> None:
+        check_flags(time_major=time_major)
         for name, value, known in (
             ("activation", activation, ACTIVATIONS),
             ("recurrent_activation", recurrent_activation, RECURRENT),

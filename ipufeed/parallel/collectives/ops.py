@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipufeed import _native
+from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
 from ipufeed.queues.chain import put_token, take_token
 
@@ -105,6 +106,7 @@ def cross_replica_means(tensors: list[Any]) -> list[Any]:
     return collective([number(each, FLOATS) for each in tensors], Collective.MEAN)
 
 
+@flags_checked
 def assume_equal_across_replicas(tensors: Any, inplace: bool = False) -> Any:
     """Promises that tensors are the same on all replicas, and gives them back.
 
@@ -118,9 +120,7 @@ def assume_equal_across_replicas(tensors: Any, inplace: bool = False) -> Any:
     import tensorflow as tf
 
     if inplace:
-        no_effect(
-            "assume_equal_across_replicas(inplace=)", "XLA decides what it copies"
-        )
+        no_effect("assume_equal_across_replicas(inplace=)", "XLA decides what to copy")
     return tf.nest.map_structure(tf.identity, tensors, expand_composites=True)
 
 

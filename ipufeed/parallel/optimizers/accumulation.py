@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipufeed.checks import check_flags
+from ipufeed.checks import flags_checked
 from ipufeed.device.program.training_loop import training_loop
 from ipufeed.no_effect import no_effect
 from ipufeed.parallel.optimizers.accumulator import Accumulator
@@ -69,6 +69,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
     Source: Graphcore's optimizer of this name.
     """
 
+    @flags_checked
     def __init__(
         self,
         opt: Any,
@@ -80,10 +81,6 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         name: str = "GradientAccumulationOptimizerV2",
     ) -> None:
         super().__init__(opt, name)
-        check_flags(
-            offload_weight_update_variables=offload_weight_update_variables,
-            replicated_optimizer_state_sharding=replicated_optimizer_state_sharding,
-        )
         check_sharded_state(
             replicated_optimizer_state_sharding,
             offload_weight_update_variables is not False,
@@ -204,6 +201,7 @@ class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV
     Source: Graphcore's optimizer of this name.
     """
 
+    @flags_checked
     def __init__(
         self,
         opt: Any,
@@ -240,6 +238,7 @@ class GradientAccumulationOptimizer(GradientAccumulationOptimizerV2):
     Source: Graphcore's optimizer of this name.
     """
 
+    @flags_checked
     def __init__(
         self,
         opt: Any,
@@ -258,6 +257,7 @@ class CrossReplicaGradientAccumulationOptimizer(GradientAccumulationOptimizerV2)
     Args, Raises, Source: See GradientAccumulationOptimizer.
     """
 
+    @flags_checked
     def __init__(
         self,
         opt: Any,

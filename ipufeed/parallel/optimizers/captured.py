@@ -19,6 +19,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipufeed.checks import flags_checked
+
 _active: contextvars.ContextVar[tuple[GradientCaptureContext, ...]] = (
     contextvars.ContextVar("ipufeed_gradient_captures", default=())
 )
@@ -81,6 +83,7 @@ class GradientCaptureTape(tf.GradientTape):  # type: ignore[misc]
         persistent, watch_accessed_variables: See tf.GradientTape.
     """
 
+    @flags_checked
     def __init__(
         self, persistent: bool = False, watch_accessed_variables: bool = True
     ) -> None:

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ipufeed.checks import check_flags
+from ipufeed.checks import flags_checked
 from ipufeed.device.log import LOGGER
 from ipufeed.device.program import executor, loops, outside_compilation
 from ipufeed.device.system import system
@@ -40,6 +40,7 @@ from ipufeed.parallel.pipeline.schedules import PipelineSchedule, Schedule
 from ipufeed.parallel.pipeline.sums import GRADIENTS, OUTPUTS, Sums
 
 
+@flags_checked
 def pipeline(
     computational_stages: Any,
     gradient_accumulation_count: Any = None,
@@ -179,18 +180,6 @@ def pipeline(
     checks.check_number_of_stages(found)
     mapping = checks.check_mapping(device_mapping, found, serialization > 1)
     checks.check_devices(mapping, kind, serialization, training)
-    check_flags(
-        gradient_accumulation_for_captured_grads=gradient_accumulation_for_captured_grads,
-        offload_weight_update_variables=offload_weight_update_variables,
-        replicated_optimizer_state_sharding=replicated_optimizer_state_sharding,
-        offload_activations=offload_activations,
-        offload_gradient_accumulation_buffers=offload_gradient_accumulation_buffers,
-        replicated_weight_sharding=replicated_weight_sharding,
-        offload_weights=offload_weights,
-        continuous_weight_updates=continuous_weight_updates,
-        outfeed_loss=outfeed_loss,
-        accumulate_outfeed=accumulate_outfeed,
-    )
     option_checks.check_stage_options(
         "forward_propagation_stages_poplar_options",
         forward_propagation_stages_poplar_options,
