@@ -102,6 +102,7 @@ _ALIASES = (
     "slicing_ops",
     "statistics_ops",
     "utils",
+    "vertex_edsl",
     "within_replica_ops",
 )
 _NAMES = (

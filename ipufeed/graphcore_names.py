@@ -51,6 +51,8 @@ _UTILS = (
         "use_synthetic_data_for": "ipufeed.device.flags.flags",
         "SyntheticDataCategory": "ipufeed.device.flags.synthetic",
         "move_variable_initialization_to_cpu": "ipufeed.device.program.variables",
+        "export_dataset_to_file": "ipufeed.programs.exporting",
+        "export_inputs_to_file": "ipufeed.programs.exporting",
     }
 )
 
@@ -72,10 +74,8 @@ _PIPELINING = dict.fromkeys(
 _OPTIMIZERS = (
     dict.fromkeys(
         (
-            "CrossReplicaOptimizer",
-            "MapGradientOptimizer",
-            "MapGradientOptimizerInvertedChaining",
-            "ShardedOptimizer",
+            *("CrossReplicaOptimizer", "MapGradientOptimizer"),
+            *("MapGradientOptimizerInvertedChaining", "ShardedOptimizer"),
         ),
         "ipufeed.parallel.optimizers.optimizers",
     )
@@ -145,14 +145,8 @@ MODULES: dict[str, dict[str, str]] = {
     "gradient_accumulation": {"GradientAccumulationReductionMethod": _REDUCTION},
     "horovod": dict.fromkeys(
         (
-            "allgather",
-            "allreduce",
-            "broadcast",
-            "init",
-            "local_rank",
-            "local_size",
-            "rank",
-            "size",
+            *("allgather", "allreduce", "broadcast", "init"),
+            *("local_rank", "local_size", "rank", "size"),
         ),
         _HOST_COLLECTIVES,
     ),
@@ -193,7 +187,8 @@ MODULES: dict[str, dict[str, str]] = {
         _COLLECTIVES,
     ),
     "ops.custom_ops": dict.fromkeys(
-        ("cpu_user_operation", "precompiled_user_op"), "ipufeed.ops.custom_ops"
+        ("codelet_expression_op", "cpu_user_operation", "precompiled_user_op"),
+        "ipufeed.ops.custom_ops",
     ),
     "ops.embedding_ops": dict.fromkeys(
         (
@@ -309,13 +304,8 @@ MODULES: dict[str, dict[str, str]] = {
     "pipelining_ops": _PIPELINING,
     "scopes": dict.fromkeys(
         (
-            "frontend_attribute",
-            "ipu_jit_scope",
-            "ipu_scope",
-            "ipu_shard",
-            "outside_compilation_scope",
-            "partials_type",
-            "stochastic_rounding",
+            *("frontend_attribute", "ipu_jit_scope", "ipu_scope", "ipu_shard"),
+            *("outside_compilation_scope", "partials_type", "stochastic_rounding"),
         ),
         "ipufeed.device.program.scopes",
     ),
@@ -331,6 +321,16 @@ MODULES: dict[str, dict[str, str]] = {
         "ipufeed.device.program.shard_queries",
     ),
     "utils": _UTILS,
+    "vertex_edsl": dict.fromkeys(
+        (
+            *("BaseType", "BinaryExpr", "BinaryFunctionExpr", "Conditional"),
+            *("ConstantVertexExpr", "DefaultNameSource", "Float16", "Float32", "Int16"),
+            *("Int32", "LetVertexExpr", "PlaceholderVertexExpr", "Sequence", "Type"),
+            *("UnaryFunctionExpr", "Unknown", "VertexExpression", "condition"),
+            *("constant", "let"),
+        ),
+        "ipufeed.ops.codelets.vertex_edsl",
+    ),
 }
 
 

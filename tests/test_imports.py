@@ -107,10 +107,12 @@ ALLOWED = {
     "parallel.timelines": {"parallel.pipeline", "executable.tracing", "device.log"},
     "parallel": {"parallel.timelines"},  # its public name
     # Graphcore's operations.
+    "ops.codelets": set(),
     "ops.quarter": set(),
     "ops.losses": {"device.program"},
     "ops": {
         *(
+            "ops.codelets",
             "ops.losses",
             "parallel.pipeline",
             "device.program",

@@ -24,14 +24,6 @@ MISSING = {
         "IPUDistributedVariable IPUMirroredVariable IPUMultiWorkerExtendedV1 "
         "IPUOnReadPolicy IPUOnWritePolicy IPUSyncOnReadVariable"
     ),
-    "ops.custom_ops": "codelet_expression_op",
-    "utils": "export_dataset_to_file export_inputs_to_file",
-    "vertex_edsl": (
-        "BaseType BinaryExpr BinaryFunctionExpr Conditional ConstantVertexExpr "
-        "DefaultNameSource Float16 Float32 Int16 Int32 LetVertexExpr "
-        "PlaceholderVertexExpr Sequence Type UnaryFunctionExpr Unknown VertexExpression "
-        "condition constant let"
-    ),
 }
 HEAD = """# The original's names
 

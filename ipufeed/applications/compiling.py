@@ -17,12 +17,13 @@ from ipufeed.applications.file import Application
 from ipufeed.applications.program import Program
 from ipufeed.applications.signature import Signature
 from ipufeed.applications.tracing import VARIABLE, Traced, trace
-from ipufeed.checks import check_flags
+from ipufeed.checks import flags_checked
 from ipufeed.device.program.compiler import name_of
 
 SUFFIX = ".poplar_exec"
 
 
+@flags_checked
 def experimental_application_compile_op(
     func: Callable[..., Any],
     inputs: Any = None,
@@ -64,16 +65,14 @@ def experimental_application_compile_op(
 
     Source: Graphcore's function of this name.
     """
-    check_flags(freeze_variables=freeze_variables)
-    freeze = bool(freeze_variables)
     name = str(name or name_of(func) or "application")
     path = checked_path(output_path)
     traced = trace(func, inputs, name)
     if tf.executing_eagerly():
         captured = [value.numpy() for value in traced.captured]
-        values = read_variables(traced) if freeze else []
+        values = read_variables(traced) if freeze_variables else []
         return tf.constant(str(compiled_file(traced, path, captured, values)))
-    values = read_variables(traced) if freeze else []
+    values = read_variables(traced) if freeze_variables else []
     count = len(traced.captured)
 
     def compile_now(*arrays: Any) -> bytes:

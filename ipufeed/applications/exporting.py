@@ -23,13 +23,14 @@ from ipufeed.applications.serving_signature import (
     Steps,
     output_names_of,
 )
-from ipufeed.checks import as_int, check_flags
+from ipufeed.checks import as_int, flags_checked
 from ipufeed.device.program import loops
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedQueue
 
 
+@flags_checked
 def export_single_step(
     predict_step: Callable[..., Any],
     export_dir: str,
@@ -80,7 +81,6 @@ def export_single_step(
     Source: Graphcore's function of this name.
     """
     count = checked_iterations(iterations)
-    check_flags(purge_export_dir=purge_export_dir)
     steps = Steps.of(
         predict_step,
         "predict_step",
@@ -89,7 +89,7 @@ def export_single_step(
         (preprocessing_step, preprocessing_step_signature),
         (postprocessing_step, postprocessing_step_signature),
     )
-    folder = prepared(export_dir, purge=bool(purge_export_dir))
+    folder = prepared(export_dir, purge=purge_export_dir)
     infeed = infeed_of(steps.specs)
     outfeed = IPUOutfeedQueue()
 
@@ -103,6 +103,7 @@ def export_single_step(
     return export(application, steps, folder, output_names)
 
 
+@flags_checked
 def export_pipeline(
     computational_stages: list[Callable[..., Any]],
     export_dir: str,
@@ -153,7 +154,6 @@ def export_pipeline(
     Source: Graphcore's function of this name.
     """
     count = checked_iterations(iterations)
-    check_flags(purge_export_dir=purge_export_dir)
     stages = list(computational_stages)
     if not stages or not all(map(callable, stages)):
         raise TypeError(
@@ -178,7 +178,7 @@ def export_pipeline(
         named_by=stages[0],
         skip=len(values),
     )
-    folder = prepared(export_dir, purge=bool(purge_export_dir))
+    folder = prepared(export_dir, purge=purge_export_dir)
     infeed = infeed_of(steps.specs)
     outfeed = IPUOutfeedQueue()
 

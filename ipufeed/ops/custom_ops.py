@@ -9,6 +9,9 @@ from typing import Any
 from ipufeed.checks import flags_checked
 from ipufeed.errors import RefusedError
 from ipufeed.ops import host_calls, references
+from ipufeed.ops.codelets.expression import (
+    codelet_expression_op as codelet_expression_op,
+)
 
 
 @flags_checked

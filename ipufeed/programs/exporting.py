@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
+from ipufeed.queues.infeed import IPUInfeedQueue
 
 _EVERY = 1000  # elements between two lines of progress
 
@@ -254,3 +255,76 @@ def import_variables(
     if print_stats:
         tf.get_logger().info("%d variables have been read", len(assigned))
     return None if tf.executing_eagerly() else tf.group(*assigned)
+
+
+@flags_checked
+def export_dataset_to_file(
+    dataset_or_infeed: Any,
+    output_filename: str,
+    num_elements: int,
+    feed_name: str = "",
+    apply_debug_options: bool = True,
+) -> Any:
+    """Writes elements of a dataset, or of an infeed's dataset, to files.
+
+    Args:
+        dataset_or_infeed: A tf.data.Dataset, or an IPUInfeedQueue, which is not read.
+        output_filename: See dataset_extractor's `filename`.
+        num_elements: How many, at least 1.
+        feed_name: See dataset_extractor. Default: of an infeed its id, else "infeed".
+        apply_debug_options: Whether tf.data's debug mode counts. Default: True.
+
+    Returns:
+        See dataset_extractor.
+
+    Raises:
+        TypeError: It is neither a dataset nor a queue.
+        ValueError: `num_elements` is less than 1.
+    """
+    dataset = dataset_or_infeed
+    if isinstance(dataset, IPUInfeedQueue):
+        feed_name = feed_name or dataset._id
+        dataset = dataset._dataset
+    if not isinstance(dataset, tf.data.Dataset):
+        raise TypeError(
+            "`dataset_or_infeed` must be a tf.data.Dataset or an IPUInfeedQueue, got "
+            f"{type(dataset).__name__}."
+        )
+    if apply_debug_options:
+        dataset = dataset._apply_debug_options()
+    return dataset_extractor(dataset, num_elements, output_filename, feed_name)
+
+
+def export_inputs_to_file(
+    inputs: Sequence[Any], output_filename: str, feed_dict: dict[Any, Any]
+) -> str:
+    """Writes the values of tensors to a file, `<output_filename>.npz`, by their names.
+
+    Args:
+        inputs: Tensors, such as the placeholders that a program takes.
+        output_filename: The file, without its ending.
+        feed_dict: Values of placeholders. Without effect in eager mode, where tensors have
+            values and are named input_0, input_1, and so on.
+
+    Returns:
+        The path.
+
+    Raises:
+        tf.errors.InvalidArgumentError: A placeholder has no value.
+    """
+    if tf.executing_eagerly():
+        values = [tf.convert_to_tensor(each).numpy() for each in inputs]
+        names = [f"input_{number}" for number in range(len(values))]
+    else:
+        session = tf.compat.v1.get_default_session()
+        if session is None:
+            with tf.compat.v1.Session() as own:
+                values = own.run(list(inputs), feed_dict)
+        else:
+            values = session.run(list(inputs), feed_dict)
+        names = [each.name.partition(":")[0] for each in inputs]
+    path = f"{os.fspath(output_filename)}.npz"
+    buffer = io.BytesIO()
+    np.savez(buffer, **dict(zip(names, values, strict=True)))
+    _write_whole(path, buffer.getvalue())
+    return path

@@ -7,10 +7,13 @@ import tensorflow as tf
 from ipufeed.programs.buffer_dataset import BufferDataset
 from ipufeed.programs.exporting import (
     dataset_extractor,
+    export_dataset_to_file,
+    export_inputs_to_file,
     export_variables,
     get_variable_handles,
     import_variables,
 )
+from ipufeed.queues import IPUInfeedQueue
 
 v1 = tf.compat.v1
 
@@ -141,3 +144,33 @@ def test_a_buffer_dataset_has_whole_groups(structure):
         tf.nest.map_structure(np.testing.assert_array_equal, one, other)
     with pytest.raises(tf.errors.InvalidArgumentError, match="greater than zero"):
         BufferDataset(dataset, 0)
+
+
+def test_a_dataset_or_an_infeed_is_exported(tmp_path):
+    """An infeed's elements are named by its id, and stay in it."""
+    paths = export_dataset_to_file(pairs(), str(tmp_path / "data"), 2)
+    assert paths == [f"{tmp_path}/data.infeed.{each}.npy" for each in (0, 1)]
+    np.testing.assert_array_equal(np.load(paths[0]), [[0, 1], [2, 3]])
+
+    infeed = IPUInfeedQueue(pairs().map(lambda x, _: x), _internal_id="mine")
+    (path,) = export_dataset_to_file(infeed, str(tmp_path / "queue"), 3)
+    assert path == f"{tmp_path}/queue.mine.0.npy"
+    assert np.load(path).shape == (3, 2)
+    with pytest.raises(
+        TypeError, match=r"must be a tf\.data\.Dataset or an IPUInfeedQueue"
+    ):
+        export_dataset_to_file([1], str(tmp_path / "data"), 1)
+
+
+def test_inputs_are_exported_by_their_names(tmp_path):
+    """Of a graph the values that are fed; of eager mode the tensors' own."""
+    with tf.Graph().as_default(), v1.Session():
+        x = v1.placeholder(tf.float32, [2], name="x")
+        path = export_inputs_to_file([x, x * 2], str(tmp_path / "a"), {x: [1.0, 2.0]})
+    with np.load(path, allow_pickle=False) as file:
+        assert file["x"].tolist() == [1.0, 2.0]
+        assert file["mul"].tolist() == [2.0, 4.0]
+
+    path = export_inputs_to_file([tf.constant([3, 4])], str(tmp_path / "b"), {})
+    with np.load(path, allow_pickle=False) as file:
+        assert file["input_0"].tolist() == [3, 4]

@@ -168,6 +168,7 @@ PARAMETERS = {
     "ops.application_compile_op.experimental_application_compile_op": (
         "func inputs output_path freeze_variables name"
     ),
+    "ops.custom_ops.codelet_expression_op": "vertex_expression *args",
     "ops.custom_ops.cpu_user_operation": (
         "inputs library_path outs name op_name separate_gradients "
         "inputs_with_gradients attributes gradient_attributes"
@@ -454,6 +455,10 @@ PARAMETERS = {
         "max_scheduler_search_space_size:warns prefetch_data_streams:warns "
         "selection_order enable_experimental_remote_buffer_embedding:warns"
     ),
+    "utils.export_dataset_to_file": (
+        "dataset_or_infeed output_filename num_elements feed_name apply_debug_options"
+    ),
+    "utils.export_inputs_to_file": "inputs output_filename feed_dict",
     "utils.get_num_of_ipus_in_device": "ipu_device device:warns",
     "utils.move_variable_initialization_to_cpu": "graph",
     "utils.reset_ipu_seed": (
@@ -501,6 +506,27 @@ PARAMETERS = {
     "utils.set_serialization_options": "opts output_folder:warns",
     "utils.set_transfer_options": "opts use_verified_transfers:warns",
     "utils.use_synthetic_data_for": "synthetic_data_category",
+    "vertex_edsl.BinaryExpr": "op lhs rhs",
+    "vertex_edsl.BinaryExpr.lower": "source",
+    "vertex_edsl.BinaryFunctionExpr": "op lhs rhs",
+    "vertex_edsl.BinaryFunctionExpr.lower": "source",
+    "vertex_edsl.Conditional": "pred a b",
+    "vertex_edsl.Conditional.lower": "source",
+    "vertex_edsl.ConstantVertexExpr": "val",
+    "vertex_edsl.ConstantVertexExpr.lower": "source",
+    "vertex_edsl.LetVertexExpr": "expr f",
+    "vertex_edsl.LetVertexExpr.lower": "source",
+    "vertex_edsl.PlaceholderVertexExpr": "name type",
+    "vertex_edsl.PlaceholderVertexExpr.lower": "source",
+    "vertex_edsl.Sequence": "element_type",
+    "vertex_edsl.Type": "type",
+    "vertex_edsl.UnaryFunctionExpr": "op lhs",
+    "vertex_edsl.UnaryFunctionExpr.lower": "source",
+    "vertex_edsl.VertexExpression": "type",
+    "vertex_edsl.VertexExpression.lower": "source",
+    "vertex_edsl.condition": "pred a b",
+    "vertex_edsl.constant": "val",
+    "vertex_edsl.let": "expr f",
 }
 
 ATTRIBUTES = {
