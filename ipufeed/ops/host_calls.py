@@ -179,8 +179,11 @@ def state(call: Call, kind: str, make: Callable[[], Any]) -> Any:
 @functools.lru_cache(64)
 def _hash_of(path: str, size: int, changed_ns: int) -> str:
     del size, changed_ns
+    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def file_hash(path: str) -> str:

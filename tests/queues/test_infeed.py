@@ -51,6 +51,18 @@ def test_runs_go_on_where_the_last_one_stopped(jit):
     np.testing.assert_array_equal(outfeed.dequeue(), np.arange(50, dtype=np.float32))
 
 
+def test_a_new_seed_leaves_the_dataset_where_it_is():
+    """tf.random.set_seed() destroys all eager kernels, that of the initializer as well."""
+    infeed, outfeed = IPUInfeedQueue(floats), IPUOutfeedQueue()
+    _ = infeed.initializer
+    run = reading(infeed, outfeed)
+    run(3)
+    tf.random.set_seed(1)
+    run(2)
+
+    assert outfeed.dequeue().numpy().tolist() == [0, 1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("jit", [True, False], ids=["xla", "executor"])
 def test_the_end_of_the_dataset_is_an_error_only_for_who_wants_more(jit):
     """All elements are delivered, and each later dequeue says the same at once."""

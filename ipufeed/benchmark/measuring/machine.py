@@ -48,7 +48,7 @@ def cpu_model() -> str:
 def at_time(monotonic_ns: int) -> str:
     """A moment of the monotonic clock as date and time, ISO 8601 in UTC."""
     seconds = time.time() - (time.monotonic_ns() - monotonic_ns) / 1e9
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat()
 
 
 def read(path: str) -> str | None:

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/eager.h"
 #include "base/guard.h"
 #include "base/trace.h"
 #include "core/clock.h"
@@ -193,7 +194,7 @@ SessionFeeders::~SessionFeeders() {
 
 void SessionFeeders::add(tensorflow::OpKernelContext* ctx,
                          const std::shared_ptr<Feeder>& feeder) {
-  if (ctx->step_id() == 0) return;  // eager: its kernels come and go at any time
+  if (is_eager(ctx)) return;  // its kernels come and go at any time
   MutexLock lock(mutex_);
   feeders_.erase(std::remove_if(feeders_.begin(), feeders_.end(),
                                 [](auto& weak) { return weak.expired(); }),

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/cancellation.h"
+#include "base/eager.h"
 #include "core/mutex.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 
@@ -121,9 +122,7 @@ class Cancellable {
 
 absl::Status find_or_make(OpKernelContext* ctx, int ordinal,
                           std::shared_ptr<StepProgram>* out) {
-  // Eager calls share a container of their context's, that is hardly ever emptied.
-  auto* container = ctx->step_container();
-  const bool eager = container == nullptr || container->StepId() != ctx->step_id();
+  const bool eager = is_eager(ctx);
   const Key key{ctx->step_id(), ordinal};
   auto& table = StepPrograms::get();
   {
@@ -151,7 +150,7 @@ absl::Status find_or_make(OpKernelContext* ctx, int ordinal,
     return absl::OkStatus();
   }
   EndOfStep* end = nullptr;
-  TF_RETURN_IF_ERROR(container->LookupOrCreate<EndOfStep>(
+  TF_RETURN_IF_ERROR(ctx->step_container()->LookupOrCreate<EndOfStep>(
       ctx->resource_manager(), "ipufeed_end_of_step", &end, [ctx](EndOfStep** made) {
         *made = new EndOfStep(ctx->step_id());
         return absl::OkStatus();
@@ -166,11 +165,6 @@ absl::Status with_step_program(OpKernelContext* ctx,
                                const std::function<absl::Status(Program&)>& use) {
   const Program* device = current_program();
   const int ordinal = device == nullptr ? 0 : device->ordinal();
-  if (ctx->step_id() == 0) {  // an eager op on its own, not in a function
-    Program program(nullptr, ordinal);
-    Cancellable cancellable(ctx, &program);
-    return use(program);
-  }
   std::shared_ptr<StepProgram> step;
   absl::Status status = find_or_make(ctx, ordinal, &step);
   const RunningOp running({ctx->step_id(), ordinal}, step.get());

@@ -23,7 +23,7 @@ import json
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ipufeed.device.config.metadata import (
     AttributeMetadata,
@@ -36,6 +36,7 @@ from ipufeed.device.config.types import restore
 from ipufeed.errors import ConfigAttributeError, ConfigError
 
 _T = TypeVar("_T")
+_C = TypeVar("_C", bound="Category")
 
 
 class _Restoring(Generic[_T]):
@@ -261,7 +262,7 @@ class Category:
 
     __hash__ = None  # type: ignore[assignment]  # it can be changed
 
-    def __copy__(self) -> Self:
+    def __copy__(self: _C) -> _C:
         # The copy gets categories of its own: a copy that shares them is none.
         twin = type(self).__new__(type(self))
         for name, value in vars(self).items():

@@ -40,7 +40,9 @@ def logs_phases() -> bool:
 
 def phase_line(text: str) -> None:
     """A line as the Poplar library writes them: time, process and thread, level."""
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(
+        timespec="microseconds"
+    )
     now = now.replace("+00:00", "Z")
     say(f"{now} PL:POPLAR {os.getpid()}.{threading.get_native_id()} I: {text}")
 

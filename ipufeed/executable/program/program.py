@@ -81,7 +81,7 @@ class Program:
 
     def entry(self, executable: bytes, compile_seconds: float) -> Entry:
         """What is stored of it."""
-        now = datetime.datetime.now(datetime.UTC)
+        now = datetime.datetime.now(datetime.timezone.utc)
         header = {
             "key": self.key.hex,
             "digest": self.key.digest,

@@ -140,13 +140,14 @@ def write_report(
     """
     assert wanted.folder is not None
     code = CompiledCode.parse(executable)
+    now = datetime.datetime.now(datetime.timezone.utc)
     about = {
         "name": program.name,
         "hash": program.key.hex,
         "compile_seconds": figures.duration_s,
         "arguments": list(program.arguments),
         "target": program.surroundings["target"],
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "created": now.isoformat(timespec="seconds"),
         "process": os.getpid(),
     }
     found = profile.profile_of(code, program.arguments, wanted.variables, wanted.limits)

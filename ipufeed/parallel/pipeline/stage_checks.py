@@ -169,8 +169,10 @@ def named(function: Callable[..., Any], position: Position) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        error.add_note(
+        note = (
             f"In stage {position.stage} of the pipeline ({position.label}, "
             f"`{name_of(function)}`)."
         )
+        # As add_note() does, which Python 3.10 has not; nor does it print notes.
+        error.__notes__ = [*getattr(error, "__notes__", ()), note]
         raise

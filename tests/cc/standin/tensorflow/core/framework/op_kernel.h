@@ -27,6 +27,11 @@ class Env {
 
 class OpKernel;
 
+class ScopedStepContainer {
+ public:
+  std::int64_t StepId() const { return 0; }
+};
+
 class OpKernelContext {
  public:
   // dtypes: of the outputs. resources: of the device; may be null.
@@ -37,7 +42,8 @@ class OpKernelContext {
   ResourceMgr* resource_manager() const { return resources_; }
 
   // As in eager mode.
-  std::int64_t step_id() const { return 0; }
+  std::int64_t step_id() const { return -1; }
+  ScopedStepContainer* step_container() const { return nullptr; }
 
   Env* env() const {
     static Env env;
