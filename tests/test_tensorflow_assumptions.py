@@ -41,7 +41,9 @@ def ops(tmp_path_factory):
 @tf.function(jit_compile=True)
 def turning(x):
     """A program with a loop whose number of trips XLA finds out."""
-    return tf.while_loop(lambda i, _: i < TRIPS, lambda i, y: (i + 1, tf.sin(y)), [0, x])
+    return tf.while_loop(
+        lambda i, _: i < TRIPS, lambda i, y: (i + 1, tf.sin(y)), [0, x]
+    )
 
 
 def modules():
