@@ -122,12 +122,17 @@ def compiling():
     def program(x):
         return loops.repeat(10, body, [x], infeed)
 
+    # Traced here: a thread that traces while Python ends aborts it in TensorFlow's calls.
+    with tf.device(IPU):
+        x = tf.zeros([64, 64])
+        traced = program.get_concrete_function(x)
+
     def run():
         with tf.device(IPU):
-            program(tf.zeros([64, 64]))
+            traced(x)
 
     in_thread(run)
-    time.sleep(1.5)  # traced, and in XLA's hands
+    time.sleep(1.5)  # in XLA's hands
 
 
 def in_a_session():
