@@ -9,7 +9,7 @@
     pytest --ipufeed-compare earlier         against those of an earlier run
 
 A test fails only where a rate is surely too low, with the confidence of `compare`. What
-cannot be told is a FeedWarning and a line in the summary; to get a failure, say
+cannot be determined is a FeedWarning and a line in the summary; to get a failure, say
 `-W error::pytest_ipufeed.FeedWarning`.
 
 A module of its own next to the package: pytest imports its plugins in every run of every
@@ -35,11 +35,11 @@ MARKER = (
     "feed_benchmark() measures in this test must not surely be below that rate, less "
     "`within`."
 )
-COMPLAINT = pytest.StashKey[str]()
+MESSAGE = pytest.StashKey[str]()
 
 
 class FeedWarning(pytest.PytestWarning):
-    """Whether a pipeline is too slow could not be told."""
+    """Whether a pipeline is too slow could not be determined."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -196,7 +196,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Says so if an earlier run's results belong to none of the tests that measured."""
+    """Warns if an earlier run's results belong to none of the tests that measured."""
     config = session.config
     earlier = config.getoption("--ipufeed-compare")
     reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -207,12 +207,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     from ipufeed.benchmark.plugin.result_names import nothing_matched
 
-    complaint = nothing_matched(earlier, list(dict.fromkeys(unmatched)))
-    if complaint is None:
+    message = nothing_matched(earlier, list(dict.fromkeys(unmatched)))
+    if message is None:
         return
-    config.stash[COMPLAINT] = complaint
+    config.stash[MESSAGE] = message
     try:
-        warnings.warn(FeedWarning(complaint), stacklevel=1)
+        warnings.warn(FeedWarning(message), stacklevel=1)
     except FeedWarning:  # -W error: a failure, and not one of pytest
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -237,5 +237,5 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     terminalreporter.section("feed benchmarks")
     for line in lines:
         terminalreporter.line(line)
-    if COMPLAINT in config.stash:
-        terminalreporter.line(config.stash[COMPLAINT], yellow=True)
+    if MESSAGE in config.stash:
+        terminalreporter.line(config.stash[MESSAGE], yellow=True)

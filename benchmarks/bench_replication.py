@@ -5,7 +5,7 @@ finalised dataset, for as many elements in all. Its elements take 1 ms each, asl
 that the ratio does not depend on the machine's other load.
 
     track_feeder_overhead    seconds of the replicas / seconds of the iterators - 1, in %
-    time_exchange_...        a thousand meetings of four replicas
+    time_exchange_...        a thousand collectives of four replicas
 """
 
 from benchmarks import feeds, iterate

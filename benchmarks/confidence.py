@@ -84,7 +84,7 @@ PIPELINES: dict[str, Callable[[float], Any]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """A base, a new run, and what was said of them."""
+    """A base, a new run, and what was found."""
 
     verdict: str
     ratio: float

@@ -3,7 +3,7 @@
     load()  -> ops            the TensorFlow ops, as tf.load_op_library gives them
     entry() -> entry points   plain C functions, for what must not be an op
 
-Everything that can be wrong with it is found here, before TensorFlow's loader would say
+Everything that can be wrong with it is found here, before TensorFlow's loader would report
 it with an undefined symbol or an abort.
 """
 
@@ -195,8 +195,8 @@ def _of_programs(int64: Any, whole: Any) -> tuple[tuple[str, list[Any], Any], ..
         # the type of the last is in parallel/processes.py
         ("ipufeed_set_processes", [whole, whole, ctypes.c_void_p], whole),
         ("ipufeed_last_collective_run_failed", [], whole),
-        ("ipufeed_set_chips", [whole, whole], whole),
-        ("ipufeed_chips", [whole], whole),
+        ("ipufeed_set_ipus", [whole, whole], whole),
+        ("ipufeed_ipus", [whole], whole),
         ("ipufeed_set_seed", [whole, int64, whole], whole),
         ("ipufeed_forget_seeds", [], whole),
         ("ipufeed_set_synthetic_seed", [whole], whole),
@@ -284,7 +284,7 @@ def build_info(path: Path) -> dict[str, str]:
     """What setup.py wrote into the library: versions, sources, sanitizer.
 
     Read from the file, not by loading it: a library that was built against another
-    TensorFlow cannot be loaded, and the loader's own words would not say why.
+    TensorFlow cannot be loaded, and the loader's own message would not name the cause.
     """
     with (
         path.open("rb") as file,
@@ -357,11 +357,11 @@ def check_not_started() -> None:
 
 
 def explain_load_error(path: Path, info: dict[str, str], error: str) -> str:
-    """What the loader said, with what to do about it."""
+    """The loader's message, with what to do about it."""
     if info["sanitizer"]:
         return (
             f"{path} was built with IPUFEED_SANITIZE={info['sanitizer']} and needs the "
             "sanitizer in the process from the start: set LD_PRELOAD to the output of "
-            f"`g++ -print-file-name={info['sanitizer_library']}`. The loader said: {error}"
+            f"`g++ -print-file-name={info['sanitizer_library']}`. Its message: {error}"
         )
     return f"TensorFlow cannot load {path}: {error}. {REBUILD}"

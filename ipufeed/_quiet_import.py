@@ -19,7 +19,7 @@ def hushed(level: str) -> Iterator[None]:
     so then nothing is kept back.
 
     Args:
-        level: What TensorFlow's native code may say afterwards: "1" for warnings, "2" for
+        level: What TensorFlow's native code may log afterwards: "1" for warnings, "2" for
             errors, "3" for nothing. It reads the variable once, at its first message, so
             it is unset again at the end.
 

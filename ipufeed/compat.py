@@ -72,7 +72,7 @@ class AliasModule(types.ModuleType):
 
 
 def elsewhere(name: str) -> str:
-    """A sentence that says which modules have a name, or are called so; "" for none."""
+    """A sentence with the modules that have a name, or are called so; "" for none."""
     once = {id(names): module for module, names in reversed(MODULES.items())}
     places = [
         f"ipu.{module}" if module.rpartition(".")[2] == name else f"ipu.{module}.{name}"

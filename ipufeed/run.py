@@ -74,7 +74,7 @@ def prepare() -> None:
 
         _native.load()
         compat.install()
-        # TensorFlow misses the GPUs when it lists the devices, and says so. It does this
+        # TensorFlow misses the GPUs when it lists the devices, and logs that. It does this
         # once, and it does not start anything that the program may want to configure.
         import tensorflow as tf
 

@@ -3,7 +3,7 @@
 ipufeed comes first: TensorFlow lists its devices at its first op, and the library has to
 be there by then. A crash or a hang says where it happened: faulthandler for crashes,
 pytest-timeout (see pyproject.toml) for hangs, and the watchdog below for a hang that keeps
-the GIL, since pytest-timeout's thread could then say nothing.
+the GIL, since pytest-timeout's thread could then print nothing.
 """
 
 import contextlib
@@ -80,7 +80,7 @@ FIRST = (
     "test_memory.py",
     "test_stopping.py",
 )
-WATCHDOG_S = 1300.0  # beyond any test's own limit, which would say more
+WATCHDOG_S = 1300.0  # beyond any test's own limit, which would report more
 
 # Fault of ipufeed/cc/base/faults.h.
 NO_FAULT, BAD_ALLOC = 0, 2

@@ -121,7 +121,7 @@ ALLOWED = {
         ),
         *("_native", "checks", "errors", "no_effect"),
     },
-    # What programs import beside Graphcore's package.
+    # What programs import next to Graphcore's package.
     "programs": {
         *("ops", "parallel.collectives", "parallel.optimizers"),
         *("device.config", "device.flags", "device.program", "device.system"),
@@ -305,7 +305,7 @@ def circles(arrows: set[tuple[str, str]]) -> set[str]:
 def test_a_file_imports_only_what_is_below_it():
     """An arrow in code points to a part that the table names, never up."""
     unknown = {part_of(module) for module in MODULES} - set(ALLOWED)
-    assert not unknown, "new: say in ALLOWED what they may import"
+    assert not unknown, "new: add to ALLOWED what they may import"
 
     wrong = {
         f"{one} -> {other}"
@@ -376,7 +376,7 @@ def test_each_folder_says_what_lives_there():
 
         assert len(doc.splitlines()) >= 3, folder
         assert "Uses" in doc.split() or folder == PACKAGE, (
-            f"{folder}: say what it may use"
+            f"{folder}: add what it may use"
         )
 
 

@@ -74,16 +74,16 @@ def test_a_program_is_main(run, folder):
 
 def test_a_programs_folder_is_first_on_the_path(run, folder):
     """It imports what lies next to it, and not what lies where the process started."""
-    (folder / "beside.py").write_text("print('beside')")
+    (folder / "nearby.py").write_text("print('nearby')")
     (folder / "elsewhere" / "numpy.py").write_text(
         "raise SystemExit('the wrong numpy')"
     )
     done = run(
-        "import beside, sys; print(sys.path[0]); import numpy; print(numpy.ndim)"
+        "import nearby, sys; print(sys.path[0]); import numpy; print(numpy.ndim)"
     )
 
     first, second, third = done.stdout.splitlines()
-    assert (first, second) == ("beside", str(folder))
+    assert (first, second) == ("nearby", str(folder))
     assert "function ndim" in third
 
 
@@ -140,7 +140,7 @@ def test_the_original_names_are_importable(run):
 
 
 @pytest.mark.parametrize(
-    ("ending", "code", "said"),
+    ("ending", "code", "output"),
     [
         ("", 0, ""),
         ("import sys; sys.exit(7)", 7, ""),
@@ -149,12 +149,12 @@ def test_the_original_names_are_importable(run):
         ("import os; os._exit(9)", 9, ""),
     ],
 )
-def test_the_exit_code_is_the_programs(run, ending, code, said):
+def test_the_exit_code_is_the_programs(run, ending, code, output):
     """Whichever way it ends; and what it printed is there."""
     done = run(f"print('begun', flush=True)\n{ending}\n")
 
     assert (done.returncode, done.stdout) == (code, "begun\n")
-    assert done.stderr == said
+    assert done.stderr == output
 
 
 def test_a_traceback_has_the_programs_frames_only(run, folder):

@@ -1,4 +1,4 @@
-"""Random sequences of queue calls give what lists say, and what finds faults does so.
+"""Random sequences of queue calls give what lists give, and what finds faults does so.
 
 tools/sequences.py --seed--> a child runs the sequences (see tests/call_sequences)
 """

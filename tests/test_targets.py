@@ -15,7 +15,7 @@ REPORT = """<testsuites><testsuite>
 
 
 def test_each_claim_has_its_verdict():
-    """A failure or an error is none; what was left out is no claim."""
+    """A failure or an error is none; what was left out is not a claim."""
     assert claims.verdicts(REPORT) == {
         "test_stages: test_slow[map]": True,
         "test_stages: test_cut": False,
@@ -49,7 +49,7 @@ def test_a_claim_that_never_held_is_a_gross_fault_and_one_that_once_did_is_not()
     ids=["held", "near", "far"],
 )
 def test_quick_measures_twice_whatever_came_first(monkeypatch, capsys, values, code):
-    """A miss is said with its factor; only a twofold one fails."""
+    """A miss is reported with its factor; only a twofold one fails."""
     calls = []
 
     def rows(quick):

@@ -33,6 +33,13 @@ def words():
         ("It is no list.", "is no"),
         ("They are no lists.", "are no"),
         ("It must be no list.", "be no"),
+        ("The reason is said.", "said"),
+        ("The caller is told.", "told"),
+        ("A line tells why.", "tells"),
+        ("What the graph says of a step.", "says of"),
+        ("The reader hears it.", "hears"),
+        ("The meeting of replicas.", "meeting"),
+        ("A program on a chip.", "chip"),
     ],
 )
 def test_each_form_is_found_in_each_language(words, text, form):
@@ -91,6 +98,7 @@ def test_names_in_python_code_are_left_alone(words):
 def test_an_exception_is_for_one_text_of_one_file(words, monkeypatch):
     """A quoted message passes there, and is found elsewhere."""
     monkeypatch.setattr(words, "EXCEPTIONS", {("a.md", "> It is no list"): "quoted"})
+    assert list(words.finds("a.md", "the verdict is *cannot\ntell*\n")) == []
     assert list(words.finds("a.md", "> It is no list\n")) == []
     assert len(list(words.finds("a.md", "It is no list\n"))) == 1
     assert len(list(words.finds("b.md", "> It is no list\n"))) == 1

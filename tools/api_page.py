@@ -32,7 +32,7 @@ Written by `python tools/api_page.py`. These are the modules below `tensorflow.p
 
 - **works**: the name is here; an argument without an effect logs a warning.
   [operations.md](operations.md), [programs.md](programs.md) and
-  [pipelines.md](pipelines.md) say what differs.
+  [pipelines.md](pipelines.md) list what differs.
 - **refused**: the name can be imported; a call raises `ipufeed.errors.RefusedError`, which
   says what to use instead.
 - **missing**: the name does not exist here.

@@ -5,7 +5,8 @@
     queues      from one thread to another, in Python, TensorFlow and C++
 
 All of a group are measured in turns, `repeats` times; a figure is the median with the
-quartiles. What is not installed is said, and left out. --write makes docs/performance.md.
+quartiles. What is not installed is reported, and left out. --write makes
+docs/performance.md.
 """
 
 from collections.abc import Sequence

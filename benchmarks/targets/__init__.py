@@ -59,7 +59,7 @@ class Row:
 
 
 def row(what: str, sense: str, reach: float, unit: str, values: Sequence[float]) -> Row:
-    """A row of plain measurements, in the order in which one would say it."""
+    """A row of plain measurements, in reading order."""
     return Row(what, reach, sense, unit, tuple(map(float, values)), len(values))
 
 

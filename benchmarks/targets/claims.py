@@ -1,6 +1,6 @@
 """What tests that judge times of this machine claim: in how many rounds each held.
 
-Such a test (`pytest.mark.measured`) says of a run what must be so on any machine that is
+Such a test (`pytest.mark.measured`) checks of a run what must hold on any machine that is
 not disturbed: which stage is the slow one, whose time a wait was. All of them run in
 rounds, one after the other, so that the repeats of a claim lie minutes apart.
 """
@@ -30,7 +30,7 @@ def rows(quick: bool) -> list[Row]:
 
 
 def run() -> dict[str, bool]:
-    """Runs the tests once, and tells of each by its name whether it held.
+    """Runs the tests once, and returns for each by its name whether it held.
 
     Raises:
         RuntimeError: pytest could not run them, or found none.

@@ -20,7 +20,7 @@ def gate_picture(comparisons: Mapping[str, Mapping[str, Any]], width: int) -> st
     allowed = 1 - next(iter(comparisons.values()))["gate"]["allowed_loss"]
     low, high = min([*ends, allowed]) - 0.02, max([*ends, 1.0]) + 0.02
     axes = Axes(
-        "What the gate says of three comparisons",
+        "The gate's verdicts on three comparisons",
         width,
         len(comparisons) * ROW + 72,
         (low, high),

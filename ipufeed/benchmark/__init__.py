@@ -1,4 +1,4 @@
-"""Measures tf.data pipelines and other loaders, and says what the numbers leave out.
+"""Measures tf.data pipelines and other loaders, and reports what the numbers leave out.
 
     measure(dataset)               the pipeline as training iterates it -> Result
     with_stages(result, dataset)   the same with what holds the pipeline back

@@ -1,4 +1,4 @@
-"""The simulated IPU: what it is told, what it then is, and how programs are run on it.
+"""The simulated IPU: its configuration, its state, and how programs are run on it.
 
     config   IPUConfig, create_ipu_config --> system   configure_ipu_system, virtual
     flags    TF_POPLAR_FLAGS -------------/            devices, attach, seeds

@@ -63,7 +63,7 @@ LOGGER.addHandler(StderrHandler())
 @functools.cache
 def listen() -> threading.Thread:
     """Starts the thread, once per process; it sleeps until there is something."""
-    thread = threading.Thread(target=pass_on, name="ipufeed_said", daemon=True)
+    thread = threading.Thread(target=pass_on, name="ipufeed_log", daemon=True)
     thread.start()
     return thread
 

@@ -1,4 +1,4 @@
-"""Tells the queues what they ask of the device (ipufeed/queues/hooks.py)."""
+"""The device's answers to the queues' questions (ipufeed/queues/hooks.py)."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def synthetic_infeed() -> Callable[[Any, Any], Any] | None:
 
 
 def synthetic_tensor(dtype: Any, shape: Any) -> Any:
-    """A tensor as --synthetic_data_initializer says; without it, zeros.
+    """A tensor filled by --synthetic_data_initializer; without it, zeros.
 
     Random ones are made from a seed that is fixed, once for the program: making them in
     each iteration would cost time that is not the program's.
@@ -116,7 +116,7 @@ def synthetic_tensor(dtype: Any, shape: Any) -> Any:
 @_native.ON_FIRST_USE  # type: ignore[untyped-decorator]
 def attach_at_first_use(ordinal: int, message: Any, size: int) -> int:
     """Asked by the native device before it runs anything; 0 or a status code."""
-    log.listen()  # from here on the core may have something to say
+    log.listen()  # from here on the core may log lines
     try:
         attach(ordinal)
         _native.entry().ipufeed_set_log_cycle_count(
@@ -131,31 +131,31 @@ def attach_at_first_use(ordinal: int, message: Any, size: int) -> int:
 
 
 def tell_ipus() -> None:
-    """Tells the core how many IPUs each device has."""
+    """Sets in the core how many IPUs each device has."""
     counts = ipu_counts()
     for ordinal in range(NUM_IPUS):
-        _native.entry().ipufeed_set_chips(ordinal, counts.get(ordinal, 0))
+        _native.entry().ipufeed_set_ipus(ordinal, counts.get(ordinal, 0))
 
 
 def tell_synthetic_seed() -> None:
-    """Tells the core whether the seed is synthetic data."""
+    """Sets in the core whether the seed is synthetic data."""
     synthetic = flags.use_synthetic_data_for(SyntheticDataCategory.Seed)
     _native.entry().ipufeed_set_synthetic_seed(synthetic)
 
 
 def forget_seeds() -> None:
-    """Tells the core that no seed is set any more, after a reset of the system."""
+    """Removes the seed from the core, after a reset of the system."""
     if not has_seeds():
         _native.entry().ipufeed_forget_seeds()
 
 
 def tell_seed(ordinal: int, seed: DeviceSeed) -> None:
-    """Tells the core what `reset_ipu_seed` was called with."""
+    """Sets in the core the arguments of `reset_ipu_seed`."""
     _native.entry().ipufeed_set_seed(ordinal, seed.seed, seed.identical_replicas)
 
 
 def tell_processes() -> None:
-    """Tells the core which other processes run copies of its programs."""
+    """Sets in the core which other processes run copies of its programs."""
     distribution = configured().experimental.multi_replica_distribution
     if distribution.process_count > 1:
         if _join is None:

@@ -35,7 +35,7 @@ DIR is a folder of .poplar_exec files; without it, that of
 its key in that folder.
 Exit codes: 0 done; 1 a file is not whole or safe, two programs differ;
 2 bad input.
-`COMMAND --help` says more."""
+`COMMAND --help` has the details."""
 
 
 def module_of(command: str) -> ModuleType:

@@ -120,7 +120,7 @@ def _validate(
     return {f"val_{name}": value for name, value in values.items()}
 
 
-# What a Keras's own fit tells its evaluate, which a subclass passes on.
+# What a Keras's own fit passes to its evaluate, which a subclass passes on.
 _CACHED = "_use_cached_eval_dataset"
 
 

@@ -166,7 +166,7 @@ def with_shapes(dataset: Any, batch: Any, last: Any = None) -> tuple[Any, int | 
     first = [np.shape(each) for each in tf.nest.flatten(batch) if each is not None]
     dense = all(isinstance(each, tf.TensorSpec) for each in specs)
     if not dense or len(first) != len(specs):
-        return dataset, None  # the infeed says what it cannot carry
+        return dataset, None  # the infeed raises for what it cannot carry
     if last is not None:
         ends = [np.shape(each) for each in tf.nest.flatten(last) if each is not None]
         if ends != first:
@@ -205,7 +205,7 @@ def narrow(dataset: Any) -> Any:
     if not any(getattr(spec, "dtype", None) in narrower for spec in specs):
         return dataset
     if not all(isinstance(spec, tf.TensorSpec) for spec in specs):
-        return dataset  # the infeed says what it cannot carry
+        return dataset  # the infeed raises for what it cannot carry
 
     def cast(*element: Any) -> Any:
         whole = element if isinstance(dataset.element_spec, tuple) else element[0]

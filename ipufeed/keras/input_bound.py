@@ -1,4 +1,4 @@
-"""A callback that says whether training waits for its data."""
+"""A callback that reports whether training waits for its data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class InputBound(keras.callbacks.Callback):  # type: ignore[misc]
     ipufeed.benchmark --through device`, for the steps of the model. It is added to the
     logs, and so to the History, as `starved`. The first epoch's time has that of the
     compilation in it. A model of stock Keras has no infeed: then
-    nothing is added, and a warning says so once.
+    nothing is added, and one warning is logged.
 
     Attributes:
         starved: The share of each epoch, in [0, 1].
@@ -43,7 +43,7 @@ class InputBound(keras.callbacks.Callback):  # type: ignore[misc]
         if state is None or state.feed is None:
             if not self._warned:
                 LOGGER.warning(
-                    "InputBound has nothing to say: the model `%s` is not trained on an "
+                    "InputBound has nothing to report: the model `%s` is not trained on an "
                     "IPU. Make it in the scope of an IPUStrategy.",
                     self.model.name,
                 )

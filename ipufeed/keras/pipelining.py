@@ -261,7 +261,7 @@ def export_for_ipu_serving(state: Any, model: Any, *_: Any, **__: Any) -> None:
     """Not supported: there is no serving runtime for the simulated IPU.
 
     Raises:
-        NotImplementedError: Always; it says what to use.
+        NotImplementedError: Always, with what to use.
     """
     raise NotImplementedError(
         "`export_for_ipu_serving` writes an executable for the hardware's serving runtime, "

@@ -257,7 +257,7 @@ def _accumulating(
     weights = list(model.trainable_variables)
     forward = state.kit.forward(model, weights)
     optimizer = model.optimizer
-    # Ours tell gradients of a mini-batch from those of an update.
+    # Ours distinguish gradients of a mini-batch from those of an update.
     map_each = getattr(optimizer, "map_each", None)
     apply = getattr(optimizer, "apply_accumulated", optimizer.apply_gradients)
     unused: set[int] = set()  # weights that the loss does not depend on

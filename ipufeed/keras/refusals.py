@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 
 def refuse_without_shapes(data: Any) -> NoReturn:
-    """Data that say what shapes they have only when they are read.
+    """Data whose shapes are known only when they are read.
 
     Raises:
         ValueError: Always.
@@ -19,7 +19,7 @@ def refuse_without_shapes(data: Any) -> NoReturn:
 
 
 def refuse_without_call(model: Any, base: type) -> None:
-    """A subclass must say what it computes.
+    """A subclass must define what it computes.
 
     Raises:
         NotImplementedError: It has not overridden `call`.

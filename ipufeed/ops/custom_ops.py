@@ -99,12 +99,12 @@ def cpu_user_operation(
         library_path: The shared library.
         outs: {"output_types": [...], "output_shapes": [...]}, of defined shapes. Default:
             no outputs.
-        name: Of the operation; the function is told.
+        name: Of the operation; the function gets it.
         op_name: The function's name in the library. Its gradient is `<op_name>_grad`.
         separate_gradients: The gradient is called for each input, with one output.
         inputs_with_gradients: The inputs that have a gradient. Default: all.
-        attributes: The function is told.
-        gradient_attributes: The gradient is told.
+        attributes: The function gets them.
+        gradient_attributes: The gradient's function gets them.
 
     Returns:
         A list of tensors; without outputs the operation (eagerly: None).
@@ -123,9 +123,11 @@ def cpu_user_operation(
     path = os.path.abspath(library_path)
 
     def call(
-        values: list[Any], gives: list[Any], symbol: str, told: str | None
+        values: list[Any], gives: list[Any], symbol: str, attributes: str | None
     ) -> list[Any]:
-        text = "\0".join((path, symbol, name, told or "", host_calls.file_hash(path)))
+        text = "\0".join(
+            (path, symbol, name, attributes or "", host_calls.file_hash(path))
+        )
         return host_calls.call("library", text, values, gives)
 
     if not signature:

@@ -71,7 +71,7 @@ class Call:
     """A call of the host.
 
     Attributes:
-        text: What the op was told when it was built.
+        text: The op's attribute, from when it was built.
         op: The op's number in its program.
         run: The number of the program's run in this process.
         mini_batch: That of a pipeline's run, from 0; -1 outside of a pipeline.
@@ -138,7 +138,7 @@ def call(
     connect()
     number = 0
     if not tf.executing_eagerly():
-        interrupt.watch()  # tells the native core of the end of functions
+        interrupt.watch()  # reports the end of functions to the native core
         number = random_ops.next_number("host_calls") if has_state else 0
     for dtype, shape in gives:
         if not tf.TensorShape(shape).is_fully_defined():

@@ -71,7 +71,7 @@ def getReplicaIndexOffset() -> int:  # noqa: N802
 
 
 def getNumIpusPerReplica() -> int:  # noqa: N802
-    """IPUs of each copy, as `popdist.tensorflow.set_ipu_config` was told; else 1."""
+    """IPUs of each copy, as given to `popdist.tensorflow.set_ipu_config`; else 1."""
     return _ipus_per_replica
 
 

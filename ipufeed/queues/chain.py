@@ -73,7 +73,7 @@ def tokens_of(graph: Any) -> dict[int, tuple[Any, Any]]:
 
 
 def holds_queue_ops(op: Any) -> bool:
-    """Tells whether an op is a queue op, or calls a function that holds one."""
+    """Returns whether an op is a queue op, or calls a function that holds one."""
     if op.type.startswith("Ipufeed"):
         return any(argument.name == "token" for argument in op.op_def.input_arg)
     return any(
@@ -90,7 +90,7 @@ def function_names(attribute: Any) -> list[str]:
 
 
 def function_holds_queue_ops(graph: Any, name: str) -> bool:
-    """Tells whether the function of this name in `graph` holds a queue op."""
+    """Returns whether the function of this name in `graph` holds a queue op."""
     function = graph._get_function(name)
     body = getattr(function, "graph", None)
     if body is None:

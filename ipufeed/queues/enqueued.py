@@ -80,7 +80,7 @@ def describe(specs: Any) -> str:
 class Structures:
     """The structures that programs were traced to enqueue to one queue.
 
-    Two of the same tensors in different nests are refused: of a result nothing would say
+    Two of the same tensors in different nests are refused: of a result it would be unknown
     in which of them it belongs.
 
     Threads: add() and forget() on one at a time; of() on any.
@@ -112,7 +112,7 @@ class Structures:
                 raise ValueError(
                     f"outfeed queue '{self._name}' was given {_shown(known)} before, and "
                     f"now gets {_shown(structure)}: the same tensors in another structure "
-                    "than before, so that its results could not be told apart. Use "
+                    "than before, so that its results would be ambiguous. Use "
                     "another queue, or the queue's `deleter` first."
                 )
         self._known = [*rest, structure]

@@ -59,7 +59,7 @@ class HandOver:
         return int(answer)
 
     def result(self) -> Any:
-        """What wait() has taken, when it said 3; in the structure that was enqueued."""
+        """What wait() has taken, when it returned 3; in the structure that was enqueued."""
         # Copies: TensorFlow may keep the memory that it is given.
         flat = [
             self._make(view.copy(), self._device, number)

@@ -115,7 +115,7 @@ class _RecordedHandler:
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Others that programs have handlers for; the native hook is in front of the two above.
 NOT_HEARD = (signal.SIGALRM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-# What pybind11 says of two exceptions at once.
+# pybind11's message for two exceptions at once.
 TWO_EXCEPTIONS = "MISMATCH of original and normalized active exception types"
 
 
@@ -265,7 +265,7 @@ class ManagerOfThread(threading.local):
 def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
     """Context.call_function, after which the queues of the function's program are free.
 
-    The native queue ops are not told when a function that TensorFlow's executor runs has
+    The native queue ops get no notice when a function that TensorFlow's executor runs has
     ended (ipufeed/cc/run/step_program.h), so the caller does. Each call has a cancellation
     manager of its own, by which the ops' program knows whose it is, and which is cancelled
     when the call has ended. When no other call is running, all programs are ended.

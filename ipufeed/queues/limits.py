@@ -10,7 +10,7 @@ _MOST_S = 2**63 / 1e9
 
 
 def set_stall_report(seconds: float | None) -> None:
-    """Sets after which time a program that waits for a queue says so.
+    """Sets after which time a program that waits for a queue logs a line.
 
     It logs a warning that names the waiting side (of a pipeline the stage; the IPU, and
     the replica), the queue, the side that it waits for and how full the program's queues

@@ -46,13 +46,13 @@ class OutfeedReader:
         self._name = name
         self._ordinal = ordinal
         self._is_last = is_last
-        self._stored: Stored | None = None  # what the native queue said last
+        self._stored: Stored | None = None  # of the native queue, read last
         self._taken = TakenResults()
         # Runs of programs whose end a reader has seen: see stream().
         self._runs_seen = 0
 
     def add(self, structure: Any) -> None:
-        """Notes what an enqueue is traced for; ValueError if it cannot be told apart."""
+        """Notes what an enqueue is traced for; ValueError if it is ambiguous."""
         self.structures.add(structure)
         self.structure = structure
 
@@ -166,7 +166,7 @@ class OutfeedReader:
             "dtypes": [spec.dtype for spec in specs],
             "shapes": [spec.shape for spec in specs],
             # A result may have the dimension of the replicas in front.
-            "replicated": bool(_native.entry().ipufeed_chips(self._ordinal) > 1),
+            "replicated": bool(_native.entry().ipufeed_ipus(self._ordinal) > 1),
         }
         with tf.device("/device:CPU:0"):
             if self._is_last:

@@ -10,7 +10,7 @@
     files --> listed, sharded --> stages with names of their own --> tf.data.Dataset
 
 Each stage has a name (`name=`), so that a report shows `read` or `decode` and not the
-fifth ParallelMapV2. Where files are damaged the error says which, where, and the way out.
+fifth ParallelMapV2. Errors of damaged files name the file, the place and the way out.
 docs/sources.md has what it costs and what TensorFlow does without it.
 
 Uses ipufeed._native and ipufeed.errors. The names below are loaded at their first use.

@@ -18,8 +18,8 @@ MAGIC = frozenset("*?[")
 FILES_OF = "_ipufeed_files"
 
 
-def said_of(error: Exception) -> str:
-    """What another library's error says, as the middle of a sentence."""
+def message_of(error: Exception) -> str:
+    """The message of another library's error, as the middle of a sentence."""
     return " ".join(str(error).split()).rstrip(".")
 
 

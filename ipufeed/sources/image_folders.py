@@ -69,7 +69,7 @@ def images(
         return tf.cast(tf.round(scaled), tf.uint8), label
 
     dataset = tf.data.Dataset.from_tensor_slices((paths, labels), name="files")
-    # In order, whatever the options of the dataset say: errors are named by number.
+    # In order, whatever the options of the dataset are: errors are named by number.
     in_order = {"num_parallel_calls": calls, "deterministic": True}
     dataset = dataset.map(read, name="read", **in_order)
     dataset = dataset.map(decode, name="decode", **in_order)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ipufeed.checks import flags_checked
 from ipufeed.errors import DamagedFileError, SourceError
-from ipufeed.sources.files import list_files, parallelism, said_of, shard_of
+from ipufeed.sources.files import list_files, message_of, parallelism, shard_of
 
 STREAM_START = b"\xff\xff\xff\xff"
 
@@ -40,7 +40,7 @@ def arrow_ipc(
     """Batches of rows of Arrow IPC files (also called Feather 2), as {column: tensor}.
 
     The files are mapped into memory: columns that are not wanted are never read, and
-    numbers without nulls reach TensorFlow with at most one copy (docs/sources.md says
+    numbers without nulls reach TensorFlow with at most one copy (docs/sources.md has
     when with none). They must not be truncated while the dataset is alive, as with any
     mapped file.
 
@@ -140,7 +140,7 @@ def open_file(path: str, fields: list[int] | None = None) -> Any:
                 "Write it as a file: pyarrow.ipc.new_file instead of new_stream."
             ) from error
         raise DamagedFileError(
-            f"{path} is not a whole Arrow IPC file: {said_of(error)}. Copy or write it "
+            f"{path} is not a whole Arrow IPC file: {message_of(error)}. Copy or write it "
             "again.",
             path,
         ) from error

@@ -7,7 +7,7 @@ from typing import Any
 
 from ipufeed.checks import flags_checked
 from ipufeed.errors import DamagedFileError, SourceError
-from ipufeed.sources.files import list_files, parallelism, said_of, shard_of
+from ipufeed.sources.files import list_files, message_of, parallelism, shard_of
 
 
 @flags_checked
@@ -30,8 +30,8 @@ def parquet(
         batch_size: Rows of an element, across row groups and files; None gives a row
             group as it is. Default: 1024.
         drop_remainder: Leave out a last batch that is shorter. Default: False.
-        nulls: `error` refuses them, now where the files' statistics tell, else when they
-            are read; `drop` leaves out rows that hold one; `zero` reads 0, False or an
+        nulls: `error` refuses them, now where the files' statistics have them, else when
+            they are read; `drop` leaves out rows that hold one; `zero` reads 0, False or an
             empty string. Default: `error`.
         shard: (count, index): only every count-th row group, from number index on.
             Default: all.
@@ -107,7 +107,7 @@ def _read_footer(path: str) -> tuple[Any, Any]:
         return footer, footer.schema.to_arrow_schema()
     except (pa.ArrowException, OSError) as error:
         raise DamagedFileError(
-            f"{path} is not a whole Parquet file: {said_of(error)}. Copy or write it "
+            f"{path} is not a whole Parquet file: {message_of(error)}. Copy or write it "
             "again.",
             path,
         ) from error
@@ -129,7 +129,7 @@ def _read_row_group(chunk: Any, names: list[str], footer: Any) -> list[Any]:
 
 
 def refuse_known_nulls(row_group: Any, names: list[str], chunk: Any) -> None:
-    """Raises for nulls that the statistics tell of.
+    """Raises for nulls that the statistics show.
 
     Raises:
         SourceError: A column of the row group has nulls.
@@ -142,7 +142,7 @@ def refuse_known_nulls(row_group: Any, names: list[str], chunk: Any) -> None:
         statistics = column.statistics
         if name in names and statistics is not None and statistics.has_null_count:
             if not statistics.null_count or "." in column.path_in_schema:
-                continue  # what is null within a list only its data tell
+                continue  # what is null within a list only its data show
             raise SourceError(
                 null_message(
                     name,

@@ -100,7 +100,7 @@ def check_tfrecord(
     data: bool = False,
     stop: threading.Event | None = None,
 ) -> RecordReport:
-    """Goes through the headers of a TFRecord file, and says what is wrong with it.
+    """Goes through the headers of a TFRecord file, and reports what is wrong with it.
 
     TensorFlow's reader takes a file that ends within a record's header for one that has
     ended, so that records are lost without a word, and may crash on a length that is
@@ -178,7 +178,7 @@ def describe(
     where = f"{path}, record {scan.records:,} (from 0) at byte {scan.record_at:,}"
     if compression is not None:
         where += " of what it decompresses to"
-    says = {
+    texts = {
         "truncated header": f"the file ends {scan.have} bytes into the record's header, "
         f"which has {HEADER_BYTES}",
         "truncated data": f"the record's data has {scan.length:,} bytes by its header, "
@@ -191,7 +191,7 @@ def describe(
         "damaged stream": f"what stands there is no {compression} data",
     }[kind]
     return (
-        f"{where}: {kind}: {says}. TensorFlow's reader {TENSORFLOW[kind]}. "
+        f"{where}: {kind}: {texts}. TensorFlow's reader {TENSORFLOW[kind]}. "
         f"{way_out(path, compression, scan, kind)}"
     )
 

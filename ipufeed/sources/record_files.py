@@ -31,12 +31,12 @@ def tfrecord(
         files: A path, a pattern, or a list of them; see docs/sources.md for the order.
         shard: (count, index): only every count-th file, from number index on.
             Default: all.
-        parallel: Files that are read at a time, whose records come in turns; 1 reads one
+        parallel: Files that are read at a time, whose records are interleaved; 1 reads one
             file after the other. Default: up to 16, and AUTOTUNE for the threads. Each
             takes a buffer of 256 KiB.
         check: Go through all headers first (check_tfrecord), and fail here and now if a
             file is damaged. The dataset then knows its cardinality, and fails if the
-            files have other records when they are read. Costs what the docs say.
+            files have other records when they are read. The docs have its cost.
             Default: True.
         compression: `GZIP`, `ZLIB` or None. With `check` such files are decompressed
             once more.

@@ -26,7 +26,7 @@ FORMATS = {"GZIP": 31, "ZLIB": 15}
 
 
 class Scan(ctypes.Structure):
-    """RecordScan of ipufeed/cc/data/record_scan.h, which says what each field is."""
+    """RecordScan of ipufeed/cc/data/record_scan.h, which describes each field."""
 
     _fields_ = (
         ("check_data", ctypes.c_int64),

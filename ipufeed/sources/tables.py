@@ -16,7 +16,7 @@ from typing import Any
 from ipufeed.checks import as_int
 from ipufeed.errors import SourceError
 from ipufeed.sources.columns import NULLS, Column, text_tensor, to_arrays
-from ipufeed.sources.files import FILES_OF, said_of
+from ipufeed.sources.files import FILES_OF, message_of
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _read_chunk(
         # pyarrow's errors are of these; it names neither the file nor the place. Not
         # `from error`: TensorFlow would print both tracebacks into its message.
         raise SourceError(
-            f"{where} cannot be read: {said_of(error)}. Copy or write the file again."
+            f"{where} cannot be read: {message_of(error)}. Copy or write the file again."
         ) from None
     return to_arrays(columns, data, nulls, where)
 

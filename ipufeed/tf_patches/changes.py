@@ -137,5 +137,5 @@ def replace(owner: Any, name: str, replacement: Any) -> None:
     if isinstance(owner, type):
         place = f"{owner.__module__}.{owner.__qualname__}"
     if f"{place}.{name}" not in CHANGES and f"{place}.*" not in CHANGES:
-        raise KeyError(f"{place}.{name} is replaced, and CHANGES does not say why")
+        raise KeyError(f"{place}.{name} is replaced, and CHANGES has no row for it")
     setattr(owner, name, replacement)

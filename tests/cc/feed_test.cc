@@ -78,7 +78,7 @@ void carry(Feed* feed, int elements) {
 
 }  // namespace
 
-TEST(an_ended_feed_gives_its_elements_and_then_says_so_again_and_again) {
+TEST(an_ended_feed_gives_its_elements_and_then_returns_the_end_each_time) {
   Feed feed(3, kNear64);
   for (int n = 0; n < 3; ++n) CHECK_EQ(push(&feed, n), FeedOutcome::kDone);
   feed.end();
@@ -151,7 +151,7 @@ TEST(the_error_is_whole_for_a_reader_on_another_thread) {
       });
 }
 
-TEST(a_cancelled_feed_counts_what_nobody_gets) {
+TEST(a_cancelled_feed_counts_elements_without_a_reader) {
   Feed feed(3);
   for (int n = 0; n < 3; ++n) CHECK_EQ(push(&feed, n), FeedOutcome::kDone);
   CHECK_EQ(pop(&feed), 0);
@@ -474,7 +474,7 @@ TEST(cancel_at_any_moment_leaves_each_element_delivered_or_counted) {
       });
 }
 
-TEST(a_cancelled_feed_drops_its_elements_when_told_so) {
+TEST(a_cancelled_feed_drops_its_elements_on_request) {
   // Moves swap, as those of the feeder's elements do.
   struct Swapped {
     Swapped() = default;
@@ -513,7 +513,7 @@ TEST(a_parked_side_burns_no_cpu) {
   CHECK(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - again < 50 * kMs);
 }
 
-TEST(with_one_usable_cpu_nobody_spins_and_all_arrives) {
+TEST(with_one_usable_cpu_no_thread_spins_and_all_arrives) {
   const OneCpu one_cpu;
   CHECK_EQ(ipufeed::usable_cpus(), 1);
   ipufeed::WaitPoint point;

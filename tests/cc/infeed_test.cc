@@ -152,7 +152,7 @@ TEST(an_element_of_another_shape_is_an_error) {
   CHECK_EQ(seen.statuses[0].code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(who_waits_behind_a_replica_that_has_left_is_told) {
+TEST(a_wait_behind_a_replica_that_has_left_is_an_error) {
   check::Random random = random_of(13);
   for (int life = 0; life < kLives / 4 + 1; ++life) {
     const int replicas = 2 << random.below(2);
@@ -170,7 +170,7 @@ TEST(who_waits_behind_a_replica_that_has_left_is_told) {
         CHECK_EQ(seen.statuses[r].ToString(), "OK");
         CHECK_EQ(static_cast<std::int64_t>(seen.got[r].size()), wanted[r]);
       } else {
-        // The first to be told stops the others.
+        // The first that gets the error stops the others.
         CHECK_EQ(seen.statuses[r].code(), absl::StatusCode::kInternal);
         most = std::max(most, static_cast<std::int64_t>(seen.got[r].size()));
       }

@@ -229,9 +229,9 @@ TEST(a_replica_that_leaves_early_is_an_error_and_nothing_half_is_seen) {
     const absl::Status& first = statuses[static_cast<std::size_t>(odd)];
     if (way == 1) CHECK(absl::IsDataLoss(first));
     if (way == 2) CHECK(absl::IsCancelled(first));
-    int told = 0;
-    for (const absl::Status& status : statuses) told += !status.ok();
-    CHECK(told > 0);
+    int failed = 0;
+    for (const absl::Status& status : statuses) failed += !status.ok();
+    CHECK(failed > 0);
     CHECK(static_cast<std::int64_t>(got.size()) <= least);
     check_rounds(got, static_cast<std::int64_t>(got.size()));
     if (way > 0) continue;
@@ -364,7 +364,7 @@ TEST(whole_rounds_at_the_end_of_a_dataset_do_not_wait_for_room) {
   set_outfeed_limit_bytes(std::int64_t{4} << 30);
 }
 
-TEST(who_waits_for_results_returns_when_the_queue_goes) {
+TEST(a_wait_for_results_returns_when_the_queue_goes) {
   check::Random random = random_of(25);
   for (int life = 0; life < kLives / 2 + 1; ++life) {
     Queue queue;

@@ -11,21 +11,21 @@ using namespace standin;
 
 constexpr int kLives = check::scaled(400);
 
-// A chain: chip c sends to chip c + 1, by ring c.
+// A chain: IPU c sends to IPU c + 1, by ring c.
 struct Chain {
-  int chips = 3;
+  int ipus = 3;
   std::int64_t capacity = 2;
   std::int64_t credits = 0;
   std::size_t size = 16;  // int64 in a mini-batch, of two tensors
-  int first_chip = 0;
+  int first_ipu = 0;
 
   std::vector<PipelineRun::RingOptions> rings() const {
     std::vector<PipelineRun::RingOptions> rings;
-    for (int c = 0; c + 1 < chips; ++c) {
+    for (int c = 0; c + 1 < ipus; ++c) {
       rings.push_back({capacity,
                        credits,
-                       {std::to_string(c), first_chip + c},
-                       {std::to_string(c + 1), first_chip + c + 1}});
+                       {std::to_string(c), first_ipu + c},
+                       {std::to_string(c + 1), first_ipu + c + 1}});
     }
     return rings;
   }
@@ -41,50 +41,50 @@ std::vector<Memory> memory_of(std::vector<std::int64_t>* values) {
 
 // The part of one stage: takes mini-batches from the one before, passes them on, and
 // checks them. The first one makes them.
-absl::Status run_stage(PipelineRun* run, const Chain& chain, int chip,
+absl::Status run_stage(PipelineRun* run, const Chain& chain, int ipu,
                        std::int64_t count, check::Random* random,
                        std::int64_t* handled) {
   std::vector<std::int64_t> values(chain.size);
   for (std::int64_t n = 0; n < count; ++n) {
     dawdle(random);
-    run->enter(chain.first_chip + chip, std::to_string(chip), n);
-    if (chip > 0) {
-      const auto ring = static_cast<std::size_t>(chip - 1);
+    run->enter(chain.first_ipu + ipu, std::to_string(ipu), n);
+    if (ipu > 0) {
+      const auto ring = static_cast<std::size_t>(ipu - 1);
       TF_RETURN_IF_ERROR(run->receive(ring, memory_of(&values)));
-      for (const std::int64_t value : values) CHECK_EQ(value, n * 100 + chip - 1);
+      for (const std::int64_t value : values) CHECK_EQ(value, n * 100 + ipu - 1);
     }
-    std::fill(values.begin(), values.end(), n * 100 + chip);
-    if (chip + 1 < chain.chips) {
-      TF_RETURN_IF_ERROR(run->send(static_cast<std::size_t>(chip), memory_of(&values)));
+    std::fill(values.begin(), values.end(), n * 100 + ipu);
+    if (ipu + 1 < chain.ipus) {
+      TF_RETURN_IF_ERROR(run->send(static_cast<std::size_t>(ipu), memory_of(&values)));
     }
     ++*handled;
   }
   return absl::OkStatus();
 }
 
-// Runs body(run, chip) on a thread for each chip, as a program runs a pipeline.
+// Runs body(run, IPU) on a thread for each IPU, as a program runs a pipeline.
 template <class Body>
 std::vector<absl::Status> run_chain(Program* program, PipelineRun* run,
                                     const Chain& chain, Body body, bool armed = false) {
   program->add(run);
-  std::vector<absl::Status> statuses(static_cast<std::size_t>(chain.chips));
+  std::vector<absl::Status> statuses(static_cast<std::size_t>(chain.ipus));
   std::vector<std::thread> threads;
-  for (int c = 0; c < chain.chips; ++c) {
+  for (int c = 0; c < chain.ipus; ++c) {
     threads.emplace_back([&, c] {
       Context context;
       context.program = program;
-      context.chip = chain.first_chip + c;
+      context.ipu = chain.first_ipu + c;
       context.pipeline = run;
       context.stages = run;
       const ContextScope scope(context);
-      run->begin(context.chip, program->step_clock());
+      run->begin(context.ipu, program->step_clock());
       const absl::Status status = guarded([&] {
         const Armed arm(armed);
         return body(run, c);
       });
       statuses[static_cast<std::size_t>(c)] = status;
       if (status.ok()) {
-        run->leave(context.chip);
+        run->leave(context.ipu);
       } else {
         run->fail();
       }
@@ -97,9 +97,9 @@ std::vector<absl::Status> run_chain(Program* program, PipelineRun* run,
 
 Chain random_chain(check::Random* random) {
   Chain chain;
-  chain.chips = 2 + static_cast<int>(random->below(3));
+  chain.ipus = 2 + static_cast<int>(random->below(3));
   chain.capacity = 1 + static_cast<std::int64_t>(random->below(4));
-  chain.first_chip = static_cast<int>(random->below(2)) * 4;
+  chain.first_ipu = static_cast<int>(random->below(2)) * 4;
   // Packets of 64 KiB and more are used again by the next execution.
   if (random->below(8) == 0) chain.size = 16'384;
   return chain;
@@ -114,12 +114,12 @@ TEST(mini_batches_come_in_order_and_whole) {
     const auto count = static_cast<std::int64_t>(random.below(40));
     const std::uint64_t seed = random.next();
     Program program(nullptr, 0);
-    PipelineRun run(program, chain.rings(), chain.first_chip, chain.chips);
+    PipelineRun run(program, chain.rings(), chain.first_ipu, chain.ipus);
     const auto statuses =
-        run_chain(&program, &run, chain, [&](PipelineRun* pipeline, int chip) {
-          check::Random own = random_of(seed + static_cast<std::uint64_t>(chip));
+        run_chain(&program, &run, chain, [&](PipelineRun* pipeline, int ipu) {
+          check::Random own = random_of(seed + static_cast<std::uint64_t>(ipu));
           std::int64_t handled = 0;
-          return run_stage(pipeline, chain, chip, count, &own, &handled);
+          return run_stage(pipeline, chain, ipu, count, &own, &handled);
         });
     CHECK_EQ(first_error(statuses).ToString(), "OK");
   }
@@ -130,21 +130,21 @@ TEST(a_stage_that_ends_fails_or_is_stopped_ends_every_wait) {
   for (int life = 0; life < kLives; ++life) {
     const Chain chain = random_chain(&random);
     const std::int64_t count = 30;
-    const int odd = static_cast<int>(random.below(std::uint64_t(chain.chips)));
+    const int odd = static_cast<int>(random.below(std::uint64_t(chain.ipus)));
     const auto when = static_cast<std::int64_t>(random.below(count));
     const auto way = random.below(4);
     const std::uint64_t seed = random.next();
     CancellationManager manager;
     Program program(&manager, 0);
-    PipelineRun run(program, chain.rings(), chain.first_chip, chain.chips);
-    std::vector<std::int64_t> handled(static_cast<std::size_t>(chain.chips));
-    std::vector<bool> waited(static_cast<std::size_t>(chain.chips));
+    PipelineRun run(program, chain.rings(), chain.first_ipu, chain.ipus);
+    std::vector<std::int64_t> handled(static_cast<std::size_t>(chain.ipus));
+    std::vector<bool> waited(static_cast<std::size_t>(chain.ipus));
     const auto statuses =
-        run_chain(&program, &run, chain, [&](PipelineRun* pipeline, int chip) {
-          const auto own = static_cast<std::size_t>(chip);
+        run_chain(&program, &run, chain, [&](PipelineRun* pipeline, int ipu) {
+          const auto own = static_cast<std::size_t>(ipu);
           check::Random delays = random_of(seed + own);
-          const bool is_odd = chip == odd;
-          absl::Status status = run_stage(pipeline, chain, chip, is_odd ? when : count,
+          const bool is_odd = ipu == odd;
+          absl::Status status = run_stage(pipeline, chain, ipu, is_odd ? when : count,
                                           &delays, &handled[own]);
           if (status.ok() && is_odd) {
             if (way == 1) return absl::DataLossError("failed");
@@ -152,12 +152,12 @@ TEST(a_stage_that_ends_fails_or_is_stopped_ends_every_wait) {
             if (way == 3) stop_all_programs(absl::AbortedError("all"));
             if (way > 1) {
               std::int64_t more = 0;
-              status = run_stage(pipeline, chain, chip, count, &delays, &more);
+              status = run_stage(pipeline, chain, ipu, count, &delays, &more);
             }
           }
           return status;
         });
-    for (int c = 0; c < chain.chips; ++c) {
+    for (int c = 0; c < chain.ipus; ++c) {
       const auto own = static_cast<std::size_t>(c);
       if (c != odd) CHECK(handled[own] <= count);
       if (c > odd) CHECK(handled[own] <= when);
@@ -176,35 +176,34 @@ TEST(a_stop_from_outside_ends_a_pipeline_at_any_time) {
     const Chain chain = random_chain(&random);
     const std::uint64_t seed = random.next();
     Program program(nullptr, 0);
-    PipelineRun run(program, chain.rings(), chain.first_chip, chain.chips);
+    PipelineRun run(program, chain.rings(), chain.first_ipu, chain.ipus);
     const auto when_us = static_cast<useconds_t>(random.below(300));
     std::thread stopper([&] {
       usleep(when_us);
       program.stop(absl::CancelledError("enough"));
     });
     const auto statuses =
-        run_chain(&program, &run, chain, [&](PipelineRun* pipeline, int chip) {
-          check::Random own = random_of(seed + static_cast<std::uint64_t>(chip));
+        run_chain(&program, &run, chain, [&](PipelineRun* pipeline, int ipu) {
+          check::Random own = random_of(seed + static_cast<std::uint64_t>(ipu));
           std::int64_t handled = 0;
-          return run_stage(pipeline, chain, chip, std::int64_t{1} << 40, &own,
-                           &handled);
+          return run_stage(pipeline, chain, ipu, std::int64_t{1} << 40, &own, &handled);
         });
     stopper.join();
     for (const absl::Status& status : statuses) CHECK(absl::IsCancelled(status));
-    for (int c = 0; c < chain.chips; ++c) CHECK(run.waited(chain.first_chip + c));
+    for (int c = 0; c < chain.ipus; ++c) CHECK(run.waited(chain.first_ipu + c));
   }
 }
 
 TEST(credits_are_there_from_the_start) {
   Chain chain;
-  chain.chips = 2;
+  chain.ipus = 2;
   chain.capacity = 4;
   chain.credits = 3;
   Program program(nullptr, 0);
   PipelineRun run(program, chain.rings(), 0, 2);
   const auto statuses =
-      run_chain(&program, &run, chain, [&](PipelineRun* pipeline, int chip) {
-        if (chip == 0) return absl::OkStatus();
+      run_chain(&program, &run, chain, [&](PipelineRun* pipeline, int ipu) {
+        if (ipu == 0) return absl::OkStatus();
         for (int n = 0; n < 3; ++n) TF_RETURN_IF_ERROR(pipeline->receive(0, {}));
         return pipeline->receive(0, {});
       });
@@ -218,19 +217,19 @@ TEST(a_failed_allocation_is_an_error_of_all) {
       Chain chain;
       chain.size = size;
       Program program(nullptr, 0);
-      PipelineRun run(program, chain.rings(), 0, chain.chips);
+      PipelineRun run(program, chain.rings(), 0, chain.ipus);
       const auto statuses = run_chain(
           &program, &run, chain,
-          [&](PipelineRun* pipeline, int chip) {
-            check::Random own = random_of(static_cast<std::uint64_t>(chip));
+          [&](PipelineRun* pipeline, int ipu) {
+            check::Random own = random_of(static_cast<std::uint64_t>(ipu));
             std::int64_t handled = 0;
-            absl::Status status = run_stage(pipeline, chain, chip, 3, &own, &handled);
+            absl::Status status = run_stage(pipeline, chain, ipu, 3, &own, &handled);
             if (!status.ok()) return status;
             // A larger one: the packet that there is gives way to another.
             Chain larger = chain;
             larger.size = 3 * size;
             handled = 0;
-            return run_stage(pipeline, larger, chip, 3, &own, &handled);
+            return run_stage(pipeline, larger, ipu, 3, &own, &handled);
           },
           /*armed=*/true);
       bool well = true;
@@ -248,12 +247,12 @@ TEST(packets_go_without_memory_for_their_spare_ones) {
     Program program(nullptr, 0);
     std::vector<std::unique_ptr<PipelineRun>> runs(16);
     for (auto& run : runs) {
-      run = std::make_unique<PipelineRun>(program, chain.rings(), 0, chain.chips);
+      run = std::make_unique<PipelineRun>(program, chain.rings(), 0, chain.ipus);
       const auto statuses =
-          run_chain(&program, run.get(), chain, [&](PipelineRun* pipeline, int chip) {
-            check::Random own = random_of(static_cast<std::uint64_t>(chip));
+          run_chain(&program, run.get(), chain, [&](PipelineRun* pipeline, int ipu) {
+            check::Random own = random_of(static_cast<std::uint64_t>(ipu));
             std::int64_t handled = 0;
-            return run_stage(pipeline, chain, chip, 8, &own, &handled);
+            return run_stage(pipeline, chain, ipu, 8, &own, &handled);
           });
       CHECK_EQ(first_error(statuses).ToString(), "OK");
     }

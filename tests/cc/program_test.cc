@@ -30,12 +30,12 @@ absl::Status step(Program* program, Replicas* others, int replica, std::int64_t 
     element.components.push_back(std::move(sum));
     return sink->enqueue(*program, std::move(element));
   }
-  Meeting meeting;
-  meeting.tensors.push_back(
+  CollectiveRequest request;
+  request.tensors.push_back(
       {tensorflow::DT_INT64, 3, components[0].data(), 3, sum.data()});
-  std::int64_t met_ns = 0;
-  TF_RETURN_IF_ERROR(others->meet(*program, replica, meeting, &met_ns));
-  program->step_clock().take(met_ns);
+  std::int64_t arrived_ns = 0;
+  TF_RETURN_IF_ERROR(others->run_collective(*program, replica, request, &arrived_ns));
+  program->step_clock().take(arrived_ns);
   return sink->enqueue_part(*program, replica,
                             {{sum.dtype(), sum.shape(), sum.data()}});
 }
@@ -173,7 +173,7 @@ TEST(a_step_takes_its_time_or_is_stopped) {
       usleep(2000);
       stop_all_programs(absl::CancelledError("enough"));
     });
-    // Each chip has a clock of its own.
+    // Each IPU has a clock of its own.
     const auto statuses = run_replicas(&program, 3, [&](int r, Replicas*) {
       StepTimes times;
       std::int64_t end_ns = 0;

@@ -10,7 +10,7 @@ using namespace standin;
 
 constexpr int kLives = check::scaled(400);
 
-// What a replica brings to the meeting number n.
+// What a replica brings to collective n.
 float brought(int replica, std::int64_t n, std::int64_t i) {
   return static_cast<float>((replica + 1) * (n % 7 + 1) + i % 5);
 }
@@ -21,38 +21,38 @@ std::int64_t random_count(check::Random* random, int replicas) {
   return counts[random->below(4)] * replicas;
 }
 
-// Comes to the meeting number n of all, whose kind and size n says, and checks what it
+// Comes to collective n of all, whose kind and size n says, and checks what it
 // gets.
-absl::Status meet(const Program& program, Replicas* others, int replica, std::int64_t n,
-                  std::uint64_t seed) {
+absl::Status run_collective(const Program& program, Replicas* others, int replica,
+                            std::int64_t n, std::uint64_t seed) {
   const int replicas = others->count();
   check::Random random = random_of(seed + static_cast<std::uint64_t>(n));  // of all
-  Meeting meeting;
-  meeting.collective = static_cast<Collective>(random.below(6));
-  meeting.reduction = meeting.collective == Collective::kReduce
+  CollectiveRequest request;
+  request.collective = static_cast<Collective>(random.below(6));
+  request.reduction = request.collective == Collective::kReduce
                           ? static_cast<Reduction>(random.below(4))
                           : Reduction::kAdd;
   const std::int64_t count = random_count(&random, replicas);
   std::int64_t result_count = count;
-  if (meeting.collective == Collective::kGather) result_count = count * replicas;
-  if (meeting.collective == Collective::kReduceScatter) result_count = count / replicas;
+  if (request.collective == Collective::kGather) result_count = count * replicas;
+  if (request.collective == Collective::kReduceScatter) result_count = count / replicas;
   std::vector<float> input(static_cast<std::size_t>(count));
   std::vector<float> result(static_cast<std::size_t>(result_count), -1.0F);
   for (std::int64_t i = 0; i < count; ++i) {
     input[static_cast<std::size_t>(i)] = brought(replica, n, i);
   }
-  if (meeting.collective == Collective::kBroadcast) result = input;
-  meeting.tensors.push_back(
+  if (request.collective == Collective::kBroadcast) result = input;
+  request.tensors.push_back(
       {tensorflow::DT_FLOAT, count,
-       meeting.collective == Collective::kBroadcast ? result.data() : input.data(),
+       request.collective == Collective::kBroadcast ? result.data() : input.data(),
        result_count, result.data()});
-  std::int64_t met_ns = 0;
-  TF_RETURN_IF_ERROR(others->meet(program, replica, meeting, &met_ns));
-  CHECK(met_ns > 0 && met_ns <= now_ns());
+  std::int64_t arrived_ns = 0;
+  TF_RETURN_IF_ERROR(others->run_collective(program, replica, request, &arrived_ns));
+  CHECK(arrived_ns > 0 && arrived_ns <= now_ns());
   for (std::int64_t i = 0; i < result_count; ++i) {
     float expected = 0;
     const std::int64_t part = count / replicas;
-    switch (meeting.collective) {
+    switch (request.collective) {
       case Collective::kBroadcast:
         expected = brought(0, n, i);
         break;
@@ -64,16 +64,16 @@ absl::Status meet(const Program& program, Replicas* others, int replica, std::in
         break;
       default: {
         const std::int64_t at =
-            meeting.collective == Collective::kReduceScatter ? replica * part + i : i;
+            request.collective == Collective::kReduceScatter ? replica * part + i : i;
         expected = brought(0, n, at);
         for (int r = 1; r < replicas; ++r) {
           const float next = brought(r, n, at);
-          if (meeting.reduction == Reduction::kAdd) expected += next;
-          if (meeting.reduction == Reduction::kMultiply) expected *= next;
-          if (meeting.reduction == Reduction::kMin) expected = std::min(expected, next);
-          if (meeting.reduction == Reduction::kMax) expected = std::max(expected, next);
+          if (request.reduction == Reduction::kAdd) expected += next;
+          if (request.reduction == Reduction::kMultiply) expected *= next;
+          if (request.reduction == Reduction::kMin) expected = std::min(expected, next);
+          if (request.reduction == Reduction::kMax) expected = std::max(expected, next);
         }
-        if (meeting.collective == Collective::kMean) {
+        if (request.collective == Collective::kMean) {
           expected /= static_cast<float>(replicas);
         }
       }
@@ -96,7 +96,7 @@ TEST(all_get_the_same_right_result) {
           check::Random own = random_of(seed + static_cast<std::uint64_t>(r));
           for (std::int64_t n = 0; n < 12; ++n) {
             dawdle(&own);
-            TF_RETURN_IF_ERROR(meet(program, others, r, n, seed));
+            TF_RETURN_IF_ERROR(run_collective(program, others, r, n, seed));
           }
           return absl::OkStatus();
         });
@@ -114,14 +114,14 @@ TEST(one_that_leaves_fails_or_is_stopped_ends_the_wait_of_all) {
     const auto way = random.below(4);
     CancellationManager manager;
     Program program(&manager, 0);
-    std::vector<std::int64_t> met(static_cast<std::size_t>(replicas));
+    std::vector<std::int64_t> done(static_cast<std::size_t>(replicas));
     const auto statuses =
         run_replicas(&program, replicas, [&](int r, Replicas* others) {
           check::Random own = random_of(seed + static_cast<std::uint64_t>(r));
-          auto& n = met[static_cast<std::size_t>(r)];
+          auto& n = done[static_cast<std::size_t>(r)];
           while (r != odd || n < when) {
             dawdle(&own);
-            TF_RETURN_IF_ERROR(meet(program, others, r, n, seed));
+            TF_RETURN_IF_ERROR(run_collective(program, others, r, n, seed));
             ++n;
           }
           if (way == 0) return absl::OkStatus();  // leaves
@@ -130,8 +130,8 @@ TEST(one_that_leaves_fails_or_is_stopped_ends_the_wait_of_all) {
           if (way == 3) stop_all_programs(absl::CancelledError("all"));
           return program.stop_status();
         });
-    for (std::size_t r = 0; r < met.size(); ++r) {
-      CHECK_EQ(met[r], when);
+    for (std::size_t r = 0; r < done.size(); ++r) {
+      CHECK_EQ(done[r], when);
       if (static_cast<int>(r) == odd && way == 0) {
         CHECK_EQ(statuses[r].ToString(), "OK");
         continue;
@@ -152,18 +152,18 @@ TEST(different_collectives_are_an_error_of_all) {
     const auto statuses = run_replicas(&program, 4, [&](int r, Replicas* others) {
       float input[4] = {1, 2, 3, 4};
       float result[4] = {};
-      Meeting meeting;
+      CollectiveRequest request;
       const std::int64_t count = r == odd ? 3 : 4;
-      meeting.tensors.push_back({tensorflow::DT_FLOAT, count, input, count, result});
-      std::int64_t met_ns = 0;
-      return others->meet(program, r, meeting, &met_ns);
+      request.tensors.push_back({tensorflow::DT_FLOAT, count, input, count, result});
+      std::int64_t arrived_ns = 0;
+      return others->run_collective(program, r, request, &arrived_ns);
     });
-    // Each hears of it in the meeting, or of the stop by one that has.
+    // Each gets the error from its own collective, or from the stop of another one.
     for (const absl::Status& status : statuses) CHECK(absl::IsInternal(status));
   }
 }
 
-TEST(stages_meet_by_themselves_and_come_back) {
+TEST(collectives_of_stages_are_independent) {
   check::Random random = random_of(33);
   constexpr int kStages = 2;
   for (int life = 0; life < kLives / 4 + 1; ++life) {
@@ -173,7 +173,7 @@ TEST(stages_meet_by_themselves_and_come_back) {
     const auto odd_run = static_cast<int>(random.below(runs + 2));
     const int odd_stage = static_cast<int>(random.below(kStages));
     Program program(nullptr, 0);
-    std::atomic<int> told{0};
+    std::atomic<int> failed{0};
     const auto statuses = run_replicas(&program, 2, [&](int r, Replicas* others) {
       std::mutex mutex;
       absl::Status first;
@@ -184,14 +184,15 @@ TEST(stages_meet_by_themselves_and_come_back) {
               random_of(seed + static_cast<std::uint64_t>(r * kStages + s));
           for (int run = 0; run < runs; ++run) {
             dawdle(&own);
-            Replicas& place = others->of_chip(s, std::uint64_t(s) + 1);
+            Replicas& stage = others->of_ipu(s, std::uint64_t(s) + 1);
             for (int n = 0; n < 3; ++n) {
               if (run == odd_run && s == odd_stage && r == 1 && n > 0) continue;
-              const absl::Status status = meet(program, &place, r, run * 3 + n, seed);
+              const absl::Status status =
+                  run_collective(program, &stage, r, run * 3 + n, seed);
               if (status.ok()) continue;
               if (status.message().find("execution of the stage") !=
                   std::string::npos) {
-                ++told;
+                ++failed;
               }
               {
                 std::lock_guard<std::mutex> lock(mutex);
@@ -200,7 +201,7 @@ TEST(stages_meet_by_themselves_and_come_back) {
               program.stop(status);
               return;
             }
-            place.leave(r);
+            stage.leave(r);
           }
         });
       }
@@ -211,7 +212,7 @@ TEST(stages_meet_by_themselves_and_come_back) {
       CHECK_EQ(first_error(statuses).ToString(), "OK");
     } else {
       CHECK(absl::IsInternal(first_error(statuses)));
-      CHECK(told > 0);
+      CHECK(failed > 0);
     }
   }
 }
@@ -223,8 +224,8 @@ TEST(a_failed_allocation_is_an_error_of_all) {
         &program, 3,
         [&](int r, Replicas* others) {
           for (std::int64_t n = 0; n < 3; ++n) {
-            TF_RETURN_IF_ERROR(meet(program, others, r, n, 5));
-            TF_RETURN_IF_ERROR(meet(program, &others->of_chip(0, 1), r, n, 6));
+            TF_RETURN_IF_ERROR(run_collective(program, others, r, n, 5));
+            TF_RETURN_IF_ERROR(run_collective(program, &others->of_ipu(0, 1), r, n, 6));
           }
           return absl::OkStatus();
         },
@@ -251,12 +252,12 @@ TEST(a_message_that_cannot_be_made_ends_the_wait_all_the_same) {
             if (r == 2 && way == 1) return absl::DataLossError("failed");
             float input[8] = {};
             float result[8] = {};
-            Meeting meeting;
+            CollectiveRequest request;
             const std::int64_t count = r == 2 ? 8 : 4;
-            meeting.tensors.push_back(
+            request.tensors.push_back(
                 {tensorflow::DT_FLOAT, count, input, count, result});
-            std::int64_t met_ns = 0;
-            return others->meet(program, r, meeting, &met_ns);
+            std::int64_t arrived_ns = 0;
+            return others->run_collective(program, r, request, &arrived_ns);
           },
           /*armed=*/true);
       bool well = true;

@@ -56,7 +56,7 @@ void take_in_order(Queue* queue, int* next) {
 
 }  // namespace
 
-TEST(what_nobody_reads_is_kept_in_order) {
+TEST(results_without_a_reader_are_kept_in_order) {
   for (const int capacity : {1, 2, 3, 64}) {
     Queue queue(static_cast<std::size_t>(capacity), kPlenty);
     for (int n = 0; n < 1000; ++n) CHECK_EQ(enqueue(&queue, n), FeedOutcome::kDone);

@@ -78,7 +78,7 @@ TEST(a_harness_slower_than_the_step_is_neither_hidden_nor_made_up_for) {
   CHECK_EQ(before.end_ns, 1000 + 250 * 99 - StepClock::kSlackSteps * 100);
 }
 
-TEST(who_was_kept_from_its_cpu_catches_up) {
+TEST(a_thread_kept_from_its_cpu_catches_up) {
   constexpr std::int64_t kStep = 1'000'000;
   StepClock clock;
   StepTimes before = clock.next(1000, kStep);
@@ -106,7 +106,7 @@ TEST(an_element_that_waited_for_a_late_program_did_not_starve_it) {
   CHECK(next.free_ns == 3'500 && next.start_ns == 4'000 && next.end_ns == 5'000);
 }
 
-TEST(nobody_falls_behind_by_more_than_the_slack) {
+TEST(no_step_falls_behind_by_more_than_the_slack) {
   for (const std::int64_t step : {std::int64_t{1}, std::int64_t{5'000'000},
                                   std::int64_t{1'000'000'000'000'000}}) {
     StepClock clock;

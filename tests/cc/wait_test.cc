@@ -219,7 +219,7 @@ TEST(a_plain_notification_ends_a_nap) {
   notifier.join();
 }
 
-TEST(who_parks_for_good_is_woken_whether_it_is_urgent_or_not) {
+TEST(a_parked_thread_is_woken_whether_it_is_urgent_or_not) {
   WaitPoint point(0);
   std::atomic<bool> published{false};
   std::thread notifier([&] {
@@ -272,7 +272,7 @@ TEST(many_notifiers_wake_one_waiter) {
 }
 
 // The two tests of the orders [7] and [8]. Nothing else orders the two threads: what
-// they tell each other otherwise is relaxed. With one order weakened, ThreadSanitizer
+// they exchange otherwise is relaxed. With one order weakened, ThreadSanitizer
 // reports the race.
 
 TEST(a_waiter_sees_what_was_written_before_a_notification_that_came_first) {

@@ -143,7 +143,7 @@ def test_control_flow_on_values_is_compiled(graph):
 
 
 def test_the_program_is_on_the_device_of_its_scope(graph):
-    """Its results say so, and so do the variables it makes."""
+    """Its results have that device, and so do the variables it makes."""
 
     def computation(x):
         weight = v1.get_variable("weight", [], initializer=v1.ones_initializer())

@@ -200,7 +200,7 @@ def test_the_ipu_model_has_no_hardware_ids(selected):
 
 @pytest.mark.parametrize("kind", ["NEVER", "PRE_COMPILE"])
 def test_compiling_without_hardware_needs_a_version(kind):
-    """The user has to say what is compiled for."""
+    """The user has to set what is compiled for."""
     config = with_values(device_connection__type=kind)
 
     with pytest.raises(ValueError, match=r"device_connection.version") as caught:

@@ -191,7 +191,7 @@ def test_a_dict_that_was_assigned_can_be_filled_later():
     ],
 )
 def test_an_unknown_name_is_refused_and_a_likely_one_named(path, wrong, likely):
-    """Setting and reading alike say what may have been meant, by its full name."""
+    """Errors of setting and reading name what may have been meant, by its full name."""
     category = House()
     for part in filter(None, path.split(".")):
         category = getattr(category, part)

@@ -65,7 +65,7 @@ def test_the_line_of_an_attached_device_is_the_one_that_is_logged():
     assert f"\n    {device.attach_line()}\n" in TEXT
 
 
-# What `device` is made of, for each attribute that is said to act on it.
+# What `device` is made of, for each attribute that is documented to act on it.
 ACTING = {
     "auto_select_ipus": {"auto_select_ipus": 2},
     "select_ipus": {"select_ipus": 3},

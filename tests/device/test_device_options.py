@@ -1,4 +1,4 @@
-"""What programs are told of the configured devices."""
+"""What programs can read of the configured devices."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""TF_POPLAR_FLAGS: what it may say, what that means, and when it is read."""
+"""TF_POPLAR_FLAGS: what it may hold, what that means, and when it is read."""
 
 import dataclasses
 import threading

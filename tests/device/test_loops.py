@@ -215,7 +215,7 @@ def test_another_dtype_is_refused(style):
 
 
 def test_a_missing_result_is_refused(style):
-    """A body that forgets a carried value is told so."""
+    """A body that forgets a carried value is an error."""
     with pytest.raises(TypeError, match=r"Mismatch .*\['float32'\] vs \[\]"):
         style.run(lambda x: style.repeat(2, lambda x: None, [x]), 1.0)
 

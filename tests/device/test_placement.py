@@ -1,4 +1,4 @@
-"""What the queues are told of the device: ordinals, flags, and when to attach.
+"""What the queues know of the device: ordinals, flags, and when to attach.
 
 queues --surroundings--> placement --> flags, system
 """

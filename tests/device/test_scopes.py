@@ -88,7 +88,7 @@ def test_what_names_no_ipu_is_refused(device):
 
 
 def test_an_ipu_that_does_not_exist_is_refused():
-    """TensorFlow would place the ops on the CPU, and say nothing."""
+    """TensorFlow would place the ops on the CPU without a warning."""
     with (
         pytest.raises(ValueError, match=r"There is no /device:IPU:16: .* in \[0, 16\)"),
         scopes.ipu_scope("/device:IPU:16"),

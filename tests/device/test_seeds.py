@@ -256,7 +256,7 @@ def test_another_process_draws_the_same_from_a_cached_program_too(
 ):
     """P1: compiled, loaded from its file, and with other functions traced before."""
     monkeypatch.setenv("TF_POPLAR_FLAGS", f"--executable_cache_path={tmp_path}")
-    said = []
+    output = []
     files = []
     for before in ("0", "0", "3"):
         done = children.run(
@@ -267,11 +267,11 @@ def test_another_process_draws_the_same_from_a_cached_program_too(
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        said.append(json.loads(done.stdout))
+        output.append(json.loads(done.stdout))
         files.append(len(list(tmp_path.glob("*.poplar_exec"))))
 
-    assert said[0] == said[1] == said[2]
-    assert said[0][0] != said[0][1]
+    assert output[0] == output[1] == output[2]
+    assert output[0][0] != output[0][1]
     assert files == [1, 1, 2]  # the third process has another program, too
 
 

@@ -218,12 +218,12 @@ with tf.Graph().as_default():
 @pytest.mark.process
 @pytest.mark.parametrize("jit", [True, False], ids=["xla", "executor"])
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "output"),
     [(CTRL_C, "KeyboardInterrupt"), (CLOSE, "cancelled")],
     ids=["ctrl-c", "session.close"],
 )
-def test_who_wants_out_does_not_wait_for_the_step(code, said, jit):
+def test_who_wants_out_does_not_wait_for_the_step(code, output, jit):
     """Ctrl-C and Session.close, in the middle of a step of a day."""
     done = run_python(PREAMBLE + code.replace("JIT", str(jit)))
 
-    assert done.stdout.strip() == said, done.stderr
+    assert done.stdout.strip() == output, done.stderr

@@ -105,7 +105,7 @@ def test_what_is_no_ipu_is_refused(device):
 
 
 def test_a_wrong_ordinal_is_refused():
-    """TensorFlow would place it on the CPU, and say nothing."""
+    """TensorFlow would place it on the CPU without a warning."""
     with pytest.raises(ValueError, match=r"There is no /device:IPU:16"):
         IPUStrategy("/device:IPU:16")
 
@@ -151,7 +151,7 @@ def test_outside_of_a_scope_iteration_is_tensorflows_own():
 
 
 def test_queues_made_in_its_scope_are_of_its_ipu():
-    """Infeeds and outfeeds, unless they say another."""
+    """Infeeds and outfeeds, unless they name another."""
     with IPUStrategy("/device:IPU:5").scope():
         assert IPUInfeedQueue(numbers())._device_ordinal == 5
         assert IPUOutfeedQueue()._device_ordinal == 5

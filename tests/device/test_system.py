@@ -423,7 +423,7 @@ def test_another_config_can_be_forbidden_to_replace_the_first():
 
 
 def test_a_first_config_needs_no_permission(caplog):
-    """There is nothing to replace, so nothing is said either."""
+    """There is nothing to replace, so nothing is logged either."""
     system.configure_ipu_system(IPUConfig(), reset_configuration=False)
 
     assert system.is_configured()
@@ -542,7 +542,7 @@ def test_what_is_no_config_is_refused(config):
 
 
 def test_a_device_is_named_by_a_text():
-    """A caller that passes reset_configuration second is told."""
+    """A caller that passes reset_configuration second gets an error."""
     with pytest.raises(TypeError, match="`device` must be a str, got bool"):
         system.configure_ipu_system(IPUConfig(), False)
 
@@ -560,7 +560,7 @@ def test_both_styles_configure_the_same_system():
 
 
 def test_a_seed_is_kept_for_its_device():
-    """With a number that tells one reset from the next."""
+    """With a number that distinguishes one reset from the next."""
     seeds.reset_ipu_seed(7)
     seeds.reset_ipu_seed(np.int64(8), "/device:IPU:1", "cpu", True)
     seeds.reset_ipu_seed(7)

@@ -75,7 +75,7 @@ def test_a_picture_of_a_schedule_is_what_was_executed(name):
 
 
 def test_the_comparisons_of_a_picture_have_each_verdict():
-    """What was measured shows all three, as the words say."""
+    """What was measured shows all three, as the text has it."""
     found = json.loads((DOCS / "pictures" / "gate.json").read_text())
 
     assert list(found) == list(PICTURES.BRANCHES)

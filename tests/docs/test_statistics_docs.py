@@ -1,4 +1,4 @@
-"""The guides say how to read every number that there is."""
+"""The guides have how to read every number that there is."""
 
 import dataclasses
 import re

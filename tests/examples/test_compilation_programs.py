@@ -75,7 +75,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def text(runs):
-    """What a program has said, on both streams in order; it has ended well."""
+    """A program's output, on both streams in order; it has ended well."""
 
     def get(name, switches=""):
         done = runs[name, switches]
@@ -130,17 +130,17 @@ def test_a_second_process_with_caching_compiles_nothing(text):
 
 @pytest.mark.parametrize("api", ["", "--old-api"])
 def test_pre_compiling_saves_a_program_and_gives_zeros(text, api):
-    """No IPU is attached to; one file is written, and its path is said."""
-    said = text("precompile", api)
-    lines = said.splitlines()
+    """No IPU is attached to; one file is written, and its path is printed."""
+    output = text("precompile", api)
+    lines = output.splitlines()
 
     assert re.search(
         r"A pre-compiled Poplar program has been saved to "
         r"executables/[1-9a-f][0-9a-f]*\.poplar_exec$",
-        said,
+        output,
         re.MULTILINE,
     )
-    assert "attached to" not in said
+    assert "attached to" not in output
     assert "losses 0.000 0.000 0.000" in lines
     assert "1 compiled, 1 saved, 0 read" in lines
 
@@ -148,12 +148,12 @@ def test_pre_compiling_saves_a_program_and_gives_zeros(text, api):
 @pytest.mark.parametrize("switches", ["--connected", "--old-api --connected"])
 def test_a_connected_process_runs_what_was_pre_compiled(text, switches):
     """It reads the file, compiles nothing, and learns."""
-    said = text("precompile", switches)
-    losses = re.search(r"^losses (.+)$", said, re.MULTILINE)[1].split()
+    output = text("precompile", switches)
+    losses = re.search(r"^losses (.+)$", output, re.MULTILINE)[1].split()
 
-    assert "0 compiled, 0 saved, 1 read" in said.splitlines()
-    assert "Compiled" not in said
-    assert "attached to 1 IPU" in said
+    assert "0 compiled, 0 saved, 1 read" in output.splitlines()
+    assert "Compiled" not in output
+    assert "attached to 1 IPU" in output
     assert 0 < float(losses[2]) < float(losses[1]) < float(losses[0])
 
 

@@ -188,7 +188,7 @@ def test_a_file_of_another_user_is_refused(cache, stored, warnings):
 
 
 def test_a_folder_that_others_may_write_to_is_not_used(cache, stored, warnings):
-    """Nothing is read from it nor written to it; once is said why."""
+    """Nothing is read from it nor written to it; one warning has the cause."""
     cache.folder.chmod(0o777)
     other = Cache(cache.folder)
 

@@ -111,7 +111,7 @@ def test_list_gives_json(capsys, folder, programs):
 
 
 def test_the_folder_of_the_flags_is_taken(capsys, folder, flags):
-    """Without DIR, --executable_cache_path counts; without both the way out is said."""
+    """Without DIR, --executable_cache_path counts; without both it is an error."""
     flags(f"--executable_cache_path={folder}")
     assert run(capsys, "list")[0] == 0
 
@@ -204,7 +204,7 @@ def test_check_finds_a_file_of_another_name(capsys, folder, programs):
     code, out, _ = run(capsys, "check", folder)
 
     assert code == 1
-    assert "it is of another program than its name says" in out
+    assert "it is of another program than that of its name" in out
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_prune_never_deletes_what_is_no_executable(capsys, folder):
         (["show", "tests"], "tests is a folder: name a .poplar_exec file"),
         (["show", "zz"], "neither a file nor a key in hex"),
         (["explain", "1234"], "name the other, too"),
-        (["prune", "."], "Say what to delete"),
+        (["prune", "."], "Choose what to delete"),
         (["show", "/nowhere/1.poplar_exec"], "There is no executable"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -322,7 +322,7 @@ def test_names_of_files_do_not_steer_the_terminal(capsys, folder, programs):
 
 
 def test_a_copy_of_another_name_shows_its_name(capsys, folder, programs):
-    """Two rows of one key are told apart."""
+    """Two rows of one key are distinguished."""
     path = folder / (programs[0].key.hex + SUFFIX)
     (folder / f"copy{SUFFIX}").write_bytes(path.read_bytes())
 

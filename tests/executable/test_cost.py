@@ -107,19 +107,22 @@ def test_a_loop_of_known_count_counts_each_iteration():
 
 
 def test_a_stage_counts_in_the_turns_that_have_a_mini_batch():
-    """Of seven turns of an IPU's loop, its stage may have one in four."""
+    """Of seven iterations of an IPU's loop, its stage may have one in four."""
 
-    def turn(number, x):
-        with tf.name_scope("4_of_7_turns"):
+    def iteration(number, x):
+        with tf.name_scope("4_of_7_iterations"):
             x = tf.cond(number < 4, lambda: inside(x), lambda: x)
         return number + 1, x
 
     def inside(x):
-        with tf.name_scope("4_of_7_turns"):  # as what is put in its place may be called
+        with tf.name_scope(
+            "4_of_7_iterations"
+        ):  # as what is put in its place may be called
             return tf.cond(x[0, 0] > 0, lambda: tf.matmul(x, x), lambda: x)
 
     proto = lowered(
-        lambda x: tf.while_loop(lambda n, x: n < 7, turn, [0, x])[1], tf.ones([4, 4])
+        lambda x: tf.while_loop(lambda n, x: n < 7, iteration, [0, x])[1],
+        tf.ones([4, 4]),
     )
     for computation in proto.computations:
         for one in computation.instructions:

@@ -107,7 +107,7 @@ def test_another_configuration_compiles_anew(style, tmp_path):
 
 
 def test_a_configuration_while_a_program_runs_does_not_disturb_it():
-    """It goes on with what it has; what runs afterwards is compiled anew."""
+    """It goes on with what it has; what runs afterwards is compiled again."""
     run, outfeed = loop(float(next(unique)))
     thread = threading.Thread(target=run, args=(300_000,))
     thread.start()
@@ -453,7 +453,7 @@ def test_on_demand_attaches_after_it_has_compiled(clean_system, caplog):
     assert compiled < attached
 
 
-# ---- What is said
+# ---- Log lines and messages
 
 
 def test_phases_are_logged_with_true_figures(monkeypatch, capfd):

@@ -1,4 +1,4 @@
-"""What an explanation says of programs whose difference is known."""
+"""The explanation of programs whose difference is known."""
 
 import numpy as np
 import pytest
@@ -52,13 +52,13 @@ def test_a_batch_size_is_named_once_and_its_consequences_are_counted(lower):
     """The reader sees the argument, not the twenty shapes that follow from it."""
     before, after = (lower(scaled(0.5), ones(n, 28, 28)) for n in (32, 64))
 
-    told, consequences = explain_programs(before, after)
+    reported, consequences = explain_programs(before, after)
 
-    assert str(told).startswith(
+    assert str(reported).startswith(
         "argument `images` changed shape [32,28,28] -> [64,28,28] (batch size)"
     )
-    assert told.kind == "argument"
-    assert (told.before, told.after) == ([32, 28, 28], [64, 28, 28])
+    assert reported.kind == "argument"
+    assert (reported.before, reported.after) == ([32, 28, 28], [64, 28, 28])
     assert consequences.kind == "consequences"
     assert consequences.after > 10
 
@@ -249,10 +249,10 @@ def test_an_attribute_is_named(lower):
     ids=["slice", "axis"],
 )
 def test_an_attribute_comes_before_the_shape_that_follows(lower, one, other, text):
-    """What was written is told with its values, and not what became of it."""
-    told = sentences(lower(one, ones(8, 12)), lower(other, ones(8, 12)))
+    """What was written is listed with its values, and not what became of it."""
+    reported = sentences(lower(one, ones(8, 12)), lower(other, ones(8, 12)))
 
-    assert told[0].startswith(text), told
+    assert reported[0].startswith(text), reported
 
 
 def test_an_argument_that_xla_must_know_is_named(lower):
@@ -268,9 +268,11 @@ def test_an_argument_that_xla_must_know_is_named(lower):
     one, other = (lower(net, ones(4), np.int32(n)) for n in (3, 5))
 
     assert one.baked == ("steps",)
-    told = sentences(one, other)
-    assert any("value of `steps`: XLA must know it" in each for each in told), told
-    assert not any("pass it as an input" in each for each in told), told
+    reported = sentences(one, other)
+    assert any("value of `steps`: XLA must know it" in each for each in reported), (
+        reported
+    )
+    assert not any("pass it as an input" in each for each in reported), reported
 
 
 def test_a_shape_without_an_argument_is_found_where_it_begins(lower):

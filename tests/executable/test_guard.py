@@ -201,7 +201,7 @@ def test_programs_without_a_name_are_compared_only_if_they_are_alike(caplog):
 
 
 def test_a_program_must_not_fail_for_want_of_an_explanation(caplog, monkeypatch):
-    """An error in the explanation is said, and the program is compiled."""
+    """An error in the explanation is reported, and the program is compiled."""
     from ipufeed.executable.explanation import explain as explaining
 
     def broken(before, after):
@@ -212,7 +212,10 @@ def test_a_program_must_not_fail_for_want_of_an_explanation(caplog, monkeypatch)
     for n in range(4):
         run(function("unexplained", 200.5 + n))
 
-    assert "that cannot be said (ZeroDivisionError: planted)" in caplog.messages[-1]
+    assert (
+        "that could not be determined (ZeroDivisionError: planted)"
+        in caplog.messages[-1]
+    )
 
 
 def test_many_threads_are_counted_without_loss(caplog):

@@ -101,7 +101,7 @@ def test_effects_matter_and_their_order_does(lower):
 
 
 def test_other_scopes_leave_explanations_true(lower):
-    """Renaming scopes is not told as other constants; what really changed is."""
+    """Renaming scopes is not listed as other constants; what really changed is."""
     one = lower(scoped("a", "b"), ROWS)
     other = lower(scoped("z", "y", inner=0.5), ROWS)
     causes = [str(each) for each in explain_programs(one, other)]

@@ -81,7 +81,7 @@ def test_hardware_has_more_and_is_asked_only_where_it_may_fail(monkeypatch, capl
 
 @pytest.mark.parametrize("counts", [True, False])
 def test_code_counts_as_its_option_says(counts, monkeypatch, tmp_path):
-    """In the report, beside what there is."""
+    """In the report, next to what there is."""
     options = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
     configure(
         monkeypatch,
@@ -111,6 +111,6 @@ def test_the_page_holds_the_model_against_published_figures():
     text = (ROOT / "docs" / "reports.md").read_text()
     for name, value in modelled.items():
         row = re.search(rf"\| {re.escape(name)} \| (\S+) \| (\S+) \| (\S+) %", text)
-        published, said, error = map(float, row.groups())
-        assert said == pytest.approx(value, rel=1e-3)
+        published, output, error = map(float, row.groups())
+        assert output == pytest.approx(value, rel=1e-3)
         assert error == pytest.approx(100 * (value / published - 1), abs=0.05)

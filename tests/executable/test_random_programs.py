@@ -117,7 +117,7 @@ def test_what_must_not_matter_does_not(lower):
 
 
 def test_what_must_matter_does_and_is_named(lower):
-    """Pairs with one planted change: two keys, and the change is what is told."""
+    """Pairs with one planted change: two keys, and the change is what is listed."""
     missed, unnamed = [], []
     kinds = list(OTHER)
     for seed in range(PAIRS):
@@ -135,8 +135,8 @@ def test_what_must_matter_does_and_is_named(lower):
             missed.append((seed, kinds[seed % len(kinds)]))
             continue
         causes = [str(cause) for cause in explain_programs(one, other)]
-        told = [cause for cause in causes if "from that" not in cause]
-        if expected(before) not in "\n".join(told) or len(told) > 2:
+        reported = [cause for cause in causes if "from that" not in cause]
+        if expected(before) not in "\n".join(reported) or len(reported) > 2:
             unnamed.append((seed, expected(before), causes))
 
     assert not missed

@@ -139,9 +139,9 @@ def test_what_is_no_report_is_a_clear_error(tmp_path, capsys, content, message):
 
     assert main(["report", str(tmp_path), "--html", str(page)]) == 2
 
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert message in output
+    assert output.count("\n") == 1
     assert not page.exists()
 
 

@@ -96,7 +96,7 @@ def test_slices_of_a_row_do_not_overlap(tmp_path):
 
 
 def test_a_full_buffer_merges_and_loses_no_count():
-    """Every transfer is in some event, or is said to be dropped."""
+    """Every transfer is in some event, or is counted as dropped."""
     recorder.start(events=64)
     run_loop(50_000)
     events, dropped = recorder.stop()

@@ -184,14 +184,14 @@ def test_no_memory_for_a_result_fails_the_program_and_loses_none(fault, nth):
 def test_an_entry_point_says_what_has_failed(fault):
     """Each thread has its own error; the next call is not affected by it."""
     entry = _native.entry()
-    with fault("ipufeed_chips", 2, RUNTIME_ERROR):
-        assert entry.ipufeed_chips(0) == 1
+    with fault("ipufeed_ipus", 2, RUNTIME_ERROR):
+        assert entry.ipufeed_ipus(0) == 1
         with pytest.raises(
             tf.errors.InternalError,
-            match=r"a fault that a test has set \(an exception in ipufeed_chips\)\.",
+            match=r"a fault that a test has set \(an exception in ipufeed_ipus\)\.",
         ):
-            entry.ipufeed_chips(0)
-        assert entry.ipufeed_chips(0) == 1
+            entry.ipufeed_ipus(0)
+        assert entry.ipufeed_ipus(0) == 1
 
 
 def entry_points():
@@ -238,7 +238,7 @@ def test_a_number_beyond_32_bits_is_refused():
     with pytest.raises(
         _native.ctypes.ArgumentError, match=r"2\*\*31\), got 2147483648"
     ):
-        _native.entry().ipufeed_chips(2**31)
+        _native.entry().ipufeed_ipus(2**31)
 
 
 def test_the_thread_that_logs_outlives_a_failure(fault, caplog):

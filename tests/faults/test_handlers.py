@@ -119,6 +119,6 @@ def test_a_handler_of_another_signal_is_told_that_it_is_not_heard(endless, caplo
     finally:
         signal.signal(signal.SIGALRM, before)
 
-    told = [each for each in caplog.messages if "SIGALRM" in each]
-    assert len(told) == 1
-    assert "wake has no effect for SIGALRM" in told[0]
+    reported = [each for each in caplog.messages if "SIGALRM" in each]
+    assert len(reported) == 1
+    assert "wake has no effect for SIGALRM" in reported[0]

@@ -227,7 +227,7 @@ def test_input_bound_tells_a_pipeline_that_is_waited_for(model, caplog):
     stock = models.compiled(models.dense)
     history = stock.fit(models.dataset(), verbose=0, shuffle=False, callbacks=[bound])
     assert "starved" not in history.history
-    assert "InputBound has nothing to say" in caplog.text
+    assert "InputBound has nothing to report" in caplog.text
 
 
 # ---- Replicas
@@ -276,7 +276,7 @@ def model_evaluated(model, method):
 
 
 def evaluated_by_replica(stock):
-    """[replica, metric]: what stock Keras says of the batches of each."""
+    """[replica, metric]: stock Keras's metrics of the batches of each."""
     data = models.dataset(8)
     return np.array(
         [stock.evaluate(data.shard(2, index), verbose=0) for index in range(2)]

@@ -39,7 +39,7 @@ def sequential():
 
 
 def functional(stage=lambda k: tf.name_scope("unused")):
-    """A skip past the boundary, an operation that is no layer, a nested model."""
+    """A skip past the boundary, an operation that is not a layer, a nested model."""
     inputs = keras.Input((models.FEATURES,))
     with stage(0):
         x = layers.Dense(8, activation="relu", name="first")(inputs)
@@ -176,7 +176,7 @@ def test_pipelines_are_replicated(piped):
 
 
 def test_the_assignment_is_read_written_and_forgotten(strategy, piped, caplog):
-    """In the order of execution, as objects that say what they are."""
+    """In the order of execution, as objects with names."""
     found = piped.get_pipeline_stage_assignment()
     assert [each.pipeline_stage for each in found] == [0, 0, 1]
     assert str(found[2]) == (
@@ -348,8 +348,8 @@ def test_averages_in_a_pipeline_are_warned_of(strategy, caplog):
         model.set_pipeline_stage_assignment([0, 1])
         model.predict(models.dataset(), verbose=0)
 
-    said = [record.getMessage() for record in caplog.records]
-    assert any("moving statistics in pipelined models" in line for line in said)
+    output = [record.getMessage() for record in caplog.records]
+    assert any("moving statistics in pipelined models" in line for line in output)
 
 
 def test_where_a_stage_may_be_opened(strategy):

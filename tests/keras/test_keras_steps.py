@@ -26,8 +26,8 @@ def test_an_execution_is_never_longer_than_the_epoch(caplog):
     with caplog.at_level(logging.WARNING, "ipufeed"):
         assert count_steps(7, None, 100, 2, 1) == Steps(3, 3)
 
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [
+    output = [record.getMessage() for record in caplog.records]
+    assert output == [
         "Dataset of length 7 is being evenly distributed between 2 replicas. The "
         "remaining 1 batches will be dropped.",
         "`steps_per_execution` has been set to 100 but the dataset provided only contains "

@@ -13,8 +13,8 @@
  *   program_locked, stop_flag, watched, registered    Program::mutex_, stopped_, watched_,
  *                                                     infeeds_
  *   computing                 stop_: a wait gives the mutex back and falls asleep in one step
- *   added, wakeable_locked, meeting   wakeables_, and the mutex and the condition variable of
- *                             Replicas: rendezvous.pml has its inside
+ *   added, wakeable_locked, collective   wakeables_, and the mutex and the condition variable of
+ *                             Replicas: replica_barrier.pml has its inside
  *   word, parked              WaitPoint::word_, and that the kernel holds the thread asleep
  *   running_locked, in_set, ending, stops, stops_at_call, idle_asleep    Running
  *   callback, is_cancelling, is_cancelled    tensorflow::CancellationManager: registering is
@@ -65,7 +65,7 @@ bool added[THREADS], computing[THREADS];
 /* wait.h, of the feed of each thread */
 bool word[THREADS], parked[THREADS];
 /* replicas.h, of the Wakeable of each thread */
-bool wakeable_locked[THREADS], meeting[THREADS], wakeable_alive[THREADS];
+bool wakeable_locked[THREADS], collective[THREADS], wakeable_alive[THREADS];
 /* Running */
 bool running_locked, in_set, idle_asleep;
 byte ending, stops, stops_at_call;
@@ -91,7 +91,7 @@ inline wake_feed(i) {
 inline wake_wakeable(i) {
   assert(wakeable_alive[i]);
   lock(wakeable_locked[i]);
-  meeting[i] = false;
+  collective[i] = false;
   assert(wakeable_alive[i]);
   unlock(wakeable_locked[i])
 }
@@ -221,7 +221,7 @@ inline compute() {
   unlock(program_locked)
 }
 
-/* Program::add(), a meeting, Program::remove(), ~Replicas() */
+/* Program::add(), a collective, Program::remove(), ~Replicas() */
 inline wait_at_wakeable() {
   wakeable_alive[me] = true;
   lock(program_locked);
@@ -235,8 +235,8 @@ inline wait_at_wakeable() {
      do
      :: stop_flag -> break
      :: else ->
-        atomic { meeting[me] = true; wakeable_locked[me] = false };
-        atomic { (!meeting[me] && !wakeable_locked[me]) -> wakeable_locked[me] = true }
+        atomic { collective[me] = true; wakeable_locked[me] = false };
+        atomic { (!collective[me] && !wakeable_locked[me]) -> wakeable_locked[me] = true }
      od;
      unlock(wakeable_locked[me])
   fi;

@@ -6,7 +6,7 @@
  *
  * A result (a round) is made of one part of each replica. A replica may have given OPEN
  * parts more than the slowest one (kOpenRounds). A replica whose call fails stops the
- * program with its error, as run_on_chips() does for it.
+ * program with its error, as run_on_ipus() does for it.
  *
  *   STOPS=0   no stop from outside; the parts of two replicas may differ in number, which
  *             is an error of the program

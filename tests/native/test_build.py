@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 
 
 def build(tmp_path, **environment):
-    """Starts to build the library; returns what the build said when it gave up."""
+    """Starts to build the library; returns the build's output when it fails."""
     command = [sys.executable, "setup.py", "--quiet", "build_ext"]
     command += [
         "--build-lib",

@@ -6,7 +6,7 @@ No program uses TensorFlow, whose library no sanitizer sees into. Those of PROGR
 the headers of ipufeed/cc and nothing else. Those of STANDIN_PROGRAMS are linked with the
 sources between the feeds and TensorFlow's kernels, which are compiled unchanged against
 the headers of tests/cc/standin. A build that is planted with a bug must fail: that is the
-test of the tests. Which program promises what is said at the top of each.
+test of the tests. Which program promises what stands at the top of each.
 
 The suite runs each program once: those of one thread as they ship, the others with
 random delays. The rest is marked `soak` and runs in `nox -s sanitize`: the plain builds of
@@ -48,7 +48,7 @@ PROGRAMS = (
     "wait_test",
     "feed_test",
     "result_queue_test",
-    "rendezvous_test",
+    "replica_barrier_test",
 )
 SEQUENTIAL, THREADED = PROGRAMS[:7], PROGRAMS[7:]
 STANDIN = CC / "standin"
@@ -375,7 +375,7 @@ def test_each_memory_order_is_guarded(run):
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "build", [planted("rendezvous_test", "IPUFEED_PLANT_UNLOCKED_LEAVE")]
+    "build", [planted("replica_barrier_test", "IPUFEED_PLANT_UNLOCKED_LEAVE")]
 )
 def test_the_lock_of_who_leaves_is_guarded(run):
     """A member that ends without the lock is seen: its end could be missed."""
@@ -397,7 +397,7 @@ def test_the_order_of_the_two_looks_in_drained_is_guarded(run):
     No data race, so no sanitizer could: only many closings can.
     """
     assert run.returncode == 1, run.stdout + run.stderr
-    # The names of the tests that say so.
+    # The names of the tests that fail.
     assert "the_last_element" in run.stderr or "lose_and_double_nothing" in run.stderr
 
 
@@ -417,7 +417,7 @@ def test_the_order_of_the_two_looks_in_drained_is_guarded(run):
         ),
         (
             "replicas_test",
-            "place_of_a_chip_without_the_lock",
+            "collectives_of_an_ipu_without_the_lock",
             "replicas/replicas.cc",
             "std::uint64_t part) {\n  MutexLock lock(mutex_);\n",
             "std::uint64_t part) {\n",

@@ -1,7 +1,7 @@
 """The models above the feed: each holds, and every planted bug breaks it.
 
     program.pml        stop against waits that begin, feeds that register, the end
-    rendezvous.pml     meetings of replicas that compute, leave and are stopped
+    replica_barrier.pml  replicas that compute, leave and are stopped
     rounds.pml         results that are made of a part of each replica
     result_queue.pml   results between the ring, the store and several readers
 
@@ -50,11 +50,11 @@ class Case:
 
 
 SOUND = (
-    Case("rendezvous", "", 100_000),
-    Case("rendezvous", "RUNS=2 MEETINGS=1", 400_000),
-    Case("rendezvous", "MEMBERS=2 RUNS=2 REPORTS=1", 200_000),
-    Case("rendezvous", "STOPS=1", 500_000),
-    Case("rendezvous", "MEMBERS=2 RUNS=2 REPORTS=1 STOPS=1", 1_000_000),
+    Case("replica_barrier", "", 100_000),
+    Case("replica_barrier", "RUNS=2 COLLECTIVES=1", 400_000),
+    Case("replica_barrier", "MEMBERS=2 RUNS=2 REPORTS=1", 200_000),
+    Case("replica_barrier", "STOPS=1", 500_000),
+    Case("replica_barrier", "MEMBERS=2 RUNS=2 REPORTS=1 STOPS=1", 1_000_000),
     Case("result_queue", "", 30_000),
     Case("result_queue", "CAPACITY=2 ELEMENTS=4", 50_000),
     Case("result_queue", "WAITS_FOR_ALL=1 LIMIT=1", 30_000),
@@ -79,9 +79,9 @@ SOUND = (
     Case("program", "THREADS=2 WAITS=1 INTERRUPTS=1 CANCELS=0", 100_000),
 )
 LIVE = (
-    Case("rendezvous", "MEETINGS=1", 10_000),
-    Case("rendezvous", "MEMBERS=2 RUNS=2", 50_000),
-    Case("rendezvous", "MEMBERS=2 STOPS=1", 20_000),
+    Case("replica_barrier", "COLLECTIVES=1", 10_000),
+    Case("replica_barrier", "MEMBERS=2 RUNS=2", 50_000),
+    Case("replica_barrier", "MEMBERS=2 STOPS=1", 20_000),
     Case("result_queue", "WAITS_FOR_ALL=1 LIMIT=1", 30_000),
     Case("result_queue", "CANCELS=1 LIMIT=1", 100_000),
     Case("rounds", "", 50_000),
@@ -97,7 +97,7 @@ def planted(model, macros, words, *bugs):
 
 PLANTED = (
     *planted(
-        "rendezvous",
+        "replica_barrier",
         "",
         DEADLOCK,
         "LEAVE_WITHOUT_NOTIFY",
@@ -106,13 +106,13 @@ PLANTED = (
         "NO_WAIT_FOR_LEAVING",
         "LAST_LEAVES_SILENTLY",
         "DONE_WITHOUT_NOTIFY",
-        "BEHIND_IS_NOT_TOLD",
+        "BEHIND_GETS_NO_ERROR",
     ),
-    *planted("rendezvous", "", WRONG, "LEAVES_AFTER_SHARE"),
-    *planted("rendezvous", "MEMBERS=2 RUNS=2", WRONG, "NO_RETRACT", "NOT_LEVEL"),
-    *planted("rendezvous", "STOPS=1", WRONG, "STOPPED_WHILE_WORKING"),
+    *planted("replica_barrier", "", WRONG, "LEAVES_AFTER_WORK"),
+    *planted("replica_barrier", "MEMBERS=2 RUNS=2", WRONG, "NO_RETRACT", "NOT_LEVEL"),
+    *planted("replica_barrier", "STOPS=1", WRONG, "STOPPED_WHILE_WORKING"),
     *planted(
-        "rendezvous", "STOPS=1", DEADLOCK, "WAKE_WITHOUT_LOCK", "WAKE_BEFORE_STOP"
+        "replica_barrier", "STOPS=1", DEADLOCK, "WAKE_WITHOUT_LOCK", "WAKE_BEFORE_STOP"
     ),
     *planted(
         "result_queue",
@@ -241,7 +241,9 @@ def test_planted_bug_is_found(tmp_path, case):
     assert_refuted(case.verify(tmp_path), case.words)
 
 
-@pytest.mark.parametrize("model", ["rendezvous", "result_queue", "rounds", "program"])
+@pytest.mark.parametrize(
+    "model", ["replica_barrier", "result_queue", "rounds", "program"]
+)
 def test_every_planted_bug_has_a_case(model):
     """The macros in the model and the bugs tested here are the same."""
     assert planted_in(model) == {case.bug for case in PLANTED if case.model == model}

@@ -225,7 +225,7 @@ def test_a_reference_has_a_gradient_of_its_own(registered, separate):
 
 
 def test_without_a_reference_the_error_has_the_line_to_write(registered):
-    """And a reference must give what the outs say."""
+    """And a reference must give what is in `outs`."""
     with pytest.raises(RefusedError, match=r"register\('lib.so', 'Make', forward=f\)"):
         precompiled_user_op([X], "a/lib.so", outs=OUTS, op_name="Make")
     registered("wrong.so", forward=lambda inputs, *_: [inputs[0][:2]])

@@ -1,4 +1,4 @@
-"""Notes give their argument back; names that are refused say what to use instead."""
+"""Notes give their argument back; errors of refused names have the replacement."""
 
 import pytest
 import tensorflow as tf

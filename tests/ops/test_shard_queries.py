@@ -10,7 +10,7 @@ from ipufeed.parallel.optimizers import captured
 
 
 def test_what_an_op_depends_on():
-    """By values and by order, to the roots; nothing beside."""
+    """By values and by order, to the roots; nothing else."""
     with tf.Graph().as_default():
         a, b, c = (tf.constant(1.0, name=name) for name in "abc")
         with tf.control_dependencies([c]):

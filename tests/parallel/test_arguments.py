@@ -72,7 +72,7 @@ CASES = {
         "must be a positive integer, got -1",
     ),
     "a huge count": ({"count": 2**31}, ValueError, "must fit a 32-bit integer"),
-    "a count that is no number": ({"count": "x"}, TypeError, "must be an integer"),
+    "a count that is not a number": ({"count": "x"}, TypeError, "must be an integer"),
     "a count with a fraction": ({"count": 2.5}, TypeError, "must be an integer"),
     "a count that is a bool": ({"count": True}, TypeError, "must be an integer"),
     "no execution": (
@@ -85,12 +85,12 @@ CASES = {
         ValueError,
         "Pipeline requires at least two computational stages.",
     ),
-    "stages that are no list": (
+    "stages that are not a list": (
         {"stages": identity},
         TypeError,
         "computational_stages argument needs to be a list or a tuple.",
     ),
-    "a stage that is no function": (
+    "a stage that is not a function": (
         {"stages": [identity, 3]},
         TypeError,
         "must be a function, got int",
@@ -100,7 +100,7 @@ CASES = {
         ValueError,
         "may be nested once",
     ),
-    "a mapping that is no list": (
+    "a mapping that is not a list": (
         {"device_mapping": 0},
         TypeError,
         "device_mapping argument needs to be a list or a tuple.",
@@ -212,7 +212,7 @@ CASES = {
         ValueError,
         "Only one of `outfeed_loss` and `outfeed_mask` can be set.",
     ),
-    "a mask that is no list": (
+    "a mask that is not a list": (
         {"outfeed_mask": True, "optimizer_function": no_optimizer},
         TypeError,
         "outfeed_mask must be a list or a tuple of bools, one for each output of the last "
@@ -250,7 +250,7 @@ CASES = {
         "`gradient_accumulation_dtype` must be None, a tf.DType of floating point such as "
         "tf.float32, or a function of a variable that returns one, got dtype tf.int32.",
     ),
-    "outputs that are no numbers": (
+    "outputs that are not numbers": (
         {"accumulate_outfeed_dtype": tf.string},
         TypeError,
         "`accumulate_outfeed_dtype` must be None, a tf.DType of numbers such as "
@@ -261,7 +261,7 @@ CASES = {
         ValueError,
         "An outfeed_queue must be provided when accumulate_outfeed is True.",
     ),
-    "stage options that are no list": (
+    "stage options that are not a list": (
         {"forward_propagation_stages_poplar_options": PipelineStageOptions()},
         TypeError,
         "must be a list or a tuple of PipelineStageOptions",
@@ -333,7 +333,7 @@ def test_a_wrong_argument_is_refused(case):
 
 
 def test_state_that_is_sharded_must_not_be_kept_on_the_device():
-    """It is offloaded by default; an optimizer that accumulates is told so, too."""
+    """It is offloaded by default; an optimizer that accumulates gets the error, too."""
     text = "state must be offloaded by using offload_weight_update_variables"
     arguments = {
         "offload_weight_update_variables": False,
@@ -476,7 +476,7 @@ def test_a_count_that_does_not_fit_is_refused_when_it_runs(count, style):
 
 @pytest.mark.parametrize("style", ["graph", "function"])
 def test_a_stage_may_be_on_all_ipus(style):
-    """It gives the values that it gives on one; beside others that are concurrent, too."""
+    """It gives the values that it gives on one; next to others that are concurrent, too."""
     with on(2, style) as ready:
         outfeed = IPUOutfeedQueue()
         stages = [
@@ -559,12 +559,12 @@ OUTPUTS = {
         TypeError,
         "loss must be a TensorFlow Tensor",
     ),
-    "arguments that are no tuple": (
+    "arguments that are not a tuple": (
         V1 | {"compute_gradients_args": lambda: [1]},
         TypeError,
         "compute_gradients_args must be a tuple, got list",
     ),
-    "keywords that are no dict": (
+    "keywords that are not a dict": (
         V1 | {"apply_gradients_kwargs": lambda: (1,)},
         TypeError,
         "apply_gradients_kwargs must be a dict, got tuple",
@@ -781,7 +781,7 @@ def loop_of_wide_sums():
 def test_an_optimizer_that_does_not_cast_is_refused_with_the_cast(make, argument):
     """Gradients of another dtype than their variable's cannot be applied as they are."""
     text = (
-        rf"gradients of float32, as `{argument}` says, and cannot apply them to the "
+        rf"gradients of float32, from `{argument}`, and cannot apply them to the "
         r"variable w:0 of float16. Cast them back: wrap it in MapGradientOptimizerInverted"
     )
     with pytest.raises(TypeError, match=text):

@@ -51,7 +51,7 @@ def test_sums_of_all_sizes_are_those_of_numpy(count, dtype):
 
 
 def test_the_order_of_a_sum_is_that_of_the_replicas():
-    """Floats say in which order they were added."""
+    """Floats show in which order they were added."""
     values = np.array([[1e8], [1.0], [-1e8], [1.0]], np.float32)
     found = on_replicas(4, values, collectives.cross_replica_sum)
     expected = ((values[0] + values[1]) + values[2]) + values[3]
@@ -228,7 +228,7 @@ def test_replicas_that_come_for_different_things_are_told():
 
     with pytest.raises(
         tf.errors.InternalError,
-        match=r"replica 0 has come for a sum \(.*, replica 1 for a mean \(",
+        match=r"replica 0 is at a sum \(.*, replica 1 at a mean \(",
     ):
         on_replicas(2, VALUES[:2], differing)
 

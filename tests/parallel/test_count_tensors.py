@@ -189,7 +189,7 @@ def test_a_value_that_does_not_fit_is_an_error_of_the_run(kind, ipus):
     assert_equal(model.train(8), unsplit(momentum, 2, 8, 1, replicas=ipus // 2))
 
 
-def test_a_value_that_the_chips_cannot_count_is_refused():
+def test_a_value_that_the_ipus_cannot_count_is_refused():
     """They count in 32 bits."""
     configure(2)
     model = Pipelined(momentum, 2, 0)

@@ -70,7 +70,7 @@ def test_an_optimizer_may_be_made_while_the_program_is_traced(clean_system, opti
 
 
 def test_the_program_of_each_ipu_has_a_name_of_its_own(clean_system, caplog):
-    """So that the log does not say that one program is compiled again and again."""
+    """So that no log line reports that one program is compiled again and again."""
     configure(4)
     with caplog.at_level(logging.INFO, logger="ipufeed"):
         Pipelined(OPTIMIZERS["sgd"], 4, 16).train()  # a count of no other test

@@ -57,8 +57,8 @@ def test_another_count_is_named_as_what_it_is(clean_system):
     [
         ("while/mul", "`while/mul`"),
         ("mul_tfg_inlined_while_2_1_0", "`mul`"),
-        ("mul_tfg_inlined_4_of_7_turns/cond_tfg_inlined_while_2_1_0", "`mul`"),
-        ("mul_1_tfg_inlined_while_2_1_tfg_cf_sunk_4_of_7_turns/cond", "`mul_1`"),
+        ("mul_tfg_inlined_4_of_7_iterations/cond_tfg_inlined_while_2_1_0", "`mul`"),
+        ("mul_1_tfg_inlined_while_2_1_tfg_cf_sunk_4_of_7_iterations/cond", "`mul_1`"),
     ],
 )
 def test_an_op_has_the_name_that_its_author_knows(op, shown):

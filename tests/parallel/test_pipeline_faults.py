@@ -1,4 +1,4 @@
-"""A stage that fails, gets no data or must stop: all others stop with it, and say why."""
+"""A stage that fails, gets no data or must stop: all others stop, with its error."""
 
 import itertools
 import re
@@ -110,7 +110,7 @@ def test_a_stage_that_stalls_is_named(ipus, capfd):
     finally:
         set_stall_report(30)
 
-    said = capfd.readouterr().err
+    output = capfd.readouterr().err
     for first, copy in (
         [(0, "")] if ipus == 4 else [(0, " (replica 0 of 2)"), (4, " (replica 1 of 2)")]
     ):
@@ -125,8 +125,8 @@ def test_a_stage_that_stalls_is_named(ipus, capfd):
                 rf"Stage {waiting} on IPU {on} of /device:IPU:0{re.escape(copy)} has "
                 rf"waited for [\d.]+ s: pipeline queue '{queue}' is empty and stage "
                 rf"{awaited} on IPU {to} has sent nothing{more}\. It goes on waiting\.",
-                said,
-            ), said
+                output,
+            ), output
 
 
 def test_an_execution_that_fails_updates_no_weights():
@@ -275,7 +275,7 @@ def test_closing_the_session_ends_a_pipeline_that_waits_for_data():
         session.run(infeed.initializer)
         threading.Timer(1.0, session.close).start()
         start = time.monotonic()
-        # The first stage has more to say than those that wait for it.
+        # The first stage's error has more than those that wait for it.
         text = (
             r"while dequeuing from infeed queue .* \(Stage F0 on IPU 0 of the pipeline"
         )

@@ -79,8 +79,10 @@ def shorter(replica, count, less):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_replica_that_waits_in_a_collective_for_one_that_has_ended_is_told(seed):
-    """Its loop was shorter. The others are told which one, in what, and that they wait."""
+def test_a_replica_that_waits_in_a_collective_for_one_that_has_ended_gets_an_error(
+    seed,
+):
+    """Its loop was shorter. The others' error names it, the collective and the waiters."""
     configure(4)
 
     def build():

@@ -220,8 +220,8 @@ def test_shards_divide_the_replicas(caplog):
         results = style.read(outfeed.dequeue())
 
     np.testing.assert_array_equal(results, np.arange(1.0, 7.0).reshape(3, 2))
-    said = "Automatically replicating the TensorFlow model by a factor of 2."
-    assert [each.message for each in caplog.records].count(said) == 1
+    output = "Automatically replicating the TensorFlow model by a factor of 2."
+    assert [each.message for each in caplog.records].count(output) == 1
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -330,7 +330,7 @@ def test_replicas_accumulate_and_reduce_once(style):
 
 
 def test_two_replicated_runs_give_the_same_bits():
-    """Whichever comes first to a meeting: the order of the sum is that of the replicas."""
+    """Whichever replica comes first, the order of the sum is that of the replicas."""
     runs = [train(4, 2, 4, optimizers.CrossReplicaOptimizer)[0] for _ in range(2)]
 
     for one, other in zip(*runs, strict=True):
@@ -409,7 +409,7 @@ def test_a_failing_dataset_stops_all_replicas_with_its_cause():
 
 
 def test_a_replica_that_stalls_is_waited_for_and_named(capfd):
-    """The others wait in their collective, and say so; a stop ends all of them."""
+    """The others wait in their collective, and report it; a stop ends all of them."""
     with on(4) as style:
         gate = threading.Event()
         infeed = style.feed(lambda: until_opened(gate, 5))
@@ -432,12 +432,15 @@ def test_a_replica_that_stalls_is_waited_for_and_named(capfd):
 
     assert isinstance(error, tf.errors.CancelledError)
     assert "enough" in str(error)
-    said = capfd.readouterr().err
-    assert "A program on IPU 0 of /device:IPU:0 (replica 0 of 4) has waited for" in said
+    output = capfd.readouterr().err
     assert (
-        "replica 0 waits in a collective, and replicas 1, 2 and 3 have not come" in said
+        "A program on IPU 0 of /device:IPU:0 (replica 0 of 4) has waited for" in output
     )
-    assert "its dataset has delivered nothing more" in said
+    assert (
+        "replica 0 waits in a collective, and replicas 1, 2 and 3 have not arrived"
+        in output
+    )
+    assert "its dataset has delivered nothing more" in output
 
 
 def test_a_session_may_close_on_waiting_replicas():

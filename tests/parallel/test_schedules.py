@@ -1,4 +1,4 @@
-"""The three schedules, step by step, and what they say of counts and FIFOs."""
+"""The three schedules, step by step, and what they need of counts and FIFOs."""
 
 import pytest
 
@@ -132,7 +132,7 @@ def test_turns_of_a_list_that_meets_itself_are_left_out():
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("mapping", [(0, 1), (0, 1, 2, 3), (0, 0, 1), (2, 0, 1)])
 def test_no_schedule_loses_or_repeats_work(kind, training, mapping):
-    """Each position has each mini-batch once, in order, and as lag and phase say."""
+    """Each position has each mini-batch once, in order, and at its lag and phase."""
     schedule = Schedule(kind, tuple((each,) for each in mapping), training)
     count = 2 * schedule.overlap
 

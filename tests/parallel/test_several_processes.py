@@ -27,8 +27,8 @@ COUNT = 2
 
 
 @pytest.fixture(scope="module")
-def said():
-    """What each process has said, by the case."""
+def results():
+    """What each process has printed, by the case."""
     return run_processes()
 
 
@@ -56,8 +56,8 @@ def run_processes(*arguments):
             process.kill()  # if one has not ended, the other waits for it
     for process, (_, err) in zip(started, ended, strict=True):
         assert process.returncode == 0, err
-    said = [[json.loads(line) for line in out.splitlines()] for out, _ in ended]
-    return [{key: line[key] for line in lines for key in line} for lines in said]
+    results = [[json.loads(line) for line in out.splitlines()] for out, _ in ended]
+    return [{key: line[key] for line in lines for key in line} for lines in results]
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_a_group_warns_when_it_begins_to_listen(monkeypatch, caplog, clean_syste
 
 @pytest.mark.process
 @pytest.mark.parametrize("ipus", [1, 2])
-def test_sums_are_over_the_replicas_of_all_processes(said, ipus):
+def test_sums_are_over_the_replicas_of_all_processes(results, ipus):
     """In each dtype that replicas add up; each process has the same bits."""
     replicas = COUNT * ipus
     total = replicas * (replicas + 1) / 2
-    for index, process in enumerate(said):
+    for index, process in enumerate(results):
         *sums, mean, own = process[f"sums on {ipus}"]
         for each in sums:
             assert each == [total, 2 * total, 3 * total]
@@ -118,17 +118,17 @@ def test_sums_are_over_the_replicas_of_all_processes(said, ipus):
 
 @pytest.mark.process
 @pytest.mark.parametrize("ipus", [1, 2])
-def test_a_group_of_all_replicas_of_all_processes_is_no_group(said, ipus):
+def test_a_group_of_all_replicas_of_all_processes_is_no_group(results, ipus):
     """Its sums and means are those without one."""
     indices = range(COUNT * ipus)
-    for process in said:
+    for process in results:
         assert process[f"groups of all on {ipus}"] == [sum(indices), np.mean(indices)]
 
 
 @pytest.mark.process
-def test_a_group_of_some_replicas_of_several_processes_is_refused(said):
+def test_a_group_of_some_replicas_of_several_processes_is_refused(results):
     """With what can be done."""
-    for process in said:
+    for process in results:
         kind, text = process["groups across"]
         assert kind == "UnimplementedError"
         assert "in groups of 3 replicas, and the 2 processes have 2 each" in text
@@ -137,17 +137,17 @@ def test_a_group_of_some_replicas_of_several_processes_is_refused(said):
 
 
 @pytest.mark.process
-def test_the_executor_reduces_between_processes_too(said):
+def test_the_executor_reduces_between_processes_too(results):
     """It runs one copy of a program, in each process."""
-    for index, process in enumerate(said):
+    for index, process in enumerate(results):
         assert process["sums in executor mode"][0] == [3.0, 6.0, 9.0]
         assert process["sums in executor mode"][-1] == index
 
 
 @pytest.mark.process
-def test_what_does_not_go_between_processes_is_refused(said):
+def test_what_does_not_go_between_processes_is_refused(results):
     """With what does; in groups within a process all collectives do."""
-    for index, process in enumerate(said):
+    for index, process in enumerate(results):
         kind, text = process["gather"]
         assert kind == "UnimplementedError"
         assert "groups of at most its 1 replicas" in text
@@ -156,22 +156,22 @@ def test_what_does_not_go_between_processes_is_refused(said):
 
 
 @pytest.mark.process
-def test_a_process_may_fail_in_a_program_of_its_own(said):
+def test_a_process_may_fail_in_a_program_of_its_own(results):
     """The others wait for its next collective; the group of that program is its own."""
-    assert said[1]["evaluation"][0] == "OutOfRangeError"
-    for process in said:
+    assert results[1]["evaluation"][0] == "OutOfRangeError"
+    for process in results:
         assert process["sums after an evaluation of one"] == process["sums on 2"]
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("ipus", [2, 4])
-def test_pipelines_in_two_processes_train_as_the_unsplit_model(said, ipus):
+def test_pipelines_in_two_processes_train_as_the_unsplit_model(results, ipus):
     """Each takes every second mini-batch; copies in both have the same weights."""
     copies = COUNT * ipus // 2
     expected = unsplit(
         lambda: v1.train.MomentumOptimizer(0.05, 0.9), 2, 4, 3, replicas=copies
     )
-    trained = [process[f"pipeline on {ipus}"] for process in said]
+    trained = [process[f"pipeline on {ipus}"] for process in results]
     losses = np.stack([each["losses"] for each in trained], axis=1)
     weights = [np.array(each, np.float32) for each in trained[0]["weights"]]
 
@@ -180,9 +180,9 @@ def test_pipelines_in_two_processes_train_as_the_unsplit_model(said, ipus):
 
 
 @pytest.mark.process
-def test_a_process_that_has_gone_is_named(said):
+def test_a_process_that_has_gone_is_named(results):
     """In place of a wait without end."""
-    kind, text = said[0]["alone"]
+    kind, text = results[0]["alone"]
 
     assert kind == "AbortedError"
     assert "Process 1 of 2, at localhost:" in text
@@ -243,8 +243,8 @@ def test_a_long_wait_says_who_is_not_as_far(monkeypatch):
     group = peers.Peers([f"host:{number}" for number in range(1, 5)], 0)
     group.check_alive()
     here = peers.Request(0, 0, False, 1, 3, 7, "a sum")
-    group.others[1].last = [peers.Said(2)]
-    group.others[2].last = [peers.Said(3, waits={0: (3, 7, "a sum")})]
+    group.others[1].last = [peers.PeerState(2)]
+    group.others[2].last = [peers.PeerState(3, waits={0: (3, 7, "a sum")})]
     for each in group.others:
         monkeypatch.setattr(each, "ask", lambda: None)
 
@@ -257,7 +257,7 @@ def test_a_long_wait_says_who_is_not_as_far(monkeypatch):
     group.check_alive()
     group.others[1].last = group.others[2].last
     assert group.waits_for(here).endswith("host:2, which listens and does not answer.")
-    group.others[0].last = [peers.Said(3, waits={0: (3, 6, "a sum")})]
+    group.others[0].last = [peers.PeerState(3, waits={0: (3, 6, "a sum")})]
     assert group.waits_for(here).endswith("which has not come to this collective.")
     group.others[0].last = group.others[2].last
     assert group.waits_for(here) == ""
@@ -308,9 +308,9 @@ def test_collectives_of_different_programs_are_not_mixed(elements, steps, size):
     else:
         assert first["first"] == [8.0]
         assert second["first"][0] == "FailedPreconditionError"
-    for said in (first, second):
+    for results in (first, second):
         for name in ("second", "third"):
-            kind, text = said[name]
+            kind, text = results[name]
             assert kind == "FailedPreconditionError"
             assert "restart all processes" in text
 

@@ -272,9 +272,9 @@ def test_a_picture_stays_within_its_width(width, whole_ns):
         assert 0 <= float(x) <= width
     for x, wide in re.findall(r'<rect x="([\d.]+)" y="\d+" width="([\d.]+)"', svg):
         assert float(x) + float(wide) <= width
-    said = html.unescape(svg)
-    assert "grey is idle" in said
-    assert "at work (ideal)" in said
+    output = html.unescape(svg)
+    assert "grey is idle" in output
+    assert "at work (ideal)" in output
 
 
 def test_a_picture_says_how_often_and_what_an_update_looks_like():
@@ -285,9 +285,9 @@ def test_a_picture_says_how_often_and_what_an_update_looks_like():
 
     assert ">Grouped inference, 1 mini-batch<" in made().to_svg()
     assert "weight update" not in made().to_svg()
-    said = made(executions=again, updates=[update]).to_svg()
-    assert ">Grouped inference, 1 mini-batch in each of 2 executions<" in said
-    assert ">update<" in said
+    output = made(executions=again, updates=[update]).to_svg()
+    assert ">Grouped inference, 1 mini-batch in each of 2 executions<" in output
+    assert ">update<" in output
 
 
 def test_updates_are_called_by_their_copy_if_there_are_several():

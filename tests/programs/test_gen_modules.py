@@ -67,7 +67,7 @@ def test_the_system_is_asked_by_operations():
 
 
 def test_a_report_operation_is_a_program_of_its_own():
-    """As the original's tutorials make it on the CPU, beside a compiled program."""
+    """As the original's tutorials make it on the CPU, next to a compiled program."""
     with tf.Graph().as_default(), v1.Session() as session:
         with tf.device("cpu"):
             report = gen_ipu_ops.ipu_event_trace()

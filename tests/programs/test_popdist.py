@@ -61,7 +61,7 @@ def test_tf_config_says_which_process_it_is():
 
 
 def test_a_wrong_tf_config_is_an_error(monkeypatch):
-    """It says of what form it must be."""
+    """The error has the form that it must have."""
     monkeypatch.setenv("TF_CONFIG", '{"cluster": {}}')
     with pytest.raises(ValueError, match="TF_CONFIG must be a JSON object with"):
         popdist.getNumInstances()

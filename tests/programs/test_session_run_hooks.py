@@ -89,7 +89,7 @@ def test_it_must_know_when(arguments, message):
 
 
 def test_log_is_called_once_with_tensors():
-    """What is wrong is said when the graph is built, or the session begins."""
+    """What is wrong raises when the graph is built, or the session begins."""
     hook = IPULoggingTensorHook(at_end=True)
     with pytest.raises(RuntimeError, match="Did you forget to call the log function"):
         hook.begin()

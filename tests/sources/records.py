@@ -57,7 +57,7 @@ DAMAGED = {
     "more than the file has": (GOOD + header(8 << 30) + b"x", "truncated data", 5),
     "a flipped length": (flipped(2 * RECORD_BYTES), "damaged length", 2),
     "a flipped CRC of a length": (flipped(3 * RECORD_BYTES + 8), "damaged length", 3),
-    "text": (b"this is no TFRecord file\n" * 9, "damaged length", 0),
+    "text": (b"this is not a TFRecord file\n" * 9, "damaged length", 0),
     "2^62 bytes": (GOOD + header(1 << 62) + b"x" * 99, "absurd length", 5),
     "2^64 - 1 bytes": (GOOD + header(2**64 - 1) + b"x" * 99, "absurd length", 5),
     "2^64 - 20 bytes": (GOOD + header(2**64 - 20) + b"x" * 99, "absurd length", 5),

@@ -70,10 +70,10 @@ def test_names_are_one_for_all_elements_or_one_for_each():
     """A scalar and a vector."""
     failing = tf.data.Dataset.range(3).map(lambda x: tf.ensure_shape(tf.range(x), [0]))
 
-    for names, said in [("all", "all: "), (["first", "second", "third"], "second: ")]:
+    for names, output in [("all", "all: "), (["first", "second", "third"], "second: ")]:
         with pytest.raises(tf.errors.InvalidArgumentError) as failed:
             list(name_errors(failing, tf.constant(names)))
-        assert said in str(failed.value)
+        assert output in str(failed.value)
 
 
 def test_making_the_dataset_says_nothing(files, caplog, capfd):

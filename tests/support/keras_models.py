@@ -119,7 +119,7 @@ def configure(ipus=1):
 
 @contextlib.contextmanager
 def scope(ipus=1):
-    """The scope of a strategy on a device of so many IPUs."""
+    """The scope of a strategy on a device of this many IPUs."""
     configure(ipus)
     with IPUStrategy().scope():
         yield

@@ -4,7 +4,7 @@
                                      mixed ELEMENTS STEPS SIZE | unlike STEPS SIZE KIND]
 
 Prints a JSON object for each case, on a line of its own. At the end all but the first
-process go without a word, and that one says what it hears of them. With `early` they go
+process go without a word, and that one prints what it gets of them. With `early` they go
 before there was any collective. With `starved` they have ELEMENTS elements for a program
 that takes four, and live on when it has failed; or leave, and the first, whose elements
 come a second late, asks only then. With `mixed` they have ELEMENTS elements, and STEPS
@@ -62,7 +62,7 @@ def run(build: Any, jit: bool = True) -> Any:
     return tf.nest.map_structure(lambda each: each.numpy().tolist(), found)
 
 
-def say(case: str, result: Any) -> None:
+def print_result(case: str, result: Any) -> None:
     sys.stdout.write(json.dumps({case: result}) + "\n")
     sys.stdout.flush()
 
@@ -107,7 +107,9 @@ def go_early() -> None:
     """The first process waits for the others, which go once they have seen it."""
     configure(1)
     if INDEX == 0:
-        say("alone", run(lambda: collectives.cross_replica_sum(np.float32(1.0))))
+        print_result(
+            "alone", run(lambda: collectives.cross_replica_sum(np.float32(1.0)))
+        )
     else:
         wait_for_the_first(listens=True)
         time.sleep(2.0)  # and it has seen them
@@ -139,7 +141,7 @@ def starve(elements: int, leaves: bool = False) -> None:
     late_s = 1.0 if leaves and INDEX == 0 else 0.0
     if INDEX > 0:
         wait_for_the_first(listens=True)
-    say("starved", totals(elements if INDEX > 0 else 4, None, late_s=late_s))
+    print_result("starved", totals(elements if INDEX > 0 else 4, None, late_s=late_s))
     if leaves:
         sys.exit()  # as a program that has failed does, at once
     if INDEX > 0:
@@ -150,9 +152,11 @@ def starve(elements: int, leaves: bool = False) -> None:
 def mix(elements: int, steps: int, size: int) -> None:
     """The second process is not in step with the first, and both go on."""
     configure(1)
-    say("first", totals(elements, None, steps) if INDEX > 0 else totals(4, None))
-    say("second", totals(4, None, size=size))
-    say("third", totals(4, None, size=size))
+    print_result(
+        "first", totals(elements, None, steps) if INDEX > 0 else totals(4, None)
+    )
+    print_result("second", totals(4, None, size=size))
+    print_result("third", totals(4, None, size=size))
     if INDEX > 0:
         wait_for_the_first(listens=False)
     time.sleep(3.0)  # the second asks it in the meantime
@@ -164,10 +168,10 @@ def be_unlike(steps: int, size: int, kind: str) -> None:
     configure(1)
     collective = getattr(collectives, f"cross_replica_{kind}")
     if INDEX > 0:
-        say("program", totals(9, None, steps, size, collective))
+        print_result("program", totals(9, None, steps, size, collective))
         wait_for_the_first(listens=False)
     else:
-        say("program", totals(9, None))
+        print_result("program", totals(9, None))
         time.sleep(3.0)  # the second asks it in the meantime
     os._exit(0)
 
@@ -189,28 +193,30 @@ def main() -> None:
         be_unlike(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
     for ipus in (1, 2):
         configure(ipus)
-        say(f"sums on {ipus}", run(sums))
-        say(f"groups of all on {ipus}", run(lambda n=ipus: in_groups(COUNT * n)))
-    say("groups across", run(lambda: in_groups(3)))
+        print_result(f"sums on {ipus}", run(sums))
+        print_result(
+            f"groups of all on {ipus}", run(lambda n=ipus: in_groups(COUNT * n))
+        )
+    print_result("groups across", run(lambda: in_groups(3)))
     configure(1)
-    say("sums in executor mode", run(sums, jit=False))
-    say("gather", run(lambda: collectives.all_gather(tf.ones([2]), COUNT)))
+    print_result("sums in executor mode", run(sums, jit=False))
+    print_result("gather", run(lambda: collectives.all_gather(tf.ones([2]), COUNT)))
     configure(2)
-    say(
+    print_result(
         "groups within a process",
         run(lambda: collectives.all_gather(collectives.replication_index(), 2)),
     )
     if INDEX > 0:  # a program of its own, which no process waits for
-        say("evaluation", totals(0, 2))
+        print_result("evaluation", totals(0, 2))
         time.sleep(2.0)
-    say("sums after an evaluation of one", run(sums))
+    print_result("sums after an evaluation of one", run(sums))
     for ipus in (2, 4):
         configure(ipus)
-        say(f"pipeline on {ipus}", train())
+        print_result(f"pipeline on {ipus}", train())
     configure(1)
     if INDEX > 0:
         os._exit(0)
-    say("alone", run(lambda: collectives.cross_replica_sum(np.float32(1.0))))
+    print_result("alone", run(lambda: collectives.cross_replica_sum(np.float32(1.0))))
     os._exit(0)  # the servers of a cluster cannot be closed
 
 

@@ -74,7 +74,7 @@ def run_of(seconds=4.0, rate=100.0, seed=0):
 
 
 def _reasons(name, rate):
-    """The sections that say where the time goes, and what to change."""
+    """The sections with where the time goes, and what to change."""
     return {
         "stages": [
             {

@@ -31,7 +31,7 @@ def milliseconds():
     """Time since the start.
 
     Feeds carry neither float64 nor int64. Counted from the start, and not from 1970,
-    float32 still tells microseconds apart (for the first sixteen seconds).
+    float32 still distinguishes microseconds (for the first sixteen seconds).
     """
     return np.float32((time.monotonic() - START) * 1e3)
 

@@ -1,7 +1,7 @@
 """A device that computes elsewhere: would this dataset keep it busy?
 
 `step` is ours, and not in the original: it takes as long as the accelerator at hand would
-compute, and no CPU. Its times say when each step was free to begin, began and ended. The
+compute, and no CPU. Its times are when each step was free to begin, began and ended. The
 dataset here takes twice as long for an element as the device. What it has read ahead is
 used up after some steps; the second half of them counts. Prints about
 

@@ -1,4 +1,4 @@
-"""Two Keras networks that tell faces from other pictures, trained with fit.
+"""Two Keras networks that distinguish faces from other pictures, trained with fit.
 
 The pictures come with scikit-image: 200 of 25 by 25 pixels, half of them faces. An MLP
 and a small convolutional network make ten steps in each execution of one program; the

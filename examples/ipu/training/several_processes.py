@@ -80,8 +80,8 @@ def describe(losses):
 def one_of_several(index):
     """This process's part."""
     losses, weights = train(ipus=2, processes=PROCESSES, index=index)
-    said = f"process {index} of {PROCESSES}: {describe(losses)}"
-    print(json.dumps({"said": said, "weights": weights.tolist()}))
+    output = f"process {index} of {PROCESSES}: {describe(losses)}"
+    print(json.dumps({"output": output, "weights": weights.tolist()}))
 
 
 def free_addresses():
@@ -111,7 +111,7 @@ def all_of_them():
     started = [start(index, addresses) for index in range(PROCESSES)]
     results = [json.loads(each.communicate()[0]) for each in started]
     for result in results:
-        print(result["said"])
+        print(result["output"])
     losses, expected = train(ipus=2 * PROCESSES, processes=1, index=0)
     print(f"one process: {describe(losses)}")
     furthest = max(np.abs(each["weights"] - expected).max() for each in results)

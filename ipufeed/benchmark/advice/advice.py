@@ -16,7 +16,7 @@ from ipufeed.benchmark.graph.step_functions import runs_python
 if TYPE_CHECKING:
     from ipufeed.benchmark.stages.explain import Explanation, Stage
 
-# A gain below this is not worth an edit, and hard to tell from the noise.
+# A gain below this is not worth an edit, and hard to distinguish from the noise.
 LEAST_GAIN = 1.1
 # A stage with less of the time that matters is not what holds a pipeline back.
 LEAST_SHARE = 0.15
@@ -44,7 +44,7 @@ class Advice:
             the edit.
         predicted: Elements per second.
         measured: Elements per second with the edit, from --verify; else None.
-        measured_gain: Its ratio to the rate without, measured in turns with it.
+        measured_gain: Its ratio to the rate without, measured alternately with it.
         held: Whether the gain was there; None if it was not tried.
     """
 
@@ -109,7 +109,7 @@ class Case:
             return None
         try:
             count = int(graph.dataset(graph.graph, inputs[0], spec).cardinality())
-        except Exception:  # a source that cannot tell without reading
+        except Exception:  # a source that does not know it without reading
             return None
         return count if count >= 0 else None
 

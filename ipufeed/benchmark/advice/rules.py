@@ -36,7 +36,7 @@ BATCHED_S = 0.5e-6
 # A buffer between two threads costs about this for an element, on a busy machine.
 HAND_OVER_S = 100e-6
 # Workers of a parallel stage that is waited for, and works less than this: its elements
-# wait for their turn.
+# wait for a thread.
 IDLE_WORKERS_SHARE = 0.6
 
 

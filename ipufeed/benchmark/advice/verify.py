@@ -1,7 +1,7 @@
-"""`--verify`: tries each piece of advice, and says whether it held.
+"""`--verify`: tries each piece of advice, and reports whether it held.
 
 The edit is made in the graph of the pipeline as it was written, so that the edited one
-gets tf.data's rewrites and the user's options like any. Both run in turns, a short time
+gets tf.data's rewrites and the user's options like any. Both run alternately, a short time
 each and several times, so that what else the machine does meets both alike; the ratio is
 that of the medians.
 """
@@ -78,7 +78,7 @@ def verify(
 
 
 def gain_of(dataset: Any, changed: Any, seconds: float) -> float | None:
-    """Rate of `changed` over that of `dataset`, by turns; None for too few elements."""
+    """Rate of `changed` over that of `dataset`, alternately; None for too few elements."""
     before: list[float] = []
     after: list[float] = []
     for number in range(ROUNDS):

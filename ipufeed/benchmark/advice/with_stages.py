@@ -28,7 +28,7 @@ SLOWED_SHARE = 0.7
 # Seconds of each run of --verify, and bounds for runs of slow elements.
 VERIFY_ELEMENTS = 100
 VERIFY_SECONDS = (1.0, 10.0)
-# What the warning says after Ctrl-C.
+# The warning after Ctrl-C.
 NO_STAGES = "and stages and advice were not finished."
 NOT_TRIED = "the stages are whole, and not all advice was tried."
 
@@ -47,7 +47,7 @@ def with_stages(
     seconds. A dataset that starts slower than that, ends without an element the second
     time, or was measured for less than 0.8 s, has no stages.
 
-    A loader of another framework has the stages that the framework itself tells, and no
+    A loader of another framework has the stages that the framework itself reports, and no
     advice: Grain's, from a second pass, and SPDL's, of the pass that was measured.
 
     Args:
@@ -117,7 +117,7 @@ def with_stages(
 
 
 def with_loader_stages(result: Result, source: Any, kind: Kind) -> Result:
-    """What the framework says of its stages, where it says anything."""
+    """The stages that the framework itself reports, where it does."""
     if result.startup is None or result.error is not None:
         return result
     measured = sum(epoch["time_elapsed"] for epoch in result.epochs)
@@ -192,6 +192,6 @@ def no_stages() -> WarningSection:
     """Why there is no answer."""
     return {
         "code": "stages_unknown",
-        "message": "The stages of this pipeline could not be told: measure for longer "
-        "(--seconds 10), and give a dataset that can be iterated twice.",
+        "message": "The stages of this pipeline could not be determined: measure for "
+        "longer (--seconds 10), and give a dataset that can be iterated twice.",
     }

@@ -45,11 +45,11 @@ def build_parser() -> argparse.ArgumentParser:
         "       %(prog)s BASE ... -- NEW ... [option ...]",
         description=textwrap.dedent(
             """\
-            Says whether a new result is better or worse than a base, or that it cannot
-            tell, and which difference it could have seen.
+            Reports whether a new result is better or worse than a base, or that it
+            cannot tell, and which difference it could have seen.
 
             stdout is the comparison as JSON and nothing else; the sentences for
-            people go to stderr. Several runs of each, measured in turn, see smaller
+            people go to stderr. Several runs of each, measured alternately, see smaller
             differences."""
         ),
         epilog=EPILOG,
@@ -80,14 +80,14 @@ def main(arguments: list[str]) -> int:
     try:
         comparison = compare_files(base, new, options.allowed_loss)
     except ComparisonError as error:
-        complain(str(error))
+        print_message(str(error))
         return code_of(error)
     try:
         print(comparison.to_json(), flush=True)
     except BrokenPipeError:  # the reader has seen enough
         sys.stdout = None  # or Python would flush it again
     except OSError as error:
-        complain(f"cannot write to stdout: {error.strerror or error}.")
+        print_message(f"cannot write to stdout: {error.strerror or error}.")
         return BAD_INPUT
     if not options.quiet:
         print("\n".join(verdict_lines(comparison)), file=sys.stderr, flush=True)
@@ -141,7 +141,7 @@ def exit_code(comparison: Comparison) -> int:
     return HELD if comparison.gate is None else CODES[comparison.gate["verdict"]]
 
 
-def complain(message: str) -> None:
+def print_message(message: str) -> None:
     """A paragraph on stderr."""
     lines = wrap(f"ipufeed.benchmark compare: {message}")
     print("\n".join(lines), file=sys.stderr, flush=True)

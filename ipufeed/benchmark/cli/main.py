@@ -22,7 +22,7 @@ from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.load.load import ScriptError, load_dataset
 from ipufeed.benchmark.loaders.kinds import kind_of
 from ipufeed.benchmark.process.interrupts import Interrupts
-from ipufeed.benchmark.process.messages import complain
+from ipufeed.benchmark.process.messages import print_message
 from ipufeed.benchmark.process.streams import open_missing_streams, take_stdout
 from ipufeed.errors import (
     ComparisonError,
@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         base = read_bases(command)
     except ComparisonError as error:
-        complain(str(error))
+        print_message(str(error))
         return code_of(error)
     stdout = take_stdout()
     interrupts = Interrupts()
@@ -61,13 +61,13 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return run(command, stdout, interrupts, base)
     except KeyboardInterrupt:
-        complain("interrupted before anything was measured.")
+        print_message("interrupted before anything was measured.")
         return interrupts.code
     except BaseException:
         if not interrupts.came:
             raise
         # In an import an Interruption can come out as whatever that makes of it.
-        complain("interrupted before anything was measured.")
+        print_message("interrupted before anything was measured.")
         return interrupts.code
     finally:
         interrupts.ignore()
@@ -86,7 +86,7 @@ def run(
         dataset, name = load_dataset(command.target, command.assignments, command.quiet)
     except (DatasetFileError, NativeLibraryError) as error:
         interrupts.raise_again()
-        complain(str(error))
+        print_message(str(error))
         return BAD_INPUT
     except ScriptError as error:
         interrupts.raise_again()
@@ -121,14 +121,14 @@ def run(
             result, code = attribute(result, dataset, command, interrupts)
     except MeasurementInterrupted as interruption:
         if interruption.result is None:
-            complain("interrupted before anything was measured.")
+            print_message("interrupted before anything was measured.")
             return interrupts.code
         result, code = interruption.result, interrupts.code
     except (ValueError, ScaleOutError) as error:
-        complain(message_of(error))
+        print_message(message_of(error))
         return BAD_INPUT
     except tf.errors.OpError as error:
-        complain(
+        print_message(
             f"the dataset cannot be started: {type(error).__name__}: {error.message}"
         )
         return BAD_INPUT
@@ -203,7 +203,7 @@ def write_reports(result: Any, command: Command, recording: Any) -> int:
 
     failures = files.write_reports(files.as_stored(result), asked, recording)
     for failure in failures:
-        complain(failure)
+        print_message(failure)
     return BAD_INPUT if failures else OK
 
 
@@ -240,7 +240,7 @@ def run_processes(command: Command, stdout: int) -> int:
             command.processes,
         )
     except ScaleOutError as error:
-        complain(message_of(error))
+        print_message(message_of(error))
         return BAD_INPUT
     return print_result(result, command, stdout, OK)
 
@@ -279,7 +279,7 @@ def print_result(result: Any, command: Command, stdout: int, code: int) -> int:
         try:
             result.write(command.json)
         except OSError as error:
-            complain(f"cannot write {command.json}: {error.strerror or error}.")
+            print_message(f"cannot write {command.json}: {error.strerror or error}.")
             code = code or BAD_INPUT
     try:
         with os.fdopen(stdout, "w", encoding="utf-8") as file:
@@ -287,7 +287,7 @@ def print_result(result: Any, command: Command, stdout: int, code: int) -> int:
     except BrokenPipeError:  # the reader has seen enough
         pass
     except OSError as error:
-        complain(f"cannot write the result to stdout: {error.strerror or error}.")
+        print_message(f"cannot write the result to stdout: {error.strerror or error}.")
         code = code or BAD_INPUT
     try:
         if not command.quiet:
@@ -297,7 +297,7 @@ def print_result(result: Any, command: Command, stdout: int, code: int) -> int:
             from ipufeed.benchmark.report.failure import sentence_of
 
             kind, message = result.error["type"], sentence_of(result.error)
-            complain(f"the dataset failed: {kind}: {message}")
+            print_message(f"the dataset failed: {kind}: {message}")
     except OSError:  # stderr is full; the result is out
         pass
     return code

@@ -24,7 +24,7 @@ class ProgressBar:
     def __init__(self, settings: Settings, quiet: bool) -> None:
         self._settings = settings
         self._bar: Any = None
-        self._silent = quiet  # or has said what there is to say
+        self._silent = quiet  # or has logged its line
         self._asked = time.monotonic()
         if quiet or not sys.stderr.isatty():
             return
@@ -62,7 +62,7 @@ class ProgressBar:
         self._bar.refresh()
 
     def _say_who_is_waited_for(self, progress: Progress) -> None:
-        """A line, once, where no bar says it: a first element may never come."""
+        """A line, once, where no bar shows it: a first element may never come."""
         waited = time.monotonic() - self._asked
         if self._silent or progress.first_ns != 0 or waited < SAY_AFTER_S:
             return

@@ -16,7 +16,7 @@ MOST_BYTES = 256 << 20  # what is larger is not a result
 
 
 class StoredResultError(ValueError):
-    """A file that holds no result; the message says which and why."""
+    """A file that holds no result; the message names it and the cause."""
 
 
 def main(arguments: list[str]) -> int:

@@ -315,7 +315,7 @@ def cold_warnings(result: Result, cache: Cache) -> list[WarningSection]:
             (
                 "cold_unknown",
                 f"Whether {len(cache.unknown)} of the files were cold is unknown (first "
-                f"{printable(cache.unknown[0])}): the kernel says it only to a file's "
+                f"{printable(cache.unknown[0])}): the kernel reports it only to a file's "
                 "owner and to users with write permission.",
             )
         )

@@ -59,7 +59,7 @@ def drop(path: str) -> None:
 def resident(path: str) -> int | None:
     """Bytes of the file that are in the page cache, in whole pages; None: not to be known.
 
-    The kernel tells only the file's owner and users with write permission; to others all
+    The kernel answers only the file's owner and users with write permission; to others all
     of it seems to be there.
 
     Raises:

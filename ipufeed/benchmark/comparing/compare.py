@@ -58,7 +58,7 @@ PRIOR_FREEDOM = 10.0
 CONTENTION_VARIES = 0.2
 CONTENTION_FREEDOM = 2.0
 MOST_RUNS = 100
-# What is said of runs of other lengths is for at least so long ones.
+# Estimates for runs of other lengths are for runs of at least this length.
 LEAST_SECONDS, MOST_SECONDS = 1.0, 86_400.0
 
 Results = Result | Mapping[str, Any] | Sequence[Result | Mapping[str, Any]]
@@ -75,7 +75,7 @@ class Comparison:
         verdict_interval: Its 99 % interval: the verdict is that 1 lies below it, above
             it, or in it.
         smallest_detectable: The smallest difference, as a share, that 95 of 100 such
-            comparisons would have seen. None where the runs are too short to say.
+            comparisons would have seen. None where the runs are too short.
         seconds_needed: Steady seconds of each run, for as many runs as there were, after
             which a difference of 5 % (of the gate's, if there is one) would be seen. None
             where no length is enough: then compare several runs.
@@ -125,7 +125,7 @@ def compare(
     """Compares the steady rates of two results, or of several results of each side.
 
     Args:
-        base: A Result, what its JSON holds, or several of either. Measure several in turn
+        base: A Result, what its JSON holds, or several of either. Measure them alternately
             with those of `new`, so that what changes on the machine changes for both.
         new: Likewise.
         allowed_loss: For a gate: the share of the base's rate that may be lost, in
@@ -137,7 +137,7 @@ def compare(
 
     Returns:
         The comparison. Results of different things have a ratio, the verdict `cannot
-        tell`, and a note that says what differs.
+        tell`, and a note names what differs.
 
     Raises:
         ComparisonError: (a ValueError) something is not a result, of another version, of a
@@ -385,7 +385,7 @@ def rate_interval(run: Run, level: float) -> tuple[float, float] | None:
     """Elements per second that the next runs of the same thing would give.
 
     Without the others on the machine they may give more: the upper bound has that in it.
-    None where the run is too short to say.
+    None where the run is too short.
     """
     if run.spread is None:
         return None

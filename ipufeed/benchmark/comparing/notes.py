@@ -28,7 +28,7 @@ class Note:
 
 
 def notes_on(base: Sequence[Run], new: Sequence[Run], unit: str) -> list[Note]:
-    """All there is to say, the weightiest first."""
+    """All notes, the weightiest first."""
     runs = [*base, *new]
     found = [
         differing_machines(runs),
@@ -122,7 +122,7 @@ def unknown_spread(runs: Sequence[Run]) -> Note | None:
         if run.spread is None:
             return Note(
                 "too_short",
-                f"{run.name} rests on too few elements to say how well its rate is known: "
+                f"{run.name} rests on too few elements to determine its rate's error: "
                 "run longer (--seconds, --elements).",
                 True,
             )
@@ -185,8 +185,8 @@ def warned(runs: Sequence[Run]) -> list[Note]:
     for warning, (code, verb, message) in WARNED.items():
         names = [run.name for run in runs if warning in run.warnings]
         if names:
-            said = verb if len(names) == 1 else PLURAL[verb]
-            notes.append(Note(code, f"{all_of(names)} {said} {message}.", False))
+            form = verb if len(names) == 1 else PLURAL[verb]
+            notes.append(Note(code, f"{all_of(names)} {form} {message}.", False))
     return notes
 
 

@@ -1,7 +1,7 @@
 """What a comparison needs of a result, taken out of its JSON and checked.
 
 A result may come from anywhere: another version, another tool, a disk that was full. So
-each value is looked at before it is used, and what is wrong is said with the file's name.
+each value is looked at before it is used, and an error names the file.
 """
 
 from __future__ import annotations

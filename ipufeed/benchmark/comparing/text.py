@@ -53,14 +53,14 @@ def of_runs(side: dict[str, Any]) -> str:
 
 
 def gate_sentence(comparison: Comparison) -> str:
-    """What the gate says."""
+    """The gate's verdict in words."""
     gate = comparison.gate or {}
     allowed = percent(gate["allowed_loss"])
     return {
         "held": f"gate held: surely no more than {allowed} of the rate is lost.",
         "slower": f"gate failed: surely more than {allowed} of the rate is lost.",
         "cannot tell": f"gate open: whether more than {allowed} of the rate is lost "
-        "cannot be told.",
+        "cannot be determined.",
     }[gate["verdict"]]
 
 
@@ -82,7 +82,9 @@ def way_out(comparison: Comparison) -> str:
             f"run each for {duration_up(comparison.seconds_needed)} (--seconds)"
         )
     if comparison.runs_needed is not None:
-        ways.append(f"compare {comparison.runs_needed} runs of each, measured in turn")
+        ways.append(
+            f"compare {comparison.runs_needed} runs of each, measured alternately"
+        )
     if not ways:
         return f"{seen}. To see one of {percent(wanted)}, measure on a quieter machine."
     return f"{seen}. To see one of {percent(wanted)}, {' or '.join(ways)}."

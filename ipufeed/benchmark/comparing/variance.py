@@ -56,7 +56,7 @@ class Spread:
 
 
 def spread_of(elements: Numbers, seconds: Numbers) -> Spread | None:
-    """The spread of a run of such windows; None where they are too few to tell.
+    """Returns the variance of such windows' rate; None where they are too few.
 
     Args:
         elements: float64 [n], elements of each window, in order.
@@ -96,7 +96,8 @@ def batch_variance(excess: Numbers, scale: float) -> float:
 def slope_of(scales: Numbers, variances: Numbers) -> float:
     """The slope of log variance on log scale, in [-1, 0].
 
-    All scales count alike: the short ones are known better, and say less of the long ones.
+    All scales count alike: the short ones are known better, and are weaker evidence of
+    the long ones.
     """
     if len(scales) < 2:
         return -1.0

@@ -39,7 +39,7 @@ FEWEST_STEPS = 16
 MOST_STEPS = 100_000
 # Points that a utilisation may be off before it is a deviation.
 TOLERANCE = 0.05
-# Where the simulation itself took more than this share, a point says nothing.
+# Where the simulation itself took more than this share, a point is void.
 MOST_LATE = 0.05
 
 

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 # The dataset alone is for comparison: so long at most.
 ALONE_S = 3.0
-# What the device's queue says before the dataset's own words.
+# What the device's queue puts before the dataset's own message.
 PREFIX = re.compile(
     r".*?An infeed dataset iterator has failed: element \d+ \(from 0\) of infeed queue "
     r"'[^']*': ",
@@ -103,7 +103,7 @@ def measure_through(
 
     Raises:
         TypeError: `dataset` is neither a tf.data.Dataset nor a loader.
-        ValueError: The elements cannot be fed (the message says which edit helps), the
+        ValueError: The elements cannot be fed (the message names the edit that helps), the
             dataset was not made in eager mode, or the settings do not fit.
         tf.errors.OpError: The dataset could not be started.
         MeasurementInterrupted: (a KeyboardInterrupt) after Ctrl-C, with the result so far.
@@ -225,7 +225,7 @@ def not_finished(device: DeviceSettings | None) -> str:
 def device_facts(
     run: DeviceRun, device: DeviceSettings, raw: RawMeasurement, alone: Steady | None
 ) -> DeviceFacts:
-    """What the run alone says of the device."""
+    """The device's section from the run alone."""
     passes = len(run.begun) > 1 and len(raw.epochs) > 0
     return DeviceFacts(
         run=run,
@@ -262,7 +262,7 @@ def tf_error() -> type[Exception]:
 
 @contextlib.contextmanager
 def attaching_quietly() -> Iterator[None]:
-    """Keeps the line about the attached IPU off stderr: the result says what ran where."""
+    """Keeps the line about the attached IPU off stderr: the result has what ran where."""
     logger = logging.getLogger("ipufeed")
     before = logger.level
     logger.setLevel(logging.WARNING)

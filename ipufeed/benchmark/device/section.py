@@ -134,7 +134,7 @@ def verdict(
 
 
 def last_wait(facts: DeviceFacts) -> str | None:
-    """Whose a wait is that lasted to the end of the run, so that no step tells of it.
+    """Whose a wait is that lasted to the end of the run, so that no step has it.
 
     None for one that is no longer than a stall is: see warn.stalled.
     """

@@ -78,7 +78,7 @@ def bent_knee(facts: DeviceFacts) -> Warning_:
     if found is None or facts.knee is None or abs(found[1]) <= TOLERANCE:
         return None
     point, off = found
-    told = (
+    cause = (
         "elements come in bursts, which its buffers do not even out, or its rate changed "
         "meanwhile"
         if off < 0
@@ -87,12 +87,12 @@ def bent_knee(facts: DeviceFacts) -> Warning_:
     return (
         "knee_deviates",
         f"At a step of {point.step_seconds * 1e3:.3g} ms the AU is {point.found.au:.0%}, "
-        f"where an even pipeline would reach {facts.knee.expected(point):.0%}: {told}.",
+        f"where an even pipeline would reach {facts.knee.expected(point):.0%}: {cause}.",
     )
 
 
 def short_knee(facts: DeviceFacts) -> Warning_:
-    """A sweep that was not gone through, for a reason that nothing else tells."""
+    """A sweep that was not gone through, for a reason that nothing else reports."""
     if facts.interrupted or facts.run.failure is not None:
         return None
     if not facts.device.knee or facts.failed is not None:
@@ -115,14 +115,14 @@ def falls_behind(facts: DeviceFacts, used: Utilisation) -> Warning_:
     if results is None or results["keeps_up"]:
         return None
     if used.blocked > NEGLIGIBLE:
-        told = f"the device was blocked {used.blocked:.0%} of the time"
+        cause = f"the device was blocked {used.blocked:.0%} of the time"
     else:
-        told = (
+        cause = (
             f"what is unread grows by {results['growth_bytes_per_second'] / 1e6:.3g} MB/s, "
             "and the device will be blocked once the queue's limit is reached"
         )
     return (
         "results_pile_up",
         f"The host does not keep up with the results ({results['produced_per_second']:.3g}"
-        f" per second): {told}. Read faster, or give fewer or smaller results.",
+        f" per second): {cause}. Read faster, or give fewer or smaller results.",
     )

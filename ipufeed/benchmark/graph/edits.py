@@ -105,7 +105,9 @@ def _insert_behind(graph: Any, node: str, op: str, value: int | str) -> None:
     key = "output_types" if "output_types" in step.attr else "Toutput_types"
     for own, theirs in (("output_types", key), ("output_shapes", "output_shapes")):
         if theirs not in step.attr:
-            raise ValueError(f"{step.op} does not say the types of its elements.")
+            raise ValueError(
+                f"{step.op} has no attribute with the types of its elements."
+            )
         added.attr[own].CopyFrom(step.attr[theirs])
 
 

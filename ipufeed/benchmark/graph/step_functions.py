@@ -1,4 +1,4 @@
-"""What the graph says of a step's function, without calling it."""
+"""Properties of a step's function, read from the graph without calling it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def runs_python(graph: Any, step: Step) -> bool:
 
 
 def is_random(graph: Any, step: Step) -> bool:
-    """Whether two passes may differ, as far as the graph can tell."""
+    """Whether two passes may differ, as far as the graph shows."""
     ops = ops_of(graph, step)
     return (
         "Shuffle" in step.kind

@@ -126,7 +126,7 @@ def find_dataset(
         name: The dataset or factory that was asked for, or None.
         texts: Arguments for a factory, from parse_assignments.
         file: How to call the file in messages.
-        on_note: Is told that a factory was passed over for a dataset.
+        on_note: Gets the note that a factory was passed over for a dataset.
 
     Raises:
         DatasetFileError: There is none, there are several, or `texts` do not fit.
@@ -187,7 +187,7 @@ def loaders_of(found: dict[str, Any]) -> dict[str, Any]:
     """The loaders of other frameworks among a module's values.
 
     Whatever can be iterated under one of the usual names, else what a framework's own
-    class says to be one. What is called `loader` reads what is called `dataset`.
+    class is registered as one. What is called `loader` reads what is called `dataset`.
     """
     for names in (LOADER_NAMES, ("dataset",)):
         named = {
@@ -252,7 +252,7 @@ def is_imported(name: str, value: Any, module: types.ModuleType) -> bool:
 def choose(
     datasets: dict[str, Any], factories: dict[str, Any], with_values: bool, file: str
 ) -> str:
-    """Picks one by the rule in this module's docstring, or says why not."""
+    """Picks one by the rule in this module's docstring, or raises with the reason."""
     # Values can only go to a factory, so with values it comes first.
     pools = [factories, datasets] if with_values else [datasets, factories]
     for pool in pools:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from ipufeed import _quiet_import
-from ipufeed.benchmark.process.messages import complain, say_nothing
+from ipufeed.benchmark.process.messages import drop_message, print_message
 from ipufeed.errors import DatasetFileError, SourceError
 
 
@@ -38,7 +38,7 @@ def load_dataset(
     try:
         module = dataset_file.run_file(path)
         dataset, found = dataset_file.find_dataset(
-            module, name, texts, str(path), say_nothing if quiet else complain
+            module, name, texts, str(path), drop_message if quiet else print_message
         )
     except (DatasetFileError, KeyboardInterrupt):
         raise
@@ -83,18 +83,18 @@ class ScriptError(Exception):
         """The file's own traceback, without our frames above it."""
         error = self.error
         if isinstance(error, SystemExit):
-            complain(
+            print_message(
                 f"{self.path} called sys.exit({error.code!r}) before it gave a dataset."
             )
             return
         frames = own_frames(error.__traceback__, str(self.path))
         if isinstance(error, SourceError) and frames is not None:
-            # A sentence that says what to do: our own frames would bury it.
-            complain(f"{self.path}:{frames.tb_lineno}: {error}")
+            # The message has the cure: our own frames would bury it.
+            print_message(f"{self.path}:{frames.tb_lineno}: {error}")
             return
         traceback.print_exception(type(error), error, frames)
         if isinstance(error, ImportError) and "relative import" in str(error):
-            complain(
+            print_message(
                 f"{self.path} is run as a file, which belongs to no package. Write "
                 "`from package.module import name` instead of `from .module import name`, "
                 "and put the folder that holds the package on PYTHONPATH; or `from module "

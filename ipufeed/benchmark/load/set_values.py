@@ -6,8 +6,8 @@
     annotated as str         the text, as it was typed
     anything else            a Python literal, else the text
 
-Without an annotation the default says whether it is text, and for a bool that the words
-above are meant: `false` as text would be true.
+Without an annotation the default's type decides whether it is text, and for a bool that
+the words above are meant: `false` as text would be true.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def as_dataset(source: Any, kind: Kind) -> Any:
         kind: Of it.
 
     Returns:
-        The dataset; its cardinality is that of the loader where it says one.
+        The dataset; its cardinality is that of the loader where it has a length.
 
     Raises:
         ValueError: The loader can be read only once, or gave no element.
@@ -66,7 +66,7 @@ def as_dataset(source: Any, kind: Kind) -> Any:
     dataset = tf.data.Dataset.from_generator(generate, output_signature=signature)
     try:
         return dataset.apply(tf.data.experimental.assert_cardinality(len(source)))
-    except Exception:  # it has no length, or none that its __len__ can tell
+    except Exception:  # it has no length, or none that its __len__ can give
         return dataset
 
 

@@ -43,7 +43,7 @@ class Kind:
             end stops what the pass has started.
         passes: Whether a second pass starts again; False for a generator or an iterator.
         batch: How its elements are batched, for people: `batch_size=32`; "" if they are
-            batches by the framework's rule; None if it does not say.
+            batches by the framework's rule; None if it is unknown.
     """
 
     name: str
@@ -127,7 +127,7 @@ class Remade:
 
 
 def is_known(source: Any) -> bool:
-    """Whether a framework's class says that it is a loader, and not only `__iter__`."""
+    """Whether it is of a framework's loader class, and not only has `__iter__`."""
     kind = kind_of(source)
     return kind is not None and (
         kind.name.startswith(("torch DataLoader", "spdl Pipeline", "ray.data", "keras"))

@@ -24,7 +24,7 @@ _SKIPPED = frozenset([type(None)])
 
 
 class OpaqueError(Exception):
-    """A leaf whose bytes cannot be told."""
+    """A leaf of unknown size."""
 
 
 def leaves_of(element: Any) -> list[Any]:

@@ -4,8 +4,8 @@
     spdl    the task hook that each stage gets when its pipeline is built
 
 Both time what runs in a stage, whichever thread runs it; Grain gives no CPU time, and
-neither says what a stage waits for. A row has the keys of the stages of a tf.data
-pipeline; what the framework does not tell is None.
+neither reports what a stage waits for. A row has the keys of the stages of a tf.data
+pipeline; what the framework does not report is None.
 
 Names: Grain 0.2 (`grain.experimental`), SPDL 0.8 (`spdl.pipeline.config`). Of another
 release that lacks them there are no stages.
@@ -29,7 +29,7 @@ _hooks: list[Any] = []
 
 @dataclass(frozen=True)
 class Timed:
-    """What a framework says of a stage.
+    """A stage as a framework reports it.
 
     Attributes:
         name: As the framework has it.
@@ -66,7 +66,7 @@ def listen() -> None:
 def stages_of(
     source: Any, kind: Kind, elements: int, seconds: float
 ) -> list[dict[str, Any]] | None:
-    """The stages, the costliest first; None where the framework tells nothing.
+    """The stages, the costliest first; None where the framework reports nothing.
 
     Args:
         source: A loader that has been measured, or the function's wrapper around it.

@@ -40,7 +40,7 @@ class Calibration:
         bytes_per_element: Size of its tensors.
         elements: Elements that were timed.
         seconds_per_element: What an element takes at most. Close to the measured
-            pipeline's own figure: that figure says nothing about the pipeline.
+            pipeline's own figure: that figure does not measure the pipeline.
     """
 
     bytes_per_element: int

@@ -1,4 +1,4 @@
-"""What a dataset says of itself: structure, cardinality, and whether it batches."""
+"""A dataset's description: structure, cardinality, and whether it batches."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def cardinality(dataset: Any) -> int | str:
 def describe_dataset(
     dataset: Any, name: str | None, loader: Kind | None = None
 ) -> DatasetSection:
-    """Returns what the result says of a dataset before it has run.
+    """Returns the result's section on a dataset, before it has run.
 
     Args:
         dataset: A tf.data.Dataset.

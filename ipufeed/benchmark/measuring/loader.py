@@ -236,7 +236,7 @@ def rule_of(kind: Kind, alike: bool, items_per_element: float | None) -> SampleR
     Args:
         kind: Of the loader.
         alike: Whether an element has several arrays, all of one leading dimension.
-        items_per_element: What the user says.
+        items_per_element: As the user set it.
     """
     if items_per_element is not None:
         return SampleRule(items_per_element, "--items-per-element")
@@ -253,7 +253,7 @@ def rule_of(kind: Kind, alike: bool, items_per_element: float | None) -> SampleR
         )
     return SampleRule(
         1,
-        "a sample is an element: nothing says that it is a batch (--items-per-element N "
+        "a sample is an element: no sign that it is a batch (--items-per-element N "
         "if each holds N)",
     )
 
@@ -261,7 +261,7 @@ def rule_of(kind: Kind, alike: bool, items_per_element: float | None) -> SampleR
 def describe(
     source: Any, kind: Kind, name: str | None, counts: Counts
 ) -> DatasetSection:
-    """What the result says of the loader; its structure is that of the last element."""
+    """The result's section on the loader; its structure is that of the last element."""
     return {
         "name": name or kind.name,
         "loader": kind.name,
@@ -273,7 +273,7 @@ def describe(
 
 
 def length_of(source: Any) -> int | str:
-    """Elements of a pass, where the loader says it."""
+    """Elements of a pass, where the loader has a length."""
     try:
         return operator.index(len(source))
     except Exception:  # whatever its own __len__ raises

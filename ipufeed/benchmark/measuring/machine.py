@@ -38,7 +38,7 @@ def fingerprint() -> MachineSection:
 
 
 def cpu_model() -> str:
-    """The model's name, or the architecture where the kernel does not tell it."""
+    """The model's name, or the architecture where the kernel does not report it."""
     for line in (read("/proc/cpuinfo") or "").splitlines():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()

@@ -180,7 +180,7 @@ def check_ends(settings: Settings, described: DatasetSection) -> None:
 
 
 def check_dataset(dataset: Any) -> None:
-    """Refuses what is not a dataset, and says how to make one of it."""
+    """Raises for what is not a dataset, with the way to make one of it."""
     import tensorflow as tf
 
     if isinstance(dataset, tf.data.Dataset):

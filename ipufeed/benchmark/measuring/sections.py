@@ -27,7 +27,7 @@ class Conditions:
     """What the machine did while the dataset ran.
 
     Attributes:
-        load_average: Of a minute, before; None where the system does not say.
+        load_average: Of a minute, before; None where the system does not report it.
         others: CPUs that other processes kept busy.
         threads_waiting: See cpu_wait.py.
         peak_rss_bytes: The most memory of this process so far.

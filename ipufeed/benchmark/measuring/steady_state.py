@@ -11,10 +11,10 @@ rate differs from the rest's by more than 5 %, so that a steady run keeps all it
 several passes only the last one can end in a drain: that one alone is searched for it,
 since a pass that is faster than the others, from a cache, is none.
 
-A run that is too short to tell keeps all it has, too: where the steady state would be
-shorter than 50 ms, or its rate not known to 20 %, nothing is said to be fill or drain.
+A run that is too short for that keeps all it has, too: where the steady state would be
+shorter than 50 ms, or its rate not known to 20 %, nothing is marked as fill or drain.
 
-Why a part of a run was at another rate is said only where a cause is known: buffers make
+Why a part of a run was at another rate is reported where a cause is known: buffers make
 an end of a run faster, never slower; for a slower one there is a candidate if a cache,
 AUTOTUNE or other processes were there, else none. A cache makes its first pass slower in
 any case, so that with a cache no other cause need be suspected.
@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 MOST_WINDOWS = 100
-# Fewer windows than this say nothing about a change of rate.
+# Fewer windows than this do not show a change of rate.
 FEWEST_WINDOWS = 8
 DIFFERENCE = 0.05
 # Shorter than this, a run is as much the scheduler's as the pipeline's.
@@ -76,7 +76,7 @@ class Steady:
         interval: 95 % interval of elements per second, or None for too few windows.
         left_out: What of the run is not in it, but for the start-up.
         settled: False if the rate still changed when half of the run was left out, or
-            if the run is too short to tell.
+            if the run is too short.
         windows: The windows that it consists of, each with its elements and seconds: what
             a comparison with another run needs (see comparing/variance.py).
     """
@@ -122,7 +122,7 @@ def find_steady(stamps: Stamps, ended: bool, last_pass: int = 0) -> Steady | Non
         last_pass: Index of the stamp at which the pass begins that can end in a drain.
 
     Returns:
-        None if fewer than two elements, or no time between them, leave nothing to say.
+        None if fewer than two elements, or no time between them, make a rate undefined.
     """
     if len(stamps) < 2 or stamps[-1] <= stamps[0]:
         return None
@@ -241,7 +241,7 @@ def why_left_out(part: LeftOut, autotune: bool, cache: bool, busy: bool) -> str:
         part: What was left out.
         autotune: Whether the pipeline leaves anything to AUTOTUNE.
         cache: Whether a step of it keeps elements for later passes.
-        busy: Whether other processes took the CPUs, so that a warning says so.
+        busy: Whether other processes took the CPUs, for the warning.
     """
     rate = f"the rate was {part.ratio:.3g} times that of the steady state"
     if part.ratio > 1:
@@ -258,5 +258,5 @@ def why_left_out(part: LeftOut, autotune: bool, cache: bool, busy: bool) -> str:
             "the other processes that the warning is about, if they took more then"
         )
     if not causes:
-        return f"{rate}; nothing that was measured says why"
+        return f"{rate}; the cause is not in what was measured"
     return f"{rate}; perhaps {', or '.join(causes)}"

@@ -198,7 +198,7 @@ def too_short(facts: Facts) -> Warning_:
     return (
         "short_run",
         f"The rate rests on {steady.seconds * 1e3:.2g} ms, less than the "
-        f"{SHORTEST_S * 1e3:.0f} ms that it takes to tell a fill or a drain: take it as a "
+        f"{SHORTEST_S * 1e3:.0f} ms that a fill or a drain takes to detect: it is a "
         f"magnitude, or {more(facts)}.",
     )
 
@@ -210,8 +210,8 @@ def uncertain(facts: Facts) -> Warning_:
         return None
     return (
         "uncertain",
-        f"The rate is only known to ± {steady.spread:.0%}, too little to tell a fill or a "
-        f"drain: take it as a magnitude, or {more(facts)}.",
+        f"The rate is only known to ± {steady.spread:.0%}, too little to detect a fill "
+        f"or a drain: take it as a magnitude, or {more(facts)}.",
     )
 
 
@@ -289,7 +289,7 @@ def samples_unknown(facts: Facts) -> Warning_:
     return (
         "samples_unknown",
         "The pipeline batches, but the components of an element differ in their leading "
-        "dimension: samples are not counted. Say how many there are with "
+        "dimension: samples are not counted. Set how many there are with "
         "--items-per-element.",
     )
 

@@ -95,7 +95,7 @@ class Outcome:
         result: The result.
         line: For the summary.
         failure: Why the test fails, or None.
-        doubt: What could not be told, or None.
+        doubt: What could not be determined, or None.
         compared: Whether there was an earlier result to compare with.
     """
 
@@ -151,23 +151,23 @@ class Guard:
                 f"the dataset failed at element {result.error['element']} (from 0) with "
                 f"{result.error['type']}: " + "\n".join(lines)
             )
-        said, failures, doubts = [measured_rate(result)], [], []
+        parts, failures, doubts = [measured_rate(result)], [], []
         if self._budget is not None:
             verdict, sentence = self._held(result, self._budget)
-            said.append(f"budget {verdict}")
+            parts.append(f"budget {verdict}")
             failures += [sentence] if verdict == "missed" else []
             doubts += [sentence] if verdict == CANNOT_TELL else []
         if comparison is not None and comparison.gate is not None:
             sentence = "\n".join(verdict_lines(comparison))
             verdict = comparison.gate["verdict"]
-            said.append(f"{comparison.ratio:.3f} of the earlier rate: {verdict}")
+            parts.append(f"{comparison.ratio:.3f} of the earlier rate: {verdict}")
             failures += [sentence] if verdict == "slower" else []
             doubts += [sentence] if verdict == CANNOT_TELL else []
         elif self._earlier is not None:
-            said.append("no earlier result")
+            parts.append("no earlier result")
         return Outcome(
             result,
-            f"{printable(self._name)}: {', '.join(said)}",
+            f"{printable(self._name)}: {', '.join(parts)}",
             "\n".join(failures) or None,
             "\n".join(doubts) or None,
             comparison is not None,
@@ -206,7 +206,10 @@ class Guard:
             scale = run.samples
         interval = rate_interval(run, CONFIDENCE)
         if interval is None:
-            verdict, sure = CANNOT_TELL, "the run is too short to say how sure that is"
+            verdict, sure = (
+                CANNOT_TELL,
+                "the run is too short for its error",
+            )
         else:
             low, high = (scale * bound for bound in interval)
             verdict = CANNOT_TELL

@@ -54,7 +54,7 @@ def file_name(name: str, number: int) -> str:
 
 
 def nothing_matched(earlier: Path, names: list[str]) -> str | None:
-    """What to say when no test that measured has a result in `earlier`.
+    """The message when no test that measured has a result in `earlier`.
 
     Args:
         earlier: The folder with an earlier run's results.

@@ -78,8 +78,8 @@ class Child:
             if line.startswith("VmHWM:"):
                 self.peak_rss_bytes = int(line.split()[1]) * 1024
 
-    def say(self, message: dict[str, Any]) -> None:
-        """Writes a line.
+    def send(self, message: dict[str, Any]) -> None:
+        """Sends a message, as a line of JSON.
 
         Raises:
             ScaleOutError: It has ended.
@@ -91,8 +91,8 @@ class Child:
         except OSError as error:
             raise self.ended() from error
 
-    def hear(self, deadline: float) -> dict[str, Any]:
-        """Its next line; other text that it prints is passed over.
+    def receive(self, deadline: float) -> dict[str, Any]:
+        """Returns its next message; other text that it prints is passed over.
 
         Args:
             deadline: In time.monotonic() seconds.
@@ -101,16 +101,16 @@ class Child:
             ScaleOutError: It ended, or the deadline has passed.
         """
         while time.monotonic() < deadline:
-            found = self.try_hear()
+            found = self.try_receive()
             if found is not None:
                 return found
             self.look()
         raise ScaleOutError(
-            f"the {self.what} said nothing in time. It last printed: {self.last_words()}"
+            f"the {self.what} sent nothing in time. It last printed: {self.last_words()}"
         )
 
-    def try_hear(self) -> dict[str, Any] | None:
-        """Its next line if one comes within POLL_S, else None.
+    def try_receive(self) -> dict[str, Any] | None:
+        """Returns its next message if one comes within POLL_S, else None.
 
         Raises:
             ScaleOutError: It has ended.

@@ -7,12 +7,12 @@ import sys
 from ipufeed.render.terminal import wrap
 
 
-def complain(message: str) -> None:
-    """A paragraph on stderr for each line of the message."""
+def print_message(message: str) -> None:
+    """Prints a paragraph on stderr for each line of the message."""
     for line in f"ipufeed.benchmark: {message}".splitlines():
         print("\n".join(wrap(line)), file=sys.stderr, flush=True)
 
 
-def say_nothing(message: str) -> None:
-    """What --quiet makes of a note."""
+def drop_message(message: str) -> None:
+    """Drops a note, as with --quiet."""
     del message

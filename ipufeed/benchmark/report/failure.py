@@ -1,4 +1,4 @@
-"""What to tell people of the error that a dataset has failed with."""
+"""The message for the error that a dataset has failed with."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIBRARIES = ("/tensorflow/python/", f"{pathlib.Path(__file__).parents[2]}/")
 def sentence_of(error: Mapping[str, Any]) -> str:
     """The message of `Result.error`, as far as it is for people.
 
-    An error of our own sources is a sentence that says what to do: where in our code it
+    An error of our own sources has the cure in its message: where in our code it
     was raised is left out. Of the traceback of a user's function the lines stay
     that are not in TensorFlow.
     """

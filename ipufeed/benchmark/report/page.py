@@ -1,7 +1,7 @@
 """One self-contained page for a result: what came out, how sure, and why.
 
 It is made of the JSON alone, so that a result which was stored can be looked at later, and
-every picture has a sentence that says how to read it.
+every picture has a sentence on how to read it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ VERDICTS = {
     "host-bound": "The pipeline holds the accelerator up.",
     "device-bound": "The pipeline is fast enough: the accelerator is the slower side.",
     "reader-bound": "Results are taken too slowly: they hold the accelerator up.",
-    "harness-bound": "The step is too short for this simulation to say anything.",
+    "harness-bound": "The step is too short for this simulation: no verdict.",
 }
 
 Picture = Callable[[dict[str, Any], int], str]
@@ -274,8 +274,8 @@ def device(result: dict[str, Any]) -> str:
     parts = []
     if found.get("verdict") is not None:
         verdict = str(found["verdict"])
-        said = VERDICTS.get(verdict, verdict)
-        parts.append(f"<p><strong>{text_of(said, 200)}</strong></p>")
+        sentence = VERDICTS.get(verdict, verdict)
+        parts.append(f"<p><strong>{text_of(sentence, 200)}</strong></p>")
     if shares:
         step = optional(found.get("step_seconds"), seconds)
         parts.append(table([f"of the time, with steps of {step}", "share"], shares))
@@ -312,7 +312,7 @@ def where(result: dict[str, Any]) -> str:
 
 
 def value_of(name: str, value: Any) -> str:
-    """A value in words, in the unit that its name says."""
+    """A value in words, in the unit of its name."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (int, float)):

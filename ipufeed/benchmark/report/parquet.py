@@ -31,7 +31,7 @@ NUMBERS = {
 def parquet_bytes(result: dict[str, Any]) -> bytes:
     """The file of a result as the JSON holds it; no rows where that has no series.
 
-    `start` is empty where the result does not say when it was taken.
+    `start` is empty where the result has no time of its measurement.
     """
     import pyarrow as pa
     from pyarrow import parquet

@@ -7,7 +7,7 @@ from typing import Any
 
 from ipufeed.render.units import duration, number, size
 
-# As in knee.py, which imports TensorFlow: a point beyond it says nothing.
+# As in knee.py, which imports TensorFlow: a point beyond it is void.
 MOST_LATE = 0.05
 VERDICTS = {
     "host-bound": "host-bound: the device waits for the pipeline",
@@ -40,8 +40,8 @@ def device_rows(
         bar = device["bar"]
         asked = ""
         if bar is not None:
-            told = "reached" if au >= bar else "missed"
-            asked = f"; MLPerf's bar of {bar:.0%} is {told}"
+            outcome = "reached" if au >= bar else "missed"
+            asked = f"; MLPerf's bar of {bar:.0%} is {outcome}"
         rows += [
             (
                 "utilisation (AU)",

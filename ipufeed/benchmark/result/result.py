@@ -42,7 +42,7 @@ SCHEMA_VERSION = 1
 class Result:
     """What `ipufeed.benchmark.measure` found, as it stands in the JSON.
 
-    docs/result.md says of each number how to read it. Times are seconds, `latency` is in
+    docs/result.md has how to read each number. Times are seconds, `latency` is in
     nanoseconds, `bandwidth` in GB/s (1e9 bytes); counts are exact.
 
     Attributes:

@@ -77,7 +77,7 @@ class Cluster:
             "worker_timeout_ms": WORKER_TIMEOUT_MS,
         }
         self.dispatcher = self._start("dispatcher", "dispatcher", options)
-        address = self.dispatcher.hear(deadline)["address"]
+        address = self.dispatcher.receive(deadline)["address"]
         for number in range(self._count):
             options = {
                 "dispatcher": address,
@@ -86,7 +86,7 @@ class Cluster:
             }
             self.workers.append(self._start("worker", f"worker {number}", options))
         for worker in self.workers:
-            worker.hear(deadline)
+            worker.receive(deadline)
         self.target = f"grpc://{address}"
 
     def _start(self, kind: str, what: str, options: dict[str, object]) -> Child:

@@ -1,4 +1,4 @@
-"""One of several processes that measure at a time (processes.py); says so in JSON lines.
+"""One of several processes that measure at a time (processes.py); reports in JSON lines.
 
 {"ready": true} -->
                 <-- {"measure": "alone", "at_ns": 123}
@@ -21,7 +21,7 @@ from ipufeed.benchmark.result.settings import Settings
 
 
 def main() -> int:
-    """Loads the dataset, and measures as often as it is told to."""
+    """Loads the dataset, and measures once for each request."""
     options = json.loads(sys.argv[1])
     die_with(options["parent"])
     # Ctrl-C in a terminal means the process that started this one.

@@ -111,7 +111,7 @@ def measure_processes(
 
 
 def hear_all(children: list[Child], word: str, deadline: float | None) -> None:
-    """Waits until each has said the word; any that ends instead is an error.
+    """Waits until each has sent the word; any that ends instead is an error.
 
     Raises:
         ScaleOutError: A process ended, or the deadline has passed.
@@ -119,8 +119,8 @@ def hear_all(children: list[Child], word: str, deadline: float | None) -> None:
     waiting = list(children)
     while waiting:
         for child in list(waiting):
-            said = child.try_hear()
-            if said is not None and word in said:
+            message = child.try_receive()
+            if message is not None and word in message:
                 waiting.remove(child)
             child.look()
         if deadline is not None and waiting and time.monotonic() > deadline:
@@ -134,7 +134,7 @@ def run_all(children: list[Child], top: Path, tag: str) -> list[Run]:
     """Lets them measure from one moment on, and reads what they found."""
     at_ns = time.monotonic_ns() + BARRIER_NS
     for child in children:
-        child.say({"measure": tag, "at_ns": at_ns})
+        child.send({"measure": tag, "at_ns": at_ns})
     hear_all(children, "done", None)  # the settings bound it, or a dataset that ends
     return [read_run(top / str(number), tag) for number in range(len(children))]
 

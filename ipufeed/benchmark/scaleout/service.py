@@ -3,7 +3,7 @@
     pipeline --registered--> dispatcher --tasks--> workers --elements--> this process
                              a process             N processes           measured as always
 
-The engine is TensorFlow's; this starts it, watches it, and says what came of it. A worker
+The engine is TensorFlow's; this starts it, watches it, and reports its outcome. A worker
 does not report what it does, so one pass-through step is put at the end of the pipeline
 that the workers of our own run: it counts (cc/data/count_elements_op.cc). CPU times come
 from /proc.

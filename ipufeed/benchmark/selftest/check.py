@@ -1,4 +1,4 @@
-"""What a check of the self-test is, and what it has to say."""
+"""What a check of the self-test is, and its outcome."""
 
 from __future__ import annotations
 
@@ -79,5 +79,5 @@ class Check:
         try:
             return self.rows(quick)
         except Exception as error:
-            said = (str(error).strip().splitlines() or [""])[0]
-            return [exact(self.name, "no error", f"{type(error).__name__}: {said}")]
+            message = (str(error).strip().splitlines() or [""])[0]
+            return [exact(self.name, "no error", f"{type(error).__name__}: {message}")]

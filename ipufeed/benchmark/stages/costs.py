@@ -2,7 +2,7 @@
 
 A step that runs in the thread that asks for its elements has that thread's wall and CPU
 time, without that of its inputs. Functions of a parallel step have what the books of
-tf.data's model say, and datasets that they make have a probe of their own. Functions run
+tf.data's model hold, and datasets that they make have a probe of their own. Functions run
 in a pool whose CPU time no probe sees: it is what the process used beyond them.
 """
 

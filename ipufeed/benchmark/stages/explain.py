@@ -37,7 +37,7 @@ class Stage:
 
     Attributes:
         node: In the rewritten graph; not in the JSON.
-        name: The user's for it, or one that says what it is.
+        name: The user's for it, or one made from its op.
         kind: TensorFlow's op, without `Dataset`.
         share: Of the wall time that matters, 0..1: 0 if it hides behind another.
         seconds_per_element: What an element of the pipeline costs it, all its threads

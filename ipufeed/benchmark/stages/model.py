@@ -10,9 +10,10 @@ period (the time from one element to the next) is that of its slowest unit, no l
 all their CPU time divided by the CPUs there are, and no less than all functions' time
 divided by the threads of the pool that they run in (thread_pool.py).
 
-A parallel map overlaps less than its name says: a call begins by fetching its element, so
-that p calls take turns in fetching and computing. One call at a time (as in a serial map
-that tf.data has fused with the batch behind it) overlaps with nothing before it.
+A parallel map overlaps less than its name suggests: a call begins by fetching its
+element, so that p calls alternate between fetching and computing. One call at a time (as
+in a serial map that tf.data has fused with the batch behind it) overlaps with nothing
+before it.
 
 What the units cost is read from probes (costs.py), and so is each stage's share in
 the pipeline's period (shares.py).
@@ -52,8 +53,8 @@ class Unit:
         work = changed(self.steps, factors)
         if not self.fetched:
             return work / self.workers
-        turn = work + changed(self.fetched, factors)
-        return max(work / self.workers, turn / max(self.calls, self.workers))
+        call = work + changed(self.fetched, factors)
+        return max(work / self.workers, call / max(self.calls, self.workers))
 
     def heaviest(self, factors: Mapping[str, float]) -> str:
         """The step that takes most of it."""

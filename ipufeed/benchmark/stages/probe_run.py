@@ -7,7 +7,7 @@ with AUTOTUNE off there are none. So a short second run has probes of ours betwe
 steps of the graph as tf.data rewrote it (fused and injected steps included). They give
 wall and CPU time of each step by difference, and read the model for what only it knows:
 the time of functions in a pool, AUTOTUNE's choices, buffered bytes. What the datasets
-inside a parallel interleave take is told by a probe in its function. With AUTOTUNE off
+inside a parallel interleave take is measured by a probe in its function. With AUTOTUNE off
 the model is ours and only keeps books. The run that is reported has no probe in it, so
 that attribution costs it nothing.
 """
@@ -54,7 +54,7 @@ INTERLEAVES = frozenset(
         "LegacyParallelInterleaveDatasetV2",
     }
 )
-# Steps that have threads of their own; asked for only where there is no model to tell.
+# Steps that have threads of their own; only used where there is no model.
 _THREADED = ("Parallel", "LegacyParallel", "MapAndBatch", "Prefetch")
 # The part of the run that is for AUTOTUNE and the buffers to settle.
 WARM_UP_SHARE = 0.4
@@ -142,7 +142,7 @@ def run_with_probes(
             `seconds`.
 
     Returns:
-        None where there were too few elements to tell, or it failed on the way.
+        None where there were too few elements, or it failed on the way.
 
     Raises:
         tf.errors.OpError: The pipeline with probes cannot be started.
@@ -281,7 +281,7 @@ def probe_name(slot: int) -> str:
 
 
 def without_model(reading: Reading, step: Step, graph: PipelineGraph) -> Reading:
-    """A reading with what the op alone tells: threads of its own, and how many."""
+    """A reading from the op alone: threads of its own, and how many."""
     threaded = step.kind.startswith(_THREADED)
     calls = constant_input(graph.graph, step.node) if threaded else None
     if calls is not None and calls <= 0:

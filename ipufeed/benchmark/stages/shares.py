@@ -113,8 +113,8 @@ def functions_share(
     working = function_ns(reading) / workers / run.wall_ns
     if steps[node].op not in FETCHING or reading.parallelism > pool:
         return float(max(min(1.0, working), 1.0 - inside) >= inside)
-    # Calls take turns: in one turn an element is fetched, and computed.
-    # What the books do not tell of a worker's time is waiting inside functions. Of several
+    # Calls alternate: in one call an element is fetched, and computed.
+    # What is not accounted for of a worker's time is waiting inside functions. Of several
     # workers it may also be that for the next element to be handed over: the more so, the
     # longer those are asked for.
     booked = function_ns(reading) / run.wall_ns
@@ -141,8 +141,8 @@ def fill_unseen(
         cost = model.costs[node]
         for unit in model.units:
             if unit.functions and node in unit.steps:
-                turn = 0.9 * model.period * unit.workers - sum(unit.fetched.values())
-                seconds = max(unit.steps[node], turn)
+                period = 0.9 * model.period * unit.workers - sum(unit.fetched.values())
+                seconds = max(unit.steps[node], period)
                 unit.steps[node] = cost.seconds = seconds
                 cost.period = seconds / unit.workers
 

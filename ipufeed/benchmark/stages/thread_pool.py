@@ -10,7 +10,7 @@ then waits for a thread looks like its own time:
                        functions: they have had what the others left
 
 The books leave out what a function waits in other ways, so they are believed only where
-they say that the pool is full.
+they show that the pool is full.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
 namespace ipufeed {
 
 // Hooks SIGINT and SIGTERM in front of their current handlers, so that
-// wait_for_interrupt() hears of them at once; Python's own handlers run only when its
-// main thread gets back to Python. Does nothing where a signal is ignored or ends the
-// process, and if the hook is in place. A handler may call the handler before it, which
-// may be the hook. Any thread.
+// wait_for_interrupt() returns with them at once; Python's own handlers run only when
+// its main thread gets back to Python. Does nothing where a signal is ignored or ends
+// the process, and if the hook is in place. A handler may call the handler before it,
+// which may be the hook. Any thread.
 void hook_interrupt();
 
 // Blocks until the next such signal after the hook, and returns its number. One thread.

@@ -10,7 +10,7 @@
 namespace ipufeed {
 namespace {
 
-// A listener that is held up for longer hears the newest.
+// A listener that is held up for longer gets the newest.
 constexpr std::size_t kMostLines = 256;
 
 struct Lines {
@@ -27,7 +27,7 @@ struct Lines {
 
 }  // namespace
 
-void say(std::string line) {
+void log_line(std::string line) {
   Lines& all = Lines::get();
   {
     MutexLock lock(all.mutex);

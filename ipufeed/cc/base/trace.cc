@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<std::int64_t, 4> kResolutionNs = {0, 100'000, 10'000'000,
                                                        1'000'000'000};
 
-// A feed and the feeder of it share a name.
+// A feed and the feeder of it have one name.
 using Named = std::pair<std::int32_t, std::int64_t>;
 
 struct Buffer {

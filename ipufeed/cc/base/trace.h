@@ -9,9 +9,9 @@
 // Bounded. A buffer has room for a fixed number of events. Its first quarter takes each
 // event as it was; then those of one kind and queue that begin within 100 us become
 // one, later within 10 ms and 1 s: a run of hours fits, with its beginning in full. An
-// event says how many it stands for, and what finds no room is counted as dropped.
+// event counts those that it stands for, and what finds no room is counted as dropped.
 //
-// Relaxed: `tracing` only says whether to record. An event that is late or early by one
+// Relaxed: `tracing` is only whether to record. An event that is late or early by one
 // is of no consequence; the buffers have locks.
 #pragma once
 
@@ -37,7 +37,7 @@ enum class TraceKind : std::int32_t {
   // mini-batch
   kStage = 8,
   // An execution of a pipeline. number: of its name, which is its schedule; bytes: the
-  // first of its chips
+  // first of its IPUs
   kPipeline = 9,
 };
 

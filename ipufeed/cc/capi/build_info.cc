@@ -1,4 +1,4 @@
-// What the library says of itself, in its file. Compiled with a header that setup.py
+// The library's build information, in its file. Compiled with a header that setup.py
 // has written.
 
 #ifndef IPUFEED_BUILD_INFO

@@ -61,7 +61,7 @@ IPUFEED_API int ipufeed_outfeed_new(std::int64_t number, const char* name, int l
         last != 0 ? ipufeed::OutfeedMode::kLast : ipufeed::OutfeedMode::kAll,
         static_cast<std::size_t>(capacity), ordinal);
     ipufeed::set_outfeed_name(number, name);
-    // In a forked child the queue's first use tells what is wrong.
+    // In a forked child the queue's first use is an error that names the cause.
     ipufeed::find_or_add_outfeed(feed, &feed).IgnoreError();
     return absl::OkStatus();
   });
@@ -305,12 +305,12 @@ IPUFEED_API int ipufeed_last_collective_run_failed() {
       __func__, [&]() -> int { return ipufeed::last_collective_run_failed() ? 1 : 0; });
 }
 
-// How many chips an IPU device has; 0 for the default, one.
-IPUFEED_API int ipufeed_set_chips(int ordinal, int count) {
-  return ipufeed::entry(__func__, [&] { ipufeed::set_chips(ordinal, count); });
+// How many IPUs an IPU device has; 0 for the default, one.
+IPUFEED_API int ipufeed_set_ipus(int ordinal, int count) {
+  return ipufeed::entry(__func__, [&] { ipufeed::set_ipus(ordinal, count); });
 }
-IPUFEED_API int ipufeed_chips(int ordinal) {
-  return ipufeed::entry(__func__, [&]() -> int { return ipufeed::chips_of(ordinal); });
+IPUFEED_API int ipufeed_ipus(int ordinal) {
+  return ipufeed::entry(__func__, [&]() -> int { return ipufeed::ipus_of(ordinal); });
 }
 
 // See messages.h. Waits for a line; writes at most size - 1 bytes of it.

@@ -30,7 +30,7 @@ void set_last_error(absl::Status error) { last_error = std::move(error); }
 }  // namespace ipufeed
 
 // The code of the error that the last failed call on this thread has left; its text
-// goes to `message`. Not guarded: it is what tells of the others, and nothing in it
+// goes to `message`. Not guarded: it is what reports the others, and nothing in it
 // throws.
 IPUFEED_API int ipufeed_last_error(char* message, std::int64_t size) {
   ipufeed::copy_text(ipufeed::last_error.message(), message, size);

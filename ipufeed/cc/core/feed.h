@@ -102,7 +102,7 @@ class Feed {
   // ---- Reader thread only ----
 
   // Moves the oldest element out. Waits while the feed is empty and open. Once it has
-  // said kEnded, kFailed or kCancelled it says so again each time, at once.
+  // returned kEnded, kFailed or kCancelled it does so again each time, at once.
   FeedOutcome pop(T* element, std::int64_t deadline_ns = kNoDeadline) {
     return pop(element, deadline_ns, NeverStopped{});
   }
@@ -136,7 +136,8 @@ class Feed {
     return FeedOutcome::kDone;
   }
 
-  // Waits until pop() has something to say or stopped() holds; false at the deadline.
+  // Waits until pop() has something to return or stopped() holds; false at the
+  // deadline.
   template <class Stopped>
   bool wait_readable(std::int64_t deadline_ns, Stopped&& stopped) {
     return reader_.wait(
@@ -159,7 +160,7 @@ class Feed {
   // the writer need not wake the reader for each. See wait.h.
   void set_reader_nap(std::int64_t nap_ns) noexcept { reader_.set_nap(nap_ns); }
 
-  // What the writer failed with; valid once pop() has said kFailed.
+  // What the writer failed with; valid once pop() has returned kFailed.
   const Error& error() const noexcept { return error_; }
 
   // ---- Any thread ----

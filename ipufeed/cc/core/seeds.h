@@ -9,7 +9,7 @@
 // No token orders the seed ops of a program: each op has a number of its own, counts
 // its own executions, and those follow each other wherever it stands (a loop's
 // iterations do). In a pipeline c is made of the number of the mini-batch, so that the
-// order in which a chip computes does not matter.
+// order in which an IPU computes does not matter.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,7 @@ class RunSeeds {
   std::uint64_t draw_or_keep(int ordinal, const Place& place, std::uint64_t own);
 
   // How many mini-batches a pipeline of a replica has done in the run, for its next
-  // execution; add_mini_batches is told at the end of each.
+  // execution; add_mini_batches gets them at the end of each.
   std::int64_t mini_batches(int replica, std::uint64_t pipeline);
   void add_mini_batches(int replica, std::uint64_t pipeline, std::int64_t count);
 

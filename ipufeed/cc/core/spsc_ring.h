@@ -1,7 +1,7 @@
 // A bounded ring of elements between one writer thread and one reader thread.
 //
-// The ring never waits: a full or an empty ring says so, and wait.h decides how to
-// wait. It knows nothing of TensorFlow, so that it compiles alone under sanitizers.
+// The ring never waits: a full or an empty ring returns false, and wait.h decides how
+// to wait. It knows nothing of TensorFlow, so that it compiles alone under sanitizers.
 //
 // Two counters, which only grow and may wrap around; slot n lives at index n & mask.
 //   committed_  slots filled so far   stored by the writer only
@@ -122,7 +122,7 @@ class SpscRing {
     return 2 * (committed_.load(std::memory_order_relaxed) - released_seen_) >= limit();
   }
 
-  // Says that no commit() follows. Idempotent.
+  // Closes the ring: no commit() follows. Idempotent.
   void close() noexcept {
     IPUFEED_YIELD_POINT();
     closed_.store(true, IPUFEED_ORDER(5, std::memory_order_release));

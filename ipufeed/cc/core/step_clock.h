@@ -9,15 +9,15 @@
 //
 // (Lindley's recursion for a queue with one server, as in consumer.cc.) The times are
 // those of a device that shares no CPU with its host. ready(n) is when the dataset
-// delivered the element, another chip sent its tensors or the last replica came to an
-// collective, held(n - 1) when an enqueue or a send that had to wait went on. A chip
+// delivered the element, another IPU sent its tensors or the last replica came to an
+// collective, held(n - 1) when an enqueue or a send that had to wait went on. An IPU
 // that waits does not compute ahead: a step takes its whole time from when all that it
 // needs was there. How late our own thread wakes up, takes the element and copies it
 // lies within the step, as a transfer does on a device that computes meanwhile. A
 // thread that others keep from its CPU may fall behind by the slack, kSlackSteps steps
 // and kSlackNs at most, and catches up by the next steps: so much is waiting in the
 // infeed's ring, and the dataset sees no difference. Only what is more than that moves
-// the end of a step, and can be told from the rest:
+// the end of a step, and can be distinguished from the rest:
 //
 //   end(n) - end(n - 1) = blocked + starved + step + late
 //   blocked = free - end(n - 1)    starved = start - free    late = end - start - step
@@ -45,7 +45,7 @@ class StepClock {
   static constexpr std::int64_t kSlackSteps = 8;
   static constexpr std::int64_t kSlackNs = 20'000'000;
 
-  // The program's thread: it has taken an element, or what another chip has sent, that
+  // The program's thread: it has taken an element, or what another IPU has sent, that
   // was there at ready_ns, 0 for always.
   //
   // Both stores are relaxed, and so are next()'s loads: in a program the calls follow

@@ -5,7 +5,7 @@
 // end, cancellation. Nothing here waits without a deadline check, and nothing spins on
 // a machine with one usable CPU, where the other side could not run meanwhile.
 //
-// The handshake. word_ says how the waiter sleeps, and is only ever touched by atomic
+// The handshake. word_ holds how the waiter sleeps, and is only ever touched by atomic
 // read-modify-writes, so all of them form one release sequence:
 //   waiter    [7] word_ = kParked   then checks ready() once more, then sleeps
 //   notifier      (publishes)       then [8] reads word_, and if the waiter sleeps:
@@ -15,7 +15,7 @@
 // kParked and wakes. tests/models/feed.pml proves it for the feed, with the variants
 // where an order is missing; tests/cc/wait_test.cc fails under ThreadSanitizer when
 // either is weakened. A full fence on both sides would cost the same (one locked
-// instruction on x86) but says nothing to ThreadSanitizer.
+// instruction on x86) but ThreadSanitizer does not see it.
 //
 // Naps. A wake-up costs the notifier about 3 us, more than a small element takes to
 // make. A waiter that can do with its elements a little late (a benchmark's consumer;
@@ -100,14 +100,14 @@ class WaitPoint {
     notify([] { return true; });
   }
 
-  // Likewise; a napping waiter is woken only if urgent() says so.
+  // Likewise; a napping waiter is woken only if urgent() returns true.
   template <class Urgent>
   void notify(Urgent&& urgent) noexcept {
     wake_if([&](std::uint32_t word) { return word != kNapping || urgent(); });
   }
 
-  // Likewise; a waiter, however it sleeps, is woken only if worth() says so. A caller
-  // whose worth() has said no must notify again once it is worth it.
+  // Likewise; a waiter, however it sleeps, is woken only if worth() returns true. A
+  // caller whose worth() returned false must notify again once it is worth it.
   template <class Worth>
   void notify_if(Worth&& worth) noexcept {
     wake_if([&](std::uint32_t) { return worth(); });
@@ -129,7 +129,7 @@ class WaitPoint {
   static constexpr std::uint32_t kVainSpins = 8;
   static constexpr std::uint32_t kSpinAgain = 64;
 
-  // Wakes the waiter if it sleeps and decide(how it sleeps) says so.
+  // Wakes the waiter if it sleeps and decide(how it sleeps) returns true.
   template <class Decide>
   void wake_if(Decide&& decide) noexcept {
     IPUFEED_YIELD_POINT();

@@ -126,7 +126,7 @@ absl::Status find_keeper(tensorflow::OpKernelContext* ctx, DeviceFeeders** keepe
       });
 }
 
-// What an element holds in memory. A variant's own size says nothing of the tensors in
+// What an element holds in memory. A variant's own size leaves out the tensors in
 // it; an opaque one may be of any size, and is not small.
 std::int64_t held_bytes(const Element& element) {
   std::int64_t bytes = 0;

@@ -13,7 +13,7 @@ namespace crc32c = tsl::crc32c;
 constexpr std::int64_t kHeader = 12;
 constexpr std::int64_t kFooter = 4;
 // No writer holds such a record in memory. TensorFlow's reader allocates what a length
-// says, and crashes when it does not get it.
+// claims, and crashes when it does not get it.
 constexpr std::uint64_t kAbsurdLength = std::uint64_t{1} << 40;
 
 std::uint32_t crc_at(const unsigned char* bytes) {

@@ -2,9 +2,9 @@
 //
 //   length (8 bytes, little-endian)  CRC of the length (4)  data  CRC of the data (4)
 //
-// The caller reads or decompresses, in pieces of any size; the scan says how much of
+// The caller reads or decompresses, in pieces of any size; the scan returns how much of
 // what follows it need not see, so that a file's data can be jumped over. Nothing is
-// allocated whatever a length says, and no byte beyond the piece is touched.
+// allocated whatever a length field holds, and no byte beyond the piece is touched.
 //
 // Source: tsl/lib/io/record_reader.cc of TensorFlow for the format. What that reader
 // does with a damaged file is in docs/sources.md.

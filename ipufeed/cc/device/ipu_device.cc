@@ -50,7 +50,7 @@ using tensorflow::ThreadPoolDevice;
 using tensorflow::thread::ThreadPool;
 
 std::atomic<OnFirstUse> on_first_use{nullptr};
-std::atomic<bool> used[kIpus];
+std::atomic<bool> used[kDevices];
 
 std::atomic<bool> log_cycles{false};
 
@@ -137,7 +137,7 @@ absl::Status note_op(int ordinal, const OpKernel& kernel,
   return absl::OkStatus();
 }
 
-// What a device says of its size. Nothing is bounded by it.
+// The size that a device reports. Nothing is bounded by it.
 constexpr std::int64_t kMemory = std::int64_t{640} << 20;
 
 // A device's threads.
@@ -276,7 +276,7 @@ class IpuDevice : public ThreadPoolDevice {
 class IpuFactory : public tensorflow::DeviceFactory {
  public:
   absl::Status ListPhysicalDevices(std::vector<std::string>* devices) override {
-    for (int i = 0; i < kIpus; ++i) {
+    for (int i = 0; i < kDevices; ++i) {
       devices->push_back("/physical_device:IPU:" + std::to_string(i));
     }
     return absl::OkStatus();
@@ -287,8 +287,8 @@ class IpuFactory : public tensorflow::DeviceFactory {
     const auto& counts = options.config.device_count();
     const auto asked = counts.find("IPU");
     const int count = asked == counts.end()
-                          ? kIpus
-                          : std::min(kIpus, static_cast<int>(asked->second));
+                          ? kDevices
+                          : std::min(kDevices, static_cast<int>(asked->second));
     for (int i = 0; i < count; ++i) {
       devices->push_back(std::make_unique<IpuDevice>(
           options, prefix + "/device:IPU:" + std::to_string(i)));
@@ -309,7 +309,7 @@ const bool kRegistered = [] {
 
 // The first use of an IPU waits for the answer. Later ones read one flag.
 absl::Status use_device(int ordinal) {
-  if (ordinal < 0 || ordinal >= kIpus) return absl::OkStatus();
+  if (ordinal < 0 || ordinal >= kDevices) return absl::OkStatus();
   if (used[ordinal].load(std::memory_order_acquire)) return absl::OkStatus();
   const auto ask = on_first_use.load(std::memory_order_acquire);
   if (ask == nullptr) return absl::OkStatus();

@@ -17,9 +17,9 @@ namespace {
 std::atomic<OnProgram> on_program{nullptr};
 
 // What each device holds; 0 for nothing.
-std::atomic<std::uint64_t> loaded[kIpus];
+std::atomic<std::uint64_t> loaded[kDevices];
 
-// Loads and switches that Python has not been told of, and whether it wants to be.
+// Loads and switches that were not reported to Python, and whether it wants them.
 std::atomic<std::int64_t> op_loads{0};
 std::atomic<std::int64_t> op_switches{0};
 std::atomic<bool> log_ops{false};
@@ -54,7 +54,7 @@ void record_program(TraceKind kind, int ordinal, std::uint64_t key,
 
 bool has_listener() { return on_program.load(std::memory_order_acquire) != nullptr; }
 
-absl::Status tell(int event, ProgramCall* call, std::string* message) {
+absl::Status notify(int event, ProgramCall* call, std::string* message) {
   const auto ask = on_program.load(std::memory_order_acquire);
   if (ask == nullptr) return absl::OkStatus();
   message->resize(kMessageSize);
@@ -75,7 +75,7 @@ void report(int event, ProgramCall* call, std::string text) {
 }
 
 void load_onto(int ordinal, std::uint64_t key, const char* name, bool is_op) {
-  if (ordinal < 0 || ordinal >= kIpus || key == 0) return;
+  if (ordinal < 0 || ordinal >= kDevices || key == 0) return;
   // Relaxed: the value is all that passes.
   if (loaded[ordinal].load(std::memory_order_relaxed) == key) return;
   Phase phase;

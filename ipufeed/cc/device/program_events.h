@@ -1,6 +1,6 @@
-// What Python is asked and told of programs, and which program each device holds.
+// Programs' events for Python, and which program each device holds.
 //
-//   Compiler, IpuExecutable, single ops --> tell(), report(), load_onto()
+//   Compiler, IpuExecutable, single ops --> notify(), report(), load_onto()
 //                                              |
 //                                              v  off the main thread: python_calls.h
 //                                        Python's function: set_on_program()
@@ -14,8 +14,8 @@
 
 namespace ipufeed {
 
-// What C++ asks and tells Python; ipufeed/executable/program/events.py has the same
-// numbers.
+// The questions to Python and the events for it; ipufeed/executable/program/events.py
+// has the same numbers.
 enum ProgramEvent : int {
   kKey = 0,         // what is its key? An error refuses the program
   kShared = 1,      // it was in this process's memory
@@ -62,24 +62,24 @@ void forget_loaded();
 // An op runs on the device by itself, and so is a program: the hash of what it is.
 void note_single_op(int ordinal, std::uint64_t key, const char* name);
 
-// Whether Python is told of them, too, one by one; off by default.
+// Whether Python gets them, too, one by one; off by default.
 void set_log_ops(bool log);
 
 // How many such programs were loaded since the last call, and how many in place of
-// another: those that Python has not been told of.
+// another: those that were not reported to Python.
 void take_op_loads(std::int64_t* loads, std::int64_t* switches);
 
 // Whether there is a function to ask.
 bool has_listener();
 
 // Python's answer, or its error; `message` is room for that.
-absl::Status tell(int event, ProgramCall* call, std::string* message);
+absl::Status notify(int event, ProgramCall* call, std::string* message);
 
 // For events whose answer is not asked for.
 void report(int event, ProgramCall* call, std::string text = "");
 
 // The device gets the program that is about to run on it. Single ops are only counted
-// unless the log is read: to tell Python takes longer than many of them.
+// unless the log is read: a call of Python takes longer than many of them.
 void load_onto(int ordinal, std::uint64_t key, const char* name, bool is_op = false);
 
 // For a trace: what a program does from start_ns on, until now.

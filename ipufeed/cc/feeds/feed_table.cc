@@ -35,7 +35,7 @@ class Table {
     return found == feeds_.end() ? nullptr : found->second;
   }
 
-  // `replaces` says whether the one that is there may go.
+  // replaces: whether the one that is there may go.
   template <class Replaces>
   std::shared_ptr<F> add(std::shared_ptr<F> feed, Replaces&& replaces) {
     WriterLock lock(mutex_);

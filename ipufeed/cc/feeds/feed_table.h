@@ -59,7 +59,8 @@ absl::Status find_or_add_outfeed(std::shared_ptr<Outfeed> feed,
 // FailedPrecondition if a program uses it. Unknown ones are not an error.
 absl::Status remove_outfeed(std::int64_t number);
 
-// Tells each outfeed of the IPU `ordinal` that no program uses: see Outfeed::ends.
+// Counts a failure for each outfeed of the IPU `ordinal` that no program uses: see
+// Outfeed::ends.
 void note_failure_at_outfeeds(int ordinal);
 
 }  // namespace ipufeed

@@ -271,13 +271,13 @@ absl::Status Infeed::check(std::int64_t number,
           "Element ", number, " (from 0) of infeed queue '", name_, "' has the dtype ",
           tensorflow::DataTypeString(components[i].dtype()), " in component ", i,
           " and must have ", tensorflow::DataTypeString(signature_.dtypes[i]),
-          ", as the dataset's element_spec says."));
+          ", as in the dataset's element_spec."));
     }
     if (components[i].shape() == signature_.shapes[i]) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "Element ", number, " (from 0) of infeed queue '", name_, "' has the shape ",
         components[i].shape().DebugString(), " in component ", i, " and must have ",
-        signature_.shapes[i].DebugString(), ", as the dataset's element_spec says."));
+        signature_.shapes[i].DebugString(), ", as in the dataset's element_spec."));
   }
   return absl::OkStatus();
 }

@@ -62,7 +62,7 @@ class Infeed final : public Leased {
   void wake() override;
 
   // A thread of the program: one for each replica. Waits for the next element of the
-  // replica: of R the element k * R + r, when it has had k. Tells the chip's clock
+  // replica: of R the element k * R + r, when it has had k. Gives the IPU's clock
   // of steps when it was there; errors name the feed and the number of the element. A
   // second call of the replica meanwhile is an error.
   absl::Status dequeue(Program& program, int replica,

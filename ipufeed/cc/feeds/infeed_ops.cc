@@ -80,9 +80,9 @@ class InfeedCreateOp : public LongKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("ordinal", &ordinal_));
     OP_REQUIRES_OK(ctx, check_signature(dtypes_.size(), shapes_.size()));
     OP_REQUIRES_OK(ctx, check_capacity(capacity));
-    OP_REQUIRES(ctx, ordinal_ >= 0 && ordinal_ < kIpus,
+    OP_REQUIRES(ctx, ordinal_ >= 0 && ordinal_ < kDevices,
                 absl::InvalidArgumentError(absl::StrCat(
-                    "`ordinal` must be in [0, ", kIpus, "), got ", ordinal_, ".")));
+                    "`ordinal` must be in [0, ", kDevices, "), got ", ordinal_, ".")));
     OP_REQUIRES(
         ctx, threads <= kMostThreads,
         absl::InvalidArgumentError(absl::StrCat("`threads` must be at most ",
@@ -145,7 +145,7 @@ class InfeedCreateOp : public LongKernel {
     // Before a feeder starts, though another thread may still be the first to add.
     TF_RETURN_IF_ERROR(check_no_infeed(number));
     std::shared_ptr<Feeder> feeder;
-    const auto rings = static_cast<std::size_t>(chips_of(static_cast<int>(ordinal_)));
+    const auto rings = static_cast<std::size_t>(ipus_of(static_cast<int>(ordinal_)));
     // While programs are only compiled, nothing is read.
     if (!null_data_ && run_mode() == RunMode::kRun) {
       FeederOptions options = options_;

@@ -303,7 +303,7 @@ absl::Status Outfeed::check(const ResultElement& element) {
       ". Delete it first (`deleter`), or use another queue."));
 }
 
-// The first element says what all are.
+// The first element fixes dtypes and shapes of all.
 absl::Status Outfeed::sign(const ResultElement& element) {
   for (std::size_t i = 0; i < element.components.size(); ++i) {
     const Tensor& tensor = element.components[i];

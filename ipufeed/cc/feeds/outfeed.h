@@ -57,7 +57,7 @@ class Outfeed final : public Leased {
   void wake() override;
 
   // The program's thread. Waits while the ring is full and the store has no room, and
-  // then tells the chip's clock of steps until when. A second call meanwhile is an
+  // then gives the IPU's clock of steps its end. A second call meanwhile is an
   // error.
   absl::Status enqueue(Program& program, ResultElement&& element);
 

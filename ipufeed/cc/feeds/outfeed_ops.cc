@@ -169,7 +169,7 @@ class OutfeedDequeueOp : public LongKernel {
     std::int64_t ordinal = -1;
     OP_REQUIRES_OK(ctx, read_wanted(ctx, &wanted_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("wait_ordinal", &ordinal));
-    wait_ordinal_ = static_cast<int>(std::clamp<std::int64_t>(ordinal, -1, kIpus));
+    wait_ordinal_ = static_cast<int>(std::clamp<std::int64_t>(ordinal, -1, kDevices));
   }
 
  private:

@@ -1,4 +1,4 @@
-// What the kernels of the queues' ops share: infeed_ops.cc, outfeed_ops.cc.
+// What the kernels of the queues' ops have in common: infeed_ops.cc, outfeed_ops.cc.
 //
 // A queue op takes the number of its feed as an input, so that compiled programs do not
 // depend on it, and a token, which it also gives: the token of one queue op goes to the

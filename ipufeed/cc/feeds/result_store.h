@@ -72,7 +72,7 @@ class ResultStore {
   const ResultSignature& signature() const { return signature_; }
 
   // Sets each output of `ctx` to [count, *stored_shape], elements in order. The op must
-  // want what the signature says. On an error this still has all.
+  // want what is in the signature. On an error this still has all.
   absl::Status write_outputs(tensorflow::OpKernelContext* ctx) const;
 
  private:

@@ -27,7 +27,7 @@ absl::Status call_host(Program& program, const Context& context, HostCall* call)
   call->replica = process_index() * context.replicas + context.replica;
   call->replicas = context.replicas;
   call->mini_batch =
-      context.pipeline == nullptr ? -1 : context.pipeline->mini_batch(context.chip);
+      context.pipeline == nullptr ? -1 : context.pipeline->mini_batch(context.ipu);
   if (std::string_view(call->kind) == "library") return call_library(*call);
   const OnHostCall function = on_host_call.load(std::memory_order_acquire);
   if (function == nullptr) {

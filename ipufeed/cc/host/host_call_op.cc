@@ -52,7 +52,7 @@ REGISTER_OP("IpufeedHostCall")
     .Doc(R"doc(
 Calls a function of the host, and waits for it: see ipufeed/cc/host/host_call.h.
 
-kind, text: which function, and what it is told.
+kind, text: which function, and the attributes that it gets.
 o: the op's number in its program.
 )doc");
 

@@ -24,8 +24,8 @@ constexpr std::int64_t kConsumerNapNs = 200'000;
 // Enough for a dataset to come down; too short to notice after Ctrl-C.
 constexpr std::int64_t kFeederGraceNs = 100'000'000;
 
-// Bytes of the largest component whose size the dataset says beforehand, or 0. Room for
-// it can be made before the dataset is asked for anything.
+// Bytes of the largest component whose size is in the dataset's element_spec, or 0.
+// Room for it can be made before the dataset is asked for anything.
 std::size_t known_bytes(const tensorflow::data::DatasetBase& dataset) {
   std::size_t largest = 0;
   const auto& shapes = dataset.output_shapes();
@@ -47,7 +47,7 @@ std::size_t known_bytes(const tensorflow::data::DatasetBase& dataset) {
 // (Lindley's recursion for a queue with one server). ready(n) is taken by the feeder as
 // the dataset delivers. How late our own threads wake up, and what the counting takes,
 // is therefore in no stamp as long as the feed is not full; a full feed holds the
-// feeder back, and with it ready(n): blocked_ns says for how long.
+// feeder back, and with it ready(n): blocked_ns is for how long.
 class Consumer {
  public:
   Consumer(const MeasurementOptions& options, MeasurementRun* run,
@@ -156,7 +156,7 @@ class Consumer {
     return now_ns() - start_ns;
   }
 
-  // 0 where the components do not agree on one, and then out_ says so.
+  // 0 where the components do not agree on one; out_ has that, too.
   std::int64_t leading_dimension(const Element& element) {
     std::int64_t dimension = -1;
     for (const Tensor& component : element.components) {

@@ -29,7 +29,7 @@ struct ProbeReading {
   std::int64_t wall_ns = 0;  // from asking to having, the call that still runs included
   std::int64_t cpu_ns = 0;   // of the asking thread meanwhile
   std::int64_t model_ns = 0;   // by the model: the step itself, in all of its threads
-  std::int64_t is_async = -1;  // 1: threads of its own; -1: no model to tell
+  std::int64_t is_async = -1;  // 1: threads of its own; -1: there is no model, unknown
   std::int64_t parallelism = -1;      // last seen; -1: none
   std::int64_t buffer_elements = -1;  // room, last seen; -1: none
   std::int64_t buffered_bytes = -1;   // in the buffer, the most seen; -1: no model

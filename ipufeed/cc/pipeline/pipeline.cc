@@ -17,7 +17,7 @@ std::size_t total(const std::vector<Memory>& tensors) {
 }
 
 std::string named(const Place& place) {
-  return absl::StrCat("stage ", place.stage, " on IPU ", place.chip);
+  return absl::StrCat("stage ", place.stage, " on IPU ", place.ipu);
 }
 
 }  // namespace
@@ -36,11 +36,11 @@ std::byte* Packet::reserve(std::size_t bytes) {
 }
 
 PipelineRun::PipelineRun(Program& program, const std::vector<RingOptions>& rings,
-                         int first_chip, int chips, std::int64_t mini_batches)
+                         int first_ipu, int ipus, std::int64_t mini_batches)
     : program_(program),
-      first_chip_(first_chip),
+      first_ipu_(first_ipu),
       mini_batches_(mini_batches),
-      at_(static_cast<std::size_t>(chips)) {
+      at_(static_cast<std::size_t>(ipus)) {
   for (const RingOptions& each : rings) {
     rings_.push_back(std::make_unique<Ring>(each));
     for (std::int64_t i = 0; i < each.credits; ++i) {
@@ -75,15 +75,15 @@ absl::Status PipelineRun::send(std::size_t number, const std::vector<Memory>& te
     }
   }
   if (outcome == FeedOutcome::kDone) {
-    if (is_full) at_[index_of(ring.source.chip)].clock->held_until(now_ns());
+    if (is_full) at_[index_of(ring.source.ipu)].clock->held_until(now_ns());
     return absl::OkStatus();
   }
   if (outcome == FeedOutcome::kStopped && !over()) {
     return absl::InternalError(absl::StrCat(
-        "IPU ", ring.target.chip, " of the pipeline has ended, and IPU ",
-        ring.source.chip, " waits until it takes what goes from ", ring.name(), "."));
+        "IPU ", ring.target.ipu, " of the pipeline has ended, and IPU ",
+        ring.source.ipu, " waits until it takes what goes from ", ring.name(), "."));
   }
-  return why("sending to", ring, ring.source.chip);
+  return why("sending to", ring, ring.source.ipu);
 }
 
 absl::Status PipelineRun::receive(std::size_t number,
@@ -105,13 +105,13 @@ absl::Status PipelineRun::receive(std::size_t number,
   }
   if (outcome == FeedOutcome::kEnded) {
     return absl::InternalError(
-        absl::StrCat("IPU ", ring.source.chip, " of the pipeline has ended, and IPU ",
-                     ring.target.chip, " waits for another mini-batch that goes from ",
+        absl::StrCat("IPU ", ring.source.ipu, " of the pipeline has ended, and IPU ",
+                     ring.target.ipu, " waits for another mini-batch that goes from ",
                      ring.name(), "."));
   }
   if (outcome != FeedOutcome::kDone)
-    return why("receiving from", ring, ring.target.chip);
-  at_[index_of(ring.target.chip)].clock->take(ring.in.sent_ns);
+    return why("receiving from", ring, ring.target.ipu);
+  at_[index_of(ring.target.ipu)].clock->take(ring.in.sent_ns);
   if (ring.in.size() < total(tensors)) {
     return absl::InternalError("a packet of a pipeline is too small.");
   }
@@ -123,10 +123,10 @@ absl::Status PipelineRun::receive(std::size_t number,
   return absl::OkStatus();
 }
 
-void PipelineRun::leave(int chip) {
+void PipelineRun::leave(int ipu) {
   for (const auto& ring : rings_) {
-    if (ring->source.chip == chip) ring->feed.end();
-    if (ring->target.chip == chip) {
+    if (ring->source.ipu == ipu) ring->feed.end();
+    if (ring->target.ipu == ipu) {
       ring->reader_has_left.store(true, std::memory_order_relaxed);
       ring->feed.wake_writer();
     }
@@ -146,8 +146,8 @@ void PipelineRun::wake() {
   }
 }
 
-absl::Status PipelineRun::why(const char* doing, const Ring& ring, int chip) {
-  at_[index_of(chip)].waited = true;
+absl::Status PipelineRun::why(const char* doing, const Ring& ring, int ipu) {
+  at_[index_of(ipu)].waited = true;
   if (program_.stopped()) return stopped_while(doing, ring.name(), program_);
   return absl::CancelledError("another IPU of the pipeline has failed");
 }

@@ -1,10 +1,10 @@
-// A pipeline while it runs: the rings between its chips, and its end.
+// A pipeline while it runs: the rings between its IPUs, and its end.
 //
-//   chip 0: [ stage 0 ] --ring--> chip 1: [ stage 1 ] --ring--> chip 2 ...
-//           each ring: one chip writes, one reads, mini-batches in order
+//   IPU 0: [ stage 0 ] --ring--> IPU 1: [ stage 1 ] --ring--> IPU 2 ...
+//           each ring: one IPU writes, one reads, mini-batches in order
 //
-// The order in which a chip sends and receives is its schedule's, which is the same for
-// all: with the room in the rings that the schedule asks for no chip waits for another
+// The order in which an IPU sends and receives is its schedule's, which is the same for
+// all: with the room in the rings that the schedule asks for no IPU waits for another
 // one that waits for it.
 #pragma once
 
@@ -23,12 +23,12 @@
 #include "core/feed.h"
 #include "core/spare_memory.h"
 #include "core/step_clock.h"
-#include "pipeline/chip_program.h"
+#include "pipeline/ipu_program.h"
 #include "run/program.h"
 
 namespace ipufeed {
 
-// The tensors of one mini-batch that cross from one chip to another, in one piece of
+// The tensors of one mini-batch that cross from one IPU to another, in one piece of
 // memory. Moving is a swap, so that the memory goes back to the writer with its slot.
 class Packet {
  public:
@@ -66,7 +66,7 @@ inline constexpr std::int64_t kRingSpinNs = 20'000;
 // Where a stage is.
 struct Place {
   std::string stage;
-  int chip = 0;  // of the device
+  int ipu = 0;  // of the device
 };
 
 class PipelineRun final : public Wakeable, public Stages {
@@ -78,51 +78,51 @@ class PipelineRun final : public Wakeable, public Stages {
     Place target;
   };
 
-  // chips: from which to which of the device.
+  // ipus: how many of the device, from first_ipu on.
   // mini_batches: that the program's run has had before.
-  PipelineRun(Program& program, const std::vector<RingOptions>& rings, int first_chip,
-              int chips, std::int64_t mini_batches = 0);
+  PipelineRun(Program& program, const std::vector<RingOptions>& rings, int first_ipu,
+              int ipus, std::int64_t mini_batches = 0);
 
   // Copies the tensors out, or in. Waits for room, or for the packet; an error once the
-  // program is stopped or the pipeline has failed, and if the chip at the other end has
-  // ended. One chip sends to a ring and one receives from it, each one call at a time.
-  // The chip's step clock is told what it has waited for.
+  // program is stopped or the pipeline has failed, and if the IPU at the other end has
+  // ended. One IPU sends to a ring and one receives from it, each one call at a time.
+  // The IPU's step clock gets what it has waited for.
   absl::Status send(std::size_t ring, const std::vector<Memory>& tensors);
   absl::Status receive(std::size_t ring, const std::vector<Memory>& tensors);
 
-  // A chip's program begins, on its thread. The clock is the chip's, for as long as
-  // this. Kept here, since Program::step_clock() takes a lock that all chips share.
-  void begin(int chip, StepClock& clock) { at_[index_of(chip)].clock = &clock; }
+  // An IPU's program begins, on its thread. The clock is the IPU's, for as long as
+  // this. Kept here, since Program::step_clock() takes a lock that all IPUs share.
+  void begin(int ipu, StepClock& clock) { at_[index_of(ipu)].clock = &clock; }
 
-  // What a chip is at, on its thread: the stage whose turn it is, or "" for none yet;
-  // for errors and reports. mini_batch: whose turn it is, of this execution.
-  void enter(int chip, std::string_view stage, std::int64_t mini_batch) {
-    At& at = at_[index_of(chip)];
+  // What an IPU is at, on its thread: the stage that it runs, or "" for none yet;
+  // for errors and reports. mini_batch: which one of this execution.
+  void enter(int ipu, std::string_view stage, std::int64_t mini_batch) {
+    At& at = at_[index_of(ipu)];
     at.stage = stage;
     at.mini_batch = mini_batch;
     at.most = std::max(at.most, mini_batch + 1);
   }
-  const std::string& at(int chip) const override { return at_[index_of(chip)].stage; }
+  const std::string& at(int ipu) const override { return at_[index_of(ipu)].stage; }
 
-  // Which mini-batch of the run the chip is at; on its thread.
-  std::int64_t mini_batch(int chip) const {
-    return mini_batches_ + at_[index_of(chip)].mini_batch;
+  // Which mini-batch of the run the IPU is at; on its thread.
+  std::int64_t mini_batch(int ipu) const {
+    return mini_batches_ + at_[index_of(ipu)].mini_batch;
   }
 
-  // How many mini-batches this execution has had, when all chips have ended.
+  // How many mini-batches this execution has had, when all IPUs have ended.
   std::int64_t mini_batches() const {
     std::int64_t most = 0;
     for (const At& at : at_) most = std::max(most, at.most);
     return most;
   }
 
-  // Whether what has ended a chip's program ended a wait for another chip, which
-  // therefore has more to say of it. The chip's thread.
-  bool waited(int chip) const { return at_[index_of(chip)].waited; }
+  // Whether what has ended an IPU's program ended a wait for another IPU, which
+  // therefore has the cause. The IPU's thread.
+  bool waited(int ipu) const { return at_[index_of(ipu)].waited; }
 
-  // The chip's program has ended, without an error; its thread. It sends and receives
+  // The IPU's program has ended, without an error; its thread. It sends and receives
   // no more.
-  void leave(int chip);
+  void leave(int ipu);
 
   // Every wait returns with an error. Any thread.
   void fail();
@@ -153,24 +153,24 @@ class PipelineRun final : public Wakeable, public Stages {
   bool over() const {
     return program_.stopped() || failed_.load(std::memory_order_relaxed);
   }
-  absl::Status why(const char* doing, const Ring& ring, int chip);
-  std::size_t index_of(int chip) const {
-    return static_cast<std::size_t>(chip - first_chip_);
+  absl::Status why(const char* doing, const Ring& ring, int ipu);
+  std::size_t index_of(int ipu) const {
+    return static_cast<std::size_t>(ipu - first_ipu_);
   }
 
   Program& program_;
   std::atomic<bool> failed_{false};
   std::vector<std::unique_ptr<Ring>> rings_;
-  const int first_chip_;
+  const int first_ipu_;
   const std::int64_t mini_batches_;
-  struct alignas(kCacheLine) At {  // each chip's own, which it writes to at each stage
+  struct alignas(kCacheLine) At {  // each IPU's own, which it writes to at each stage
     StepClock* clock = nullptr;
     std::string stage;
     bool waited = false;
     std::int64_t mini_batch = 0;
     std::int64_t most = 0;
   };
-  std::vector<At> at_;  // by chip
+  std::vector<At> at_;  // by IPU
 };
 
 }  // namespace ipufeed

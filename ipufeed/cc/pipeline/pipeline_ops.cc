@@ -2,7 +2,7 @@
 // pipeline_lowering.cc.
 //
 //   IpufeedPipelineCount       in the program of the device: how many mini-batches
-//   IpufeedPipeline            likewise: one function for each chip
+//   IpufeedPipeline            likewise: one function for each IPU
 //   IpufeedSend, IpufeedReceive                           in these functions
 //   IpufeedStageEnters, -Begins, -Ends         around each stage, and its update
 
@@ -49,27 +49,27 @@ REGISTER_OP("IpufeedPipeline")
     .Attr("result_types: list(type) >= 0")
     .Attr("result_shapes: list(shape) >= 0")
     .Attr("programs: list(func) >= 1")
-    .Attr("chips: list(int) >= 1")
+    .Attr("ipus: list(int) >= 1")
     .Attr("devices: int >= 1")
     .Attr("operands: list(int) >= 0")
     .Attr("operand_counts: list(int) >= 1")
     .Attr("ring_stages: list(string) >= 0")
-    .Attr("ring_chips: list(int) >= 0")
+    .Attr("ring_ipus: list(int) >= 0")
     .Attr("ring_capacities: list(int) >= 0")
     .Attr("ring_credits: list(int) >= 0")
     .Attr("schedule: string")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) { return given_shapes(c, "result_shapes"); })
     .Doc(R"(
-One execution of a pipeline: runs each program on its chip, all at once.
+One execution of a pipeline: runs each program on its IPU, all at once.
 
-programs: Of each chip. Takes those of `arguments` that `operands` names for it, as many
-  as `operand_counts` says; the results of all, one program's after the other's, are
+programs: Of each IPU. Takes those of `arguments` that `operands` names for it, as many
+  as in `operand_counts`; the results of all, one program's after the other's, are
   `results`.
-chips: The number of each program's chip.
-devices: How many chips the pipeline has.
+ipus: The number of each program's IPU.
+devices: How many IPUs the pipeline has.
 ring_stages: Of each ring the stage that sends, and the one that receives.
-ring_chips: Likewise their chips.
+ring_ipus: Likewise their IPUs.
 schedule: For a trace: what it is that runs.
 )");
 
@@ -81,7 +81,7 @@ REGISTER_OP("IpufeedSend")
     .Attr("ring: int >= 0")
     .SetIsStateful()
     .SetShapeFn(token_shape)
-    .Doc("Gives tensors to another chip of the pipeline.");
+    .Doc("Gives tensors to another IPU of the pipeline.");
 
 REGISTER_OP("IpufeedReceive")
     .Input("token: uint32")
@@ -92,7 +92,7 @@ REGISTER_OP("IpufeedReceive")
     .Attr("ring: int >= 0")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) { return given_shapes(c, "shapes"); })
-    .Doc("The next tensors from another chip of the pipeline. Waits for them.");
+    .Doc("The next tensors from another IPU of the pipeline. Waits for them.");
 
 REGISTER_OP("IpufeedStageEnters")
     .Input("mini_batch: int32")
@@ -103,7 +103,7 @@ REGISTER_OP("IpufeedStageEnters")
     .SetShapeFn([](InferenceContext* c) {
       return token_shape_fn(c, {0, c->num_inputs() - 1});
     })
-    .Doc("It is a stage's turn: what the chip waits for from here on it waits for.");
+    .Doc("A stage begins: what the IPU waits for from here on counts for that stage.");
 
 REGISTER_OP("IpufeedStageBegins")
     .Input("inputs: dtypes")

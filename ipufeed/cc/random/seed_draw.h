@@ -18,7 +18,7 @@ inline void draw_seed(Program& program, const Context& context, std::int64_t op,
   place.replica = process_index() * context.replicas + context.replica;
   place.op = op;
   if (context.pipeline != nullptr) {
-    place.mini_batch = context.pipeline->mini_batch(context.chip);
+    place.mini_batch = context.pipeline->mini_batch(context.ipu);
   }
   const auto pack = [](const std::int32_t* two) {
     return std::uint64_t{static_cast<std::uint32_t>(two[1])} << 32 |

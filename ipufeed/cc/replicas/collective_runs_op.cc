@@ -33,8 +33,8 @@ REGISTER_OP("IpufeedCollectiveRuns")
     .Output("waits: string")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
-      for (const int i : {0, 4, 5}) c->set_output(i, c->Vector(kIpus));
-      for (const int i : {1, 2, 3}) c->set_output(i, c->Matrix(kIpus, kKept));
+      for (const int i : {0, 4, 5}) c->set_output(i, c->Vector(kDevices));
+      for (const int i : {1, 2, 3}) c->set_output(i, c->Matrix(kDevices, kKept));
       return absl::OkStatus();
     })
     .Doc(R"doc(
@@ -57,15 +57,15 @@ class CollectiveRunsOp : public Kernel {
     Tensor* failed = nullptr;
     Tensor* codes = nullptr;
     Tensor* messages = nullptr;
-    TF_RETURN_IF_ERROR(allocate_output(ctx, 0, {kIpus}, &begun));
-    TF_RETURN_IF_ERROR(allocate_output(ctx, 1, {kIpus, kKept}, &failed));
-    TF_RETURN_IF_ERROR(allocate_output(ctx, 2, {kIpus, kKept}, &codes));
-    TF_RETURN_IF_ERROR(allocate_output(ctx, 3, {kIpus, kKept}, &messages));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 0, {kDevices}, &begun));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 1, {kDevices, kKept}, &failed));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 2, {kDevices, kKept}, &codes));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 3, {kDevices, kKept}, &messages));
     Tensor* ended = nullptr;
     Tensor* waits = nullptr;
-    TF_RETURN_IF_ERROR(allocate_output(ctx, 4, {kIpus}, &ended));
-    TF_RETURN_IF_ERROR(allocate_output(ctx, 5, {kIpus}, &waits));
-    for (int ordinal = 0; ordinal < kIpus; ++ordinal) {
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 4, {kDevices}, &ended));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 5, {kDevices}, &waits));
+    for (int ordinal = 0; ordinal < kDevices; ++ordinal) {
       const CollectiveRuns runs = collective_runs(ordinal);
       begun->vec<std::int64_t>()(ordinal) = runs.begun;
       ended->vec<std::int64_t>()(ordinal) = runs.ended;

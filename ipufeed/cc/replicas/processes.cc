@@ -107,19 +107,20 @@ int process_count() { return processes.load(std::memory_order_relaxed); }
 
 int process_index() { return own_index.load(std::memory_order_relaxed); }
 
-absl::Status is_between_processes(Meeting* meeting, int replicas, bool* result) {
+absl::Status is_between_processes(CollectiveRequest* request, int replicas,
+                                  bool* result) {
   const std::int64_t own = replicas;
   const std::int64_t all = own * process_count();
-  *result = process_count() > 1 && (meeting->group == 0 || meeting->group > own);
+  *result = process_count() > 1 && (request->group == 0 || request->group > own);
   if (!*result) return absl::OkStatus();
-  const bool is_sum = meeting->collective == Collective::kReduce ||
-                      meeting->collective == Collective::kMean;
-  if (is_sum && (meeting->group == 0 || meeting->group == all)) {
-    meeting->group = 0;
+  const bool is_sum = request->collective == Collective::kReduce ||
+                      request->collective == Collective::kMean;
+  if (is_sum && (request->group == 0 || request->group == all)) {
+    request->group = 0;
     return absl::OkStatus();
   }
   return absl::UnimplementedError(absl::StrCat(
-      "Got ", name_of(*meeting), " in groups of ", meeting->group,
+      "Got ", name_of(*request), " in groups of ", request->group,
       " replicas, and the ", process_count(), " processes have ", own,
       " each. Between processes there are sums and means of all replicas: "
       "cross_replica_sum, cross_replica_mean and CrossReplicaOptimizer, without a "
@@ -130,12 +131,12 @@ absl::Status is_between_processes(Meeting* meeting, int replicas, bool* result) 
       own, " replicas."));
 }
 
-absl::Status reduce_over_processes(Program& program, const Meeting& meeting) {
+absl::Status reduce_over_processes(Program& program, const CollectiveRequest& request) {
   const Context& context = current_context();
   const std::int64_t run = program.collective_run();
   // By dtype, each in one piece.
   std::map<int, std::vector<const Brought*>> pieces;
-  for (const Brought& each : meeting.tensors) pieces[each.dtype].push_back(&each);
+  for (const Brought& each : request.tensors) pieces[each.dtype].push_back(&each);
   for (const auto& [dtype, tensors] : pieces) {
     const auto width = static_cast<std::size_t>(
         tensorflow::DataTypeSize(static_cast<tensorflow::DataType>(dtype)));
@@ -143,12 +144,12 @@ absl::Status reduce_over_processes(Program& program, const Meeting& meeting) {
     asked->dtype = dtype;
     for (const Brought* each : tensors) asked->count += each->result_count;
     asked->data.resize(static_cast<std::size_t>(asked->count) * width);
-    asked->lane = std::int64_t{program.ordinal()} * kMostChips + context.chip;
-    asked->reduction = static_cast<std::int64_t>(meeting.reduction);
-    asked->mean = meeting.collective == Collective::kMean ? 1 : 0;
+    asked->lane = std::int64_t{program.ordinal()} * kMostIpus + context.ipu;
+    asked->reduction = static_cast<std::int64_t>(request.reduction);
+    asked->mean = request.collective == Collective::kMean ? 1 : 0;
     asked->run = run;
     asked->what = absl::StrCat(
-        name_of(meeting), " of ", asked->count, " numbers of ",
+        name_of(request), " of ", asked->count, " numbers of ",
         tensorflow::DataTypeString(static_cast<tensorflow::DataType>(dtype)));
     char* piece = asked->data.data();
     for (const Brought* each : tensors) {

@@ -1,6 +1,6 @@
 // The processes that run copies of one program together, and their collectives.
 //
-//   replicas of this process: Replicas::meet() --> one tensor
+//   replicas of this process: Replicas::run_collective() --> one tensor
 //   one of them: reduce_over_processes() --> Python --> TensorFlow's collectives
 //
 // How processes reach each other is Python's:
@@ -17,8 +17,8 @@ namespace ipufeed {
 
 // What Python is asked: to reduce `count` elements in place with those of the other
 // processes, which ask the same. lane: collectives of one lane follow each other, those
-// of two lanes may not; the same in all processes. wanted: turns 0 when no caller waits
-// for the result any more. run: Program::collective_run(). number, what: of
+// of two lanes may not; the same in all processes. wanted: becomes 0 when no caller
+// waits for the result any more. run: Program::collective_run(). number, what: of
 // CollectiveWait. The code is absl's; of an error the message is written.
 using OnCollective = int (*)(std::int64_t lane, std::int64_t reduction, int mean,
                              int dtype, void* data, std::int64_t count,
@@ -34,10 +34,11 @@ int process_index();
 // Whether replicas of other processes take part in a collective of `replicas` replicas
 // here. A group of all replicas of all processes is none. An error for collectives that
 // there are within a process only.
-absl::Status is_between_processes(Meeting* meeting, int replicas, bool* result);
+absl::Status is_between_processes(CollectiveRequest* request, int replicas,
+                                  bool* result);
 
-// Reduces the results of a meeting with those of the other processes, and waits for
+// Reduces the results of a collective with those of the other processes, and waits for
 // them. The program's thread; an error once the program is stopped.
-absl::Status reduce_over_processes(Program& program, const Meeting& meeting);
+absl::Status reduce_over_processes(Program& program, const CollectiveRequest& request);
 
 }  // namespace ipufeed

@@ -88,16 +88,16 @@ class CollectiveOp : public Kernel {
     std::int64_t reduction = 0;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("collective", &collective));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("reduction", &reduction));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("group", &meeting_.group));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("group", &request_.group));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("replicas", &replicas_));
     OP_REQUIRES_OK(ctx, check_replicas(replicas_));
     OP_REQUIRES_OK(ctx, check_collective(collective, reduction));
-    meeting_.collective = static_cast<Collective>(collective);
-    meeting_.reduction = static_cast<Reduction>(reduction);
+    request_.collective = static_cast<Collective>(collective);
+    request_.reduction = static_cast<Reduction>(reduction);
   }
 
   absl::Status run(OpKernelContext* ctx) override {
-    Meeting meeting = meeting_;
+    CollectiveRequest request = request_;
     const int last = ctx->num_outputs() - 1;
     TF_RETURN_IF_ERROR(check_scalars(ctx, {last}));
     for (int i = 0; i < last; ++i) {
@@ -105,22 +105,22 @@ class CollectiveOp : public Kernel {
       TF_RETURN_IF_ERROR(
           check_bytes(type_string(), static_cast<std::size_t>(i), value.dtype()));
       TensorShape shape = value.shape();
-      if (meeting.collective == Collective::kGather) {
+      if (request.collective == Collective::kGather) {
         TF_RETURN_IF_ERROR(shape.InsertDimWithStatus(0, replicas_));
-      } else if (meeting.collective == Collective::kReduceScatter) {
+      } else if (request.collective == Collective::kReduceScatter) {
         shape = TensorShape({(value.NumElements() + replicas_ - 1) / replicas_});
       }
       Tensor* result = nullptr;
       TF_RETURN_IF_ERROR(allocate_output(ctx, i, shape, &result));
-      meeting.tensors.push_back({value.dtype(), value.NumElements(), value.data(),
+      request.tensors.push_back({value.dtype(), value.NumElements(), value.data(),
                                  result->NumElements(), result->data()});
     }
     bool is_between = false;
-    TF_RETURN_IF_ERROR(is_between_processes(&meeting, 1, &is_between));
-    TF_RETURN_IF_ERROR(meet_alone(meeting));
+    TF_RETURN_IF_ERROR(is_between_processes(&request, 1, &is_between));
+    TF_RETURN_IF_ERROR(run_collective_alone(request));
     if (is_between) {
       TF_RETURN_IF_ERROR(with_step_program(ctx, [&](Program& program) {
-        return reduce_over_processes(program, meeting);
+        return reduce_over_processes(program, request);
       }));
     }
     ctx->set_output(last, ctx->input(last));
@@ -128,7 +128,7 @@ class CollectiveOp : public Kernel {
   }
 
  private:
-  Meeting meeting_;
+  CollectiveRequest request_;
   std::int64_t replicas_ = 1;
 };
 

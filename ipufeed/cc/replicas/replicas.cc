@@ -17,7 +17,7 @@ namespace {
 using tensorflow::DataType;
 
 // Fewer bytes than this are reduced by the last to come: the others sleep, and to
-// wake them for their shares would take longer.
+// wake them for their parts would take longer.
 constexpr std::int64_t kAloneBytes = 32 << 10;
 
 // What a dtype is summed in.
@@ -58,13 +58,13 @@ void reduce(Reduction reduction, const Block<S>& from, Block<S>* sums) {
 
 // The tensor number `index` of each replica of a group.
 struct Group {
-  const std::vector<const Meeting*>& meetings;
+  const std::vector<const CollectiveRequest*>& requests;
   std::size_t first;
   std::size_t size;
   std::size_t index;
 
   const Brought& of(std::size_t member) const {
-    return meetings[first + member]->tensors[index];
+    return requests[first + member]->tensors[index];
   }
 };
 
@@ -78,31 +78,31 @@ auto block_of(const void* data, std::int64_t begin, std::int64_t count) {
 
 // `count` elements, of a block at most, of the reduction over a group.
 template <class T>
-void reduce_block(const Group& group, const Meeting& meeting, std::int64_t begin,
-                  std::int64_t count, T* to) {
+void reduce_block(const Group& group, const CollectiveRequest& request,
+                  std::int64_t begin, std::int64_t count, T* to) {
   Block<Sum<T>> sums = block_of<T>(group.of(0).input, begin, count);
   Block<Sum<T>> next(count);
   for (std::size_t r = 1; r < group.size; ++r) {
     next = block_of<T>(group.of(r).input, begin, count);
-    reduce(meeting.reduction, next, &sums);
+    reduce(request.reduction, next, &sums);
   }
-  if (meeting.collective == Collective::kMean) sums /= static_cast<Sum<T>>(group.size);
+  if (request.collective == Collective::kMean) sums /= static_cast<Sum<T>>(group.size);
   Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>(to, count) = sums.template cast<T>();
 }
 
 // The part of the member `member`: with what is read by others, each writes results
 // that no other member writes.
 template <class T>
-void share_of(const Group& group, const Meeting& meeting, std::size_t member) {
+void part_of(const Group& group, const CollectiveRequest& request, std::size_t member) {
   const auto size = static_cast<std::int64_t>(group.size);
   const auto own = static_cast<std::int64_t>(member);
   const Brought& mine = group.of(member);
   auto* const to = static_cast<T*>(mine.result);
-  if (meeting.collective == Collective::kReduceScatter) {
+  if (request.collective == Collective::kReduceScatter) {
     const std::int64_t begin = std::min(own * mine.result_count, mine.count);
     const std::int64_t end = std::min(begin + mine.result_count, mine.count);
     for (std::int64_t i = begin; i < end; i += kBlock) {
-      reduce_block(group, meeting, i, std::min(kBlock, end - i), to + (i - begin));
+      reduce_block(group, request, i, std::min(kBlock, end - i), to + (i - begin));
     }
     std::fill(to + (end - begin), to + mine.result_count, static_cast<T>(0.0F));
     return;
@@ -111,7 +111,7 @@ void share_of(const Group& group, const Meeting& meeting, std::size_t member) {
   const std::int64_t end = mine.count * (own + 1) / size;
   for (std::int64_t i = begin; i < end; i += kBlock) {
     const std::int64_t count = std::min(kBlock, end - i);
-    reduce_block(group, meeting, i, count, to + i);
+    reduce_block(group, request, i, count, to + i);
     for (std::size_t r = 0; r < group.size; ++r) {
       if (r == member) continue;
       std::memcpy(static_cast<T*>(group.of(r).result) + i, to + i,
@@ -121,10 +121,11 @@ void share_of(const Group& group, const Meeting& meeting, std::size_t member) {
 }
 
 // What is copied as it is.
-void move_share(const Group& group, const Meeting& meeting, std::size_t member) {
+void move_part(const Group& group, const CollectiveRequest& request,
+               std::size_t member) {
   const Brought& mine = group.of(member);
   const std::int64_t width = tensorflow::DataTypeSize(mine.dtype);
-  if (meeting.collective == Collective::kBroadcast) {
+  if (request.collective == Collective::kBroadcast) {
     // The member that has it may have brought the same memory for its result.
     if (member > 0) {
       std::memcpy(mine.result, group.of(0).input,
@@ -133,7 +134,7 @@ void move_share(const Group& group, const Meeting& meeting, std::size_t member) 
     return;
   }
   const auto size = static_cast<std::int64_t>(group.size);
-  const bool gathers = meeting.collective == Collective::kGather;
+  const bool gathers = request.collective == Collective::kGather;
   const std::int64_t bytes = (gathers ? mine.count : mine.count / size) * width;
   for (std::size_t r = 0; r < group.size; ++r) {
     const std::int64_t from = gathers ? 0 : static_cast<std::int64_t>(member) * bytes;
@@ -148,37 +149,38 @@ bool is_reduced(Collective collective) {
          collective != Collective::kBroadcast;
 }
 
-// Of a meeting that has been checked.
-void do_share(const std::vector<const Meeting*>& meetings, std::size_t replica) {
-  const Meeting& meeting = *meetings[replica];
+// For requests that have been checked.
+void do_part(const std::vector<const CollectiveRequest*>& requests,
+             std::size_t replica) {
+  const CollectiveRequest& request = *requests[replica];
   const std::size_t size =
-      meeting.group == 0 ? meetings.size() : static_cast<std::size_t>(meeting.group);
+      request.group == 0 ? requests.size() : static_cast<std::size_t>(request.group);
   const std::size_t first = replica / size * size;
-  for (std::size_t index = 0; index < meeting.tensors.size(); ++index) {
-    const Group group{meetings, first, size, index};
+  for (std::size_t index = 0; index < request.tensors.size(); ++index) {
+    const Group group{requests, first, size, index};
     const std::size_t member = replica - first;
-    if (!is_reduced(meeting.collective)) {
-      move_share(group, meeting, member);
+    if (!is_reduced(request.collective)) {
+      move_part(group, request, member);
       continue;
     }
-    switch (meeting.tensors[index].dtype) {
+    switch (request.tensors[index].dtype) {
       case tensorflow::DT_FLOAT:
-        share_of<float>(group, meeting, member);
+        part_of<float>(group, request, member);
         break;
       case tensorflow::DT_DOUBLE:
-        share_of<double>(group, meeting, member);
+        part_of<double>(group, request, member);
         break;
       case tensorflow::DT_HALF:
-        share_of<Eigen::half>(group, meeting, member);
+        part_of<Eigen::half>(group, request, member);
         break;
       case tensorflow::DT_BFLOAT16:
-        share_of<tensorflow::bfloat16>(group, meeting, member);
+        part_of<tensorflow::bfloat16>(group, request, member);
         break;
       case tensorflow::DT_INT32:
-        share_of<std::int32_t>(group, meeting, member);
+        part_of<std::int32_t>(group, request, member);
         break;
       case tensorflow::DT_INT64:
-        share_of<std::int64_t>(group, meeting, member);
+        part_of<std::int64_t>(group, request, member);
         break;
       default:
         break;  // refused by check_dtypes()
@@ -186,9 +188,9 @@ void do_share(const std::vector<const Meeting*>& meetings, std::size_t replica) 
   }
 }
 
-absl::Status check_dtypes(const Meeting& meeting) {
-  if (!is_reduced(meeting.collective)) return absl::OkStatus();
-  for (const Brought& each : meeting.tensors) {
+absl::Status check_dtypes(const CollectiveRequest& request) {
+  if (!is_reduced(request.collective)) return absl::OkStatus();
+  for (const Brought& each : request.tensors) {
     switch (each.dtype) {
       case tensorflow::DT_FLOAT:
       case tensorflow::DT_DOUBLE:
@@ -207,9 +209,9 @@ absl::Status check_dtypes(const Meeting& meeting) {
   return absl::OkStatus();
 }
 
-std::int64_t bytes_of(const Meeting& meeting) {
+std::int64_t bytes_of(const CollectiveRequest& request) {
   std::int64_t bytes = 0;
-  for (const Brought& each : meeting.tensors) {
+  for (const Brought& each : request.tensors) {
     bytes += each.count * tensorflow::DataTypeSize(each.dtype);
   }
   return bytes;
@@ -219,14 +221,14 @@ std::string count_of(std::int64_t count, const char* what) {
   return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
 }
 
-std::string describe(const Meeting& meeting) {
+std::string describe(const CollectiveRequest& request) {
   return absl::StrCat(
-      name_of(meeting), " of ",
-      count_of(static_cast<std::int64_t>(meeting.tensors.size()), "tensor"), ", ",
-      count_of(bytes_of(meeting), "byte"));
+      name_of(request), " of ",
+      count_of(static_cast<std::int64_t>(request.tensors.size()), "tensor"), ", ",
+      count_of(bytes_of(request), "byte"));
 }
 
-bool same(const Meeting& a, const Meeting& b) {
+bool same(const CollectiveRequest& a, const CollectiveRequest& b) {
   if (a.collective != b.collective || a.reduction != b.reduction ||
       a.group != b.group || a.tensors.size() != b.tensors.size()) {
     return false;
@@ -241,8 +243,8 @@ bool same(const Meeting& a, const Meeting& b) {
 }
 
 // The argument that says how many replicas take part.
-const char* argument_of(const Meeting& meeting) {
-  switch (meeting.collective) {
+const char* argument_of(const CollectiveRequest& request) {
+  switch (request.collective) {
     case Collective::kGather:
     case Collective::kReduceScatter:
       return "`replication_factor`";
@@ -255,28 +257,28 @@ const char* argument_of(const Meeting& meeting) {
 
 // Whether the sizes fit the number of replicas: the program may have been built for
 // another one.
-absl::Status check_sizes(const Meeting& meeting, std::int64_t replicas) {
-  if (meeting.group < 0 || (meeting.group > 0 && replicas % meeting.group != 0)) {
+absl::Status check_sizes(const CollectiveRequest& request, std::int64_t replicas) {
+  if (request.group < 0 || (request.group > 0 && replicas % request.group != 0)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        argument_of(meeting), " of ", name_of(meeting),
-        " must divide the number of replicas, got ", meeting.group, " for ", replicas,
+        argument_of(request), " of ", name_of(request),
+        " must divide the number of replicas, got ", request.group, " for ", replicas,
         ". The replicas are the IPUs of the device, divided by the shards of the "
         "program."));
   }
-  const std::int64_t members = meeting.group == 0 ? replicas : meeting.group;
-  for (const Brought& each : meeting.tensors) {
+  const std::int64_t members = request.group == 0 ? replicas : request.group;
+  for (const Brought& each : request.tensors) {
     std::int64_t wanted = each.count;
-    if (meeting.collective == Collective::kGather) wanted = each.count * members;
-    if (meeting.collective == Collective::kReduceScatter) {
+    if (request.collective == Collective::kGather) wanted = each.count * members;
+    if (request.collective == Collective::kReduceScatter) {
       wanted = (each.count + members - 1) / members;
     }
     const bool divides =
-        meeting.collective != Collective::kAllToAll || each.count % members == 0;
+        request.collective != Collective::kAllToAll || each.count % members == 0;
     if (each.result_count == wanted && divides) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "The program was built with ", name_of(meeting),
+        "The program was built with ", name_of(request),
         " for another number of replicas than the ", members,
-        " that there are: ", argument_of(meeting), " must be ", members, "."));
+        " that there are: ", argument_of(request), " must be ", members, "."));
   }
   return absl::OkStatus();
 }
@@ -302,10 +304,10 @@ absl::Status check_collective(std::int64_t collective, std::int64_t reduction) {
       kLastReduction, "], got ", collective, " and ", reduction, "."));
 }
 
-const char* name_of(const Meeting& meeting) {
-  switch (meeting.collective) {
+const char* name_of(const CollectiveRequest& request) {
+  switch (request.collective) {
     case Collective::kReduce:
-      return meeting.reduction == Reduction::kAdd ? "a sum (cross_replica_sum)"
+      return request.reduction == Reduction::kAdd ? "a sum (cross_replica_sum)"
                                                   : "a reduction";
     case Collective::kMean:
       return "a mean (cross_replica_mean, CrossReplicaOptimizer)";
@@ -323,23 +325,24 @@ const char* name_of(const Meeting& meeting) {
 
 Replicas::Replicas(int count, bool is_stage)
     : is_stage_(is_stage),
-      rendezvous_(static_cast<std::size_t>(count)),
-      meetings_(static_cast<std::size_t>(count)),
+      barrier_(static_cast<std::size_t>(count)),
+      requests_(static_cast<std::size_t>(count)),
       gone_(static_cast<std::size_t>(count)) {}
 
-absl::Status Replicas::meet(const Program& program, int replica, const Meeting& meeting,
-                            std::int64_t* met_ns) {
-  TF_RETURN_IF_ERROR(check_sizes(meeting, count()));
-  TF_RETURN_IF_ERROR(check_dtypes(meeting));
+absl::Status Replicas::run_collective(const Program& program, int replica,
+                                      const CollectiveRequest& request,
+                                      std::int64_t* arrived_ns) {
+  TF_RETURN_IF_ERROR(check_sizes(request, count()));
+  TF_RETURN_IF_ERROR(check_dtypes(request));
   const auto own = static_cast<std::size_t>(replica);
-  meetings_[own] = &meeting;
-  const bool alone = bytes_of(meeting) < kAloneBytes;
+  requests_[own] = &request;
+  const bool alone = bytes_of(request) < kAloneBytes;
   const auto begin = [this, alone] {
-    met_ns_ = now_ns();
+    arrived_ns_ = now_ns();
     outcome_ = check();
     if (!outcome_.ok()) return false;
     if (!alone) return true;
-    for (std::size_t r = 0; r < meetings_.size(); ++r) do_share(meetings_, r);
+    for (std::size_t r = 0; r < requests_.size(); ++r) do_part(requests_, r);
     return false;
   };
   struct Patience {
@@ -348,25 +351,25 @@ absl::Status Replicas::meet(const Program& program, int replica, const Meeting& 
     StallWatch stall;
 
     std::int64_t next_report_ns() { return stall.next_report_ns(); }
-    void report(const Rendezvous::Attendance& attendance) {
+    void report(const ReplicaBarrier::Attendance& attendance) {
       stall.report(program,
                    absl::StrCat("replica ", replica, " waits in a collective, and ",
-                                replicas_have(attendance.missing), " not come"));
+                                replicas_have(attendance.missing), " not arrived"));
     }
   } patience{program, replica, {}};
-  Rendezvous::Attendance attendance;
-  const auto outcome = rendezvous_.meet(
-      own, begin, [this, own] { do_share(meetings_, own); },
+  ReplicaBarrier::Attendance attendance;
+  const auto outcome = barrier_.arrive_and_wait(
+      own, begin, [this, own] { do_part(requests_, own); },
       // Program::stop has the program's lock when it wakes the waiters, so that a
       // waiter asks the program for nothing but this.
       [&program] { return program.stopped(); }, patience, &attendance);
   switch (outcome) {
-    case Rendezvous::Outcome::kMet:
-      *met_ns = met_ns_;
+    case ReplicaBarrier::Outcome::kDone:
+      *arrived_ns = arrived_ns_;
       return outcome_;
-    case Rendezvous::Outcome::kEnded:
-      return ended(attendance, meeting);
-    case Rendezvous::Outcome::kStopped:
+    case ReplicaBarrier::Outcome::kEnded:
+      return ended(attendance, request);
+    case ReplicaBarrier::Outcome::kStopped:
       break;
   }
   return stopped_in_collective(program, replica);
@@ -374,18 +377,18 @@ absl::Status Replicas::meet(const Program& program, int replica, const Meeting& 
 
 // With what began, when all are here.
 absl::Status Replicas::check() const {
-  for (std::size_t r = 1; r < meetings_.size(); ++r) {
-    if (same(*meetings_[0], *meetings_[r])) continue;
+  for (std::size_t r = 1; r < requests_.size(); ++r) {
+    if (same(*requests_[0], *requests_[r])) continue;
     return absl::InternalError(absl::StrCat(
-        "The replicas do not meet for the same collective: replica 0 has come for ",
-        describe(*meetings_[0]), ", replica ", r, " for ", describe(*meetings_[r]),
+        "The replicas are not at the same collective: replica 0 is at ",
+        describe(*requests_[0]), ", replica ", r, " at ", describe(*requests_[r]),
         ". A collective must not depend on a value that differs between replicas."));
   }
   return absl::OkStatus();
 }
 
-absl::Status Replicas::ended(const Rendezvous::Attendance& attendance,
-                             const Meeting& meeting) const {
+absl::Status Replicas::ended(const ReplicaBarrier::Attendance& attendance,
+                             const CollectiveRequest& request) const {
   std::string ended = replicas_have(attendance.ended);
   ended[0] = 'R';
   const bool one = attendance.ended.size() == 1;
@@ -393,44 +396,42 @@ absl::Status Replicas::ended(const Rendezvous::Attendance& attendance,
       absl::StrCat(ended, " ended", is_stage_ ? " this execution of the stage" : "",
                    ", and ", replicas_of(attendance.here),
                    attendance.here.size() == 1 ? " waits for " : " wait for ",
-                   one ? "it" : "them", " with ", describe(meeting),
+                   one ? "it" : "them", " with ", describe(request),
                    ". All replicas must come to each collective: it must not be in a "
                    "branch or a loop "
                    "whose condition differs between them."));
 }
 
-Replicas& Replicas::of_chip(int chip, std::uint64_t part) {
+Replicas& Replicas::of_ipu(int ipu, std::uint64_t part) {
   MutexLock lock(mutex_);
-  const auto found = of_chips_.find({chip, part});
-  if (found != of_chips_.end()) return *found->second;
+  const auto found = of_ipus_.find({ipu, part});
+  if (found != of_ipus_.end()) return *found->second;
   auto made = std::make_unique<Replicas>(count(), /*is_stage=*/true);
   for (int r = 0; r < count(); ++r) {
     if (gone_[static_cast<std::size_t>(r)]) made->leave_for_good(r);
   }
-  return *of_chips_.emplace(std::pair(chip, part), std::move(made)).first->second;
+  return *of_ipus_.emplace(std::pair(ipu, part), std::move(made)).first->second;
 }
 
-void Replicas::leave(int replica) {
-  rendezvous_.leave(static_cast<std::size_t>(replica));
-}
+void Replicas::leave(int replica) { barrier_.leave(static_cast<std::size_t>(replica)); }
 
 void Replicas::leave_for_good(int replica) {
-  rendezvous_.leave_for_good(static_cast<std::size_t>(replica));
+  barrier_.leave_for_good(static_cast<std::size_t>(replica));
   MutexLock lock(mutex_);
   gone_[static_cast<std::size_t>(replica)] = true;
-  for (const auto& [chip, replicas] : of_chips_) replicas->leave_for_good(replica);
+  for (const auto& [ipu, replicas] : of_ipus_) replicas->leave_for_good(replica);
 }
 
 void Replicas::wake() {
-  rendezvous_.wake();
+  barrier_.wake();
   MutexLock lock(mutex_);
-  for (const auto& [chip, replicas] : of_chips_) replicas->wake();
+  for (const auto& [ipu, replicas] : of_ipus_) replicas->wake();
 }
 
-absl::Status meet_alone(const Meeting& meeting) {
-  TF_RETURN_IF_ERROR(check_sizes(meeting, 1));
-  TF_RETURN_IF_ERROR(check_dtypes(meeting));
-  do_share({&meeting}, 0);
+absl::Status run_collective_alone(const CollectiveRequest& request) {
+  TF_RETURN_IF_ERROR(check_sizes(request, 1));
+  TF_RETURN_IF_ERROR(check_dtypes(request));
+  do_part({&request}, 0);
   return absl::OkStatus();
 }
 

@@ -1,14 +1,14 @@
-// The copies of a program that run at once, and where they meet for collectives.
+// The copies of a program that run at once, and their collectives.
 //
-//   replica 0 --meet()--+        all are here: each computes its share,
-//   replica 1 --meet()--+------> in the order of the replicas, and all
-//   replica 2 --meet()--+        leave when the last share is done
+//   replica 0 --run_collective()--+        all are here: each computes its part,
+//   replica 1 --run_collective()--+------> in the order of the replicas, and all
+//   replica 2 --run_collective()--+        leave when the last part is done
 //
 // A result is computed once, from replica 0 up, and copied: it has the same bits on all
 // replicas and in each run. Floats of 16 bits are summed in 32.
 //
 // A replica that waits for one whose program has ended gets an error: see
-// meeting_place.h.
+// replica_barrier.h.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "core/meeting_place.h"
 #include "core/mutex.h"
+#include "core/replica_barrier.h"
 #include "run/program.h"
 #include "tensorflow/core/framework/types.pb.h"
 
@@ -53,7 +53,7 @@ struct Brought {
   void* result = nullptr;
 };
 
-struct Meeting {
+struct CollectiveRequest {
   Collective collective = Collective::kReduce;
   Reduction reduction = Reduction::kAdd;
   // This many replicas that follow each other take part; 0 for all.
@@ -63,25 +63,27 @@ struct Meeting {
 
 class Replicas final : public Wakeable {
  public:
-  // is_stage: they meet in a stage of a pipeline, and come back for its next execution.
+  // is_stage: their collectives are in a stage of a pipeline, which runs once in each
+  // of its executions.
   explicit Replicas(int count, bool is_stage = false);
   Replicas(const Replicas&) = delete;
   Replicas& operator=(const Replicas&) = delete;
 
-  int count() const { return static_cast<int>(meetings_.size()); }
+  int count() const { return static_cast<int>(requests_.size()); }
 
-  // Where those chips of the replicas meet that run the same part of the same pipeline:
-  // the stages come to their collectives independently of each other. chip: of the
+  // The collectives of those IPUs of the replicas that run the same part of the same
+  // pipeline: the stages run theirs independently of each other. ipu: of the
   // replica's. part: the key of its program. Any thread; it lives as long as this.
-  Replicas& of_chip(int chip, std::uint64_t part);
+  Replicas& of_ipu(int ipu, std::uint64_t part);
 
   // The replica's thread. Waits until all replicas are here, does what they have come
   // for, and returns when all results are there. An error if they have come for
   // different things, if the numbers do not fit, once the program is stopped, or if a
   // replica has ended and will not come.
-  // met_ns: when all were here.
-  absl::Status meet(const Program& program, int replica, const Meeting& meeting,
-                    std::int64_t* met_ns);
+  // arrived_ns: when all were here.
+  absl::Status run_collective(const Program& program, int replica,
+                              const CollectiveRequest& request,
+                              std::int64_t* arrived_ns);
 
   // The replica has done its part of a pipeline, once; or its program has ended.
   void leave(int replica);
@@ -91,28 +93,28 @@ class Replicas final : public Wakeable {
 
  private:
   absl::Status check() const;
-  absl::Status ended(const Rendezvous::Attendance& attendance,
-                     const Meeting& meeting) const;
+  absl::Status ended(const ReplicaBarrier::Attendance& attendance,
+                     const CollectiveRequest& request) const;
 
   const bool is_stage_;
-  Rendezvous rendezvous_;
+  ReplicaBarrier barrier_;
   // By replica, of those that are here. A replica writes its own before it comes, and
-  // others read it until it leaves: the rendezvous orders them. So it does the outcome
-  // and the time, which the member that begins writes: the next meeting begins when all
-  // have read them and come back.
-  std::vector<const Meeting*> meetings_;
+  // others read it until it leaves: the barrier orders them, and so it does the outcome
+  // and the time, which the member that begins writes: the next collective begins when
+  // all have read them and come back.
+  std::vector<const CollectiveRequest*> requests_;
   absl::Status outcome_;
-  std::int64_t met_ns_ = 0;
+  std::int64_t arrived_ns_ = 0;
   Mutex mutex_;
   std::vector<bool> gone_ IPUFEED_GUARDED_BY(mutex_);  // for good, by replica
-  std::map<std::pair<int, std::uint64_t>, std::unique_ptr<Replicas>> of_chips_
+  std::map<std::pair<int, std::uint64_t>, std::unique_ptr<Replicas>> of_ipus_
       IPUFEED_GUARDED_BY(mutex_);
 };
 
 // The collective, for a person: by what the user calls it.
-const char* name_of(const Meeting& meeting);
+const char* name_of(const CollectiveRequest& request);
 
-// What a meeting of one does: the same, without other members.
-absl::Status meet_alone(const Meeting& meeting);
+// The collective of one replica alone.
+absl::Status run_collective_alone(const CollectiveRequest& request);
 
 }  // namespace ipufeed

@@ -13,7 +13,7 @@ namespace {
 
 struct Devices {
   Mutex mutex;
-  std::array<CollectiveRuns, kIpus> runs IPUFEED_GUARDED_BY(mutex);
+  std::array<CollectiveRuns, kDevices> runs IPUFEED_GUARDED_BY(mutex);
 
   static Devices& get() {
     static auto* devices = new Devices;  // programs may outlive static objects

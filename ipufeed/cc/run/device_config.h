@@ -1,4 +1,4 @@
-// What the configuration says of the devices, for all that runs on them.
+// The devices' configuration, for all that runs on them.
 #pragma once
 
 namespace ipufeed {
@@ -12,9 +12,9 @@ enum class RunMode : int {
 void set_run_mode(RunMode mode);
 RunMode run_mode();
 
-// How many IPUs a device is made of; 1 unless the configuration says otherwise. Any
-// thread.
-int chips_of(int ordinal);
-void set_chips(int ordinal, int count);
+// How many IPUs a device is made of; 1 unless the configuration sets another number.
+// Any thread.
+int ipus_of(int ordinal);
+void set_ipus(int ordinal, int count);
 
 }  // namespace ipufeed

@@ -137,7 +137,7 @@ absl::Status Program::leave(int replica) {
 
 StepClock& Program::step_clock() {
   MutexLock lock(mutex_);
-  return step_clocks_[current.chip];
+  return step_clocks_[current.ipu];
 }
 
 bool Program::compute(std::int64_t step_ns, StepTimes* times) {
@@ -145,7 +145,7 @@ bool Program::compute(std::int64_t step_ns, StepTimes* times) {
   // stop() raises the flag under mutex_: it is either before the look or wakes the
   // wait.
   MutexLock lock(mutex_);
-  *times = step_clocks_[current.chip].next(now_ns(), step_ns);
+  *times = step_clocks_[current.ipu].next(now_ns(), step_ns);
   while (!stopped()) {
     const std::int64_t left_ns = times->end_ns - now_ns();
     if (left_ns <= 0) break;

@@ -1,7 +1,7 @@
 // A program that runs on a simulated IPU: what it has in use, and how to stop it.
 //
 //   device thread: ProgramScope -> kernels -> queue calls -> current_program()
-//   chip thread:   ContextScope -> chip program -> queue calls, sends, receives
+//   IPU thread:   ContextScope -> IPU program -> queue calls, sends, receives
 //   any thread:    cancellation (Session.close, time-out, Ctrl-C) -> Program::stop()
 //
 // A compiled loop is one kernel call that may run for hours, and its queue calls get no
@@ -82,20 +82,20 @@ class Program {
   // been faster, out is the feed that it has leased.
   absl::Status lease(std::shared_ptr<Leased> feed, Leased** out);
 
-  // When the steps of this thread's chip begin and end: the queue calls tell it what
-  // held the chip up. A replica has one of its own, and each stage of a pipeline,
-  // unless they share a chip. For the program's life.
+  // When the steps of this thread's IPU begin and end: the queue calls record what
+  // held the IPU up. A replica has one of its own, and each stage of a pipeline,
+  // unless they share an IPU. For the program's life.
   StepClock& step_clock();
 
   // What the random operations of the program draw. Any thread.
   RunSeeds& seeds() { return seeds_; }
 
-  // A thread of the program. Waits until a step of `step_ns` nanoseconds of its chip
+  // A thread of the program. Waits until a step of `step_ns` nanoseconds of its IPU
   // has ended; false if the program was stopped meanwhile.
   bool compute(std::int64_t step_ns, StepTimes* times);
 
   // A replica of the program has ended, without an error; its thread. Threads that wait
-  // for it at a queue are told. An error if it has enqueued less than others.
+  // for it at a queue get an error. An error if it has enqueued less than others.
   absl::Status leave(int replica);
 
   // A waiter that is woken when the program is stopped, until it is removed.
@@ -106,13 +106,13 @@ class Program {
   std::string describe_feeds() const;
 
   // Its number among those with collectives between processes: see collective_runs.h.
-  // From now on other processes can stop it, and its waiters are told if it fails. To
-  // be called at its start, if it is known by then that it has collectives, or else at
-  // the first.
+  // From now on other processes can stop it, and its waiters get its error if it fails.
+  // To be called at its start, if it is known by then that it has collectives, or else
+  // at the first.
   std::int64_t collective_run();
 
   // The program is over: gives its feeds back, and lets go of the step. Before the step
-  // hears of the end, which may destroy what this refers to. The destructor does it,
+  // gets the end, which may destroy what this refers to. The destructor does it,
   // too.
   void end(const absl::Status& status);
 
@@ -138,15 +138,15 @@ class Program {
   std::vector<std::shared_ptr<Leased>> feeds_ IPUFEED_GUARDED_BY(mutex_);
   std::vector<Wakeable*> wakeables_ IPUFEED_GUARDED_BY(mutex_);
   std::vector<int> left_ IPUFEED_GUARDED_BY(mutex_);  // replicas that have ended
-  // By chip; one stays where it is.
+  // By IPU; one stays where it is.
   std::map<int, StepClock> step_clocks_ IPUFEED_GUARDED_BY(mutex_);
 };
 
 // What the IPUs of a device are at.
 class Stages {
  public:
-  // The stage whose turn it is on an IPU, or "" for none yet; on its thread.
-  virtual const std::string& at(int chip) const = 0;
+  // The stage that an IPU runs, or "" for none yet; on its thread.
+  virtual const std::string& at(int ipu) const = 0;
 
  protected:
   ~Stages() = default;
@@ -155,11 +155,11 @@ class Stages {
 // What a thread works for. Pools hand it on with each piece of work.
 struct Context {
   Program* program = nullptr;  // null outside of a simulated IPU
-  int chip = 0;                // of the device, the one that computes
+  int ipu = 0;                 // of the device, the one that computes
   int replica = 0;             // which of the program's copies
   int replicas = 1;
-  Replicas* others = nullptr;       // where the copies meet; null if there is only one
-  PipelineRun* pipeline = nullptr;  // whose chip program this is, if it is one
+  Replicas* others = nullptr;  // the copies' collectives; null if there is only one
+  PipelineRun* pipeline = nullptr;  // whose IPU program this is, if it is one
   const Stages* stages = nullptr;   // of that pipeline
 };
 
@@ -191,7 +191,7 @@ class ProgramScope : public ContextScope {
 // signal comes. Returns how many have one in use.
 int stop_all_programs(const absl::Status& why);
 
-// The main thread calls TensorFlow, or is back. Between the two Python hears of no
+// The main thread calls TensorFlow, or is back. Between the two Python gets no
 // signal, so that what stops all programs also stops those that begin after it.
 void main_thread_calls(bool begins);
 

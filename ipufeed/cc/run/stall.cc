@@ -16,14 +16,14 @@ namespace {
 std::atomic<std::int64_t> report_after_ns{30'000'000'000};
 
 // Stage, IPU and replica that this thread works for, as far as there are several.
-std::string who_waits(const Program& program) {
+std::string waiter_of(const Program& program) {
   const Context& context = current_context();
   const std::string stage =
-      context.stages == nullptr ? "" : context.stages->at(context.chip);
+      context.stages == nullptr ? "" : context.stages->at(context.ipu);
   std::string waiter = stage.empty() ? "A program" : absl::StrCat("Stage ", stage);
   absl::StrAppend(&waiter, " on ");
   if (context.stages != nullptr || context.replicas > 1) {
-    absl::StrAppend(&waiter, "IPU ", context.chip, " of ");
+    absl::StrAppend(&waiter, "IPU ", context.ipu, " of ");
   }
   absl::StrAppend(&waiter, "/device:IPU:", program.ordinal());
   if (context.replicas > 1) {
@@ -59,10 +59,10 @@ void StallWatch::report(const Program& program, const char* kind,
 void StallWatch::report(const Program& program, const std::string& what) {
   const std::int64_t waited = now_ns() - start_ns_;
   next_ns_ = now_ns() + waited;
-  say(absl::StrCat(who_waits(program), " has waited for ",
-                   std::round(static_cast<double>(waited) / 1e6) / 1e3, " s: ", what,
-                   ". It goes on waiting. Its queues: ", program.describe_feeds(),
-                   "."));
+  log_line(absl::StrCat(
+      waiter_of(program), " has waited for ",
+      std::round(static_cast<double>(waited) / 1e6) / 1e3, " s: ", what,
+      ". It goes on waiting. Its queues: ", program.describe_feeds(), "."));
 }
 
 std::string replicas_of(const std::vector<std::size_t>& numbers) {

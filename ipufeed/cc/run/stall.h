@@ -1,5 +1,5 @@
-// What a program says when it has waited for a long time, and how it says it was
-// stopped.
+// The report of a program that has waited for a long time, and the error of one that
+// was stopped.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class StallWatch {
   // When to report next, on the monotonic clock.
   std::int64_t next_report_ns();
 
-  // Says one line: which thread waits (its stage, IPU and replica), for how long, for
+  // Logs one line: which thread waits (its stage, IPU and replica), for how long, for
   // which feed and which side of it, and how full the queues of the program are.
   void report(const Program& program, const char* kind, const std::string& name,
               const char* state, const std::string& reason);

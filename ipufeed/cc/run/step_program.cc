@@ -25,7 +25,7 @@ struct StepProgram {
   Program program;
   const bool eager;
   // Guarded by the table's mutex. An eager call's end comes by its cancellation
-  // manager, which may also be told to cancel while ops of it run.
+  // manager, which may also cancel while ops of it run.
   int running_ops = 0;
   bool ending = false;
   Mutex mutex;

@@ -14,7 +14,7 @@ namespace ipufeed {
 //
 // The program ends with the step. In a session that is when the step's container is
 // emptied. A function that is called eagerly has no such container, and TensorFlow does
-// not tell us of its end: its caller does, with end_eager_programs.
+// not report its end: its caller does, with end_eager_programs.
 absl::Status with_step_program(tensorflow::OpKernelContext* ctx,
                                const std::function<absl::Status(Program&)>& use);
 

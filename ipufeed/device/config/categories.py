@@ -1,4 +1,4 @@
-"""The categories of IPUConfig: what can be said of each part of the IPUs and the compiler.
+"""The categories of IPUConfig: what can be set for each part of the IPUs and the compiler.
 
 Names, types and defaults are Graphcore's, as in config.py.
 """
@@ -130,7 +130,7 @@ class MatmulConfig(Category):
     """Matrix products.
 
     Attributes:
-        clear_pass_type: Do not tell the library whether a product is of the forward
+        clear_pass_type: Do not pass to the library whether a product is of the forward
             pass. Default: False.
         poplar_options: Options of the products, by name. Default: none.
     """

@@ -1,4 +1,4 @@
-"""IPUConfig: everything that can be said of the IPUs before a program runs.
+"""IPUConfig: everything that can be set for the IPUs before a program runs.
 
 Setting an attribute has no effect until `configure_ipu_system`. What each does in the
 simulator, and which are only recorded, is in docs/configuration.md. The tree itself is
@@ -57,7 +57,7 @@ DEFAULT_VERSION = "ipu2"
 
 
 class IPUConfig(Category):
-    """Everything that can be said of the IPUs before a program runs.
+    """Everything that can be set for the IPUs before a program runs.
 
         config = IPUConfig()
         config.auto_select_ipus = [1, 2]
@@ -132,7 +132,7 @@ class IPUConfig(Category):
         check(self, use_ipu_model)
 
     def configure_ipu_system(self, device: str = "cpu") -> None:
-        """Makes the system as this config says: see `system.configure_ipu_system`."""
+        """Makes the system of this config: see `system.configure_ipu_system`."""
         # Imported at use: the system is made of configs, not the other way round.
         from ipufeed.device.system import system
 
@@ -157,7 +157,7 @@ def tiles_per_ipu(config: IPUConfig, use_ipu_model: bool) -> int:
 
 
 def check(config: IPUConfig, use_ipu_model: bool) -> None:
-    """Raises what `IPUConfig.validate` says."""
+    """Raises the errors of `IPUConfig.validate`."""
     # Lists and dicts may have been changed in place since they were checked.
     for metadata, value in config.attributes():
         metadata.check_type(value)

@@ -78,7 +78,7 @@ class AttributeMetadata:
         return True
 
     def warn_if_deprecated(self) -> None:
-        """Logs a warning, which says what to use instead, if it is deprecated."""
+        """Logs a warning with its replacement, if it is deprecated."""
         if self.deprecated:
             tf_logger().warning(
                 "%s has been deprecated: %s", self.name, self.deprecated_msg
@@ -109,7 +109,7 @@ class Declaration:
 
 
 def described(category: Any, name: str) -> str:
-    """What the `Attributes:` of a category's docstring say of an attribute, or ""."""
+    """An attribute's text in the `Attributes:` of a category's docstring, or ""."""
     text = ""
     for owner in reversed(category.__mro__):
         lines = (inspect.getdoc(owner) or "").partition("Attributes:\n")[2]

@@ -145,7 +145,7 @@ def warn_of_environment() -> None:
 
 
 REPORTS = (
-    "reports are written as POPLAR_ENGINE_OPTIONS and `compilation_poplar_options` say "
+    "reports are written as POPLAR_ENGINE_OPTIONS and `compilation_poplar_options` select "
     "(autoReport.*)"
 )
 

@@ -57,7 +57,7 @@ def create_ipu_config(
 ) -> IpuOptions:
     """Makes options, with the defaults of this style.
 
-    What concerns profiling and reports has no effect here, and a warning says so: see
+    What concerns profiling and reports has no effect here, and a warning is logged: see
     docs/reports.md for reports. `merge_infeed_io_copies` is False here, the
     IPU Model's version "ipu1" and the gather simplifier off; IPUConfig has True, "ipu2"
     and on.

@@ -36,7 +36,7 @@ class IpuOptions:
 
 
 def as_options(opts: Any) -> IpuOptions:
-    """The options themselves, or a TypeError that says where to get some."""
+    """The options themselves, or a TypeError with where to get some."""
     if not isinstance(opts, IpuOptions):
         raise TypeError(
             "`opts` must be the options that create_ipu_config returns, got "

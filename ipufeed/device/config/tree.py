@@ -87,7 +87,7 @@ class Category:
                 if typing.get_origin(hint) is typing.Annotated
                 else (hint,)
             )
-            # Options may be anything; an error message that says `dict` says it all.
+            # Options may be anything; `dict` is enough in an error message.
             wanted = dict if typing.get_origin(wanted) is dict else wanted
             mark = next((each for each in extras if isinstance(each, Deprecated)), None)
             cls._declarations[name] = Declaration(wanted, getattr(cls, name), mark)
@@ -123,7 +123,7 @@ class Category:
 
     def __getattr__(self, name: str) -> Any:
         # Called for what is not there. copy and pickle ask for special methods before
-        # the object is filled, and must not be told of look-alikes.
+        # the object is filled, and must not be warned of similar names.
         if name.startswith("__"):
             raise AttributeError(name)
         raise self._unknown(name)

@@ -1,4 +1,4 @@
-"""TF_POPLAR_FLAGS: what the environment says of the device.
+"""TF_POPLAR_FLAGS: the device's flags in the environment.
 
 Read at first use, and again whenever the system is configured: programs set it before the
 first use, in child processes, or before they configure again. The other variables are in
@@ -211,7 +211,7 @@ _current: Flags | None = None
 
 
 def read_flags() -> Flags:
-    """What the environment says now; what `get_flags` gives does not change.
+    """Reads the environment's flags now; what `get_flags` gives does not change.
 
     Raises:
         PoplarFlagsError: it cannot be understood.
@@ -251,7 +251,7 @@ def get_flags() -> Flags:
 def use_synthetic_data_for(
     synthetic_data_category: SyntheticDataCategory | str | int,
 ) -> bool:
-    """Whether data of a category is synthetic, as the flags say that were read last.
+    """Whether data of a category is synthetic, by the flags that were read last.
 
     Raises:
         ValueError: there is no such category.

@@ -63,7 +63,7 @@ def wait(value: Any, seconds: float) -> Any:
 
 @functools.cache
 def differentiate_wait() -> None:
-    """Tells TensorFlow the gradient of `wait`, once."""
+    """Registers the gradient of `wait` in TensorFlow, once."""
     from tensorflow.python.framework import ops
 
     @ops.RegisterGradient("IpufeedWait")  # type: ignore[untyped-decorator]

@@ -14,7 +14,7 @@ class Bound:
     program without gradients of the loop does not depend on it.
 
     Attributes:
-        context: A constant that TensorFlow's version 1 loop is told of, and uses only if
+        context: A constant that TensorFlow's version 1 loop gets, and uses only if
             gradients are built. None: none is known, or the loop is not of version 1.
         argument: What is given to TensorFlow's version 2 loop.
     """
@@ -31,7 +31,7 @@ class Bound:
         if n is None or tf.is_tensor(n) or tf.executing_eagerly():
             return Bound()
         n = int(n)
-        if not 0 <= n < 2**31:  # what is wrong is said elsewhere
+        if not 0 <= n < 2**31:  # the error is raised elsewhere
             return Bound()
         in_function = tf.compat.v1.get_default_graph().building_function
         if not in_function and use_while_v1:

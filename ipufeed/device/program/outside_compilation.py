@@ -4,7 +4,7 @@ A compiled program cannot hold ops such as tf.print or tf.py_function. A program
 scope for them is therefore not compiled: TensorFlow's executor runs all of it, what is
 outside on the CPU and everything else on the IPU. Whether there is such a scope is known
 only when the body has been built, so the builder of a program announces that with
-`building`, and takes the compilation back if it says `has_outside`.
+`building`, and takes the compilation back if that has `has_outside`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMPILE_ATTR = (
 )
 
 
-# The device says the same.
+# The device has the same message.
 CANNOT_PRECOMPILE = (
     "Programs that TensorFlow's executor runs cannot be pre-compiled: those with "
     "outside_compilation_scope, and those of set_executor('tensorflow'). Take the scope "
@@ -179,7 +179,7 @@ def program_name() -> str:
 
 
 def mark_program(graph: Any, first_op: int) -> None:
-    """Tells the device that the executor's ops are one program, and not one each.
+    """Sets in the device that the executor's ops are one program, and not one each.
 
     Args:
         graph: The graph.

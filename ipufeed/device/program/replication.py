@@ -69,7 +69,7 @@ def refuse_replicas(ordinal: int, operations: Iterable[Any]) -> None:
 
 
 def replicate(device: VirtualDevice, shards: int) -> int:
-    """The same for a device on which a program is about to be compiled; says so.
+    """The same for a device on which a program is about to be compiled; logs it.
 
     Raises:
         tf.errors.InternalError: See replication_factor.

@@ -31,7 +31,7 @@ def ipu_scope(device: str) -> Iterator[Any]:
 
     Raises:
         ValueError: It is not an IPU, or one that does not exist. TensorFlow itself would
-            place the ops on the CPU and say nothing.
+            place the ops on the CPU without a warning.
     """
     import tensorflow as tf
 

@@ -8,11 +8,11 @@ from typing import Any
 # The device reads them: ipufeed/cc/xla/compile/shards.cc.
 SHARD_ATTR = "_ipufeed_shard"
 SHARDS_ATTR = "_ipufeed_shards"
-PIPELINE = "IpufeedPipeline"  # an op that says itself how many it needs
+PIPELINE = "IpufeedPipeline"  # an op with an attribute of how many it needs
 
 
 def get_sharding(operation: Any) -> list[int] | None:
-    """The index of an op's IPU, or one for each output; None if nothing says.
+    """The index of an op's IPU, or one for each output; None if it has none.
 
     A gradient is where the op is that it belongs to.
 

@@ -19,7 +19,7 @@ class TrainingLoop:
     Attributes:
         iteration: The number of the iteration, from 0: an integer scalar of its body. None
             if there is no loop.
-        count: The op whose result says how often it runs; in eager mode that number.
+        count: The op whose result is how often it runs; in eager mode that number.
     """
 
     iteration: Any = None

@@ -121,7 +121,7 @@ def draw(seed1: int = 0, seed2: int = 0, own: Any = None) -> Any:
 
     number = 0
     if not tf.executing_eagerly():
-        interrupt.watch()  # tells the native core of the end of functions
+        interrupt.watch()  # reports the end of functions to the native core
         number = next_number()
     if seed1 or seed2:
         number ^= mix((2**32 * seed1 + seed2) % _WORD)

@@ -70,7 +70,7 @@ def configure_ipu_system(
     device: str = "cpu",
     reset_configuration: bool = True,
 ) -> None:
-    """Makes the system as a config says, and reads TF_POPLAR_FLAGS again.
+    """Makes the system of a config, and reads TF_POPLAR_FLAGS again.
 
     With the connection type ALWAYS it also attaches to all devices, and logs a line for
     each. The system has its own copy of the config afterwards.
@@ -85,7 +85,7 @@ def configure_ipu_system(
 
     Raises:
         TypeError: `config` is not a config, or a flag is not a bool.
-        ConfigError, ValueError: what `IPUConfig.validate` says.
+        ConfigError, ValueError: see `IPUConfig.validate`.
         PoplarFlagsError: TF_POPLAR_FLAGS cannot be understood.
         ValueError: POPLAR_TARGET_OPTIONS or POPLAR_RUNTIME_OPTIONS is not a JSON object.
         tf.errors.FailedPreconditionError: something else is configured, and
@@ -219,7 +219,7 @@ def has_remote_buffers() -> bool:
     """Whether IPUs can move tensors from and to the host's memory inside a program.
 
     All that can be attached to can, but the IPU Model; for what is compiled without being
-    attached to, `device_connection.enable_remote_buffers` says it.
+    attached to, `device_connection.enable_remote_buffers` has it.
     """
     with SYSTEM.lock:
         if connection_type() in (
@@ -304,7 +304,7 @@ def attach(ordinal: int) -> VirtualDevice:
     with SYSTEM.lock:
         device = require_usable(ordinal)
         connection = connection_type()
-        # A program is compiled all the same (cc/xla/compile/compiler.cc says this, too).
+        # A program is compiled all the same (cc/xla/compile/compiler.cc logs this, too).
         if connection is DeviceConnectionType.NEVER:
             from tensorflow.python.framework import errors
 
@@ -317,7 +317,7 @@ def attach(ordinal: int) -> VirtualDevice:
         attaches = connection is not DeviceConnectionType.PRE_COMPILE
         if attaches and ordinal not in SYSTEM.attached:
             SYSTEM.attached.add(ordinal)
-            # The original says nothing of the IPU Model, and programs count the lines.
+            # The original logs nothing for the IPU Model, and programs count the lines.
             level = logging.DEBUG if device.hardware_id is None else logging.INFO
             LOGGER.log(level, "%s", device.attach_line())
         return device

@@ -1,4 +1,4 @@
-"""What the subcommands share: folders, files, headers, units."""
+"""Common parts of the subcommands: folders, files, headers, units."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CommandError(Exception):
 
 @dataclass(frozen=True)
 class File:
-    """A .poplar_exec file, as far as its header says what it is.
+    """A .poplar_exec file, as far as its header describes it.
 
     Attributes:
         path: Of it.
@@ -77,7 +77,7 @@ class File:
         surroundings = self.header.get("surroundings")
         host = surroundings.get("host") if isinstance(surroundings, dict) else None
         if not isinstance(host, dict):
-            return "it does not say what it is for"
+            return "it has no purpose in its header"
         for name, title, here in (
             ("tensorflow", "TensorFlow", tensorflow_version()),
             ("ipufeed", "another build of ipufeed", ipufeed_build()),
@@ -105,7 +105,7 @@ def tensorflow_version() -> str | None:
 
 
 def ipufeed_build() -> str | None:
-    """What programs' keys say of this library; None if it is not built."""
+    """This library's part of programs' keys; None if it is not built."""
     from ipufeed import _native
     from ipufeed.errors import NativeLibraryError
 
@@ -169,7 +169,7 @@ def look_at(path: Path) -> File | None:
     if size > MAX_FILE:
         problem = "it is larger than an executable can be"
     elif header.get("key") != path.name.removesuffix(SUFFIX):
-        problem = "it is of another program than its name says"
+        problem = "it is of another program than that of its name"
     return File(path, size, modified, header, problem)
 
 

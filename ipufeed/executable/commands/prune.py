@@ -69,16 +69,16 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="those that this version of TensorFlow and ipufeed, on this CPU, cannot use",
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="only say what would be deleted"
+        "--dry-run", action="store_true", help="only list what would be deleted"
     )
 
 
 def run(options: Namespace) -> int:
-    """Deletes, and says what."""
+    """Deletes, and prints what."""
     wanted = (options.older_than, options.keep, options.max_size)
     if all(each is None for each in wanted) and not options.other_versions:
         raise CommandError(
-            "Say what to delete: --older-than, --keep, --max-size or --other-versions; "
+            "Choose what to delete: --older-than, --keep, --max-size or --other-versions; "
             "--keep 0 for all."
         )
     folder = folder_of(options)

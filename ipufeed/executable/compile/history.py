@@ -143,5 +143,5 @@ def cause(before: Program, after: Program) -> str:
         return AGAIN
     try:
         return "; ".join(map(str, explain_programs(before, after)[:3]))
-    except Exception as error:  # say so, and compile
-        return f"that cannot be said ({type(error).__name__}: {error})"
+    except Exception as error:  # report it, and compile
+        return f"that could not be determined ({type(error).__name__}: {error})"

@@ -53,7 +53,7 @@ def check(program: Program, history: History) -> None:
 
 
 def refusal(program: Program) -> str:
-    """What an error begins with; the key tells it from other programs' errors."""
+    """What an error begins with; the key distinguishes it from other programs' errors."""
     return (
         f"Program {program.name} ({program.key.hex}) would have to be compiled within "
         "no_recompile()"
@@ -62,7 +62,7 @@ def refusal(program: Program) -> str:
 
 @contextmanager
 def no_recompile() -> Iterator[None]:
-    """Within the block no program is compiled: what would be raises, and says why.
+    """Within the block no program is compiled: what would be raises, with the causes.
 
         train(steps=1)                      # compiles
         with ipufeed.no_recompile():
@@ -118,5 +118,5 @@ def _delivered(error: RecompileError) -> RecompileError:
     with _lock:
         for refused in _blocks:
             refused[:] = [each for each in refused if each is not error]
-    # Where it was raised first is within this package, and tells a reader nothing.
+    # Where it was raised first is within this package, and no help to a reader.
     return error.with_traceback(None)

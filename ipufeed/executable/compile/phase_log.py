@@ -1,4 +1,4 @@
-"""What is said while a program is compiled and loaded.
+"""The log lines while a program is compiled and loaded.
 
     POPLAR_LOG_LEVEL=INFO   "Starting phase: ...", "Ending phase: ... (duration ...)"
     TF_POPLAR_VLOG_LEVEL=1  what was looked for, found and stored
@@ -24,7 +24,7 @@ COMPILING = "graphConstruction"
 LOADING = "Loading executable"
 
 
-def say(text: str) -> None:
+def log_line(text: str) -> None:
     """One line on stderr, in one piece."""
     try:
         sys.stderr.write(text + "\n")
@@ -44,7 +44,7 @@ def phase_line(text: str) -> None:
         timespec="microseconds"
     )
     now = now.replace("+00:00", "Z")
-    say(f"{now} PL:POPLAR {os.getpid()}.{threading.get_native_id()} I: {text}")
+    log_line(f"{now} PL:POPLAR {os.getpid()}.{threading.get_native_id()} I: {text}")
 
 
 def phase_begins(name: str) -> None:
@@ -75,7 +75,7 @@ def vlog_level() -> int:
 def vlog(level: int, text: str) -> None:
     """Writes a line of the verbose log, from `level` on."""
     if vlog_level() >= level:
-        say(f"{time.strftime('%Y-%m-%d %H:%M:%S')}: V poplar_executable] {text}")
+        log_line(f"{time.strftime('%Y-%m-%d %H:%M:%S')}: V poplar_executable] {text}")
 
 
 def shows_progress() -> bool:
@@ -105,7 +105,7 @@ class ProgressBar:
     def __enter__(self) -> ProgressBar:
         if shows_progress():
             self._start = time.monotonic()
-            say(f"Compiling module {self._name}:")
+            log_line(f"Compiling module {self._name}:")
             self._draw(0, "Graph Compilation")
             self._thread = threading.Thread(target=self._follow, daemon=True)
             self._thread.start()
@@ -120,14 +120,14 @@ class ProgressBar:
         self.close("Compilation Finished")
 
     def close(self, step: str) -> None:
-        """Ends the bar; `step` is the last thing it says."""
+        """Ends the bar; `step` is its last text."""
         if self._thread is None:
             return
         self._done.set()
         self._thread.join()
         self._thread = None
         self._draw(100, step)
-        say("")
+        log_line("")
 
     def _follow(self) -> None:
         while not self._done.wait(0.1):

@@ -1,4 +1,4 @@
-"""The programs of this process: what is asked and told while they are compiled and run.
+"""The programs of this process: their events while they are compiled and run.
 
     Event.KEY          key.py: what is it?         and may it be compiled at all?
     Event.FIND         cache.py: is there a file?  no_recompile() refuses here
@@ -112,14 +112,14 @@ def handle(event: Event, call: Any) -> None:
         case Event.LOADED:
             read(take(call.id), native.figures(call), call.key)
         case Event.UNUSABLE:
-            unusable(_programs.works[call.id], native.said(call))
+            unusable(_programs.works[call.id], native.message_of(call))
         case Event.COMPILED:
             executable = b""
             if call.executable_size:
                 executable = ctypes.string_at(call.executable, call.executable_size)
             compiled(take(call.id), native.figures(call), executable)
         case Event.FAILED:
-            failed(take(call.id), native.said(call))
+            failed(take(call.id), native.message_of(call))
         case Event.ONTO_DEVICE:
             onto_device(call)
 
@@ -219,7 +219,7 @@ def find(work: _Work) -> Entry | None:
 
 
 def interrupted() -> Callable[[], bool]:
-    """What says whether there has been a Ctrl-C from now on."""
+    """Returns a function: whether there has been a Ctrl-C since."""
     interrupt.watch()
     before = interrupt.interrupts()
     return lambda: interrupt.interrupts() != before
@@ -239,7 +239,7 @@ def refuse_lost_program(place: Cache) -> None:
         None,
         None,
         f"The program cannot be pre-compiled: there is no folder {place.folder} that "
-        "only you can write to (the warning before this says why).",
+        "only you can write to (the warning before this has the cause).",
     )
 
 
@@ -268,7 +268,7 @@ def unusable(work: _Work, why: str) -> None:
 
 
 def compiled(work: _Work, figures: Figures, executable: bytes) -> None:
-    """It has been compiled: says so, stores it and remembers it."""
+    """It has been compiled: logs that, stores it and remembers it."""
     program = work.program
     try:
         if work.bar is not None:
@@ -339,7 +339,7 @@ def serialize(entry: Entry, program: Program) -> None:
 
 
 def failed(work: _Work, why: str) -> None:
-    """XLA could not compile it; TensorFlow raises what it said."""
+    """XLA could not compile it; TensorFlow raises XLA's message."""
     if work.bar is not None:
         work.bar.close("Compilation Failed")
     phase_log.vlog(1, f"{work.program} could not be compiled: {why}")

@@ -2,7 +2,7 @@
 
 A change of a shape goes through the program with the data. So instructions are looked at
 in the order in which they run, and a change that the operands had already, or that has
-the sizes of one that is known, is a consequence: it is counted, not told.
+the sizes of one that is known, is a consequence: it is counted, not listed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Body:
         program: The second program.
         modules: The two of them.
         pairing: Which of their instructions belong together.
-        changed: Shapes of the interface that have changed, which are told apart.
+        changed: Shapes of the interface that have changed, which are listed separately.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Body:
     def explain(self) -> list[Cause]:
         """All that changed, the most important first."""
         for one, other in self.pairing.pairs:
-            if one.shape != other.shape and self.is_told_otherwise(one, other):
+            if one.shape != other.shape and self.is_listed_elsewhere(one, other):
                 # The shape follows from that; others follow from the shape.
                 self.compare_attributes(one, other)
                 self._changed.add(other)
@@ -113,15 +113,15 @@ class Body:
             return causes
         names = enumeration([named(name) for name in self.program.baked])
         advice = f"it may come from the value of {names}: {KNOWN_VALUE}"
-        told = []
+        found = []
         for cause in causes:
             if cause.kind in FROM_VALUES:
                 cause = dataclasses.replace(cause, advice=advice)
                 advice = ""
-            told.append(cause)
-        return told
+            found.append(cause)
+        return found
 
-    def is_told_otherwise(self, one: Instruction, other: Instruction) -> bool:
+    def is_listed_elsewhere(self, one: Instruction, other: Instruction) -> bool:
         """Whether an instruction of the same operands does something else with them."""
         return (
             other.parameter < 0
@@ -135,7 +135,7 @@ class Body:
 
     def compare_shape(self, one: Instruction, other: Instruction) -> None:
         """Is it a cause, or does it follow from one?"""
-        # Of the program, told apart; or of what is called, where it comes from.
+        # Of the program, listed separately; or of what is called, where it comes from.
         is_port = other.parameter >= 0 or other.target == "ipufeed_dequeue"
         follows = (
             is_port
@@ -232,7 +232,7 @@ class Body:
         if None in expected or expected == other.operands:
             return
         if any(each not in self._partners for each in other.operands):
-            return  # a new op is in between: the structure says so
+            return  # a new op is in between: the structure's cause covers it
         name = op_of(other) or other.opcode
         if Counter(expected) == Counter(other.operands):
             pair = "swapped" if len(expected) == 2 else "in another order"
@@ -270,7 +270,7 @@ class Body:
         return named(op_of(seen) or seen.opcode)
 
     def compare_attributes(self, one: Instruction, other: Instruction) -> None:
-        """What else an instruction is told: strides, directions, dimensions."""
+        """An instruction's other attributes: strides, directions, dimensions."""
         fields = changed_fields(one, other)
         if not fields:
             return

@@ -1,4 +1,4 @@
-"""A cause: one sentence that says why two programs are not the same one."""
+"""A cause: one sentence on why two programs are not the same one."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def host_causes(before: Any, after: Any) -> Iterator[Cause]:
         if name == "tensorflow_git" and before.get("tensorflow") != after.get(
             "tensorflow"
         ):
-            continue  # the version says it
+            continue  # the version's cause covers it
         title = HOST.get(name, printable(name))
         advice = ""
         if name == "cpus":

@@ -53,7 +53,7 @@ def explain(a: Reference, b: Reference) -> list[Cause]:
 
     Raises:
         TypeError: It is neither of these.
-        LookupError: There is no such program; the message says where was looked.
+        LookupError: There is no such program; the message lists where was searched.
         DamagedFileError, UnsafeError: The file is not whole, or others may have written it.
 
     Threads: any.
@@ -146,4 +146,4 @@ def find_program(reference: Reference) -> Program:
     except FileNotFoundError:
         raise LookupError(f"There is no executable {path}.") from None
     except (KeyError, TypeError, ValueError) as error:
-        raise LookupError(f"{path} does not say what it is: {error}.") from error
+        raise LookupError(f"{path} has no readable header: {error}.") from error

@@ -7,7 +7,7 @@ from typing import Any
 
 from ipufeed.executable.hlo.hlo import Instruction
 
-# Fields of an instruction that say nothing of what it computes, or are compared apart.
+# Fields of an instruction that do not change what it computes, or are compared apart.
 NOT_COMPARED = (
     "called_computation_ids",
     "control_predecessor_ids",

@@ -73,7 +73,7 @@ def explain_structure(pairing: Pairing, *, explained: bool) -> tuple[list[Cause]
 
 
 def strangers(modules: tuple[Module, Module], pairing: Pairing) -> list[Cause]:
-    """What to say of two programs that have next to nothing in common; else nothing."""
+    """The causes for two programs that have next to nothing in common; else none."""
     sizes = [sum(1 for _ in module.instructions()) for module in modules]
     if len(pairing.pairs) >= LITTLE * max(sizes):
         return []

@@ -295,7 +295,7 @@ def is_of_gradient(op: str) -> bool:
 
 
 def merged(causes: list[Cause]) -> list[Cause]:
-    """The same change of a scalar that is baked into several ops is told once."""
+    """The same change of a scalar that is baked into several ops is listed once."""
     groups: dict[Any, list[Cause]] = {}
     for cause in causes:
         alone = cause.before is None

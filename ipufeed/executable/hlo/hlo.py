@@ -208,7 +208,7 @@ OWN_SOURCE = "/tensorflow/python/"
 
 
 def source_of(metadata: Any) -> str:
-    """Where the program's text has the op, if TensorFlow has said so.
+    """Where the program's text has the op, if TensorFlow has recorded it.
 
     It often names a line of its own instead, which does not help.
     """

@@ -26,15 +26,15 @@ def hlo_dot(program: bytes) -> str:
 
 
 def _written(program: bytes, as_dot: bool) -> str:
-    said: list[tuple[int, str]] = []
+    answers: list[tuple[int, str]] = []
 
     @TAKE_TEXT  # type: ignore[untyped-decorator]
     def take(ok: int, text: object, size: int) -> None:
         data: bytes = ctypes.string_at(text, size)  # type: ignore[arg-type]
-        said.append((ok, data.decode("utf-8", "replace")))
+        answers.append((ok, data.decode("utf-8", "replace")))
 
     _native.entry().ipufeed_hlo_text(program, len(program), int(as_dot), take)
-    ok, text = said[0]
+    ok, text = answers[0]
     if not ok:
         raise ValueError(f"XLA cannot read the program: {text}")
     return text

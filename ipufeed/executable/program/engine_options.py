@@ -2,7 +2,7 @@
 
     config.compilation_poplar_options  <--overridden by--  POPLAR_ENGINE_OPTIONS (JSON)
 
-The simulated engine does what `autoReport.*` says. The other names are those that
+The simulated engine follows `autoReport.*`. The other names are those that
 programs for Poplar set; they are accepted, with a warning, and change nothing here.
 
 Source: names and defaults follow Graphcore's Poplar, class `poplar::Engine`.
@@ -104,7 +104,7 @@ def report_options() -> ReportOptions:
 
 
 def fails_out_of_memory() -> bool:
-    """Whether a program that is too large for its IPUs is to be an error: if that is said.
+    """Whether a program that is too large for its IPUs is to be an error.
 
     Raises:
         tf.errors.InternalError: See report_options.
@@ -161,7 +161,7 @@ def is_on(name: str, value: Any) -> bool:
 
 
 def unknown(name: str) -> str:
-    """What is said of an option that there is not, with the one that is meant."""
+    """The message on an unknown option, with the one that is likely meant."""
     import difflib
 
     near = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.5)

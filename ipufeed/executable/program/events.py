@@ -106,7 +106,7 @@ def text(pointer: bytes | None) -> str:
 
 
 def lowered(call: Any) -> Lowered:
-    """What a call says of a program, copied."""
+    """A call's fields on a program, copied."""
     return Lowered(
         id=call.id,
         ordinal=call.ordinal,
@@ -121,11 +121,11 @@ def lowered(call: Any) -> Lowered:
 
 
 def figures(call: Any) -> Figures:
-    """What a call says of a phase."""
+    """A call's fields on a phase."""
     return Figures(call.duration_ns / 1e9, call.rss_bytes)
 
 
-def said(call: Any) -> str:
+def message_of(call: Any) -> str:
     """The message of a call that reports an error."""
     if not call.message_size:
         return ""

@@ -29,7 +29,7 @@ PARTS = ("program", "executable")
 
 
 class DamagedFileError(ValueError):
-    """A file is not an executable, or is not whole; the message says what is wrong."""
+    """A file is not an executable, or is not whole; the message names what is wrong."""
 
 
 @dataclass(frozen=True)

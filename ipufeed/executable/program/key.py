@@ -1,4 +1,4 @@
-"""The key of a program: 64 bits that say whether it has been compiled before.
+"""The key of a program: 64 bits by which it is found if it was compiled before.
 
     HLO  --canonical()-->  bytes without names, ids and source lines  --+
     target, configuration, flags, versions  --surroundings()--> JSON  --+--> blake2b
@@ -28,7 +28,7 @@ class Key:
     Attributes:
         number: 64 bits, the name of its file.
         digest: 256 bits of the same in hex, which the file holds: two programs of the
-            same number would be told from each other.
+            same number would be distinguished.
     """
 
     number: int

@@ -36,8 +36,8 @@ LOOP_COUNT = "ipufeedhostnumber"
 def author_name(name: str) -> str:
     """The name of a function without what TensorFlow and XLA add to it.
 
-    "cluster" for a version 1 program whose function has no name: not what tells it from
-    others.
+    "cluster" for a version 1 program whose function has no name: not what distinguishes it
+    from others.
     """
     cluster = CLUSTER.match(name)
     if cluster:
@@ -110,13 +110,13 @@ def baked_names(lowered: Lowered) -> list[str]:
 
 
 def users(nodes: Iterable[Any]) -> dict[str, str]:
-    """For each argument of a function the op that uses it, as far as a name says so.
+    """For each argument of a function the op that uses it, as far as a name shows it.
 
     A variable is read by an op whose name is that of its user and "/ReadVariableOp"; the
-    one read without a user's name says nothing.
+    one read without a user's name is left out.
     """
     found: dict[str, str] = {}
-    # What assigns to a variable says less of it than what computes with it.
+    # An op that assigns to a variable names it less well than one that computes with it.
     for node in sorted(nodes, key=lambda node: node.op.startswith("Assign")):
         name = node.name.removesuffix("/ReadVariableOp")
         if name.startswith(("ReadVariableOp", "Identity", "NoOp")):

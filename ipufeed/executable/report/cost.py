@@ -4,7 +4,7 @@
 
 A loop's body counts as often as it is known to run. XLA knows that of loops with a
 constant count; the others count once, so that the figures are those of one iteration. A
-stage of a pipeline has no mini-batch in some turns of its IPU's loop: its name says in
+stage of a pipeline has no mini-batch in some iterations of its IPU's loop: its name has in
 how many it has.
 """
 
@@ -19,7 +19,7 @@ from ipufeed.executable.report.ipu_model import IpuModel
 from ipufeed.executable.report.work import FREE, Work, step_work
 
 # As ipufeed/parallel/pipeline/ipu_program.py names what a stage does.
-STAGE_TURNS = re.compile(r"\b(\d+)_of_(\d+)_turns")
+STAGE_ITERATIONS = re.compile(r"\b(\d+)_of_(\d+)_iterations")
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class _Counter:
         self.model = model
         self.steps: list[Step] = []
         self.loops: list[Loop] = []
-        self.in_stage = False  # of a pipeline that is idle in some turns
+        self.in_stage = False  # of a pipeline that is idle in some iterations
 
     def computation(self, one: Computation, executions: int, loop: str) -> Work:
         total = Work()
@@ -132,9 +132,9 @@ class _Counter:
     def conditional(self, one: Instruction, executions: int, loop: str) -> Work:
         """One branch is taken: the one with most to do, as it is unknown which."""
         # A condition inside a stage may bear the stage's name, too.
-        taken, turns = (1, 1) if self.in_stage else stage_turns(one)
-        executions = executions * taken // turns
-        was_in_stage, self.in_stage = self.in_stage, self.in_stage or turns > 1
+        taken, iterations = (1, 1) if self.in_stage else stage_iterations(one)
+        executions = executions * taken // iterations
+        was_in_stage, self.in_stage = self.in_stage, self.in_stage or iterations > 1
         best, steps = Work(), list(self.steps)
         chosen = steps
         for branch in one.called:
@@ -143,7 +143,7 @@ class _Counter:
             if work.cycles >= best.cycles:
                 best, chosen = work, self.steps
         self.steps, self.in_stage = chosen, was_in_stage
-        return best.times(taken / turns)
+        return best.times(taken / iterations)
 
 
 def dtype_of(one: Instruction) -> str:
@@ -163,9 +163,9 @@ def trip_count(one: Instruction) -> int | None:
         return None
 
 
-def stage_turns(one: Instruction) -> tuple[int, int]:
-    """In how many turns a stage has a mini-batch, and of how many; (1, 1) if all."""
-    found = STAGE_TURNS.search(one.op_name)
+def stage_iterations(one: Instruction) -> tuple[int, int]:
+    """In how many iterations a stage has a mini-batch, and of how many; (1, 1) if all."""
+    found = STAGE_ITERATIONS.search(one.op_name)
     if found is None or not 0 < int(found[1]) <= int(found[2]):
         return 1, 1
     return int(found[1]), int(found[2])

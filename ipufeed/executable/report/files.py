@@ -14,7 +14,7 @@ MOST_BYTES = 64 << 20  # of a file: what is larger is none of ours
 
 
 class NoReportError(ValueError):
-    """There is no report; the message says where, and how to get one."""
+    """There is no report; the message has where, and how to get one."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class Node:
         detail: Of what shape, or what of.
         kind: One of KINDS.
         inside: What a loop or branch executes.
-        tip: All there is to say of it.
+        tip: Its full description.
         sources: The nodes whose results it takes.
     """
 

@@ -1,6 +1,6 @@
 """The IPU that estimates are made with: public figures, in one place.
 
-It says how many cycles work takes if every tile had its share of it, so that nothing is
+It estimates how many cycles work takes if every tile had its part of it, so that nothing is
 in the wrong place and no tile waits for another: a lower bound, which a real program on a
 real IPU does not reach. It is for comparing programs, and for seeing what dominates one.
 

@@ -37,7 +37,7 @@ class Buffer:
         nbytes: Its size.
         shape: Of its largest value, such as "f32[784,256]".
         source: Where the program's text makes that value, or "".
-        values: How many values take turns in it.
+        values: How many values use it, one after the other.
     """
 
     name: str

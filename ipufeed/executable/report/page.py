@@ -134,7 +134,7 @@ def buffers(memory: dict[str, Any]) -> str:
         ]
         for each in found[:MOST_ROWS]
     ]
-    heads = ["largest value in it", "purpose", "shape", "size", "values in turn"]
+    heads = ["largest value in it", "purpose", "shape", "size", "values in sequence"]
     more = finite(memory.get("number_of_buffers")) - len(rows)
     return table(heads, rows, left=3) + rest(more, "smaller buffers")
 

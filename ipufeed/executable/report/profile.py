@@ -1,4 +1,4 @@
-"""What a report says of a program, ready for JSON: its memory and its cost."""
+"""A report's data on a program, ready for JSON: its memory and its cost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNTED = (
 )
 ESTIMATED = (
     "An estimate, not a measurement: a lower bound on the modelled IPU, as if every tile "
-    "had its share of each step and none waited for another."
+    "had its part of each step and none waited for another."
 )
 
 

@@ -221,7 +221,7 @@ def framework() -> dict[str, Any]:
 
 
 def cpu_ghz() -> float:
-    """The CPU's frequency, as the kernel says it; 0.0 if it does not."""
+    """The CPU's frequency, as the kernel reports it; 0.0 if it does not."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:

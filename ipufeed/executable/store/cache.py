@@ -53,7 +53,7 @@ class Slot:
         """Writes the file, whole or not at all.
 
         Raises:
-            OSError: It cannot be written: the disk is full, say. Nothing is left then.
+            OSError: It cannot be written: for example a full disk. Nothing is left then.
         """
         write_whole(self.path, pack(entry))
         return self.path
@@ -163,7 +163,7 @@ class Cache:
         try:
             entry = read_trusted(path)
             if entry.header.get("digest") != digest:
-                raise DamagedFileError("it is of another program than its name says")
+                raise DamagedFileError("it is of another program than that of its name")
         except FileNotFoundError:
             return None
         except (DamagedFileError, OSError) as error:

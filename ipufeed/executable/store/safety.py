@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 class UnsafeError(PermissionError):
-    """A file or folder that others may write to; the message says how to mend it."""
+    """A file or folder that others may write to; the message has the cure."""
 
 
 def check_folder(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Events of the recorder in Chrome's Trace Event Format: rows, slices, their figures.
 
 An event that stands for one becomes a slice for its work, and one for its wait. One that
-stands for many becomes a slice from the first to the last, with the shares.
+stands for many becomes a slice from the first to the last, with the fractions.
 
 Source: "Trace Event Format", the Chromium project.
 """

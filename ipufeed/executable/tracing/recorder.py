@@ -12,7 +12,7 @@ For a whole run without a change to it: PVTI_OPTIONS='{"enable":"true","director
 writes tf_trace__<time>__<pid>.json when the process ends.
 
 The recorder is native and bounded (cc/base/trace.h): of a long run the beginning is in
-full, later many transfers become one slice that says for how many it stands.
+full, later many transfers become one slice with their number.
 
 Source: names of the events and of PVTI_OPTIONS are those of Graphcore's PopVision Trace
 Instrumentation; the format is the Trace Event Format of Chrome.
@@ -122,7 +122,7 @@ def stop() -> tuple[list[Event], int]:
 
 
 def write(path: Path, events: list[Event], dropped: int, begun_ns: int) -> None:
-    """Writes a trace; one that lacks events says so."""
+    """Writes a trace; one that lacks events has their number."""
     from ipufeed.executable.store.cache import write_whole
     from ipufeed.executable.tracing import chrome as chrome_trace
 

@@ -211,7 +211,7 @@ class MapGradientOptimizer(IpuOptimizer):
         """Not supported: a function has no config.
 
         Raises:
-            NotImplementedError: Always; it says what to use.
+            NotImplementedError: Always, with what to use.
         """
         raise NotImplementedError(
             f"{type(self).__name__} cannot be saved: its function has no config. Save the "
@@ -308,7 +308,7 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         """Not supported: the loop that has the sums is that of `fit`.
 
         Raises:
-            RuntimeError: Always; it says what to use.
+            RuntimeError: Always, with what to use.
         """
         raise RuntimeError(
             "GradientAccumulationOptimizer of a Keras optimizer works in the `fit` of a "

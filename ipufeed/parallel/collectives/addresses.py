@@ -12,7 +12,7 @@ def addresses(count: int, index: int) -> list[str]:
     """Where the processes listen.
 
     Raises:
-        tf.errors.FailedPreconditionError: TF_CONFIG says nothing, or something else.
+        tf.errors.FailedPreconditionError: TF_CONFIG is not set, or contradicts this.
     """
     import tensorflow as tf
 
@@ -33,13 +33,13 @@ def addresses(count: int, index: int) -> list[str]:
                 "listens at one of its own.",
             )
         return list(found)
-    says = f"has {len(found)} workers and the index {own}"
+    state = f"has {len(found)} workers and the index {own}"
     raise tf.errors.FailedPreconditionError(
         None,
         None,
         f"experimental.multi_replica_distribution says that this is process {index} of "
         f"{count}; TF_CONFIG must say where they are, and "
-        f"{says if os.environ.get('TF_CONFIG') else 'is not set'}. Set it to "
+        f"{state if os.environ.get('TF_CONFIG') else 'is not set'}. Set it to "
         '{"cluster": {"worker": ["host:port", ...]}, '
         f'"task": {{"type": "worker", "index": {index}}}}}.',
     )

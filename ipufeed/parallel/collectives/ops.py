@@ -260,7 +260,7 @@ def collective(
     replicas: int = 1,
     name: str | None = None,
 ) -> list[Any]:
-    """Builds one meeting of the replicas; in order with the queues' ops of the program.
+    """Builds one collective of the replicas; in order with the queues' ops of the program.
 
     Args:
         values: Tensors.
@@ -286,7 +286,7 @@ def collective(
 
 @functools.cache
 def register_gradients() -> None:
-    """Tells TensorFlow how to differentiate a collective; once."""
+    """Registers the gradient of a collective in TensorFlow, once."""
     from tensorflow.python.framework import ops
 
     ops.RegisterGradient("IpufeedCollective")(gradients_of_collective)

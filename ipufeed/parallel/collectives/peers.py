@@ -1,7 +1,7 @@
 """The other processes of a group as one of them sees them: listening, failed or gone.
 
     reach()        does a server listen at an address?         a connection
-    Peer.said()    how are its programs with collectives?        an op, run in its server
+    Peer.state()   how are its programs with collectives?        an op, run in its server
     Peers          all of them: which ones a collective waits for, and why not all
 
 A collective waits for all processes. One that has failed in its program will not come to
@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 
 from ipufeed import _native
 
-MOST_IPUS = 1024  # kMostChips of ipufeed/cc/device/chips.h: lanes of an IPU device
-# How long a question may take. The answer is wanted by then, or at the next look.
+MOST_IPUS = 1024  # kMostIpus of ipufeed/cc/core/ipus.h: lanes of an IPU device
+# How long a question may take. The answer is wanted by then, or at the next poll.
 ANSWER_MS = 5000
-# How often a wait looks whether the others are alive.
-LOOK_S = 0.5
+# How often a wait checks whether the others are alive.
+POLL_S = 0.5
 
-# What a collective says that has lost another process, and how long that may take to end.
+# The error of a collective that has lost another process, and how long its end may take.
 LOST_PEER = re.compile(
     r"from remote target /job:worker/replica:0/task:(\d+) .*"
     r"(?:Socket closed|Connection reset|failed to connect|recvmsg)",
@@ -54,8 +54,8 @@ class Failure(NamedTuple):
     message: str
 
 
-class Said(NamedTuple):
-    """What a process says of the programs on one of its IPU devices.
+class PeerState(NamedTuple):
+    """The programs on one of the IPU devices of a process.
 
     Attributes:
         begun: The number of the last one with collectives between processes; 0 for none.
@@ -119,17 +119,17 @@ class Peer:
         self.lock = threading.Lock()  # guards the thread
         self.asked: Any = None  # the session, and what it runs; that thread's
         self.asking: threading.Thread | None = None
-        self.last: list[Said] = []
+        self.last: list[PeerState] = []
 
-    def look(self) -> OSError | None:
-        """Looks whether it listens: why it has gone; None if it has not."""
+    def check(self) -> OSError | None:
+        """Checks whether it listens: returns why it has gone; None if it has not."""
         error = reach(self.address)
         if error is None:
             self.seen = True
         return error if self.seen else None
 
-    def said(self, device: int, *, waits: bool = False) -> Said | None:
-        """What it has said of an IPU device, None for nothing so far; asks once more.
+    def state(self, device: int, *, waits: bool = False) -> PeerState | None:
+        """Returns the last known state of an IPU device, or None; asks for a newer one.
 
         Args:
             device: Its number.
@@ -161,7 +161,7 @@ class Peer:
             self.asked = None
             return
         self.last = [
-            Said(
+            PeerState(
                 int(of_begun),
                 int(of_ended),
                 [
@@ -215,30 +215,30 @@ class Peers:
     def watch(self) -> None:
         """Notes which listen, until all have been seen; on a thread of its own."""
 
-        def look() -> None:
+        def poll() -> None:
             while unseen := [each for each in self.others if not each.seen]:
                 for each in unseen:
-                    each.look()
-                time.sleep(LOOK_S)
+                    each.check()
+                time.sleep(POLL_S)
 
-        threading.Thread(target=look, daemon=True).start()
+        threading.Thread(target=poll, daemon=True).start()
 
     def any_listens(self) -> bool:
         """Whether one of them listens now."""
-        return any(each.look() is None and each.seen for each in self.others)
+        return any(each.check() is None and each.seen for each in self.others)
 
     def waits_for(self, request: Request) -> str:
         """A sentence for the log; "" if all are as far as this one."""
         late = []
         for each in self.others:
-            said = each.said(request.device) if each.seen else None
+            state = each.state(request.device) if each.seen else None
             if not each.seen:
                 late.append(f"{self.name(each)}: nothing has listened there so far")
-            elif said is None:
+            elif state is None:
                 late.append(f"{self.name(each)}, which listens and does not answer")
-            elif said.begun < request.run:
-                late.append(f"{self.name(each)}, which has begun {said.begun} of them")
-            elif said.waits.get(request.lane, ())[:2] != (
+            elif state.begun < request.run:
+                late.append(f"{self.name(each)}, which has begun {state.begun} of them")
+            elif state.waits.get(request.lane, ())[:2] != (
                 request.run,
                 request.number,
             ):
@@ -256,7 +256,7 @@ class Peers:
         import tensorflow as tf
 
         for each in self.others:
-            if (error := each.look()) is not None:
+            if (error := each.check()) is not None:
                 raise tf.errors.AbortedError(
                     None,
                     None,
@@ -265,11 +265,11 @@ class Peers:
                 ) from error
 
     def check_runs(self, request: Request, *, waits: bool = False) -> bool:
-        """Looks whether the others are in the same program, and can come to a collective.
+        """Checks that the others are in the same program, and can come to a collective.
 
         Args:
             request: The collective in which this process waits.
-            waits: Whether to wait for what the others say now. Default: False.
+            waits: Whether to wait for the others' newest answers. Default: False.
 
         Returns:
             Whether one has ended the program already: as far as it knows, the collective
@@ -285,10 +285,12 @@ class Peers:
         run = request.run
         for each in self.others:
             asked = each.seen or waits
-            said = each.said(request.device, waits=waits) if asked else None
-            if said is None:
+            state = each.state(request.device, waits=waits) if asked else None
+            if state is None:
                 continue
-            failure = next((found for found in said.failures if found.run == run), None)
+            failure = next(
+                (found for found in state.failures if found.run == run), None
+            )
             if failure is not None:
                 raise tf.errors.OpError(
                     None,
@@ -297,15 +299,15 @@ class Peers:
                     f"process {self.index} waits for it. Its error: {failure.message}",
                     failure.code,
                 )
-            if said.failures and said.failures[0].run > run:
+            if state.failures and state.failures[0].run > run:
                 raise tf.errors.FailedPreconditionError(
                     None,
                     None,
                     f"{self.name(each, 'Process')}, is past the program in which process "
                     f"{self.index} waits for it: restart all processes. Its last error: "
-                    f"{said.failures[0].message}",
+                    f"{state.failures[0].message}",
                 )
-            other = said.waits.get(request.lane)
+            other = state.waits.get(request.lane)
             if (
                 other is not None
                 and other[:2] == (run, request.number)
@@ -317,7 +319,7 @@ class Peers:
                     f"{self.name(each, 'Process')}, has come to {other[2]}, where process "
                     f"{self.index} has come to {request.what}. {SAME_PROGRAMS}",
                 )
-            is_past = is_past or said.ended >= run
+            is_past = is_past or state.ended >= run
         return is_past
 
     def check_left(self, error: Exception) -> None:
@@ -340,7 +342,7 @@ class Peers:
                     None,
                     None,
                     f"{self.name(each, 'Process')}, has broken off a collective with "
-                    f"process {self.index}, and listens still: look what it says.",
+                    f"process {self.index}, and still listens: see its log.",
                 ) from error
 
     def name(self, peer: Peer, noun: str = "process") -> str:

@@ -41,7 +41,7 @@ from ipufeed.interruptible import run_interruptibly
 from ipufeed.parallel.collectives.addresses import addresses, warn_of_network
 from ipufeed.parallel.collectives.peers import (
     LEAVING_S,
-    LOOK_S,
+    POLL_S,
     SAME_PROGRAMS,
     Peers,
     Request,
@@ -58,7 +58,7 @@ TAGS = {2: 4, 4: 512, 8: 512}  # by the dtype's size in bytes
 SAY_S = 10.0
 
 # How long a process stays at most whose last program has failed: its error is what the
-# others want to know. They ask each LOOK_S, and hear the answer one look later.
+# others want to know. They poll each POLL_S, and get the answer one poll later.
 LINGERS_S = 5.0
 
 # By Reduction of ipufeed/cc/replicas/replicas.h.
@@ -89,7 +89,7 @@ class Group:
         index: Of this one.
 
     Raises:
-        tf.errors.FailedPreconditionError: TF_CONFIG says nothing, or something else.
+        tf.errors.FailedPreconditionError: TF_CONFIG is not set, or contradicts this.
 
     Threads: any; collectives of one lane follow each other.
 
@@ -140,7 +140,7 @@ class Group:
         end = time.monotonic() + LINGERS_S
         with contextlib.suppress(KeyboardInterrupt):
             while time.monotonic() < end and self.peers.any_listens():
-                time.sleep(LOOK_S / 5)
+                time.sleep(POLL_S / 5)
 
     def options(self, device_count: dict[str, int]) -> Any:
         """A ConfigProto."""
@@ -249,7 +249,7 @@ class Group:
             lambda: session.run(result, {value: data}),
             name="ipufeed_collective",
             on_poll=check,
-            pause_s=lambda: LOOK_S,
+            pause_s=lambda: POLL_S,
             grace_s=0.0,
         )
         if ended.interruption is None and isinstance(ended.error, Exception):
@@ -280,7 +280,7 @@ def group(count: int, index: int) -> Group:
 
 
 def join(count: int, index: int) -> None:
-    """Tells the core that there are `count` processes, of which this is one.
+    """Sets in the core that there are `count` processes, of which this is one.
 
     It listens from now on if TF_CONFIG says where. If it cannot, the log says why, and so
     does the first collective, which fails.

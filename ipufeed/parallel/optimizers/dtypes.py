@@ -1,4 +1,4 @@
-"""The dtype of what is accumulated: one for all, or what a function says of each.
+"""The dtype of what is accumulated: one for all, or from a function of each.
 
     np.float32, tf.float32, "float32"      one for all
     lambda variable: ...                   a function of a variable, or of a tensor
@@ -118,9 +118,9 @@ def applies_another(op: Any) -> bool:
 
 
 def no_cast(gradient: Any, variable: Any, argument: str) -> str:
-    """What an error says of the first gradient that has not been cast."""
+    """The error's text on the first gradient that has not been cast."""
     return (
-        f"The optimizer gets gradients of {gradient.dtype.name}, as `{argument}` says, and "
+        f"The optimizer gets gradients of {gradient.dtype.name}, from `{argument}`, and "
         f"cannot apply them to the variable {variable.name} of "
         f"{as_tf(variable.dtype).name}. Cast them back: wrap it in "
         "MapGradientOptimizerInvertedChaining(optimizer, lambda gradient, variable: "

@@ -23,7 +23,7 @@ class CrossReplicaOptimizer(IpuOptimizer):
         name: Of its ops.
 
     Raises:
-        ValueError: `opt` is a Keras optimizer; docs/pipelines.md says what to do with one.
+        ValueError: `opt` is a Keras optimizer; docs/pipelines.md has what to do with one.
 
     Source: Graphcore's optimizer of this name. The replicas meet once for all gradients.
     """

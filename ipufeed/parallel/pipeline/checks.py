@@ -1,4 +1,4 @@
-"""What a pipeline's arguments must be; each error says which, and what to do."""
+"""What a pipeline's arguments must be; each error names it, and what to do."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def check_scheduled(
     Returns:
         An int, or an int32 scalar, of all iterations of a stage. A number that the
         schedule cannot have is a tensor, too, and the program fails with a
-        FailedPreconditionError when it runs: what else is wrong is said before that.
+        FailedPreconditionError when it runs: what else is wrong raises before that.
     """
     import tensorflow as tf
 
@@ -144,7 +144,7 @@ def check_mapping(
     Args:
         mapping: What was given, or None.
         stages: The stages.
-        one_device: Whether all are on one IPU unless something else is said.
+        one_device: Whether all are on one IPU unless set otherwise.
 
     Raises:
         TypeError: It is not a list, or an element is not an integer.

@@ -15,8 +15,8 @@ class Copier:
         source: The FuncGraph that has them.
         values: By the id of a tensor of `source`, what stands for it.
         token: For ops that are chained; each copied one replaces it.
-        keep_device: Whether the copies are placed where the current scope says; otherwise
-            nowhere. Default: False.
+        keep_device: Whether the current scope places the copies; otherwise they have no
+            device. Default: False.
     """
 
     def __init__(

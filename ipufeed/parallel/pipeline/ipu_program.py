@@ -1,8 +1,8 @@
-"""The program of one IPU: a loop over turns, in each of which its stages take theirs.
+"""The program of one IPU: a loop whose iterations run each of its stages once.
 
-    for turn in range(count + lag):
+    for i in range(count + lag):
         for each position of the IPU, in the schedule's order:
-            mini_batch = turn - its lag;  if 0 <= mini_batch < count:
+            mini_batch = i - its lag;  if 0 <= mini_batch < count:
                 receive what other IPUs have sent, take what this one has kept
                 begins: the inputs are there
                 compute
@@ -32,13 +32,13 @@ from ipufeed.parallel.pipeline.traced import (
     in_order,
 )
 
-# Of the ops that depend on it: a program that is compiled again because of it says so.
+# Of the ops that depend on it: the name in the causes of a program that is compiled again.
 COUNT_NAME = "gradient_accumulation_count"
 
 
 @dataclass
 class Kept:
-    """A tensor that waits on its IPU for a later turn, in slots.
+    """A tensor that waits on its IPU for a later iteration, in slots.
 
     Attributes:
         source: The position that writes it.
@@ -75,11 +75,11 @@ class IPUProgram:
                 source,
                 part.position,
                 tensor,
-                1 + plan.turns_between(source, part.position),
+                1 + plan.iterations_between(source, part.position),
             )
             for part in self.parts
             for source, tensors in part.incoming.items()
-            if source in own and plan.turns_between(source, part.position) > 0
+            if source in own and plan.iterations_between(source, part.position) > 0
             for tensor in tensors
         ]
         self.results = [number for part in self.parts for number in part.results]
@@ -87,7 +87,7 @@ class IPUProgram:
     def build(self) -> list[Any]:
         """Builds the loop; gives its last token, and what it has accumulated.
 
-        The second in the order of `results`. The token says that it has run.
+        The second in the order of `results`. The token is there once it has run.
         """
         import tensorflow as tf
 
@@ -102,50 +102,50 @@ class IPUProgram:
             for each in self.kept
         ]
 
-        turns = self.plan.count + self.last_lag
+        iterations = self.plan.count + self.last_lag
 
-        def body(turn: Any, token: Any, *carried: Any) -> list[Any]:
-            turning = _Turn(self, turn, token, list(carried))
+        def body(iteration: Any, token: Any, *carried: Any) -> list[Any]:
+            building = _Iteration(self, iteration, token, list(carried))
             for part in self.parts:
-                turning.take(part)
-            return [turn + 1, turning.token, *turning.sums, *turning.slots]
+                building.take(part)
+            return [iteration + 1, building.token, *building.sums, *building.slots]
 
         results = tf.while_loop(
-            lambda turn, *_: tf.less(turn, turns, COUNT_NAME),
+            lambda iteration, *_: tf.less(iteration, iterations, COUNT_NAME),
             body,
             [tf.constant(0), tf.constant(0, tf.uint32), *sums, *slots],
             parallel_iterations=1,
         )
         return list(results[1 : 2 + len(sums)])
 
-    def turns_of_a_stage(self) -> str:
-        """What a stage's name says of how often it runs, for executable/report/cost.py."""
+    def iterations_of_a_stage(self) -> str:
+        """A stage's name scope: how often it runs, for executable/report/cost.py."""
         count = self.plan.count
         if not isinstance(count, int):
-            return "some_turns"
-        return f"{count}_of_{count + self.last_lag}_turns"
+            return "some_iterations"
+        return f"{count}_of_{count + self.last_lag}_iterations"
 
 
-class _Turn:
-    """One turn of the loop while it is built."""
+class _Iteration:
+    """One iteration of the loop while it is built."""
 
     def __init__(
-        self, program: IPUProgram, turn: Any, token: Any, carried: list[Any]
+        self, program: IPUProgram, iteration: Any, token: Any, carried: list[Any]
     ) -> None:
         self.program = program
-        self.turn = turn
+        self.iteration = iteration
         self.token = token
         split = len(program.results)
         self.sums, self.slots = carried[:split], carried[split:]
-        # Of this turn: what a position has given to another one of the IPU.
+        # Of this iteration: what a position has given to another one of the IPU.
         self.direct: dict[tuple[Position, int], Any] = {}
 
     def take(self, part: Part) -> None:
-        """A position's turn."""
+        """Runs a position."""
         import tensorflow as tf
 
         program, position = self.program, part.position
-        mini_batch = self.turn - program.lags[position]
+        mini_batch = self.iteration - program.lags[position]
         in_time = tf.less(mini_batch, program.plan.count, COUNT_NAME)
         active = tf.logical_and(mini_batch >= 0, in_time)
         known = self.local_inputs(part, mini_batch)
@@ -165,7 +165,7 @@ class _Turn:
         if program.always:
             values = compute()
         else:
-            with tf.name_scope(program.turns_of_a_stage()):
+            with tf.name_scope(program.iterations_of_a_stage()):
                 values = tf.cond(active, compute, rest)
         values = tf.nest.flatten(values)  # a list of one has become its element
         self.token = values[0]
@@ -208,7 +208,7 @@ class _Turn:
     def keep(
         self, position: Position, mini_batch: Any, active: Any, given: dict[int, Any]
     ) -> None:
-        """Writes what later turns need into its slots."""
+        """Writes what later iterations need into its slots."""
         import tensorflow as tf
         from tensorflow.compiler.tf2xla.ops import gen_xla_ops as xla
 

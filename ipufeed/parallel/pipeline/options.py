@@ -1,4 +1,4 @@
-"""What a pipeline can be told: what is recomputed, the optimizer, ..."""
+"""A pipeline's options: what is recomputed, the optimizer, ..."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ model. Then each op gets a position:
     the rest (constants, reads, arguments)    -> nowhere: each stage has its own copy
 
 and a tensor that is needed elsewhere crosses: from one IPU to another, or on one IPU from
-a turn to a later one. The second is what keeps activations for the backward stage.
+an iteration to a later one. The second is what keeps activations for the backward stage.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def assign(traced: Traced, last: Position) -> dict[Any, Position]:
 
 
 def place_of(position: Position) -> tuple[int, int]:
-    """By when it is its turn; the last of concurrent stages may need the others."""
+    """When it runs; the last of concurrent stages may need the others."""
     return position.index, position.branch
 
 

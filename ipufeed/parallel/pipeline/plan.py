@@ -70,8 +70,8 @@ class Plan:
         for part in self.parts:
             for source, tensors in self.awaited(part).items():
                 if source.device != part.position.device:
-                    turns = self.turns_between(source, part.position)
-                    self.add_ring(source, part.position, tensors, turns + 2)
+                    iterations = self.iterations_between(source, part.position)
+                    self.add_ring(source, part.position, tensors, iterations + 2)
         if not self.schedule.one_at_a_time:
             return
         # A mini-batch starts when the one before has left.
@@ -105,8 +105,8 @@ class Plan:
         number = len(self.rings)
         self.rings.append(Ring(number, source, target, tensors, capacity, full))
 
-    def turns_between(self, source: Position, target: Position) -> int:
-        """How many turns a mini-batch is on its way."""
+    def iterations_between(self, source: Position, target: Position) -> int:
+        """How many iterations a mini-batch is on its way."""
         return self.schedule.lag(target) - self.schedule.lag(source)
 
     def ipus(self) -> list[int]:
@@ -114,7 +114,7 @@ class Plan:
         return sorted({part.position.device for part in self.parts})
 
     def parts_of(self, ipu: int) -> list[Part]:
-        """What an IPU does in a turn, in order."""
+        """What an IPU does in an iteration, in order."""
         return sorted(
             (part for part in self.parts if part.position.device == ipu),
             key=lambda part: (

@@ -6,7 +6,7 @@ each block of S steps, at the block's offsets; what the schedules differ in is L
 
     Grouped      L = S   one starts in each step, and a device may have several positions
                          in one step: all of its forward and backward stages
-    Interleaved  L = how often the list of devices can be turned so that no device is
+    Interleaved  L = how often the list of devices can be rotated so that no device is
                  asked for twice in a step: F
     Sequential   L = 1   one after the other
 
@@ -40,7 +40,7 @@ class PipelineSchedule(enum.IntEnum):
     """In which order the stages of a pipeline run.
 
     Grouped: all forward stages together, all backward stages together. The default.
-    Interleaved: forward and backward in turn, so that less is kept.
+    Interleaved: forward and backward alternate, so that less is kept.
     Sequential: one stage after the other, as a sharded model.
     """
 
@@ -173,14 +173,14 @@ class Schedule:
         return position.index // self.stride
 
     def phase(self, position: Position) -> int:
-        """When it is its turn, among the steps between two starts."""
+        """When it runs, among the steps between two starts."""
         return position.index % self.stride
 
     def fifo_depth(self, stage: int) -> int:
         """How many mini-batches of a stage wait between its two directions.
 
         A FIFO moves on at the end of each step, after the stages: what comes out of one
-        of depth d was put in d + 1 turns before.
+        of depth d was put in d + 1 iterations before.
         """
         steps = self.length - 1 - 2 * stage
         return (steps - 1) // self.stride if self.training else 0
@@ -246,7 +246,7 @@ def read(text: str) -> tuple[Schedule, int] | None:
 
 
 def rotations(devices: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """By how much a list of devices can be turned without meeting itself.
+    """Returns by how much a list of devices can be rotated without repeating itself.
 
     Args:
         devices: Of each position.

@@ -152,7 +152,7 @@ def call(
 ) -> Any:
     """Builds one stage; what has an effect in it happens in the order of the source.
 
-    In a tf.function, that is. A version 1 program says itself what comes after what.
+    In a tf.function, that is. A version 1 program states itself what comes after what.
     """
     import tensorflow as tf
     from tensorflow.python.framework import auto_control_deps

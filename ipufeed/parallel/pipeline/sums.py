@@ -21,7 +21,7 @@ OUTPUTS = "accumulate_outfeed_dtype"
 
 @dataclass(frozen=True)
 class Sums:
-    """What `pipeline` has been told about it.
+    """What `pipeline` knows about it.
 
     Attributes:
         count: Mini-batches: an int, or an int32 scalar.
@@ -68,7 +68,7 @@ class Sums:
             return {
                 tag: (each, last_value(each)) for tag, each in model.captured.items()
             }
-        # A function of the variable says nothing of these.
+        # A function of the variable does not cover these.
         wanted = None if callable(self.gradient_dtype) else self.gradient_dtype
         update = self.reduce()
         return {

@@ -2,7 +2,7 @@
 
 It stands alone, in a light or a dark page: words and lines have the colour of the text
 around them, all others enough contrast on white and on black. It has as many pixels as its
-width says, since text that is scaled cannot be read.
+width needs, since text that is scaled cannot be read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 from ipufeed.parallel.pipeline import schedules
 from ipufeed.parallel.timelines.slices import UPDATE, Execution, Slice, Utilisation
 
-# Of mini-batches, in turn: white digits can be read on each.
+# Of mini-batches, in rotation: white digits can be read on each.
 COLOURS = (
     "#3b82c4",
     "#cf7229",
@@ -71,8 +71,8 @@ def draw(timeline: Timeline, width: int, whole_ms: float | None) -> str:
     shares = timeline.utilisation()
     room = width - NAMES - SHARES
     scale = room / whole
-    said = ", ".join(f"IPU {ipu} {share}" for ipu, share in shares.items())
-    title = f"{heading(timeline)}. At work, and at best: {said}"
+    shown = ", ".join(f"IPU {ipu} {share}" for ipu, share in shares.items())
+    title = f"{heading(timeline)}. At work, and at best: {shown}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" role="img" '

@@ -5,7 +5,7 @@
     executed.write_svg("pipeline.svg")
     print(executed.utilisation())
 
-The programs of the IPUs say when each stage has its inputs and when it has made its
+The programs of the IPUs record when each stage has its inputs and when it has made its
 outputs; nothing is computed from the schedule, but for the ideal that is written next to
 what was measured. `ipufeed.executable.trace` writes the same into a Chrome trace, with the
 rest.

@@ -43,9 +43,9 @@ def test_the_command_drops_the_files_and_says_so(tmp_path):
     assert result["cold"]["paths"] == [str(tmp_path / "data.bin")]
     assert (result["cold"]["drops"], result["cold"]["cached_bytes_left"]) == (2, 0)
     assert [epoch["elements_processed"] for epoch in result["epochs"]] == [100, 100]
-    said = " ".join(done.stderr.split())
-    assert "1 file of 410 kB dropped 2 times" in said
-    assert "stages not with --cold: run without it to see them" in said
+    output = " ".join(done.stderr.split())
+    assert "1 file of 410 kB dropped 2 times" in output
+    assert "stages not with --cold: run without it to see them" in output
 
 
 @pytest.mark.parametrize("options", [["--cold"], ["--cold-files", "*.bin"]])

@@ -441,7 +441,7 @@ def test_unbatched_text_is_measured(runs):
 
 
 def test_items_per_element_says_how_many_samples_there_are(runs):
-    """The pipeline does not tell, so the user does."""
+    """The pipeline does not show it, so the user sets it."""
     result = runs["unbatched"].result
 
     assert result["dataset"]["samples_per_element"] == 2.5
@@ -773,7 +773,7 @@ case("exits", "import sys\nsys.exit('no GPU here')")
 
 
 def test_a_file_that_exits_is_bad_input(runs):
-    """Its own exit code is not taken for ours; what it said is shown."""
+    """Its own exit code is not taken for ours; its output is shown."""
     done = runs["exits"]
 
     assert (done.code, done.stdout) == (2, "")

@@ -73,7 +73,8 @@ def test_what_cannot_be_told_has_a_code_of_its_own(folder, capfd):
     assert code == 3
     assert comparison["gate"]["verdict"] == "cannot tell"
     assert (
-        "gate open: whether more than 5 % of the rate is lost cannot be told." in words
+        "gate open: whether more than 5 % of the rate is lost cannot be determined."
+        in words
     )
     assert "would have been seen in 95 of 100 such comparisons" in words
 
@@ -130,11 +131,11 @@ def test_a_file_that_is_no_result_is_bad_input(folder, capfd, text, words, place
         write(folder / "bad.json", text)
     files = ["bad.json", "base.json"] if place == "base" else ["base.json", "bad.json"]
 
-    code, comparison, said = run(capfd, *files, "--fail-if-slower", "5%")
+    code, comparison, output = run(capfd, *files, "--fail-if-slower", "5%")
 
     assert (code, comparison) == (2, None)
-    assert words in said
-    assert "Traceback" not in said
+    assert words in output
+    assert "Traceback" not in output
 
 
 def test_a_result_without_a_rate_has_a_code_of_its_own(folder, capfd):
@@ -164,10 +165,10 @@ def test_a_result_without_a_rate_has_a_code_of_its_own(folder, capfd):
 )
 def test_arguments_that_make_no_sense_are_refused(folder, capfd, arguments, words):
     """With exit code 2, as argparse's own."""
-    code, _, said = run(capfd, *arguments)
+    code, _, output = run(capfd, *arguments)
 
     assert code == 2
-    assert words in said
+    assert words in output
 
 
 @pytest.mark.parametrize(

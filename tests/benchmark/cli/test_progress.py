@@ -6,7 +6,7 @@ from ipufeed.benchmark.cli.progress import ProgressBar
 from ipufeed.benchmark.measuring.run import Progress
 
 
-def said(monkeypatch, capsys, *calls, quiet=False):
+def output(monkeypatch, capsys, *calls, quiet=False):
     """Calls with (seconds, elements); what stderr then has."""
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
@@ -19,7 +19,7 @@ def said(monkeypatch, capsys, *calls, quiet=False):
 
 def test_a_first_element_that_does_not_come_is_said_once(monkeypatch, capsys):
     """Ten seconds are worth a line in a log; no more come."""
-    err = said(monkeypatch, capsys, (5, 0), (11, 0), (60, 0))
+    err = output(monkeypatch, capsys, (5, 0), (11, 0), (60, 0))
 
     assert err.splitlines() == [
         "no element after 11 s: waiting for the first one (Ctrl-C ends it)"
@@ -30,5 +30,5 @@ def test_nothing_is_said_while_elements_come_or_of_what_is_to_be_quiet(
     monkeypatch, capsys
 ):
     """The line is about the first element alone."""
-    assert said(monkeypatch, capsys, (5, 1), (30, 2)) == ""
-    assert said(monkeypatch, capsys, (30, 0), quiet=True) == ""
+    assert output(monkeypatch, capsys, (5, 1), (30, 2)) == ""
+    assert output(monkeypatch, capsys, (30, 0), quiet=True) == ""

@@ -29,7 +29,7 @@ failing = beat.take(40).concatenate(
 none = beat.take(0)
 
 
-def told():
+def reported():
     for i in range(10**6):
         if i == 50:
             print(READY, file=sys.stderr, flush=True)
@@ -38,7 +38,7 @@ def told():
 
 
 waiting = tf.data.Dataset.from_generator(
-    told, output_signature=tf.TensorSpec([], tf.int64)
+    reported, output_signature=tf.TensorSpec([], tf.int64)
 )
 """
 CASES = {

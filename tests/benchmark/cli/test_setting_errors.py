@@ -66,5 +66,5 @@ def test_a_command_is_parsed_once_and_stays_as_it_is():
 
 
 def test_other_errors_stay_as_they_are():
-    """Words in backticks of other messages are no options."""
+    """Words in backticks of other messages are not options."""
     assert message_of(ValueError("`passes` of a file")) == "`passes` of a file"

@@ -1,4 +1,4 @@
-"""Which options exclude looking at stages, and that it is said wherever they do."""
+"""Which options exclude looking at stages, and the message wherever they do."""
 
 import pytest
 
@@ -32,9 +32,9 @@ def test_what_needs_the_stages_is_refused_where_nobody_looks_at_them(
         main(["dataset.py", *asked.split(), *excluding.split()])
 
     assert caught.value.code == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert f"{option} excludes {other}: stages are those of the dataset alone" in said
-    assert f"Leave {option} out, or {other}." in said
+    output = " ".join(capsys.readouterr().err.split())
+    assert f"{option} excludes {other}: stages are those of the dataset alone" in output
+    assert f"Leave {option} out, or {other}." in output
 
 
 def reason(*words):

@@ -85,7 +85,7 @@ def test_files_are_found_in_the_graph(folder):
 
 
 def test_files_of_python_sources_are_found(folder):
-    """Parquet is read in Python, where no graph shows it; the source tells."""
+    """Parquet is read in Python, where no graph shows it; the source reports them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,7 +1,7 @@
 """What a comparison promises: its error rates, and never a verdict on different things.
 
 The error rates are those of thousands of synthetic runs with fixed seeds, so that the
-tests always say the same. `python -m benchmarks.confidence` has those of real ones.
+tests always have one outcome. `python -m benchmarks.confidence` has those of real ones.
 """
 
 import json

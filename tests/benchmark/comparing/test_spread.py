@@ -1,4 +1,4 @@
-"""What a run's windows say of how far the next run will lie: enough, whatever the noise."""
+"""The variance from a run's windows covers the next run, whatever the noise."""
 
 import numpy as np
 import pytest

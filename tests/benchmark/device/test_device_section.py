@@ -133,11 +133,11 @@ def test_a_batch_that_is_not_the_presets_is_warned_of_with_the_way_out():
     """It names both, and the time of a batch of this size."""
     ends = np.arange(1, 50) * 224 * MS
     device = DeviceSettings(preset="resnet50-h100")
-    told = warned(facts(device, ends, samples=200.0))["preset_batch"]
+    reported = warned(facts(device, ends, samples=200.0))["preset_batch"]
 
-    assert "batch of 400" in told
-    assert "hold 200 samples" in told
-    assert "--step-time 112ms" in told
+    assert "batch of 400" in reported
+    assert "hold 200 samples" in reported
+    assert "--step-time 112ms" in reported
     assert "preset_batch" not in warned(facts(device, ends, samples=400.0))
     assert "preset_batch" not in warned(facts(device, ends, samples=None))
 
@@ -189,10 +189,10 @@ def test_a_knee_that_is_off_is_told_of_and_an_even_one_is_not():
     device = DeviceSettings(step_seconds=0.01, knee=True)
     ends = np.arange(1, 101) * 10 * MS
 
-    told = warned(facts(device, ends, sweep=sweep(0.8)))["knee_deviates"]
-    assert "step of 10 ms the AU is 80%" in told
-    assert "would reach 100%" in told
-    assert "bursts" in told
+    reported = warned(facts(device, ends, sweep=sweep(0.8)))["knee_deviates"]
+    assert "step of 10 ms the AU is 80%" in reported
+    assert "would reach 100%" in reported
+    assert "bursts" in reported
     assert warned(facts(device, ends, sweep=sweep(0.97))) == {}
     assert warned(facts(device, ends, sweep=sweep(0.8, late=0.2))) == {}
     assert "knee_cut_short" in warned(facts(device, ends, sweep=sweep(1.0, ended=True)))
@@ -200,7 +200,7 @@ def test_a_knee_that_is_off_is_told_of_and_an_even_one_is_not():
 
 
 def test_a_sweep_that_was_interrupted_is_not_laid_on_the_dataset():
-    """The warning about the interruption tells of it; the dataset may never end."""
+    """The warning about the interruption covers it; the dataset may never end."""
     device = DeviceSettings(step_seconds=0.01, knee=True)
     made = facts(device, np.arange(1, 101) * 10 * MS)
 

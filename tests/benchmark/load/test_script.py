@@ -477,9 +477,9 @@ def test_of_many_functions_a_few_are_shown(find):
     with pytest.raises(DatasetFileError) as refused:
         find("\n".join([*many, "def validation(): ..."]), "validaton")
 
-    said = str(refused.value)
-    assert "Found: validation(), load_0(), " in said
-    assert said.endswith(", load_6() and 23 more.")
+    output = str(refused.value)
+    assert "Found: validation(), load_0(), " in output
+    assert output.endswith(", load_6() and 23 more.")
 
 
 def test_a_name_is_refused_in_a_file_that_has_none(find):

@@ -197,7 +197,7 @@ def test_what_is_nearly_a_loader_is_told_what_to_be():
     assert why_not(dataset()) is None
 
 
-# ---- Stages, as the framework tells them ----
+# ---- Stages, as the framework reports them ----
 
 
 def test_rows_of_stages_have_the_keys_of_a_dataset():

@@ -249,8 +249,8 @@ def test_samples_follow_the_batch_only_where_the_pipeline_batches():
     assert measure(unbatched).dataset["samples_per_element"] == 1
     assert measure(rebatched).dataset["samples_per_element"] == 1
     assert "samples_unknown" in codes(measure(disagreeing))
-    told = measure(unbatched, Settings(items_per_element=5))
-    assert told.dataset["samples_per_element"] == 5
+    reported = measure(unbatched, Settings(items_per_element=5))
+    assert reported.dataset["samples_per_element"] == 5
 
 
 def test_measuring_does_not_change_the_dataset():

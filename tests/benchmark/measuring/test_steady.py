@@ -1,4 +1,4 @@
-"""What the steady state promises: known rates are found, and what is left out is said."""
+"""The steady state: known rates are found, and what is left out is reported."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What warnings say, from facts that were made up: no clock is involved."""
+"""The texts of warnings, from facts that were made up: no clock is involved."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -53,7 +53,7 @@ def test_the_warning_of_passes_has_the_first_and_the_range_of_the_others():
 
 
 def test_others_are_only_blamed_for_a_rate_that_is_known():
-    """A run that is too short to tell anything does not tell that either."""
+    """A run that is too short for any statement does not make that one either."""
     short = dataclasses.replace(SURE, seconds=0.01)
     wide = dataclasses.replace(SURE, interval=(50.0, 150.0))
 

@@ -46,7 +46,7 @@ def project(pytester):
 
 
 def words(outcome):
-    """What pytest has said, on one line."""
+    """Pytest's output, on one line."""
     return " ".join(outcome.stdout.str().split())
 
 
@@ -69,14 +69,14 @@ def test_it(feed_benchmark):
 
 
 @pytest.mark.parametrize(
-    ("budget", "outcomes", "said"),
+    ("budget", "outcomes", "output"),
     [
         ("samples_per_second=1", {"passed": 1}, "budget held"),
         ("elements_per_second=1e6", {"failed": 1}, "budget missed: "),
         ('samples_per_second=1e6, within="5%"', {"failed": 1}, "samples/s less 5 %."),
     ],
 )
-def test_a_budget_is_held_or_missed(project, budget, outcomes, said):
+def test_a_budget_is_held_or_missed(project, budget, outcomes, output):
     """Far below the rate it passes, far above it fails, in a sentence with the interval."""
     outcome = project(
         f"""
@@ -87,7 +87,7 @@ def test_it(feed_benchmark):
     )
 
     outcome.assert_outcomes(**outcomes)
-    assert said in words(outcome)
+    assert output in words(outcome)
 
 
 UNSURE = """
@@ -98,7 +98,7 @@ def test_it(feed_benchmark):
 
 
 def test_what_cannot_be_told_is_a_warning_and_no_failure(project):
-    """Six elements say nothing for sure."""
+    """Six elements are not enough."""
     outcome = project(UNSURE)
 
     outcome.assert_outcomes(passed=1)
@@ -110,7 +110,7 @@ def test_who_wants_a_failure_of_a_doubt_gets_it(project):
     outcome = project(UNSURE, "-W", "error::pytest_ipufeed.FeedWarning")
 
     outcome.assert_outcomes(failed=1)
-    assert "the run is too short to say how sure that is" in words(outcome)
+    assert "the run is too short for its error" in words(outcome)
 
 
 def test_results_are_written_and_compared_with_those_of_an_earlier_run(
@@ -198,12 +198,12 @@ def test_another_checkout_is_compared_with_however_the_folder_is_given(
     monkeypatch.chdir("../branch")
 
     given = [["--ipufeed-compare", "../base"], ["--ipufeed-compare=../base"]]
-    said = [
+    output = [
         words(pytester.runpytest_inprocess("-p", "pytest_ipufeed", *each))
         for each in given
     ]
 
-    for each in said:
+    for each in output:
         assert "of the earlier rate: " in each
         assert "no earlier result" not in each
 
@@ -211,7 +211,7 @@ def test_another_checkout_is_compared_with_however_the_folder_is_given(
 NOWHERE = "nothing was compared: --ipufeed-compare must be a folder with results of"
 
 
-def test_results_of_other_tests_are_complained_about(project, pytester):
+def test_results_of_other_tests_are_reported(project, pytester):
     """A warning and a line in the summary name what is there and what was looked for."""
     (pytester.mkdir("earlier") / "test_other.py-test_it-12345678.json").touch()
 
@@ -219,11 +219,12 @@ def test_results_of_other_tests_are_complained_about(project, pytester):
 
     outcome.assert_outcomes(passed=1)
     assert outcome.ret == pytest.ExitCode.OK
-    said = words(outcome)
-    assert f"FeedWarning: {NOWHERE}" in said
-    assert said.count(NOWHERE) == 2
+    output = words(outcome)
+    assert f"FeedWarning: {NOWHERE}" in output
+    assert output.count(NOWHERE) == 2
     assert (
-        "earlier holds test_other.py-test_it-12345678.json, where test_feed.py" in said
+        "earlier holds test_other.py-test_it-12345678.json, where test_feed.py"
+        in output
     )
 
 
@@ -275,7 +276,7 @@ def test_a_tests_name_begins_at_its_project(tmp_path, marked, name):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         (
             """
@@ -298,16 +299,16 @@ def test_it(feed_benchmark):
     ],
     ids=["fails", "one element"],
 )
-def test_what_measured_nothing_fails(project, text, said):
+def test_what_measured_nothing_fails(project, text, output):
     """No budget is held by a dataset that fails, or has no rate."""
     outcome = project(text)
 
     outcome.assert_outcomes(failed=1)
-    assert said in words(outcome)
+    assert output in words(outcome)
 
 
 @pytest.mark.parametrize(
-    ("marker", "body", "outcomes", "said"),
+    ("marker", "body", "outcomes", "output"),
     [
         ("", "pass", {"passed": 1, "errors": 1}, "either `samples_per_second` or"),
         ("samples_per_second=-1", "pass", {"errors": 1}, "must be above 0, got -1"),
@@ -328,7 +329,7 @@ def test_what_measured_nothing_fails(project, text, said):
     ids=["no rate", "negative", "no percent", "unused", "skipped"],
 )
 def test_a_marker_that_guards_nothing_is_an_error(
-    project, marker, body, outcomes, said
+    project, marker, body, outcomes, output
 ):
     """A budget that makes no sense, or that nothing is held to; unless it was skipped."""
     outcome = project(
@@ -343,7 +344,7 @@ def test_it(feed_benchmark):
     assert {key: got[key] for key in got if key in ("errors", "skipped")} == {
         key: value for key, value in outcomes.items() if key != "passed"
     }
-    assert said in words(outcome)
+    assert output in words(outcome)
 
 
 def test_a_marker_without_the_fixture_is_an_error(project):

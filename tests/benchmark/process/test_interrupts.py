@@ -164,7 +164,7 @@ def test_the_first_signal_interrupts_and_others_at_once_change_nothing():
 
 
 def test_a_signal_while_the_result_is_printed_waits_for_that():
-    """It would lose what was measured; the exit code tells of it."""
+    """It would lose what was measured; the exit code shows it."""
     interrupts = Interrupts()
     interrupts.held = True
 

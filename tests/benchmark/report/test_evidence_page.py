@@ -178,7 +178,7 @@ def test_the_word_at_a_line_keeps_away_from_the_axis(pixels):
 
 
 def test_a_queue_that_was_always_empty_is_a_sentence():
-    """An empty frame tells nothing."""
+    """An empty frame shows nothing."""
     result = result_of()
     series = result["series"]
     series["queue_depth"] = [0.0] * len(series["queue_depth"])
@@ -325,7 +325,7 @@ def test_each_picture_is_there_for_narrow_and_for_wide_screens():
 
 
 def test_a_burst_does_not_press_the_steady_state_flat():
-    """What is far above the steady rate is cut off, and said."""
+    """What is far above the steady rate is cut off, and reported."""
     result = result_of()
     series = result["series"]
     series["elements"][3] = round(1000 * 100 * series["seconds"][3])

@@ -28,12 +28,12 @@ def damaged(tmp_path_factory):
 def test_of_a_damaged_chunk_the_sentence_alone_is_printed(damaged):
     """File and row group, once, and the way out; no line of Python."""
     path, result = damaged
-    said = " ".join(summarize(result).split())
+    output = " ".join(summarize(result).split())
 
-    assert f"{path}, row group 0 cannot be read: " in said
-    assert said.endswith(" Copy or write the file again.")
-    assert said.count("row group 0") == 1
-    assert "Traceback" not in said
+    assert f"{path}, row group 0 cannot be read: " in output
+    assert output.endswith(" Copy or write the file again.")
+    assert output.count("row group 0") == 1
+    assert "Traceback" not in output
 
 
 def test_the_result_keeps_what_tensorflow_said(damaged):
@@ -56,11 +56,11 @@ def test_of_a_users_function_the_lines_are_printed_that_are_theirs(damaged):
     )
     result = measure(dataset, Settings(elements=1, epochs=1))
 
-    said = summarize(result)
-    assert "in fail" in said
-    assert 'raise ValueError("no such label' in said
-    assert said.count("ValueError: no such label\n  second line") == 1
-    assert "script_ops.py" not in said
+    output = summarize(result)
+    assert "in fail" in output
+    assert 'raise ValueError("no such label' in output
+    assert output.count("ValueError: no such label\n  second line") == 1
+    assert "script_ops.py" not in output
     assert "script_ops.py" in result.error["message"]
 
 

@@ -181,7 +181,7 @@ def test_a_zipped_trace_is_the_same_each_time():
 
 
 def test_a_report_that_cannot_be_written_does_not_keep_the_others_from_it(tmp_path):
-    """Each failure is said; what stood there before still does."""
+    """Each failure is reported; what stood there before still does."""
     (tmp_path / "folder").mkdir()
     asked = {
         "html": str(tmp_path / "folder"),

@@ -35,7 +35,7 @@ def section_types():
 
 
 def test_every_section_of_one_run_has_a_type():
-    """What is no section is a list of what the stages or a comparison found."""
+    """What is not a section is a list of what the stages or a comparison found."""
     others = {"stages", "advice", "what_if", "series", "comparison"}
     names = {field.name for field in dataclasses.fields(Result)}
     assert set(section_types()) == names - others

@@ -355,7 +355,7 @@ def test_a_worker_that_dies_is_noted_while_the_others_go_on(monkeypatch):
 
 
 def test_silence_after_a_death_is_nobodys_rate(monkeypatch):
-    """A rate ends with the elements, a dead worker's with the worker; the rest is told."""
+    """A rate ends with the elements, a dead worker's with it; the rest is reported."""
     now, counts = [100.0], [0, 0]
     monkeypatch.setattr(service_watch.time, "monotonic", lambda: now[0])
     cluster = made_up(counts=counts)

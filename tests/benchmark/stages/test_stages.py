@@ -196,7 +196,7 @@ def test_a_stage_behind_a_slower_parallel_one_has_no_share():
 
 @pytest.mark.measured
 def test_a_cut_confirms_the_first_stage():
-    """Alone, fed from a cache, it gives what the probes said."""
+    """Alone, fed from a cache, it gives what the probes measured."""
     dataset = endless().map(pause(0.002, "first")).map(pause(0.004, "slow"))
 
     first = explained(dataset, 4.0).stages[0]

@@ -221,7 +221,7 @@ std::vector<absl::Status> run_replicas(Program* program, int replicas, Body body
     threads.emplace_back([&, r] {
       Context context;
       context.program = program;
-      context.chip = context.replica = r;
+      context.ipu = context.replica = r;
       context.replicas = replicas;
       context.others = others.get();
       const ContextScope scope(context);

@@ -12,7 +12,7 @@ def add_cold_options(parser: argparse.ArgumentParser) -> None:
         "--cold",
         action="store_true",
         help="drop the files that the dataset reads from the page cache, before the run "
-        "and between passes (--passes); the result says what of them was really cold",
+        "and between passes (--passes); the result has what of them was really cold",
     )
     cold.add_argument(
         "--cold-files",

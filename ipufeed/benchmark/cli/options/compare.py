@@ -22,8 +22,8 @@ def add_compare_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="BASE.json",
-        help="say whether this is better or worse than a result that --json has written; "
-        "may be repeated for several runs of the base",
+        help="report whether this is better or worse than a result that --json has "
+        "written; may be repeated for several runs of the base",
     )
     add_gate(group)
 
@@ -36,7 +36,7 @@ def add_gate(group: argparse._ActionsContainer) -> None:
         metavar="LOSS",
         dest="allowed_loss",
         help="a gate, as 5%%: exit code 0 if surely less of the base's rate is lost, 1 if "
-        "surely more is, 3 if that cannot be told",
+        "surely more is, 3 if that cannot be determined",
     )
 
 
@@ -44,7 +44,7 @@ def with_negative_values(arguments: list[str]) -> list[str]:
     """`--fail-if-slower -5%` as `--fail-if-slower=-5%`.
 
     argparse takes an argument that begins with a minus, unless it is a plain number,
-    for another option; then it does not say what the value must be.
+    for another option; then it leaves out what the value must be.
     """
     joined: list[str] = []
     for argument in arguments:

@@ -35,4 +35,4 @@ def check_loader_options(command: Command, kind: str) -> None:
 
 def why_no_stages_of(kind: str) -> str:
     """For the summary."""
-    return f"a {kind} does not tell where its time goes"
+    return f"a {kind} does not report where its time goes"

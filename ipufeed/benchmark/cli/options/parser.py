@@ -136,7 +136,7 @@ def _add_how_options(parser: argparse.ArgumentParser) -> None:
         "--items-per-element",
         type=float,
         metavar="N",
-        help="samples in an element, where the pipeline does not tell",
+        help="samples in an element, where the pipeline does not show it",
     )
 
 

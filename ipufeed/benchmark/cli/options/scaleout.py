@@ -61,7 +61,7 @@ def add_scale_options(parser: argparse.ArgumentParser) -> None:
 def check_scale_options(
     parser: argparse.ArgumentParser, options: argparse.Namespace, on_device: bool
 ) -> None:
-    """Refuses what does not go together, and turns `scale` into a list of numbers."""
+    """Refuses what does not go together, and makes `scale` a list of numbers."""
     asked = [name for name in ("service", "processes") if getattr(options, name)]
     names = ["through", "cold", *(REPORTS if options.processes else ())]
     others = [name for name in names if getattr(options, name, None)]

@@ -30,7 +30,7 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--verify",
         action="store_true",
-        help="try the advice: edit the pipeline, measure both in turns, and report the "
+        help="try the advice: edit the pipeline, measure both alternately, and report the "
         "gain next to the predicted one",
     )
     group.add_argument(
@@ -45,7 +45,7 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_stage_options(options: argparse.Namespace) -> None:
-    """Refuses options that exclude each other, or that say nothing.
+    """Refuses options that exclude each other, or that have no effect.
 
     Raises:
         ValueError: In terms of the options.

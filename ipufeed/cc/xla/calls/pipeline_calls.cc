@@ -1,7 +1,7 @@
 // A pipeline inside a compiled program, while it runs: one call that runs a program on
-// each chip, and in these programs the calls that send and receive.
+// each IPU, and in these programs the calls that send and receive.
 //
-//   the call -> run_on_chips() -> run_chip_program() on each, rings between
+//   the call -> run_on_ipus() -> run_ipu_program() on each, rings between
 //
 // pipeline_lowering.cc makes the programs.
 
@@ -18,10 +18,10 @@
 #include "base/trace.h"
 #include "core/mutex.h"
 #include "core/wait.h"
-#include "device/chips.h"
+#include "device/ipu_threads.h"
 #include "device/offload.h"
 #include "device/sleep.h"
-#include "pipeline/chip_program.h"
+#include "pipeline/ipu_program.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/pipeline_count.h"
 #include "replicas/replicas.h"
@@ -78,17 +78,17 @@ std::vector<Memory> part_of(const std::vector<Memory>& all, Numbers places,
   return part;
 }
 
-absl::Status check_chips(int ordinal, std::int64_t needed) {
-  const int chips = chips_of(ordinal);
-  if (chips >= needed) return absl::OkStatus();
+absl::Status check_ipus(int ordinal, std::int64_t needed) {
+  const int ipus = ipus_of(ordinal);
+  if (ipus >= needed) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("The pipeline needs ", needed, " IPUs, and /device:IPU:", ordinal,
-                   " has ", chips, ". Configure as many (auto_select_ipus = ", needed,
+                   " has ", ipus, ". Configure as many (auto_select_ipus = ", needed,
                    "), or map its stages onto fewer with device_mapping."));
 }
 
 // The attributes of a pipeline's call.
-// The first fault of a chip that failed by itself, not because of another. Any thread.
+// The first fault of an IPU that failed by itself, not because of another. Any thread.
 class FirstFault {
  public:
   void note(const absl::Status& status, bool has_waited) {
@@ -107,7 +107,7 @@ class FirstFault {
 
 struct Call {
   Numbers keys;
-  Numbers chips;
+  Numbers ipus;
   Numbers operands;        // of each program, places in the call's operands
   Numbers operand_counts;  // by program
   Numbers results;         // of each program, places in the call's results
@@ -116,7 +116,7 @@ struct Call {
   Numbers credits;
   // Of each ring source and target, one behind the other; with a comma between.
   std::string_view ring_stages;
-  Numbers ring_chips;
+  Numbers ring_ipus;
   std::int64_t devices;
   std::string_view schedule;
 };
@@ -141,8 +141,8 @@ absl::Status check_call(const Call& call, std::size_t operands, std::size_t resu
   const std::vector<std::string_view> stages = absl::StrSplit(call.ring_stages, ',');
   if (fits(call.operands, call.operand_counts, operands, programs) &&
       fits(call.results, call.result_counts, results, programs) &&
-      call.chips.size() == programs && call.credits.size() == rings &&
-      call.ring_chips.size() == 2 * rings &&
+      call.ipus.size() == programs && call.credits.size() == rings &&
+      call.ring_ipus.size() == 2 * rings &&
       (rings == 0 || stages.size() == 2 * rings)) {
     return absl::OkStatus();
   }
@@ -151,20 +151,20 @@ absl::Status check_call(const Call& call, std::size_t operands, std::size_t resu
 }
 
 // Where an error has come from.
-absl::Status at_stage(const absl::Status& status, const PipelineRun& run, int chip) {
+absl::Status at_stage(const absl::Status& status, const PipelineRun& run, int ipu) {
   const std::string stage =
-      run.at(chip).empty() ? "" : absl::StrCat("Stage ", run.at(chip), " on ");
+      run.at(ipu).empty() ? "" : absl::StrCat("Stage ", run.at(ipu), " on ");
   return absl::Status(status.code(), absl::StrCat(status.message(), " (", stage, "IPU ",
-                                                  chip, " of the pipeline's device.)"));
+                                                  ipu, " of the pipeline's device.)"));
 }
 
 // An execution of a pipeline, for a trace.
-void record_execution(const Call& call, int ordinal, int first_chip,
+void record_execution(const Call& call, int ordinal, int first_ipu,
                       std::int64_t start_ns) {
   const std::int64_t now = now_ns();
   const std::string schedule(call.schedule);
   record({TraceKind::kPipeline, ordinal, number_of(schedule), start_ns, now,
-          now - start_ns, 0, first_chip, 1},
+          now - start_ns, 0, first_ipu, 1},
          schedule);
 }
 
@@ -179,22 +179,22 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   Context context = current_context();
   context.program = &*program;
   const int ordinal = program->ordinal();
-  TF_RETURN_IF_ERROR(check_chips(ordinal, call.devices * context.replicas));
+  TF_RETURN_IF_ERROR(check_ipus(ordinal, call.devices * context.replicas));
   const int first = context.replica * static_cast<int>(call.devices);
   const std::vector<std::string_view> stages = absl::StrSplit(call.ring_stages, ',');
   const auto place = [&](std::size_t i) -> Place {
-    return {std::string(stages[i]), first + static_cast<int>(call.ring_chips[i])};
+    return {std::string(stages[i]), first + static_cast<int>(call.ring_ipus[i])};
   };
   std::vector<PipelineRun::RingOptions> rings;
   for (std::size_t i = 0; i < call.capacities.size(); ++i) {
     rings.push_back(
         {call.capacities[i], call.credits[i], place(2 * i), place(2 * i + 1)});
   }
-  ChipLease lease;
+  IpuLease lease;
   TF_RETURN_IF_ERROR(lease.take(&*program));
   const std::int64_t start_ns = now_ns();
   const bool traced = traces();
-  std::uint64_t pipeline = 0;  // of the run, by its chips' programs
+  std::uint64_t pipeline = 0;  // of the run, by its IPUs' programs
   for (const std::int64_t key : call.keys) {
     pipeline = mix(pipeline ^ static_cast<std::uint64_t>(key));
   }
@@ -204,21 +204,21 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   context.pipeline = &run;
   context.stages = &run;
   Replicas* const others = context.others;
-  std::vector<ChipWork> works;
+  std::vector<IpuWork> works;
   FirstFault fault;
   for (std::size_t i = 0; i < call.keys.size(); ++i) {
-    const int own = static_cast<int>(call.chips[i]);
+    const int own = static_cast<int>(call.ipus[i]);
     const int index = first + own;
-    context.chip = index;
+    context.ipu = index;
     const auto key = static_cast<std::uint64_t>(call.keys[i]);
-    if (others != nullptr) context.others = &others->of_chip(own, key);
+    if (others != nullptr) context.others = &others->of_ipu(own, key);
     works.push_back({index, context, [&, i, index, key] {
-                       // Until now the chip has waited for the execution before.
+                       // Until now the IPU has waited for the execution before.
                        StepClock& clock = program->step_clock();
                        clock.take(start_ns);
                        run.begin(index, clock);
-                       absl::Status status = run_chip_program(
-                           key, chip(ordinal, index),
+                       absl::Status status = run_ipu_program(
+                           key, ipu(ordinal, index),
                            part_of(operands, call.operands, call.operand_counts, i),
                            part_of(outputs, call.results, call.result_counts, i));
                        if (!status.ok()) {
@@ -226,7 +226,7 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
                          fault.note(named, run.waited(index));
                          return named;
                        }
-                       // Waiters for this chip wait in vain.
+                       // Waiters for this IPU wait in vain.
                        run.leave(index);
                        const Context& own_context = current_context();
                        if (own_context.others != nullptr) {
@@ -237,10 +237,10 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   }
   program->add(&run);
   const absl::Status status =
-      run_on_chips(ordinal, works, [&run](const absl::Status&) { run.fail(); });
+      run_on_ipus(ordinal, works, [&run](const absl::Status&) { run.fail(); });
   program->remove(&run);
   seeds.add_mini_batches(context.replica, pipeline, run.mini_batches());
-  // The thread that goes on after all chips may have waited for the last.
+  // The thread that goes on after all IPUs may have waited for the last.
   program->step_clock().take(now_ns());
   if (traced) record_execution(call, ordinal, first, start_ns);
   TF_RETURN_IF_ERROR(fault.cause());
@@ -250,23 +250,23 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
 }
 
 ffi::Error pipeline_call(ffi::RemainingArgs args, ffi::RemainingRets results,
-                         Numbers keys, Numbers chips, Numbers operands,
+                         Numbers keys, Numbers ipus, Numbers operands,
                          Numbers operand_counts, Numbers places, Numbers result_counts,
                          Numbers capacities, Numbers credits,
-                         std::string_view ring_stages, Numbers ring_chips,
+                         std::string_view ring_stages, Numbers ring_ipus,
                          std::int64_t devices, std::string_view schedule) {
   return answer(kPipeline, [&] {
     return run_pipeline(
         args, results,
-        {keys, chips, operands, operand_counts, places, result_counts, capacities,
-         credits, ring_stages, ring_chips, devices, schedule});
+        {keys, ipus, operands, operand_counts, places, result_counts, capacities,
+         credits, ring_stages, ring_ipus, devices, schedule});
   });
 }
 
 absl::StatusOr<PipelineRun*> current_pipeline() {
   PipelineRun* run = current_context().pipeline;
   if (run == nullptr) {
-    return absl::InternalError("a call of a pipeline's chip, outside of a pipeline.");
+    return absl::InternalError("a call of a pipeline's ipu, outside of a pipeline.");
   }
   return run;
 }
@@ -297,7 +297,7 @@ absl::Status stage_enters(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   TF_RETURN_IF_ERROR(read(args, 1, &from));
   std::int32_t mini_batch = 0;
   std::memcpy(&mini_batch, from[0].data, sizeof(mini_batch));
-  run->enter(current_context().chip, label, mini_batch);
+  run->enter(current_context().ipu, label, mini_batch);
   write_token(results, 0);
   return absl::OkStatus();
 }
@@ -333,7 +333,7 @@ absl::Status stage_ends(const ffi::RemainingArgs& args, ffi::RemainingRets& resu
   if (start == 0) return absl::OkStatus();  // the trace began in the middle of it
   const Context& context = current_context();
   const int ordinal = context.program == nullptr ? -1 : context.program->ordinal();
-  const std::string name = absl::StrCat(label, " on chip ", context.chip);
+  const std::string name = absl::StrCat(label, " on chip ", context.ipu);
   record({TraceKind::kStage, ordinal, number_of(name), start, now, now - start, 0,
           mini_batch, 1},
          name);
@@ -410,7 +410,7 @@ XLA_FFI_DEFINE_HANDLER(kPipelineHandler, pipeline_call,
                            .RemainingArgs()
                            .RemainingRets()
                            .Attr<Numbers>("keys")
-                           .Attr<Numbers>("chips")
+                           .Attr<Numbers>("ipus")
                            .Attr<Numbers>("operands")
                            .Attr<Numbers>("operand_counts")
                            .Attr<Numbers>("results")
@@ -418,7 +418,7 @@ XLA_FFI_DEFINE_HANDLER(kPipelineHandler, pipeline_call,
                            .Attr<Numbers>("capacities")
                            .Attr<Numbers>("credits")
                            .Attr<std::string_view>("ring_stages")
-                           .Attr<Numbers>("ring_chips")
+                           .Attr<Numbers>("ring_ipus")
                            .Attr<std::int64_t>("devices")
                            .Attr<std::string_view>("schedule"));
 XLA_FFI_DEFINE_HANDLER(kCountHandler, count_call,

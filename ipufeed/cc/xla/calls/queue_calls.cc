@@ -49,7 +49,7 @@ std::int64_t total_bytes(const std::vector<Tensor>& components) {
 }
 
 // Before an element is taken: whether the program has room for it. The queue checks
-// that its elements are what its signature says.
+// that its elements match its signature.
 absl::Status check_infeed(const Infeed& feed, ffi::RemainingRets& results) {
   const Signature& elements = feed.signature();
   bool same = elements.dtypes.size() + 1 == results.size();

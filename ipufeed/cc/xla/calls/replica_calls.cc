@@ -16,14 +16,14 @@ namespace ipufeed {
 namespace {
 
 // With the other replicas of the program in this process.
-absl::Status meet(const Meeting& meeting) {
+absl::Status run_collective(const CollectiveRequest& request) {
   const Context& context = current_context();
-  if (context.others == nullptr) return meet_alone(meeting);
-  std::int64_t met_ns = 0;
-  TF_RETURN_IF_ERROR(
-      context.others->meet(*context.program, context.replica, meeting, &met_ns));
+  if (context.others == nullptr) return run_collective_alone(request);
+  std::int64_t arrived_ns = 0;
+  TF_RETURN_IF_ERROR(context.others->run_collective(*context.program, context.replica,
+                                                    request, &arrived_ns));
   // A step that follows does not make up for the wait.
-  context.program->step_clock().take(met_ns);
+  context.program->step_clock().take(arrived_ns);
   return absl::OkStatus();
 }
 
@@ -34,18 +34,18 @@ absl::Status collective(const ffi::RemainingArgs& args, ffi::RemainingRets& resu
   if (results.size() != args.size()) {
     return absl::InternalError("a collective without its results.");
   }
-  Meeting meeting;
-  meeting.collective = static_cast<Collective>(kind);
-  meeting.reduction = static_cast<Reduction>(reduction);
-  meeting.group = group;
-  meeting.tensors.reserve(tensors);
+  CollectiveRequest request;
+  request.collective = static_cast<Collective>(kind);
+  request.reduction = static_cast<Reduction>(reduction);
+  request.group = group;
+  request.tensors.reserve(tensors);
   for (std::size_t i = 0; i < tensors; ++i) {
     const auto value = args.get<ffi::AnyBuffer>(i);
     auto result = results.get<ffi::AnyBuffer>(i);
     if (!value.has_value() || !result.has_value()) {
       return absl::InternalError("a collective without its operand.");
     }
-    meeting.tensors.push_back({to_tensorflow(value->element_type()),
+    request.tensors.push_back({to_tensorflow(value->element_type()),
                                static_cast<std::int64_t>(value->element_count()),
                                value->untyped_data(),
                                static_cast<std::int64_t>((*result)->element_count()),
@@ -54,17 +54,17 @@ absl::Status collective(const ffi::RemainingArgs& args, ffi::RemainingRets& resu
   write_token(results, tensors);
   const Context& context = current_context();
   bool is_between = false;
-  TF_RETURN_IF_ERROR(is_between_processes(&meeting, context.replicas, &is_between));
-  TF_RETURN_IF_ERROR(meet(meeting));
+  TF_RETURN_IF_ERROR(is_between_processes(&request, context.replicas, &is_between));
+  TF_RETURN_IF_ERROR(run_collective(request));
   if (!is_between) return absl::OkStatus();
   if (context.replica == 0) {
     CallProgram program;
-    TF_RETURN_IF_ERROR(reduce_over_processes(*program, meeting));
+    TF_RETURN_IF_ERROR(reduce_over_processes(*program, request));
   }
   // What the first replica has got from the other processes is for all here.
-  meeting.collective = Collective::kBroadcast;
-  for (Brought& each : meeting.tensors) each.input = each.result;
-  return meet(meeting);
+  request.collective = Collective::kBroadcast;
+  for (Brought& each : request.tensors) each.input = each.result;
+  return run_collective(request);
 }
 
 ffi::Error collective_call(ffi::RemainingArgs args, ffi::RemainingRets results,

@@ -100,7 +100,8 @@ class Fields {
   int read_to_ = 0;
 };
 
-// Calls `take` with each field. False for what is not a message, or if `take` says so.
+// Calls `take` with each field. False for what is not a message, or if `take` returns
+// false.
 template <typename Take>
 bool each_field(std::string_view message, Take take) {
   Fields fields(message);

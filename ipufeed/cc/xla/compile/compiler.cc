@@ -17,12 +17,12 @@
 #include "base/trace.h"
 #include "core/mutex.h"
 #include "core/spare_memory.h"
-#include "device/chips.h"
 #include "device/ipu_device.h"
+#include "device/ipu_threads.h"
 #include "device/program_events.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
-#include "pipeline/chip_program.h"
+#include "pipeline/ipu_program.h"
 #include "run/program.h"
 #include "tensorflow/compiler/jit/device_compiler.h"
 #include "tensorflow/compiler/jit/xla_device_compiler_client.h"
@@ -48,12 +48,12 @@ using Persistor =
 
 std::atomic<std::int64_t> next_id{1};
 
-// The chip programs that were built on this thread for a program that is still being
+// The IPU programs that were built on this thread for a program that is still being
 // lowered. It takes them over, and lets them live as long as itself.
-thread_local std::vector<std::shared_ptr<Compiled>> chip_programs;
+thread_local std::vector<std::shared_ptr<Compiled>> ipu_programs;
 
 // The programs of this process. An entry's lock is held while its program is found or
-// compiled: a second thread waits, and shares it.
+// compiled: a second thread waits, and uses it, too.
 struct Entry {
   Mutex mutex;
   std::weak_ptr<Compiled> compiled IPUFEED_GUARDED_BY(mutex);
@@ -191,7 +191,7 @@ class Compiler : public XlaDeviceCompilerClient {
     const auto build_options = compiled->executable->build_options();
     return std::make_unique<xla::LocalExecutable>(
         make_executable(std::move(compiled), updates(result), shards,
-                        std::exchange(chip_programs, {})),
+                        std::exchange(ipu_programs, {})),
         client()->mutable_backend(), build_options);
   }
 
@@ -219,7 +219,7 @@ class Compiler : public XlaDeviceCompilerClient {
     call.arguments = arguments.data();
     call.parameters = static_cast<std::int64_t>(arguments.size());
     call.shards = shards;
-    TF_RETURN_IF_ERROR(tell(kKey, &call, &message));
+    TF_RETURN_IF_ERROR(notify(kKey, &call, &message));
     const auto entry = entry_of(call.key);
     std::shared_ptr<Compiled> compiled;
     {
@@ -253,7 +253,7 @@ class Compiler : public XlaDeviceCompilerClient {
       const XlaCompiler::Options& options, const XlaCompiler::CompilationResult& result,
       ProgramCall* call) {
     std::string message;
-    TF_RETURN_IF_ERROR(tell(kFind, call, &message));
+    TF_RETURN_IF_ERROR(notify(kFind, call, &message));
     if (call->executable_size > 0) {
       // Copied: the bytes are Python's until the next event.
       const std::string file(call->executable,
@@ -289,7 +289,7 @@ class Compiler : public XlaDeviceCompilerClient {
       call->executable = bytes.data();
       call->executable_size = static_cast<std::int64_t>(bytes.size());
     }
-    TF_RETURN_IF_ERROR(tell(kCompiled, call, &message));
+    TF_RETURN_IF_ERROR(notify(kCompiled, call, &message));
     return executable;
   }
 };
@@ -329,7 +329,7 @@ absl::StatusOr<void*> aligned(const Memory& memory,
 
 }  // namespace
 
-absl::StatusOr<std::uint64_t> build_chip_program(
+absl::StatusOr<std::uint64_t> build_ipu_program(
     const XlaCompiler& compiler, const tensorflow::XlaCompilationResult& result) {
   if (!has_listener()) {
     return absl::FailedPreconditionError(
@@ -340,13 +340,13 @@ absl::StatusOr<std::uint64_t> build_chip_program(
   TF_ASSIGN_OR_RETURN(auto compiled,
                       Compiler(client).share_or_build(compiler.options(), result, 0));
   const std::uint64_t key = compiled->key;
-  chip_programs.push_back(std::move(compiled));
+  ipu_programs.push_back(std::move(compiled));
   return key;
 }
 
-absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
-                              const std::vector<Memory>& arguments,
-                              const std::vector<Memory>& results) {
+absl::Status run_ipu_program(std::uint64_t key, const Ipu& ipu,
+                             const std::vector<Memory>& arguments,
+                             const std::vector<Memory>& results) {
   std::shared_ptr<Compiled> compiled;
   {
     const auto entry = entry_of(key);
@@ -383,7 +383,7 @@ absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
   pointers.reserve(buffers.size());
   for (const xla::ShapedBuffer& buffer : buffers) pointers.push_back(&buffer);
   xla::ExecutableRunOptions options;
-  options.set_intra_op_thread_pool(chip.pool());
+  options.set_intra_op_thread_pool(ipu.pool());
   options.set_allocator(compiled->client->backend().memory_allocator());
   TF_ASSIGN_OR_RETURN(xla::ScopedShapedBuffer result,
                       executable.Run(pointers, options));

@@ -14,8 +14,8 @@
 #include "base/trace.h"
 #include "core/spare_memory.h"
 #include "core/wait.h"
-#include "device/chips.h"
 #include "device/ipu_device.h"
+#include "device/ipu_threads.h"
 #include "device/program_events.h"
 #include "replicas/processes.h"
 #include "replicas/replicas.h"
@@ -148,13 +148,13 @@ bool has_collectives(const xla::Executable& executable) {
 class IpuExecutable : public xla::Executable {
  public:
   IpuExecutable(std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged,
-                int shards, std::vector<std::shared_ptr<Compiled>> chip_programs)
+                int shards, std::vector<std::shared_ptr<Compiled>> ipu_programs)
       : Executable(compiled->executable->executable()->shared_module()),
         compiled_(std::move(compiled)),
         unchanged_(std::move(unchanged)),
         shards_(shards),
         is_told_apart_(!has_module() || ipufeed::is_told_apart(module())),
-        chip_programs_(std::move(chip_programs)),
+        ipu_programs_(std::move(ipu_programs)),
         has_collectives_(any_part(ipufeed::has_collectives)),
         draws_seeds_(any_part(ipufeed::draws_seeds)) {}
 
@@ -201,10 +201,10 @@ class IpuExecutable : public xla::Executable {
  private:
   xla::Executable* inner() const { return compiled_->executable->executable(); }
 
-  // Whether it is so of the program, or of one that it starts on its chips.
+  // Whether it is so of the program, or of one that it starts on its IPUs.
   bool any_part(bool (*is_so)(const xla::Executable&)) const {
     return is_so(*inner()) ||
-           std::any_of(chip_programs_.begin(), chip_programs_.end(),
+           std::any_of(ipu_programs_.begin(), ipu_programs_.end(),
                        [is_so](const auto& each) {
                          return is_so(*each->executable->executable());
                        });
@@ -240,25 +240,25 @@ class IpuExecutable : public xla::Executable {
   absl::StatusOr<xla::ExecutionOutput> run_copies(
       const xla::ServiceExecutableRunOptions* options,
       std::vector<xla::ExecutionInput> arguments, const Context& context) {
-    const int chips = chips_of(context.program->ordinal());
-    if (chips == 1 && shards_ == 1) {
+    const int ipus = ipus_of(context.program->ordinal());
+    if (ipus == 1 && shards_ == 1) {
       return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
     }
     // The device may have been configured again since the program was compiled.
-    if (chips % shards_ != 0) {
+    if (ipus % shards_ != 0) {
       give_back(arguments);
       return absl::InternalError(absl::StrCat(
-          "Trying to run a graph on an IPU device with ", chips, " IPUs and ", shards_,
+          "Trying to run a graph on an IPU device with ", ipus, " IPUs and ", shards_,
           " shards. The number of shards needs to divide the number of IPUs."));
     }
-    const int replicas = chips / shards_;
+    const int replicas = ipus / shards_;
     if (replicas == 1) {
       return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
     }
     return run_replicas(*options, std::move(arguments), context.program, replicas);
   }
 
-  // Runs `replicas` copies, each on the first of its chips. The results are those of
+  // Runs `replicas` copies, each on the first of its IPUs. The results are those of
   // the first copy; what the others leave is dropped.
   absl::StatusOr<xla::ExecutionOutput> run_replicas(
       const xla::ServiceExecutableRunOptions& options,
@@ -268,13 +268,13 @@ class IpuExecutable : public xla::Executable {
       std::vector<xla::ExecutionInput> arguments;
       absl::StatusOr<xla::ExecutionOutput> result = absl::InternalError("not run");
     };
-    ChipLease lease;
+    IpuLease lease;
     absl::Status ready = lease.take(program);
     std::vector<std::unique_ptr<Copy>> copies;
     for (int r = 0; r < replicas && ready.ok(); ++r) {
       auto copy = std::make_unique<Copy>(Copy{options, {}, absl::InternalError("")});
       copy->options.mutable_run_options()->set_intra_op_thread_pool(
-          chip(program->ordinal(), r * shards_).pool());
+          ipu(program->ordinal(), r * shards_).pool());
       // Before the first copy runs, which gets the arguments themselves.
       if (r > 0) ready = copy_arguments(arguments, options, &copy->arguments);
       copies.push_back(std::move(copy));
@@ -286,12 +286,12 @@ class IpuExecutable : public xla::Executable {
     copies[0]->arguments = std::move(arguments);
     Replicas others(replicas);
     program->add(&others);
-    std::vector<ChipWork> works;
+    std::vector<IpuWork> works;
     for (int r = 0; r < replicas; ++r) {
       Copy* copy = copies[static_cast<std::size_t>(r)].get();
       Context context;
       context.program = program;
-      context.chip = r * shards_;
+      context.ipu = r * shards_;
       context.replica = r;
       context.replicas = replicas;
       context.others = &others;
@@ -308,14 +308,14 @@ class IpuExecutable : public xla::Executable {
                        }});
     }
     const absl::Status status =
-        run_on_chips(program->ordinal(), works,
-                     [program](const absl::Status& why) { program->stop(why); });
+        run_on_ipus(program->ordinal(), works,
+                    [program](const absl::Status& why) { program->stop(why); });
     program->remove(&others);
     if (!status.ok()) return status;
     return std::move(copies[0]->result);
   }
 
-  // An error says whose it is. One that stopped all is none of a replica's own.
+  // An error names its replica. One that stopped all is not a replica's own.
   static absl::Status of_replica(const absl::Status& status, int replica,
                                  int replicas) {
     if (status.ok() || absl::IsCancelled(status)) return status;
@@ -366,7 +366,7 @@ class IpuExecutable : public xla::Executable {
   // Whether it can be observed how many copies of a program run: those that take and
   // give nothing, and do not ask for their number, all compute the same.
   const bool is_told_apart_;
-  const std::vector<std::shared_ptr<Compiled>> chip_programs_;
+  const std::vector<std::shared_ptr<Compiled>> ipu_programs_;
   const bool has_collectives_;
   const bool draws_seeds_;
 };
@@ -379,9 +379,9 @@ int results_of(const xla::Shape& shape) {
 
 std::unique_ptr<xla::Executable> make_executable(
     std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged, int shards,
-    std::vector<std::shared_ptr<Compiled>> chip_programs) {
+    std::vector<std::shared_ptr<Compiled>> ipu_programs) {
   return std::make_unique<IpuExecutable>(std::move(compiled), std::move(unchanged),
-                                         shards, std::move(chip_programs));
+                                         shards, std::move(ipu_programs));
 }
 
 }  // namespace ipufeed

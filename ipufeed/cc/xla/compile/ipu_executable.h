@@ -2,7 +2,7 @@
 // are IPUs for.
 //
 //   each run -> attach -> load onto the device -> run
-//                                  several replicas: on a chip each, at once
+//                                  several replicas: on an IPU each, at once
 #pragma once
 
 #include <cstdint>
@@ -36,9 +36,9 @@ int results_of(const xla::Shape& shape);
 // What TensorFlow runs.
 //   unchanged      results where the program does not run
 //   shards         IPUs that one copy is spread over. As many copies run as there are
-//   for chip_programs  that it starts: they live as long as this
+//   for ipu_programs  that it starts: they live as long as this
 std::unique_ptr<xla::Executable> make_executable(
     std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged, int shards,
-    std::vector<std::shared_ptr<Compiled>> chip_programs);
+    std::vector<std::shared_ptr<Compiled>> ipu_programs);
 
 }  // namespace ipufeed

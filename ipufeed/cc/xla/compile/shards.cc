@@ -21,7 +21,7 @@ namespace {
 // version 1 program, since TensorFlow's rewrites may have dropped those with an index.
 constexpr char kShard[] = "_ipufeed_shard";
 constexpr char kShards[] = "_ipufeed_shards";
-// A pipeline says itself how many it needs.
+// A pipeline's own attribute is how many it needs.
 constexpr char kPipeline[] = "IpufeedPipeline";
 constexpr char kDevices[] = "devices";
 

@@ -1,9 +1,9 @@
 // A pipeline inside a compiled program, as it is compiled.
 //
-//   each function -> its own computation -> build_chip_program() -> key
+//   each function -> its own computation -> build_ipu_program() -> key
 //   and a custom call with the keys, the arguments and room for the results
 //
-// Variables: a chip program gets their values as arguments, as every program does, and
+// Variables: an IPU program gets their values as arguments, as every program does, and
 // gives the new ones of those that it has assigned; the call hands them on.
 // pipeline_calls.cc runs them.
 
@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "feeds/queue_ops.h"
-#include "pipeline/chip_program.h"
+#include "pipeline/ipu_program.h"
 #include "pipeline/pipeline_count.h"
 #include "tensorflow/compiler/tf2xla/shape_util.h"
 #include "tensorflow/compiler/tf2xla/type_util.h"
@@ -59,12 +59,12 @@ class PipelineXlaOp : public LoweredOp {
  public:
   explicit PipelineXlaOp(OpKernelConstruction* ctx) : LoweredOp(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("programs", &programs_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("chips", &chips_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("ipus", &ipus_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("devices", &devices_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("operands", &operands_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("operand_counts", &operand_counts_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_stages", &ring_stages_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_chips", &ring_chips_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_ipus", &ring_ipus_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_capacities", &capacities_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("ring_credits", &credits_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("schedule", &schedule_));
@@ -113,7 +113,7 @@ class PipelineXlaOp : public LoweredOp {
       XlaCompiler::CompilationResult& result = compiled[i];
       TF_RETURN_IF_ERROR(lower(ctx, programs_[i], own, &result));
       TF_ASSIGN_OR_RETURN(const std::uint64_t key,
-                          build_chip_program(*ctx->compiler(), result));
+                          build_ipu_program(*ctx->compiler(), result));
       keys.push_back(static_cast<std::int64_t>(key));
       for (const int argument : result.input_mapping) {
         places.push_back(own[static_cast<std::size_t>(argument)]);
@@ -142,7 +142,7 @@ class PipelineXlaOp : public LoweredOp {
     result_shapes.push_back(token_shape());
     const std::string attributes = absl::StrCat(
         "{", list_attribute("keys", keys), ", ",
-        list_attribute("chips", {chips_.begin(), chips_.end()}), ", ",
+        list_attribute("ipus", {ipus_.begin(), ipus_.end()}), ", ",
         list_attribute("operands", places), ", ",
         list_attribute("operand_counts", counts), ", ",
         list_attribute("results", results), ", ",
@@ -150,7 +150,7 @@ class PipelineXlaOp : public LoweredOp {
         list_attribute("capacities", {capacities_.begin(), capacities_.end()}), ", ",
         list_attribute("credits", {credits_.begin(), credits_.end()}),
         ", ring_stages = \"", absl::StrJoin(ring_stages_, ","), "\", ",
-        list_attribute("ring_chips", {ring_chips_.begin(), ring_chips_.end()}),
+        list_attribute("ring_ipus", {ring_ipus_.begin(), ring_ipus_.end()}),
         ", devices = ", devices_, " : i64, schedule = \"", schedule_, "\"}");
     const xla::XlaOp done = call(ctx->builder(), kPipeline, operands, operand_shapes,
                                  result_shapes, attributes);
@@ -177,9 +177,9 @@ class PipelineXlaOp : public LoweredOp {
   absl::Status check_lists(int inputs) const {
     std::int64_t operands = 0;
     bool fits = operand_counts_.size() == programs_.size() &&
-                chips_.size() == programs_.size() &&
+                ipus_.size() == programs_.size() &&
                 credits_.size() == capacities_.size() &&
-                ring_chips_.size() == 2 * capacities_.size() &&
+                ring_ipus_.size() == 2 * capacities_.size() &&
                 ring_stages_.size() == 2 * capacities_.size();
     for (const int count : operand_counts_) {
       fits = fits && count >= 0;
@@ -187,8 +187,8 @@ class PipelineXlaOp : public LoweredOp {
     }
     fits = fits && operands == static_cast<std::int64_t>(operands_.size());
     for (const int each : operands_) fits = fits && each >= 0 && each < inputs;
-    for (const int each : chips_) fits = fits && each >= 0 && each < devices_;
-    for (const int each : ring_chips_) fits = fits && each >= 0 && each < devices_;
+    for (const int each : ipus_) fits = fits && each >= 0 && each < devices_;
+    for (const int each : ring_ipus_) fits = fits && each >= 0 && each < devices_;
     for (const int each : capacities_) fits = fits && each >= 1;
     for (const int each : credits_) fits = fits && each >= 0;
     if (fits) return absl::OkStatus();
@@ -207,7 +207,7 @@ class PipelineXlaOp : public LoweredOp {
     return resource;
   }
 
-  // A variable lives on one chip: two that assign to it would not see each other.
+  // A variable lives on one IPU: two that assign to it would not see each other.
   static absl::Status check_updates(const std::vector<Update>& updates) {
     for (std::size_t i = 0; i < updates.size(); ++i) {
       for (std::size_t k = 0; k < i; ++k) {
@@ -252,14 +252,14 @@ class PipelineXlaOp : public LoweredOp {
   }
 
   std::vector<tensorflow::NameAttrList> programs_;
-  std::vector<int> chips_;
+  std::vector<int> ipus_;
   std::int64_t devices_ = 0;
   std::vector<int> operands_;
   std::vector<int> operand_counts_;
   std::vector<int> capacities_;  // of the rings, as the next three
   std::vector<int> credits_;
   std::vector<std::string> ring_stages_;
-  std::vector<int> ring_chips_;
+  std::vector<int> ring_ipus_;
   std::string schedule_;
 };
 

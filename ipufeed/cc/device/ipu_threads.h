@@ -1,11 +1,11 @@
-// The chips that one `/device:IPU:n` is made of: each has threads of its own, on which
+// The IPUs that one `/device:IPU:n` is made of: each has threads of its own, on which
 // it computes and waits.
 //
-//   program on IPU n -> run_on_chips() -> chip (n, 0), (n, 1), ...: one work each
+//   program on IPU n -> run_on_ipus() -> IPU (n, 0), (n, 1), ...: one work each
 //                            |  waits for all; the first error stops the others
 //
-// A work that waits (for its feed, for another chip) blocks its chip's threads and no
-// others: two chips never share one.
+// A work that waits (for its feed, for another IPU) blocks its IPU's threads and no
+// others: two IPUs never share one.
 #pragma once
 
 #include <functional>
@@ -21,17 +21,17 @@ struct ThreadPoolDevice;
 
 namespace ipufeed {
 
-class Chip {
+class Ipu {
  public:
-  Chip(int ordinal, int index);
-  Chip(const Chip&) = delete;
-  Chip& operator=(const Chip&) = delete;
+  Ipu(int ordinal, int index);
+  Ipu(const Ipu&) = delete;
+  Ipu& operator=(const Ipu&) = delete;
 
   int ordinal() const { return ordinal_; }
   int index() const { return index_; }
 
   // Queues work for its threads, which start with the first one. There are two: a
-  // program of the chip may wait in a call for another work of the same chip, which is
+  // program of the IPU may wait in a call for another work of the same IPU, which is
   // how a replica runs a pipeline. Any thread.
   void run(std::function<void()> work);
 
@@ -44,20 +44,20 @@ class Chip {
 
   const int ordinal_;
   const int index_;
-  Threads* const threads_;  // never destroyed, as the chip
+  Threads* const threads_;  // never destroyed, as the IPU
 };
 
 // The same object each time, for the life of the process. Any thread.
-Chip& chip(int ordinal, int index);
+Ipu& ipu(int ordinal, int index);
 
-// The chips of a device are one program's at a time, as the hardware's are: of two
-// pipelines that take each other's chips none would ever end. Nests within a program.
-class ChipLease {
+// The IPUs of a device are one program's at a time, as the hardware's are: of two
+// pipelines that take each other's IPUs none would ever end. Nests within a program.
+class IpuLease {
  public:
-  ChipLease() = default;
-  ~ChipLease();
-  ChipLease(const ChipLease&) = delete;
-  ChipLease& operator=(const ChipLease&) = delete;
+  IpuLease() = default;
+  ~IpuLease();
+  IpuLease(const IpuLease&) = delete;
+  IpuLease& operator=(const IpuLease&) = delete;
 
   // Waits for the program that has them; an error once `program` is stopped.
   absl::Status take(Program* program);
@@ -66,17 +66,17 @@ class ChipLease {
   Program* program_ = nullptr;
 };
 
-// What one chip does of a program.
-struct ChipWork {
-  int chip = 0;
+// What one IPU does of a program.
+struct IpuWork {
+  int ipu = 0;
   Context context;
   std::function<absl::Status()> run;
 };
 
-// Runs the works at once, each on its chip, and waits for all. on_error is called with
+// Runs the works at once, each on its IPU, and waits for all. on_error is called with
 // the first error, on the thread of the work that has failed: to stop the others, whose
 // errors are then dropped.
-absl::Status run_on_chips(int ordinal, const std::vector<ChipWork>& works,
-                          const std::function<void(const absl::Status&)>& on_error);
+absl::Status run_on_ipus(int ordinal, const std::vector<IpuWork>& works,
+                         const std::function<void(const absl::Status&)>& on_error);
 
 }  // namespace ipufeed

@@ -1,4 +1,4 @@
-#include "device/chips.h"
+#include "device/ipu_threads.h"
 
 #include <map>
 #include <memory>
@@ -13,7 +13,7 @@
 namespace ipufeed {
 namespace {
 
-// Which program has the chips of a device, and how often it has taken them.
+// Which program has the IPUs of a device, and how often it has taken them.
 struct Holder {
   Program* program = nullptr;
   int times = 0;
@@ -33,8 +33,8 @@ struct Leases {
 }  // namespace
 
 // Two of each: one for what computes, and one for a program that waits in the call of
-// its own pipeline, part of which runs on the same chip.
-struct Chip::Threads {
+// its own pipeline, part of which runs on the same IPU.
+struct Ipu::Threads {
   explicit Threads(const std::string& name)
       : main(name, 2),
         inside(name + "_intra", 2),
@@ -47,25 +47,25 @@ struct Chip::Threads {
   Eigen::ThreadPoolDevice eigen;
 };
 
-Chip::Chip(int ordinal, int index)
+Ipu::Ipu(int ordinal, int index)
     : ordinal_(ordinal),
       index_(index),
-      threads_(new Threads(absl::StrCat("ipu", ordinal, "_chip", index))) {}
+      threads_(new Threads(absl::StrCat("ipu", ordinal, "_", index))) {}
 
-void Chip::run(std::function<void()> work) { threads_->main.Schedule(std::move(work)); }
+void Ipu::run(std::function<void()> work) { threads_->main.Schedule(std::move(work)); }
 
-const Eigen::ThreadPoolDevice* Chip::pool() const { return &threads_->eigen; }
+const Eigen::ThreadPoolDevice* Ipu::pool() const { return &threads_->eigen; }
 
-Chip& chip(int ordinal, int index) {
+Ipu& ipu(int ordinal, int index) {
   static auto* const mutex = new Mutex;
-  static auto* const chips = new std::map<std::pair<int, int>, std::unique_ptr<Chip>>;
+  static auto* const ipus = new std::map<std::pair<int, int>, std::unique_ptr<Ipu>>;
   MutexLock lock(*mutex);
-  std::unique_ptr<Chip>& found = (*chips)[{ordinal, index}];
-  if (found == nullptr) found = std::make_unique<Chip>(ordinal, index);
+  std::unique_ptr<Ipu>& found = (*ipus)[{ordinal, index}];
+  if (found == nullptr) found = std::make_unique<Ipu>(ordinal, index);
   return *found;
 }
 
-absl::Status ChipLease::take(Program* program) {
+absl::Status IpuLease::take(Program* program) {
   Leases& leases = Leases::get();
   MutexLock lock(leases.mutex);
   Holder& holder = leases.holders[program->ordinal()];
@@ -85,7 +85,7 @@ absl::Status ChipLease::take(Program* program) {
   return absl::OkStatus();
 }
 
-ChipLease::~ChipLease() {
+IpuLease::~IpuLease() {
   if (program_ == nullptr) return;
   Leases& leases = Leases::get();
   MutexLock lock(leases.mutex);
@@ -95,8 +95,8 @@ ChipLease::~ChipLease() {
   leases.given_back.notify_all();
 }
 
-absl::Status run_on_chips(int ordinal, const std::vector<ChipWork>& works,
-                          const std::function<void(const absl::Status&)>& on_error) {
+absl::Status run_on_ipus(int ordinal, const std::vector<IpuWork>& works,
+                         const std::function<void(const absl::Status&)>& on_error) {
   struct Group {
     explicit Group(std::size_t works) : left(works) {}
 
@@ -105,7 +105,7 @@ absl::Status run_on_chips(int ordinal, const std::vector<ChipWork>& works,
     std::size_t left IPUFEED_GUARDED_BY(mutex);
     absl::Status first IPUFEED_GUARDED_BY(mutex);
   } group(works.size());
-  const auto run = [&group, &on_error](const ChipWork& work) {
+  const auto run = [&group, &on_error](const IpuWork& work) {
     absl::Status status;
     {
       ContextScope scope(work.context);
@@ -124,8 +124,8 @@ absl::Status run_on_chips(int ordinal, const std::vector<ChipWork>& works,
   };
   std::size_t given = 0;
   const absl::Status begun = guarded("the start of the IPUs' work", [&] {
-    for (const ChipWork& work : works) {
-      chip(ordinal, work.chip).run([&run, &work] { run(work); });
+    for (const IpuWork& work : works) {
+      ipu(ordinal, work.ipu).run([&run, &work] { run(work); });
       ++given;
     }
   });

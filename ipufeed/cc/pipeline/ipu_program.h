@@ -1,8 +1,8 @@
-// What one chip runs of a pipeline: a program like any other, with a key, a place in
+// What one IPU runs of a pipeline: a program like any other, with a key, a place in
 // the cache and lines in the log, that is started from within another program.
 //
-//   lowering of the pipeline's op -> build_chip_program() -> key, into the outer
-//   program call in the outer program     -> run_chip_program(key)
+//   lowering of the pipeline's op -> build_ipu_program() -> key, into the outer
+//   program call in the outer program     -> run_ipu_program(key)
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct XlaCompilationResult;
 
 namespace ipufeed {
 
-class Chip;
+class Ipu;
 
 // Bytes owned elsewhere.
 struct Memory {
@@ -29,14 +29,14 @@ struct Memory {
 
 // Compiles what has been lowered, or finds it. The program that is lowered next on this
 // thread keeps it alive.
-absl::StatusOr<std::uint64_t> build_chip_program(
+absl::StatusOr<std::uint64_t> build_ipu_program(
     const tensorflow::XlaCompiler& compiler,
     const tensorflow::XlaCompilationResult& result);
 
-// Runs it on the calling thread and the chip's pool. Arguments are only read; results
+// Runs it on the calling thread and the IPU's pool. Arguments are only read; results
 // are written when it has ended without an error.
-absl::Status run_chip_program(std::uint64_t key, const Chip& chip,
-                              const std::vector<Memory>& arguments,
-                              const std::vector<Memory>& results);
+absl::Status run_ipu_program(std::uint64_t key, const Ipu& ipu,
+                             const std::vector<Memory>& arguments,
+                             const std::vector<Memory>& results);
 
 }  // namespace ipufeed

@@ -1,9 +1,9 @@
-/* The meetings of replicas (cc/core/meeting_place.h, and what cc/replicas/replicas.cc keeps with it).
+/* The collectives of replicas (cc/core/replica_barrier.h, and what cc/replicas/replicas.cc keeps with it).
  *
- *   MEMBERS members, each: RUNS runs of up to MEETINGS meetings, then leave()
+ *   MEMBERS members, each: RUNS runs of up to COLLECTIVES collectives, then leave()
  *   STOPS=1: a third party stops the program at any time
  *
- * How many meetings a member wants in a run is any number, and a member may leave for
+ * How many collectives a member wants in a run is any number, and a member may leave for
  * good after any run: the verifier tries all of them, in every interleaving. A member
  * that is told that another one has ended goes on with its next run.
  *
@@ -12,23 +12,23 @@
  *                               falls asleep in one step; notify_all() is one step
  *   phase, runs, is_here, here, working, leaving    the members of the same names
  *   meet(), leave_run(), wake()                     meet(), leave(), leave_for_good(), wake()
- *   inside, bringing            Replicas::meetings_: what a member has brought, which others
- *                               read until the meeting is over
+ *   inside, bringing            Replicas::requests_: what a member has brought, which others
+ *                               read until the collective is over
  *   outcome                     Replicas::outcome_ and met_ns_: written by begin(), read
  *                               after meet() has returned, without the lock
  * Each statement is one access. A wait that reports (StallWatch) is one that ends without
  * a notification: REPORTS of them per member.
  *
- * Proven: no deadlock; all members are in a meeting while its shares are computed; each
- * reads the outcome of its own meeting; without a stop each member has met as often as the
+ * Proven: no deadlock; all members are in a collective while its parts are computed; each
+ * reads the outcome of its own collective; without a stop each member has passed as often as the
  * one that wanted least and is told that a member has ended exactly if it wanted more,
- * whatever the interleaving; with a stop each meeting was met by all or by none.
+ * whatever the interleaving; with a stop each collective was passed by all or by none.
  *
  * Each of these macros plants one bug, which the verifier must find:
  *   PLANT_LEAVE_WITHOUT_NOTIFY    PLANT_UNLOCKED_LEAVE       PLANT_BEGIN_WITHOUT_NOTIFY
  *   PLANT_NO_WAIT_FOR_LEAVING     PLANT_LAST_LEAVES_SILENTLY PLANT_DONE_WITHOUT_NOTIFY
  *   PLANT_STOPPED_WHILE_WORKING   PLANT_NO_RETRACT           PLANT_NOT_LEVEL
- *   PLANT_BEHIND_IS_NOT_TOLD      PLANT_LEAVES_AFTER_SHARE
+ *   PLANT_BEHIND_GETS_NO_ERROR      PLANT_LEAVES_AFTER_WORK
  *   PLANT_WAKE_WITHOUT_LOCK       PLANT_WAKE_BEFORE_STOP     (both with STOPS=1)
  */
 #ifndef MEMBERS
@@ -37,8 +37,8 @@
 #ifndef RUNS
 #define RUNS 1
 #endif
-#ifndef MEETINGS
-#define MEETINGS 2
+#ifndef COLLECTIVES
+#define COLLECTIVES 2
 #endif
 #ifndef STOPS
 #define STOPS 0
@@ -58,7 +58,7 @@
 #define FOR_GOOD 9
 #define AT(member, exec) ((member) * RUNS + (exec))
 
-/* meeting_place.h */
+/* replica_barrier.h */
 bool locked;
 bool sleeping[MEMBERS];
 byte phase = GATHERING;
@@ -96,7 +96,7 @@ inline notify_all() {
 #endif
 
 #define ALL_INSIDE (inside[0] && inside[1] && inside[MEMBERS - 1])
-#define SAME_MEETING \
+#define SAME_COLLECTIVE \
   (bringing[0] == bringing[1] && bringing[0] == bringing[MEMBERS - 1])
 
 inline retract() {
@@ -106,7 +106,7 @@ inline retract() {
 #endif
 }
 
-/* Rendezvous::meet(): the result is in `result`. */
+/* ReplicaBarrier::arrive_and_wait(): the result is in `result`. */
 inline meet() {
   d_step { bringing[me] = 8 * exec + met[AT(me, exec)]; inside[me] = true };
   lock();
@@ -126,7 +126,7 @@ inline meet() {
   :: phase != GATHERING -> break
   :: else ->
      if
-#ifndef PLANT_BEHIND_IS_NOT_TOLD
+#ifndef PLANT_BEHIND_GETS_NO_ERROR
      :: IS_BEHIND -> retract(); result = ENDED; goto out
 #endif
      :: else ->
@@ -135,7 +135,7 @@ inline meet() {
            working = MEMBERS;
            leaving = MEMBERS;
            /* begin(), with the lock */
-           assert(ALL_INSIDE && SAME_MEETING);
+           assert(ALL_INSIDE && SAME_COLLECTIVE);
            d_step { begun++; outcome = begun };
            if
            :: phase = WORKING
@@ -160,8 +160,8 @@ inline meet() {
   if
   :: phase == WORKING ->
      unlock();
-     assert(ALL_INSIDE && SAME_MEETING); /* share() reads what all have brought */
-     assert(ALL_INSIDE && SAME_MEETING);
+     assert(ALL_INSIDE && SAME_COLLECTIVE); /* work() reads what all have brought */
+     assert(ALL_INSIDE && SAME_COLLECTIVE);
      lock();
      working--;
      if
@@ -172,7 +172,7 @@ inline meet() {
 #endif
      :: else
      fi;
-#ifndef PLANT_LEAVES_AFTER_SHARE
+#ifndef PLANT_LEAVES_AFTER_WORK
      do
      :: phase == LEAVING -> break
 #ifdef PLANT_STOPPED_WHILE_WORKING
@@ -221,7 +221,7 @@ proctype member(byte me) {
   do
   :: exec == RUNS -> break
   :: else ->
-     select (own : 0 .. MEETINGS);
+     select (own : 0 .. COLLECTIVES);
      wanted[AT(me, exec)] = own;
      result = MET;
      do

@@ -1,22 +1,22 @@
-// Where the members of a group meet, again and again: no member goes on before all are
-// there, or waits for a member that has ended.
+// A barrier that the members of a group pass again and again: no member goes on before
+// all have arrived, or waits for a member that has ended.
 //
-//   gathering --all here--> working --all have done their share--> leaving --+
+//   gathering --all here--> working --all have done their part--> leaving ---+
 //       ^          |                                                  ^      |
-//       |          +--------------- no shares to do ------------------+      |
+//       |          +--------------- no parts to do -------------------+      |
 //       +----------------------------- all gone ------------------------------+
 //
 // A member's life is a run, or several: leave() ends one. A member that waits in a run
-// for one that has ended as many waits in vain, and is told. A member can only end a
-// run when it is in no meeting, and has then left all of its run: whether a member
+// for one that has ended as many waits in vain, and gets an error. A member can only
+// end a run between two collectives, and has then left all of its run: whether a member
 // waits in vain does not depend on which one was faster.
 //
 // Memory order: one mutex guards all that is here, without any atomic. A member
-// that leaves, and a thread that sets what stopped() says and then calls wake(), take
-// the mutex after that: each waiter has either not looked yet, and will see it, or
-// sleeps already and is woken. What a member has written before meet() is seen by
-// begin() and by all shares, what they have written by all that have left the meeting,
-// through the same mutex.
+// that leaves, and a thread that sets what stopped() returns and then calls wake(),
+// take the mutex after that: each waiter has either not checked yet, and will see it,
+// or sleeps already and is woken. What a member has written before arrive_and_wait() is
+// seen by begin() and by all calls of work(), what they have written by all that have
+// left the collective, through the same mutex.
 #pragma once
 
 #include <cstddef>
@@ -31,9 +31,9 @@
 
 namespace ipufeed {
 
-class Rendezvous {
+class ReplicaBarrier {
  public:
-  enum class Outcome { kMet, kEnded, kStopped };
+  enum class Outcome { kDone, kEnded, kStopped };
 
   // Where each member is, by number.
   struct Attendance {
@@ -42,40 +42,42 @@ class Rendezvous {
     std::vector<std::size_t> ended;  // of the missing
   };
 
-  explicit Rendezvous(std::size_t members)
+  explicit ReplicaBarrier(std::size_t members)
       : members_(members), runs_(members, 0), is_here_(members) {}
-  Rendezvous(const Rendezvous&) = delete;
-  Rendezvous& operator=(const Rendezvous&) = delete;
+  ReplicaBarrier(const ReplicaBarrier&) = delete;
+  ReplicaBarrier& operator=(const ReplicaBarrier&) = delete;
 
   std::size_t members() const { return members_; }
 
   // The member's thread. Waits until all are here.
-  //   begin()    is then called once, with the lock; whether there are shares to do
-  //   share()    by each member, all at once and without the lock, if there are
+  //   begin()    is then called once, with the lock; whether there is work to do
+  //   work()     by each member, all at once and without the lock, if there are
   //   stopped()  whether not to wait any more; see wake()
   //   patience   next_report_ns(): when to report next, kNoDeadline for never;
   //              report(attendance): without the lock, of a wait that long
-  // kMet: all have been here, and all that was to be done is done. kEnded: a member has
-  // ended that this one waits for, and `attendance` says which member waits for which.
-  // kStopped: it was stopped before all were here. What begin() throws comes out of
-  // here, and the others go on waiting; share() must not throw.
-  template <class Begin, class Share, class Stopped, class Patience>
-  Outcome meet(std::size_t member, Begin&& begin, Share&& share, Stopped&& stopped,
-               Patience&& patience, Attendance* attendance) {
+  // kDone: all have been here, and all that was to be done is done. kEnded: a member
+  // has ended that this one waits for, and `attendance` holds which member waits for
+  // which. kStopped: it was stopped before all were here. What begin() throws comes out
+  // of here, and the others go on waiting; work() must not throw.
+  template <class Begin, class Work, class Stopped, class Patience>
+  Outcome arrive_and_wait(std::size_t member, Begin&& begin, Work&& work,
+                          Stopped&& stopped, Patience&& patience,
+                          Attendance* attendance) {
     IPUFEED_YIELD_POINT();
     MutexLock lock(mutex_);
-    // A fast member may be back before all have left the meeting before, which they
-    // will.
+    // A fast member may be back before all have left the previous collective, which
+    // they will.
     while (phase_ != Phase::kGathering) {
       if (stopped()) return Outcome::kStopped;
       changed_.wait(mutex_);
     }
     is_here_[member] = true;
     ++here_;
-    // Whatever ends this but the meeting itself, an exception included: it is not here.
+    // Whatever ends this but the collective itself, an exception included: it is not
+    // here.
     try {
       const Outcome outcome = gather(member, begin, stopped, patience, attendance);
-      if (outcome != Outcome::kMet) {
+      if (outcome != Outcome::kDone) {
         retract(member);
         return outcome;
       }
@@ -87,7 +89,7 @@ class Rendezvous {
       {
         MutexUnlock unlocked(mutex_);
         IPUFEED_YIELD_POINT();
-        share();
+        work();
       }
       if (--working_ == 0) {
         phase_ = Phase::kLeaving;
@@ -103,10 +105,10 @@ class Rendezvous {
       phase_ = Phase::kGathering;
       changed_.notify_all();
     }
-    return Outcome::kMet;
+    return Outcome::kDone;
   }
 
-  // The member's thread, in no meeting: its run has ended, or its last one.
+  // The member's thread, between two collectives: its run has ended, or its last one.
   void leave(std::size_t member) {
     IPUFEED_YIELD_POINT();
 #ifndef IPUFEED_PLANT_UNLOCKED_LEAVE  // without it, to see that the tests catch it
@@ -122,7 +124,7 @@ class Rendezvous {
     changed_.notify_all();
   }
 
-  // Any thread, after what stopped() says has changed.
+  // Any thread, after what stopped() returns has changed.
   void wake() {
     MutexLock lock(mutex_);
     changed_.notify_all();
@@ -133,7 +135,7 @@ class Rendezvous {
 
   static constexpr std::int64_t kForGood = std::numeric_limits<std::int64_t>::max();
 
-  // Until the meeting has begun, or this member waits no more.
+  // Until the collective has begun, or this member waits no more.
   template <class Begin, class Stopped, class Patience>
   Outcome gather(std::size_t member, Begin&& begin, Stopped&& stopped,
                  Patience&& patience, Attendance* attendance) IPUFEED_REQUIRES(mutex_) {
@@ -151,7 +153,7 @@ class Rendezvous {
       if (stopped()) return Outcome::kStopped;
       wait(patience);
     }
-    return Outcome::kMet;
+    return Outcome::kDone;
   }
 
   bool is_behind(std::size_t member) const IPUFEED_REQUIRES(mutex_) {
@@ -161,7 +163,7 @@ class Rendezvous {
     return false;
   }
 
-  // False while one is here from a later run than another one, which is told.
+  // False while one is here from a later run than another one, which gets an error.
   bool is_level() const IPUFEED_REQUIRES(mutex_) {
     for (const std::int64_t runs : runs_) {
       if (runs != runs_[0]) return false;
@@ -207,7 +209,7 @@ class Rendezvous {
     try {
       patience.report(attendance);
     } catch (const std::exception&) {
-      // The meeting, which may have begun by now, does not depend on a report.
+      // The collective, which may have begun by now, does not depend on a report.
     }
   }
 

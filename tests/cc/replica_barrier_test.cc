@@ -1,45 +1,47 @@
-// What a meeting place promises: all or none, and no wait for a member that has ended.
-// What comes of it is the same however fast each member is: -DIPUFEED_TEST_DELAYS must
-// not change it. -DIPUFEED_PLANT_UNLOCKED_LEAVE must be a race.
+// What the barrier of replicas promises: all or none, and no wait for a member that has
+// ended. What comes of it is the same however fast each member is:
+// -DIPUFEED_TEST_DELAYS must not change it. -DIPUFEED_PLANT_UNLOCKED_LEAVE must be a
+// race.
+#include "core/replica_barrier.h"
+
 #include <algorithm>
 #include <memory>
 #include <mutex>
 #include <numeric>
 
 #include "check.h"
-#include "core/meeting_place.h"
 
 namespace {
 
 using ipufeed::kNoDeadline;
 using ipufeed::now_ns;
-using ipufeed::Rendezvous;
-using Outcome = Rendezvous::Outcome;
+using ipufeed::ReplicaBarrier;
+using Outcome = ReplicaBarrier::Outcome;
 
 constexpr std::size_t kMembers = 4;
-constexpr int kMeetings = check::scaled(4'000);
+constexpr int kCollectives = check::scaled(4'000);
 constexpr int kLives = check::scaled(3'000);
 
 // Of a member that never reports.
 struct Silent {
   std::int64_t next_report_ns() { return kNoDeadline; }
-  void report(const Rendezvous::Attendance&) { CHECK(false); }
+  void report(const ReplicaBarrier::Attendance&) { CHECK(false); }
 };
 
 // What one member has seen of its life.
 struct Seen {
-  int met = 0;
-  Outcome last = Outcome::kMet;
-  Rendezvous::Attendance attendance;
+  int passed = 0;
+  Outcome last = Outcome::kDone;
+  ReplicaBarrier::Attendance attendance;
 };
 
-Outcome meet(Rendezvous* place, std::size_t member, Seen* seen,
+Outcome pass(ReplicaBarrier* barrier, std::size_t member, Seen* seen,
              const std::atomic<bool>& stopped) {
   Silent silent;
-  seen->last = place->meet(
+  seen->last = barrier->arrive_and_wait(
       member, [] { return false; }, [] {}, [&] { return stopped.load(); }, silent,
       &seen->attendance);
-  if (seen->last == Outcome::kMet) ++seen->met;
+  if (seen->last == Outcome::kDone) ++seen->passed;
   return seen->last;
 }
 
@@ -53,18 +55,18 @@ void all(Part part) {
 
 }  // namespace
 
-TEST(nobody_goes_on_before_all_have_done_their_share) {
-  Rendezvous place(kMembers);
-  // Plain: only the meetings order them.
+TEST(no_member_goes_on_before_all_have_done_their_part) {
+  ReplicaBarrier barrier(kMembers);
+  // Plain: only the barrier orders them.
   std::vector<int> brought(kMembers), shares(kMembers);
   int begun = 0;
   all([&](std::size_t own) {
     Silent silent;
-    Rendezvous::Attendance attendance;
-    for (int n = 1; n <= kMeetings; ++n) {
+    ReplicaBarrier::Attendance attendance;
+    for (int n = 1; n <= kCollectives; ++n) {
       brought[own] = n;
       const bool shared = n % 3 != 0;
-      const Outcome outcome = place.meet(
+      const Outcome outcome = barrier.arrive_and_wait(
           own,
           [&] {
             ++begun;
@@ -74,31 +76,31 @@ TEST(nobody_goes_on_before_all_have_done_their_share) {
           },
           [&] { shares[own] = brought[(own + 1) % kMembers]; }, [] { return false; },
           silent, &attendance);
-      CHECK_EQ(outcome, Outcome::kMet);
+      CHECK_EQ(outcome, Outcome::kDone);
       CHECK_EQ(begun, n);  // the next one waits for this member
       CHECK_EQ(shares[(own + 1) % kMembers], n);
     }
   });
 }
 
-TEST(who_waits_for_one_that_has_ended_is_told_in_that_very_meeting) {
+TEST(a_wait_for_a_member_that_has_ended_is_an_error_at_once) {
   check::Random random(check::seed());
   for (int life = 0; life < kLives; ++life) {
-    Rendezvous place(kMembers);
+    ReplicaBarrier barrier(kMembers);
     std::vector<int> wanted(kMembers);
     for (int& each : wanted) each = static_cast<int>(random.below(4));
     const int least = *std::min_element(wanted.begin(), wanted.end());
     const std::atomic<bool> stopped{false};
     std::vector<Seen> seen(kMembers);
     all([&](std::size_t own) {
-      while (seen[own].met < wanted[own]) {
-        if (meet(&place, own, &seen[own], stopped) != Outcome::kMet) return;
+      while (seen[own].passed < wanted[own]) {
+        if (pass(&barrier, own, &seen[own], stopped) != Outcome::kDone) return;
       }
-      place.leave_for_good(own);
+      barrier.leave_for_good(own);
     });
     for (std::size_t m = 0; m < kMembers; ++m) {
-      CHECK_EQ(seen[m].met, least);
-      CHECK_EQ(seen[m].last, wanted[m] == least ? Outcome::kMet : Outcome::kEnded);
+      CHECK_EQ(seen[m].passed, least);
+      CHECK_EQ(seen[m].last, wanted[m] == least ? Outcome::kDone : Outcome::kEnded);
       if (wanted[m] == least) continue;
       const auto& [here, missing, ended] = seen[m].attendance;
       CHECK(!ended.empty());
@@ -112,7 +114,7 @@ TEST(who_waits_for_one_that_has_ended_is_told_in_that_very_meeting) {
 TEST(a_run_that_a_member_has_ended_is_not_waited_for) {
   check::Random random(check::seed() + 1);
   for (int life = 0; life < kLives; ++life) {
-    Rendezvous place(kMembers);
+    ReplicaBarrier barrier(kMembers);
     constexpr int kRuns = 3;
     // In one run of some lives one member comes less often than the others.
     const int odd_run = static_cast<int>(random.below(kRuns + 1));
@@ -123,58 +125,58 @@ TEST(a_run_that_a_member_has_ended_is_not_waited_for) {
       for (int run = 0; run < kRuns; ++run) {
         const int wanted = run == odd_run && own == odd ? 1 : 2;
         for (int n = 0; n < wanted; ++n) {
-          if (meet(&place, own, &seen[own], stopped) == Outcome::kMet) continue;
+          if (pass(&barrier, own, &seen[own], stopped) == Outcome::kDone) continue;
           stopped = true;  // as an error stops a program
-          place.wake();
+          barrier.wake();
           return;
         }
-        place.leave(own);
+        barrier.leave(own);
       }
     });
-    int told = 0;
+    int ended = 0;
     for (std::size_t m = 0; m < kMembers; ++m) {
-      if (odd_run == kRuns) CHECK_EQ(seen[m].met, 2 * kRuns);
-      if (odd_run == kRuns) CHECK_EQ(seen[m].last, Outcome::kMet);
-      if (odd_run < kRuns) CHECK_EQ(seen[m].met, 2 * odd_run + 1);
+      if (odd_run == kRuns) CHECK_EQ(seen[m].passed, 2 * kRuns);
+      if (odd_run == kRuns) CHECK_EQ(seen[m].last, Outcome::kDone);
+      if (odd_run < kRuns) CHECK_EQ(seen[m].passed, 2 * odd_run + 1);
       if (seen[m].last != Outcome::kEnded) continue;
-      ++told;
+      ++ended;
       CHECK(m != odd);
       CHECK_EQ(seen[m].attendance.ended.size(), std::size_t{1});
       CHECK_EQ(seen[m].attendance.ended[0], odd);
     }
-    CHECK_EQ(told > 0, odd_run < kRuns);
+    CHECK_EQ(ended > 0, odd_run < kRuns);
   }
 }
 
 TEST(a_stop_ends_every_wait_and_nothing_before_it) {
   check::Random random(check::seed() + 2);
   for (int life = 0; life < kLives; ++life) {
-    Rendezvous place(kMembers);
+    ReplicaBarrier barrier(kMembers);
     std::atomic<bool> stopped{false};
     std::vector<Seen> seen(kMembers);
     const int when = static_cast<int>(random.below(6));
     all([&](std::size_t own) {
       // The last member comes so often and then stops the others.
-      while (own + 1 < kMembers || seen[own].met < when) {
-        if (meet(&place, own, &seen[own], stopped) != Outcome::kMet) return;
+      while (own + 1 < kMembers || seen[own].passed < when) {
+        if (pass(&barrier, own, &seen[own], stopped) != Outcome::kDone) return;
       }
       stopped = true;
-      place.wake();
+      barrier.wake();
     });
     for (std::size_t m = 0; m < kMembers; ++m) {
-      CHECK_EQ(seen[m].met, when);
+      CHECK_EQ(seen[m].passed, when);
       if (m + 1 < kMembers) CHECK_EQ(seen[m].last, Outcome::kStopped);
     }
   }
 }
 
-TEST(a_wait_that_is_long_reports_who_is_missing) {
-  Rendezvous place(2);
+TEST(a_long_wait_reports_the_missing_members) {
+  ReplicaBarrier barrier(2);
   struct Reporting {
     std::int64_t next_ns = now_ns() + 1'000'000;
     std::atomic<int>* reports;
     std::int64_t next_report_ns() const { return next_ns; }
-    void report(const Rendezvous::Attendance& attendance) {
+    void report(const ReplicaBarrier::Attendance& attendance) {
       CHECK_EQ(attendance.here.size(), std::size_t{1});
       CHECK_EQ(attendance.missing.size(), std::size_t{1});
       CHECK_EQ(attendance.missing[0], std::size_t{1});
@@ -187,13 +189,13 @@ TEST(a_wait_that_is_long_reports_who_is_missing) {
     while (reports < 3) usleep(100);
     const std::atomic<bool> stopped{false};
     Seen seen;
-    CHECK_EQ(meet(&place, 1, &seen, stopped), Outcome::kMet);
+    CHECK_EQ(pass(&barrier, 1, &seen, stopped), Outcome::kDone);
   });
   Reporting reporting{now_ns() + 1'000'000, &reports};
-  Rendezvous::Attendance attendance;
+  ReplicaBarrier::Attendance attendance;
   CHECK_EQ(
-      place.meet(
+      barrier.arrive_and_wait(
           0, [] { return false; }, [] {}, [] { return false; }, reporting, &attendance),
-      Outcome::kMet);
+      Outcome::kDone);
   other.join();
 }
