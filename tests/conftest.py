@@ -28,7 +28,11 @@ import styles  # isort: skip
 PUT_ASIDE = ("soak", "measured")
 # Files that take longest come first, so that the two processes end together.
 FIRST = (
+    "test_command_files.py",
     "test_command.py",
+    "test_command_interrupts.py",
+    "test_command_datasets.py",
+    "test_command_results.py",
     "test_cc.py",
     "test_several_processes.py",
     "test_programs.py",

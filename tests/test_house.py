@@ -11,17 +11,12 @@ FOLDERS = ("benchmarks", "docs", "examples", "ipufeed", "tests", "tools")
 MADE = {".so", ".pyc"}
 
 MOST_LINES = 400  # of a Python file
-MOST_LINES_OF_TESTS = 600  # of one that has tests, most of which are data and promises
 MOST_LINES_OF_A_FUNCTION = 80  # with its docstring
 MOST_FILES = 20  # of a folder
 
 # What is longer, and why; not one more.
 LONG_FILES = {
-    "tests/benchmark/cli/test_command.py": "one promise of each option of the command",
-    "tests/benchmark/load/test_script.py": "one promise of each form of a dataset's file",
-    "tests/executable/test_executables.py": "the life of an executable, in its order",
     "tests/support/option_table.py": "a table: a row for each public parameter",
-    "tests/parallel/test_arguments.py": "one promise of each argument of a pipeline",
 }
 LONG_FUNCTIONS = {
     "ipufeed/applications/exporting.py:export_pipeline": (
@@ -74,9 +69,7 @@ def test_no_file_is_longer_than_a_reader_takes_in():
     """A longer file has several jobs, unless the table says why it has not."""
     long = set()
     for path in PYTHON:
-        is_test = path.name.startswith("test_")
-        lines = len(path.read_text().splitlines())
-        if lines > (MOST_LINES_OF_TESTS if is_test else MOST_LINES):
+        if len(path.read_text().splitlines()) > MOST_LINES:
             long.add(name_of(path))
 
     assert long == set(LONG_FILES), "split by job; or take what is short from the table"

@@ -17,7 +17,7 @@ TRIPS = 7
 
 @pytest.fixture(scope="module")
 def ops(tmp_path_factory):
-    """Ops that tell what TensorFlow's C++ side does: native/assumptions.cc."""
+    """Ops that show what TensorFlow's C++ side does: native/assumptions.cc."""
     library = tmp_path_factory.mktemp("assumptions") / "assumptions.so"
     tensorflow = tf.sysconfig.get_lib()
     source = pathlib.Path(__file__).parent / "native" / "assumptions.cc"
@@ -74,7 +74,7 @@ def test_backend_configurations_are_text_that_compiling_keeps():
 
 
 def test_a_function_to_be_compiled_is_marked():
-    """ipu_device.cc tells a program from an op by the mark."""
+    """ipu_device.cc distinguishes a program from an op by the mark."""
     function = turning.get_concrete_function(tf.ones([4])).function_def
     plain = tf.function(lambda x: x + 1).get_concrete_function(tf.ones([4]))
 
@@ -91,7 +91,7 @@ def test_xla_compile_marks_its_results():
 
 
 def test_a_step_has_its_number_and_a_session_s_its_container(ops):
-    """base/eager.h tells eager calls from a session's steps by their container."""
+    """base/eager.h distinguishes eager calls from a session's steps by their container."""
 
     def numbers():
         return ops.assumed_step_id(), ops.assumed_container_id()

@@ -60,7 +60,7 @@ EXCEPTIONS = {
     ("ipufeed/cc/xla/calls/pipeline_calls.cc", " on chip "): ROWS,
     ("ipufeed/executable/tracing/chrome.py", "pipeline from chip"): ROWS,
     ("ipufeed/parallel/timelines/timeline.py", " on chip "): ROWS,
-    ("tests/parallel/test_timeline.py", "on chip 0"): ROWS,
+    ("tests/parallel/pipeline/test_timeline.py", "on chip 0"): ROWS,
     ("tests/benchmark/cli/test_command_device.py", "{model}-{chip}"): "GPUs",
     ("examples/records.py", "TEXT = "): "words that the example reads",
     ("docs/ci.md", "# no reason to stop anybody"): "code of an example",

@@ -157,7 +157,7 @@ def build(
 
 
 class Description:
-    """Says of a graph what each of its inputs is.
+    """Describes each input of a graph.
 
     Args:
         graph: The FuncGraph.

@@ -9,40 +9,18 @@ All of them run before the first test, two at a time, since each starts TensorFl
 
 import concurrent.futures
 import itertools
-import os
-import pathlib
 import re
-import subprocess
-import sys
 
-import children
 import pytest
+from example_programs import FILES, execute
 
-ROOT = pathlib.Path(__file__).parents[2]
-PROGRAMS = ROOT / "examples" / "ipu"
-FILES = {path.stem: path for path in sorted(PROGRAMS.glob("*/*.py"))}
 NAMES = sorted(FILES)
 # They start processes of their own, each of which imports TensorFlow: marked `soak`.
 SLOW = ("several_processes", "synthetic_data")
 EACH = [
     pytest.param(name, marks=pytest.mark.soak if name in SLOW else ()) for name in NAMES
 ]
-LIMIT_S = 240.0  # for a process; only a hang gets there
 STEP_LINE = re.compile(r"step (\d+): loss (\S+)")
-
-
-def execute(name, folder):
-    folder.mkdir()
-    return children.run(
-        [sys.executable, "-m", "ipufeed.run", str(FILES[name])],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-        cwd=folder,
-        env={**os.environ, "TMPDIR": str(folder), "TF_POPLAR_FLAGS": ""},
-    )
 
 
 @pytest.fixture(scope="module")
@@ -401,24 +379,6 @@ def test_loops_nest_and_end_by_a_condition(lines):
         "13 + 14 + 15 + 16 + 17 + 18 + 19 = 112",
         "the next element is 20",
     ]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_program_says_what_it_prints(name):
-    """Its docstring has a line on what it shows, and an indented part with its output."""
-    docstring = FILES[name].read_text().split('"""')[1]
-
-    assert "prints" in docstring.lower() or "then stands" in docstring
-    assert re.search(r"^ {4}\S", docstring, re.MULTILINE)
-
-
-def test_the_readme_names_every_program():
-    """Each file is in the table of examples/README.md, and each row has a file."""
-    readme = (ROOT / "examples" / "README.md").read_text()
-
-    rows = re.findall(r"^\| `ipu/(\w+/\w+\.py)` \|", readme, re.MULTILINE)
-    files = [str(path.relative_to(PROGRAMS)) for path in FILES.values()]
-    assert sorted(rows) == sorted(files)
 
 
 def test_a_program_in_a_file_is_called_in_another_process(lines):

@@ -13,7 +13,6 @@ from lowering import lowering
 
 import ipufeed
 from ipufeed.executable import __main__ as command
-from ipufeed.executable.commands import common
 from ipufeed.executable.program.file_format import pack
 from ipufeed.executable.store.cache import SUFFIX
 
@@ -360,22 +359,6 @@ def test_prune_says_what_it_leaves(capsys, folder, programs):
 
     assert "0 programs kept" in out
     assert "1 file not touched that cannot be read or trusted: see `check`" in out
-
-
-def test_a_subcommand_needs_a_line_in_the_table():
-    """Each name in the table is a module that takes arguments and runs."""
-    for name in command.COMMANDS:
-        module = command.module_of(name)
-        assert callable(module.run)
-        assert callable(module.add_arguments)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90min", 5400), ("30d", 2592000), ("1.5h", 5400)]
-)
-def test_times_are_understood(text, seconds):
-    """As a user writes them."""
-    assert common.duration(text) == seconds
 
 
 @pytest.mark.process

@@ -2,7 +2,8 @@
 
 A name alone works. `:warns` is accepted, has no effect, and a warning says so once;
 `:refused` raises for another value than the default; `:label` only names things.
-tests/test_public_options.py compares the table with the signatures, and tries what it says.
+tests/options/test_public_options.py compares the table with the signatures, and tries
+each row.
 """
 
 PARAMETERS = {

@@ -1,7 +1,13 @@
 """A program in a file: trained and compiled in one process, called in another.
 
-application.py            trains, compiles to a file, and runs itself with --serve
-application.py --serve F  starts the file, and calls it from four threads
+Without options it trains, compiles to a file, and runs itself with --serve FILE, which
+starts the file and calls it from four threads. It prints
+
+    compiled to line.poplar_exec
+    takes float32 [1]
+    f(0) = 1.0
+    f(1) = 4.0
+    ...
 """
 
 import argparse

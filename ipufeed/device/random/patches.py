@@ -3,7 +3,8 @@
 - The functions that build stateful random ops, in tensorflow.python.ops.gen_random_ops,
   gen_image_ops, gen_candidate_sampling_ops and tf.raw_ops, build those of ops.py, of
   samplers.py and of candidates.py for an IPU.
-- Those that the device's seed does not reach, and tf.random.Generator, tell unreached.py.
+- Those that the device's seed does not reach, and tf.random.Generator, go to
+  unreached.py.
 - StructuredFunctionWrapper of tf.data: what it traces is for the host, in an IPU's scope
   too.
 - make_function_context: a tf.function is traced separately for IPUs, and there separately

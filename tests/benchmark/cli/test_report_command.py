@@ -5,9 +5,9 @@ import json
 import signal
 
 import pytest
+from command_cases import READY, Case, execute
 from helpers import module_runs
 from pyarrow import parquet
-from test_command import READY, Case, execute
 
 pytestmark = pytest.mark.process
 

@@ -15,8 +15,6 @@ from helpers import DEADLOCK_S, ROOT
 from synthetic import synthetic
 
 import pytest_ipufeed as pytest_ipufeed  # one for all runs: pytest keeps -W's classes
-from ipufeed.benchmark.plugin.guard import Budget
-from ipufeed.benchmark.plugin.result_names import file_name
 from ipufeed.benchmark.plugin.result_names import test_name as name_of
 
 pytest_plugins = ["pytester"]
@@ -386,24 +384,3 @@ def test_suites_that_do_not_use_it_do_not_pay_for_it(tmp_path):
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "feed benchmarks" not in done.stdout
-
-
-@pytest.mark.parametrize(
-    "name", ["t.py::test[../../etc/x]", "t.py::test[a b]", "..", "x" * 500, "t::ü\n"]
-)
-def test_a_result_stays_in_its_folder_under_any_name(name):
-    """Names of tests hold anything; files' names are plain, short and never hidden."""
-    file = file_name(name, 1)
-
-    assert "/" not in file
-    assert not file.startswith(".")
-    assert file.isascii()
-    assert len(file) < 130
-    assert file_name(name, 2) != file != file_name(name + " ", 1)
-
-
-def test_a_budget_says_itself_in_words():
-    """As a failing test prints it."""
-    assert str(Budget.of(samples_per_second=2000, within="5%")) == (
-        "2,000 samples/s less 5 %"
-    )

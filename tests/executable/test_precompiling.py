@@ -1,0 +1,189 @@
+"""Pre-compiling: programs are compiled and stored, and nothing runs."""
+
+import logging
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from program_loops import configured, loop, stats, unique, v1
+
+from ipufeed.device.config.enums import DeviceConnectionType
+from ipufeed.device.program import compiler, loops
+from ipufeed.device.program.outside_compilation import outside_compilation_scope
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.executable.store import counters
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedMode, IPUOutfeedQueue
+
+
+@pytest.fixture(autouse=True)
+def fresh(clean_system):
+    """No device holds a program, and the counters are at 0."""
+    counters.reset_stats()
+
+
+# ---- Pre-compiling
+
+
+def counted(elements_taken):
+    """A dataset that notes what has been taken from it."""
+
+    def generate():
+        while True:
+            elements_taken.append(1)
+            yield np.ones([4], np.float32)
+
+    return tf.data.Dataset.from_generator(
+        generate, output_signature=tf.TensorSpec([4], tf.float32)
+    )
+
+
+@pytest.mark.parametrize("mode", list(IPUOutfeedMode))
+def test_pre_compiling_gives_zeros_and_changes_nothing(flags, tmp_path, mode):
+    """No device, no element taken, no variable changed; one result of zeros per look."""
+    flags(f"--executable_cache_path={tmp_path}/cache")
+    configured(DeviceConnectionType.PRE_COMPILE)
+    taken = []
+    infeed = IPUInfeedQueue(counted(taken))
+    outfeed = IPUOutfeedQueue(outfeed_mode=mode)
+    _ = infeed.initializer
+    constant = float(next(unique))
+    strategy = IPUStrategy()
+    with strategy.scope():
+        variable = tf.Variable([1.0, 2.0])
+
+        @tf.function(jit_compile=True)
+        def program(n):
+            def body(x, element):
+                variable.assign_add(tf.reduce_sum(element) * constant * tf.ones([2]))
+                return x + 1.0, outfeed.enqueue({"x": x, "v": variable})
+
+            return loops.repeat(n, body, [tf.ones([])], infeed)
+
+        result = strategy.run(program, [tf.constant(3)])
+
+    assert float(result) == 0.0
+    assert variable.numpy().tolist() == [1.0, 2.0]
+    assert taken == []
+    for _ in range(2):
+        results = outfeed.dequeue()
+        shape = [] if mode is IPUOutfeedMode.LAST else [1]
+        assert results["x"].numpy().tolist() == np.zeros(shape).tolist()
+        assert results["v"].shape == (*shape, 2)
+    if mode is IPUOutfeedMode.ALL:
+        assert [float(row["x"]) for row in outfeed.stream()] == [0.0]
+    assert len(list((tmp_path / "cache").glob("*.poplar_exec"))) == 1
+    assert (stats().saved, stats().loads) == (1, 0)
+
+
+def test_pre_compiling_says_where_the_program_is(flags, tmp_path, caplog):
+    """In the words that users look for."""
+    flags(f"--executable_cache_path={tmp_path}/cache")
+    configured(DeviceConnectionType.PRE_COMPILE)
+    with caplog.at_level(logging.INFO, "ipufeed"):
+        loop(float(next(unique)))[0](1)
+
+    (path,) = (tmp_path / "cache").iterdir()
+    expected = f"A pre-compiled Poplar program has been saved to {path}"
+    assert expected in [record.getMessage() for record in caplog.records]
+    assert re.fullmatch(r"[1-9a-f][0-9a-f]*\.poplar_exec", path.name)
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_what_was_compiled_before_is_found_whatever_was_said_of_remote_buffers(
+    flags, tmp_path, remote
+):
+    """A program that has none is the same with and without them."""
+    flags(f"--executable_cache_path={tmp_path}/cache")
+    configured(DeviceConnectionType.PRE_COMPILE, remote)
+    constant = float(next(unique))
+    loop(constant)[0](1)
+    assert stats().compiles == 1
+    configured(DeviceConnectionType.ALWAYS, not remote)
+
+    assert loop(constant)[0](1) == [4 * constant] * 2
+    assert stats().compiles == 1
+
+
+def test_pre_compiling_needs_a_folder(clean_system):
+    """Without one there is nothing that it could do."""
+    configured(DeviceConnectionType.PRE_COMPILE)
+    run, _ = loop(float(next(unique)))
+    with pytest.raises(
+        tf.errors.FailedPreconditionError,
+        match="'executable_cache_path' in 'TF_POPLAR_FLAGS' has not been set",
+    ):
+        run(1)
+
+
+def test_pre_compiling_refuses_programs_of_the_executor(flags, tmp_path):
+    """Those that call the host."""
+    flags(f"--executable_cache_path={tmp_path}/cache")
+    configured(DeviceConnectionType.PRE_COMPILE)
+
+    def body(x):
+        with outside_compilation_scope():
+            y = tf.identity(x)
+        return y + 1.0
+
+    strategy = IPUStrategy()
+    with strategy.scope(), pytest.raises(tf.errors.UnimplementedError, match="outside"):
+        strategy.run(tf.function(body, jit_compile=True), [tf.ones([2])])
+    with tf.Graph().as_default():
+        x = v1.placeholder(tf.float32, [2])
+        with ipu_scope("/device:IPU:0"):
+            result = compiler.compile(body, [x])
+        with (
+            v1.Session() as session,
+            pytest.raises(tf.errors.UnimplementedError, match="outside"),
+        ):
+            session.run(result, {x: [1.0, 2.0]})
+
+
+def test_pre_compiling_says_what_it_runs_for_real(flags, tmp_path, caplog):
+    """A function that is not compiled cannot be saved; one warning names it."""
+    flags(f"--executable_cache_path={tmp_path}")
+    configured(DeviceConnectionType.PRE_COMPILE)
+    strategy = IPUStrategy()
+
+    @tf.function
+    def uncompiled(x):
+        return x + 1.0
+
+    with strategy.scope():
+        for _ in range(2):
+            strategy.run(uncompiled, [tf.ones([2])])
+    (line,) = [each for each in caplog.messages if "PRE_COMPILE" in each]
+    assert line.startswith("uncompiled runs although")
+    assert "jit_compile=True" in line
+
+
+def test_never_compiles_and_does_not_run(clean_system):
+    """The error comes after the compilation."""
+    configured(DeviceConnectionType.NEVER)
+
+    @tf.function(jit_compile=True)
+    def program(x):
+        return x * float(constant)
+
+    constant = next(unique)
+    ones = tf.ones([2])
+    with (
+        tf.device("/device:IPU:0"),
+        pytest.raises(tf.errors.InvalidArgumentError, match="for compilation only"),
+    ):
+        program(ones)
+    assert stats().compiles == 1
+
+
+def test_on_demand_attaches_after_it_has_compiled(clean_system, caplog):
+    """The device is not needed for compiling."""
+    configured(DeviceConnectionType.ON_DEMAND)
+    run, _ = loop(float(next(unique)))
+    with caplog.at_level(logging.INFO, "ipufeed"):
+        run(1)
+    text = [record.getMessage() for record in caplog.records]
+    compiled = next(n for n, line in enumerate(text) if line.startswith("Compiled "))
+    attached = next(n for n, line in enumerate(text) if "attached to 1 IPU" in line)
+    assert compiled < attached

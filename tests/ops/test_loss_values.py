@@ -1,0 +1,132 @@
+"""Values of CTC losses, beam search and sampled losses, against their definitions."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from formulas import RNG, softmax
+
+import ipufeed as ipu
+
+
+def ctc(probabilities, labels, blank):
+    """-log of the sum over all alignments, one after another."""
+    total = 0.0
+    classes = probabilities.shape[-1]
+    for path in itertools.product(range(classes), repeat=len(probabilities)):
+        collapsed = [key for key, _ in itertools.groupby(path) if key != blank]
+        if collapsed == list(labels):
+            total += np.prod(
+                [row[each] for row, each in zip(probabilities, path, strict=True)]
+            )
+    return -np.log(total)
+
+
+@pytest.mark.parametrize("blank", [0, 2])
+def test_ctc_losses_sum_over_all_alignments(blank):
+    """Of logits, and of log probabilities; a gradient of both is the same."""
+    logits = RNG.normal(size=(4, 2, 3)).astype(np.float32)
+    labels = np.array([[1, 2 - blank // 2 * 2], [1, 1]])
+    lengths = [2, 1]
+    logit_lengths = [4, 3]
+    expected = [
+        ctc(softmax(logits[: logit_lengths[b], b]), labels[b, : lengths[b]], blank)
+        for b in range(2)
+    ]
+    x = tf.constant(logits)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        of_logits = ipu.nn_ops.ctc_loss_v2(labels, x, lengths, logit_lengths, blank)
+        of_logs = ipu.nn_ops.ctc_loss_with_log_probs(
+            labels, tf.nn.log_softmax(x), lengths, logit_lengths, blank
+        )
+
+    np.testing.assert_allclose(of_logits, expected, rtol=1e-5)
+    np.testing.assert_allclose(of_logs, expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        tape.gradient(of_logits, x), tape.gradient(of_logs, x), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("blank", [-1, 0])
+def test_the_beam_search_finds_the_best_labels(blank):
+    """Against all label sequences of three times, by their probability."""
+    logits = RNG.normal(size=(3, 2, 3)).astype(np.float32) * 2
+    scores, lengths, labels = ipu.nn_ops.ctc_beam_search_decoder(
+        logits, [3, 2], beam_width=50, top_paths=2, blank_index=blank
+    )
+
+    assert labels.shape == (2, 2, 3)
+    for batch, time in ((0, 3), (1, 2)):
+        probabilities = softmax(logits[:time, batch])
+        others = [each for each in range(3) if each != blank % 3]
+        sequences = [
+            [*each]
+            for length in range(time + 1)
+            for each in itertools.product(others, repeat=length)
+        ]
+        with np.errstate(divide="ignore"):
+            losses = [ctc(probabilities, each, blank % 3) for each in sequences]
+        best = np.argsort(losses)[:2]
+        for path, index in enumerate(best):
+            length = lengths[batch, path].numpy()
+            assert labels[batch, path, :length].numpy().tolist() == sequences[index]
+            np.testing.assert_allclose(scores[batch, path], -losses[index], rtol=1e-4)
+
+
+def test_losses_over_sampled_classes_take_accidental_hits():
+    """With given samples, against the formula; a list of weights is its first."""
+    weights, biases = RNG.normal(size=(6, 4)), RNG.normal(size=6)
+    inputs, labels = RNG.normal(size=(3, 4)), np.array([[1], [5], [0]])
+    classes, of_true, of_sampled = [1, 2], np.full((3, 1), 0.5), [0.7, 0.2]
+    given = (np.array(classes, np.int64), of_true, np.array(of_sampled))
+    arguments = [np.asarray(each, np.float32) for each in (weights, biases)]
+    sampled = (given[0], *(each.astype(np.float32) for each in given[1:]))
+    soft, noise = (
+        loss(
+            [arguments[0]],
+            arguments[1],
+            labels,
+            inputs.astype(np.float32),
+            2,
+            6,
+            sampled_values=sampled,
+        ).numpy()
+        for loss in (ipu.nn_ops.sampled_softmax_loss, ipu.nn_ops.nce_loss)
+    )
+
+    chosen = np.concatenate([labels, np.tile(classes, (3, 1))], axis=1)
+    counts = np.concatenate([of_true, np.tile(of_sampled, (3, 1))], axis=1)
+    logits = (
+        (weights[chosen] @ inputs[..., None])[..., 0] + biases[chosen] - np.log(counts)
+    )
+    np.testing.assert_allclose(soft, -np.log(softmax(logits)[:, 0]), rtol=1e-4)
+    signs = np.array([1, -1, -1])
+    np.testing.assert_allclose(
+        noise, np.log1p(np.exp(-signs * logits)).sum(1), rtol=1e-4
+    )
+
+
+def test_sampled_classes_are_log_uniform_and_differ():
+    """The first of a sample has the distribution, within four deviations."""
+    from ipufeed.device.random.candidates import Seed, sample_classes
+
+    @tf.function
+    def firsts():
+        classes, of_true, of_sampled = sample_classes([[0, 3]], 4, 10, Seed(0))
+        return classes, of_true, of_sampled
+
+    runs = [[each.numpy() for each in firsts()] for _ in range(400)]
+    p = np.log((np.arange(10) + 2) / (np.arange(10) + 1)) / np.log(11)
+    share = np.mean([run[0][0] == 0 for run in runs])
+
+    assert all(len({*run[0]}) == 4 and max(run[0]) < 10 for run in runs)
+    assert abs(share - p[0]) < 4 * np.sqrt(p[0] * (1 - p[0]) / 400)
+    # The expected counts belong to one number of draws, the same for all classes.
+    for classes, of_true, of_sampled in runs[:10]:
+        draws = np.log1p(-of_true[0, 0]) / np.log1p(-p[0])
+        assert abs(draws - round(draws)) < 1e-2
+        np.testing.assert_allclose(
+            of_sampled, 1 - (1 - p[classes]) ** round(draws), rtol=1e-3
+        )

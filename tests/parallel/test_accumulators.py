@@ -1,0 +1,220 @@
+"""Accumulators: their dtypes, wrapped optimizers, and arguments that are refused."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from accumulating import INNER, V2, v1
+
+from ipufeed.device.program import compiler, loops
+from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.parallel.optimizers import accumulation, optimizers
+from ipufeed.parallel.optimizers.reduction_method import (
+    GradientAccumulationReductionMethod,
+)
+
+
+class Recording(v1.train.Optimizer):
+    """Notes the dtypes that it is to apply, and applies nothing."""
+
+    def __init__(self):
+        super().__init__(use_locking=False, name="Recording")
+        self.dtypes = []
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        self.dtypes = [gradient.dtype for gradient, _ in grads_and_vars]
+        return tf.no_op()
+
+
+def v1_form(optimizer, number):
+    return accumulation.GradientAccumulationOptimizer(optimizer, number)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        (None, [tf.float16, tf.float32]),
+        (tf.float32, [tf.float32, tf.float32]),
+        ("float16", [tf.float16, tf.float16]),
+        (np.float32, [tf.float32, tf.float32]),
+        (
+            lambda var: tf.float64 if var.dtype == tf.float16 else var.dtype,
+            [tf.float64, tf.float32],
+        ),
+    ],
+    ids=["the variable's", "one for all", "by name", "of NumPy", "by variable"],
+)
+def test_accumulators_have_the_dtype_that_is_asked_for(dtype, expected):
+    """And so have the gradients that the wrapped optimizer gets."""
+    inner = Recording()
+    optimizer = V2(inner, 2, dtype=dtype)
+    with tf.Graph().as_default(), ipu_scope("/device:IPU:0"):
+        half = v1.get_variable("half", initializer=tf.constant(1.0, tf.float16))
+        single = v1.get_variable("single", initializer=tf.constant(1.0))
+
+        def body():
+            return optimizer.minimize(tf.cast(half, tf.float32) * single)
+
+        compiler.compile(lambda: loops.repeat(4, body))
+        sums = [
+            op.get_attr("dtype")
+            for op in half.graph.get_operations()
+            if op.type == "VarHandleOp" and op.name.endswith("_sum")
+        ]
+
+    assert inner.dtypes == expected
+    assert sums == expected
+
+
+@pytest.mark.parametrize("wrap", [V2, v1_form])
+def test_accumulators_are_none_of_the_program_s_variables(wrap):
+    """A checkpoint has the weights and the wrapped optimizer's state, and no more."""
+    inner = v1.train.MomentumOptimizer(0.1, 0.9)
+    with tf.Graph().as_default(), v1.Session() as session:
+        with ipu_scope("/device:IPU:0"):
+            weight = v1.get_variable("weight", initializer=tf.constant(2.0))
+
+            def body():
+                return wrap(inner, 2).minimize(3.0 * weight)
+
+            program = compiler.compile(lambda: loops.repeat(4, body))
+        names = {each.op.name for each in v1.global_variables()}
+        assert names == {"weight", "weight/Momentum"}
+        assert not v1.local_variables()
+        session.run(v1.global_variables_initializer())
+        for _ in range(2):  # the second run begins as the first
+            session.run(program)
+        # Gradients of 6 in each of four updates.
+        momentum, expected = 0.0, 2.0
+        for _ in range(4):
+            momentum = 0.9 * momentum + 6.0
+            expected -= 0.1 * momentum
+        assert session.run(weight) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("style", [("function", "xla")], indirect=True)
+def test_wide_accumulators_keep_what_narrow_ones_lose(style):
+    """2048 + 1 is 2048 in float16; a map before the update makes it fit the variable."""
+
+    def trained(dtype):
+        gradients = [2048.0, 1.0, 1.0, 0.0]
+        infeed = style.feed(
+            lambda: tf.data.Dataset.from_tensor_slices(np.array(gradients, np.float16))
+        )
+        weight = style.variable(np.float16(0), "weight")
+        inner = optimizers.MapGradientOptimizerInvertedChaining(
+            v1.train.GradientDescentOptimizer(1.0),
+            lambda gradient, variable: tf.cast(gradient, variable.dtype),
+        )
+        optimizer = V2(inner, 4, dtype=dtype)
+
+        def body(x):
+            return optimizer.minimize(weight * x, var_list=[weight])
+
+        style.run(lambda: style.repeat(4, body, [], infeed))
+        return float(style.read(weight))
+
+    assert trained(tf.float32) == -2050.0
+    assert trained(None) == -2048.0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda opt: V2(opt, 2),
+        lambda opt: accumulation.CrossReplicaGradientAccumulationOptimizerV2(opt, 2),
+        lambda opt: accumulation.GradientAccumulationOptimizer(opt, 2, False),
+        optimizers.CrossReplicaOptimizer,
+        optimizers.ShardedOptimizer,
+        lambda opt: optimizers.MapGradientOptimizer(opt, lambda g, v: g),
+    ],
+    ids=["accumulation", "over replicas", "older", "replicas", "shards", "map"],
+)
+def test_keras_optimizers_are_refused(make):
+    """They have no compute_gradients to wrap."""
+    with pytest.raises(ValueError, match=r"TensorFlow 1 optimizers .*, got .*SGD|SGD"):
+        make(keras.optimizers.SGD(0.1))
+
+
+def test_replicas_with_a_keras_optimizer_are_told_the_way_out():
+    """It adds the gradients of the replicas itself."""
+    with pytest.raises(ValueError, match=r"by itself in an IPUStrategy: .* divide"):
+        optimizers.CrossReplicaOptimizer(keras.optimizers.SGD(0.1))
+
+
+@pytest.mark.parametrize("number", [0, -1, 1.5, True, None])
+def test_the_number_of_mini_batches_must_be_positive(number):
+    """And an integer."""
+    with pytest.raises(ValueError, match="num_mini_batches must be a positive number"):
+        V2(INNER["descent"](), number)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda opt: opt,
+        optimizers.CrossReplicaOptimizer,
+        lambda opt: optimizers.MapGradientOptimizer(opt, lambda g, v: g),
+    ],
+    ids=["directly", "over replicas", "mapped"],
+)
+@pytest.mark.parametrize(
+    "outer", [V2, accumulation.CrossReplicaGradientAccumulationOptimizerV2]
+)
+def test_what_accumulates_does_not_wrap_what_does(outer, wrap):
+    """Both would count the same iterations; an update of one mini-batch counts none."""
+    inner = wrap(V2(INNER["descent"](), 3))
+    with pytest.raises(ValueError, match=r"must not wrap a Grad.*num_mini_batches=6"):
+        outer(inner, 2)
+    outer(inner, 1)
+    outer(wrap(V2(INNER["descent"](), 1)), 2)
+
+
+def test_the_older_form_is_for_descent_and_momentum():
+    """Unless that is not to be checked."""
+    older = accumulation.GradientAccumulationOptimizer
+    older(INNER["momentum"](), 2)
+    older(INNER["adam"](), 2, verify_usage=False)
+    with pytest.raises(ValueError, match="MomentumOptimizer, got AdamOptimizer"):
+        older(INNER["adam"](), 2)
+
+
+@pytest.mark.parametrize("dtype", [3.5, int, object(), tf.int32, "float99"])
+def test_a_dtype_must_be_one(dtype):
+    """Of floating point, as gradients are; a Python type is none."""
+    with pytest.raises(TypeError, match=r"`dtype` must be None, a tf.DType"):
+        V2(INNER["descent"](), 2, dtype=dtype)
+
+
+def test_reduction_methods_are_parsed():
+    """From themselves, and from their names in any case."""
+    method = GradientAccumulationReductionMethod
+    assert [method.parse(x) for x in ("sum", "Mean", method.RUNNING_MEAN)] == [
+        method.SUM,
+        method.MEAN,
+        method.RUNNING_MEAN,
+    ]
+    with pytest.raises(
+        ValueError,
+        match=r"Cannot parse Median as one of GradientAccumulationReductionMethod. Valid "
+        r"values are: SUM, MEAN, RUNNING_MEAN.",
+    ):
+        V2(INNER["descent"](), 2, reduction_method="Median")
+
+
+def test_gradients_can_be_mapped():
+    """When they are computed; variables without a gradient have nothing to map."""
+    with tf.Graph().as_default():
+        used, unused = tf.Variable(3.0), tf.Variable(0.0)
+        optimizer = optimizers.MapGradientOptimizer(
+            INNER["descent"](), lambda gradient, variable: gradient + variable
+        )
+        (mapped, _), (none, _) = optimizer.compute_gradients(
+            used * 2.0, var_list=[used, unused]
+        )
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            assert session.run(mapped) == 5.0
+    assert none is None
+    with pytest.raises(TypeError, match="gradient_mapping_function"):
+        optimizers.MapGradientOptimizer(INNER["descent"](), 3)
