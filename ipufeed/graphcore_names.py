@@ -104,6 +104,14 @@ def _optimizers(*names: str) -> dict[str, str]:
 
 
 _HOST_COLLECTIVES = "ipufeed.programs.host_collectives"
+_STRATEGIES = "ipufeed.programs.popdist_strategy"
+_DISTRIBUTED = dict.fromkeys(
+    (
+        *("IPUDistributedVariable", "IPUMirroredVariable", "IPUOnReadPolicy"),
+        *("IPUOnWritePolicy", "IPUSyncOnReadVariable"),
+    ),
+    _STRATEGIES,
+)
 
 
 # Graphcore's module below tensorflow.python.ipu -> its names -> where they are.
@@ -133,7 +141,8 @@ MODULES: dict[str, dict[str, str]] = {
     "distributed.host_collective_ops": dict.fromkeys(
         ("allgather", "allreduce", "broadcast"), _HOST_COLLECTIVES
     ),
-    "distributed.popdist_strategy": _refused("PopDistStrategy"),
+    "distributed.popdist_strategy": _DISTRIBUTED
+    | dict.fromkeys(("PopDistExtendedV1", "PopDistStrategy"), _STRATEGIES),
     "eager": {},
     "eager.backprop": dict.fromkeys(
         (
@@ -150,11 +159,16 @@ MODULES: dict[str, dict[str, str]] = {
         ),
         _HOST_COLLECTIVES,
     ),
-    "horovod.ipu_multi_replica_strategy": _refused("IPUMultiReplicaStrategy"),
-    "horovod.popdist_strategy": _refused("PopDistStrategy"),
+    "horovod.ipu_multi_replica_strategy": {"IPUMultiReplicaStrategy": _STRATEGIES},
+    "horovod.popdist_strategy": {"PopDistStrategy": _STRATEGIES},
     "ipu_estimator": _refused("IPUEstimator", "IPUEstimatorSpec"),
-    "ipu_multi_worker_strategy": _refused(
-        "IPUMultiWorkerStrategy", "IPUMultiWorkerStrategyV1"
+    "ipu_multi_worker_strategy": _DISTRIBUTED
+    | dict.fromkeys(
+        (
+            *("IPUMultiWorkerExtendedV1", "IPUMultiWorkerStrategy"),
+            "IPUMultiWorkerStrategyV1",
+        ),
+        _STRATEGIES,
     ),
     "ipu_pipeline_estimator": _refused(
         "IPUPipelineEstimator", "IPUPipelineEstimatorSpec"
@@ -338,30 +352,18 @@ MODULES: dict[str, dict[str, str]] = {
 MODULES |= {
     module.rpartition(".")[2]: MODULES[module]
     for module in (
-        "ops.all_to_all_op",
-        "ops.application_compile_op",
-        "ops.control_flow_ops",
-        "ops.custom_ops",
-        "ops.cross_replica_ops",
-        "ops.embedded_runtime",
-        "ops.embedding_ops",
-        "ops.functional_ops",
-        "ops.grad_util_ops",
-        "ops.image_ops",
-        "ops.internal_ops",
-        "ops.math_ops",
-        "ops.nn_ops",
-        "ops.normalization_ops",
-        "ops.rand_ops",
-        "ops.reduce_scatter_op",
-        "ops.replication_ops",
-        "ops.slicing_ops",
-        "ops.statistics_ops",
-        "ops.within_replica_ops",
-        "optimizers.cross_replica_optimizer",
-        "optimizers.gradient_accumulation_optimizer",
-        "optimizers.map_gradient_optimizer",
-        "optimizers.sharded_optimizer",
+        *("ops.all_to_all_op", "ops.application_compile_op", "ops.control_flow_ops"),
+        *("ops.custom_ops", "ops.cross_replica_ops", "ops.embedded_runtime"),
+        *("ops.embedding_ops", "ops.functional_ops", "ops.grad_util_ops"),
+        *("ops.image_ops", "ops.internal_ops", "ops.math_ops", "ops.nn_ops"),
+        *("ops.normalization_ops", "ops.rand_ops", "ops.reduce_scatter_op"),
+        *("ops.replication_ops", "ops.slicing_ops", "ops.statistics_ops"),
+        *("ops.within_replica_ops", "optimizers.cross_replica_optimizer"),
+        *(
+            "optimizers.gradient_accumulation_optimizer",
+            "optimizers.map_gradient_optimizer",
+        ),
+        *("optimizers.sharded_optimizer",),
     )
 }
 

@@ -121,7 +121,7 @@ ALLOWED = {
     "programs": {
         *("ops", "parallel.collectives", "parallel.optimizers"),
         *("device.config", "device.flags", "device.program", "device.system"),
-        *("queues", "_native", "checks", "errors", "no_effect", "process_state"),
+        *("queues", "_native", "checks", "no_effect", "process_state"),
     },
     # Programs in files.
     "applications": {

@@ -15,16 +15,7 @@ from ipufeed.ops import refused
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "api.md"
 
 # Names of the original's that do not exist here, by module.
-MISSING = {
-    "distributed.popdist_strategy": (
-        "IPUDistributedVariable IPUMirroredVariable IPUOnReadPolicy IPUOnWritePolicy "
-        "IPUSyncOnReadVariable PopDistExtendedV1"
-    ),
-    "ipu_multi_worker_strategy": (
-        "IPUDistributedVariable IPUMirroredVariable IPUMultiWorkerExtendedV1 "
-        "IPUOnReadPolicy IPUOnWritePolicy IPUSyncOnReadVariable"
-    ),
-}
+MISSING: dict[str, str] = {}
 HEAD = """# The original's names
 
 Written by `python tools/api_page.py`. These are the modules below `tensorflow.python.ipu`

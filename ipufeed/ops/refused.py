@@ -25,10 +25,6 @@ _ESTIMATOR = (
     "ipu_compiler.compile and a Session, or a tf.function that IPUStrategy runs, or "
     "ipu.keras models"
 )
-_PROCESSES = (
-    "use IPUStrategy with experimental.multi_replica_distribution.process_count, and "
-    "optimizers.CrossReplicaOptimizer or cross_replica_ops.cross_replica_mean"
-)
 _SERVING = (
     "use serving.export_single_step(model, ...) with a predict_step_signature: a Keras "
     "model is a function of its input"
@@ -40,13 +36,9 @@ NAMES = {
     "GenericFloat": _GFLOAT,
     "IPUEstimator": _ESTIMATOR,
     "IPUEstimatorSpec": _ESTIMATOR,
-    "IPUMultiReplicaStrategy": _PROCESSES,
-    "IPUMultiWorkerStrategy": _PROCESSES,
-    "IPUMultiWorkerStrategyV1": _PROCESSES,
     "IPUPipelineEstimator": _ESTIMATOR,
     "IPUPipelineEstimatorSpec": _ESTIMATOR,
     "IPURunConfig": _ESTIMATOR,
-    "PopDistStrategy": _PROCESSES,
     "RunConfig": _ESTIMATOR,
     "accumulate_gradients": _ACCUMULATE,
     "accumulate_tagged_gradients": _ACCUMULATE,

@@ -1,15 +1,27 @@
 """What processes exchange on the host, as ipu.distributed and Horovod have it.
 
-Alone a process has its own values. Between several, programs exchange tensors on the IPU:
-`cross_replica_ops.cross_replica_sum`, with a configuration of several processes.
+    process 0: value --+                                +--> [value of 0, value of 1]
+    process 1: value --+-- a sum over all replicas  ----+--> the same bits
+
+Each process puts its value into its own row of zeros, and the rows are summed by a program
+on the IPU (parallel/collectives): a process that has gone, or that has failed, is named by
+the error of the others. All processes call the same functions in the same order. Alone a
+process has its own values.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-from ipufeed.errors import RefusedError
+from ipufeed.device.program import compiler
+from ipufeed.device.system import system
+from ipufeed.parallel.collectives.ops import cross_replica_sum, replication_index
 from ipufeed.programs import popdist
+
+# Dtypes that are summed as they are; others of numbers are cast to int32 on the way.
+_SUMMED = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
+_CAST = ("bool", "int8", "uint8", "int16", "uint16")
 
 
 def init() -> None:
@@ -36,50 +48,165 @@ def local_rank() -> int:
     return rank()
 
 
-def _alone(name: str) -> None:
-    """Raises RefusedError in one of several processes."""
+def allgather(value: Any, tensor_name: str | None = None) -> Any:
+    """The values of all processes, one after the other.
+
+    Args:
+        value: A tensor, of the same shape and dtype in all processes: of numbers or bools.
+        tensor_name: Of the result.
+
+    Returns:
+        [processes, *shape], the same in all processes.
+
+    Raises:
+        TypeError: Another dtype.
+        tf.errors.FailedPreconditionError: The IPUs are not configured for the processes of
+            TF_CONFIG.
+        tf.errors.OpError: Another process has gone or failed, or does something else.
+
+    Threads: any, one at a time; all processes in the same order.
+
+    Source: Graphcore's function of this name, which uses MPI.
+    """
+    import tensorflow as tf
+
+    value = tf.convert_to_tensor(value)
+    if value.dtype.name not in (*_SUMMED, *_CAST):
+        raise TypeError(
+            f"Processes exchange tensors of {', '.join((*_SUMMED, *_CAST))}, got "
+            f"{value.dtype.name}."
+        )
     if size() == 1:
-        return
-    raise RefusedError(
-        f"{name} does not exchange values on the host between processes: use "
-        "cross_replica_ops.cross_replica_sum or cross_replica_mean in the program, with "
-        "experimental.multi_replica_distribution.process_count."
-    )
+        return tf.expand_dims(value, 0, name=tensor_name)
+    _check_configured()
+    passed = tf.cast(value, tf.int32) if value.dtype.name in _CAST else value
+    return tf.cast(_gather(passed), value.dtype, name=tensor_name)
 
 
 def allreduce(value: Any, reduce_op: Any = None, tensor_name: str | None = None) -> Any:
-    """The sum or mean over processes: alone the value.
+    """The sum or the mean of a tensor over the processes, the same bits in all.
+
+    Args:
+        value: See allgather; not a bool.
+        reduce_op: A tf.distribute.ReduceOp. Default (None): SUM. MEAN is the sum divided
+            by the processes, in the dtype.
+        tensor_name: Of the result.
+
+    Returns:
+        A tensor like `value`.
 
     Raises:
-        RefusedError: There are several.
+        ValueError: Another `reduce_op`.
+        TypeError, tf.errors.OpError: See allgather.
     """
     import tensorflow as tf
 
-    del reduce_op
-    _alone("allreduce")
-    return tf.identity(value, name=tensor_name)
-
-
-def allgather(value: Any, tensor_name: str | None = None) -> Any:
-    """The values of all processes, [processes, *shape]: alone one.
-
-    Raises:
-        RefusedError: There are several.
-    """
-    import tensorflow as tf
-
-    _alone("allgather")
-    return tf.expand_dims(value, 0, name=tensor_name)
+    kinds = tf.distribute.ReduceOp
+    if reduce_op not in (None, kinds.SUM, kinds.MEAN):
+        raise ValueError(
+            f"Unsupported reduce op: {reduce_op}. Give tf.distribute.ReduceOp.SUM or MEAN."
+        )
+    value = tf.convert_to_tensor(value)
+    if value.dtype == tf.bool:
+        raise TypeError("bools are not summed: cast them to int32.")
+    if size() == 1:
+        return tf.identity(value, name=tensor_name)
+    rows = allgather(value)
+    # Row by row: all processes round in the same order.
+    total = functools.reduce(tf.add, tf.unstack(rows))
+    if reduce_op == kinds.MEAN:
+        number = tf.cast(size(), total.dtype)
+        total = total / number if total.dtype.is_floating else total // number
+    return tf.identity(total, name=tensor_name)
 
 
 def broadcast(value: Any, root_rank: int = 0, tensor_name: str | None = None) -> Any:
-    """The value of one process: alone its own.
+    """The value of one process, in all of them.
+
+    Args:
+        value: See allgather.
+        root_rank: The process. Default: 0. The original always takes process 0.
+        tensor_name: Of the result.
+
+    Returns:
+        A tensor like `value`.
 
     Raises:
-        RefusedError: There are several.
+        ValueError: There is no such process.
+        TypeError, tf.errors.OpError: See allgather.
     """
     import tensorflow as tf
 
-    del root_rank
-    _alone("broadcast")
-    return tf.identity(value, name=tensor_name)
+    if not 0 <= root_rank < size():
+        raise ValueError(
+            f"`root_rank` must be the number of one of {size()} processes, got "
+            f"{root_rank}."
+        )
+    if size() == 1:
+        return tf.identity(value, name=tensor_name)
+    return tf.identity(allgather(value)[root_rank], name=tensor_name)
+
+
+def _check_configured() -> None:
+    """Raises FailedPreconditionError unless programs know of the other processes."""
+    import tensorflow as tf
+
+    distribution = system.configured().experimental.multi_replica_distribution
+    known = (distribution.process_count, distribution.process_index)
+    if known != (size(), rank()):
+        raise tf.errors.FailedPreconditionError(
+            None,
+            None,
+            f"TF_CONFIG says that this is process {rank()} of {size()}, and the IPUs are "
+            "configured for "
+            + (f"process {known[1]} of {known[0]}" if known[0] else "one process")
+            + ": call popdist.tensorflow.set_ipu_config(config), or the strategy's "
+            "update_ipu_config(config), before config.configure_ipu_system().",
+        )
+
+
+def _gather(value: Any) -> Any:
+    """The values of all processes, by a program, or in the program that is being built."""
+    import tensorflow as tf
+    from tensorflow.python.ops import control_flow_util
+
+    replicas = system.require_usable(0).num_ipus
+    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    if graph is not None and control_flow_util.GraphOrParentsInXlaContext(graph):
+        return _rows(value, replicas)
+    with tf.device("/device:IPU:0"):
+        if graph is None or graph.building_function:
+            gathered = _program(value.dtype, tuple(value.shape), replicas)(value)
+        else:
+            (gathered,) = compiler.compile(lambda x: _rows(x, replicas), [value])
+    with tf.device("/device:CPU:0"):
+        return tf.identity(gathered)
+
+
+@functools.lru_cache(256)
+def _program(dtype: Any, shape: tuple[int, ...], replicas: int) -> Any:
+    """The program for tensors of a shape."""
+    import tensorflow as tf
+
+    def host_collective(value: Any) -> Any:
+        return _rows(value, replicas)
+
+    return tf.function(
+        host_collective,
+        jit_compile=True,
+        autograph=False,
+        input_signature=[tf.TensorSpec(shape, dtype)],
+    )
+
+
+def _rows(value: Any, replicas: int) -> Any:
+    """Builds the sum of what each process has in its row."""
+    import tensorflow as tf
+
+    index = replication_index()
+    rows = tf.range(size())
+    # The first replica of each process alone: the others have the same value.
+    # Not `==`, which compares objects in version 1 graphs.
+    is_mine = tf.equal(rows, index // replicas) & tf.equal(index % replicas, 0)
+    mask = tf.reshape(is_mine, [-1, *([1] * value.shape.rank)])
+    return cross_replica_sum(tf.where(mask, value[None], tf.zeros_like(value)[None]))

@@ -4,6 +4,7 @@ import tempfile
 
 import numpy as np
 import option_table
+import strategy_options
 import tensorflow as tf
 
 from ipufeed.device.config import options
@@ -193,15 +194,6 @@ def entered(scope):
         pass
 
 
-def run_with_options():
-    strategy = IPUStrategy()
-    with strategy.scope():
-        strategy.run(
-            tf.function(lambda: 1.0),
-            options=tf.distribute.RunOptions(),
-        )
-
-
 OPTIMIZERS = {
     f"optimizers.{kind.__name__}": kind
     for kind in (
@@ -272,7 +264,7 @@ CALLS = {
         io_batch_size=2
     ),
     ("ipu_strategy.IPUStrategy", "cpu_device"): lambda: IPUStrategy(cpu_device="cpu"),
-    ("ipu_strategy.IPUStrategy.run", "options"): run_with_options,
+    **strategy_options.CALLS,
     **OPS,
     ("scopes.frontend_attribute", "attribute_name"): lambda: entered(
         scopes.frontend_attribute("colour", "red")

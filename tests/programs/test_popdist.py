@@ -79,9 +79,13 @@ def test_alone_values_stay_what_they_are(monkeypatch):
 
 
 @pytest.mark.usefixtures("second_of_three")
-def test_between_processes_they_are_refused_by_name():
-    """With what to use."""
-    with pytest.raises(RefusedError, match=r"use cross_replica_ops.cross_replica_sum"):
+def test_between_processes_the_ipus_must_be_configured_for_them():
+    """The error says what to call."""
+    IPUConfig().configure_ipu_system()
+    with pytest.raises(
+        tf.errors.FailedPreconditionError,
+        match=r"process 1 of 3, and the IPUs are configured for one process: call popdist",
+    ):
         horovod.allreduce(tf.constant(1.0))
 
 
@@ -90,8 +94,7 @@ def test_between_processes_they_are_refused_by_name():
     [
         "ipu_estimator.IPUEstimator",
         "ipu_run_config.RunConfig",
-        "horovod.popdist_strategy.PopDistStrategy",
-        "ipu_multi_worker_strategy.IPUMultiWorkerStrategy",
+        "ipu_pipeline_estimator.IPUPipelineEstimator",
     ],
 )
 def test_what_cannot_work_says_what_to_use(name):

@@ -48,6 +48,16 @@ PARAMETERS = {
     "distributed.allgather": "value tensor_name:label",
     "distributed.allreduce": "value reduce_op tensor_name:label",
     "distributed.broadcast": "value root_rank tensor_name:label",
+    "distributed.popdist_strategy.PopDistExtendedV1": (
+        "container_strategy cluster_resolver:warns ipu_device "
+        "add_ipu_cross_replica_reductions on_host"
+    ),
+    "distributed.popdist_strategy.PopDistStrategy": (
+        "ipu_device add_ipu_cross_replica_reductions enable_dataset_iterators "
+        "enable_keras_extensions"
+    ),
+    "distributed.popdist_strategy.PopDistStrategy.run": "fn args kwargs options:warns",
+    "distributed.popdist_strategy.PopDistStrategy.update_ipu_config": "config",
     "device.step": "seconds",
     "eager.backprop.GradientCaptureContext.add": "tag gradients",
     "eager.backprop.GradientCaptureTape": "persistent watch_accessed_variables",
@@ -83,6 +93,19 @@ PARAMETERS = {
     "ipu_outfeed_queue.ScopedIPUOutfeedQueue.dequeue": "wait_for_completion",
     "ipu_outfeed_queue.ScopedIPUOutfeedQueue.enqueue": "tensors",
     "ipu_outfeed_queue.ScopedIPUOutfeedQueue.stream": "timeout_s",
+    "ipu_multi_worker_strategy.IPUMultiWorkerExtendedV1": (
+        "container_strategy cluster_resolver ipu_device variables_on_host:warns"
+    ),
+    "ipu_multi_worker_strategy.IPUMultiWorkerStrategy": (
+        "cluster_resolver ipu_device variables_on_host:warns"
+    ),
+    "ipu_multi_worker_strategy.IPUMultiWorkerStrategy.run": (
+        "fn args kwargs options:warns"
+    ),
+    "ipu_multi_worker_strategy.IPUMultiWorkerStrategy.update_config_proto": (
+        "config_proto"
+    ),
+    "ipu_multi_worker_strategy.IPUMultiWorkerStrategy.update_ipu_config": "config",
     "ipu_strategy.IPUStrategy": (
         "ipu_device cpu_device:warns enable_dataset_iterators enable_keras_extensions"
     ),

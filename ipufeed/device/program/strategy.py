@@ -101,7 +101,7 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
             no_effect("IPUStrategy(cpu_device=)", ONE_HOST)
         ipu_device = f"/device:IPU:{self._device_ordinal}"  # of all spellings this one
         on_host = not (enable_keras_extensions and enable_dataset_iterators)
-        super().__init__(IPUExtended(self, ipu_device, on_host))
+        super().__init__(self._make_extended(ipu_device, on_host))
         self._ipu_device = ipu_device
         # Functions that hold ops for the host, and so cannot be compiled.
         self._on_host_too: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -112,6 +112,10 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
             feed_iterated_datasets()
         if enable_keras_extensions:
             hooks.extend_keras()
+
+    def _make_extended(self, device: str, on_host: bool) -> IPUExtended:
+        """What does the work; subclasses have another one."""
+        return IPUExtended(self, device, on_host)
 
     @property
     def supports_loss_scaling(self) -> bool:

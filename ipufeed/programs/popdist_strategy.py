@@ -1,0 +1,265 @@
+"""PopDistStrategy and its like: several processes, as one with more replicas.
+
+    TF_CONFIG names the processes; each has IPUs of its own, and runs all replicas on them.
+    variables    begin with the values of process 0
+    gradients    are reduced on the IPU, over the replicas of all processes
+    host values  are reduced between the processes (host_collectives)
+
+Source: Graphcore's classes of these names. Theirs use MPI on the host and links between
+IPUs; here both are TensorFlow's collectives (parallel/collectives/processes.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.distribute import values
+
+from ipufeed.checks import flags_checked
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program.strategy import IPUExtended, IPUStrategyV1, hooks
+from ipufeed.device.system import system
+from ipufeed.no_effect import no_effect
+from ipufeed.programs import host_collectives, popdist
+
+
+class IPUDistributedVariable(values.DistributedVariable):  # type: ignore[misc]
+    """For isinstance: variables of the strategies are ordinary ones here."""
+
+
+class IPUSyncOnReadVariable(values.SyncOnReadVariable):  # type: ignore[misc]
+    """For isinstance, like IPUDistributedVariable."""
+
+
+class IPUMirroredVariable(values.MirroredVariable):  # type: ignore[misc]
+    """For isinstance, like IPUDistributedVariable."""
+
+
+class IPUOnWritePolicy(values.OnWritePolicy):  # type: ignore[misc]
+    """For isinstance, like IPUDistributedVariable."""
+
+
+class IPUOnReadPolicy(values.OnReadPolicy):  # type: ignore[misc]
+    """For isinstance, like IPUDistributedVariable."""
+
+
+class PopDistExtendedV1(IPUExtended):
+    """What a PopDistStrategy does with variables and values.
+
+    Args:
+        container_strategy: The strategy.
+        cluster_resolver: No effect, with a warning: TF_CONFIG names the processes.
+        ipu_device: The IPU's name.
+        add_ipu_cross_replica_reductions: See PopDistStrategy.
+        on_host: Whether datasets are iterated on the host.
+    """
+
+    @flags_checked
+    def __init__(
+        self,
+        container_strategy: Any,
+        cluster_resolver: Any = None,
+        ipu_device: str = "/device:IPU:0",
+        add_ipu_cross_replica_reductions: bool = True,
+        on_host: bool = False,
+    ) -> None:
+        if cluster_resolver is not None:
+            no_effect(
+                "PopDistExtendedV1(cluster_resolver=)", "TF_CONFIG names the processes"
+            )
+        super().__init__(container_strategy, ipu_device, on_host)
+        self._reduces = add_ipu_cross_replica_reductions
+
+    @property
+    def _num_replicas_in_sync(self) -> int:
+        return popdist.getNumInstances() * system.require_usable(self._ordinal).num_ipus
+
+    def _create_variable(self, next_creator: Any, **kwargs: Any) -> Any:
+        """A variable that begins with the value of process 0."""
+        value = kwargs.get("initial_value")
+        if popdist.getNumInstances() > 1 and value is not None:
+            kwargs["initial_value"] = from_first_process(value, kwargs.get("dtype"))
+        return super()._create_variable(next_creator, **kwargs)
+
+    def _reduce_to(
+        self, reduce_op: Any, value: Any, destinations: Any, options: Any
+    ) -> Any:
+        """A value over the replicas: on the IPU of all, on the host of the processes."""
+        kinds = tf.distribute.ReduceOp
+        if reduce_op not in (kinds.SUM, kinds.MEAN):
+            raise ValueError(f"Unsupported reduce op: {reduce_op}")
+        if tf.executing_eagerly():
+            return host_collectives.allreduce(value, reduce_op)
+        if not self._reduces or self._num_replicas_in_sync == 1:
+            return value
+        return hooks.reduce(tf.convert_to_tensor(value), reduce_op == kinds.MEAN)
+
+
+def from_first_process(value: Any, dtype: Any) -> Any:
+    """An initial value, or what makes it, as process 0 has it."""
+
+    def first() -> Any:
+        own = value() if callable(value) else value
+        return host_collectives.broadcast(tf.convert_to_tensor(own, dtype))
+
+    return first
+
+
+class PopDistStrategy(IPUStrategyV1):
+    """Runs tf.functions in several processes, as replicas of one program.
+
+        strategy = PopDistStrategy()
+        config = IPUConfig()
+        strategy.update_ipu_config(config)
+        config.configure_ipu_system()
+        with strategy.scope():
+            variable = tf.Variable(0.0)      # begins with the value of process 0
+            strategy.run(train, args=[iterator])
+
+    Args:
+        ipu_device: The IPU's name.
+        add_ipu_cross_replica_reductions: Whether gradients that an optimizer applies in
+            the scope are reduced over all replicas.
+        enable_dataset_iterators: See IPUStrategyV1.
+        enable_keras_extensions: See IPUStrategyV1.
+
+    Raises:
+        ValueError: `ipu_device` is not a usable IPU.
+
+    Threads: any; all processes do the same, in the same order.
+
+    Source: Graphcore's class of this name.
+    """
+
+    @flags_checked
+    def __init__(
+        self,
+        ipu_device: str = "/device:IPU:0",
+        add_ipu_cross_replica_reductions: bool = True,
+        enable_dataset_iterators: bool = True,
+        enable_keras_extensions: bool = True,
+    ) -> None:
+        self._reduces = add_ipu_cross_replica_reductions
+        super().__init__(
+            ipu_device,
+            enable_dataset_iterators=enable_dataset_iterators,
+            enable_keras_extensions=enable_keras_extensions,
+        )
+
+    def _make_extended(self, device: str, on_host: bool) -> IPUExtended:
+        return PopDistExtendedV1(self, None, device, self._reduces, on_host)
+
+    def update_ipu_config(self, config: IPUConfig) -> IPUConfig:
+        """Makes a config that of this process, and returns it.
+
+        Args:
+            config: It gets the `process_count` and `process_index` of
+                `experimental.multi_replica_distribution`, if TF_CONFIG names several.
+
+        Raises:
+            TypeError: It is not an IPUConfig.
+        """
+        if not isinstance(config, IPUConfig):
+            raise TypeError(
+                f"`config` must be an IPUConfig, got {type(config).__name__}."
+            )
+        if popdist.getNumInstances() > 1:
+            distribution = config.experimental.multi_replica_distribution
+            distribution.process_count, distribution.process_index = popdist.cluster()
+        return config
+
+
+IPUMultiReplicaStrategy = PopDistStrategy
+
+
+def check_workers(cluster_resolver: Any) -> None:
+    """Raises ValueError if a resolver names other workers than TF_CONFIG."""
+    workers = cluster_resolver.cluster_spec().as_dict().get("worker", [])
+    if max(1, len(workers)) != popdist.getNumInstances():
+        raise ValueError(
+            f"`cluster_resolver` names {len(workers)} workers, and TF_CONFIG "
+            f"{popdist.getNumInstances()}: give TFConfigClusterResolver()."
+        )
+
+
+class IPUMultiWorkerExtendedV1(PopDistExtendedV1):
+    """What an IPUMultiWorkerStrategyV1 does with variables and values.
+
+    Args:
+        container_strategy: The strategy.
+        cluster_resolver: See IPUMultiWorkerStrategyV1.
+        ipu_device: The IPU's name.
+        variables_on_host: See IPUMultiWorkerStrategyV1.
+    """
+
+    @flags_checked
+    def __init__(
+        self,
+        container_strategy: Any,
+        cluster_resolver: Any,
+        ipu_device: str = "/device:IPU:0",
+        variables_on_host: bool = False,
+    ) -> None:
+        if variables_on_host:
+            no_effect(
+                "IPUMultiWorkerStrategyV1(variables_on_host=)",
+                "the IPU's memory is the host's",
+            )
+        check_workers(cluster_resolver)
+        super().__init__(container_strategy, None, ipu_device)
+
+
+class IPUMultiWorkerStrategyV1(PopDistStrategy):
+    """The older form of PopDistStrategy, for a cluster resolver.
+
+    A system that is configured is configured again, for the workers of the cluster.
+
+    Args:
+        cluster_resolver: A tf.distribute.cluster_resolver.ClusterResolver, such as
+            TFConfigClusterResolver; its workers must be those of TF_CONFIG.
+        ipu_device: The IPU's name.
+        variables_on_host: No effect, with a warning.
+
+    Raises:
+        ValueError: The resolver names other workers than TF_CONFIG.
+
+    Source: Graphcore's class of this name.
+    """
+
+    @flags_checked
+    def __init__(
+        self,
+        cluster_resolver: Any,
+        ipu_device: str = "/device:IPU:0",
+        variables_on_host: bool = False,
+    ) -> None:
+        tf.get_logger().warning(
+            "IPUMultiWorkerStrategyV1 is deprecated: use PopDistStrategy."
+        )
+        check_workers(cluster_resolver)
+        config = system.configured()
+        if popdist.getNumInstances() > 1:
+            known = config.experimental.multi_replica_distribution
+            if (known.process_count, known.process_index) != popdist.cluster():
+                known.process_count, known.process_index = popdist.cluster()
+                config.configure_ipu_system()
+        self._resolver, self._variables_on_host = cluster_resolver, variables_on_host
+        super().__init__(ipu_device)
+
+    def _make_extended(self, device: str, on_host: bool) -> IPUExtended:
+        del on_host
+        return IPUMultiWorkerExtendedV1(
+            self, self._resolver, device, self._variables_on_host
+        )
+
+    def update_config_proto(self, config_proto: Any) -> Any:
+        """Gives a session's configuration back: it needs no other one.
+
+        Args:
+            config_proto: A tf.compat.v1.ConfigProto.
+        """
+        return config_proto
+
+
+IPUMultiWorkerStrategy = IPUMultiWorkerStrategyV1

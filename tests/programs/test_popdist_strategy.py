@@ -1,0 +1,188 @@
+"""Strategies and host collectives of several processes, and of one alone."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import children
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers import cluster, free_addresses
+
+from ipufeed import compat
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program.strategy import IPUStrategyV1
+from ipufeed.programs import host_collectives as host
+from ipufeed.programs.popdist_strategy import (
+    IPUDistributedVariable,
+    IPUMirroredVariable,
+    IPUMultiWorkerStrategyV1,
+    PopDistExtendedV1,
+    PopDistStrategy,
+)
+
+PROGRAM = pathlib.Path(__file__).parents[1] / "support" / "strategy_process.py"
+LIMIT_S = 240.0  # only a hang gets there
+COUNT = 2
+pytestmark = pytest.mark.usefixtures("clean_system")
+
+
+def run_processes(*arguments):
+    """What each process says by the case, and its exit code."""
+    addresses = free_addresses(COUNT)
+    started = [
+        children.Popen(
+            [sys.executable, str(PROGRAM), *arguments],
+            env={
+                **os.environ,
+                "TF_CONFIG": cluster(addresses, index),
+                "TF_CPP_MIN_LOG_LEVEL": "3",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index in range(COUNT)
+    ]
+    try:
+        ended = [process.communicate(timeout=LIMIT_S) for process in started]
+    finally:
+        for process in started:
+            process.kill()  # if one has not ended, the other waits for it
+    said = []
+    for process, (out, err) in zip(started, ended, strict=True):
+        assert process.returncode in (0, 3), err
+        lines = [json.loads(line) for line in out.splitlines()]
+        said.append({key: line[key] for line in lines for key in line})
+    return said
+
+
+@pytest.fixture(scope="module", params=["1", "2"], ids=["1 IPU", "2 IPUs"])
+def said(request):
+    """By process and case; and how many IPUs each has."""
+    return run_processes(request.param), int(request.param)
+
+
+@pytest.mark.process
+def test_values_of_all_processes_are_gathered_on_the_host(said):
+    """In every dtype, the same in each process, also from a session."""
+    processes, _ = said
+    for process in processes:
+        for dtype in (
+            "float32",
+            "float16",
+            "int32",
+            "int64",
+            "bool",
+            "uint8",
+            "float64",
+        ):
+            wanted = np.array([[0, 1, 0], [1, 2, 0]]).astype(dtype)
+            assert process[f"gather {dtype}"] == wanted.tolist()
+        assert process["broadcast"] == ["3.0", "nan", "inf"]
+        assert process["sum"] == [3.0, 1.0]
+        assert process["mean"] == [0.5, 2.0]
+        assert process["in a graph"] == [[5], [6]]
+        assert process["reduce"] == 3.0
+
+
+def weights_of_numpy(ipus):
+    """Two weights after three steps whose gradients are summed over all replicas."""
+    data = np.arange(8, dtype=np.float64).reshape(4, 2)
+    weights = np.array([1.0, 2.0])
+    for _ in range(3):
+        gradient = sum(
+            2 * rows.T @ (rows @ weights) / len(rows)
+            for rows in (data[::2], data[1::2])
+        )
+        weights = weights - 0.01 * ipus * gradient
+    return weights
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("strategy", ["PopDist", "MultiWorker"])
+def test_training_in_two_processes_is_that_of_the_formula(said, strategy):
+    """Variables begin with the values of process 0, and stay equal."""
+    processes, ipus = said
+    assert processes[0]["replicas"] == COUNT * ipus
+    for process in processes:
+        first, last = process[strategy]
+        assert first == [1.0, 2.0]
+        np.testing.assert_allclose(last, weights_of_numpy(ipus), rtol=1e-5)
+    assert processes[0][strategy] == processes[1][strategy]
+
+
+@pytest.mark.process
+def test_a_process_that_goes_is_named_to_the_others():
+    """They do not wait for it."""
+    first, _ = run_processes("1", "leaves")
+
+    assert first["before"] == 2.0
+    assert "1 of 2" in first["heard"] or "process 1" in first["heard"].lower()
+
+
+def test_alone_a_strategy_is_that_of_one_process(monkeypatch):
+    """Without TF_CONFIG; under each of its names."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    strategy = PopDistStrategy()
+    config = strategy.update_ipu_config(IPUConfig())
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    assert strategy.num_replicas_in_sync == 1
+    assert isinstance(strategy, IPUStrategyV1)
+    assert isinstance(strategy.extended, PopDistExtendedV1)
+
+    with strategy.scope():
+        variable = tf.Variable([1.0, 2.0])
+        strategy.run(
+            tf.function(lambda: variable.assign_add([1.0, 1.0]), jit_compile=True)
+        )
+    assert variable.numpy().tolist() == [2.0, 3.0]
+    assert "IPU" in variable.device
+    for place in ("horovod.popdist_strategy", "distributed.popdist_strategy"):
+        assert compat.submodule(place).PopDistStrategy is PopDistStrategy
+    assert issubclass(IPUMirroredVariable, tf.Variable)
+    assert issubclass(IPUDistributedVariable, tf.Variable)
+
+
+def test_reductions_can_be_left_out_and_others_are_refused(monkeypatch):
+    """On two replicas: with them a sum, without them the replica's own."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    config = IPUConfig()
+    config.auto_select_ipus = 2
+    config.configure_ipu_system()
+    kinds = tf.distribute.ReduceOp
+    for reduces, wanted in ((True, 10.0), (False, 5.0)):
+        strategy = PopDistStrategy(add_ipu_cross_replica_reductions=reduces)
+
+        def reduce(extended=strategy.extended):
+            return extended._reduce_to(kinds.SUM, tf.constant(5.0), None, None)
+
+        with strategy.scope():
+            found = strategy.run(tf.function(reduce, jit_compile=True))
+        assert float(found) == wanted
+        with pytest.raises(ValueError, match="Unsupported reduce op: other"):
+            strategy.extended._reduce_to("other", 1.0, None, None)
+
+
+def test_wrong_arguments_are_refused(monkeypatch):
+    """With what to give."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    with pytest.raises(TypeError, match="`config` must be an IPUConfig"):
+        PopDistStrategy().update_ipu_config({})
+    with pytest.raises(ValueError, match="Unsupported reduce op: max"):
+        host.allreduce(1.0, "max")
+    with pytest.raises(ValueError, match="`root_rank` must be the number of one of 1"):
+        host.broadcast(1.0, 3)
+    with pytest.raises(TypeError, match=r"exchange tensors of .* got string"):
+        host.allgather("a")
+    with pytest.raises(TypeError, match="bools are not summed"):
+        host.allreduce(True)
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({"worker": ["localhost:1", "localhost:2"]})
+    )
+    with pytest.raises(ValueError, match="names 2 workers, and TF_CONFIG 1"):
+        IPUMultiWorkerStrategyV1(resolver)

@@ -1,0 +1,100 @@
+"""One of the processes of test_popdist_strategy.py: says what comes of each case.
+
+    TF_CONFIG=... python strategy_process.py IPUS [leaves]
+
+Prints a JSON object for each case. With `leaves` all but the first process go, and the
+first says what it gets of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import ipufeed as ipu
+from ipufeed.programs import host_collectives as host
+from ipufeed.programs import popdist
+from ipufeed.programs.popdist_strategy import IPUMultiWorkerStrategyV1, PopDistStrategy
+
+INDEX = popdist.getInstanceIndex()
+COUNT = popdist.getNumInstances()
+
+
+def say(case: str, result: Any) -> None:
+    sys.stdout.write(json.dumps({case: result}) + "\n")
+    sys.stdout.flush()
+
+
+def on_the_host() -> None:
+    kinds = tf.distribute.ReduceOp
+    for dtype in ("float32", "float16", "int32", "int64", "bool", "uint8", "float64"):
+        value = np.array([INDEX, 1 + INDEX, 0]).astype(dtype)
+        say(f"gather {dtype}", host.allgather(value).numpy().tolist())
+    value = np.float32([1.5, np.nan, np.inf]) * (INDEX + 1)
+    say("broadcast", [str(each) for each in host.broadcast(value, 1).numpy()])
+    say("sum", host.allreduce(np.float32([INDEX + 1, 0.5])).numpy().tolist())
+    say("mean", host.allreduce(np.float32([INDEX, 2]), kinds.MEAN).numpy().tolist())
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        gathered = host.allgather(tf.constant([INDEX + 5]))
+        say("in a graph", session.run(gathered).tolist())
+
+
+def train(strategy: Any, optimizer: Any) -> list[float]:
+    """Weights after three steps, on each process's rows of the data."""
+    data = np.arange(8, dtype=np.float32).reshape(4, 2)
+    rows = data[INDEX::COUNT] if COUNT > 1 else data
+    with strategy.scope():
+        start = 1.0 if INDEX == 0 else 77.0
+        weights = tf.Variable([start, 2.0 * start])
+
+        @tf.function(jit_compile=True)
+        def steps() -> Any:
+            made = optimizer()
+            for _ in range(3):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean(tf.square(tf.linalg.matvec(rows, weights)))
+                (gradient,) = tape.gradient(loss, [weights])
+                made.apply_gradients([(gradient, weights)])
+            return weights + 0.0
+
+        first = weights.numpy().tolist()
+        strategy.run(steps)
+        return [first, weights.numpy().tolist()]
+
+
+def main() -> None:
+    strategy = PopDistStrategy()
+    config = ipu.IPUConfig()
+    config.auto_select_ipus = int(sys.argv[1])
+    strategy.update_ipu_config(config)
+    config.configure_ipu_system()
+    say("replicas", strategy.num_replicas_in_sync)
+    if "leaves" in sys.argv:
+        say("before", host.allreduce(np.float32(1.0)).numpy().tolist())
+        if INDEX > 0:
+            os._exit(3)
+        try:
+            host.allreduce(np.float32(1.0))
+        except tf.errors.OpError as error:
+            say("heard", error.message)
+        os._exit(0)
+    on_the_host()
+
+    def sgd() -> Any:
+        return tf.compat.v1.train.GradientDescentOptimizer(0.01)
+
+    say("PopDist", train(strategy, sgd))
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    say("MultiWorker", train(IPUMultiWorkerStrategyV1(resolver), sgd))
+    kinds = tf.distribute.ReduceOp
+    found = strategy.reduce(kinds.SUM, tf.constant(INDEX + 1.0), axis=None)
+    say("reduce", float(found))
+
+
+if __name__ == "__main__":
+    main()
