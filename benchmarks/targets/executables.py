@@ -1,4 +1,4 @@
-"""What the executable cache saves, and what its key costs."""
+"""What the executable cache saves, what its key costs, and calls of saved programs."""
 
 import json
 import operator
@@ -17,7 +17,7 @@ def rows(quick: bool) -> list[Row]:
     found = []
     for model in ["mlp"] if quick else MODELS:
         found += starts(model, 1 if quick else 3)
-    return found
+    return found + saved_calls(2 if quick else 5)
 
 
 def start(model: str, folder: str) -> dict[str, Any]:
@@ -61,4 +61,41 @@ def starts(model: str, repeats: int) -> list[Row]:
             "ms",
             [each["key_seconds"] * 1e3 for each in cold + warm],
         ),
+    ]
+
+
+def saved_call(mode: str, path: str) -> dict[str, Any]:
+    """A process that calls a program in a file."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.programs.saved_call", mode, path, "1000"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def saved_calls(repeats: int) -> list[Row]:
+    """The process that compiles the file and another one, in turn."""
+    here, there = [], []
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/mlp.poplar_exec"
+            here.append(saved_call("compile", path))
+            there.append(saved_call("call", path))
+    assert all(each["compiles"] == 1 for each in here)
+    assert all(each["compiles"] == 0 for each in there)
+    return [
+        comparison(
+            "call of a program in a file: another process than the compiling one",
+            "at most",
+            1.2,
+            "x",
+            operator.truediv,
+            [each["us"] for each in there],
+            [each["us"] for each in here],
+        ),
+        row("    in the compiling one", "", 0, "us", [each["us"] for each in here]),
+        row("    in another", "", 0, "us", [each["us"] for each in there]),
     ]
