@@ -48,8 +48,8 @@ def device_ordinal(ordinal: int | None) -> int:
     if ordinal is None:
         ordinal = surroundings.default_ordinal()
     if not is_int(ordinal):
-        raise ValueError("Device ordinal must be an integer")
+        raise ValueError(f"Device ordinal must be an integer, got {ordinal!r}.")
     if ordinal < 0:
-        raise ValueError("Device ordinal must be >= 0")
+        raise ValueError(f"Device ordinal must be >= 0, got {ordinal}.")
     surroundings.check_ordinal(int(ordinal))
     return int(ordinal)

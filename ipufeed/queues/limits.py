@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ipufeed import _native
+from ipufeed.checks import is_int
 
 _MOST_S = 2**63 / 1e9
 
@@ -52,9 +53,9 @@ def set_outfeed_limit(limit: int) -> None:
 
     Threads: any; for queues that are made after the call.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2**63:
+    if not is_int(limit) or not 0 <= limit < 2**63:
         raise ValueError(
-            "The limit of an outfeed queue must be an integer >= 0 of bytes, got "
-            f"{limit!r}."
+            "The limit of an outfeed queue must be an integer >= 0 of bytes, and below "
+            f"2**63, got {limit!r}."
         )
-    _native.entry().ipufeed_set_outfeed_limit_bytes(limit)
+    _native.entry().ipufeed_set_outfeed_limit_bytes(int(limit))

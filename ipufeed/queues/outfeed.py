@@ -99,9 +99,13 @@ class IPUOutfeedQueue:
                 f"{type(outfeed_mode).__name__}."
             )
         if not is_int(buffer_depth):
-            raise ValueError("Outfeed buffer depth must be an integer")
+            raise ValueError(
+                f"Outfeed buffer depth must be an integer, got {buffer_depth!r}."
+            )
         if buffer_depth <= 0:
-            raise ValueError("Outfeed buffer depth cannot be less than 1")
+            raise ValueError(
+                f"Outfeed buffer depth cannot be less than 1, got {buffer_depth}."
+            )
         if buffer_depth > MOST_BUFFER_DEPTH:
             raise ValueError(
                 f"Outfeed buffer depth cannot be more than {MOST_BUFFER_DEPTH}, got "

@@ -14,13 +14,19 @@ from call_sequences.checking import FaultError
 WAIT_S = 60.0  # only a hang gets there
 
 
-def run_cancelled(program: Any, count: int, infeed: Any, taken: int) -> None:
-    """Runs it on a thread until its infeed has given `taken` elements, and cancels it.
+def run_cancelled(
+    program: Any, count: int, infeed: Any, taken: int, outfeed: Any, given: int
+) -> None:
+    """Runs it on a thread until it stands before the gate of its infeed, and cancels it.
+
+    It stands there when its infeed has given `taken` elements in all, and its outfeed
+    has got `given` results: the one for an element comes after the element.
 
     Raises:
         FaultError: It does not come there, does not end, or ends with another error.
     """
     manager = cancellation.CancellationManager()
+    given += outfeed.stats().elements
     raised: list[BaseException] = []
 
     def work() -> None:
@@ -34,9 +40,11 @@ def run_cancelled(program: Any, count: int, infeed: Any, taken: int) -> None:
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     deadline = time.monotonic() + WAIT_S
-    while infeed.stats().elements < taken and thread.is_alive():
+    while (
+        infeed.stats().elements < taken or outfeed.stats().elements < given
+    ) and thread.is_alive():
         if time.monotonic() > deadline:
-            raise FaultError(f"the program has not taken {taken} elements")
+            raise FaultError(f"the program has not taken and given {taken} elements")
         time.sleep(0.0005)
     if not thread.is_alive():
         raise FaultError(f"the program has ended before it was cancelled: {raised}")

@@ -197,7 +197,7 @@ class World:
         if infeed not in self._gates or outfeed not in self._outfeeds:
             return
         (source, model), gate = self._infeeds[infeed], self._gates[infeed]
-        sink = self._outfeeds[outfeed][1]
+        queue, sink = self._outfeeds[outfeed]
         signature = Signature(model.dtype, model.shape, "plain", 1)
         there = (model.gated_at or 0) - model.taken
         waits = not gate.is_set() and model.ready and 0 <= there < count
@@ -213,7 +213,7 @@ class World:
         model.replicas = 1
         for value in model.take(there) or []:
             sink.put(signature, [value])
-        run_cancelled(program, count, source, model.taken)
+        run_cancelled(program, count, source, model.taken, queue, there)
         gate.set()
 
     def dequeue(self, slot: int) -> None:

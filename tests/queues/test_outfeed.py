@@ -197,9 +197,9 @@ def test_what_a_feed_cannot_carry_is_refused(tensor, error, words):
     ("arguments", "words"),
     [
         ({"outfeed_mode": "all"}, "IPUOutfeedMode` type, but is str"),
-        ({"buffer_depth": 0}, "cannot be less than 1"),
+        ({"buffer_depth": 0}, "cannot be less than 1, got 0"),
         ({"buffer_depth": 1.5}, "must be an integer"),
-        ({"device_ordinal": "0"}, "Device ordinal must be an integer"),
+        ({"device_ordinal": "0"}, "Device ordinal must be an integer, got '0'"),
         ({"device_ordinal": -1}, "Device ordinal must be >= 0"),
         ({"device_ordinal": 99}, "There is no /device:IPU:99"),
     ],
