@@ -12,6 +12,7 @@ from outfeed_programs import Tap, counting, started
 from ipufeed.queues import (
     IPUOutfeedMode,
     IPUOutfeedQueue,
+    set_outfeed_limit,
 )
 
 
@@ -208,3 +209,11 @@ def test_arguments_out_of_range_are_refused(arguments, words):
     """With the words of the original where it has any."""
     with pytest.raises(ValueError, match=words):
         IPUOutfeedQueue(**arguments)
+
+
+@pytest.mark.parametrize("limit", [-1, 2**63, 1.5, True, None, np.float32(3)])
+def test_a_limit_that_is_no_count_of_bytes_is_refused(limit):
+    """With what was given; an integer of NumPy's is one."""
+    with pytest.raises(ValueError, match="an integer >= 0 of bytes, and below 2"):
+        set_outfeed_limit(limit)
+    set_outfeed_limit(np.int64(4 << 30))
