@@ -83,7 +83,7 @@ def analyze(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """What measures this machine: self-test, targets and asv, quickly.
+    """What judges times of this machine: self-test and targets, quickly.
 
     The targets include the tests that judge times. `-- --full` measures the targets alone,
     for figures to quote.
@@ -94,6 +94,12 @@ def bench(session: nox.Session) -> None:
         return
     session.run("python", "-m", "ipufeed.benchmark", "selftest", "--quick")
     session.run("python", "-m", "benchmarks.targets", "--quick")
+
+
+@nox.session
+def asv(session: nox.Session) -> None:
+    """Each benchmark of asv once: it must give a value, which is not judged."""
+    install(session, ".[test]")
     session.run("python", "tools/asv_runs.py")
 
 

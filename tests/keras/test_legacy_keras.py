@@ -143,7 +143,10 @@ def scheduled():
         (dense, momentum, 0.0),
         (averaging, scheduled, 0.0),
         (Subclass, momentum, 1e-5),
-        (recurrent, lambda: keras.optimizers.RMSprop(0.01), 1e-5),
+        pytest.param(
+            *(recurrent, lambda: keras.optimizers.RMSprop(0.01), 1e-5),
+            marks=pytest.mark.soak,  # and in the program below
+        ),
     ],
     ids=["dense", "averaging", "subclass", "recurrent"],
 )

@@ -20,32 +20,6 @@ from helpers import (
 from ipufeed import _native
 
 
-def test_few_huge_elements_do_not_fill_the_memory():
-    """The feed is bounded in bytes: a slow consumer of 64 MB elements holds few."""
-    dataset = tf.data.Dataset.range(40).map(lambda x: tf.zeros([1 << 24]) + 1.0)
-    options = tf.data.Options()
-    options.autotune.enabled = False  # no prefetch of tf.data's own next to ours
-    dataset = dataset.with_options(options)
-    before = rss_bytes()
-    most = 0
-    done = threading.Event()
-
-    def watch():
-        nonlocal most
-        while not done.wait(0.005):
-            most = max(most, rss_bytes())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    counters, _ = run_op(dataset, **ALL)
-    done.set()
-    watcher.join()
-
-    assert counters["elements"] == 40
-    # 256 MiB in the feed, one on either side of it, the copy, and the map's two.
-    assert most - before < (256 + 5 * 64 + 64) << 20
-
-
 def test_a_slow_dataset_costs_hardly_any_cpu():
     """Waiting for 1 ms per element parks; the bound is far above what it takes."""
     counters, _ = run_op(sleeping(0.001), seconds_ns=10**9)

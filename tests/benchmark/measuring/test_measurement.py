@@ -214,7 +214,7 @@ def test_no_copy_reports_no_copy_and_a_copy_is_apart():
 
 def test_a_consumer_slower_than_the_dataset_sets_the_rate():
     """With large copies the rate is that of the copies, not of the ring filling up."""
-    dataset = tf.data.Dataset.from_tensors(tf.zeros([1 << 24])).repeat()
+    dataset = tf.data.Dataset.from_tensors(tf.zeros([1 << 21])).repeat()
 
     result = measure(dataset, Settings(epochs=1, elements=100))
 

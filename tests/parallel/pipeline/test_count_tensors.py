@@ -36,10 +36,11 @@ def assert_same(one, other):
     ("kind", "reduction"),
     [
         (GROUPED, "SUM"),
-        (GROUPED, "MEAN"),
+        pytest.param(GROUPED, "MEAN", marks=pytest.mark.soak),
         (INTERLEAVED, "RUNNING_MEAN"),
-        (INTERLEAVED, "MEAN"),
-        (SEQUENTIAL, "SUM"),
+        pytest.param(INTERLEAVED, "MEAN", marks=pytest.mark.soak),
+        (SEQUENTIAL, "MEAN"),
+        pytest.param(SEQUENTIAL, "SUM", marks=pytest.mark.soak),
     ],
 )
 def test_a_tensor_trains_as_the_number_does(kind, reduction):
@@ -166,8 +167,17 @@ def test_batch_serialization_takes_a_tensor():
     assert_same(tensor.train(3), number.train())
 
 
-@pytest.mark.parametrize("kind", PipelineSchedule)
-@pytest.mark.parametrize("ipus", [2, 4])
+@pytest.mark.parametrize(
+    ("kind", "ipus"),
+    [
+        *((kind, 2) for kind in PipelineSchedule),
+        (GROUPED, 4),
+        *(
+            pytest.param(kind, 4, marks=pytest.mark.soak)
+            for kind in (INTERLEAVED, SEQUENTIAL)
+        ),
+    ],
+)
 def test_a_value_that_does_not_fit_is_an_error_of_the_run(kind, ipus):
     """With the rule and the value, before an element is taken; the next run is whole."""
     configure(ipus)

@@ -33,14 +33,14 @@ OPTIMIZERS = {
 @pytest.mark.parametrize(
     ("kind", "layers", "optimizer"),
     [
-        (GROUPED, 2, "sgd"),
+        pytest.param(GROUPED, 2, "sgd", marks=pytest.mark.soak),
         (GROUPED, 3, "momentum"),
         (GROUPED, 4, "adam"),
-        (INTERLEAVED, 2, "adam"),
+        pytest.param(INTERLEAVED, 2, "adam", marks=pytest.mark.soak),
         (INTERLEAVED, 3, "sgd"),
         (INTERLEAVED, 4, "momentum"),
         (SEQUENTIAL, 2, "momentum"),
-        (SEQUENTIAL, 3, "adam"),
+        pytest.param(SEQUENTIAL, 3, "adam", marks=pytest.mark.soak),
         (SEQUENTIAL, 4, "sgd"),
         (GROUPED, 2, "keras sgd"),
         (INTERLEAVED, 2, "keras adam"),

@@ -41,7 +41,7 @@ def run(folder, ipus, connection="ALWAYS", seed=None, extra=0, counts=()):
     return json.loads(done.stdout), done.stderr
 
 
-@pytest.mark.parametrize("ipus", [2, 4])
+@pytest.mark.parametrize("ipus", [2, pytest.param(4, marks=pytest.mark.soak)])
 def test_a_second_process_compiles_nothing_of_a_pipeline(tmp_path, ipus):
     """A program for each IPU and the one around them, which all copies share."""
     first, _ = run(tmp_path / "cache", ipus)
@@ -64,7 +64,7 @@ def test_a_second_process_with_another_count_compiles_nothing(tmp_path):
     assert (len(first["losses"]), len(second["losses"])) == (4, 12)
 
 
-@pytest.mark.parametrize("ipus", [2, 4])
+@pytest.mark.parametrize("ipus", [pytest.param(2, marks=pytest.mark.soak), 4])
 def test_a_pipeline_can_be_compiled_before_there_are_ipus(tmp_path, ipus):
     """PRE_COMPILE saves all of its programs and changes nothing; ALWAYS then runs them."""
     before, log = run(tmp_path / "cache", ipus, "PRE_COMPILE")
