@@ -185,6 +185,13 @@ CASES = {
         lambda x: (x, 2 * x),
         [X],
     ),
+    "codelet_expression_op": (
+        functools.partial(
+            ipu.custom_ops.codelet_expression_op, lambda x: x * x - 0.5 * abs(x) + 1
+        ),
+        lambda x: x * x - 0.5 * np.abs(x) + 1,
+        [X],
+    ),
     "remap": (ipu.internal_ops.remap, lambda x: x, [X]),
     "remap_deduce": (ipu.internal_ops.remap_deduce, lambda x: x, [X]),
     "assume_equal_across_replicas": (
