@@ -116,3 +116,32 @@ def test_files_of_tests_have_names_of_their_own():
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
 
     assert sorted(set(names)) == sorted(names)
+
+
+# Parameters whose types the seams between packages declare.
+TYPED = {
+    "dataset": ("ipufeed/benchmark", "ipufeed/device", "ipufeed/queues"),
+    "infeed_queue": ("ipufeed/benchmark", "ipufeed/device", "ipufeed/parallel"),
+    "outfeed_queue": ("ipufeed/parallel",),
+}
+# Functions that check what a caller has given may get anything.
+ANYTHING_GOES = {
+    "ipufeed/benchmark/measuring/measure.py:measure",
+    "ipufeed/benchmark/plugin/guard.py:measure",
+    "ipufeed/queues/infeed.py:__init__",
+}
+
+
+def test_datasets_and_queues_have_types_at_the_seams():
+    """`Any` there would make mypy's strictness prove nothing."""
+    untyped = {
+        f"{name_of(path)}:{node.name}"
+        for path in PYTHON
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("check")
+        for each in [*node.args.args, *node.args.kwonlyargs]
+        if each.annotation is not None and ast.unparse(each.annotation) == "Any"
+        if name_of(path).startswith(TYPED.get(each.arg, ("-",)))
+    }
+
+    assert untyped == ANYTHING_GOES, "declare it as tf_types.Dataset, or as the queue"

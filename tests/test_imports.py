@@ -14,6 +14,7 @@ from module_imports import MODULES, PACKAGE, module_of, python_files
 ALLOWED = {
     "errors": set(),
     "checks": set(),
+    "tf_types": set(),
     "_version": set(),
     "interruptible": set(),
     "process_state": set(),
@@ -23,8 +24,8 @@ ALLOWED = {
     "render": set(),
     "tf_patches": set(),
     "_native": {"errors"},
-    "queues": {"checks", "errors", "no_effect", "_native", "tf_patches"},
-    "sources": {"checks", "errors", "_native"},
+    "queues": {"tf_types", "checks", "errors", "no_effect", "_native", "tf_patches"},
+    "sources": {"tf_types", "checks", "errors", "_native"},
     # The simulated IPU.
     "device.log": {"_native"},
     "device.flags": {"errors", "process_state"},
@@ -35,6 +36,7 @@ ALLOWED = {
         "process_state",
     },
     "device.program": {
+        "tf_types",
         *("device.log", "device.system"),
         *("queues", "_native", "checks", "errors", "no_effect"),
         *("process_state", "tf_patches"),
@@ -137,6 +139,7 @@ ALLOWED = {
         *("device.program", "device.system", "no_effect"),
     },
     "keras": {
+        "tf_types",
         *("keras.pipeline", "keras.layers", "parallel.collectives"),
         *("parallel.optimizers", "parallel.pipeline"),
         *("device.log", "device.program", "device.random", "device.system"),
@@ -146,7 +149,7 @@ ALLOWED = {
     "benchmark.process": {"_native", "errors", "render"},
     "benchmark.report": {"executable.tracing", "render"},
     "benchmark.result": {"benchmark.report", "checks", "render"},
-    "benchmark.graph": {"_native", "python_ops", "render"},
+    "benchmark.graph": {"tf_types", "_native", "python_ops", "render"},
     "benchmark.loaders": {"errors", "interruptible"},
     "benchmark.load": {
         *("benchmark.loaders", "benchmark.process"),
@@ -154,28 +157,34 @@ ALLOWED = {
     },
     "benchmark.comparing": {"benchmark.result", "errors", "render"},
     "benchmark.measuring": {
+        "tf_types",
         *("benchmark.loaders", "benchmark.result", "executable.tracing"),
         *("_native", "_version", "errors", "interruptible", "render"),
     },
     "benchmark.stages": {
+        "tf_types",
         *("benchmark.graph", "benchmark.measuring", "benchmark.result", "_native"),
     },
     "benchmark.advice": {
+        "tf_types",
         "checks",
         *("benchmark.stages", "benchmark.graph", "benchmark.loaders"),
         *("benchmark.measuring", "benchmark.result", "errors", "render"),
     },
     # Three ways to run a dataset; none imports another.
     "benchmark.cold": {
+        "tf_types",
         *("benchmark.graph", "benchmark.measuring", "benchmark.result"),
         *("sources", "errors", "render"),
     },
     "benchmark.device": {
+        "tf_types",
         *("benchmark.loaders", "benchmark.measuring", "benchmark.result"),
         *("device.queue_hooks", "device.program", "queues", "_native", "errors"),
         *("checks", "interruptible"),
     },
     "benchmark.scaleout": {
+        "tf_types",
         *("benchmark.load", "benchmark.graph", "benchmark.measuring"),
         *("benchmark.process", "benchmark.result", "_native", "errors"),
     },
@@ -188,6 +197,7 @@ ALLOWED = {
         *("benchmark.result", "benchmark.scaleout", "render"),
     },
     "benchmark.cli": {
+        "tf_types",
         *("benchmark.cli.options", "benchmark.advice", "benchmark.cold"),
         *("benchmark.comparing", "benchmark.device", "benchmark.load"),
         *("benchmark.loaders", "benchmark.measuring", "benchmark.process"),
@@ -199,8 +209,12 @@ ALLOWED = {
         *("benchmark.advice", "benchmark.comparing", "benchmark.measuring"),
         *("benchmark.result", "benchmark.dataset_benchmark"),
     },
-    "benchmark.dataset_benchmark": {"benchmark.result", "checks", "_native"},
+    "benchmark.dataset_benchmark": {
+        *("tf_types", "benchmark.result", "checks", "_native"),
+        "queues",
+    },
     "benchmark.selftest": {
+        "tf_types",
         *("benchmark", "benchmark.device", "benchmark.measuring", "benchmark.process"),
         *("benchmark.result", "_native", "_quiet_import", "render"),
     },

@@ -3,6 +3,7 @@
 import queue
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,33 @@ def python_round_trip(elements: int) -> float:
     return float(np.median(times))
 
 
+def both_sides(
+    there: Callable[[Any], Any], here: Callable[[Any], Any], elements: int, *, warm: int
+) -> float:
+    """Nanoseconds of an element, with one tf.function on a thread and one on this.
+
+    Args:
+        there: Handles a number of elements, on the thread.
+        here: Likewise, and returns a tensor.
+        elements: How many are timed.
+        warm: How many go before them, which trace both.
+    """
+    import tensorflow as tf
+
+    def run(count: int) -> float:
+        number = tf.constant(count, tf.int64)
+        thread = threading.Thread(target=there, args=[number])
+        begin = time.perf_counter_ns()
+        thread.start()
+        here(number).numpy()
+        end = time.perf_counter_ns()
+        thread.join()
+        return (end - begin) / count
+
+    run(warm)
+    return run(elements)
+
+
 def tensorflow_stream(elements: int) -> float:
     """Two tf.functions, each with a loop of its own, on two threads."""
     import tensorflow as tf
@@ -130,18 +158,7 @@ def tensorflow_stream(elements: int) -> float:
             total += places.dequeue()
         return total
 
-    def both(count: int) -> float:
-        number = tf.constant(count, tf.int64)
-        writer = threading.Thread(target=put, args=[number])
-        begin = time.perf_counter_ns()
-        writer.start()
-        get(number).numpy()
-        end = time.perf_counter_ns()
-        writer.join()
-        return (end - begin) / count
-
-    both(DEPTH)  # traces both
-    return both(elements)
+    return both_sides(put, get, elements, warm=DEPTH)
 
 
 def tensorflow_round_trip(elements: int) -> float:
@@ -163,15 +180,4 @@ def tensorflow_round_trip(elements: int) -> float:
         for _ in tf.range(count):
             back.enqueue(there.dequeue())
 
-    def both(count: int) -> float:
-        number = tf.constant(count, tf.int64)
-        other = threading.Thread(target=answer, args=[number])
-        begin = time.perf_counter_ns()
-        other.start()
-        ask(number).numpy()
-        end = time.perf_counter_ns()
-        other.join()
-        return (end - begin) / count
-
-    both(10)
-    return both(elements)
+    return both_sides(answer, ask, elements, warm=10)

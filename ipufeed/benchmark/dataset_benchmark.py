@@ -17,18 +17,22 @@ there the call hung; counts are exact where there they were float32.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipufeed import _native
 from ipufeed.benchmark.result.settings import MOST
 from ipufeed.checks import as_int, flags_checked
+from ipufeed.tf_types import Dataset
+
+if TYPE_CHECKING:
+    from ipufeed.queues.infeed import IPUInfeedQueue
 
 _SO_FAR = "Epochs so far: "
 
 
 @flags_checked
 def dataset_benchmark(
-    dataset: Any,
+    dataset: Dataset,
     number_of_epochs: int,
     elements_per_epochs: int,
     print_stats: bool = True,
@@ -83,7 +87,7 @@ def dataset_benchmark(
 
 @flags_checked
 def infeed_benchmark(
-    infeed_queue: Any,
+    infeed_queue: IPUInfeedQueue,
     number_of_epochs: int,
     elements_per_epochs: int,
     print_stats: bool = True,

@@ -13,6 +13,7 @@ from ipufeed.keras.state import ModelState
 from ipufeed.keras.steps import Steps, count_steps
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.iterators import IPUIterator
+from ipufeed.tf_types import Dataset
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Feed:
         self,
         state: ModelState,
         source: Source,
-        dataset: Any,
+        dataset: Dataset,
         steps: int | None,
         steps_per_execution: int,
         epochs: int = 1,
@@ -148,7 +149,9 @@ def feedable(source: Source) -> Any:
     return dataset
 
 
-def with_shapes(dataset: Any, batch: Any, last: Any = None) -> tuple[Any, int | None]:
+def with_shapes(
+    dataset: Dataset, batch: Any, last: Any = None
+) -> tuple[Any, int | None]:
     """A dataset of a generator, whose elements all have the shapes of one batch.
 
     Args:
@@ -183,7 +186,7 @@ def with_shapes(dataset: Any, batch: Any, last: Any = None) -> tuple[Any, int | 
     return dataset.map(fixed), None
 
 
-def zeros_of(dataset: Any) -> Any:
+def zeros_of(dataset: Dataset) -> Any:
     """An element of zeros, on the host."""
     import tensorflow as tf
 
@@ -193,7 +196,7 @@ def zeros_of(dataset: Any) -> Any:
         )
 
 
-def narrow(dataset: Any) -> Any:
+def narrow(dataset: Dataset) -> Any:
     """The dataset with float64 as float32, and int64 and uint32 as int32.
 
     A prefetch at its end is put again behind the cast.
@@ -216,7 +219,8 @@ def narrow(dataset: Any) -> Any:
     narrowed = dataset.map(cast, num_parallel_calls=tf.data.AUTOTUNE)
     if type(dataset).__name__ != "_PrefetchDataset":
         return narrowed
-    return narrowed.prefetch(int(tf.get_static_value(dataset._buffer_size)))
+    buffered: Any = dataset  # only a prefetch has the size
+    return narrowed.prefetch(int(tf.get_static_value(buffered._buffer_size)))
 
 
 def check_shapes(element_spec: Any) -> None:

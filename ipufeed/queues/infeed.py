@@ -14,6 +14,7 @@ from ipufeed.queues.chain import host_number, put_token, take_token
 from ipufeed.queues.hooks import device_ordinal, surroundings
 from ipufeed.queues.placement import check_placement
 from ipufeed.queues.stats import QueueStats, read_stats
+from ipufeed.tf_types import Dataset
 
 DEFAULT_DEPTH = 32
 MOST_DEPTH = 255
@@ -153,7 +154,7 @@ class IPUInfeedQueue:
             return None
         return op
 
-    def _restart(self, dataset: Any) -> None:
+    def _restart(self, dataset: Dataset) -> None:
         """Starts again in eager mode, with another dataset of the same structure."""
         self._dataset = dataset
         self.initializer  # noqa: B018 (acts when it is read)
@@ -297,7 +298,7 @@ def cannot_be_pickled(kind: str) -> TypeError:
     )
 
 
-def with_threads(dataset: Any, threads: int) -> Any:
+def with_threads(dataset: Dataset, threads: int) -> Any:
     """The dataset, whose own parallel work runs on `threads` threads; 0: as it is."""
     import tensorflow as tf
 

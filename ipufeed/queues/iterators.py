@@ -8,6 +8,7 @@ from tensorflow.python.framework import composite_tensor, type_spec
 
 from ipufeed.queues.infeed import IPUInfeedQueue, next_tensors
 from ipufeed.queues.placement import check_placement
+from ipufeed.tf_types import Dataset
 
 
 class InfeedSpec(type_spec.TypeSpec):  # type: ignore[misc]
@@ -133,7 +134,7 @@ class IPUIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
 
     def __init__(
         self,
-        dataset: Any = None,
+        dataset: Dataset | None = None,
         infeed_spec: Any = None,
         element_spec: Any = None,
         **kwargs: Any,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipufeed.tf_types import Dataset
 
-def name_errors(dataset: Any, names: Any) -> Any:
+
+def name_errors(dataset: Dataset, names: Any) -> Any:
     """The same dataset; the error of its k-th element begins with the k-th name.
 
     Args:

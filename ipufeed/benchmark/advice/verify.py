@@ -16,6 +16,7 @@ from ipufeed.benchmark.advice.advice import Advice
 from ipufeed.benchmark.graph.edits import last_node
 from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph, Step
 from ipufeed.benchmark.stages.measure_alone import rate_of
+from ipufeed.tf_types import Dataset
 
 ROUNDS = 3
 # Of the predicted gain: what has to be there for advice to have held.
@@ -24,7 +25,7 @@ HELD_SHARE = 0.5
 
 def verify(
     advice: list[Advice],
-    dataset: Any,
+    dataset: Dataset,
     graph: PipelineGraph,
     seconds: float,
     rate: float,
@@ -77,7 +78,7 @@ def verify(
             each.held = gain - 1 >= HELD_SHARE * (each.gain - 1)
 
 
-def gain_of(dataset: Any, changed: Any, seconds: float) -> float | None:
+def gain_of(dataset: Dataset, changed: Any, seconds: float) -> float | None:
     """Rate of `changed` over that of `dataset`, alternately; None for too few elements."""
     before: list[float] = []
     after: list[float] = []

@@ -20,6 +20,7 @@ from ipufeed.benchmark.stages.explain import Explanation, budget, explain
 from ipufeed.checks import flags_checked
 from ipufeed.errors import MeasurementInterrupted
 from ipufeed.render.units import number
+from ipufeed.tf_types import Dataset
 
 # With less time than this for attribution there is nothing to be seen.
 LEAST_SECONDS = 0.4
@@ -36,7 +37,7 @@ NOT_TRIED = "the stages are whole, and not all advice was tried."
 @flags_checked
 def with_stages(
     result: Result,
-    dataset: Any,
+    dataset: Dataset,
     *,
     verified: bool = False,
     what_if: Sequence[str] = (),
@@ -125,7 +126,7 @@ def with_loader_stages(result: Result, source: Any, kind: Kind) -> Result:
     return replace(result, stages=stages_of(source, kind, result.elements, seconds))
 
 
-def explained(result: Result, dataset: Any) -> Explanation | None:
+def explained(result: Result, dataset: Dataset) -> Explanation | None:
     """The explanation, where there is time and something to explain."""
     if result.steady is None or result.error is not None or result.startup is None:
         return None

@@ -31,6 +31,7 @@ from ipufeed.errors import (
     NativeLibraryError,
     ScaleOutError,
 )
+from ipufeed.tf_types import Dataset
 
 # The first word of a command line; a file of that name is ./compare.
 SUBCOMMANDS = {
@@ -151,7 +152,7 @@ def run(
 
 
 def attribute(
-    result: Any, dataset: Any, command: Command, interrupts: Interrupts
+    result: Any, dataset: Dataset, command: Command, interrupts: Interrupts
 ) -> tuple[Any, int]:
     """The result with its stages, and the exit code; Ctrl-C keeps what was measured."""
     from ipufeed.benchmark.advice.with_stages import NO_STAGES, warned, with_stages

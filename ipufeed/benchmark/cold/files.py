@@ -10,17 +10,17 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from ipufeed.benchmark.graph.dataset_graph import graph_nodes
 from ipufeed.sources.files import FILES_OF
+from ipufeed.tf_types import Dataset
 
 MAGIC = frozenset("*?[")
 # A path is no longer; constants of megabytes are data.
 MOST_CHARACTERS = 4096
 
 
-def dataset_files(dataset: Any, patterns: Iterable[str] = ()) -> list[str]:
+def dataset_files(dataset: Dataset, patterns: Iterable[str] = ()) -> list[str]:
     """Real paths of the regular files that the dataset seems to read, sorted.
 
     Args:
@@ -48,7 +48,7 @@ def dataset_files(dataset: Any, patterns: Iterable[str] = ()) -> list[str]:
     return sorted(found)
 
 
-def files_of_sources(dataset: Any) -> set[str]:
+def files_of_sources(dataset: Dataset) -> set[str]:
     """Files that sources of ours read in Python, where no graph shows them."""
     found: set[str] = set()
     steps = [dataset]
@@ -60,7 +60,7 @@ def files_of_sources(dataset: Any) -> set[str]:
     return found
 
 
-def graph_texts(dataset: Any) -> Iterator[str]:
+def graph_texts(dataset: Dataset) -> Iterator[str]:
     """The texts in the constants of a dataset's graph and its functions."""
     import tensorflow as tf
 

@@ -25,6 +25,7 @@ from ipufeed.benchmark.result.sections import ColdSection, WarningSection
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.errors import MeasurementInterrupted, SourceError
 from ipufeed.render.terminal import printable
+from ipufeed.tf_types import Dataset
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.measuring.recording import Recording
@@ -97,7 +98,7 @@ class Cache:
 
 
 def measure_cold(
-    dataset: Any,
+    dataset: Dataset,
     settings: Settings | None = None,
     *,
     name: str | None = None,
@@ -129,7 +130,7 @@ def measure_cold(
     cache = Cache(find_files(dataset, list(files)))
 
     def run(
-        dataset: Any,
+        dataset: Dataset,
         attributes: dict[str, Any],
         on_progress: Callable[[Progress], None] | None = None,
     ) -> tuple[RawMeasurement | None, BaseException | None]:
@@ -153,7 +154,7 @@ def measure_cold(
     return with_cold(result, cache)
 
 
-def find_files(dataset: Any, patterns: list[str]) -> list[str]:
+def find_files(dataset: Dataset, patterns: list[str]) -> list[str]:
     """The files to drop.
 
     Raises:
@@ -179,7 +180,7 @@ def find_files(dataset: Any, patterns: list[str]) -> list[str]:
 
 
 def run_passes(
-    dataset: Any,
+    dataset: Dataset,
     attributes: dict[str, Any],
     on_progress: Callable[[Progress], None] | None,
     prepare: Callable[[], None],

@@ -31,6 +31,7 @@ from ipufeed.benchmark.measuring.steady_state import find_steady
 from ipufeed.device.program.steps import StepTimes, to_times
 from ipufeed.interruptible import run_interruptibly
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+from ipufeed.tf_types import Dataset
 
 MULTIPLES = (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0, 4.0)
 # Each step time is tried for this long, and for at least this many steps.
@@ -82,7 +83,7 @@ class Knee:
 class Sweep:
     """Runs one loop on the device again and again, over one iterator of the dataset."""
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self, dataset: Dataset) -> None:
         self.infeed = IPUInfeedQueue(dataset, device_ordinal=0)
         self.outfeed = IPUOutfeedQueue(device_ordinal=0)
         self.program = build_program(self.infeed, self.outfeed, DeviceSettings())
@@ -109,7 +110,7 @@ class Sweep:
         entry.ipufeed_outfeed_delete(self.outfeed._number)
 
 
-def sweep_knee(dataset: Any, period: float) -> Knee | None:
+def sweep_knee(dataset: Dataset, period: float) -> Knee | None:
     """Sweeps the step time from 1/4 to 4 times the period of `dataset`.
 
     Args:

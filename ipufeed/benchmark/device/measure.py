@@ -60,6 +60,7 @@ from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.sections import SettingsSection, WarningSection
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.queues.hooks import surroundings
+from ipufeed.tf_types import Dataset
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.measuring.recording import Recording
@@ -75,7 +76,7 @@ PREFIX = re.compile(
 
 
 def measure_through(
-    dataset: Any,
+    dataset: Dataset,
     settings: Settings | None = None,
     *,
     name: str | None = None,
@@ -163,7 +164,7 @@ def checked_specs(dataset: Any, settings: Settings) -> list[Any]:
 
 
 def rule_for(
-    dataset: Any, loader: Kind | None, raw: RawMeasurement, settings: Settings
+    dataset: Dataset, loader: Kind | None, raw: RawMeasurement, settings: Settings
 ) -> SampleRule:
     """What a sample is, of a dataset or of the loader that it was made of."""
     if loader is None:
@@ -239,7 +240,7 @@ def device_facts(
     )
 
 
-def with_comparisons(facts: DeviceFacts, dataset: Any, size: int) -> DeviceFacts:
+def with_comparisons(facts: DeviceFacts, dataset: Dataset, size: int) -> DeviceFacts:
     """A free source on the same device, and the knee where it was asked for."""
     free = measure_free_source(size, facts.device)
     facts = dataclasses.replace(facts, free=free)
@@ -343,7 +344,7 @@ def own_words(failure: Any) -> Any:
     return type(failure)(None, None, re.sub(r" ?\[Op:\S+\]", "", message).strip())
 
 
-def measure_alone(dataset: Any, settings: Settings) -> Steady | None:
+def measure_alone(dataset: Dataset, settings: Settings) -> Steady | None:
     """The dataset without a device, for up to ALONE_S: its steady rate."""
     limit = ALONE_S if settings.time_limit is None else settings.time_limit
     shorter = dataclasses.replace(

@@ -35,6 +35,7 @@ from ipufeed.device.program.loops import repeat
 from ipufeed.device.program.steps import StepTimes, step, to_times
 from ipufeed.interruptible import POLL_S, run_interruptibly
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, QueueStats
+from ipufeed.tf_types import Dataset
 
 DEVICE = "/device:IPU:0"
 # More than any run takes; with it a program ends with its dataset, or when it is stopped.
@@ -104,7 +105,7 @@ class Runner:
     """One measurement; see run_on_device."""
 
     def __init__(
-        self, dataset: Any, settings: Settings, device: DeviceSettings | None = None
+        self, dataset: Dataset, settings: Settings, device: DeviceSettings | None = None
     ) -> None:
         self.settings = settings
         self.device = device
@@ -338,7 +339,7 @@ def build_program(
 
 
 def run_on_device(
-    dataset: Any,
+    dataset: Dataset,
     settings: Settings,
     on_progress: Callable[[Progress], None] | None = None,
     device: DeviceSettings | None = None,

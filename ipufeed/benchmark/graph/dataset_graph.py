@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipufeed.python_ops import PYTHON_OPS
+from ipufeed.tf_types import Dataset
 
 
-def graph_nodes(dataset: Any) -> Iterator[Any]:
+def graph_nodes(dataset: Dataset) -> Iterator[Any]:
     """All NodeDefs, those of its functions included.
 
     Raises:
@@ -29,7 +30,7 @@ def graph_nodes(dataset: Any) -> Iterator[Any]:
         yield from function.node_def
 
 
-def calls_python(dataset: Any) -> bool:
+def calls_python(dataset: Dataset) -> bool:
     """Whether a step runs a Python function: from_generator, py_function, numpy_function.
 
     Raises:

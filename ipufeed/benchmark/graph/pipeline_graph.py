@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipufeed import _native
+from ipufeed.tf_types import Dataset
 
 _DATASET_OP = re.compile(r"Dataset(V\d+)?$")
 _AUTOMATIC = re.compile(r"(\w*Dataset(V\d+)?):\d+")
@@ -60,7 +61,7 @@ class PipelineGraph:
         root: The node of the last step.
     """
 
-    def __init__(self, dataset: Any, variant: Any, graph: Any, root: str) -> None:
+    def __init__(self, dataset: Dataset, variant: Any, graph: Any, root: str) -> None:
         self._dataset = dataset
         self._variant = variant
         self.graph = graph
@@ -68,7 +69,7 @@ class PipelineGraph:
         self.steps = find_steps(graph, root)
 
     @classmethod
-    def of(cls, dataset: Any, *, rewritten: bool = True) -> PipelineGraph:
+    def of(cls, dataset: Dataset, *, rewritten: bool = True) -> PipelineGraph:
         """Takes `dataset` apart.
 
         Args:
@@ -233,7 +234,7 @@ def types_of(node: Any) -> tuple[list[Any], list[Any]] | None:
     return None
 
 
-def frozen_options(dataset: Any) -> Any:
+def frozen_options(dataset: Dataset) -> Any:
     """The options of `dataset` without the rewrites, which its graph has behind it."""
     import tensorflow as tf
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ipufeed.benchmark.loaders.kinds import Kind
 from ipufeed.benchmark.result.sections import DatasetSection
+from ipufeed.tf_types import Dataset
 
 # Of tf.data's own classes, those after which an element is something else than what was
 # batched before.
@@ -27,7 +28,7 @@ class SampleRule:
     why: str
 
 
-def sample_rule(dataset: Any, items_per_element: float | None) -> SampleRule:
+def sample_rule(dataset: Dataset, items_per_element: float | None) -> SampleRule:
     """Samples are elements times the leading dimension only where the pipeline batches."""
     if items_per_element is not None:
         return SampleRule(items_per_element, "--items-per-element")
@@ -41,7 +42,7 @@ def sample_rule(dataset: Any, items_per_element: float | None) -> SampleRule:
     return SampleRule(None, f"the leading dimension: the pipeline batches ({batch})")
 
 
-def find_batch(dataset: Any) -> str | None:
+def find_batch(dataset: Dataset) -> str | None:
     """The class of the batching step that shapes the elements, or None.
 
     Where several datasets come together, all of them must batch.
@@ -57,7 +58,7 @@ def find_batch(dataset: Any) -> str | None:
     return found[0] if found and all(found) else None
 
 
-def has_autotune(dataset: Any) -> bool:
+def has_autotune(dataset: Dataset) -> bool:
     """Whether a step of the pipeline leaves its parallelism or its buffer to AUTOTUNE."""
     import tensorflow as tf
 
@@ -77,7 +78,7 @@ def has_autotune(dataset: Any) -> bool:
     return False
 
 
-def has_cache(dataset: Any) -> bool:
+def has_cache(dataset: Dataset) -> bool:
     """Whether a step keeps its elements, so that the first pass is not like the others."""
     try:
         return any(type(step).__name__ == "CacheDataset" for step in steps_of(dataset))
@@ -85,7 +86,7 @@ def has_cache(dataset: Any) -> bool:
         return False
 
 
-def steps_of(dataset: Any) -> Iterator[Any]:
+def steps_of(dataset: Dataset) -> Iterator[Any]:
     """The Python objects of its steps; what functions inside it make is not seen."""
     steps = [dataset]
     while steps:
@@ -134,7 +135,7 @@ def shape_text(shape: Any) -> str:
     return "(" + ", ".join(sizes) + ("," if len(sizes) == 1 else "") + ")"
 
 
-def cardinality(dataset: Any) -> int | str:
+def cardinality(dataset: Dataset) -> int | str:
     """Number of elements, `infinite` or `unknown`."""
     import tensorflow as tf
 
@@ -150,7 +151,7 @@ def cardinality(dataset: Any) -> int | str:
 
 
 def describe_dataset(
-    dataset: Any, name: str | None, loader: Kind | None = None
+    dataset: Dataset, name: str | None, loader: Kind | None = None
 ) -> DatasetSection:
     """Returns the result's section on a dataset, before it has run.
 

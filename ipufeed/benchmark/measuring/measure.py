@@ -33,6 +33,7 @@ from ipufeed.benchmark.result.settings import (
     Settings,
 )
 from ipufeed.errors import MeasurementInterrupted
+from ipufeed.tf_types import Dataset
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.measuring.recording import Recording
@@ -109,7 +110,7 @@ def measure(
 
 def measure_run(
     run: RunDataset,
-    dataset: Any,
+    dataset: Dataset,
     settings: Settings | None = None,
     *,
     name: str | None = None,

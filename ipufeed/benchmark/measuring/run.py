@@ -11,6 +11,7 @@ import numpy as np
 
 from ipufeed import _native
 from ipufeed.interruptible import run_interruptibly
+from ipufeed.tf_types import Dataset
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Progress:
 
 
 def run_measurement(
-    dataset: Any,
+    dataset: Dataset,
     attributes: dict[str, Any],
     on_progress: Callable[[Progress], None] | None = None,
 ) -> tuple[RawMeasurement | None, BaseException | None]:
@@ -103,7 +104,9 @@ def read_progress(entry: ctypes.CDLL, number: int) -> Progress:
     return Progress(*values)
 
 
-def call_op(dataset: Any, attributes: dict[str, Any], number: int) -> RawMeasurement:
+def call_op(
+    dataset: Dataset, attributes: dict[str, Any], number: int
+) -> RawMeasurement:
     """Runs the op eagerly or, for a dataset that was built in a graph, in a Session."""
     import tensorflow as tf
 

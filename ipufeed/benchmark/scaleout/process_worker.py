@@ -18,6 +18,7 @@ from typing import Any
 from ipufeed.benchmark.process.child_process import die_with
 from ipufeed.benchmark.process.streams import take_stdout
 from ipufeed.benchmark.result.settings import Settings
+from ipufeed.tf_types import Dataset
 
 
 def main() -> int:
@@ -60,7 +61,7 @@ def wait_until(at_ns: int) -> None:
 
 
 def measure_into(
-    folder: Path, tag: str, dataset: Any, settings: Settings, name: str
+    folder: Path, tag: str, dataset: Dataset, settings: Settings, name: str
 ) -> None:
     """Measures, and writes result and stamps into the folder."""
     import numpy as np

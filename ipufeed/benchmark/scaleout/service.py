@@ -35,6 +35,7 @@ from ipufeed.benchmark.scaleout.cluster import Cluster
 from ipufeed.benchmark.scaleout.targets import workers_of
 from ipufeed.benchmark.scaleout.watch import LostError, Watch
 from ipufeed.errors import ScaleOutError
+from ipufeed.tf_types import Dataset
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.measuring.recording import Recording
@@ -76,7 +77,7 @@ class ServiceSettings:
 
 
 def measure_service(
-    dataset: Any,
+    dataset: Dataset,
     settings: Settings | None = None,
     *,
     service: ServiceSettings,
@@ -161,7 +162,7 @@ def check_sendable(dataset: Any) -> None:
 
 
 def measure_workers(
-    dataset: Any,
+    dataset: Dataset,
     settings: Settings,
     service: ServiceSettings,
     count: int | None,
@@ -180,7 +181,7 @@ def measure_workers(
         watch = Watch(own, target, service.kill_worker_after)
 
         def run(
-            dataset: Any,
+            dataset: Dataset,
             attributes: dict[str, Any],
             on_progress: Callable[[Progress], None] | None = None,
         ) -> tuple[RawMeasurement | None, BaseException | None]:
@@ -231,7 +232,7 @@ def run_watched(
 
 
 def distribute(
-    dataset: Any, target: str, service: ServiceSettings, counted: bool
+    dataset: Dataset, target: str, service: ServiceSettings, counted: bool
 ) -> Any:
     """The dataset that gets its elements from the service.
 
@@ -277,7 +278,7 @@ def distribute(
     return outcome[0]
 
 
-def count_elements(dataset: Any) -> Any:
+def count_elements(dataset: Dataset) -> Any:
     """The same dataset, whose elements are counted where it runs."""
     from tensorflow.python.data.ops import dataset_ops
 

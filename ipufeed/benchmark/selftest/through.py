@@ -9,6 +9,7 @@ from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.result.sections import DeviceSection
 from ipufeed.benchmark.selftest import planted
 from ipufeed.benchmark.selftest.check import Row, exact
+from ipufeed.tf_types import Dataset
 
 # Long compared to what a busy machine keeps a thread waiting.
 STEP_S = 20e-3
@@ -49,7 +50,7 @@ def share(what: str, expected: float, measured: Any, off: float) -> Row:
     return Row(what, "", expected, measured, (expected - off, expected + off))
 
 
-def run(dataset: Any, quick: bool) -> DeviceSection:
+def run(dataset: Dataset, quick: bool) -> DeviceSection:
     """`device` of the result of a run with steps of STEP_S."""
     from ipufeed.benchmark.device.measure import measure_through
 

@@ -20,6 +20,7 @@ from ipufeed.benchmark.graph.step_functions import nodes_of
 from ipufeed.benchmark.stages.costs import build_model
 from ipufeed.benchmark.stages.model import PipelineModel, StageCost
 from ipufeed.benchmark.stages.probe_run import StageRun, run_with_probes
+from ipufeed.tf_types import Dataset
 
 # The most that attribution takes, and the part of the measuring time that it may take.
 MOST_SECONDS = 5.0
@@ -110,7 +111,7 @@ def budget(measured_seconds: float) -> float:
 
 
 def explain(
-    dataset: Any,
+    dataset: Dataset,
     seconds: float,
     rate: float | None = None,
     *,

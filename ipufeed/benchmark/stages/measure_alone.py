@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import copy
 import time
-from typing import Any
 
 from ipufeed.benchmark.graph.edits import add_cache, replace_input
 from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph
 from ipufeed.benchmark.measuring.run import Progress, run_measurement
+from ipufeed.tf_types import Dataset
 
 # Elements of each input to keep. More would be closer to all that there are, and take
 # longer to fill than there is time.
@@ -59,7 +59,7 @@ def measure_alone(graph: PipelineGraph, node: str, seconds: float) -> float | No
         return None
 
 
-def rate_of(dataset: Any, seconds: float) -> float | None:
+def rate_of(dataset: Dataset, seconds: float) -> float | None:
     """Elements per second of the last part of a short run; None for too few."""
     asked_ns = time.monotonic_ns()
 

@@ -31,6 +31,7 @@ from ipufeed.benchmark.graph.pipeline_graph import (
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring.run import Progress, run_measurement
 from ipufeed.benchmark.result.settings import MOST
+from ipufeed.tf_types import Dataset
 
 # As in ProbeReading of ipufeed/cc/measure/stage_probe.h.
 PROBE_FIELDS = (
@@ -182,7 +183,7 @@ def run_with_probes(
     return between(moments[0], moments[-1], graph)
 
 
-def books(dataset: Any) -> dict[str, bool]:
+def books(dataset: Dataset) -> dict[str, bool]:
     """The op's attributes for a run whose model keeps books.
 
     Without AUTOTUNE, tf.data's last step takes the model away. The graph is rewritten

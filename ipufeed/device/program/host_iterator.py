@@ -14,6 +14,8 @@ import tensorflow as tf
 from tensorflow.python.data.ops.iterator_ops import OwnedIterator
 from tensorflow.python.framework import composite_tensor, type_spec
 
+from ipufeed.tf_types import Dataset
+
 CPU = "/device:CPU:0"
 
 
@@ -24,7 +26,7 @@ class HostDataset:
         dataset: A tf.data.Dataset.
     """
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipufeed.checks import as_int, flags_checked
 from ipufeed.device.program.loop_bound import Bound
@@ -15,13 +15,16 @@ from ipufeed.queues.chain import host_number
 from ipufeed.queues.structure import body_arguments
 from ipufeed.tf_patches.changes import replace
 
+if TYPE_CHECKING:
+    from ipufeed.queues.infeed import IPUInfeedQueue
+
 
 @flags_checked
 def repeat(
     n: Any,
     body: Callable[..., Any],
     inputs: Any = None,
-    infeed_queue: Any = None,
+    infeed_queue: IPUInfeedQueue | None = None,
     use_while_v1: bool = True,
 ) -> Any:
     """Runs `body` n times.
@@ -79,7 +82,7 @@ def while_loop(
     condition: Callable[..., Any],
     body: Callable[..., Any],
     inputs: Any = None,
-    infeed_queue: Any = None,
+    infeed_queue: IPUInfeedQueue | None = None,
     maximum_iterations: int | None = None,
     use_while_v1: bool = True,
 ) -> Any:
@@ -149,7 +152,7 @@ def while_of_tensorflow(bound: Bound) -> Callable[..., list[Any]]:
 def wrap_body(
     body: Callable[..., Any],
     values: list[Any],
-    infeed_queue: Any,
+    infeed_queue: IPUInfeedQueue | None,
     limit: Any = None,
     bound: Bound | None = None,
 ) -> Callable[..., list[Any]]:
@@ -309,7 +312,7 @@ def check_queue(infeed_queue: Any) -> None:
         )
 
 
-def check_dequeued(infeed_queue: Any) -> None:
+def check_dequeued(infeed_queue: IPUInfeedQueue | None) -> None:
     """Refuses a loop whose infeed is not read."""
     if infeed_queue is not None and not infeed_queue.dequeued:
         raise ValueError("The infeed queue has not been dequeued.")
@@ -318,7 +321,7 @@ def check_dequeued(infeed_queue: Any) -> None:
 def check_arity(
     function: Callable[..., Any],
     values: list[Any],
-    infeed_queue: Any,
+    infeed_queue: IPUInfeedQueue | None,
     *,
     condition: bool,
 ) -> None:

@@ -22,6 +22,7 @@ from ipufeed.device.system.system import require_usable
 from ipufeed.no_effect import no_effect
 from ipufeed.queues.iterators import IPUOwnedIterator
 from ipufeed.tf_patches.changes import replace
+from ipufeed.tf_types import Dataset
 
 
 @dataclass
@@ -233,7 +234,7 @@ class IPUExtended(OneDeviceExtended):  # type: ignore[misc]
         self._ordinal = check_device(device)
         self._iterates_on_host = on_host
 
-    def _experimental_distribute_dataset(self, dataset: Any, options: Any) -> Any:
+    def _experimental_distribute_dataset(self, dataset: Dataset, options: Any) -> Any:
         """The dataset itself: `iter` feeds the IPU. Or one of the host."""
         return HostDataset(dataset) if self._iterates_on_host else dataset
 
@@ -294,7 +295,7 @@ def feed_iterated_datasets() -> None:
     iterate = tf.data.Dataset.__iter__
 
     @functools.wraps(iterate)
-    def iterate_on_ipu(dataset: Any) -> Iterator[Any]:
+    def iterate_on_ipu(dataset: Dataset) -> Iterator[Any]:
         strategy = current_strategy()
         if (
             strategy is None

@@ -9,7 +9,7 @@ weight_update.put()  what the optimizer does with what they have accumulated
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipufeed import _native
 from ipufeed.device.system import system
@@ -27,6 +27,10 @@ from ipufeed.parallel.pipeline.schedules import Position, Schedule
 from ipufeed.parallel.pipeline.sums import Sums, last_value
 from ipufeed.queues.chain import put_token, take_token
 
+if TYPE_CHECKING:
+    from ipufeed.queues.infeed import IPUInfeedQueue
+    from ipufeed.queues.outfeed import IPUOutfeedQueue
+
 
 class Builder:
     """Builds one execution of a pipeline; its arguments are those of `pipeline`."""
@@ -36,8 +40,8 @@ class Builder:
         *,
         schedule: Schedule,
         sums: Sums,
-        infeed_queue: Any,
-        outfeed_queue: Any,
+        infeed_queue: IPUInfeedQueue | None,
+        outfeed_queue: IPUOutfeedQueue | None,
         outfeed_loss: bool,
         accumulate_outfeed: bool,
         outfeed_mask: Any,
@@ -105,6 +109,7 @@ class Builder:
         operations = [take_token().op]
         if left and self.accumulate_outfeed:
             packed = tf.nest.pack_sequence_as(leaving, results[used:])
+            assert self.outfeed_queue is not None  # checked with the outputs
             operations.append(self.outfeed_queue.enqueue(packed))
         if update is not None:
             if queue is not None and self.sums.accumulates_captured:
@@ -160,6 +165,7 @@ class Builder:
 
     def enqueue(self, model: traced.Model, structure: Any) -> None:
         """The last stage gives each mini-batch's values to the outfeed."""
+        assert self.outfeed_queue is not None  # checked with the outputs
         with model.traced.graph.as_default(), stages.owned(model.traced, self.last):
             self.outfeed_queue.enqueue(structure)
 

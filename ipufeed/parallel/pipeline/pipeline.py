@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipufeed.checks import flags_checked
 from ipufeed.device.log import LOGGER
@@ -39,6 +39,10 @@ from ipufeed.parallel.pipeline.options import RecomputationMode
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule, Schedule
 from ipufeed.parallel.pipeline.sums import GRADIENTS, OUTPUTS, Sums
 
+if TYPE_CHECKING:
+    from ipufeed.queues.infeed import IPUInfeedQueue
+    from ipufeed.queues.outfeed import IPUOutfeedQueue
+
 
 @flags_checked
 def pipeline(
@@ -49,8 +53,8 @@ def pipeline(
     repeat_count: int = 1,
     batch_serialization_iterations: int = 1,
     inputs: Any = None,
-    infeed_queue: Any = None,
-    outfeed_queue: Any = None,
+    infeed_queue: IPUInfeedQueue | None = None,
+    outfeed_queue: IPUOutfeedQueue | None = None,
     optimizer_function: Callable[..., Any] | None = None,
     device_mapping: Any = None,
     pipeline_schedule: PipelineSchedule | None = None,

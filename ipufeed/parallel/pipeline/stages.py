@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipufeed.parallel.pipeline.gradients import differentiate
 from ipufeed.parallel.pipeline.schedules import Position, Schedule
@@ -20,6 +20,9 @@ from ipufeed.parallel.pipeline.stage_checks import (
 from ipufeed.parallel.pipeline.traced import Model, Traced
 from ipufeed.queues.autograph import as_user_function
 from ipufeed.queues.structure import body_arguments
+
+if TYPE_CHECKING:
+    from ipufeed.queues.infeed import IPUInfeedQueue
 
 _accumulation_count: contextvars.ContextVar[Any] = contextvars.ContextVar(
     "ipufeed_accumulation_count", default=None
@@ -48,7 +51,7 @@ def trace(
     stages: list[list[Callable[..., Any]]],
     schedule: Schedule,
     inputs: list[Any],
-    infeed_queue: Any,
+    infeed_queue: IPUInfeedQueue | None,
     optimizer_function: Callable[..., Any] | None,
 ) -> Model:
     """Builds all stages, and their gradients, in a graph of their own.
