@@ -213,7 +213,9 @@ class World:
         model.replicas = 1
         for value in model.take(there) or []:
             sink.put(signature, [value])
-        run_cancelled(program, count, source, model.taken, queue, there)
+        # A queue that keeps the last result counts none while the program runs.
+        given = 0 if sink.last else there
+        run_cancelled(program, count, source, model.taken, queue, given)
         gate.set()
 
     def dequeue(self, slot: int) -> None:
