@@ -19,6 +19,7 @@ import mmap
 import operator
 import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,8 +69,22 @@ def load() -> Any:
     os.register_at_fork(
         after_in_child=lambda: entry().ipufeed_forget_feeders_of_parent()
     )
-    atexit.register(lambda: entry().ipufeed_stop_all(EXIT_GRACE_NS))
+    atexit.register(_stop_all)
     return ops
+
+
+_is_ending = threading.Event()
+
+
+def _stop_all() -> None:
+    """For the end of the process: ends programs and feeders."""
+    _is_ending.set()
+    entry().ipufeed_stop_all(EXIT_GRACE_NS)
+
+
+def is_ending() -> bool:
+    """Whether the process ends, and what runs is being stopped."""
+    return _is_ending.is_set()
 
 
 def at_exit(function: Callable[[], object]) -> None:

@@ -172,3 +172,45 @@ def test_a_program_that_ends_normally_says_nothing(runs, name):
     done = runs[name]
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
+
+
+BESIDE = (
+    BEGINNING
+    + """
+import threading, time
+infeed = Infeed(tf.data.Dataset.range(10**9).map(as_float))
+infeed.initializer
+strategy = ipu_strategy.IPUStrategy()
+
+
+@tf.function(jit_compile=True)
+def program(n):
+    return loops.repeat(n, lambda total, x: total + x, [0.0], infeed)
+
+
+def run(n):
+    with strategy.scope():
+        strategy.run(program, [tf.constant(n)])
+
+
+run(1)
+threading.Thread(target=run, args=[2**31 - 1], daemon=True).start()
+while infeed.stats().elements < 1000:
+    time.sleep(0.01)
+"""
+)
+
+
+def test_the_exit_stops_a_program_of_a_daemon_thread_without_a_word():
+    """As Python ends such a thread: it is not an error of the program."""
+    done = children.run(
+        [sys.executable, "-c", "import ipufeed.compat as c; c.install()" + BESIDE],
+        capture_output=True,
+        text=True,
+        timeout=DEADLOCK_S,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "has been closed" not in done.stderr

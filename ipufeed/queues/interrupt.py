@@ -223,7 +223,13 @@ def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         check_not_forked()
         if threading.get_ident() != threading.main_thread().ident:
-            return call_mended(*args, **kwargs)
+            try:
+                return call_mended(*args, **kwargs)
+            except Exception as error:
+                if _native.is_ending() and threading.current_thread().daemon:
+                    # The exit has stopped its program: not an error of the user's.
+                    raise SystemExit from error
+                raise
         with _main_calls:
             return call_mended(*args, **kwargs)
 
