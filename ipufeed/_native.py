@@ -222,6 +222,7 @@ def _of_programs(int64: Any, whole: Any) -> tuple[tuple[str, list[Any], Any], ..
         ("ipufeed_set_run_mode", [whole], whole),
         ("ipufeed_forget_loaded", [], whole),
         ("ipufeed_forget_programs", [], whole),
+        ("ipufeed_set_compiles_graphs", [whole], whole),
         ("ipufeed_set_log_ops", [whole], whole),
         ("ipufeed_take_op_loads", [numbers], whole),
         # the types of their last are in executable/key.py and executable/hlo_text.py

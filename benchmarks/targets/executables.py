@@ -1,4 +1,4 @@
-"""What the executable cache saves, what its key costs, and calls of saved programs."""
+"""The executable cache, calls of saved programs, and graphs without compile."""
 
 import json
 import operator
@@ -17,7 +17,38 @@ def rows(quick: bool) -> list[Row]:
     found = []
     for model in ["mlp"] if quick else MODELS:
         found += starts(model, 1 if quick else 3)
-    return found + saved_calls(2 if quick else 5)
+    found += saved_calls(2 if quick else 5)
+    return found + whole_graph(200 if quick else 2000)
+
+
+def whole_graph(runs: int) -> list[Row]:
+    """A version 1 graph without `ipu_compiler.compile`, next to the same one with it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.programs.whole_graph", str(runs)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["operations"] >= 50
+    return [
+        row(
+            "a graph of over 50 operations without compile: programs",
+            "at most",
+            1,
+            "",
+            [found["compiles"]],
+        ),
+        comparison(
+            "    a run of it, next to one of the same under compile",
+            "at most",
+            1.2,
+            "x",
+            operator.truediv,
+            found["plain"],
+            found["compiled"],
+        ),
+    ]
 
 
 def start(model: str, folder: str) -> dict[str, Any]:

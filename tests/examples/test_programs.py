@@ -388,3 +388,12 @@ def test_a_program_in_a_file_is_called_in_another_process(lines):
         "takes float32 [1]",
         *(f"f({x}) = {3 * x + 1:.1f}" for x in range(5)),
     ]
+
+
+@pytest.mark.process
+def test_each_run_of_a_graph_is_a_program_once(lines):
+    """Initialise, train twice, evaluate, train: what compiles; the loss falls."""
+    *runs, last = lines("whole_graph")
+    assert [run.split()[1] for run in runs] == ["1", "1", "0", "1", "0"]
+    before, after = last.split()[1::2]
+    assert float(after) < float(before)

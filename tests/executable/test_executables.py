@@ -195,24 +195,26 @@ def test_a_global_step_on_the_ipu_switches_programs(device, switches):
     assert switches or stats().loads == 0
 
 
-def test_a_graph_that_is_not_compiled_is_many_programs():
-    """Each of its ops is one; the same computation compiled is one."""
+@pytest.mark.parametrize("mode", ["xla", "tensorflow"])
+def test_a_graph_without_compile_is_one_program_and_op_by_op_many(mode):
+    """What the executor is asked to run is one program for each op."""
 
     def compute(x):
         return tf.nn.relu(tf.linalg.matmul(x, x)) + 1.0
 
-    with tf.Graph().as_default():
+    with tf.Graph().as_default(), executor.executor_scope("xla"):
         x = v1.placeholder(tf.float32, [2, 2])
         with ipu_scope("/device:IPU:0"):
-            split = compute(x)
+            plain = compute(x)
             (whole,) = compiler.compile(compute, [x])
         with v1.Session() as session:
+            executor.set_executor(mode)
             values = []
-            for fetch in (split, whole):
+            for fetch in (plain, whole):
                 session.run(fetch, {x: np.eye(2)})
                 counters.reset_stats()
                 values.append(session.run(fetch, {x: np.eye(2)}))
-                if fetch is split:
+                if fetch is plain and mode == "tensorflow":
                     assert stats().loads >= 3
                 else:
                     assert stats().loads == 0

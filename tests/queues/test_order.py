@@ -239,7 +239,9 @@ def test_elements_come_in_the_order_of_the_text(style, executor, program):
         assert not modules
         return
     # That they came in order may be luck. That each call needs the one before is none.
-    lowered, *optimised = modules  # the same program of another style is not compiled
+    # The initialisation of variables is a program as well. The same program of another
+    # style is not compiled.
+    lowered, *optimised = [m for m in modules if not m.name.startswith("cluster_")]
     assert check_chained(lowered) > 2
     for module in optimised:
         check_chained(module)

@@ -13,6 +13,7 @@ import tensorflow as tf
 from dependence import check_chained, compiled_modules
 
 from ipufeed import _native
+from ipufeed.device.program import executor as params
 from ipufeed.device.program import loops
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
@@ -49,12 +50,21 @@ def gate():
 
 
 @pytest.fixture
+def op_by_op():
+    """A program would have the calls in an order."""
+    with params.executor_scope("tensorflow"):
+        yield
+
+
+@pytest.fixture
 def session():
     with tf.Graph().as_default(), v1.Session() as opened:
         yield opened
 
 
-def test_a_second_dequeue_meanwhile_is_an_error_and_takes_nothing(session, gate):
+def test_a_second_dequeue_meanwhile_is_an_error_and_takes_nothing(
+    op_by_op, session, gate
+):
     def elements():
         gate.wait(60)
         yield from range(10)
@@ -87,7 +97,9 @@ def small_store():
     set_outfeed_limit(LIMIT_BYTES)
 
 
-def test_a_second_enqueue_meanwhile_is_an_error_and_gives_nothing(session, small_store):
+def test_a_second_enqueue_meanwhile_is_an_error_and_gives_nothing(
+    op_by_op, session, small_store
+):
     queue = IPUOutfeedQueue(buffer_depth=1)
     with ipu_scope("/device:IPU:0"):
         queue._reader.structure = [tf.TensorSpec([], tf.float32)]

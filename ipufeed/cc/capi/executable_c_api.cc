@@ -8,6 +8,7 @@
 #include "capi/api.h"
 #include "device/program_events.h"
 #include "run/device_config.h"
+#include "xla/clusters/clusters.h"
 #include "xla/compile/canonical.h"
 #include "xla/compile/compiler.h"
 #include "xla/compile/hlo_text.h"
@@ -44,6 +45,12 @@ IPUFEED_API int ipufeed_forget_loaded() {
 // Also those that only this process's memory has: see compiler.h.
 IPUFEED_API int ipufeed_forget_programs() {
   return ipufeed::entry(__func__, [&] { ipufeed::forget_programs(); });
+}
+
+// Whether graphs without ipu_compiler.compile are compiled as a whole: see clusters.h.
+IPUFEED_API int ipufeed_set_compiles_graphs(int compiles) {
+  return ipufeed::entry(__func__,
+                        [&] { ipufeed::set_compiles_graphs(compiles != 0); });
 }
 
 IPUFEED_API int ipufeed_set_log_ops(int log) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from ipufeed import _native
 from ipufeed.process_state import STATE
 
 _EXECUTORS = ("xla", "tensorflow")
@@ -18,6 +19,9 @@ def executor() -> str:
 
 def set_executor(name: str) -> None:
     """Chooses what runs a program, for programs that are built from now on.
+
+    Graphs without `ipu_compiler.compile` and functions without `jit_compile` are built when
+    they first run: a session's by its first run with the same feeds and fetches.
 
     Args:
         name: `xla`, the default: the whole loop is one compiled program. `tensorflow`:
@@ -35,6 +39,7 @@ def set_executor(name: str) -> None:
             f"The executor must be one of {', '.join(_EXECUTORS)}, got {name!r}."
         )
     _executor = name
+    _native.entry().ipufeed_set_compiles_graphs(int(name == "xla"))
 
 
 @STATE.part("executor")

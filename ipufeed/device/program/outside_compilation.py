@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ipufeed.device.log import LOGGER
 from ipufeed.device.system import system
 
 OUTSIDE_ATTR = "_ipufeed_outside"
@@ -46,23 +44,6 @@ def refuse_precompile() -> None:
     from tensorflow.python.framework import errors
 
     raise errors.UnimplementedError(None, None, CANNOT_PRECOMPILE)
-
-
-_warned: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def warn_of_running(function: Any) -> None:
-    """Says, once a function, that PRE_COMPILE runs one that is not compiled."""
-    if not system.precompiles() or function in _warned:
-        return
-    with contextlib.suppress(TypeError):  # what nothing can refer to weakly
-        _warned.add(function)
-    LOGGER.warning(
-        "%s runs although the connection type is PRE_COMPILE, since it is not compiled: "
-        "nothing is saved of it, but for compiled functions that it calls. Give it "
-        "tf.function(jit_compile=True).",
-        getattr(function, "__name__", None) or "A function",
-    )
 
 
 class NeedsExecutor(BaseException):

@@ -51,15 +51,15 @@ def ipu_scope(device: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def ipu_jit_scope(ipu_scope: int) -> Iterator[None]:
-    """Notes at ops which of several programs they belong to. No effect, with a warning.
+    """Notes at ops which of several programs they belong to.
+
+    Without `ipu_compiler.compile` and `jit_compile` ops of different scopes are never in
+    one program (docs/programs.md, "Whole graphs"). What is compiled as one by these stays
+    one program.
 
     Args:
         ipu_scope: The program's number.
     """
-    no_effect(
-        "ipu_jit_scope",
-        "what ipu_compiler.compile or a compiled tf.function builds is one program",
-    )
     with _noted("jit_scope", str(ipu_scope)):
         yield
 

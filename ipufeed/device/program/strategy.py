@@ -134,7 +134,8 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
         """Runs a function on the IPU, to its end.
 
         Args:
-            fn: A tf.function, with jit_compile=True to become one compiled program.
+            fn: A tf.function. With jit_compile=True it is one compiled program or an error;
+                without, it is compiled up to what cannot be, which runs op by op.
             args: Its positional arguments, a list or tuple.
             kwargs: Its keyword arguments, a dict.
             options: A tf.distribute.RunOptions; no effect, with a warning.
@@ -179,8 +180,6 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
             with outside_compilation.building(traced=True):
                 self._refuse_replicas(self._twins[fn], args, kwargs)
                 return super().run(self._twins[fn], args, kwargs, options)
-        if not compiles:
-            outside_compilation.warn_of_running(fn)
         with (
             contextlib.suppress(outside_compilation.NeedsExecutor),
             outside_compilation.building(traced=True),

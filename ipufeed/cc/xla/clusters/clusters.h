@@ -1,0 +1,34 @@
+// Whole graphs: what stands on an IPU and is not a program yet becomes one.
+//
+//   Session.run or a call of a tf.function
+//        |  TensorFlow prunes the graph to its feeds and fetches, and places it
+//        v
+//   mark_clusters()      ops of one IPU with no op of the host in between: one cluster
+//   TensorFlow           makes a function of each cluster (EncapsulateSubgraphsPass)
+//   launch_clusters()    a call of such a function is compiled, as
+//   ipu_compiler.compile's
+//
+// Ops that cannot be compiled stay with TensorFlow's executor, which is logged once.
+#pragma once
+
+#include "absl/status/status.h"
+#include "tensorflow/core/common_runtime/optimization_registry.h"
+
+namespace ipufeed {
+
+// Whether graphs that are prepared from now on are compiled as a whole, and not run op
+// by op. Any thread. Default: true.
+void set_compiles_graphs(bool compiles);
+bool compiles_graphs();
+
+// Marks the ops of each cluster with its name, for TensorFlow's pass.
+absl::Status mark_clusters(const tensorflow::GraphOptimizationPassOptions& options);
+
+// Replaces the calls of the functions that TensorFlow has made of clusters.
+absl::Status launch_clusters(const tensorflow::GraphOptimizationPassOptions& options);
+
+// Keeps loops and conditionals on an IPU that can be compiled whole: TensorFlow would
+// take them apart for its executor.
+absl::Status keep_control_flow(const tensorflow::GraphOptimizationPassOptions& options);
+
+}  // namespace ipufeed

@@ -1,0 +1,183 @@
+// The passes over a graph that TensorFlow calls, and the one that makes programs of
+// clusters.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "base/guard.h"
+#include "tensorflow/compiler/jit/encapsulate_subgraphs_pass.h"
+#include "tensorflow/core/common_runtime/optimization_registry.h"
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/framework/node_def_builder.h"
+#include "tensorflow/core/graph/graph.h"
+#include "xla/clusters/clusters.h"
+#include "xla/clusters/compilable.h"
+
+namespace ipufeed {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::Edge;
+using tensorflow::Graph;
+using tensorflow::GraphOptimizationPassOptions;
+using tensorflow::Node;
+using tensorflow::NodeDefBuilder;
+
+// The call of a cluster's function takes values that XLA must know, then others, then
+// variables; so does XlaLaunch, which ipu_compiler.compile's programs are, too.
+absl::Status launch(Graph* graph, Node* call) {
+  int constants = 0;
+  int variables = 0;
+  TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(
+      call->attrs(), tensorflow::kXlaNumConstantArgsAttr, &constants));
+  TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(
+      call->attrs(), tensorflow::kXlaNumResourceArgsAttr, &variables));
+  std::vector<NodeDefBuilder::NodeOut> inputs(
+      static_cast<std::size_t>(call->num_inputs()));
+  for (const Edge* edge : call->in_edges()) {
+    if (edge->IsControlEdge()) continue;
+    inputs[static_cast<std::size_t>(edge->dst_input())] = {
+        edge->src()->name(), edge->src_output(),
+        edge->src()->output_type(edge->src_output())};
+  }
+  const auto part = [&](std::size_t from, std::size_t to) {
+    return std::vector<NodeDefBuilder::NodeOut>(
+        inputs.begin() + static_cast<std::ptrdiff_t>(from),
+        inputs.begin() + static_cast<std::ptrdiff_t>(to));
+  };
+  const auto types_of = [](const std::vector<NodeDefBuilder::NodeOut>& tensors) {
+    std::vector<DataType> types;
+    types.reserve(tensors.size());
+    for (const auto& each : tensors) types.push_back(each.data_type);
+    return types;
+  };
+  const auto first = static_cast<std::size_t>(constants);
+  const std::size_t last = inputs.size() - static_cast<std::size_t>(variables);
+  const auto known = part(0, first);
+  const auto others = part(first, last);
+  tensorflow::NameAttrList function;
+  function.set_name(call->type_string());
+  tensorflow::NodeDef def;
+  TF_RETURN_IF_ERROR(
+      NodeDefBuilder(call->name(), "XlaLaunch")
+          .Input(known)
+          .Input(others)
+          .Input(part(last, inputs.size()))
+          .Attr("Tconstants", types_of(known))
+          .Attr("Targs", types_of(others))
+          .Attr("Nresources", variables)
+          .Attr("Tresults", std::vector<DataType>(call->output_types().begin(),
+                                                  call->output_types().end()))
+          .Attr("function", function)
+          .Device(call->requested_device())
+          .Finalize(&def));
+  def.clear_input();
+  absl::Status status;
+  Node* program = graph->AddNode(def, &status);
+  TF_RETURN_IF_ERROR(status);
+  program->set_assigned_device_name(call->assigned_device_name());
+  const std::vector<const Edge*> in(call->in_edges().begin(), call->in_edges().end());
+  for (const Edge* edge : in) {
+    graph->AddEdge(edge->src(), edge->src_output(), program, edge->dst_input());
+  }
+  const std::vector<const Edge*> out(call->out_edges().begin(),
+                                     call->out_edges().end());
+  for (const Edge* edge : out) {
+    Node* const to = edge->dst();
+    const int output = edge->src_output();
+    const int input = edge->dst_input();
+    graph->RemoveEdge(edge);
+    graph->AddEdge(program, output, to, input);
+  }
+  graph->RemoveNode(call);
+  return absl::OkStatus();
+}
+
+constexpr char kLower[] = "_lower_using_switch_merge";
+
+// Grappler would take apart what the body of a loop holds.
+absl::Status keep_in_function(const std::string& name,
+                              tensorflow::FunctionLibraryDefinition* library) {
+  const tensorflow::FunctionDef* function = library->Find(name);
+  const auto is_lowered = [](const tensorflow::NodeDef& node) {
+    const auto lower = node.attr().find(kLower);
+    return lower != node.attr().end() && lower->second.b();
+  };
+  if (function == nullptr || !absl::c_any_of(function->node_def(), is_lowered)) {
+    return absl::OkStatus();
+  }
+  tensorflow::FunctionDef kept = *function;
+  for (tensorflow::NodeDef& node : *kept.mutable_node_def()) {
+    if (is_lowered(node)) (*node.mutable_attr())[kLower].set_b(false);
+  }
+  return library->ReplaceFunction(name, kept);
+}
+
+using Work = absl::Status (*)(const GraphOptimizationPassOptions&);
+
+template <Work work>
+class Pass : public tensorflow::GraphOptimizationPass {
+ public:
+  absl::Status Run(const GraphOptimizationPassOptions& options) override {
+    return guarded("the rewriting of a graph for an IPU",
+                   [&] { return work(options); });
+  }
+};
+
+class KeepControlFlow : public Pass<keep_control_flow> {};
+class MarkClusters : public Pass<mark_clusters> {};
+class LaunchClusters : public Pass<launch_clusters> {};
+
+using tensorflow::OptimizationPassRegistry;
+
+// Before TensorFlow lowers functional control flow, in phase 10.
+REGISTER_OPTIMIZATION(OptimizationPassRegistry::PRE_PLACEMENT, 5, KeepControlFlow);
+// Before and after TensorFlow's EncapsulateSubgraphsPass, in phase 50, and behind its
+// own marks, which end in phase 45.
+REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 48,
+                      MarkClusters);
+REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 55,
+                      LaunchClusters);
+
+}  // namespace
+
+absl::Status launch_clusters(const GraphOptimizationPassOptions& options) {
+  if (options.graph == nullptr) return absl::OkStatus();
+  Graph* graph = options.graph->get();
+  std::vector<Node*> calls;
+  for (Node* node : graph->op_nodes()) {
+    if (tensorflow::IsXlaCompiledKernel(*node) && !ipu_of(*node, options).empty()) {
+      calls.push_back(node);
+    }
+  }
+  for (Node* call : calls) TF_RETURN_IF_ERROR(launch(graph, call));
+  return absl::OkStatus();
+}
+
+absl::Status keep_control_flow(const GraphOptimizationPassOptions& options) {
+  if (!compiles_graphs() || options.graph == nullptr || options.flib_def == nullptr) {
+    return absl::OkStatus();
+  }
+  const Compilable* compilable = nullptr;
+  std::unique_ptr<Compilable> made;
+  for (Node* node : (*options.graph)->op_nodes()) {
+    if (node->attrs().Find(kLower) == nullptr || ipu_of(*node, options).empty())
+      continue;
+    if (is_outside(node->attrs())) return absl::OkStatus();
+    if (compilable == nullptr) {
+      made = std::make_unique<Compilable>(options);
+      compilable = made.get();
+    }
+    if (!(*compilable)(*node) || compilable->calls_outside(*node)) continue;
+    node->ClearAttr(kLower);
+    node->AddAttr(kLower, false);
+    for (const std::string& name : compilable->called_by(*node)) {
+      TF_RETURN_IF_ERROR(keep_in_function(name, options.flib_def));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ipufeed
