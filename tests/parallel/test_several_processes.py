@@ -295,7 +295,12 @@ def test_a_process_that_fails_in_a_program_is_named(elements, then):
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("elements", "steps", "size"),
-    [(2, 4, 1), (2, 4, 3), (0, 4, 1), (9, 6, 1)],
+    [
+        (2, 4, 1),
+        pytest.param(2, 4, 3, marks=pytest.mark.soak),
+        pytest.param(0, 4, 1, marks=pytest.mark.soak),
+        (9, 6, 1),
+    ],
     ids=["it has failed", "other sizes", "at once", "it does more"],
 )
 def test_collectives_of_different_programs_are_not_mixed(elements, steps, size):
@@ -325,7 +330,10 @@ def test_collectives_of_different_programs_are_not_mixed(elements, steps, size):
             "mean",
             "has come to a mean (cross_replica_mean, CrossReplicaOptimizer)",
         ),
-        (4, 3, "sum", "another process is in another program|has come to a sum"),
+        pytest.param(
+            *(4, 3, "sum", "another process is in another program|has come to a sum"),
+            marks=pytest.mark.soak,
+        ),
         (2, 1, "sum", "another process is in another program, or has ended this one"),
     ],
     ids=["a mean for a sum", "other sizes", "fewer"],

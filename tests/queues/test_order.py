@@ -224,8 +224,14 @@ def run(style, build):
 
 
 # Autograph is for functions.
+# The executor runs the loops of `while v2` as it runs those of a function.
+SOAK = ("graph, while v2", "tensorflow")
 ALL = [
-    *((style, executor, each) for style, executor in CASES for each in PROGRAMS),
+    *(
+        pytest.param(*case, each, marks=pytest.mark.soak if case == SOAK else ())
+        for case in CASES
+        for each in PROGRAMS
+    ),
     *(("function", executor, autograph_loops) for executor in params._EXECUTORS),
 ]
 
