@@ -15,11 +15,11 @@ def stats():
     return counters.stats()
 
 
-def loop(constant, mode=IPUOutfeedMode.ALL, elements=None):
-    """A loop with queues that no other test has; gives a call, and its outfeed."""
+def loop(constant, mode=IPUOutfeedMode.ALL, elements=None, ipu=0):
+    """A loop with own queues, of that IPU; gives a call, and its outfeed."""
     dataset = elements or tf.data.Dataset.from_tensors(tf.ones([4])).repeat()
-    infeed = IPUInfeedQueue(dataset)
-    outfeed = IPUOutfeedQueue(outfeed_mode=mode)
+    infeed = IPUInfeedQueue(dataset, device_ordinal=ipu)
+    outfeed = IPUOutfeedQueue(outfeed_mode=mode, device_ordinal=ipu)
     _ = infeed.initializer
 
     def body(x, element):

@@ -93,8 +93,9 @@ from ipufeed.executable import stats
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 for n in range({extra}):
     tf.function(lambda x: x + n)(1.0)
-infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(tf.ones([4])).repeat())
-outfeed = IPUOutfeedQueue()
+data = tf.data.Dataset.from_tensors(tf.ones([4])).repeat()
+infeed = IPUInfeedQueue(data, device_ordinal={ordinal})
+outfeed = IPUOutfeedQueue(device_ordinal={ordinal})
 _ = infeed.initializer
 def body(x, element):
     y = x * 0.5 + tf.reduce_sum(element)

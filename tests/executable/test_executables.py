@@ -94,7 +94,7 @@ def test_new_queues_and_another_ipu_share_the_program():
 def test_threads_that_need_the_same_program_compile_it_once():
     """The first compiles, the others wait for it."""
     constant = float(next(unique))
-    runs = [loop(constant)[0] for _ in range(3)]
+    runs = [loop(constant, ipu=n)[0] for n in range(3)]
     results = []
     threads = [
         threading.Thread(target=lambda run=run, n=n: results.append(run(2, ordinal=n)))
