@@ -16,7 +16,7 @@ import functools
 import logging
 import sys
 import threading
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from ipufeed import _native
 
@@ -33,7 +33,13 @@ def _writes_to_stderr(handler: logging.Handler, level: int) -> bool:
     return handler.level <= level and getattr(inner, "stream", None) is sys.stderr
 
 
-class StderrHandler(logging.StreamHandler[TextIO]):
+if TYPE_CHECKING:
+    _Handler = logging.StreamHandler[TextIO]
+else:
+    _Handler = logging.StreamHandler  # Python 3.10 takes no type there
+
+
+class StderrHandler(_Handler):
     """Writes to what sys.stderr is now, if no other handler does."""
 
     def __init__(self) -> None:
