@@ -11,6 +11,12 @@ from ipufeed.executable.report.dump import dump_options
 pytestmark = pytest.mark.usefixtures("clean_system")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def flags_are_read():
+    """XLA reads XLA_FLAGS at its first program, and would dump what the tests do."""
+    tf.function(lambda: tf.constant(1) + 1, jit_compile=True)()
+
+
 def test_each_program_has_a_number_and_two_stages(tmp_path, monkeypatch):
     """As text that XLA can read, and as a graph for Graphviz."""
     folder = tmp_path / "made"
