@@ -62,7 +62,9 @@ def test_no_file_replaces_what_the_table_does_not_have():
     }
 
     assert found == set(OTHERS)
-    with pytest.raises(KeyError, match=r"Tensor.numpy is replaced, and CHANGES has no row"):
+    with pytest.raises(
+        KeyError, match=r"Tensor.numpy is replaced, and CHANGES has no row"
+    ):
         replace(tf.Tensor, "numpy", None)
 
 

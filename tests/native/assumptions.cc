@@ -60,14 +60,22 @@ bool done_at_once(OpKernelContext* ctx) {
   return found.value_or(false);
 }
 
-REGISTER_OP("AssumedStepId").Output("id: int64").SetIsStateful().SetShapeFn(
-    tensorflow::shape_inference::ScalarShape);
-REGISTER_OP("AssumedContainerId").Output("id: int64").SetIsStateful().SetShapeFn(
-    tensorflow::shape_inference::ScalarShape);
-REGISTER_OP("AssumedResources").Output("names: string").SetIsStateful().SetShapeFn(
-    tensorflow::shape_inference::ScalarShape);
-REGISTER_OP("AssumedHostStream").Output("at_once: bool").SetIsStateful().SetShapeFn(
-    tensorflow::shape_inference::ScalarShape);
+REGISTER_OP("AssumedStepId")
+    .Output("id: int64")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape);
+REGISTER_OP("AssumedContainerId")
+    .Output("id: int64")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape);
+REGISTER_OP("AssumedResources")
+    .Output("names: string")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape);
+REGISTER_OP("AssumedHostStream")
+    .Output("at_once: bool")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape);
 
 using StepIdOp = ScalarOp<std::int64_t, step_id>;
 using ContainerIdOp = ScalarOp<std::int64_t, container_id>;

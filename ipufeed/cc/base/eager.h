@@ -6,8 +6,8 @@
 
 namespace ipufeed {
 
-// A session's step has a container of its own. Eager calls share one of their context's,
-// whose number is 0; their steps have random numbers.
+// A session's step has a container of its own. Eager calls share one of their
+// context's, whose number is 0; their steps have random numbers.
 inline bool is_eager(tensorflow::OpKernelContext* ctx) {
   const auto* container = ctx->step_container();
   return container == nullptr || container->StepId() != ctx->step_id();

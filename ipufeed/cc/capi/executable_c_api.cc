@@ -49,8 +49,7 @@ IPUFEED_API int ipufeed_forget_programs() {
 
 // Whether graphs without ipu_compiler.compile are compiled as a whole: see clusters.h.
 IPUFEED_API int ipufeed_set_compiles_graphs(int compiles) {
-  return ipufeed::entry(__func__,
-                        [&] { ipufeed::set_compiles_graphs(compiles != 0); });
+  return ipufeed::entry(__func__, [&] { ipufeed::set_compiles_graphs(compiles != 0); });
 }
 
 IPUFEED_API int ipufeed_set_log_ops(int log) {

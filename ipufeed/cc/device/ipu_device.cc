@@ -232,8 +232,8 @@ class IpuDevice : public ThreadPoolDevice {
     if (used[ordinal].load(std::memory_order_acquire) || calls(kernel)) {
       return absl::OkStatus();
     }
-    // Programs are compiled before they are refused: what hands them their arguments and
-    // variables is not.
+    // Programs are compiled before they are refused: what hands them their arguments
+    // and variables is not.
     const std::string& type = kernel.type_string();
     if (run_mode() == RunMode::kRefuse && (type[0] == '_' || type == "VarHandleOp")) {
       return absl::OkStatus();
