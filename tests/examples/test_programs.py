@@ -150,10 +150,9 @@ def test_replicas_train_to_the_weights_of_one(runs, lines):
     assert [each[2] for each in found] == [None, "2", "4"]
     assert len({each[3] for each in found}) == 1
     assert all(float(each[4]) < float(each[3]) / 2 for each in found)
-    assert re.findall("by a factor of (.)", runs["replicated_training"].stderr) == [
-        "2",
-        "4",
-    ]
+    # The variables' initialisation is a program, too.
+    factors = re.findall("by a factor of (.)", runs["replicated_training"].stderr)
+    assert list(dict.fromkeys(factors)) == ["2", "4"]
 
 
 @pytest.mark.soak

@@ -138,7 +138,7 @@ FOLDERS = (
         "random",
         "host",
     ),
-    *("xla/calls", "capi"),
+    *("xla/calls", "xla/clusters", "capi"),
 )
 
 

@@ -23,6 +23,7 @@ LAYERS = (
     "xla/calls",
     "xla/lowering",
     "xla/compile",
+    "xla/clusters",
     "capi",
 )
 # stubs: headers that the wheel of TensorFlow leaves out, under their own names. pch: what

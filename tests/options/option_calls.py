@@ -269,7 +269,6 @@ CALLS = {
     ("scopes.frontend_attribute", "attribute_name"): lambda: entered(
         scopes.frontend_attribute("colour", "red")
     ),
-    ("scopes.ipu_jit_scope", "ipu_scope"): lambda: entered(scopes.ipu_jit_scope(1)),
     ("scopes.partials_type", "override_type"): lambda: entered(
         scopes.partials_type(tf.float16)
     ),

@@ -442,7 +442,7 @@ PARAMETERS = {
     "scopes.frontend_attribute": (
         "attribute_name:warns attribute_value restore_to:label"
     ),
-    "scopes.ipu_jit_scope": "ipu_scope:label",
+    "scopes.ipu_jit_scope": "ipu_scope",
     "scopes.ipu_scope": "device",
     "scopes.ipu_shard": "index",
     "scopes.outside_compilation_scope": "name:label",

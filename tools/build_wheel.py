@@ -1,4 +1,4 @@
-"""Builds the wheel and tries it: `python tools/wheel.py [--to FOLDER] [--python 3.N ...]`.
+"""Builds the wheel and tries it: `python tools/build_wheel.py [--python 3.N ...]`.
 
     clone --build--> wheel --auditwheel--> py3-none-manylinux wheel
                        each Python: fresh environment, main job, tests/queues
@@ -31,7 +31,7 @@ MARKS = "not native and not soak and not measured"
 
 def main() -> int:
     """Prints what came of it with each Python; 1 if one failed or is asked for in vain."""
-    parser = argparse.ArgumentParser(prog="python tools/wheel.py")
+    parser = argparse.ArgumentParser(prog="python tools/build_wheel.py")
     parser.add_argument("--to", type=Path, help="where the wheel is to be kept")
     parser.add_argument(
         "--python",
