@@ -69,9 +69,10 @@ def test_it_finds_what_a_new_process_finds(programs, tmp_path, kind, monkeypatch
 
 
 @pytest.mark.parametrize("folders", [None, [], [ROOT], [ROOT, ROOT / "tests"]])
-def test_it_finds_modules_where_a_new_process_does(folders):
+def test_it_finds_modules_where_a_new_process_does(folders, monkeypatch):
     """PYTHONPATH may name the folders of the project, or none."""
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    environment = dict(os.environ)
     if folders is not None:
         environment["PYTHONPATH"] = os.pathsep.join(map(str, folders))
     code = "import sys; print(sys.path, 'tensorflow' in sys.modules)"

@@ -223,6 +223,11 @@ class Peers:
 
         threading.Thread(target=poll, daemon=True).start()
 
+    def all_were_there(self) -> None:
+        """Notes that all have taken part in a collective, perhaps between two polls."""
+        for each in self.others:
+            each.seen = True
+
     def any_listens(self) -> bool:
         """Whether one of them listens now."""
         return any(each.check() is None and each.seen for each in self.others)

@@ -256,7 +256,9 @@ class Group:
             self.peers.check_left(ended.error)
             if re.search("[Ss](ize|hape) [Mm]ismatch", str(ended.error)):
                 self.refuse_another_program(request)
-        return ended.result()
+        found = ended.result()
+        self.peers.all_were_there()
+        return found
 
     def refuse_another_program(self, request: Request) -> None:
         """Raises tf.errors.OpError: what has met were collectives of different programs."""
