@@ -313,8 +313,8 @@ def test_no_element_is_lost_or_doubled(run):
             "pipeline_run_test",
             "packet_freed_twice",
             "pipeline/pipeline.cc",
-            "give(std::exchange(bytes_, nullptr), std::exchange(size_, 0))",
-            "give(bytes_, size_)",
+            "give(std::move(bytes_), std::exchange(size_, 0))",
+            "give(SpareMemory::Bytes(bytes_.get()), std::exchange(size_, 0))",
         ),
     ),
 )
