@@ -1,9 +1,11 @@
-"""What moving a graph's initializers to the CPU promises."""
+"""Where and when variables of version 1 programs get their first values."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from ipufeed.device.program import compiler
+from ipufeed.device.program.executor import executor_scope
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.variables import move_variable_initialization_to_cpu
 
@@ -112,3 +114,39 @@ def test_eager_mode_has_no_graph_to_change():
         RuntimeError, match="variables are initialized as they are made"
     ):
         move_variable_initialization_to_cpu()
+
+
+@pytest.mark.parametrize("executor", ["xla", "tensorflow"])
+@pytest.mark.parametrize(
+    "collections", [[], ["local_variables"]], ids=["none", "local"]
+)
+def test_a_run_initializes_no_variable_that_the_program_makes(
+    graph, executor, collections
+):
+    """In whichever collection it is, and with all that its first value needs."""
+    calls = []
+
+    def first_value():
+        calls.append(1)
+        return np.float32(10)
+
+    def net():
+        with tf.init_scope(), tf.device("cpu"):
+            value = tf.numpy_function(first_value, [], tf.float32)
+            value.set_shape([])
+        count = v1.get_variable(
+            "count", initializer=value, use_resource=True, collections=collections
+        )
+        counts.append(count)
+        with tf.control_dependencies([count.assign_add(1.0)]):
+            return count.read_value()
+
+    counts = []
+    with executor_scope(executor), v1.Session() as session:
+        with tf.device("/device:IPU:0"):
+            program = compiler.compile(net)
+        session.run(counts[0].initializer)
+        results = [session.run(program)[0] for _ in range(3)]
+
+    assert results == [11, 12, 13]
+    assert calls == [1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ipufeed.device.program import executor, outside_compilation, sharding
@@ -256,19 +256,38 @@ def without_xla(computation: Callable[..., Any], inputs: list[Any]) -> Any:
     graph = tf.compat.v1.get_default_graph()
     tensors = tf.nest.map_structure(tf.convert_to_tensor, inputs)
     first_op = len(graph.get_operations())
-    results = computation(*tensors)
+    with recorded_variables() as made:
+        results = computation(*tensors)
     ordinal = ordinal_of_ops([*graph.get_operations()[first_op:], *ops_of(results)])
     refuse_replicas(ordinal, graph.get_operations()[first_op:])
-    results = after_effects(graph, first_op, results)
+    results = after_effects(graph, first_op, results, made)
     place(graph, first_op, ordinal)
     return results
 
 
-def after_effects(graph: Any, first_op: int, results: Any) -> Any:
-    """The results of a program as `compile` gives them, which wait for its effects."""
+@contextlib.contextmanager
+def recorded_variables() -> Iterator[list[Any]]:
+    """Lists the variables that are made within it, whichever collection they are in."""
     import tensorflow as tf
 
-    effects = side_effects(graph, first_op)
+    made: list[Any] = []
+
+    def make(next_creator: Any, **arguments: Any) -> Any:
+        made.append(next_creator(**arguments))
+        return made[-1]
+
+    with tf.variable_creator_scope(make):
+        yield made
+
+
+def after_effects(graph: Any, first_op: int, results: Any, made: list[Any]) -> Any:
+    """The results of a program as `compile` gives them, which wait for its effects.
+
+    Args: See side_effects.
+    """
+    import tensorflow as tf
+
+    effects = side_effects(graph, first_op, made)
     if not graph.building_function:
         outside_compilation.mark_program(graph, first_op)
     if is_structured(results):
@@ -300,30 +319,43 @@ NO_EFFECT = {
 }
 
 
-def side_effects(graph: Any, first_op: int) -> list[Any]:
+def side_effects(graph: Any, first_op: int, made: list[Any]) -> list[Any]:
     """The ops of a program that run though nothing needs their results.
 
     A compiled program has no ops that it leaves out, an assignment whose result is not
-    taken included; the executor runs what is asked for.
+    taken included; the executor runs what is asked for. What gives the program's variables
+    their first values is no part of it.
 
     Args:
         graph: A graph.
         first_op: How many operations it had before the program.
+        made: The variables that the program has made.
     """
-    import tensorflow as tf
-
     if graph.building_function:  # there TensorFlow runs them by itself
         return []
-    initializers = {
-        variable.initializer.name for variable in tf.compat.v1.global_variables()
-    }
+    operations = graph.get_operations()[first_op:]
+    initializing = initializing_ops(set(operations), made)
     context = graph._get_control_flow_context()
     return [
         op
-        for op in graph.get_operations()[first_op:]
+        for op in operations
         if op.op_def.is_stateful
         and op.type not in NO_EFFECT
-        and op.name not in initializers
+        and op not in initializing
         # Ops in a loop or a branch run with it.
         and op._get_control_flow_context() is context
     ]
+
+
+def initializing_ops(operations: set[Any], variables: list[Any]) -> set[Any]:
+    """The initializers of variables, and the ops among `operations` that these need."""
+    found: set[Any] = set()
+    waiting = [variable.initializer for variable in variables]
+    while waiting:
+        op = waiting.pop()
+        if op not in operations or op in found:
+            continue
+        found.add(op)
+        waiting += [tensor.op for tensor in op.inputs]
+        waiting += list(op.control_inputs)
+    return found
