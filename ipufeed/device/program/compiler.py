@@ -324,7 +324,7 @@ def side_effects(graph: Any, first_op: int, made: list[Any]) -> list[Any]:
 
     A compiled program has no ops that it leaves out, an assignment whose result is not
     taken included; the executor runs what is asked for. What gives the program's variables
-    their first values is no part of it.
+    their first values is not a part of it.
 
     Args:
         graph: A graph.
