@@ -3,8 +3,8 @@
 queues            <- device.queue_hooks: what the queues ask of the device
 device.queue_hooks <- parallel: the collectives between processes, loaded at their first use
 TensorFlow        <- executable: the compiled programs
-TensorFlow        <- tf_patches: what tf.vectorized_map makes of queue operations; what XLA
-                     does not have of Keras's layers for images
+TensorFlow        <- tf_patches: what tf.vectorized_map makes of queue operations;
+                     assertions; what XLA does not have of Keras's layers for images
 TensorFlow        <- applications: the operations that a SavedModel has
 IPUStrategy       <- keras: what its models do; parallel: the sums over replicas
 """
@@ -14,12 +14,14 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from ipufeed import _native
 from ipufeed.applications import saved_calls
 from ipufeed.device import queue_hooks
 from ipufeed.device.program import strategy
+from ipufeed.device.random.ops import on_ipu
 from ipufeed.executable.compile import programs
 from ipufeed.queues.chain import holds_queue_ops
-from ipufeed.tf_patches import vectorized_map
+from ipufeed.tf_patches import asserts, vectorized_map
 
 
 def join_processes(count: int, index: int) -> None:
@@ -31,7 +33,6 @@ def join_processes(count: int, index: int) -> None:
 
 def extend_keras() -> None:
     """Changes the Keras that is in use, so that models run on IPUs."""
-    from ipufeed.device.random.ops import on_ipu
     from ipufeed.keras.install import install
     from ipufeed.tf_patches import projective
 
@@ -46,6 +47,11 @@ def reduce_over_replicas(value: Any, mean: bool) -> Any:
     return ops.cross_replica_mean(value) if mean else ops.cross_replica_sum(value)
 
 
+def build_check(condition: Any, text: str) -> Any:
+    """Builds the op that ends a compiled program unless a condition holds."""
+    return _native.load().ipufeed_assert(condition, text=text)
+
+
 @functools.cache
 def connect() -> None:
     """Connects them, once."""
@@ -53,5 +59,6 @@ def connect() -> None:
     programs.install()
     saved_calls.install()
     vectorized_map.refuse(holds_queue_ops)
+    asserts.install(on_ipu, build_check)
     strategy.hooks.extend_keras = extend_keras
     strategy.hooks.reduce = reduce_over_replicas

@@ -223,6 +223,7 @@ ALLOWED = {
     "graphcore_names": set(),  # as text: what they import is imported at their use
     "compat": {"graphcore_names", "tf_patches"},
     "connect": {
+        "_native",
         "applications",
         *("device.queue_hooks", "device.program", "device.random"),
         *("executable.compile", "parallel.collectives", "keras"),

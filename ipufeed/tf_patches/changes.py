@@ -120,6 +120,10 @@ CHANGES = {
         "is what `repeat` asks for, while it builds a loop in a version 1 graph",
         *("device.program.loops", "tests/device/test_loops.py"),
     ),
+    "tensorflow.python.ops.gen_logging_ops._assert": Change(
+        "makes assertions hold in compiled programs of an IPU",
+        *("tf_patches.asserts", "tests/programs/test_asserts.py"),
+    ),
     "tensorflow.python.ops.parallel_for.pfor.PFor.__init__": Change(
         "refuses queue operations in tf.vectorized_map, which would lose elements",
         *("tf_patches.vectorized_map", "tests/queues/test_order.py"),

@@ -72,6 +72,22 @@ def test_the_stage_that_fails_is_named(ipus):
         run()
 
 
+def test_an_assertion_holds_in_a_stage():
+    """Though XLA leaves TensorFlow's own out."""
+
+    def checked(x):
+        with tf.control_dependencies([tf.debugging.Assert(x < 3, ["small"])]):
+            return tf.identity(x)
+
+    run, _ = program_of(numbers(100), [STAGES[0], checked], 8)
+
+    with pytest.raises(
+        tf.errors.InternalError,
+        match=r"(?s)failed: \[small\].*\(Stage F1 on IPU \d of the pipeline's device",
+    ):
+        run()
+
+
 @pytest.mark.parametrize("ipus", [4, 8])
 def test_a_stage_that_stalls_is_named(ipus, capfd):
     """By those that wait for it, before and behind; each in the copy that it is in."""

@@ -33,6 +33,9 @@ inline constexpr char kEnds[] = "ipufeed_stage_ends";
 inline constexpr char kSeed[] = "ipufeed_seed";
 inline constexpr char kRandom[] = "ipufeed_random";
 
+// assert_calls.cc
+inline constexpr char kAssert[] = "ipufeed_assert";
+
 // host_calls.cc
 inline constexpr char kHostCall[] = "ipufeed_host_call";
 

@@ -1,0 +1,69 @@
+"""Assertions in programs of an IPU: they hold there, too.
+
+XLA leaves `Assert` out of what it compiles. In a program for an IPU another op is built
+with it, which ends a compiled program with an InternalError, as the original's does. Its
+text has the parts of the assertion's data that are known when the program is built.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ipufeed.tf_patches.changes import replace
+
+
+@functools.cache
+def install(in_program: Callable[[], bool], build_check: Callable[..., Any]) -> None:
+    """Changes what builds TensorFlow's `Assert`, once.
+
+    Args:
+        in_program: Whether what is built now belongs to a program of an IPU.
+        build_check: Builds the op that acts in compiled programs, of a condition and the
+            error's `text`.
+    """
+    import tensorflow as tf
+    from tensorflow.python.ops import gen_logging_ops
+    from tensorflow.python.ops.parallel_for import pfor
+
+    stock = gen_logging_ops._assert
+
+    @functools.wraps(stock)
+    def build(
+        condition: Any, data: Any, summarize: int = 3, name: str | None = None
+    ) -> Any:
+        op = stock(condition, data, summarize, name)
+        if op is None or not in_program():
+            return op
+        also = build_check(condition, text=failure_of(op))
+        return tf.group(op, also)
+
+    replace(gen_logging_ops, "_assert", build)
+
+    def of_all(pfor_input: Any) -> Any:
+        condition, is_stacked, _ = pfor_input.input(0)
+        if is_stacked:
+            condition = tf.reduce_all(condition)
+        return build_check(condition, text=pfor_input.get_attr("text").decode())
+
+    pfor.RegisterPFor("IpufeedAssert")(of_all)
+
+
+def failure_of(op: Any) -> str:
+    """What an `Assert` reports in a compiled program.
+
+    The numbers that TensorFlow appends to names are left out: the same function, built
+    twice, is the same program.
+    """
+    import tensorflow as tf
+
+    known = [tf.get_static_value(tensor) for tensor in op.inputs[1:]]
+    parts = [
+        f"[{each.decode(errors='replace') if isinstance(each, bytes) else each}]"
+        for each in (None if value is None else value.tolist() for value in known)
+        if each is not None
+    ]
+    name = re.sub(r"_\d+(?=/|$)", "", op.name)
+    return f"Assertion {name} failed" + (f": {' '.join(parts)}" if parts else ".")
