@@ -272,16 +272,18 @@ MODULES: dict[str, dict[str, str]] = {
                 "SetOpAsFwd",
                 "SetOpAsWU",
             ),
-            *("bool_to_three_state", "conv_gradients_override_map"),
-            *("get_accumulator_dtype", "get_activation_name"),
+            *("accumulate_gradients", "bool_to_three_state"),
+            *(
+                "conv_gradients_override_map",
+                "get_accumulator_dtype",
+                "get_activation_name",
+            ),
             *("gradient_override_scope", "gradients_override_map"),
             "matmul_gradients_override_map",
         ),
         "ipufeed.ops.op_util",
     )
-    | _refused(
-        "accumulate_gradients", "accumulate_tagged_gradients", "create_resource_update"
-    ),
+    | _refused("accumulate_tagged_gradients", "create_resource_update"),
     "ops.rand_ops": {"dropout": "ipufeed.ops.rand_ops"},
     "ops.reduce_scatter_op": {"reduce_scatter": _COLLECTIVES},
     "ops.replication_ops": {"replication_index": _COLLECTIVES},

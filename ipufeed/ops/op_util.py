@@ -9,11 +9,7 @@ from typing import Any
 from ipufeed.checks import flags_checked
 from ipufeed.ops import refused
 
-_REFUSED = (
-    "accumulate_gradients",
-    "accumulate_tagged_gradients",
-    "create_resource_update",
-)
+_REFUSED = ("accumulate_tagged_gradients", "create_resource_update")
 
 
 def __getattr__(name: str) -> Any:
@@ -95,6 +91,59 @@ def get_accumulator_dtype(variable: Any, dtype_override: Any = None) -> Any:
             "The accumulator's dtype must be None, a dtype, or a function of the "
             f"variable, got {dtype_override!r}."
         ) from None
+
+
+@flags_checked
+def accumulate_gradients(
+    grads_and_vars: Any,
+    gradient_accumulation_dtype: Any = None,
+    accum_scale: Any = 1.0,
+    grad_scale: Any = None,
+    create_accumulator_from_shape: bool = False,
+) -> list[tuple[Any, Any]]:
+    """Adds gradients to accumulators that begin with zeros: those of one mini-batch.
+
+    The accumulators do not outlive the execution. Several mini-batches are accumulated by
+    optimizers.GradientAccumulationOptimizerV2 and by pipelines.
+
+    Args:
+        grads_and_vars: Pairs of a gradient and its variable. A gradient may be None.
+        gradient_accumulation_dtype: Of the accumulators: see get_accumulator_dtype.
+        accum_scale: What the accumulator is multiplied by before; of zeros no matter.
+        grad_scale: What the gradients are multiplied by. Default: nothing.
+        create_accumulator_from_shape: Whether an accumulator has the gradient's shape; else
+            it has the variable's.
+
+    Returns:
+        Pairs of the accumulated gradient, of the accumulator's dtype, and the variable.
+        For None there is None.
+
+    Raises:
+        TypeError: See get_accumulator_dtype.
+        ValueError: A gradient has another shape than its accumulator.
+
+    Source: Graphcore's function of this name.
+    """
+    import tensorflow as tf
+
+    accumulated = []
+    for gradient, variable in grads_and_vars:
+        if gradient is None:
+            accumulated.append((None, variable))
+            continue
+        dense = tf.convert_to_tensor(gradient)
+        if grad_scale is not None:
+            dense *= tf.cast(grad_scale, dense.dtype)
+        dtype = get_accumulator_dtype(variable, gradient_accumulation_dtype)
+        shape = dense.shape if create_accumulator_from_shape else variable.shape
+        if not dense.shape.is_compatible_with(shape):
+            raise ValueError(
+                f"The gradient of {variable.name} must have its shape {shape}, got "
+                f"{dense.shape}."
+            )
+        accumulator = tf.zeros(shape, dtype) * tf.cast(accum_scale, dtype)
+        accumulated.append((accumulator + tf.cast(dense, dtype), variable))
+    return accumulated
 
 
 def get_activation_name(identifier: Any) -> str:

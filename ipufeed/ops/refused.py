@@ -40,7 +40,6 @@ NAMES = {
     "IPUPipelineEstimatorSpec": _ESTIMATOR,
     "IPURunConfig": _ESTIMATOR,
     "RunConfig": _ESTIMATOR,
-    "accumulate_gradients": _ACCUMULATE,
     "accumulate_tagged_gradients": _ACCUMULATE,
     "calc_gfloat_params": _GFLOAT,
     "cast_gfloat_to_native": _GFLOAT,

@@ -38,6 +38,33 @@ def test_dtypes_and_names_are_found():
     assert op_util.bool_to_three_state(None, "mine") == "mine"
 
 
+def test_gradients_are_scaled_and_cast_to_their_accumulators():
+    """None stays None; slices become dense; a shape that does not fit is an error."""
+    wide, narrow = tf.Variable([1.0, 2.0]), tf.Variable([[1.0]], dtype=tf.float16)
+    pairs = [
+        (tf.IndexedSlices([3.0], [1], [2]), wide),
+        (None, wide),
+        (tf.constant([[4.0]], tf.float16), narrow),
+    ]
+
+    found = op_util.accumulate_gradients(pairs, lambda each: tf.float32, 0.5, 2.0)
+
+    assert [variable for _, variable in found] == [wide, wide, narrow]
+    assert found[0][0].numpy().tolist() == [0.0, 6.0]
+    assert found[1][0] is None
+    assert found[2][0].dtype == tf.float32
+    assert found[2][0].numpy() == 8
+    ((kept, _),) = op_util.accumulate_gradients([(tf.constant([[1.5]]), narrow)])
+    assert kept.dtype == tf.float16
+    row = tf.constant([1.0])
+    with pytest.raises(ValueError, match=r"must have its shape \(1, 1\), got \(1,\)"):
+        op_util.accumulate_gradients([(row, narrow)])
+    ((own, _),) = op_util.accumulate_gradients(
+        [(row, narrow)], create_accumulator_from_shape=True
+    )
+    assert own.shape == (1,)
+
+
 @pytest.mark.parametrize("name", refused.NAMES)
 def test_a_refused_name_can_be_had_and_raises_when_it_is_called(name):
     """Or subclassed; the error names it."""
@@ -56,7 +83,7 @@ def test_refused_names_are_where_the_original_has_them():
 
     assert GenericFloat is refused.GenericFloat
     assert ipu.config.AttributeMetadata is refused.AttributeMetadata
-    assert op_util.accumulate_gradients is refused.accumulate_gradients
+    assert op_util.create_resource_update is refused.create_resource_update
     for module in (op_util, refused):
         with pytest.raises(AttributeError, match="no attribute 'other'"):
             _ = module.other

@@ -300,6 +300,8 @@ PARAMETERS = {
     "ops.op_util.SetOpAsFwd": "op",
     "ops.op_util.SetOpAsWU": "op",
     "ops.op_util.bool_to_three_state": "value default",
+    "ops.op_util.accumulate_gradients": "grads_and_vars gradient_accumulation_dtype "
+    "accum_scale grad_scale create_accumulator_from_shape",
     "ops.op_util.get_accumulator_dtype": "variable dtype_override",
     "ops.op_util.get_activation_name": "identifier",
     "ops.op_util.gradient_override_scope": "training",
