@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 from call_sequences.checking import FaultError
 from call_sequences.generate import sequence
+from call_sequences.model import OutfeedModel, Signature
 from call_sequences.running import report, run_calls, run_sequences, script, shrink
 from helpers import ROOT
 
@@ -30,6 +31,7 @@ def test_sequences_of_calls_do_what_the_model_says():
             sys.executable,
             str(ROOT / "tools" / "sequences.py"),
             f"--count={COUNT}",
+            f"--portion={COUNT - 8}",
             f"--seed={seed}",
         ],
         capture_output=True,
@@ -40,6 +42,9 @@ def test_sequences_of_calls_do_what_the_model_says():
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"IPUFEED_TEST_SEED={seed}\n" in done.stdout
+    # Each portion in a child of its own, so that none grows without end.
+    assert f"in sequences 0 to {COUNT - 9};" in done.stdout
+    assert f"in sequences {COUNT - 8} to {COUNT - 1};" in done.stdout
 
 
 CALLS = [
@@ -174,3 +179,49 @@ def test_a_seed_and_a_number_are_a_sequence():
     assert sequence(3, 4) != sequence(3, 5)
     assert sequence(3, 4) != sequence(4, 4)
     assert script(sequence(3, 4)) in report(3, 4, sequence(3, 4), "what")
+
+
+CANCELLED = [
+    ("outfeed", {"slot": 0, "last": True}),
+    ("infeed", {"slot": 0, "size": 6, "gated_at": 3}),  # 0, 1, 2
+    ("cancel", {"infeed": 0, "outfeed": 0, "count": 9}),
+    ("dequeue", {"slot": 0}),
+    ("dequeue", {"slot": 0}),  # nothing is left, whichever it was
+]
+
+
+@pytest.mark.parametrize(("change", "fault"), [(0, None), (-1, None), (-2, "not [2")])
+def test_the_last_enqueue_of_a_cancelled_program_may_have_failed(
+    monkeypatch, change, fault
+):
+    """A LAST queue then has the result before it, and no older one."""
+    real = IPUOutfeedQueue.dequeue
+    # What is there must be 2, or 1 if the cancellation was faster: planted as if it were.
+    monkeypatch.setattr(
+        IPUOutfeedQueue,
+        "dequeue",
+        lambda queue: tf.where(real(queue) > 0, tf.constant(2.0 + change), -1.0),
+    )
+
+    found = run_calls(CANCELLED)
+
+    assert found is None if fault is None else fault in str(found)
+
+
+def test_what_may_have_come_is_known_where_the_queue_knows_it():
+    """A fresh queue has a signature or none; one with results has one of several."""
+    one = Signature("float32", (), "plain", 1)
+    fresh = OutfeedModel(True)
+
+    fresh.put_or_not(one, [1.0], kept=False)
+    assert (fresh.kept, fresh.take_last()) == (None, [[]])
+    fresh.put_or_not(one, [1.0], kept=True)
+    assert fresh.results == [[1.0]]
+    assert fresh.instead == []
+    fresh.put_or_not(one, [2.0], kept=True)
+    fresh.put_or_not(one, [3.0], kept=True)
+    assert fresh.take_last() == [[[3.0]], [[2.0]], [[1.0]]]
+    assert fresh.take_last() == [[]]
+    fresh.put_or_not(one, [4.0], kept=True)
+    fresh.put(one, [5.0])  # a later result is the last one in any case
+    assert fresh.take_last() == [[[5.0]]]

@@ -2,6 +2,7 @@
 
 this process --seed, numbers--> a child runs the sequences --> faults on stdout
      |                             | writes each call into a file before it runs
+     |                             +-- after --portion sequences: a new child
      +-- the child crashed or hangs: the calls of that file, shortened
 
 See tests/call_sequences. The seed is random and printed; IPUFEED_TEST_SEED sets it.
@@ -26,6 +27,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 from call_sequences.__main__ import FAULT  # noqa: E402
 from call_sequences.running import HANG_S, report, shrink  # noqa: E402
 
+# TensorFlow keeps what it has compiled until its process ends: 3 MB for a sequence.
+PORTION = 250
+
 ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": os.pathsep.join(
@@ -43,6 +47,9 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first one")
     parser.add_argument(
         "--hang", type=float, default=HANG_S, metavar="S", help="the most for one call"
+    )
+    parser.add_argument(
+        "--portion", type=int, default=PORTION, help="the most sequences of a child"
     )
     parser.add_argument(
         "--keep-going",
@@ -64,30 +71,38 @@ def main() -> int:
     if seed is None:
         seed = int(os.environ.get("IPUFEED_TEST_SEED") or random.randrange(10**9))
     print(f"IPUFEED_TEST_SEED={seed}", flush=True)
+    found = False
+    end = options.first + options.count
+    for first in range(options.first, end, options.portion):
+        count = min(options.portion, end - first)
+        found = portion(seed, first, count, options.hang, options.keep_going) or found
+        if found and not options.keep_going:
+            break
+    return int(found)
+
+
+def portion(seed: int, first: int, count: int, hang_s: float, keep_going: bool) -> bool:
+    """Runs `count` sequences in a child; returns whether anything was found."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "calls"
-        numbers = [
-            f"--seed={seed}",
-            f"--first={options.first}",
-            f"--count={options.count}",
-        ]
-        keep = ["--keep-going"] if options.keep_going else []
-        done = child([*numbers, *keep, f"--log={log}"], options.hang)
+        numbers = [f"--seed={seed}", f"--first={first}", f"--count={count}"]
+        keep = ["--keep-going"] if keep_going else []
+        done = child([*numbers, *keep, f"--log={log}"], hang_s)
         print(done.stdout, end="", flush=True)
         if done.returncode in (0, FAULT):
-            return int(done.returncode == FAULT)
+            return done.returncode == FAULT
         print(done.stderr[-20_000:], file=sys.stderr)
         if not log.exists():
-            return 1
+            return True
         number, *calls = map(json.loads, log.read_text().splitlines())
         calls = [tuple(each) for each in calls]
         what = (
             f"the process ended with code {done.returncode}; its stacks are on stderr"
         )
         print(report(seed, number, calls, what), flush=True)
-        calls = shrink(calls, lambda fewer: crashes(fewer, log, options.hang))
+        calls = shrink(calls, lambda fewer: crashes(fewer, log, hang_s))
         print(report(seed, number, calls, "the same in fewer calls"))
-    return 1
+    return True
 
 
 def child(arguments: list[str], hang_s: float) -> subprocess.CompletedProcess[str]:

@@ -7,6 +7,7 @@ import faulthandler
 import gc
 import json
 import logging
+import resource
 import sys
 import time
 from pathlib import Path
@@ -46,9 +47,14 @@ def main() -> int:
     found = running.run_sequences(
         options.seed, numbers, options.log, options.hang, options.keep_going
     )
-    print("\n".join(found))
+    for text in found:
+        print(text)
     rate = options.count / (time.monotonic() - begin)
-    print(f"{len(found)} faults; {rate:.1f} sequences/s")
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    print(
+        f"{len(found)} faults in sequences {numbers.start} to {numbers.stop - 1}; "
+        f"{rate:.1f} sequences/s, at most {most} MiB"
+    )
     return FAULT if found else 0
 
 

@@ -108,12 +108,15 @@ class OutfeedModel:
         traced: What the programs that were built enqueue.
         kept: What the queue takes since its first result; None: there was none.
         results: The values of each result, one for each replica.
+        instead: What `results` may be in place of that: of a queue that keeps the last
+            result, when a program was cancelled during its last enqueue.
     """
 
     last: bool
     traced: list[Signature] = field(default_factory=list)
     kept: Signature | None = None
     results: list[list[float]] = field(default_factory=list)
+    instead: list[list[list[float]]] = field(default_factory=list)
 
     def takes(self, signature: Signature) -> bool:
         """Whether results of this kind are not refused."""
@@ -127,7 +130,26 @@ class OutfeedModel:
         """A program has enqueued."""
         self.kept = self.kept or signature
         self.results = [values] if self.last else [*self.results, values]
+        self.instead = []
+
+    def put_or_not(self, signature: Signature, values: list[float], kept: bool) -> None:
+        """A program was cancelled during its last enqueue, which is done or has failed.
+
+        kept: Whether the queue knows what its results are, after the program: if it did
+            not before, that shows which of both has happened.
+        """
+        if not kept:
+            return
+        before = [] if self.kept is None else [self.results, *self.instead]
+        self.put(signature, values)
+        self.instead = before
+
+    def take_last(self) -> list[list[list[float]]]:
+        """Takes the last result; returns what may have been there: one result or none."""
+        found = [self.results, *self.instead]
+        self.results, self.instead = [], []
+        return found
 
     def forget(self) -> None:
         """The deleter has run."""
-        self.kept, self.results = None, []
+        self.kept, self.results, self.instead = None, [], []
