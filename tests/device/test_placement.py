@@ -269,3 +269,24 @@ def test_an_infeed_that_is_an_argument_is_checked_too():
         program(infeed)
     with ipu_scope("/device:IPU:2"):
         assert float(program(infeed)) == 1.0
+
+
+def test_a_variable_that_is_used_by_reference_is_refused_on_an_ipu():
+    """As on an IPU; on the CPU, and as a resource, it works."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        with tf.device("/device:CPU:0"):
+            host = tf.compat.v1.get_variable("a", initializer=1.0, use_resource=False)
+        with tf.device("/device:IPU:0"):
+            kept = tf.compat.v1.get_variable("b", initializer=2.0, use_resource=True)
+        session.run([host.initializer, kept.initializer])
+        assert session.run([host, kept]) == [1, 2]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        with tf.device("/device:IPU:0"):
+            refused = tf.compat.v1.get_variable(
+                "b", initializer=2.0, use_resource=False
+            )
+        with pytest.raises(
+            tf.errors.InvalidArgumentError,
+            match=r"Cannot assign a device for operation b: .*use_resource=True",
+        ):
+            session.run(refused.initializer)

@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
 #include "base/guard.h"
 #include "tensorflow/compiler/jit/encapsulate_subgraphs_pass.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/node_def_builder.h"
+#include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/graph/graph.h"
 #include "xla/clusters/clusters.h"
 #include "xla/clusters/compilable.h"
@@ -115,6 +117,29 @@ absl::Status keep_in_function(const std::string& name,
   return library->ReplaceFunction(name, kept);
 }
 
+// A variable that is used by reference has no kernel on an IPU of the original, and
+// makes no part of a compiled program here. The error is TensorFlow's for such a
+// device.
+absl::Status refuse_references(const GraphOptimizationPassOptions& options) {
+  if (options.graph == nullptr) return absl::OkStatus();
+  for (const Node* node : (*options.graph)->op_nodes()) {
+    if (node->num_outputs() == 0 || !tensorflow::IsRefType(node->output_type(0))) {
+      continue;
+    }
+    const std::string device = ipu_of(*node, options);
+    if (device.empty()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("Cannot assign a device for operation ", node->name(),
+                     ": Could not satisfy explicit device specification '", device,
+                     "' because no supported kernel for IPU devices is available for ",
+                     node->type_string(),
+                     ", which uses a variable by reference. Make it with "
+                     "use_resource=True, or in an "
+                     "ipu_scope."));
+  }
+  return absl::OkStatus();
+}
+
 using Work = absl::Status (*)(const GraphOptimizationPassOptions&);
 
 template <Work work>
@@ -126,12 +151,14 @@ class Pass : public tensorflow::GraphOptimizationPass {
   }
 };
 
+class RefuseReferences : public Pass<refuse_references> {};
 class KeepControlFlow : public Pass<keep_control_flow> {};
 class MarkClusters : public Pass<mark_clusters> {};
 class LaunchClusters : public Pass<launch_clusters> {};
 
 using tensorflow::OptimizationPassRegistry;
 
+REGISTER_OPTIMIZATION(OptimizationPassRegistry::PRE_PLACEMENT, 4, RefuseReferences);
 // Before TensorFlow lowers functional control flow, in phase 10.
 REGISTER_OPTIMIZATION(OptimizationPassRegistry::PRE_PLACEMENT, 5, KeepControlFlow);
 // Before and after TensorFlow's EncapsulateSubgraphsPass, in phase 50, and behind its
