@@ -1,7 +1,11 @@
 """The log lines while a program is compiled and loaded.
 
     POPLAR_LOG_LEVEL=INFO   "Starting phase: ...", "Ending phase: ... (duration ...)"
-    TF_POPLAR_VLOG_LEVEL=1  what was looked for, found and stored
+    TF_POPLAR_VLOG_LEVEL=1  what was looked for, found, compiled and stored; 2: of how
+                            many operations it is, and how large
+    TF_CPP_MIN_VLOG_LEVEL=1 the same
+    TF_CPP_VMODULE='poplar_compiler=1,poplar_executable=1'
+                            the lines of one of the two units, with a level of its own
     --show_progress_bar     a bar on a terminal
 
 Programs look for these lines on stderr and count them. All figures are measured.
@@ -12,6 +16,7 @@ Source: names and texts of the phases are those of Graphcore's Poplar library.
 from __future__ import annotations
 
 import datetime
+import fnmatch
 import os
 import sys
 import threading
@@ -62,20 +67,35 @@ def phase_ends(name: str, duration_s: float, rss_bytes: int) -> None:
         )
 
 
-def vlog_level() -> int:
-    """TF_POPLAR_VLOG_LEVEL, or the level of poplar_executable in TF_CPP_VMODULE."""
-    levels = [os.environ.get("TF_POPLAR_VLOG_LEVEL", "0")]
+def vlog_level(unit: str) -> int:
+    """The highest level of a unit's lines that is asked for.
+
+    TF_CPP_MAX_VLOG_LEVEL is what TensorFlow 2.21 calls TF_CPP_MIN_VLOG_LEVEL.
+    """
+    levels = [
+        os.environ.get(f"TF_{each}_VLOG_LEVEL", "0")
+        for each in ("POPLAR", "CPP_MIN", "CPP_MAX")
+    ]
     for item in os.environ.get("TF_CPP_VMODULE", "").split(","):
-        module, _, level = item.partition("=")
-        if module in ("poplar_compiler", "poplar_executable", "poplar_*"):
+        pattern, _, level = item.partition("=")
+        if fnmatch.fnmatchcase(unit, pattern):
             levels.append(level)
     return max((int(level) for level in levels if level.isdecimal()), default=0)
 
 
-def vlog(level: int, text: str) -> None:
-    """Writes a line of the verbose log, from `level` on."""
-    if vlog_level() >= level:
-        log_line(f"{time.strftime('%Y-%m-%d %H:%M:%S')}: V poplar_executable] {text}")
+def log_compiler(level: int, text: str) -> None:
+    """Writes a line about what is compiled, if its level is asked for."""
+    _vlog("poplar_compiler", level, text)
+
+
+def log_executable(level: int, text: str) -> None:
+    """Writes a line about a program on a device, if its level is asked for."""
+    _vlog("poplar_executable", level, text)
+
+
+def _vlog(unit: str, level: int, text: str) -> None:
+    if vlog_level(unit) >= level:
+        log_line(f"{time.strftime('%Y-%m-%d %H:%M:%S')}: V {unit}] {text}")
 
 
 def shows_progress() -> bool:

@@ -101,7 +101,7 @@ def handle(event: Event, call: Any) -> None:
         case Event.SHARED:
             COUNTERS.add(memory_hits=1)
             work = take(call.id)
-            phase_log.vlog(1, f"{work.program} is in memory")
+            phase_log.log_compiler(1, f"{work.program} is in memory")
         case Event.FIND:
             work = _programs.works[call.id]
             entry = find(work)
@@ -152,9 +152,8 @@ def begin(lowered: Lowered) -> Key:
     if in_application:
         provided.known(key.hex, key.digest, lowered.shards)
     program = Program.of(lowered, key, compiled_for)
-    phase_log.vlog(
-        1, f"{program} on IPU {lowered.ordinal}, key worked out in {seconds:.4f} s"
-    )
+    phase_log.log_compiler(1, f"{program}: its key took {seconds:.4f} s")
+    phase_log.log_compiler(2, f"{program}: {len(lowered.hlo)} bytes of HLO")
     with _programs.lock:
         work = _Work(program, wanted, lowered.shards, in_application)
         _programs.works[lowered.id] = work
@@ -202,7 +201,7 @@ def find(work: _Work) -> Entry | None:
                 None, None, "interrupted while another process compiled the program"
             )
     if isinstance(found, Entry):
-        phase_log.vlog(1, f"{program} has been found")
+        phase_log.log_compiler(1, f"{program} has been found")
         return found
     work.slot = found
     try:
@@ -281,6 +280,8 @@ def compiled(work: _Work, figures: Figures, executable: bytes) -> None:
             figures.duration_s,
             program.key.hex,
         )
+        phase_log.log_compiler(1, f"{program} compiled in {figures.duration_s:.4f} s")
+        phase_log.log_compiler(2, f"{program}: {len(executable)} bytes to store")
         report.write(work.wanted, program, figures, executable)
         report.check(work.wanted, program, executable)
         entry = program.entry(executable, figures.duration_s)
@@ -323,7 +324,7 @@ def save(work: _Work, entry: Entry) -> None:
     if system.precompiles():
         LOGGER.info("A pre-compiled Poplar program has been saved to %s", path)
     else:
-        phase_log.vlog(1, f"{work.program} has been saved to {path}")
+        phase_log.log_compiler(1, f"{work.program} has been saved to {path}")
 
 
 def serialize(entry: Entry, program: Program) -> None:
@@ -342,7 +343,7 @@ def failed(work: _Work, why: str) -> None:
     """XLA could not compile it; TensorFlow raises XLA's message."""
     if work.bar is not None:
         work.bar.close("Compilation Failed")
-    phase_log.vlog(1, f"{work.program} could not be compiled: {why}")
+    phase_log.log_compiler(1, f"{work.program} could not be compiled: {why}")
     if work.slot is not None:
         work.slot.release()
 
@@ -358,10 +359,10 @@ def onto_device(call: Any) -> None:
     phase_log.phase_ends(
         phase_log.LOADING, seconds, figures.rss_bytes + reading.rss_bytes
     )
-    phase_log.vlog(
-        1,
-        f"{native.text(call.name)} ({call.key:x}) is on IPU {call.ordinal}"
-        + (f" in place of {call.previous:x}" if call.previous else ""),
+    name = native.text(call.name)
+    before = f" in place of {call.previous:x}" if call.previous else ""
+    phase_log.log_executable(
+        1, f"{name} ({call.key:x}) is on IPU {call.ordinal}{before}"
     )
 
 
