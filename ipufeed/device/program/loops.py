@@ -46,6 +46,8 @@ def repeat(
             of the same dtypes.
         infeed_queue: An IPUInfeedQueue. Each iteration takes one element.
         use_while_v1: In a version 1 graph, which of TensorFlow's two loops to build.
+            TensorFlow cannot compile gradients of a version 1 loop with a tf.cond in its
+            body ("nodes in a cycle"): give False for these.
 
     Returns:
         The carried values after the last iteration: one tensor, or a list of several. If
