@@ -38,6 +38,9 @@ from cc_programs import (
 
 pytestmark = pytest.mark.native
 
+# The first test of a process compiles for all of them, next to what else the machine does; each program that then runs has a limit of its own.
+pytestmark = pytest.mark.timeout(1800)
+
 PROGRAMS = (
     "seeds_test",
     "allocation_test",
