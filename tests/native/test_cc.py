@@ -36,10 +36,9 @@ from cc_programs import (
     run_limited,
 )
 
-pytestmark = pytest.mark.native
-
-# The first test of a process compiles for all of them, next to what else the machine does; each program that then runs has a limit of its own.
-pytestmark = pytest.mark.timeout(1800)
+# The first test of a process compiles for all of them, next to what else the machine
+# does; each program that then runs has a limit of its own.
+pytestmark = [pytest.mark.native, pytest.mark.timeout(1800)]
 
 PROGRAMS = (
     "seeds_test",
