@@ -161,6 +161,11 @@ def test_bad_arguments_are_refused_before_anything_is_recorded(tmp_path):
     ):
         pass
     with (
+        pytest.raises(ValueError, match=r"below 2\*\*63, got 9223372036854775808"),
+        executable.trace(tmp_path / "t.json", events=2**63),
+    ):
+        pass
+    with (
         pytest.raises(FileNotFoundError, match="folder that exists"),
         executable.trace(tmp_path / "none" / "t.json"),
     ):

@@ -73,7 +73,7 @@ IPUFEED_API int ipufeed_run_stop(std::int64_t number) {
 // Fills progress[4] with elements, bytes, epochs and the time of the first element
 // (monotonic ns, 0 before it). Returns 0, or 1 for an unknown number.
 IPUFEED_API int ipufeed_run_progress(std::int64_t number, std::int64_t* progress) {
-  return ipufeed::entry(__func__, [&]() -> int {
+  return ipufeed::entry(__func__, {ipufeed::given("progress", progress)}, [&]() -> int {
     const auto run = ipufeed::Runs::get().find(number);
     if (run == nullptr) return 1;
     progress[0] = run->elements.load(std::memory_order_relaxed);
@@ -94,12 +94,19 @@ IPUFEED_API int ipufeed_forget_feeders_of_parent() {
   return ipufeed::entry(__func__, [&] { ipufeed::forget_feeders_of_parent(); });
 }
 
+namespace {
+constexpr std::int64_t kMostGraceNs = 3'600'000'000'000;  // an hour
+}  // namespace
+
 // Stops them and waits at most so long; returns how many run all the same.
 IPUFEED_API int ipufeed_stop_all(std::int64_t timeout_ns) {
-  return ipufeed::entry(__func__, [&]() -> int {
-    ipufeed::stop_all_feeders(timeout_ns);
-    return ipufeed::live_feeders();
-  });
+  return ipufeed::entry(__func__,
+                        {{"timeout_ns", timeout_ns >= 0 && timeout_ns <= kMostGraceNs,
+                          "must be in [0, 3.6e12]"}},
+                        [&]() -> int {
+                          ipufeed::stop_all_feeders(timeout_ns);
+                          return ipufeed::live_feeders();
+                        });
 }
 
 // See cpus.h.
@@ -107,10 +114,16 @@ IPUFEED_API int ipufeed_usable_cpus() {
   return ipufeed::entry(__func__, [&]() -> int { return ipufeed::usable_cpus(); });
 }
 
+namespace {
+// A slot for each step of a dataset.
+constexpr std::int64_t kMostSlots = 1 << 16;
+}  // namespace
+
 // A new group with this many slots; its number, at least 1.
 IPUFEED_API std::int64_t ipufeed_probes_new(std::int64_t slots) {
-  return ipufeed::entry(__func__,
-                        [&]() -> std::int64_t { return ipufeed::new_probes(slots); });
+  return ipufeed::entry(
+      __func__, {{"slots", slots >= 0 && slots <= kMostSlots, "must be in [0, 65536]"}},
+      [&]() -> std::int64_t { return ipufeed::new_probes(slots); });
 }
 
 // Forgets it; datasets that write into it go on.
@@ -122,7 +135,7 @@ IPUFEED_API int ipufeed_probes_free(std::int64_t group) {
 // that there is not.
 IPUFEED_API int ipufeed_probe_read(std::int64_t group, std::int64_t slot,
                                    std::int64_t* fields) {
-  return ipufeed::entry(__func__, [&]() -> int {
+  return ipufeed::entry(__func__, {ipufeed::given("fields", fields)}, [&]() -> int {
     const auto counters = ipufeed::find_probe(group, slot);
     if (counters == nullptr) return 1;
     const ipufeed::ProbeReading r = counters->read();

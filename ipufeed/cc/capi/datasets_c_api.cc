@@ -9,10 +9,12 @@
 // Python's way to scan_records, for ctypes.
 IPUFEED_API std::int64_t ipufeed_scan_records(void* scan, const void* bytes,
                                               std::int64_t size) {
-  return ipufeed::entry(__func__, [&]() -> std::int64_t {
-    return ipufeed::scan_records(static_cast<ipufeed::RecordScan*>(scan),
-                                 static_cast<const unsigned char*>(bytes), size);
-  });
+  return ipufeed::entry(
+      __func__, {ipufeed::given("scan", scan), ipufeed::given("bytes", bytes, size)},
+      [&]() -> std::int64_t {
+        return ipufeed::scan_records(static_cast<ipufeed::RecordScan*>(scan),
+                                     static_cast<const unsigned char*>(bytes), size);
+      });
 }
 
 // See count_elements.h.

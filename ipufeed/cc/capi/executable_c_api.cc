@@ -35,7 +35,8 @@ IPUFEED_API int ipufeed_set_on_program(ipufeed::OnProgram ask) {
 // 0: programs run; 1: they give zeros; 2: they are refused.
 IPUFEED_API int ipufeed_set_run_mode(int mode) {
   return ipufeed::entry(
-      __func__, [&] { ipufeed::set_run_mode(static_cast<ipufeed::RunMode>(mode)); });
+      __func__, {{"mode", mode >= 0 && mode <= 2, "must be 0, 1 or 2"}},
+      [&] { ipufeed::set_run_mode(static_cast<ipufeed::RunMode>(mode)); });
 }
 
 IPUFEED_API int ipufeed_forget_loaded() {
@@ -58,24 +59,31 @@ IPUFEED_API int ipufeed_set_log_ops(int log) {
 
 // counts: loads, switches.
 IPUFEED_API int ipufeed_take_op_loads(std::int64_t* counts) {
-  return ipufeed::entry(__func__,
+  return ipufeed::entry(__func__, {ipufeed::given("counts", counts)},
                         [&] { ipufeed::take_op_loads(&counts[0], &counts[1]); });
 }
 
 // See canonical.h. `take` is called once, on this thread, before this returns.
 IPUFEED_API int ipufeed_canonical(const char* hlo, std::int64_t size,
                                   ipufeed::Take take) {
-  return ipufeed::entry(__func__, [&] {
-    const std::string_view bytes(hlo, static_cast<std::size_t>(size));
-    ipufeed::give(ipufeed::canonical_bytes(bytes), take);
-  });
+  return ipufeed::entry(
+      __func__,
+      {ipufeed::given("hlo", hlo, size), {"take", take != nullptr, "must not be null"}},
+      [&] {
+        const std::string_view bytes(hlo, static_cast<std::size_t>(size));
+        ipufeed::give(ipufeed::canonical_bytes(bytes), take);
+      });
 }
 
 // See hlo_text.h. `take`: likewise.
 IPUFEED_API int ipufeed_hlo_text(const char* bytes, std::int64_t size, int as_dot,
                                  ipufeed::Take take) {
-  return ipufeed::entry(__func__, [&] {
-    const std::string module(bytes, static_cast<std::size_t>(size));
-    ipufeed::give(ipufeed::hlo_text(module, as_dot != 0), take);
-  });
+  return ipufeed::entry(__func__,
+                        {ipufeed::given("bytes", bytes, size),
+                         {"take", take != nullptr, "must not be null"}},
+                        [&] {
+                          const std::string module(bytes,
+                                                   static_cast<std::size_t>(size));
+                          ipufeed::give(ipufeed::hlo_text(module, as_dot != 0), take);
+                        });
 }

@@ -13,6 +13,7 @@
 #include "base/interrupt.h"
 #include "base/messages.h"
 #include "capi/api.h"
+#include "core/ipus.h"
 #include "core/seeds.h"
 #include "device/ipu_device.h"
 #include "feeds/feed_table.h"
@@ -43,33 +44,40 @@ void write(const ipufeed::FeedStats& stats, std::int64_t* out) {
   for (const auto value : values) *out++ = value;
 }
 
+bool is_ordinal(int ordinal) { return ordinal >= 0 && ordinal < ipufeed::kDevices; }
+
 }  // namespace
 
 // What users call the feed with this number.
 IPUFEED_API int ipufeed_name_infeed(std::int64_t number, const char* name) {
-  return ipufeed::entry(__func__, [&] { ipufeed::set_infeed_name(number, name); });
+  return ipufeed::entry(__func__, {ipufeed::given("name", name)},
+                        [&] { ipufeed::set_infeed_name(number, name); });
 }
 
 // A new outfeed; last: which keeps the last result only. capacity: of its ring.
 IPUFEED_API int ipufeed_outfeed_new(std::int64_t number, const char* name, int last,
                                     std::int64_t capacity, int ordinal) {
-  return ipufeed::entry(__func__, [&]() -> absl::Status {
-    absl::Status fits = ipufeed::check_capacity(capacity);
-    if (!fits.ok()) return fits;
-    auto feed = std::make_shared<ipufeed::Outfeed>(
-        number, name,
-        last != 0 ? ipufeed::OutfeedMode::kLast : ipufeed::OutfeedMode::kAll,
-        static_cast<std::size_t>(capacity), ordinal);
-    ipufeed::set_outfeed_name(number, name);
-    // In a forked child the queue's first use is an error that names the cause.
-    ipufeed::find_or_add_outfeed(feed, &feed).IgnoreError();
-    return absl::OkStatus();
-  });
+  return ipufeed::entry(
+      __func__,
+      {ipufeed::given("name", name),
+       {"ordinal", is_ordinal(ordinal), "must be in [0, 16)"}},
+      [&]() -> absl::Status {
+        absl::Status fits = ipufeed::check_capacity(capacity);
+        if (!fits.ok()) return fits;
+        auto feed = std::make_shared<ipufeed::Outfeed>(
+            number, name,
+            last != 0 ? ipufeed::OutfeedMode::kLast : ipufeed::OutfeedMode::kAll,
+            static_cast<std::size_t>(capacity), ordinal);
+        ipufeed::set_outfeed_name(number, name);
+        // In a forked child the queue's first use is an error that names the cause.
+        ipufeed::find_or_add_outfeed(feed, &feed).IgnoreError();
+        return absl::OkStatus();
+      });
 }
 
 // Fills stats[10], see write() above; 1 if the feed does not exist (yet).
 IPUFEED_API int ipufeed_infeed_stats(std::int64_t number, std::int64_t* stats) {
-  return ipufeed::entry(__func__, [&]() -> int {
+  return ipufeed::entry(__func__, {ipufeed::given("stats", stats)}, [&]() -> int {
     std::shared_ptr<ipufeed::Infeed> feed;
     if (!ipufeed::find_infeed(number, &feed).ok()) return 1;
     write(feed->stats(), stats);
@@ -77,7 +85,7 @@ IPUFEED_API int ipufeed_infeed_stats(std::int64_t number, std::int64_t* stats) {
   });
 }
 IPUFEED_API int ipufeed_outfeed_stats(std::int64_t number, std::int64_t* stats) {
-  return ipufeed::entry(__func__, [&]() -> int {
+  return ipufeed::entry(__func__, {ipufeed::given("stats", stats)}, [&]() -> int {
     std::shared_ptr<ipufeed::Outfeed> feed;
     if (!ipufeed::find_outfeed(number, &feed).ok()) return 1;
     write(feed->stats(), stats);
@@ -111,7 +119,7 @@ IPUFEED_API int ipufeed_outfeed_wait(std::int64_t number, std::int64_t seen_ends
   return ipufeed::entry(__func__, [&]() -> int {
     std::shared_ptr<ipufeed::Outfeed> feed;
     if (!ipufeed::find_outfeed(number, &feed).ok()) return 2;
-    return feed->wait(ipufeed::now_ns() + timeout_ns,
+    return feed->wait(ipufeed::deadline_in(timeout_ns),
                       static_cast<std::uint64_t>(seen_ends))
                ? 1
                : 0;
@@ -125,25 +133,26 @@ IPUFEED_API int ipufeed_outfeed_wait(std::int64_t number, std::int64_t seen_ends
 IPUFEED_API std::int64_t ipufeed_outfeed_signature(std::int64_t number,
                                                    std::int64_t* numbers,
                                                    std::int64_t size) {
-  return ipufeed::entry(__func__, [&]() -> std::int64_t {
-    std::shared_ptr<ipufeed::Outfeed> feed;
-    if (!ipufeed::find_outfeed(number, &feed).ok()) return 0;
-    const ipufeed::ResultSignature* signature = feed->signature();
-    if (signature == nullptr) return 0;
-    std::int64_t count = 0;
-    const auto write = [&](std::int64_t value) {
-      if (count < size) numbers[count] = value;
-      ++count;
-    };
-    write(feed->signature_id());
-    write(signature->replicas);
-    for (std::size_t i = 0; i < signature->dtypes.size(); ++i) {
-      write(signature->dtypes[i]);
-      write(signature->shapes[i].dims());
-      for (const std::int64_t each : signature->shapes[i].dim_sizes()) write(each);
-    }
-    return count;
-  });
+  return ipufeed::entry(
+      __func__, {ipufeed::given("numbers", numbers, size)}, [&]() -> std::int64_t {
+        std::shared_ptr<ipufeed::Outfeed> feed;
+        if (!ipufeed::find_outfeed(number, &feed).ok()) return 0;
+        const ipufeed::ResultSignature* signature = feed->signature();
+        if (signature == nullptr) return 0;
+        std::int64_t count = 0;
+        const auto write = [&](std::int64_t value) {
+          if (count < size) numbers[count] = value;
+          ++count;
+        };
+        write(feed->signature_id());
+        write(signature->replicas);
+        for (std::size_t i = 0; i < signature->dtypes.size(); ++i) {
+          write(signature->dtypes[i]);
+          write(signature->shapes[i].dims());
+          for (const std::int64_t each : signature->shapes[i].dim_sizes()) write(each);
+        }
+        return count;
+      });
 }
 
 // Waits likewise for one result, and copies its components one after the other into
@@ -154,30 +163,33 @@ IPUFEED_API std::int64_t ipufeed_outfeed_signature(std::int64_t number,
 IPUFEED_API int ipufeed_outfeed_next(std::int64_t number, std::int64_t seen_ends,
                                      std::int64_t timeout_ns, std::int64_t signature_id,
                                      char* buffer, std::int64_t size) {
-  return ipufeed::entry(__func__, [&]() -> int {
-    std::shared_ptr<ipufeed::Outfeed> feed;
-    if (!ipufeed::find_outfeed(number, &feed).ok()) return 2;
-    // From its first result on all of an outfeed's are alike.
-    if (feed->signature() == nullptr || feed->signature_id() != signature_id) return 1;
-    ipufeed::ResultElement element;
-    switch (feed->next(&element, ipufeed::now_ns() + timeout_ns,
-                       static_cast<std::uint64_t>(seen_ends))) {
-      case ipufeed::FeedOutcome::kDone:
-        break;
-      case ipufeed::FeedOutcome::kTimedOut:
-        return 0;
-      default:
-        return 1;
-    }
-    for (const auto& tensor : element.components) {
-      const auto bytes = static_cast<std::int64_t>(tensor.TotalBytes());
-      if (bytes > size) throw std::length_error("a result is larger than its buffer");
-      std::memcpy(buffer, tensor.data(), static_cast<std::size_t>(bytes));
-      buffer += bytes;
-      size -= bytes;
-    }
-    return 3;
-  });
+  return ipufeed::entry(
+      __func__, {ipufeed::given("buffer", buffer, size)}, [&]() -> int {
+        std::shared_ptr<ipufeed::Outfeed> feed;
+        if (!ipufeed::find_outfeed(number, &feed).ok()) return 2;
+        // From its first result on all of an outfeed's are alike.
+        if (feed->signature() == nullptr || feed->signature_id() != signature_id)
+          return 1;
+        ipufeed::ResultElement element;
+        switch (feed->next(&element, ipufeed::deadline_in(timeout_ns),
+                           static_cast<std::uint64_t>(seen_ends))) {
+          case ipufeed::FeedOutcome::kDone:
+            break;
+          case ipufeed::FeedOutcome::kTimedOut:
+            return 0;
+          default:
+            return 1;
+        }
+        for (const auto& tensor : element.components) {
+          const auto bytes = static_cast<std::int64_t>(tensor.TotalBytes());
+          if (bytes > size)
+            throw std::length_error("a result is larger than its buffer");
+          std::memcpy(buffer, tensor.data(), static_cast<std::size_t>(bytes));
+          buffer += bytes;
+          size -= bytes;
+        }
+        return 3;
+      });
 }
 
 // Whether a program uses it now.
@@ -194,7 +206,7 @@ IPUFEED_API int ipufeed_outfeed_wait_for_all(std::int64_t number, int ordinal,
                                              std::int64_t timeout_ns) {
   return ipufeed::entry(__func__, [&]() -> int {
     const std::atomic<bool> never{false};
-    const std::int64_t deadline_ns = ipufeed::now_ns() + timeout_ns;
+    const std::int64_t deadline_ns = ipufeed::deadline_in(timeout_ns);
     std::shared_ptr<ipufeed::Outfeed> feed;
     const bool idle = ipufeed::find_outfeed(number, &feed).ok()
                           ? feed->wait_for_all(0, deadline_ns, never)
@@ -207,7 +219,7 @@ IPUFEED_API int ipufeed_outfeed_wait_for_all(std::int64_t number, int ordinal,
 IPUFEED_API int ipufeed_wait_idle(int ordinal, std::int64_t timeout_ns) {
   return ipufeed::entry(__func__, [&]() -> int {
     const std::atomic<bool> never{false};
-    return ipufeed::wait_until_idle(ordinal, 0, ipufeed::now_ns() + timeout_ns, never)
+    return ipufeed::wait_until_idle(ordinal, 0, ipufeed::deadline_in(timeout_ns), never)
                ? 1
                : 0;
   });
@@ -251,7 +263,7 @@ IPUFEED_API int ipufeed_outfeed_forget(std::int64_t number) {
 // sizes[5]: how many infeeds there are, names of infeeds, outfeeds, names of outfeeds,
 // and compiled programs.
 IPUFEED_API int ipufeed_table_sizes(std::int64_t* sizes) {
-  return ipufeed::entry(__func__, [&] {
+  return ipufeed::entry(__func__, {ipufeed::given("sizes", sizes)}, [&] {
     const ipufeed::TableSizes all = ipufeed::table_sizes();
     const std::int64_t values[] = {all.infeeds, all.infeed_names, all.outfeeds,
                                    all.outfeed_names, ipufeed::known_programs()};
@@ -260,10 +272,12 @@ IPUFEED_API int ipufeed_table_sizes(std::int64_t* sizes) {
 }
 
 IPUFEED_API int ipufeed_set_stall_report_ns(std::int64_t ns) {
-  return ipufeed::entry(__func__, [&] { ipufeed::set_stall_report_ns(ns); });
+  return ipufeed::entry(__func__, {{"ns", ns >= 0, "must be at least 0"}},
+                        [&] { ipufeed::set_stall_report_ns(ns); });
 }
 IPUFEED_API int ipufeed_set_outfeed_limit_bytes(std::int64_t bytes) {
-  return ipufeed::entry(__func__, [&] { ipufeed::set_outfeed_limit_bytes(bytes); });
+  return ipufeed::entry(__func__, {{"bytes", bytes >= 0, "must be at least 0"}},
+                        [&] { ipufeed::set_outfeed_limit_bytes(bytes); });
 }
 
 // See step_program.h.
@@ -273,7 +287,7 @@ IPUFEED_API int ipufeed_end_eager_programs(int ordinal) {
 
 // Stops every program that uses a feed; returns how many.
 IPUFEED_API int ipufeed_stop_programs(const char* why) {
-  return ipufeed::entry(__func__, [&]() -> int {
+  return ipufeed::entry(__func__, {ipufeed::given("why", why)}, [&]() -> int {
     return ipufeed::stop_all_programs(absl::CancelledError(why));
   });
 }
@@ -296,7 +310,10 @@ IPUFEED_API int ipufeed_forget_first_uses() {
 
 // See processes.h.
 IPUFEED_API int ipufeed_set_processes(int count, int index, ipufeed::OnCollective ask) {
-  return ipufeed::entry(__func__, [&] { ipufeed::set_processes(count, index, ask); });
+  return ipufeed::entry(__func__,
+                        {{"index", ask == nullptr || (index >= 0 && index < count),
+                          "must be in [0, count)"}},
+                        [&] { ipufeed::set_processes(count, index, ask); });
 }
 
 // See collective_runs.h.
@@ -307,7 +324,11 @@ IPUFEED_API int ipufeed_last_collective_run_failed() {
 
 // How many IPUs an IPU device has; 0 for the default, one.
 IPUFEED_API int ipufeed_set_ipus(int ordinal, int count) {
-  return ipufeed::entry(__func__, [&] { ipufeed::set_ipus(ordinal, count); });
+  return ipufeed::entry(
+      __func__,
+      {{"ordinal", is_ordinal(ordinal), "must be in [0, 16)"},
+       {"count", count >= 0 && count <= ipufeed::kMostIpus, "must be in [0, 1024]"}},
+      [&] { ipufeed::set_ipus(ordinal, count); });
 }
 IPUFEED_API int ipufeed_ipus(int ordinal) {
   return ipufeed::entry(__func__, [&]() -> int { return ipufeed::ipus_of(ordinal); });
@@ -315,12 +336,14 @@ IPUFEED_API int ipufeed_ipus(int ordinal) {
 
 // See messages.h. Waits for a line; writes at most size - 1 bytes of it.
 IPUFEED_API int ipufeed_next_line(char* line, std::int64_t size) {
-  return ipufeed::entry(__func__, [&] {
-    const std::string next = ipufeed::next_line();
-    const auto length = std::min(next.size(), static_cast<std::size_t>(size) - 1);
-    std::memcpy(line, next.data(), length);
-    line[length] = '\0';
-  });
+  return ipufeed::entry(
+      __func__,
+      {ipufeed::given("line", line), {"size", size >= 1, "must be at least 1"}}, [&] {
+        const std::string next = ipufeed::next_line();
+        const auto length = std::min(next.size(), static_cast<std::size_t>(size) - 1);
+        std::memcpy(line, next.data(), length);
+        line[length] = '\0';
+      });
 }
 
 // See interrupt.h.
@@ -332,9 +355,9 @@ IPUFEED_API int ipufeed_wait_for_interrupt() {
 // The seed of a device's random operations: see seeds.h.
 IPUFEED_API int ipufeed_set_seed(int ordinal, std::int64_t seed,
                                  int identical_replicas) {
-  return ipufeed::entry(__func__, [&] {
-    ipufeed::set_device_seed(ordinal, seed, identical_replicas != 0);
-  });
+  return ipufeed::entry(
+      __func__, {{"ordinal", is_ordinal(ordinal), "must be in [0, 16)"}},
+      [&] { ipufeed::set_device_seed(ordinal, seed, identical_replicas != 0); });
 }
 
 IPUFEED_API int ipufeed_forget_seeds() {

@@ -29,50 +29,53 @@ constexpr std::int64_t kFields = 10;
 // 0 if a trace is running.
 IPUFEED_API int ipufeed_trace_start(std::int64_t capacity) {
   return ipufeed::entry(
-      __func__, [&]() -> int { return ipufeed::start_trace(capacity) ? 1 : 0; });
+      __func__, {{"capacity", capacity >= 0, "must be at least 0"}},
+      [&]() -> int { return ipufeed::start_trace(capacity) ? 1 : 0; });
 }
 
 // How many events there are; how many found no room goes to *dropped.
 IPUFEED_API std::int64_t ipufeed_trace_stop(std::int64_t* dropped) {
-  return ipufeed::entry(__func__, [&]() -> std::int64_t {
-    Stopped& stopped = Stopped::get();
-    ipufeed::MutexLock lock(stopped.mutex);
-    stopped.trace = ipufeed::stop_trace();
-    *dropped = stopped.trace.dropped;
-    return static_cast<std::int64_t>(stopped.trace.events.size());
-  });
+  return ipufeed::entry(__func__, {ipufeed::given("dropped", dropped)},
+                        [&]() -> std::int64_t {
+                          Stopped& stopped = Stopped::get();
+                          ipufeed::MutexLock lock(stopped.mutex);
+                          stopped.trace = ipufeed::stop_trace();
+                          *dropped = stopped.trace.dropped;
+                          return static_cast<std::int64_t>(stopped.trace.events.size());
+                        });
 }
 
 // Copies at most `count` events, ten numbers each, and forgets them. Returns how many.
 IPUFEED_API std::int64_t ipufeed_trace_take(std::int64_t* numbers, std::int64_t count) {
-  return ipufeed::entry(__func__, [&]() -> std::int64_t {
-    Stopped& stopped = Stopped::get();
-    ipufeed::MutexLock lock(stopped.mutex);
-    std::int64_t taken = 0;
-    for (const auto& [event, thread] : stopped.trace.events) {
-      if (taken >= count) break;
-      const std::int64_t fields[kFields] = {static_cast<std::int64_t>(event.kind),
-                                            event.ordinal,
-                                            event.number,
-                                            event.start_ns,
-                                            event.end_ns,
-                                            event.busy_ns,
-                                            event.waited_ns,
-                                            event.bytes,
-                                            event.count,
-                                            thread};
-      std::copy(fields, fields + kFields, numbers + taken * kFields);
-      ++taken;
-    }
-    stopped.trace = {};
-    return taken;
-  });
+  return ipufeed::entry(
+      __func__, {ipufeed::given("numbers", numbers, count)}, [&]() -> std::int64_t {
+        Stopped& stopped = Stopped::get();
+        ipufeed::MutexLock lock(stopped.mutex);
+        std::int64_t taken = 0;
+        for (const auto& [event, thread] : stopped.trace.events) {
+          if (taken >= count) break;
+          const std::int64_t fields[kFields] = {static_cast<std::int64_t>(event.kind),
+                                                event.ordinal,
+                                                event.number,
+                                                event.start_ns,
+                                                event.end_ns,
+                                                event.busy_ns,
+                                                event.waited_ns,
+                                                event.bytes,
+                                                event.count,
+                                                thread};
+          std::copy(fields, fields + kFields, numbers + taken * kFields);
+          ++taken;
+        }
+        stopped.trace = {};
+        return taken;
+      });
 }
 
 // Writes a name of at most size - 1 bytes; empty if there is none.
 IPUFEED_API int ipufeed_trace_name(int kind, std::int64_t number, char* name,
                                    std::int64_t size) {
-  return ipufeed::entry(__func__, [&] {
+  return ipufeed::entry(__func__, {ipufeed::given("name", name, size)}, [&] {
     if (size <= 0) return;
     const std::string found =
         ipufeed::traced_name(static_cast<ipufeed::TraceKind>(kind), number);

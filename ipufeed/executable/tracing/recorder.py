@@ -79,6 +79,8 @@ def start(events: int = DEFAULT_EVENTS) -> None:
     """Starts the recorder; raises as `trace` does."""
     if events < 64:
         raise ValueError(f"`events` must be at least 64, got {events}.")
+    if events >= 2**63:
+        raise ValueError(f"`events` must be below 2**63, got {events}.")
     if not _native.entry().ipufeed_trace_start(events):
         raise RuntimeError(
             "A trace is running already, and there is one for the process: leave its "
