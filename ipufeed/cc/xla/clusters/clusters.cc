@@ -110,6 +110,7 @@ class Clusters {
  public:
   Clusters(const GraphOptimizationPassOptions& options, Graph* graph)
       : options_(options),
+        compilable_(options),
         graph_(graph),
         program_(static_cast<std::size_t>(graph->num_node_ids())),
         region_(program_.size(), -1),
@@ -144,18 +145,17 @@ class Clusters {
  private:
   // What may be in a program, and in which.
   absl::Status find() {
-    const Compilable compilable(options_);
     bool any = false;
     for (Node* node : graph_->op_nodes()) {
       const std::string ipu = ipu_of(*node, options_);
       if (ipu.empty()) continue;
-      if (compilable(*node) && !compilable.calls_outside(*node)) {
+      if (compilable_(*node) && !compilable_.calls_outside(*node)) {
         std::string scope;
         tensorflow::TryGetNodeAttr(node->attrs(), "_ipufeed_jit_scope", &scope);
         program(*node) = absl::StrCat(ipu, " ", scope);
         any = true;
       } else if (!is_expected(*node)) {
-        log_once(*node, compilable.reason(*node));
+        log_once(*node, compilable_.reason(*node));
       }
     }
     return any ? find_regions() : absl::OkStatus();
@@ -276,18 +276,20 @@ class Clusters {
   // A program that the executor runs keeps its queues until the end of the step, so
   // either all calls of queues are in clusters, or none.
   void settle_queues() {
-    const auto is_call = [](const Node& node) {
-      return node.type_string() == "IpufeedDequeue" ||
-             node.type_string() == "IpufeedEnqueue";
-    };
+    std::vector<const Node*> calls;
     bool on_executor = false;
     for (const Node* node : graph_->op_nodes()) {
-      if (is_call(*node) && program(*node).empty()) on_executor = true;
+      const bool is_program = must_compile(*node) || has_program(node->attrs());
+      if (is_program) continue;
+      if (is_queue_call(node->type_string())) {
+        on_executor = on_executor || program(*node).empty();
+      } else if (program(*node).empty() || !compilable_.calls_queues(*node)) {
+        continue;
+      }
+      calls.push_back(node);
     }
     if (!on_executor) return;
-    for (const Node* node : graph_->op_nodes()) {
-      if (is_call(*node)) drop(*node);
-    }
+    for (const Node* node : calls) drop(*node);
   }
 
   // How many changes between programs, or from one to the host, lie before a node. What
@@ -403,6 +405,7 @@ class Clusters {
   }
 
   const GraphOptimizationPassOptions& options_;
+  const Compilable compilable_;
   Graph* const graph_;
   std::vector<std::string> program_;  // by node; "" for what is in none
   std::vector<int> region_;

@@ -77,12 +77,6 @@ bool draws_from_a_seed(const Node& node) {
   return seed != 0 || seed2 != 0;
 }
 
-bool must_compile(const Node& node) {
-  bool must = false;
-  tensorflow::TryGetNodeAttr(node.attrs(), "_XlaMustCompile", &must);
-  return must;
-}
-
 }  // namespace
 
 std::string ipu_of(const Node& node, const GraphOptimizationPassOptions& options) {
@@ -94,6 +88,16 @@ std::string ipu_of(const Node& node, const GraphOptimizationPassOptions& options
   tensorflow::DeviceNameUtils::ParsedName parsed;
   if (!tensorflow::DeviceNameUtils::ParseFullOrLocalName(name, &parsed)) return "";
   return parsed.has_type && parsed.type == "IPU" ? name : "";
+}
+
+bool must_compile(const Node& node) {
+  bool must = false;
+  tensorflow::TryGetNodeAttr(node.attrs(), "_XlaMustCompile", &must);
+  return must;
+}
+
+bool is_queue_call(const std::string& type) {
+  return type == "IpufeedDequeue" || type == "IpufeedEnqueue";
 }
 
 bool has_program(const AttrSlice& attributes) {
@@ -164,6 +168,14 @@ bool Compilable::calls_outside(const Node& node) const {
                             const AttrSlice attributes(each);
                             return is_outside(attributes) || has_program(attributes);
                           });
+  });
+}
+
+bool Compilable::calls_queues(const Node& node) const {
+  return absl::c_any_of(called_by(node), [&](const std::string& name) {
+    return absl::c_any_of(
+        options_.flib_def->Find(name)->node_def(),
+        [](const tensorflow::NodeDef& each) { return is_queue_call(each.op()); });
   });
 }
 

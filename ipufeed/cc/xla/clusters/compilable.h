@@ -20,6 +20,12 @@ std::string ipu_of(const tensorflow::Node& node,
 // of one that is compiled already.
 bool has_program(const tensorflow::AttrSlice& attributes);
 
+// Whether an op is a call that is compiled as a program of its own.
+bool must_compile(const tensorflow::Node& node);
+
+// IpufeedDequeue or IpufeedEnqueue.
+bool is_queue_call(const std::string& type);
+
 // An op that was built in an outside_compilation_scope.
 bool is_outside(const tensorflow::AttrSlice& attributes);
 
@@ -40,6 +46,9 @@ class Compilable {
   // Whether a function that an op calls, or one that is called by that, is partly for
   // the host.
   bool calls_outside(const tensorflow::Node& node) const;
+
+  // Whether such a function takes elements of a queue, or gives some.
+  bool calls_queues(const tensorflow::Node& node) const;
 
   // Why it cannot be, for a person.
   std::string reason(const tensorflow::Node& node) const;

@@ -6,9 +6,13 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
 #include "tensorflow/compiler/jit/encapsulate_subgraphs_pass.h"
+#include "tensorflow/core/common_runtime/function_body.h"
+#include "tensorflow/core/common_runtime/function_def_utils.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/node_def_builder.h"
@@ -99,23 +103,100 @@ absl::Status launch(Graph* graph, Node* call) {
 
 constexpr char kLower[] = "_lower_using_switch_merge";
 
-// Grappler would take apart what the body of a loop holds.
+bool is_lowered(const tensorflow::AttrSlice& attributes) {
+  bool lowered = false;
+  tensorflow::TryGetNodeAttr(attributes, kLower, &lowered);
+  return lowered;
+}
+
+// Has TensorFlow leave the loops and conditionals of a function whole for which `keeps`
+// holds, by their names in it.
+template <class Keeps>
 absl::Status keep_in_function(const std::string& name,
-                              tensorflow::FunctionLibraryDefinition* library) {
+                              tensorflow::FunctionLibraryDefinition* library,
+                              const Keeps& keeps) {
   const tensorflow::FunctionDef* function = library->Find(name);
-  const auto is_lowered = [](const tensorflow::NodeDef& node) {
-    const auto lower = node.attr().find(kLower);
-    return lower != node.attr().end() && lower->second.b();
+  const auto is_kept = [&](const tensorflow::NodeDef& node) {
+    return is_lowered(tensorflow::AttrSlice(node)) && keeps(node.name());
   };
-  if (function == nullptr || !absl::c_any_of(function->node_def(), is_lowered)) {
+  if (function == nullptr || !absl::c_any_of(function->node_def(), is_kept)) {
     return absl::OkStatus();
   }
   tensorflow::FunctionDef kept = *function;
   for (tensorflow::NodeDef& node : *kept.mutable_node_def()) {
-    if (is_lowered(node)) (*node.mutable_attr())[kLower].set_b(false);
+    if (is_kept(node)) (*node.mutable_attr())[kLower].set_b(false);
   }
   return library->ReplaceFunction(name, kept);
 }
+
+// The function that a call names, unless the call is compiled as a program of its own.
+std::string function_of_call(const Node& node) {
+  if (!node.IsPartitionedCall() || must_compile(node) || has_program(node.attrs())) {
+    return "";
+  }
+  const tensorflow::AttrValue* const function = node.attrs().Find("f");
+  return function == nullptr ? "" : function->func().name();
+}
+
+// Keeps the loops and conditionals of a graph on an IPU that can be compiled whole, and
+// those of the functions that it calls: TensorFlow puts both into the graph, taken
+// apart, for its executor.
+class KeptControlFlow {
+ public:
+  explicit KeptControlFlow(const GraphOptimizationPassOptions& options)
+      : options_(options), compilable_(options) {}
+
+  absl::Status keep(Graph* graph) {
+    for (Node* node : graph->op_nodes()) {
+      if (ipu_of(*node, options_).empty()) continue;
+      TF_ASSIGN_OR_RETURN(const bool kept, keep_called(*node));
+      if (!kept || !is_lowered(node->attrs())) continue;
+      node->ClearAttr(kLower);
+      node->AddAttr(kLower, false);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // Whether a node can be compiled whole: then all that it calls is kept. Of a call
+  // that cannot be, the parts that can.
+  absl::StatusOr<bool> keep_called(const Node& node) {
+    const std::string called = function_of_call(node);
+    if (called.empty() && !is_lowered(node.attrs())) return false;
+    if (compilable_(node) && !compilable_.calls_outside(node)) {
+      for (const std::string& name : compilable_.called_by(node)) {
+        TF_RETURN_IF_ERROR(keep_in_function(name, options_.flib_def,
+                                            [](const std::string&) { return true; }));
+      }
+      return true;
+    }
+    if (!called.empty()) TF_RETURN_IF_ERROR(keep_parts(node, called));
+    return false;
+  }
+
+  absl::Status keep_parts(const Node& call, const std::string& name) {
+    const tensorflow::FunctionDef* function = options_.flib_def->Find(name);
+    if (function == nullptr || !seen_.insert(name).second) return absl::OkStatus();
+    std::unique_ptr<tensorflow::FunctionBody> body;
+    TF_RETURN_IF_ERROR(tensorflow::FunctionDefToBodyHelper(*function, call.attrs(),
+                                                           options_.flib_def, &body));
+    const std::string ipu = ipu_of(call, options_);
+    absl::flat_hash_set<std::string> kept;
+    for (Node* node : body->graph->op_nodes()) {
+      if (node->requested_device().empty()) node->set_requested_device(ipu);
+      if (ipu_of(*node, options_).empty()) continue;
+      TF_ASSIGN_OR_RETURN(const bool is_kept, keep_called(*node));
+      if (is_kept) kept.insert(node->name());
+    }
+    return keep_in_function(name, options_.flib_def, [&](const std::string& each) {
+      return kept.contains(each);
+    });
+  }
+
+  const GraphOptimizationPassOptions& options_;
+  const Compilable compilable_;
+  absl::flat_hash_set<std::string> seen_;
+};
 
 // A variable that is used by reference has no kernel on an IPU of the original, and
 // makes no part of a compiled program here. The error is TensorFlow's for such a
@@ -187,24 +268,15 @@ absl::Status keep_control_flow(const GraphOptimizationPassOptions& options) {
   if (!compiles_graphs() || options.graph == nullptr || options.flib_def == nullptr) {
     return absl::OkStatus();
   }
-  const Compilable* compilable = nullptr;
-  std::unique_ptr<Compilable> made;
-  for (Node* node : (*options.graph)->op_nodes()) {
-    if (node->attrs().Find(kLower) == nullptr || ipu_of(*node, options).empty())
-      continue;
+  Graph* const graph = options.graph->get();
+  bool any = false;
+  for (const Node* node : graph->op_nodes()) {
+    if (ipu_of(*node, options).empty()) continue;
+    if (!is_lowered(node->attrs()) && function_of_call(*node).empty()) continue;
     if (is_outside(node->attrs())) return absl::OkStatus();
-    if (compilable == nullptr) {
-      made = std::make_unique<Compilable>(options);
-      compilable = made.get();
-    }
-    if (!(*compilable)(*node) || compilable->calls_outside(*node)) continue;
-    node->ClearAttr(kLower);
-    node->AddAttr(kLower, false);
-    for (const std::string& name : compilable->called_by(*node)) {
-      TF_RETURN_IF_ERROR(keep_in_function(name, options.flib_def));
-    }
+    any = true;
   }
-  return absl::OkStatus();
+  return any ? KeptControlFlow(options).keep(graph) : absl::OkStatus();
 }
 
 }  // namespace ipufeed
