@@ -108,9 +108,13 @@ class ReleasingRuntime final : public FunctionLibraryRuntime {
     return runtime_->GetFunctionLibraryDefinition();
   }
   tensorflow::Env* env() override { return runtime_->env(); }
+// Its type is TensorFlow's, with a const that means nothing.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wignored-qualifiers"
   const tensorflow::ConfigProto* const config_proto() override {
     return runtime_->config_proto();
   }
+#pragma GCC diagnostic pop
   std::string DebugString(Handle handle) override {
     return runtime_->DebugString(handle);
   }
