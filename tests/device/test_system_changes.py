@@ -6,7 +6,8 @@ import tensorflow as tf
 from configured import attach_lines, configured
 
 from ipufeed.device.config.config import DeviceConnectionType, IPUConfig
-from ipufeed.device.config.options import auto_select_ipus, create_ipu_config
+from ipufeed.device.config.options import auto_select_ipus
+from ipufeed.device.config.options_create import create_ipu_config
 from ipufeed.device.flags import flags as flags_module
 from ipufeed.device.system import seeds, state, system
 from ipufeed.errors import DeviceOrdinalError, PoplarFlagsError

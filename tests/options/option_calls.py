@@ -7,7 +7,7 @@ import option_table
 import strategy_options
 import tensorflow as tf
 
-from ipufeed.device.config import options
+from ipufeed.device.config import options, options_create
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program import scopes
 from ipufeed.device.program.strategy import IPUStrategy
@@ -64,9 +64,9 @@ def on_config(name):
 
 def older(function, parameter, value, **others):
     """Configures with options of the older style."""
-    opts = options.create_ipu_config()
+    opts = options_create.create_ipu_config()
     if function == "create_ipu_config":
-        opts = options.create_ipu_config(**{parameter: value}, **others)
+        opts = options_create.create_ipu_config(**{parameter: value}, **others)
     else:
         getattr(options, function)(opts, **{parameter: value}, **others)
     system.configure_ipu_system(opts)

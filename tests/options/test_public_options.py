@@ -13,7 +13,7 @@ import tensorflow as tf
 from option_calls import CALLS, build_pipeline, sgd
 
 from ipufeed import no_effect
-from ipufeed.device.config import options
+from ipufeed.device.config import options_create
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.config.no_effect import ATTRIBUTES, FLAGS
 from ipufeed.device.flags.flags import Flags
@@ -156,7 +156,7 @@ def test_defaults_warn_of_nothing(caplog):
     """Neither a config's nor those of the older style, nor a program's."""
     with warnings_of(caplog) as found:
         IPUConfig().configure_ipu_system()
-        system.configure_ipu_system(options.create_ipu_config())
+        system.configure_ipu_system(options_create.create_ipu_config())
         build_pipeline()
         GradientAccumulationOptimizerV2(sgd(), 2)
         IPUStrategy()

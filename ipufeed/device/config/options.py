@@ -23,7 +23,6 @@ from ipufeed.device.config.enums import (
     MergeRemoteBuffersBehaviour,
 )
 from ipufeed.device.config.no_effect import warn_of_argument
-from ipufeed.device.config.options_create import create_ipu_config
 from ipufeed.device.config.options_object import (
     IpuOptions,
     add_options,
@@ -32,29 +31,6 @@ from ipufeed.device.config.options_object import (
 )
 from ipufeed.device.flags.flags import running_on_ipu_model
 from ipufeed.errors import ConfigError
-
-__all__ = [
-    "IpuOptions",
-    "auto_select_ipus",
-    "create_ipu_config",
-    "select_ipus",
-    "set_compilation_options",
-    "set_convolution_options",
-    "set_experimental_multi_replica_distribution_options",
-    "set_floating_point_behaviour_options",
-    "set_gcl_options",
-    "set_io_tile_options",
-    "set_ipu_connection_type",
-    "set_ipu_model_options",
-    "set_matmul_options",
-    "set_norm_options",
-    "set_optimization_options",
-    "set_pooling_options",
-    "set_recomputation_options",
-    "set_report_options",
-    "set_serialization_options",
-    "set_transfer_options",
-]
 
 
 def auto_select_ipus(

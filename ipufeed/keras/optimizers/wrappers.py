@@ -9,6 +9,7 @@ from ipufeed.keras.layers.in_use import is_legacy, keras
 from ipufeed.no_effect import no_effect
 from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.parallel.optimizers.dtypes import check_dtype
+from ipufeed.parallel.optimizers.gradient_mapping import GradientMapping
 from ipufeed.parallel.optimizers.reduction_method import (
     GradientAccumulationReductionMethod,
 )
@@ -190,22 +191,11 @@ class MapGradientOptimizer(IpuOptimizer):
         name: str | None = None,
     ) -> None:
         super().__init__(wrapped_optimizer, name)
-        if not callable(gradient_mapping_function):
-            raise TypeError(
-                "`gradient_mapping_function` must be a function of a gradient and its "
-                f"variable, got {type(gradient_mapping_function).__name__}."
-            )
-        self._map = gradient_mapping_function
+        self._mapped = GradientMapping(gradient_mapping_function)
 
     def map_each(self, pairs: list[Any]) -> list[Any]:
         """The mapped gradients, after those of an optimizer inside."""
         return self._mapped(super().map_each(pairs))
-
-    def _mapped(self, pairs: list[Any]) -> list[Any]:
-        return [
-            (None if each is None else self._map(each, variable), variable)
-            for each, variable in pairs
-        ]
 
     def get_config(self) -> dict[str, Any]:
         """Not supported: a function has no config.

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ipufeed.device.program.sharding import propagate_sharding
 from ipufeed.parallel.collectives.ops import cross_replica_mean, cross_replica_means
+from ipufeed.parallel.optimizers.gradient_mapping import GradientMapping
 from ipufeed.parallel.optimizers.wrapper import IpuOptimizer
 
 
@@ -122,22 +123,11 @@ class MapGradientOptimizer(IpuOptimizer):
         name: str | None = None,
     ) -> None:
         super().__init__(wrapped_optimizer, name)
-        if not callable(gradient_mapping_function):
-            raise TypeError(
-                "`gradient_mapping_function` must be a function of a gradient and its "
-                f"variable, got {type(gradient_mapping_function).__name__}."
-            )
-        self._map = gradient_mapping_function
+        self._mapped = GradientMapping(gradient_mapping_function)
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
         """The mapped gradients."""
         return self._mapped(super().compute_gradients(*args, **kwargs))
-
-    def _mapped(self, grads_and_vars: Any) -> list[tuple[Any, Any]]:
-        return [
-            (None if gradient is None else self._map(gradient, variable), variable)
-            for gradient, variable in grads_and_vars
-        ]
 
 
 class MapGradientOptimizerInvertedChaining(MapGradientOptimizer):

@@ -1,6 +1,7 @@
 """How options differ from the defaults."""
 
-from ipufeed.device.config.options import IpuOptions, create_ipu_config
+from ipufeed.device.config.options_create import create_ipu_config
+from ipufeed.device.config.options_object import IpuOptions
 
 
 def differences(opts: IpuOptions) -> dict:

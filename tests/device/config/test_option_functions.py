@@ -9,7 +9,7 @@ from ipufeed.device.config.config import (
     MergeRemoteBuffersBehaviour,
     StochasticRoundingBehaviour,
 )
-from ipufeed.device.config.options import create_ipu_config
+from ipufeed.device.config.options_create import create_ipu_config
 from ipufeed.errors import ConfigError
 
 

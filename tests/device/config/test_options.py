@@ -3,6 +3,7 @@
 import pytest
 from option_differences import differences
 
+from ipufeed import graphcore_names
 from ipufeed.device.config import options
 from ipufeed.device.config.config import (
     ExecutionProfileType,
@@ -10,7 +11,7 @@ from ipufeed.device.config.config import (
     SchedulingAlgorithm,
     SelectionOrder,
 )
-from ipufeed.device.config.options import create_ipu_config
+from ipufeed.device.config.options_create import create_ipu_config
 from ipufeed.errors import ConfigError
 
 # Where the older style's defaults differ from IPUConfig's.
@@ -159,10 +160,15 @@ def test_every_function_returns_the_options_it_was_given():
         "set_io_tile_options": (32,),
         "set_experimental_multi_replica_distribution_options": (2, 1),
     }
-    names = [name for name in options.__all__ if name not in ("IpuOptions",)]
-    for name in names:
-        if name == "create_ipu_config":
-            continue
+    homes = graphcore_names.MODULES["utils"]
+    names = {name for name, home in homes.items() if home == options.__name__}
+    defined = {
+        name
+        for name, value in vars(options).items()
+        if name[0] != "_" and getattr(value, "__module__", "") == options.__name__
+    }
+    assert names == defined
+    for name in sorted(names):
         opts = create_ipu_config()
         function = getattr(options, name)
 
