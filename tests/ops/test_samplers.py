@@ -178,7 +178,9 @@ def test_classes_have_the_expected_counts_that_tensorflow_gives(log_uniform, uni
     sampler = getattr(tf.random, f"{kind}_candidate_sampler")
     reset_ipu_seed(1)
     with ipu_scope("/device:IPU:0"):
-        found = [sampler(LABELS, 1, 5, unique, 8) for _ in range(300)]
+        # Unique ones have no counts to compare: what holds for each, holds for a few.
+        draws = 20 if unique else 300
+        found = [sampler(LABELS, 1, 5, unique, 8) for _ in range(draws)]
     counts = np.zeros(8)
     for classes, of_true, of_sampled in found:
         if unique:

@@ -59,10 +59,10 @@ def test_programs_of_closed_sessions_are_in_no_table():
                 )
             session.run(done)
 
-    for n in range(40):
+    for n in range(34):
         cycle(n)
     before = table_sizes()
-    for n in range(40, 50):
+    for n in range(34, 40):
         cycle(n)
 
     assert table_sizes()[4] <= before[4] + 3
