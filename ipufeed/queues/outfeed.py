@@ -158,8 +158,8 @@ class IPUOutfeedQueue:
 
         Args:
             tensors: A tensor, or any structure of them; what is not a tensor is converted.
-                Each must be of int32, float32, float16, bool, int8 or uint8, and have no
-                dimension of size 0.
+                Each must be of int32, float32, float16, bool, int8 or uint8, and have at
+                most 252 dimensions, none of them of size 0.
 
         Returns:
             The op. In a version 1 graph return it from the loop's body or make it a
@@ -169,6 +169,7 @@ class IPUOutfeedQueue:
             ValueError: The graph enqueues to this queue already; or it is for another IPU
                 than the queue's; or the same tensors in another structure than before,
                 and no `deleter` since.
+            tf.errors.InvalidArgumentError: Too many dimensions, or one of size 0.
             tf.errors.FailedPreconditionError: A dtype that feeds do not carry. When it
                 runs: tensors of other dtypes or shapes, or of other replicas, than the
                 queue's results so far, and no `deleter` since.

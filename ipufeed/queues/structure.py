@@ -8,6 +8,8 @@ from ipufeed.errors import UnsupportedElementError
 
 # What the hardware's streams carry.
 FEED_DTYPES = ("int32", "float32", "float16", "bool", "int8", "uint8")
+# A tensor has at most 254, and a dequeue's those of the results and the replicas.
+MOST_RANK = 252
 
 
 def check_spec(spec: Any) -> list[Any]:
@@ -66,7 +68,7 @@ def is_keywords(value: Any) -> bool:
 
 
 def check_results(flat: list[Any], name: str) -> None:
-    """Raises for a dtype that feeds do not carry, and for a tensor without elements."""
+    """Raises for dtypes that feeds do not carry, and shapes that results cannot have."""
     import tensorflow as tf
 
     for index, tensor in enumerate(flat):
@@ -84,4 +86,11 @@ def check_results(flat: list[Any], name: str) -> None:
                 None,
                 "Detected an input tensor to an outfeed queue with a dimension of size "
                 "0. Please remove it from the inputs.",
+            )
+        if (tensor.shape.rank or 0) > MOST_RANK:
+            raise tf.errors.InvalidArgumentError(
+                None,
+                None,
+                f"Outfeed queue '{name}' takes tensors of at most {MOST_RANK} dimensions, "
+                f"and tensor {index} has {tensor.shape.rank}. Reshape it first.",
             )

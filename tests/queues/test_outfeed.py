@@ -180,6 +180,11 @@ def test_another_shape_is_refused():
             tf.errors.InvalidArgumentError,
             "dimension of size 0",
         ),
+        (
+            lambda: tf.zeros([1] * 253),
+            tf.errors.InvalidArgumentError,
+            "at most 252 dimensions, and tensor 0 has 253",
+        ),
     ],
 )
 def test_what_a_feed_cannot_carry_is_refused(tensor, error, words):
@@ -192,6 +197,29 @@ def test_what_a_feed_cannot_carry_is_refused(tensor, error, words):
 
     with pytest.raises(error, match=words):
         program()
+
+
+@pytest.mark.parametrize("rank", [252, 253, 254])
+def test_a_rank_that_no_dequeue_has_is_refused_when_it_is_known(rank):
+    """A tensor of 255 dimensions would end the process."""
+    outfeed = IPUOutfeedQueue()
+
+    @tf.function(jit_compile=True, input_signature=[tf.TensorSpec(None)])
+    def program(tensor):
+        outfeed.enqueue(tensor)
+
+    def run():
+        with tf.device("/device:IPU:0"):
+            program(tf.ones([1] * rank))
+
+    if rank == 252:
+        run()
+        assert outfeed.dequeue().shape == [1] * 253
+    else:
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=f"at most 252 .* 0 has {rank}"
+        ):
+            run()
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,16 @@ std::atomic<std::int64_t> limit_bytes{std::int64_t{4} << 30};
 
 std::atomic<std::int64_t> next_signature_id{1};
 
+// A dequeue has the dimensions of the results and of the replicas in front of it.
+constexpr int kMostRank = TensorShape::MaxDimensions() - 2;
+
+absl::Status check_rank(const std::string& name, std::size_t component, int rank) {
+  if (rank <= kMostRank) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Outfeed queue '", name, "' takes tensors of at most ", kMostRank,
+      " dimensions, and tensor ", component, " has ", rank, ". Reshape it first."));
+}
+
 // How many rounds a replica may be ahead of the slowest one.
 constexpr std::int64_t kOpenRounds = 16;
 
@@ -209,6 +219,9 @@ bool Outfeed::wait_for_round(const Program& program, std::size_t replica) {
 // The replica's round is in rounds_, with room for its parts.
 absl::Status Outfeed::open_round(std::size_t replica,
                                  const std::vector<ResultPart>& parts) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    TF_RETURN_IF_ERROR(check_rank(name_, i, parts[i].shape.dims()));
+  }
   const auto index = static_cast<std::size_t>(given_[replica] - first_round_);
   if (index == rounds_.size()) {
     Round round{{{}, replicas()}, replicas()};
@@ -309,6 +322,8 @@ absl::Status Outfeed::sign(const ResultElement& element) {
     const Tensor& tensor = element.components[i];
     TF_RETURN_IF_ERROR(
         check_bytes(absl::StrCat("Outfeed queue '", name_, "'"), i, tensor.dtype()));
+    const int in_front = element.replicas > 1 ? 1 : 0;
+    TF_RETURN_IF_ERROR(check_rank(name_, i, tensor.dims() - in_front));
     if (tensor.NumElements() > 0) continue;
     return absl::InvalidArgumentError(
         "Detected an input tensor to an outfeed queue with a dimension of size 0. "

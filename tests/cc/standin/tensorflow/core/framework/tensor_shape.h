@@ -19,6 +19,8 @@ class TensorShape {
     for (const std::int64_t size : sizes) AddDim(size);
   }
 
+  static constexpr int MaxDimensions() { return 254; }
+
   int dims() const { return dims_; }
   std::int64_t dim_size(int d) const { return sizes_[static_cast<std::size_t>(d)]; }
   std::int64_t num_elements() const {
