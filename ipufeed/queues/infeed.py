@@ -320,7 +320,7 @@ def check_depth(depth: int | None) -> int | None:
     Raises:
         ValueError: It is not an integer in [1, 255].
     """
-    if depth is None or depth == 0:
+    if depth is None:
         return None
     if not is_int(depth):
         raise ValueError(
@@ -331,7 +331,7 @@ def check_depth(depth: int | None) -> int | None:
         raise ValueError(f"prefetch_depth must be greater than zero, but it is {depth}")
     if depth > MOST_DEPTH:
         raise ValueError(f"prefetch_depth must be less than 256, but it is {depth}")
-    return int(depth)
+    return int(depth) or None
 
 
 def drop_old_arguments(kwargs: dict[str, Any], kind: str, *names: str) -> None:

@@ -251,6 +251,14 @@ def test_a_condition_of_other_arity_is_refused(style):
         )
 
 
+def test_a_dict_is_not_carried():
+    """The error says what is."""
+    with pytest.raises(
+        TypeError, match=r"carries tensors, got a dict\. Give its values"
+    ):
+        loops.repeat(2, lambda x: x, [{"a": 1.0}])
+
+
 @pytest.mark.parametrize("count", [1.5, "3", None, True])
 def test_a_count_that_is_no_integer_is_refused(count):
     """With what it is."""

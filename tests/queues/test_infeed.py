@@ -211,6 +211,7 @@ def test_a_dimension_of_size_0_is_refused():
         ({"prefetch_depth": 256}, "must be less than 256, but it is 256"),
         ({"prefetch_depth": 1.5}, "must be an integer"),
         ({"prefetch_depth": True}, "must be an integer"),
+        ({"prefetch_depth": False}, "must be an integer"),
         ({"device_ordinal": "0"}, "Device ordinal must be an integer"),
         ({"device_ordinal": -1}, "Device ordinal must be >= 0, got -1"),
         ({"device_ordinal": 16}, "There is no /device:IPU:16"),

@@ -124,7 +124,9 @@ def test_two_programs_cannot_take_from_one_queue_at_a_time():
         time.sleep(0.005)
     with pytest.raises(tf.errors.FailedPreconditionError, match="in use by another"):
         reading(infeed, other)(1)
-    with pytest.raises(tf.errors.FailedPreconditionError, match="while in use"):
+    with pytest.raises(
+        tf.errors.FailedPreconditionError, match="while in use by a program"
+    ):
         _ = infeed.deleter
     release.set()
     first.join(DEADLOCK_S)

@@ -186,8 +186,10 @@ absl::Status remove_infeed(std::int64_t number, std::shared_ptr<Infeed>* removed
   }
   // Taken for good: no program gets hold of it any more.
   if (!feed->take_for_good()) {
-    return absl::FailedPreconditionError(absl::StrCat("Cannot delete infeed with id='",
-                                                      feed->name(), "' while in use."));
+    return absl::FailedPreconditionError(
+        absl::StrCat("Cannot delete infeed with id='", feed->name(),
+                     "' while in use by a program. Wait for its end, or stop "
+                     "it, and delete it then."));
   }
   Tables::get().infeeds.remove(feed);
   *removed = std::move(feed);
@@ -221,8 +223,10 @@ absl::Status remove_outfeed(std::int64_t number) {
   auto feed = Tables::get().outfeeds.find(number);
   if (feed == nullptr) return absl::OkStatus();
   if (!feed->take(0).ok()) {
-    return absl::FailedPreconditionError(absl::StrCat("Cannot delete outfeed with id='",
-                                                      feed->name(), "' while in use."));
+    return absl::FailedPreconditionError(
+        absl::StrCat("Cannot delete outfeed with id='", feed->name(),
+                     "' while in use by a program. Wait for its end, or stop "
+                     "it, and delete it then."));
   }
   Tables::get().outfeeds.remove(feed);
   feed->close();

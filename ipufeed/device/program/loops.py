@@ -216,6 +216,11 @@ def carried(value: Any) -> Any:
 
     if isinstance(value, tf.TensorArray):
         return value
+    if isinstance(value, dict):
+        raise TypeError(
+            "A loop carries tensors, got a dict. Give its values, as in "
+            "`list(values.values())`, and return them in the same order."
+        )
     return tf.convert_to_tensor(value)
 
 
