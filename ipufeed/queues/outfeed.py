@@ -181,7 +181,7 @@ class IPUOutfeedQueue:
         if graph is not None and self._enqueued_in(graph):
             raise ValueError(
                 "An outfeed can only be enqueued once. This graph, or one around it, "
-                f"enqueues to outfeed queue '{self._id}' already."
+                f"enqueues to outfeed queue '{self._id}' already. Use a queue for each."
             )
         check_placement(f"Outfeed queue '{self._id}'", self._device_ordinal)
         tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)
