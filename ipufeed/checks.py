@@ -14,6 +14,8 @@ from typing import Any, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+MOST_DIMENSIONS = 254  # of a tensor of TensorFlow
+
 
 def is_flag(value: Any) -> bool:
     """Whether it is a bool, or one of NumPy's; 0 and 1 are numbers."""
@@ -108,6 +110,20 @@ def as_number(name: str, value: Any) -> float:
             f"`{name}` must be a number, got {type(value).__name__} {value!r}."
         )
     return float(value)
+
+
+def shape_with_room(shape: list[int], name: str) -> list[int]:
+    """The shape, which gets one dimension more: TensorFlow ends a process at 255.
+
+    Raises:
+        ValueError: There is no room for it.
+    """
+    if len(shape) >= MOST_DIMENSIONS:
+        raise ValueError(
+            f"`{name}` must have at most {MOST_DIMENSIONS - 1} dimensions, got "
+            f"{len(shape)}. Reshape it first."
+        )
+    return shape
 
 
 def is_within(value: float, low: float, high: float) -> bool:

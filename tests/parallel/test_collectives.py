@@ -259,6 +259,11 @@ def test_replicas_that_come_for_different_things_are_told():
             ValueError,
             "divisible by the 4",
         ),
+        (
+            lambda _: collectives.all_to_all(tf.ones([2] + [1] * 253), 0, 0, 2),
+            ValueError,
+            "`x` must have at most 253 dimensions, got 254",
+        ),
     ],
 )
 def test_what_cannot_be_reduced_is_refused(call, error, says):

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.checks import flags_checked
+from ipufeed.checks import flags_checked, shape_with_room
 from ipufeed.no_effect import no_effect
 from ipufeed.queues.chain import put_token, take_token
 
@@ -203,7 +203,7 @@ def all_to_all(
     """Part r of every replica's tensor on replica r, one behind the other.
 
     Args:
-        x: A tensor of a defined shape.
+        x: A tensor of a defined shape, of at most 253 dimensions.
         split_dimension: The dimension that is cut into equal parts, one for each replica.
         concat_dimension: The dimension along which the parts are joined.
         number_of_replicas: See all_gather's replication_factor.
@@ -214,7 +214,7 @@ def all_to_all(
         number of replicas.
 
     Raises:
-        ValueError: A dimension that x does not have, or one that cannot be divided.
+        ValueError: A dimension that x does not have or that cannot be divided, or too many.
         tf.errors.InvalidArgumentError: When it runs: the number does not divide the
             replicas.
     """
@@ -222,7 +222,7 @@ def all_to_all(
 
     value = tensor(x)
     count = required_size(number_of_replicas, "number_of_replicas")
-    shape = value.shape.as_list()
+    shape = shape_with_room(value.shape.as_list(), "x")
     split = dimension(split_dimension, len(shape), "split_dimension")
     concat = dimension(concat_dimension, len(shape), "concat_dimension")
     if shape[split] % count:
