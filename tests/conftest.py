@@ -16,6 +16,7 @@ import signal
 import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
+from tensorflow.python.framework import ops
 
 import ipufeed as ipufeed  # before what the tests need of it
 from ipufeed import _native
@@ -104,6 +105,9 @@ WATCHDOG_S = 1300.0  # beyond any test's own limit, which would report more
 
 COLLECT_AFTER = (10_000, 20, 50)
 
+# What TensorFlow calls the gradients that it registers while it traces.
+TRACED_GRADIENTS = ("CustomGradient-", "PartitionedCall-")
+
 # Fault of ipufeed/cc/base/faults.h.
 NO_FAULT, BAD_ALLOC = 0, 2
 
@@ -165,10 +169,14 @@ def no_state_is_left():
     """The next file of the same process finds what a new process has.
 
     No configuration, and no programs: together they would take 256 MiB. TensorFlow
-    would keep the generators of datasets with its default graph, and zeros of any size.
+    would keep the generators of datasets with its default graph, zeros of any size, and
+    with each gradient that it has registered the model that it is of, graphs included.
     """
     yield
     STATE.reset()
+    registered = ops.gradient_registry._registry
+    for name in [each for each in registered if each.startswith(TRACED_GRADIENTS)]:
+        del registered[name]
     tf.compat.v1.reset_default_graph()
     context.context().zeros_cache().flush()
     gc.collect()
