@@ -154,7 +154,9 @@ def test_each_stage_has_steps_of_its_own():
 
     for stage in ("first", "second"):
         times = steps.to_times(results[stage])
-        np.testing.assert_array_equal(times.free[1:], times.end[:-1])
+        # Later where a send had to wait for room; with one clock for both it is never equal.
+        assert (times.free[1:] >= times.end[:-1]).all()
+        assert (times.free[1:] == times.end[:-1]).any()
 
 
 # ---- Training
