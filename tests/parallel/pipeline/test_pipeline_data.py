@@ -154,7 +154,7 @@ def test_each_stage_has_steps_of_its_own():
 
     for stage in ("first", "second"):
         times = steps.to_times(results[stage])
-        # Later where a send had to wait for room; with one clock for both it is never equal.
+        # Later where a send waited for room; with one clock for both never equal.
         assert (times.free[1:] >= times.end[:-1]).all()
         assert (times.free[1:] == times.end[:-1]).any()
 
