@@ -25,8 +25,8 @@ class AssertOp : public Kernel {
  public:
   using Kernel::Kernel;
 
-  absl::Status run(tensorflow::OpKernelContext* /*ctx*/) override {
-    return absl::OkStatus();
+  absl::Status run(tensorflow::OpKernelContext* ctx) override {
+    return check_scalars(ctx, {0});
   }
 };
 
