@@ -28,7 +28,7 @@ from ipufeed.queues.infeed import (
 from ipufeed.queues.outfeed_reader import OutfeedReader
 from ipufeed.queues.placement import check_placement
 from ipufeed.queues.stats import QueueStats, read_stats
-from ipufeed.queues.structure import check_results
+from ipufeed.queues.structure import as_tensors, check_results
 
 # As kMostCapacity in ipufeed/cc/feeds/outfeed.h.
 MOST_BUFFER_DEPTH = 1 << 16
@@ -184,7 +184,7 @@ class IPUOutfeedQueue:
                 f"enqueues to outfeed queue '{self._id}' already. Use a queue for each."
             )
         check_placement(f"Outfeed queue '{self._id}'", self._device_ordinal)
-        tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)
+        tensors = as_tensors(tensors, f"Outfeed queue '{self._id}'")
         flat = tf.nest.flatten(tensors)
         if not flat:
             raise ValueError(

@@ -94,3 +94,23 @@ def check_results(flat: list[Any], name: str) -> None:
                 f"Outfeed queue '{name}' takes tensors of at most {MOST_RANK} dimensions, "
                 f"and tensor {index} has {tensor.shape.rank}. Reshape it first.",
             )
+
+
+def as_tensors(values: Any, queue: str) -> Any:
+    """The same structure of tensors.
+
+    Args:
+        values: Tensors, or what can be converted, in any structure.
+        queue: What takes them, for the error.
+
+    Raises:
+        TypeError: A value cannot be a tensor; ValueError if that is what TensorFlow raises.
+    """
+    import tensorflow as tf
+
+    try:
+        return tf.nest.map_structure(tf.convert_to_tensor, values)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"{queue} takes tensors, and what becomes one, got {values!r}: {error}"
+        ) from error

@@ -209,13 +209,18 @@ def test_a_sticky_folder_above_is_safe(tmp_path):
         safety.check_folder(tmp_path / "mine")
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path, warnings):
-    """A file is in its place."""
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [("file/cache", "Not a directory"), ("file", "file is not a folder; remove it")],
+)
+def test_a_folder_that_cannot_be_made_is_said(tmp_path, warnings, path, why):
+    """A file is in its place, or above."""
     (tmp_path / "file").write_text("")
-    cache = Cache(tmp_path / "file" / "cache")
+    cache = Cache(tmp_path / path)
 
     assert cache.find(KEY, DIGEST, never) is None
     assert "is not used" in warnings()[0]
+    assert why in warnings()[0]
 
 
 def test_a_full_disk_leaves_nothing_behind(cache, monkeypatch):

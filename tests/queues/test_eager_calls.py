@@ -33,6 +33,11 @@ def test_nothing_to_enqueue_is_refused_and_leaves_no_mark():
     with pytest.raises(ValueError, match="was given no tensor to enqueue"):
         outfeed.enqueue({})
 
+    with pytest.raises(
+        ValueError, match=r"Outfeed queue '.*' takes tensors.* got None"
+    ):
+        outfeed.enqueue(None)
+
     outfeed.enqueue([tf.constant(3)])
     assert [each.numpy().tolist() for each in outfeed.dequeue()] == [[3]]
     assert outfeed.deleter is None

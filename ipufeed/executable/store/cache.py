@@ -148,6 +148,8 @@ class Cache:
             safety.check_folder(self.folder)
         except safety.UnsafeError as error:
             reason = str(error)
+        except FileExistsError as error:
+            reason = f"{error.filename} is not a folder; remove it, or name another"
         except OSError as error:
             reason = f"{error.filename or self.folder}: {error.strerror}"
         else:
