@@ -46,8 +46,7 @@ class ReleasingRuntime final : public FunctionLibraryRuntime {
                            const InstantiateOptions& options, Handle* handle) override {
     // Room comes first: what is instantiated is in the list.
     handles_.reserve(handles_.size() + 1);
-    const absl::Status status =
-        runtime_->Instantiate(name, attributes, options, handle);
+    absl::Status status = runtime_->Instantiate(name, attributes, options, handle);
     if (status.ok()) handles_.push_back(*handle);
     return status;
   }
