@@ -130,7 +130,21 @@ print("ended")
 """
 )
 
+# Feeders that end as soon as they have begun.
+STARTED = (
+    BEGINNING
+    + """
+v1.disable_eager_execution()
+session = v1.Session()
+for _ in range(8):
+    infeed = Infeed(tf.data.Dataset.range(1000).map(as_float))
+    session.run(infeed.initializer)
+print("ended")
+"""
+)
+
 CASES = {
+    "graph, only started": (STARTED,),
     "graph, closed": (GRAPH, "1", "-", "closed"),
     "graph, dropped": (GRAPH, "1", "-", "dropped"),
     "graph, open": (GRAPH, "1", "-", "open"),

@@ -64,6 +64,31 @@ class DatasetIterator::Runner {
   const std::shared_ptr<Open> open_;
 };
 
+// The threads of a dataset. TensorFlow's thread that models a pipeline logs a warning
+// if the iterator is cancelled before it has begun, as that of a queue may be that ends
+// at once: it does not begin then.
+class DatasetThreads : public tensorflow::ThreadFactory {
+ public:
+  DatasetThreads(std::shared_ptr<tensorflow::ThreadFactory> threads,
+                 std::shared_ptr<tensorflow::CancellationManager> cancellation)
+      : threads_(std::move(threads)), cancellation_(std::move(cancellation)) {}
+
+  std::unique_ptr<tensorflow::Thread> StartThread(const std::string& name,
+                                                  std::function<void()> work) override {
+    if (name != kModelThread) return threads_->StartThread(name, std::move(work));
+    return threads_->StartThread(
+        name, [cancellation = cancellation_, work = std::move(work)] {
+          if (!cancellation->IsCancelled()) work();
+        });
+  }
+
+ private:
+  static constexpr std::string_view kModelThread = "tf_data_model";
+
+  const std::shared_ptr<tensorflow::ThreadFactory> threads_;
+  const std::shared_ptr<tensorflow::CancellationManager> cancellation_;
+};
+
 absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
                                      bool finalize,
                                      std::unique_ptr<DatasetIterator>* out, int threads,
@@ -97,7 +122,8 @@ absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
   params.flr = own_runtime;
   params.function_handle_cache = self->handles_.get();
   params.resource_mgr = &self->resources_;
-  params.thread_factory = self->threads_->get_thread_factory();
+  params.thread_factory = std::make_shared<DatasetThreads>(
+      self->threads_->get_thread_factory(), self->cancellation_);
   params.thread_pool = self->threads_.get();
   params.runner = self->runner_->function();
   params.runner_threadpool_size = runner_threads;
