@@ -116,7 +116,7 @@ def shape_with_room(shape: list[int], name: str) -> list[int]:
     """The shape, which gets one dimension more: TensorFlow ends a process at 255.
 
     Raises:
-        ValueError: There is no room for it.
+        ValueError: It has as many dimensions as a tensor can have.
     """
     if len(shape) >= MOST_DIMENSIONS:
         raise ValueError(
