@@ -44,18 +44,47 @@ def test_a_claim_that_never_held_is_a_gross_fault_and_one_that_once_did_is_not()
 
 
 @pytest.mark.parametrize(
-    ("values", "code"),
-    [([0.2], 0), ([0.5], 0), ([0.7], 1)],
-    ids=["held", "near", "far"],
+    ("quick", "held", "rounds"),
+    [
+        (True, [True, True, True], 1),
+        (True, [False, True, True], 2),
+        (True, [False, False, False, False], 3),
+        (False, [True] * 5, 5),
+    ],
 )
-def test_quick_measures_twice_whatever_came_first(monkeypatch, capsys, values, code):
-    """A miss is reported with its factor; only a twofold one fails."""
-    calls = []
+def test_quick_rounds_of_claims_end_when_each_has_held(
+    monkeypatch, quick, held, rounds
+):
+    """Another claim holds in all of them; without --quick there are always five."""
+    verdicts = [{"test_a: moody": each, "test_a: right": True} for each in held]
+    left = list(verdicts)
+    monkeypatch.setattr(claims, "run", lambda: left.pop(0))
+
+    rows = claims.rows(quick)
+
+    assert len(verdicts) - len(left) == rounds
+    assert rows == claims.rows_of(verdicts[:rounds])
+
+
+@pytest.mark.parametrize(
+    ("rounds", "code", "median"),
+    [
+        ([[0.2]], 0, None),
+        ([[0.5]], 0, 0.5),
+        ([[0.7], [0.7]], 1, 0.7),
+        ([[0.7], [0.1]], 0, 0.4),
+    ],
+    ids=["held", "near", "far", "far, then held"],
+)
+def test_quick_measures_again_what_missed_twofold(
+    monkeypatch, capsys, rounds, code, median
+):
+    """A miss is reported with its factor; only a twofold one of both rounds fails."""
+    left = [row("the command's start", "at most", 0.3, "s", each) for each in rounds]
 
     def measured(name, quick):
-        assert name == "command"
-        calls.append(quick)
-        return [row("the command's start", "at most", 0.3, "s", values)]
+        assert (name, quick) == ("command", True)
+        return [left.pop(0)]
 
     monkeypatch.setattr(targets, "measured", measured)
     monkeypatch.setattr(
@@ -63,12 +92,12 @@ def test_quick_measures_twice_whatever_came_first(monkeypatch, capsys, values, c
     )
 
     assert targets.main() == code
-    assert calls == [True, True]
+    assert not left
     out = capsys.readouterr().out
-    factor = values[0] / 0.3
-    missed = f"missed {factor:.2f}-fold: the command's start" if factor > 1 else ""
-    assert missed in out
-    assert ("missed" in out) == bool(missed)
+    missed = median and f"missed {median / 0.3:.2f}-fold: the command's start"
+    assert [each for each in out.splitlines() if "missed" in each] == (
+        [missed] if missed else []
+    )
 
 
 def test_the_values_of_both_rounds_count():

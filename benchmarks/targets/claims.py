@@ -24,9 +24,15 @@ def rows(quick: bool) -> list[Row]:
     """A row for each file of such tests, and one for each claim that did not always hold.
 
     A wrong program fails its claim in all rounds, which is a gross fault; a disturbance
-    does in some.
+    does in some. With `quick`, which asks for gross faults only, the rounds end when each
+    claim has held once.
     """
-    return rows_of([run() for _ in range(3 if quick else 5)])
+    rounds = [run()]
+    while len(rounds) < (3 if quick else 5):
+        if quick and all(any(each[name] for each in rounds) for name in rounds[0]):
+            break
+        rounds.append(run())
+    return rows_of(rounds)
 
 
 def run() -> dict[str, bool]:
