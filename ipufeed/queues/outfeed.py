@@ -128,9 +128,9 @@ class IPUOutfeedQueue:
         )
         interrupt.watch()
         weakref.finalize(self, _forget, self._number).atexit = False
-        # Graphs that enqueue, so that none does so twice; and the last one's builder.
+        # Graphs that enqueue; and bodies (graphs, or version 1 control-flow contexts).
         self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._enqueuing_graph: Any = None
+        self._bodies: weakref.WeakSet[Any] = weakref.WeakSet()
         self._enqueuing_thread: int | None = None
         self._reader = OutfeedReader(
             self._number,
@@ -166,9 +166,10 @@ class IPUOutfeedQueue:
             control dependency; inside a tf.function it runs by itself.
 
         Raises:
-            ValueError: The graph enqueues to this queue already; or it is for another IPU
-                than the queue's; or the same tensors in another structure than before,
-                and no `deleter` since.
+            ValueError: The same body (of a program, loop, branch or function) enqueues to
+                this queue already; others may, in the order of the text. Or it is for
+                another IPU than the queue's; or the same tensors in another structure
+                than before, and no `deleter` since.
             tf.errors.InvalidArgumentError: Too many dimensions, or one of size 0.
             tf.errors.FailedPreconditionError: A dtype that feeds do not carry. When it
                 runs: tensors of other dtypes or shapes, or of other replicas, than the
@@ -178,10 +179,12 @@ class IPUOutfeedQueue:
 
         eager = tf.executing_eagerly()
         graph = None if eager else tf.compat.v1.get_default_graph()
-        if graph is not None and self._enqueued_in(graph):
+        body = None if graph is None else graph._get_control_flow_context() or graph
+        if body is not None and body in self._bodies:
             raise ValueError(
-                "An outfeed can only be enqueued once. This graph, or one around it, "
-                f"enqueues to outfeed queue '{self._id}' already. Use a queue for each."
+                "An outfeed can only be enqueued once in the same body of a program, loop, "
+                f"branch or function, and this one enqueues to outfeed queue '{self._id}' "
+                "already. Enqueue a tuple of all tensors once, or use a queue for each."
             )
         check_placement(f"Outfeed queue '{self._id}'", self._device_ordinal)
         tensors = as_tensors(tensors, f"Outfeed queue '{self._id}'")
@@ -199,7 +202,7 @@ class IPUOutfeedQueue:
         self._enqueuing_thread = threading.get_ident()
         if graph is not None:
             self._graphs.add(graph)
-            self._enqueuing_graph = weakref.ref(graph)
+            self._bodies.add(body)
         if surroundings.synthetic_outfeed():
             if self._outfeed_mode is IPUOutfeedMode.LAST:
                 warnings.warn(

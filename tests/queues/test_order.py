@@ -288,6 +288,34 @@ def test_results_come_in_the_order_of_the_text(executor):
 
 
 @pytest.mark.parametrize(("style", "executor"), CASES)
+def test_one_result_before_or_after_loops_is_in_the_order_of_the_text(style, executor):
+    """Also of a program within a loop, and where a branch follows."""
+    with entered(style, executor) as ready:
+        outfeed = IPUOutfeedQueue()
+
+        def wait_for(done):
+            return tf.control_dependencies([] if done is None else [done])
+
+        def inner(x):
+            with wait_for(outfeed.enqueue(heavy(x))):
+                y = ready.repeat(2, lambda y: (y + 1.0, outfeed.enqueue(y)), [x + 1.0])
+            return y
+
+        def give(x):
+            with wait_for(outfeed.enqueue(x)):
+                return tf.identity(x)
+
+        def net():
+            with wait_for(outfeed.enqueue(heavy(0.0, 8))):  # 0
+                x = ready.repeat(2, lambda x: inner(x), [tf.constant(1.0)])  # 1 to 6
+            x = tf.cond(x > 0.0, lambda: give(x), lambda: x)  # 7
+            return ready.repeat(2, lambda x: (x + 1.0, outfeed.enqueue(x)), [x + 1.0])
+
+        assert only(ready.run(net)) == 10.0
+        np.testing.assert_array_equal(ready.read(outfeed.dequeue()), np.arange(10.0))
+
+
+@pytest.mark.parametrize(("style", "executor"), CASES)
 def test_loops_that_share_only_a_queue_run_in_the_order_of_the_text(style, executor):
     """No value, variable or control dependency of the program orders them."""
     with entered(style, executor) as ready:

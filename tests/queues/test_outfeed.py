@@ -138,8 +138,8 @@ def test_dequeue_before_any_enqueue_gives_nothing():
     assert list(outfeed) == []
 
 
-def test_a_graph_enqueues_once():
-    """Twice in one graph is refused; another graph may again."""
+def test_a_body_enqueues_once():
+    """Twice in one body is refused; another body may again."""
     outfeed = IPUOutfeedQueue()
 
     @tf.function
@@ -147,7 +147,7 @@ def test_a_graph_enqueues_once():
         outfeed.enqueue(x)
         outfeed.enqueue(x)
 
-    with pytest.raises(ValueError, match="only be enqueued once"):
+    with pytest.raises(ValueError, match="only be enqueued once in the same body"):
         twice(1.0)
     counting(outfeed)(2)
     counting(outfeed)(1)
