@@ -13,6 +13,10 @@ import logging
 import os
 import signal
 import threading
+
+# Each call of a function asks six times for a handler: signal.getsignal, which makes an
+# enumeration's member of what this one returns, takes 20 times as long.
+from _signal import getsignal  # type: ignore[import-not-found]
 from collections.abc import Callable
 from typing import Any
 
@@ -43,7 +47,7 @@ def listen() -> None:
     entry = _native.entry()
     while True:
         number = entry.ipufeed_wait_for_interrupt()
-        handler = signal.getsignal(number)
+        handler = getsignal(number)
         if not ends_programs(handler) and _main_calls.running():
             explain_wait(number, handler)
         if ends_programs(handler):
@@ -155,7 +159,7 @@ class MainCalls:
         if self._depth == 0 and self._tell is not None:
             self._tell(0)
             for number, recorded in self._recorded:
-                current: object = signal.getsignal(number)
+                current: object = getsignal(number)
                 if current is recorded:
                     signal.signal(number, recorded.handler)
 
@@ -166,11 +170,11 @@ class MainCalls:
         """
         self._recorded = []
         for number in NOT_HEARD:
-            handler = signal.getsignal(number)
+            handler = getsignal(number)
             if getattr(handler, "stops_programs", False):
                 explain_unheard(number, handler)
         for number in SIGNALS:
-            handler = signal.getsignal(number)
+            handler = getsignal(number)
             if callable(handler) and handler is not signal.default_int_handler:
                 recorded = _RecordedHandler(handler)
                 signal.signal(number, recorded)

@@ -6,20 +6,24 @@ waits for the programs of that one.
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 from typing import Any
 
 # The attribute of a graph with its queue operations that had no device when built.
 _NOTED = "_ipufeed_unplaced_queues"
 _IPU = re.compile(r"/device:IPU(?::(\d+))?", re.IGNORECASE)
+# What gives TensorFlow's context, once it has been imported here.
+_context: Callable[[], Any] | None = None
 
 
 def current_device() -> str:
     """The device that scopes give an op that is built now; "" for none."""
-    from tensorflow.python.eager import context
-    from tensorflow.python.framework import func_graph, ops
+    eager = _eager_context()
+    if not eager.executing_eagerly():
+        from tensorflow.python.framework import func_graph, ops
 
-    if not context.executing_eagerly():
         graph = ops.get_default_graph()
         while graph is not None:
             device = _device_of(graph)
@@ -29,7 +33,17 @@ def current_device() -> str:
             graph = graph.outer_graph if is_function else None
         if not ops.executing_eagerly_outside_functions():
             return ""
-    return context.context().device_name or ""
+    return eager.device_name or ""
+
+
+def _eager_context() -> Any:
+    """TensorFlow's context; each call of a tf.function asks for it."""
+    global _context
+    if _context is None:
+        from tensorflow.python.eager import context
+
+        _context = context.context
+    return _context()
 
 
 def _device_of(graph: Any) -> str:
@@ -48,7 +62,13 @@ def _device_of(graph: Any) -> str:
 
 def current_ordinal() -> int | None:
     """The IPU of an op that is built now; None on the host, or where no scope names one."""
-    found = _IPU.search(current_device())
+    return _ordinal_of(current_device())
+
+
+@functools.lru_cache(maxsize=256)
+def _ordinal_of(device: str) -> int | None:
+    """The IPU that a device's name says; None for another device."""
+    found = _IPU.search(device)
     return int(found[1] or 0) if found else None
 
 

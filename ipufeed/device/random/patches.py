@@ -112,20 +112,24 @@ def _for_host(method: Callable[..., None]) -> Callable[..., None]:
 
 
 def _apart(make_context: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds to the key of a function's traces what the numbers of its seeds depend on."""
+    """Adds to the key of a function's traces what the numbers of its seeds depend on.
+
+    It is called by each call of a tf.function: of those that run for an IPU, too.
+    """
+    from tensorflow.core.function.polymorphism.function_cache import FunctionContext
+    from tensorflow.python.eager.context import executing_eagerly
 
     @functools.wraps(make_context)
     def make(*arguments: Any, **keywords: Any) -> Any:
         context = make_context(*arguments, **keywords)
         if not random_ops.on_ipu():
             return context
-        import tensorflow as tf
-
         patch_keras()
-        place = "ipu program" if tf.executing_eagerly() else "part of an ipu program"
+        place = "ipu program" if executing_eagerly() else "part of an ipu program"
         fresh = _fresh.get()
-        _fresh.set(None)  # functions that this one calls are traced as they need
-        return context._replace(context=(context.context, place, fresh))
+        if fresh is not None:
+            _fresh.set(None)  # functions that this one calls are traced as they need
+        return FunctionContext((context.context, place, fresh), context.scope_type)
 
     return make
 
