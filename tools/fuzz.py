@@ -25,7 +25,7 @@ import tensorflow_flags
 
 TOOLS = Path(__file__).parent
 ROOT = TOOLS.parent
-COMPILE = ("clang++", "-std=c++17", "-g", "-O1", "-fno-omit-frame-pointer")
+COMPILE = ("clang++", "-std=c++17", "-g1", "-O1", "-fno-omit-frame-pointer")
 SANITIZE = "-fsanitize=fuzzer,address"
 NATIVE = ("record_scan", "canonical")
 START_S = (

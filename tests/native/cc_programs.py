@@ -56,7 +56,7 @@ DELAYS = (
     "-DIPUFEED_TEST_DELAYS",
     "-DIPUFEED_TEST_SCALE=2",
 )
-THREAD = ("-O1", "-g", "-fsanitize=thread", "-DIPUFEED_TEST_SCALE=10")
+THREAD = ("-O1", "-g1", "-fsanitize=thread", "-DIPUFEED_TEST_SCALE=10")
 SANITIZER_OPTIONS = {
     "TSAN_OPTIONS": "halt_on_error=1:exitcode=66",
     "ASAN_OPTIONS": "detect_leaks=1",

@@ -61,7 +61,7 @@ PLAIN = ("-O2", "-D_GLIBCXX_ASSERTIONS")
 THREAD_DELAYS = (*THREAD, "-DIPUFEED_TEST_DELAYS")
 ADDRESS = (
     "-O1",
-    "-g",
+    "-g1",
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",
     "-DIPUFEED_TEST_SCALE=4",
