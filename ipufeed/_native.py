@@ -19,11 +19,11 @@ import mmap
 import operator
 import os
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ipufeed import ending
 from ipufeed.errors import (
     LibraryLoadedTwiceError,
     LibraryMissingError,
@@ -73,18 +73,16 @@ def load() -> Any:
     return ops
 
 
-_is_ending = threading.Event()
-
-
 def _stop_all() -> None:
     """For the end of the process: ends programs and feeders."""
-    _is_ending.set()
+    ending.begin()
     entry().ipufeed_stop_all(EXIT_GRACE_NS)
+    ending.wait_for_calls(EXIT_GRACE_NS / 1e9)
 
 
 def is_ending() -> bool:
     """Whether the process ends, and what runs is being stopped."""
-    return _is_ending.is_set()
+    return ending.has_begun()
 
 
 def at_exit(function: Callable[[], object]) -> None:

@@ -23,8 +23,12 @@ ALLOWED = {
     "_quiet_import": set(),
     "render": set(),
     "tf_patches": set(),
-    "_native": {"errors"},
-    "queues": {"tf_types", "checks", "errors", "no_effect", "_native", "tf_patches"},
+    "ending": set(),
+    "_native": {"ending", "errors"},
+    "queues": {
+        *("tf_types", "checks", "errors", "no_effect", "_native", "tf_patches"),
+        "ending",
+    },
     "sources": {"tf_types", "checks", "errors", "_native"},
     # The simulated IPU.
     "device.log": {"_native"},

@@ -172,6 +172,7 @@ class IPUInfeedQueue:
 
     def stats(self) -> QueueStats:
         """Counts and times of this queue so far; zeros before the initializer has run."""
+        interrupt.check_not_forked()
         return read_stats("infeed", self._number, self._id)
 
     def __reduce__(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 
 from ipufeed import _native
 from ipufeed.checks import is_int
@@ -19,7 +20,7 @@ def set_stall_report(seconds: float | None) -> None:
     `ipufeed`, which TF_CPP_MIN_LOG_LEVEL does not silence.
 
     Args:
-        seconds: More than 0, or None for never. At first: 30.
+        seconds: More than 0 and below 2**63 ns, or None for never. At first: 30.
 
     Raises:
         ValueError: It is not such a number.
@@ -29,12 +30,13 @@ def set_stall_report(seconds: float | None) -> None:
     if seconds is None:
         _native.entry().ipufeed_set_stall_report_ns(0)
         return
-    number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    number = isinstance(seconds, numbers.Real) and not isinstance(seconds, bool)
     if not number or math.isnan(seconds) or not 0 < seconds < _MOST_S:
         raise ValueError(
-            f"The time for stall reports must be a number of seconds > 0, or None for "
-            f"never, got {seconds!r}."
+            "The time for stall reports must be a number of seconds > 0 and below "
+            f"2**63 ns ({_MOST_S:.2g} s), or None for never, got {seconds!r}."
         )
+    seconds = float(seconds)
     _native.entry().ipufeed_set_stall_report_ns(
         min(max(1, int(seconds * 1e9)), 2**63 - 1)
     )

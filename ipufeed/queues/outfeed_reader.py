@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from ipufeed import _native
+from ipufeed import _native, ending
 from ipufeed.queues import interrupt
 from ipufeed.queues.enqueued import Stored, Structures, read_stored
 from ipufeed.queues.fast_dequeue import HandOver
@@ -63,6 +63,7 @@ class OutfeedReader:
         flat = self._run_dequeue(self.structure, self._ordinal if waits else -1)
         return tf.nest.pack_sequence_as(self.structure, flat)
 
+    @ending.leaves_at_exit
     def dequeue(self, *, waits: bool) -> Any:
         """Takes all results, or the last one; in the structure that they have."""
         import tensorflow as tf
@@ -77,6 +78,7 @@ class OutfeedReader:
             batch = self._taken.all(batch)
         return tf.nest.pack_sequence_as(batch.structure, batch.columns)
 
+    @ending.leaves_at_exit
     def next_row(self, *, waits: bool) -> tuple[Any] | None:
         """Takes the next result, in a tuple; None if there is none now."""
         row = self._taken.row()
@@ -176,6 +178,7 @@ class OutfeedReader:
                 ops.ipufeed_outfeed_dequeue(wait_ordinal=wait_ordinal, **arguments)
             )
 
+    @ending.leaves_at_exit
     def _take_batch(self) -> Batch:
         """Takes what the native queue has now, in the structure that it has."""
         import tensorflow as tf
