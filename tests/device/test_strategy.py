@@ -254,3 +254,17 @@ def test_a_dataset_from_a_function_is_that_dataset():
     assert len(dataset) == 4
     assert contexts == [(1, 0)]
     assert strategy.supports_loss_scaling is True
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((3,), "`fn` must be a function, got int"),
+        ((None,), "`fn` must be a function, got NoneType"),
+        ((abs, 3), "`args` must be a list or tuple, got int"),
+        ((abs, "text"), "`args` must be a list or tuple, got str"),
+    ],
+)
+def test_run_says_what_its_arguments_must_be(given, message):
+    with pytest.raises(TypeError, match=message):
+        IPUStrategy().run(*given)

@@ -145,9 +145,17 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
 
         Raises:
             ValueError: `fn` is a plain function, in eager mode.
-            TypeError: An argument or a result is of float64.
+            TypeError: `fn` is not a function, or `args` not a list or tuple; or an argument or
+                a result is of float64.
             KeyboardInterrupt: Ctrl-C; the program is stopped, and the device usable.
         """
+        if not callable(fn):
+            raise TypeError(f"`fn` must be a function, got {type(fn).__name__}.")
+        if args is not None and not isinstance(args, (list, tuple)):
+            raise TypeError(
+                f"`args` must be a list or tuple, got {type(args).__name__}: for a "
+                "single argument x it is (x,)."
+            )
         if (
             tf.executing_eagerly()
             and not hasattr(fn, "get_concrete_function")
