@@ -145,8 +145,8 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
 
         Raises:
             ValueError: `fn` is a plain function, in eager mode.
-            TypeError: `fn` is not a function, or `args` not a list or tuple; or an argument or
-                a result is of float64.
+            TypeError: `fn` is not a function, or `args` not a list or tuple; or an
+                argument or a result is of float64.
             KeyboardInterrupt: Ctrl-C; the program is stopped, and the device usable.
         """
         if not callable(fn):
