@@ -26,6 +26,8 @@ std::int64_t round_of(const Tensor& whole, int replicas) {
   return round;
 }
 
+absl::Status accept_any(const ResultSignature& /*stored*/) { return absl::OkStatus(); }
+
 // What a test enqueues, and how.
 struct Queue {
   std::int64_t number = new_number();
@@ -33,6 +35,9 @@ struct Queue {
   OutfeedMode mode = OutfeedMode::kAll;
   std::size_t capacity = 2;
   std::int64_t size = 3;  // int64 in a part
+  // Whether a program of one replica leaves the tensors to the queue, as compiled ones
+  // do.
+  bool gives_parts = true;
 
   ~Queue() {
     const absl::Status status = remove_outfeed(number);
@@ -48,10 +53,9 @@ struct Queue {
     Outfeed* feed = nullptr;
     TF_RETURN_IF_ERROR(find(program, &feed));
     Tensor part = filled(part_value(round, replica), size);
-    if (replicas > 1) {
-      return feed->enqueue_part(*program, replica,
-                                {{part.dtype(), part.shape(), part.data()}});
-    }
+    const std::vector<ResultPart> parts{{part.dtype(), part.shape(), part.data()}};
+    if (replicas > 1) return feed->enqueue_part(*program, replica, parts);
+    if (gives_parts) return feed->enqueue(*program, parts);
     ResultElement element;
     element.components.push_back(std::move(part));
     return feed->enqueue(*program, std::move(element));
@@ -61,30 +65,23 @@ struct Queue {
     return replicas > 1 ? TensorShape({replicas, size}) : TensorShape({size});
   }
 
-  // What the op that takes the last result was built for.
-  ResultsWanted wanted() const {
-    return {{tensorflow::DT_INT64}, {tensorflow::PartialTensorShape({size})}};
-  }
-
-  // As the op that dequeues all: their numbers go behind *got.
+  // As a dequeue of all: their numbers go behind *got.
   void take_all(Outfeed* feed, std::vector<std::int64_t>* got) const {
-    const absl::Status status = feed->dequeue([&](const ResultStore& taken) {
-      if (taken.empty()) return absl::OkStatus();
-      tensorflow::OpKernelContext ctx({tensorflow::DT_INT64});
-      TF_RETURN_IF_ERROR(taken.write_outputs(&ctx));
-      const Tensor* const all = ctx.mutable_output(0);
-      CHECK_EQ(all->dim_size(0), taken.count());
-      for (std::int64_t i = 0; i < taken.count(); ++i) {
-        Tensor one(tensorflow::DT_INT64, shape());
-        std::memcpy(one.data(),
-                    static_cast<const char*>(all->data()) +
-                        static_cast<std::size_t>(i) * one.TotalBytes(),
-                    one.TotalBytes());
-        got->push_back(round_of(one, replicas));
-      }
-      return absl::OkStatus();
-    });
+    std::vector<Tensor> all;
+    const absl::Status status = feed->take_all(accept_any, &all);
     CHECK_EQ(status.ToString(), "OK");
+    if (all.empty()) return;
+    CHECK_EQ(static_cast<int>(all.size()), 1);
+    CHECK_EQ(all[0].dims(), shape().dims() + 1);
+    const std::int64_t count = all[0].dim_size(0);
+    for (std::int64_t i = 0; i < count; ++i) {
+      Tensor one(tensorflow::DT_INT64, shape());
+      std::memcpy(one.data(),
+                  static_cast<const char*>(all[0].data()) +
+                      static_cast<std::size_t>(i) * one.TotalBytes(),
+                  one.TotalBytes());
+      got->push_back(round_of(one, replicas));
+    }
   }
 };
 
@@ -94,6 +91,7 @@ Queue random_queue(check::Random* random) {
   queue.capacity = 1 + random->below(4);
   // Small results are copied, large ones are kept as they are.
   queue.size = random->below(8) == 0 ? 10'000 : 3;
+  queue.gives_parts = random->below(2) == 0;
   return queue;
 }
 
@@ -429,16 +427,33 @@ TEST(the_last_result_is_that_of_the_program_that_has_ended) {
     until([&] { return begun.load(); });
     std::shared_ptr<Outfeed> feed;
     CHECK(find_outfeed(queue.number, &feed).ok());
-    ResultElement element;
+    std::vector<Tensor> last;
+    const auto take = [&](std::int64_t deadline_ns) {
+      return feed->last(0, deadline_ns, stopped, accept_any, &last);
+    };
     if (random.below(4) == 0) {
-      stopped = true;
-      CHECK(absl::IsCancelled(feed->last(0, stopped, queue.wanted(), &element)));
+      // Cancelled before the wait or in it.
+      std::thread canceller([&] {
+        stopped = true;
+        feed->wake_last();
+      });
+      const absl::Status status = take(kNoDeadline);
+      CHECK(absl::IsCancelled(status) || status.ok());
+      canceller.join();
+      if (status.ok()) {
+        runner.join();
+        continue;
+      }
     }
     stopped = false;
-    const absl::Status status = feed->last(0, stopped, queue.wanted(), &element);
-    CHECK_EQ(status.ToString(), "OK");
-    CHECK_EQ(round_of(element.components[0], queue.replicas), count - 1);
-    CHECK(absl::IsFailedPrecondition(feed->last(0, stopped, queue.wanted(), &element)));
+    while (random.below(2) == 0) {
+      const absl::Status status = take(now_ns() + 1000);
+      CHECK(absl::IsDeadlineExceeded(status) || status.ok());
+      if (status.ok()) break;
+    }
+    if (last.empty()) CHECK_EQ(take(kNoDeadline).ToString(), "OK");
+    CHECK_EQ(round_of(last[0], queue.replicas), count - 1);
+    CHECK(absl::IsFailedPrecondition(take(kNoDeadline)));
     runner.join();
   }
 }

@@ -52,21 +52,20 @@ std::int64_t sum_of(std::int64_t round, int replicas) {
 std::int64_t check_results(std::int64_t outfeed, int replicas, std::int64_t first) {
   std::shared_ptr<Outfeed> feed;
   if (!find_outfeed(outfeed, &feed).ok()) return 0;
-  std::int64_t count = 0;
-  const absl::Status status = feed->dequeue([&](const ResultStore& taken) {
-    if (taken.empty()) return absl::OkStatus();
-    CHECK_EQ(taken.signature().replicas, replicas);
-    tensorflow::OpKernelContext ctx({tensorflow::DT_INT64});
-    TF_RETURN_IF_ERROR(taken.write_outputs(&ctx));
-    const auto values = ctx.mutable_output(0)->flat<std::int64_t>();
-    for (std::int64_t i = 0; i < values.size(); ++i) {
-      CHECK_EQ(values(i), sum_of(first + i / (3 * replicas), replicas));
-    }
-    count = taken.count();
-    return absl::OkStatus();
-  });
+  std::vector<Tensor> all;
+  const absl::Status status = feed->take_all(
+      [&](const ResultSignature& taken) {
+        CHECK_EQ(taken.replicas, replicas);
+        return absl::OkStatus();
+      },
+      &all);
   CHECK_EQ(status.ToString(), "OK");
-  return count;
+  if (all.empty()) return 0;
+  const auto values = all[0].flat<std::int64_t>();
+  for (std::int64_t i = 0; i < values.size(); ++i) {
+    CHECK_EQ(values(i), sum_of(first + i / (3 * replicas), replicas));
+  }
+  return all[0].dim_size(0);
 }
 
 void remove(std::int64_t outfeed) {

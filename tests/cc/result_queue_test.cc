@@ -30,6 +30,10 @@ class Numbers {
     for (auto& number : later.numbers_) numbers_.push_back(std::move(number));
     later.numbers_.clear();
   }
+  void pop(std::unique_ptr<int>* number) {
+    *number = std::move(numbers_.front());
+    numbers_.erase(numbers_.begin());
+  }
   std::int64_t bytes() const { return static_cast<std::int64_t>(numbers_.size()); }
   bool empty() const { return numbers_.empty(); }
   const std::vector<std::unique_ptr<int>>& all() const { return numbers_; }
@@ -101,18 +105,26 @@ TEST(a_reader_beside_the_writer_gets_each_result_once_and_in_order) {
   }
 }
 
-TEST(next_gives_the_oldest_result_unless_older_ones_are_stored) {
+TEST(next_gives_the_oldest_result_wherever_it_is) {
   Queue queue(2, kPlenty);
   std::unique_ptr<int> element;
   CHECK_EQ(queue.next(&element, kPast, never), FeedOutcome::kTimedOut);
-  for (int n = 0; n < 2; ++n) CHECK_EQ(enqueue(&queue, n), FeedOutcome::kDone);
-  CHECK_EQ(queue.next(&element, kNoDeadline, never), FeedOutcome::kDone);
-  CHECK_EQ(*element, 0);
-  for (int n = 2; n < 9; ++n) CHECK_EQ(enqueue(&queue, n), FeedOutcome::kDone);
-  CHECK_EQ(queue.next(&element, kNoDeadline, never), FeedOutcome::kStopped);
-  int next = 1;
+  for (int n = 0; n < 9; ++n) {
+    CHECK_EQ(enqueue(&queue, n), FeedOutcome::kDone);
+    if (n != 1) continue;
+    CHECK_EQ(queue.next(&element, kNoDeadline, never), FeedOutcome::kDone);
+    CHECK_EQ(*element, 0);
+  }
+  for (int n = 1; n < 5; ++n) {
+    CHECK_EQ(queue.next(&element, kPast, never), FeedOutcome::kDone);
+    CHECK_EQ(*element, n);
+  }
+  int next = 5;
   take_in_order(&queue, &next);
   CHECK_EQ(next, 9);
+  CHECK_EQ(queue.next(&element, kPast, never), FeedOutcome::kTimedOut);
+  CHECK_EQ(queue.next(&element, kNoDeadline, [] { return true; }),
+           FeedOutcome::kStopped);
 }
 
 TEST(next_and_take_give_each_result_once_and_in_order) {
@@ -255,10 +267,71 @@ TEST(a_refused_element_comes_before_those_in_the_ring) {
   } catch (const std::bad_alloc&) {
   }
   std::unique_ptr<int> element;
-  CHECK_EQ(queue.next(&element, kPast, never), FeedOutcome::kStopped);
-  int next = 0;
+  CHECK_EQ(queue.next(&element, kPast, never), FeedOutcome::kDone);
+  CHECK_EQ(*element, 0);
+  int next = 1;
   take_in_order(&queue, &next);
   CHECK_EQ(next, 2);
+}
+
+TEST(a_taker_does_not_wait_for_readers_that_sleep) {
+  for (int life = 0; life < check::scaled(200); ++life) {
+    Queue queue(2, kPlenty);
+    std::atomic<bool> stopped{false};
+    const auto stops = [&] { return stopped.load(); };
+    std::atomic<int> seen{0};
+    const auto read = [&] {
+      std::unique_ptr<int> element;
+      while (queue.next(&element, kNoDeadline, stops) == FeedOutcome::kDone) ++seen;
+    };
+    std::thread one(read), other(read);
+    std::unique_ptr<int> element;
+    for (int n = 0; n < 20; ++n) {
+      // No result has come: only these calls can make the readers give the role up.
+      CHECK(queue.take().empty());
+      CHECK_EQ(queue.next(&element, kPast, never), FeedOutcome::kTimedOut);
+    }
+    CHECK_EQ(enqueue(&queue, 1), FeedOutcome::kDone);
+    while (seen.load() == 0) sched_yield();
+    stopped = true;
+    queue.wake_reader();
+    one.join();
+    other.join();
+    CHECK_EQ(seen.load(), 1);
+  }
+}
+
+TEST(a_look_at_what_is_there_finds_it_while_the_writer_stores) {
+  const int elements = check::scaled(40'000);
+  Queue queue(1, kPlenty);
+  std::atomic<int> enqueued{0};
+  std::thread writer([&] {
+    for (int n = 0; n < elements; ++n) {
+      CHECK_EQ(enqueue(&queue, n), FeedOutcome::kDone);
+      enqueued = n + 1;
+    }
+  });
+  std::unique_ptr<int> element;
+  for (int next = 0; next < elements; ++next) {
+    while (enqueued.load() <= next) sched_yield();
+    CHECK_EQ(queue.next(&element, kPast, never), FeedOutcome::kDone);
+    CHECK_EQ(*element, next);
+  }
+  writer.join();
+}
+
+TEST(a_full_writer_goes_on_when_the_limit_is_lifted) {
+  Queue queue(1, 1);
+  int n = 0;
+  while (enqueue(&queue, n, kPast) == FeedOutcome::kDone) ++n;
+  std::thread writer([&] { CHECK_EQ(enqueue(&queue, n), FeedOutcome::kDone); });
+  usleep(2000);
+  queue.lift_limit();
+  writer.join();
+  queue.restore_limit();
+  int next = 0;
+  take_in_order(&queue, &next);
+  CHECK_EQ(next, n + 1);
 }
 
 TEST(what_is_put_back_comes_first_again) {

@@ -19,6 +19,7 @@ STANDIN = CC / "standin"
 STANDIN_PROGRAMS = (
     "infeed_test",
     "outfeed_test",
+    "outfeed_consumer_test",
     "replicas_test",
     "pipeline_run_test",
     "program_test",
@@ -35,6 +36,8 @@ STANDIN_SOURCES = (
             "feeds/lease",
             "base/interrupt",
             "feeds/outfeed",
+            "feeds/outfeed_consumer",
+            "measure/measurement",
             "data/payload",
             "pipeline/pipeline",
             "run/program",

@@ -43,8 +43,7 @@ pytestmark = [pytest.mark.native, pytest.mark.timeout(1800)]
 PROGRAMS = (
     "seeds_test",
     "allocation_test",
-    "marks_test",
-    "transfer_buffer_test",
+    "measuring_test",
     "spare_memory_test",
     "step_clock_test",
     "ring_test",
@@ -56,7 +55,7 @@ PROGRAMS = (
     "result_queue_test",
     "replica_barrier_test",
 )
-SEQUENTIAL, THREADED = PROGRAMS[:7], PROGRAMS[7:]
+SEQUENTIAL, THREADED = PROGRAMS[:6], PROGRAMS[6:]
 PLAIN = ("-O2", "-D_GLIBCXX_ASSERTIONS")
 THREAD_DELAYS = (*THREAD, "-DIPUFEED_TEST_DELAYS")
 ADDRESS = (

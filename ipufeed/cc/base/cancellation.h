@@ -21,7 +21,7 @@ class Cancellation {
   Cancellation& operator=(const Cancellation&) = delete;
 
   // Once. False if the step has been cancelled, or is being: `on_cancel` is then not
-  // called, and it is for the caller to act. manager: null for a step that is never
+  // called, and the caller must act. manager: null for a step that is never
   // cancelled.
   [[nodiscard]] bool watch(tensorflow::CancellationManager* manager,
                            std::function<void()> on_cancel) {
@@ -44,8 +44,8 @@ class Cancellation {
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
 };
 
-// Calls a function when the manager is cancelled, or goes; nothing takes it back.
-// False, as above, if it has been cancelled.
+// Calls a function when the manager is cancelled or destroyed; it cannot be
+// unregistered. False, as above, if it has been cancelled.
 [[nodiscard]] inline bool watch_to_the_end(tensorflow::CancellationManager* manager,
                                            std::function<void()> at_end) {
   return manager->RegisterCallback(manager->get_cancellation_token(),

@@ -1,5 +1,5 @@
 // Failures on request, for tests: each boundary that guard.h watches, and each place
-// that allocates a tensor, asks here whether it is to fail this time.
+// that allocates a tensor, checks here whether it must fail this time.
 //
 //   ipufeed_set_fault("IpufeedEnqueue", 3, 1)   the third one throws std::bad_alloc
 #pragma once
@@ -11,7 +11,7 @@
 namespace ipufeed {
 
 enum class Fault : int {
-  kNone = 0,          // nothing fails, and nothing is counted
+  kNone = 0,          // no failures, no counts
   kCount = 1,         // places are counted
   kBadAlloc = 2,      // throws std::bad_alloc; of an allocation: out of memory
   kRuntimeError = 3,  // throws std::runtime_error

@@ -26,7 +26,7 @@ struct Faults {
     return *faults;
   }
 
-  // Counts a place; what it has to do.
+  // Counts a place; returns its fault.
   Fault pass(const char* name) {
     MutexLock lock(mutex);
     ++passed[name];
@@ -90,7 +90,7 @@ absl::Status status_of_exception(const char* where) noexcept {
       return absl::InternalError(absl::StrCat("An exception in ", where, "."));
     }
   } catch (...) {
-    // No memory for the text. A status without one needs none.
+    // There is no memory for the text; a status without text needs none.
     return absl::Status(absl::StatusCode::kResourceExhausted, "");
   }
 }

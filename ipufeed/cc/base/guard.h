@@ -1,8 +1,8 @@
-// Where code that knows no exceptions calls ours: C entry points, kernels, calls and
-// callbacks of XLA, and threads. There an exception would end the process.
+// Catches exceptions where code without exceptions calls ours: C entry points, kernels,
+// calls and callbacks of XLA, and threads. There an exception would end the process.
 //
 //   guarded(where, work)  runs `work`; an exception becomes its error
-//   fault_point(where)    where a test lets one be thrown: see faults.h
+//   fault_point(where)    where a test can inject one: see faults.h
 //
 // A try block costs nothing until something is thrown, and a fault point one relaxed
 // load of a flag that is written by tests only.
@@ -24,7 +24,7 @@ absl::Status status_of_exception(const char* where) noexcept;
 
 // What `work` returns, which is made from an absl::Status if `work` throws; OkStatus()
 // of one that returns nothing. The end of a thread (pthread_exit, by which Python ends
-// those that want its lock too late) is not an exception, and goes on.
+// threads that acquire its lock too late) is not an exception, and goes on.
 template <class Work>
 auto guarded(const char* where, Work&& work) {
   using Result = std::invoke_result_t<Work>;

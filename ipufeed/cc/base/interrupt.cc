@@ -17,7 +17,7 @@ namespace {
 
 // A handler may call the one before it, which may be our hook under an earlier handler.
 // So each handler that the hook has been put in front of has a hook of its own: calls
-// from handler to handler then come to an end, as they would without us.
+// from handler to handler then terminate, as they would without the hooks.
 constexpr int kHooks = 8;  // of one signal: different handlers, in the process's life
 
 struct Hooked {
@@ -94,7 +94,7 @@ void init_once() {
 
 void hook_interrupt() {
   init_once();
-  static Mutex mutex;  // one thread at a time hooks
+  static Mutex mutex;  // one thread at a time installs hooks
   MutexLock lock(mutex);
   for (Hooked& signal : hooked) hook(&signal);
 }

@@ -1,5 +1,5 @@
-// What our kernels for TensorFlow's executor are made of: none lets an exception out,
-// and none trusts the ranks of its inputs, since an op can be called by hand.
+// The base of our kernels for TensorFlow's executor: they throw no exceptions, and
+// check the ranks of their inputs, since an op can be called directly.
 #pragma once
 
 #include <initializer_list>
@@ -31,8 +31,8 @@ class Kernel : public tensorflow::OpKernel {
   virtual absl::Status run(tensorflow::OpKernelContext* ctx) = 0;
 };
 
-// A kernel that may take long: it runs on a thread of its own, since one that blocked
-// the executor's thread could block the very thread that it waits for.
+// A kernel that may take long: it runs on a thread of its own, since blocking the
+// executor's thread could block the thread that it waits for.
 class LongKernel : public tensorflow::AsyncOpKernel {
  public:
   using AsyncOpKernel::AsyncOpKernel;
@@ -82,8 +82,8 @@ inline absl::Status check_bytes(const std::string& op, std::size_t index,
       ", and only numbers and bools can be moved."));
 }
 
-// A tensor, or an error if memory for it is lacking. what: for a person, together with
-// `name`.
+// A tensor, or an error if memory for it is lacking. what: for the message, together
+// with `name`.
 inline absl::Status allocate(tensorflow::DataType dtype,
                              const tensorflow::TensorShape& shape, const char* what,
                              std::string_view name, tensorflow::Tensor* tensor) {

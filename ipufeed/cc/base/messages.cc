@@ -10,7 +10,7 @@
 namespace ipufeed {
 namespace {
 
-// A listener that is held up for longer gets the newest.
+// A listener that is blocked for longer gets the newest.
 constexpr std::size_t kMostLines = 256;
 
 struct Lines {

@@ -1,4 +1,4 @@
-// Calls of Python that no handler of a signal may end.
+// Calls Python such that signal handlers cannot interrupt it.
 #pragma once
 
 #include <dlfcn.h>
@@ -11,7 +11,7 @@
 
 namespace ipufeed {
 
-// Whether this thread holds Python's lock, which another one would wait for.
+// Whether this thread holds Python's lock, for which another one would wait.
 inline bool holds_python() {
   using Check = int (*)();
   static const auto check =
@@ -22,9 +22,9 @@ inline bool holds_python() {
 // Calls `work` on a thread that is not the process's main one, and waits for it.
 //
 // Python runs the handlers of signals on the main thread, at the next step of whatever
-// is called there: Ctrl-C while a program was compiled would raise in what we ask of
-// Python, before it could catch anything. The error would be lost, and the work half
-// done. Elsewhere no handler runs; the main thread raises when it is back in Python.
+// is called there: Ctrl-C during a compilation would raise in our call of Python,
+// before it could catch it. The error would be lost, and the work incomplete. On
+// another thread no handler runs; the main thread raises when it returns to Python.
 template <class Work>
 void off_main(Work&& work) {
   if (syscall(SYS_gettid) != getpid() || holds_python()) {
@@ -33,7 +33,7 @@ void off_main(Work&& work) {
   }
   try {
     std::thread(std::ref(work)).join();
-  } catch (const std::system_error&) {  // no thread to be had
+  } catch (const std::system_error&) {  // no thread can be started
     work();
   }
 }

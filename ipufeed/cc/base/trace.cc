@@ -11,7 +11,7 @@
 namespace ipufeed {
 namespace {
 
-// How close together events must begin to become one, by how full the buffer is.
+// The interval within which events are merged, by the fill of the buffer.
 constexpr std::array<std::int64_t, 4> kResolutionNs = {0, 100'000, 10'000'000,
                                                        1'000'000'000};
 

@@ -1,18 +1,18 @@
-// What happens when, for a trace: compiling, loading, running, transfers, waits.
+// Records events for a trace: compiling, loading, running, transfers, waits.
 //
 //   any thread: if (traces()) record({...})  -->  a buffer of the thread's own
 //   Python:     start_trace() ... stop_trace() --> all events, by thread
 //
-// Off, an event costs one relaxed load. On, two looks at the clock and a lock without
-// contention: only stop_trace() takes it, too, once.
+// Off, an event costs one relaxed load. On, it reads the clock twice and takes a lock
+// without contention: only stop_trace() takes it, too, once.
 //
 // Bounded. A buffer has room for a fixed number of events. Its first quarter takes each
-// event as it was; then those of one kind and queue that begin within 100 us become
-// one, later within 10 ms and 1 s: a run of hours fits, with its beginning in full. An
-// event counts those that it stands for, and what finds no room is counted as dropped.
+// event as it was; then those of one kind and queue that begin within 100 us are
+// merged, later within 10 ms and 1 s: a run of hours fits, with its beginning in full.
+// An event counts the merged ones, and events without room are counted as dropped.
 //
-// Relaxed: `tracing` is only whether to record. An event that is late or early by one
-// is of no consequence; the buffers have locks.
+// Relaxed: `tracing` is only whether to record. An event too many or too few is
+// harmless; the buffers have locks.
 #pragma once
 
 #include <atomic>
@@ -60,7 +60,7 @@ inline bool traces() { return tracing.load(std::memory_order_relaxed); }
 // Any thread. `name`: what a person calls the number.
 void record(const TraceEvent& event, const std::string& name);
 
-// The number of what has nothing but a name.
+// Returns a number for a name without one.
 inline std::int64_t number_of(const std::string& name) {
   return static_cast<std::int64_t>(std::hash<std::string>()(name));
 }

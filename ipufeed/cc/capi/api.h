@@ -1,9 +1,9 @@
 // C entry points, which Python calls through ctypes. _native.py declares them again.
 //
-// Each is one call of entry(). What goes wrong in it is the thread's last error, and
-// the result is then the smallest number of its type, which is never anything else:
-// _native.py looks for it after each call and raises the error. What a caller can get
-// wrong is looked at first: see Argument.
+// Each is one call of entry(). A failure sets the thread's last error and returns the
+// smallest number of the result's type, which is not used otherwise: _native.py checks
+// for it after each call and raises the error. Arguments are checked first: see
+// Argument.
 #pragma once
 
 #include <cstdint>

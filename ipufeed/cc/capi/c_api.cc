@@ -84,6 +84,35 @@ IPUFEED_API int ipufeed_run_progress(std::int64_t number, std::int64_t* progress
   });
 }
 
+// Of a measurement of programs, by their thread: a pass has ended with this result,
+// from 1, and no pass follows. See measurement.h. Unknown numbers are ignored.
+IPUFEED_API int ipufeed_run_end_pass(std::int64_t number, std::int64_t results) {
+  return ipufeed::entry(__func__, [&] {
+    if (const auto run = ipufeed::Runs::get().find(number)) run->end_pass(results);
+  });
+}
+IPUFEED_API int ipufeed_run_end_source(std::int64_t number) {
+  return ipufeed::entry(__func__, [&] {
+    if (const auto run = ipufeed::Runs::get().find(number)) run->end_source();
+  });
+}
+
+// 1 if the measurement takes no more, or there is none.
+IPUFEED_API int ipufeed_run_is_over(std::int64_t number) {
+  return ipufeed::entry(__func__, [&]() -> int {
+    const auto run = ipufeed::Runs::get().find(number);
+    return run == nullptr || run->is_over() ? 1 : 0;
+  });
+}
+
+// Results that the host has read; 0 for an unknown number.
+IPUFEED_API std::int64_t ipufeed_run_results_read(std::int64_t number) {
+  return ipufeed::entry(__func__, [&]() -> std::int64_t {
+    const auto run = ipufeed::Runs::get().find(number);
+    return run == nullptr ? 0 : run->results_read();
+  });
+}
+
 // Feeder threads that still run.
 IPUFEED_API int ipufeed_live_feeders() {
   return ipufeed::entry(__func__, [&]() -> int { return ipufeed::live_feeders(); });
@@ -98,7 +127,7 @@ namespace {
 constexpr std::int64_t kMostGraceNs = 3'600'000'000'000;  // an hour
 }  // namespace
 
-// Stops them and waits at most so long; returns how many run all the same.
+// Stops them and waits at most this long; returns how many still run.
 IPUFEED_API int ipufeed_stop_all(std::int64_t timeout_ns) {
   return ipufeed::entry(__func__,
                         {{"timeout_ns", timeout_ns >= 0 && timeout_ns <= kMostGraceNs,

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <stdexcept>
 #include <string>
 
 #include "base/interrupt.h"
@@ -16,6 +15,7 @@
 #include "core/ipus.h"
 #include "core/seeds.h"
 #include "device/ipu_device.h"
+#include "feeds/feed_stats.h"
 #include "feeds/feed_table.h"
 #include "feeds/infeed.h"
 #include "feeds/outfeed.h"
@@ -31,17 +31,7 @@
 namespace {
 
 void write(const ipufeed::FeedStats& stats, std::int64_t* out) {
-  const std::int64_t values[] = {stats.elements,
-                                 stats.capacity,
-                                 stats.filled,
-                                 stats.stored_bytes,
-                                 static_cast<std::int64_t>(stats.device.waits),
-                                 static_cast<std::int64_t>(stats.device.parks),
-                                 stats.device.waited_ns,
-                                 static_cast<std::int64_t>(stats.host.waits),
-                                 static_cast<std::int64_t>(stats.host.parks),
-                                 stats.host.waited_ns};
-  for (const auto value : values) *out++ = value;
+  for (const auto value : ipufeed::numbers_of(stats)) *out++ = value;
 }
 
 bool is_ordinal(int ordinal) { return ordinal >= 0 && ordinal < ipufeed::kDevices; }
@@ -155,43 +145,6 @@ IPUFEED_API std::int64_t ipufeed_outfeed_signature(std::int64_t number,
       });
 }
 
-// Waits likewise for one result, and copies its components one after the other into
-// buffer, which is as large as a result of the signature with this id. 3: it is there.
-// 1: a run has ended, there are results that only a dequeue gives, or results are
-// others now. 0 and 2: as above. One call in place of four: a result is small news that
-// should be fast.
-IPUFEED_API int ipufeed_outfeed_next(std::int64_t number, std::int64_t seen_ends,
-                                     std::int64_t timeout_ns, std::int64_t signature_id,
-                                     char* buffer, std::int64_t size) {
-  return ipufeed::entry(
-      __func__, {ipufeed::given("buffer", buffer, size)}, [&]() -> int {
-        std::shared_ptr<ipufeed::Outfeed> feed;
-        if (!ipufeed::find_outfeed(number, &feed).ok()) return 2;
-        // From its first result on all of an outfeed's are alike.
-        if (feed->signature() == nullptr || feed->signature_id() != signature_id)
-          return 1;
-        ipufeed::ResultElement element;
-        switch (feed->next(&element, ipufeed::deadline_in(timeout_ns),
-                           static_cast<std::uint64_t>(seen_ends))) {
-          case ipufeed::FeedOutcome::kDone:
-            break;
-          case ipufeed::FeedOutcome::kTimedOut:
-            return 0;
-          default:
-            return 1;
-        }
-        for (const auto& tensor : element.components) {
-          const auto bytes = static_cast<std::int64_t>(tensor.TotalBytes());
-          if (bytes > size)
-            throw std::length_error("a result is larger than its buffer");
-          std::memcpy(buffer, tensor.data(), static_cast<std::size_t>(bytes));
-          buffer += bytes;
-          size -= bytes;
-        }
-        return 3;
-      });
-}
-
 // Whether a program uses it now.
 IPUFEED_API int ipufeed_outfeed_busy(std::int64_t number) {
   return ipufeed::entry(__func__, [&]() -> int {
@@ -200,8 +153,8 @@ IPUFEED_API int ipufeed_outfeed_busy(std::int64_t number) {
   });
 }
 
-// Waits at most timeout_ns until no program with feeds runs on the outfeed's IPU, with
-// room for all results meanwhile; 0 if one does.
+// Waits at most timeout_ns until no program with feeds runs on the outfeed's IPU,
+// without a limit of results during the wait; 0 if one does.
 IPUFEED_API int ipufeed_outfeed_wait_for_all(std::int64_t number, int ordinal,
                                              std::int64_t timeout_ns) {
   return ipufeed::entry(__func__, [&]() -> int {
@@ -222,6 +175,16 @@ IPUFEED_API int ipufeed_wait_idle(int ordinal, std::int64_t timeout_ns) {
     return ipufeed::wait_until_idle(ordinal, 0, ipufeed::deadline_in(timeout_ns), never)
                ? 1
                : 0;
+  });
+}
+
+// Lets an infeed read before a program takes from it; 1 if there is none.
+IPUFEED_API int ipufeed_infeed_begin(std::int64_t number) {
+  return ipufeed::entry(__func__, [&]() -> int {
+    std::shared_ptr<ipufeed::Infeed> feed;
+    if (!ipufeed::find_infeed(number, &feed).ok()) return 1;
+    if (feed->feeder() != nullptr) feed->feeder()->begin();
+    return 0;
   });
 }
 

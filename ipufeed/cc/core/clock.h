@@ -13,10 +13,10 @@ inline std::int64_t clock_ns(clockid_t clock) noexcept {
   return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-// Of the monotonic clock, which cannot be set back.
+// Time of the monotonic clock, which cannot be set back.
 inline std::int64_t now_ns() noexcept { return clock_ns(CLOCK_MONOTONIC); }
 
-// Of CPU that the calling thread has had.
+// CPU time of the calling thread.
 inline std::int64_t thread_cpu_ns() noexcept {
   return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }

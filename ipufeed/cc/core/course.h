@@ -1,10 +1,10 @@
-// Where a run stood, every few milliseconds, in bounded memory.
+// The progress of a run, sampled every few milliseconds, in bounded memory.
 //
 //   |--10 ms--|--10 ms--|-- ...        first n marks
 //   |-------20 ms-------|-- ...        then every other one goes, and so on
 //
-// All of a mark but its time is a sum from the beginning: what happened between two
-// marks is their difference, whichever marks lie in between or have gone.
+// All fields of a mark but its time are sums from the beginning: the difference of two
+// marks is what happened between them, whichever marks lie in between or were dropped.
 //
 // Plain data of one thread.
 #pragma once
@@ -21,7 +21,7 @@ struct Mark {
   std::int64_t bytes = 0;
   std::int64_t starved_ns = 0;
   std::int64_t blocked_ns = 0;
-  std::int64_t depth_sum = 0;  // elements in the feed, added up over all looks at it
+  std::int64_t depth_sum = 0;  // elements in the feed, summed over all samples
   std::int64_t looks = 0;
 };
 
@@ -31,12 +31,12 @@ class MarkTable {
   MarkTable(std::int64_t interval_ns, std::int64_t most)
       : interval_ns_(interval_ns), most_(static_cast<std::size_t>(most)) {}
 
-  // Whether it is time for a mark at that time.
+  // Whether a mark is due at that time.
   bool due(std::int64_t at_ns) const noexcept {
     return marks_.empty() || at_ns - marks_.back().at_ns >= interval_ns_;
   }
 
-  // Whatever is due. A mark at the time of the last one takes its place.
+  // Adds a mark if it is due. A mark at the time of the last one replaces it.
   void add(const Mark& mark) {
     if (!marks_.empty() && marks_.back().at_ns == mark.at_ns) {
       marks_.back() = mark;

@@ -1,4 +1,4 @@
-// How many CPUs this process may use, which is seldom what the machine has.
+// The number of CPUs that this process may use, often fewer than the machine has.
 #pragma once
 
 #include <sched.h>
@@ -10,7 +10,7 @@ namespace ipufeed {
 
 // CPUs in the affinity mask of the calling thread, cut by the quota of the control
 // group (version 2's cpu.max at the usual mount point; absent or "max" means no quota).
-// A quota of 1.5 CPUs counts as 1: the second one is not there when it is needed. At
+// A quota of 1.5 CPUs counts as 1: the second is not available when needed. At
 // least 1.
 inline int usable_cpus() {
   int cpus = 1;

@@ -1,17 +1,17 @@
-// A feed: one ring, the waiting of both its sides, and how it came to its end.
+// A feed: one ring, the waits of both its sides, and its terminal state.
 //
 //   writer --push()--> [ ring ] --pop()--> reader        any thread: cancel()
 //
-// A caller may also have a reason of its own to stop waiting, `stopped()`, which ends
-// that one wait and nothing else: the thread that sets it wakes the side (wake_reader,
+// A caller may also pass its own condition to stop waiting, `stopped()`, which ends
+// that wait only: the thread that sets it wakes the side (wake_reader,
 // wake_writer).
 //
 // One terminal state, set once: open -> ended | failed | cancelled. Elements inside are
 // still delivered after ended and failed; after cancelled they are not, and
 // undelivered() counts them. Every wait of either side sees the deadline and the end.
 //
-// `Error` is what the writer leaves behind when it fails (absl::Status in the product,
-// a string in the tests): the feed carries it over and does not look inside.
+// `Error` is what the writer passes when it fails (absl::Status in the product, a
+// string in the tests): the feed hands it to the reader without interpreting it.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ namespace ipufeed {
 
 enum class FeedState : std::uint32_t { kOpen, kEnded, kFailed, kCancelled };
 
-// What became of one push() or pop(). kDone: the element is in, or out.
+// The outcome of a push() or pop(). kDone: the element was moved.
 enum class FeedOutcome : std::uint32_t {
   kDone,
   kEnded,
@@ -37,7 +37,7 @@ enum class FeedOutcome : std::uint32_t {
   kStopped
 };
 
-// Never stops a wait: for callers without a reason of their own.
+// Never stops a wait: for callers without a condition.
 struct NeverStopped {
   bool operator()() const noexcept { return false; }
 };
@@ -55,7 +55,7 @@ class Feed {
 
   // ---- Writer thread only ----
 
-  // Moves `element` in; unless the outcome is kDone the caller still owns it. Waits
+  // Moves `element` in; unless the outcome is kDone the caller keeps it. Waits
   // while the feed is full. kEnded and kFailed: the writer itself has ended the feed.
   FeedOutcome push(T&& element, std::int64_t deadline_ns = kNoDeadline) {
     return push(std::move(element), deadline_ns, NeverStopped{});
@@ -101,8 +101,8 @@ class Feed {
 
   // ---- Reader thread only ----
 
-  // Moves the oldest element out. Waits while the feed is empty and open. Once it has
-  // returned kEnded, kFailed or kCancelled it does so again each time, at once.
+  // Moves the oldest element out. Waits while the feed is empty and open. After it has
+  // returned kEnded, kFailed or kCancelled it returns the same at once.
   FeedOutcome pop(T* element, std::int64_t deadline_ns = kNoDeadline) {
     return pop(element, deadline_ns, NeverStopped{});
   }
@@ -114,8 +114,8 @@ class Feed {
       if (state() == FeedState::kCancelled) return FeedOutcome::kCancelled;
       if (!ring_.try_pop(element)) {
         if (ring_.drained()) return outcome();
-        // Woken by closed(), which is a relaxed look; the acquiring one in drained()
-        // has brought the last element into sight.
+        // Woken by closed(), a relaxed load; the acquire load in drained() makes the
+        // last element visible.
         if (!ring_.try_pop(element)) {
           return woken ? FeedOutcome::kStopped : FeedOutcome::kTimedOut;
         }
@@ -148,7 +148,7 @@ class Feed {
         deadline_ns);
   }
 
-  // After cancel(): drops the elements inside, which pop() no longer gives.
+  // After cancel(): drops the elements inside, which pop() no longer returns.
   void drop_elements() {
     for (;;) {
       T element{};  // a new one each time: a move may swap
@@ -160,7 +160,7 @@ class Feed {
   // the writer need not wake the reader for each. See wait.h.
   void set_reader_nap(std::int64_t nap_ns) noexcept { reader_.set_nap(nap_ns); }
 
-  // What the writer failed with; valid once pop() has returned kFailed.
+  // The error of the writer; valid once pop() has returned kFailed.
   const Error& error() const noexcept { return error_; }
 
   // ---- Any thread ----
@@ -172,7 +172,7 @@ class Feed {
     writer_.notify();
   }
 
-  // The side, if it waits, looks at its stopped() again. After that has been set.
+  // Makes a waiting side check its stopped() again; to be called after that was set.
   void wake_reader() noexcept { reader_.notify(); }
   void wake_writer() noexcept { writer_.notify(); }
 
@@ -204,10 +204,10 @@ class Feed {
   }
 
   // Hysteresis: a parked writer sleeps on until the ring is half empty, so that it is
-  // woken for many elements and not for each. The reader's own wait never waits so.
-  // What the reader knows of the ring is old: before a wake-up, which costs it 3 us, it
-  // looks. While the writer sleeps nothing is added, so that some later call finds it
-  // half empty.
+  // woken for many elements and not for each. The reader's own wait has no such
+  // threshold. The reader's copy of the counter is stale: before a wake-up, which costs
+  // 3 us, it reloads it. While the writer sleeps nothing is added, so that a later call
+  // finds the ring half empty.
   void made_room() noexcept {
     if (!ring_.half_empty()) return;
     writer_.notify_if([this] { return ring_.half_empty_now(); });

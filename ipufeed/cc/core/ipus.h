@@ -1,12 +1,12 @@
-// How many IPU devices there are, and of how many IPUs one is made.
+// The number of IPU devices, and the most IPUs of one.
 #pragma once
 
 namespace ipufeed {
 
-// As many as are registered; which of them can be used is up to the configuration.
+// The registered devices; the configuration decides which of them are usable.
 inline constexpr int kDevices = 16;
 
-// The most IPUs that a device is made of: more than the server has.
+// The most IPUs of a device: more than a server has.
 inline constexpr int kMostIpus = 1024;
 
 }  // namespace ipufeed

@@ -6,7 +6,7 @@
 //   error void add() IPUFEED_REQUIRES(mutex_);         so is a call without it
 //
 // They are those of the standard library; for other compilers the macros are
-// empty. Conditions are loops around wait(): the analysis does not look into lambdas.
+// empty. Conditions are loops around wait(): the analysis does not check lambdas.
 //
 // Source: https://clang.llvm.org/docs/ThreadSafetyAnalysis.html.
 #pragma once
@@ -66,7 +66,7 @@ class IPUFEED_ATTRIBUTE(capability("mutex")) SharedMutex {
   std::shared_mutex mutex_;
 };
 
-// Has the mutex for its life.
+// Holds the mutex for its lifetime.
 class IPUFEED_ATTRIBUTE(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) IPUFEED_ACQUIRE(mutex) : mutex_(mutex) {
@@ -80,7 +80,7 @@ class IPUFEED_ATTRIBUTE(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
-// Has a mutex that its caller has locked, and gives it back at its end.
+// Holds a mutex that its caller has locked, and unlocks it at its end.
 class IPUFEED_ATTRIBUTE(scoped_lockable) MutexHeld {
  public:
   explicit MutexHeld(Mutex& mutex) IPUFEED_REQUIRES(mutex) : mutex_(mutex) {}
@@ -92,7 +92,7 @@ class IPUFEED_ATTRIBUTE(scoped_lockable) MutexHeld {
   Mutex& mutex_;
 };
 
-// The writer's lock of a SharedMutex, for its life.
+// The writer's lock of a SharedMutex, for its lifetime.
 class IPUFEED_ATTRIBUTE(scoped_lockable) WriterLock {
  public:
   explicit WriterLock(SharedMutex& mutex) IPUFEED_ACQUIRE(mutex) : mutex_(mutex) {
@@ -121,7 +121,7 @@ class IPUFEED_ATTRIBUTE(scoped_lockable) ReaderLock {
   SharedMutex& mutex_;
 };
 
-// Gives the mutex back for its life; the caller has it before and after.
+// Unlocks the mutex for its lifetime; the caller holds it before and after.
 class IPUFEED_ATTRIBUTE(scoped_lockable) MutexUnlock {
  public:
   explicit MutexUnlock(Mutex& mutex) IPUFEED_RELEASE(mutex) : mutex_(mutex) {
@@ -137,7 +137,7 @@ class IPUFEED_ATTRIBUTE(scoped_lockable) MutexUnlock {
 
 class CondVar {
  public:
-  // Gives the mutex back while it sleeps. May return without a notification.
+  // Unlocks the mutex while it sleeps. May return without a notification.
   void wait(Mutex& mutex) IPUFEED_REQUIRES(mutex) {
     Held held(mutex.mutex_);
     condition_.wait(held.lock);
@@ -153,7 +153,7 @@ class CondVar {
   void notify_all() noexcept { condition_.notify_all(); }
 
  private:
-  // The caller's lock, as the standard library wants it.
+  // The caller's lock, as the standard library's type.
   struct Held {
     explicit Held(std::mutex& mutex) : lock(mutex, std::adopt_lock) {}
     ~Held() { lock.release(); }

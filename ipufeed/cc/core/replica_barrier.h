@@ -1,15 +1,15 @@
-// A barrier that the members of a group pass again and again: no member goes on before
-// all have arrived, or waits for a member that has ended.
+// A reusable barrier of the members of a group: no member passes before all have
+// arrived, or waits for a member that has ended.
 //
 //   gathering --all here--> working --all have done their part--> leaving ---+
 //       ^          |                                                  ^      |
 //       |          +--------------- no parts to do -------------------+      |
 //       +----------------------------- all gone ------------------------------+
 //
-// A member's life is a run, or several: leave() ends one. A member that waits in a run
-// for one that has ended as many waits in vain, and gets an error. A member can only
-// end a run between two collectives, and has then left all of its run: whether a member
-// waits in vain does not depend on which one was faster.
+// A member has one run, or several: leave() ends one. A member that waits in a run for
+// one that has ended the same run gets an error, since the wait would never end. A
+// member can only end a run between two collectives, and has then left all of them:
+// whether a wait fails does not depend on which member was faster.
 //
 // Memory order: one mutex guards all that is here, without any atomic. A member
 // that leaves, and a thread that sets what stopped() returns and then calls wake(),
@@ -35,7 +35,7 @@ class ReplicaBarrier {
  public:
   enum class Outcome { kDone, kEnded, kStopped };
 
-  // Where each member is, by number.
+  // The state of each member, by number.
   struct Attendance {
     std::vector<std::size_t> here;
     std::vector<std::size_t> missing;
@@ -49,32 +49,32 @@ class ReplicaBarrier {
 
   std::size_t members() const { return members_; }
 
-  // The member's thread. Waits until all are here.
+  // The member's thread. Waits until all have arrived.
   //   begin()    is then called once, with the lock; whether there is work to do
   //   work()     by each member, all at once and without the lock, if there are
-  //   stopped()  whether not to wait any more; see wake()
+  //   stopped()  whether to stop waiting; see wake()
   //   patience   next_report_ns(): when to report next, kNoDeadline for never;
   //              report(attendance): without the lock, of a wait that long
-  // kDone: all have been here, and all that was to be done is done. kEnded: a member
+  // kDone: all have arrived, and the work is complete. kEnded: a member
   // has ended that this one waits for, and `attendance` holds which member waits for
-  // which. kStopped: it was stopped before all were here. What begin() throws comes out
-  // of here, and the others go on waiting; work() must not throw.
+  // which. kStopped: it was stopped before all had arrived. An exception of begin()
+  // propagates, and the others continue to wait; work() must not throw.
   template <class Begin, class Work, class Stopped, class Patience>
   Outcome arrive_and_wait(std::size_t member, Begin&& begin, Work&& work,
                           Stopped&& stopped, Patience&& patience,
                           Attendance* attendance) {
     IPUFEED_YIELD_POINT();
     MutexLock lock(mutex_);
-    // A fast member may be back before all have left the previous collective, which
-    // they will.
+    // A fast member may return before all have left the previous collective, which they
+    // are about to.
     while (phase_ != Phase::kGathering) {
       if (stopped()) return Outcome::kStopped;
       changed_.wait(mutex_);
     }
     is_here_[member] = true;
     ++here_;
-    // Whatever ends this but the collective itself, an exception included: it is not
-    // here.
+    // If anything but the collective ends the wait, an exception included, the member
+    // is absent.
     try {
       const Outcome outcome = gather(member, begin, stopped, patience, attendance);
       if (outcome != Outcome::kDone) {
@@ -95,8 +95,8 @@ class ReplicaBarrier {
         phase_ = Phase::kLeaving;
         changed_.notify_all();
       }
-      // stopped() is not polled here: what a member has brought must not go while
-      // others work with it.
+      // stopped() is not polled here: a member's data must stay valid while others use
+      // it.
       while (phase_ != Phase::kLeaving) changed_.wait(mutex_);
     }
     is_here_[member] = false;
@@ -108,7 +108,7 @@ class ReplicaBarrier {
     return Outcome::kDone;
   }
 
-  // The member's thread, between two collectives: its run has ended, or its last one.
+  // The member's thread, between two collectives: ends its run, or its last one.
   void leave(std::size_t member) {
     IPUFEED_YIELD_POINT();
 #ifndef IPUFEED_PLANT_UNLOCKED_LEAVE  // without it, to see that the tests catch it
@@ -124,7 +124,7 @@ class ReplicaBarrier {
     changed_.notify_all();
   }
 
-  // Any thread, after what stopped() returns has changed.
+  // Any thread, after the result of stopped() has changed.
   void wake() {
     MutexLock lock(mutex_);
     changed_.notify_all();
@@ -163,7 +163,7 @@ class ReplicaBarrier {
     return false;
   }
 
-  // False while one is here from a later run than another one, which gets an error.
+  // False while one has arrived from a later run than another one, which gets an error.
   bool is_level() const IPUFEED_REQUIRES(mutex_) {
     for (const std::int64_t runs : runs_) {
       if (runs != runs_[0]) return false;
@@ -176,7 +176,7 @@ class ReplicaBarrier {
     --here_;
   }
 
-  // As the member sees it: one that is in a later run is not here.
+  // From the member's view: one that is in a later run is absent.
   Attendance look(std::size_t member) const IPUFEED_REQUIRES(mutex_) {
     Attendance found;
     for (std::size_t m = 0; m < members(); ++m) {
@@ -191,7 +191,7 @@ class ReplicaBarrier {
     return found;
   }
 
-  // Until something has changed, or it is time to report.
+  // Sleeps until a change, or until a report is due.
   template <class Patience>
   void wait(Patience&& patience) IPUFEED_REQUIRES(mutex_) {
     const std::int64_t deadline_ns = patience.next_report_ns();

@@ -13,8 +13,8 @@ std::uint64_t entropy() {
 }
 
 struct DeviceSeed {
-  bool known = false;     // the seed below is there
-  bool is_reset = false;  // and was asked for
+  bool known = false;     // whether the seed below is set
+  bool is_reset = false;  // and by reset_ipu_seed
   bool identical = false;
   std::uint64_t seed = 0;
   std::uint64_t runs = 0;  // since it was set
@@ -25,7 +25,7 @@ struct DeviceSeeds {
   bool synthetic IPUFEED_GUARDED_BY(mutex) = false;
   std::map<int, DeviceSeed> devices IPUFEED_GUARDED_BY(mutex);
 
-  // Never destroyed: programs may end after the static objects have gone.
+  // Never destroyed: programs may end after the destruction of static objects.
   static DeviceSeeds& get() {
     static auto* const seeds = new DeviceSeeds;
     return *seeds;

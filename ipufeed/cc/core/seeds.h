@@ -28,11 +28,11 @@ constexpr std::uint64_t mix(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
-// A device's random numbers start again with this seed. Any thread; a run that has
-// begun keeps what it has.
+// Restarts a device's random numbers with this seed. Any thread; a running program
+// keeps its seeds.
 void set_device_seed(int ordinal, std::int64_t seed, bool identical_replicas);
 
-// Every device has a random seed again, from the system's entropy.
+// Gives every device a random seed again, from the system's entropy.
 void forget_device_seeds();
 
 // Each run has seed 0 and number 1 from now on (synthetic data of the category `seed`).
@@ -41,7 +41,7 @@ void set_synthetic_seed(bool synthetic);
 // The seeds of one run of a program.
 class RunSeeds {
  public:
-  // Where a seed is drawn.
+  // The place at which a seed is drawn.
   struct Place {
     int replica = 0;              // among those of all processes
     std::int64_t op = 0;          // o
@@ -55,12 +55,12 @@ class RunSeeds {
   // Any thread.
   std::uint64_t draw(int ordinal, const Place& place);
 
-  // The same for an op that brings a seed of its own: that one, changed for each
-  // replica but the first, unless the device's seed has been reset.
+  // The same for an op with its own seed: that seed, changed for each replica but the
+  // first, unless the device's seed has been reset.
   std::uint64_t draw_or_keep(int ordinal, const Place& place, std::uint64_t own);
 
-  // How many mini-batches a pipeline of a replica has done in the run, for its next
-  // execution; add_mini_batches gets them at the end of each.
+  // The mini-batches that a replica's pipeline has completed in the run, for its next
+  // execution; add_mini_batches adds them at the end of each.
   std::int64_t mini_batches(int replica, std::uint64_t pipeline);
   void add_mini_batches(int replica, std::uint64_t pipeline, std::int64_t count);
 

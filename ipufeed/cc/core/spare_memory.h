@@ -1,9 +1,9 @@
-// Memory that was used and will be again: the packets of a pipeline, the copy of what a
-// program may write to. New memory comes page by page from the kernel, which takes five
-// times as long as to copy into memory that was written before.
+// A cache of memory blocks for reuse: the packets of a pipeline, the copy of a
+// program's writable inputs. New memory is mapped page by page by the kernel, which
+// takes five times as long as a copy into memory that was written before.
 //
-// What is kept are the last blocks given, up to kMost bytes of all together; a block is
-// used again for as many bytes as it has, no more and no fewer.
+// It keeps the last freed blocks, up to kMost bytes in total; a block is reused for a
+// request of exactly its size.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ class SpareMemory {
     return *spare;
   }
 
-  // Uninitialised: all of it is to be written. Throws std::bad_alloc. Any thread.
+  // Uninitialised: the caller must write all of it. Throws std::bad_alloc. Any thread.
   Bytes take(std::size_t bytes) IPUFEED_EXCLUDES(mutex_) {
     if (bytes >= kLarge) {
       MutexLock lock(mutex_);
@@ -45,7 +45,7 @@ class SpareMemory {
     return Bytes(new std::byte[bytes]);
   }
 
-  // Keeps the last ones, as far as there is memory for the list: destructors call it.
+  // Keeps the block if there is memory for the list: destructors call it.
   // Any thread.
   void give(Bytes bytes, std::size_t size) noexcept IPUFEED_EXCLUDES(mutex_) {
     if (bytes == nullptr || size < kLarge || size > kMost) return;
@@ -60,11 +60,11 @@ class SpareMemory {
         blocks_.pop_front();
       }
     } catch (const std::bad_alloc&) {
-      // What did not get into the list is freed; what did not get out of it stays.
+      // Without memory for the list, blocks that were not added are freed; others stay.
     }
   }
 
-  // Frees all that is kept. Any thread.
+  // Frees all kept blocks. Any thread.
   void clear() noexcept IPUFEED_EXCLUDES(mutex_) {
     std::deque<Block> old;
     MutexLock lock(mutex_);
@@ -72,7 +72,7 @@ class SpareMemory {
     total_ = 0;
   }
 
-  // Bytes that are kept. Any thread.
+  // The size of the kept blocks. Any thread.
   std::size_t kept() IPUFEED_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return total_;

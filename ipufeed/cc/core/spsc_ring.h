@@ -148,8 +148,8 @@ class SpscRing {
     return slots_[(released_.load(std::memory_order_relaxed) + i) & mask_];
   }
 
-  // Gives the first `count` readable slots back to the writer. What was not moved out
-  // of them stays alive until the slot is written again.
+  // Releases the first `count` readable slots to the writer. Elements that were not
+  // moved out stay alive until the slot is written again.
   void release(std::size_t count) noexcept {
     const auto released = released_.load(std::memory_order_relaxed);
     IPUFEED_YIELD_POINT();
@@ -169,7 +169,7 @@ class SpscRing {
     return committed_seen_ - released_.load(std::memory_order_relaxed);
   }
 
-  // half_empty() of now and not of the last look: reads the writer's line.
+  // half_empty() with a fresh load of the counter: reads the writer's line.
   bool half_empty_now() noexcept {
     committed_seen_ = committed_.load(IPUFEED_ORDER(2, std::memory_order_acquire));
     return half_empty();

@@ -8,16 +8,16 @@
 // end(n)   = max(start(n) + step, when the program got there - slack)
 //
 // (Lindley's recursion for a queue with one server, as in consumer.cc.) The times are
-// those of a device that shares no CPU with its host. ready(n) is when the dataset
-// delivered the element, another IPU sent its tensors or the last replica came to an
-// collective, held(n - 1) when an enqueue or a send that had to wait went on. An IPU
-// that waits does not compute ahead: a step takes its whole time from when all that it
-// needs was there. How late our own thread wakes up, takes the element and copies it
-// lies within the step, as a transfer does on a device that computes meanwhile. A
-// thread that others keep from its CPU may fall behind by the slack, kSlackSteps steps
-// and kSlackNs at most, and catches up by the next steps: so much is waiting in the
-// infeed's ring, and the dataset sees no difference. Only what is more than that moves
-// the end of a step, and can be distinguished from the rest:
+// those of a device that does not share CPUs with its host. ready(n) is when the
+// dataset delivered the element, another IPU sent its tensors or the last replica came
+// to an collective, held(n - 1) when an enqueue or a send that had to wait went on. An
+// IPU that waits does not compute ahead: a step takes its whole time from when all that
+// it needs was there. The delays of our own thread, to wake up and to take and copy the
+// element, lie within the step, as a transfer does on a device that computes at the
+// same time. A thread that is preempted may fall behind by the slack, at most
+// kSlackSteps steps and kSlackNs, and catches up in the next steps: the infeed's ring
+// holds that many elements, and the dataset observes no difference. Only a delay beyond
+// the slack moves the end of a step, and is reported separately:
 //
 //   end(n) - end(n - 1) = blocked + starved + step + late
 //   blocked = free - end(n - 1)    starved = start - free    late = end - start - step
@@ -35,7 +35,7 @@ namespace ipufeed {
 struct StepTimes {
   std::int64_t free_ns = 0;    // the step before, and its results, were out of the way
   std::int64_t start_ns = 0;   // and the element was there
-  std::int64_t called_ns = 0;  // the program got to the step: the harness, since start
+  std::int64_t called_ns = 0;  // the program reached the step: the harness, since start
   std::int64_t end_ns = 0;     // before called_ns, while it catches up
 };
 
@@ -62,8 +62,8 @@ class StepClock {
     held_ns_.store(ns, std::memory_order_relaxed);
   }
 
-  // One call at a time. The step that the program gets to at called_ns. The first one
-  // begins then: what came before does not belong to a step.
+  // One call at a time. The step that the program reaches at called_ns. The first one
+  // begins then: earlier time belongs to no step.
   StepTimes next(std::int64_t called_ns, std::int64_t step_ns) noexcept {
     StepTimes times;
     times.called_ns = called_ns;

@@ -1,9 +1,9 @@
-// The place that a transfer to a device would read from: page-aligned, grown as needed,
-// and of a bounded size, as the memory is that a driver has pinned.
+// The source of a transfer to a device: page-aligned, grown as needed, and of bounded
+// size, like memory that a driver has pinned.
 //
-// A component that is larger goes through it in rounds. Room has to be found once: with
-// a bound that takes about 0.1 s at most, where as much room as an element of 1.2 GB
-// has takes seconds, in which the dataset would be held up.
+// A larger component is copied through it in rounds. The memory must be mapped once:
+// with the bound that takes at most about 0.1 s; for an element of 1.2 GB it would take
+// seconds, in which the dataset would be blocked.
 #pragma once
 
 #include <algorithm>
@@ -20,14 +20,13 @@ class TransferBuffer {
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 
   // Makes room for `bytes`, or for kMostBytes of them, and touches it, so that no copy
-  // pays for memory that the kernel still has to find.
+  // includes the kernel's time to map memory.
   void reserve(std::size_t bytes) {
     const std::size_t wanted = std::min(bytes, kMostBytes);
     if (wanted <= size_) return;
-    // Twice as much at each growth, so that sizes which creep up grow it a few times
-    // only.
+    // Doubles at each growth, so that slowly growing sizes cause few growths.
     const std::size_t grown = std::min(std::max(wanted, 2 * size_), kMostBytes);
-    memory_.reset();  // first, so that the two never stand side by side
+    memory_.reset();  // first, so that both never exist at the same time
     size_ = at_ = 0;
     memory_.reset(static_cast<char*>(::operator new(grown, kPage)));
     size_ = grown;
@@ -37,7 +36,7 @@ class TransferBuffer {
   // The next write() goes to the beginning.
   void rewind() { at_ = 0; }
 
-  // Copies behind what was written last, and from the end on to the beginning. There
+  // Copies to the position after the last write, and wraps around at the end. There
   // must be room: reserve().
   void write(const char* from, std::size_t bytes) {
     while (bytes > 0) {

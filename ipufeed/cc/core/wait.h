@@ -3,11 +3,11 @@
 // A WaitPoint belongs to one waiting thread. Any thread may notify it. The waiter's
 // condition is its own (`ready`), and must cover every reason to stop waiting: data,
 // end, cancellation. Nothing here waits without a deadline check, and nothing spins on
-// a machine with one usable CPU, where the other side could not run meanwhile.
+// a machine with one usable CPU, where the other side could not run at the same time.
 //
 // The handshake. word_ holds how the waiter sleeps, and is only ever touched by atomic
 // read-modify-writes, so all of them form one release sequence:
-//   waiter    [7] word_ = kParked   then checks ready() once more, then sleeps
+//   waiter    [7] word_ = kParked   then checks ready() again, then sleeps
 //   notifier      (publishes)       then [8] reads word_, and if the waiter sleeps:
 //                                   word_ = kAwake, and wakes it
 // Of [7] and [8] one comes first. If the notifier's does, the waiter's reads it and so
@@ -18,8 +18,8 @@
 // instruction on x86) but ThreadSanitizer does not see it.
 //
 // Naps. A wake-up costs the notifier about 3 us, more than a small element takes to
-// make. A waiter that can do with its elements a little late (a benchmark's consumer;
-// never a device) naps: it sleeps for a bounded time in the state kNapping, in which a
+// make. A waiter that tolerates slightly late elements (a benchmark's consumer; never a
+// device) naps: it sleeps for a bounded time in the state kNapping, in which a
 // notifier wakes it only for what is urgent, such as a feed that is half full. A nap is
 // always timed, so a wake-up that is left out costs time, never a hang.
 //
@@ -55,7 +55,7 @@ inline void cpu_relax() noexcept {
 #endif
 }
 
-// What a wait point has seen; read it from any thread. Counts and times only grow.
+// The counters of a wait point; read by any thread. Counts and times only grow.
 struct WaitStats {
   std::uint64_t waits = 0;     // times that the condition did not hold at once
   std::uint64_t parks = 0;     // of these, sleeps in the kernel
@@ -68,7 +68,7 @@ class WaitPoint {
 
   // spin_ns: how long to spin before sleeping, 0 for never. The default, 1 us, is what
   // a hand-over between two running threads takes at most; it is 0 on one usable CPU.
-  // A thread that spins longer offers its CPU to others from then on.
+  // A thread that spins longer yields its CPU from then on.
   explicit WaitPoint(std::int64_t spin_ns = usable_cpus() > 1 ? kSpinNs : 0)
       : spin_ns_(spin_ns) {}
   WaitPoint(const WaitPoint&) = delete;
@@ -91,8 +91,8 @@ class WaitPoint {
     return held;
   }
 
-  // Waiter's thread only. Lets wait() nap for up to nap_ns before it parks, while what
-  // it waits for comes within that time. 0, the default, for never.
+  // Waiter's thread only. Lets wait() nap for up to nap_ns before it parks, while its
+  // condition becomes true within that time. 0, the default, for never.
   void set_nap(std::int64_t nap_ns) noexcept { nap_ns_ = nap_ns; }
 
   // Any thread, after it has published what the waiter waits for.
@@ -124,8 +124,9 @@ class WaitPoint {
   static constexpr std::uint32_t kAwake = 0;
   static constexpr std::uint32_t kParked = 1;
   static constexpr std::uint32_t kNapping = 2;
-  // After this many waits in a row that spun for nothing the other side is slow, and
-  // spinning only takes its CPU; one wait in kSpinAgain tries whether that has changed.
+  // After this many consecutive waits that spun without success the other side is slow,
+  // and spinning only takes its CPU; one wait in kSpinAgain tests whether that has
+  // changed.
   static constexpr std::uint32_t kVainSpins = 8;
   static constexpr std::uint32_t kSpinAgain = 64;
 
@@ -149,7 +150,7 @@ class WaitPoint {
     const std::int64_t budget_end = start + spin_ns_;
     const std::int64_t end = budget_end < deadline_ns ? budget_end : deadline_ns;
     for (;;) {
-      for (int i = 0; i < 16; ++i) {  // a look at the clock costs as much as 16 pauses
+      for (int i = 0; i < 16; ++i) {  // reading the clock costs as much as 16 pauses
         cpu_relax();
         if (ready()) {
           vain_spins_ = 0;
@@ -207,8 +208,8 @@ class WaitPoint {
   }
 
   // The notifier's exchange at each publication stays in its own cache as long as the
-  // waiter does not park: hence a line for the word, and another for what the waiter
-  // has.
+  // waiter does not park: hence one line for the word, and another for the waiter's
+  // data.
   alignas(kCacheLine) std::atomic<std::uint32_t> word_{kAwake};
   alignas(kCacheLine) const std::int64_t spin_ns_;
   std::int64_t nap_ns_ = 0;

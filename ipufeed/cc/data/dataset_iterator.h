@@ -1,4 +1,4 @@
-// The iterator that training would use, owned apart from the op that made it.
+// The iterator that training would use, with a lifetime independent of its op.
 #pragma once
 
 #include <memory>

@@ -23,12 +23,12 @@ namespace {
 struct Registry {
   Mutex mutex;
   std::vector<std::weak_ptr<Feeder>> feeders IPUFEED_GUARDED_BY(mutex);
-  // Those whose device has gone, so that nothing else keeps them.
+  // Those whose device has been destroyed, so that only this list owns them.
   std::vector<std::shared_ptr<Feeder>> orphans IPUFEED_GUARDED_BY(mutex);
 
   static Registry& get() { return *current().load(std::memory_order_acquire); }
 
-  // In a child of fork(): the feeders of its parent are not its own.
+  // In a child of fork(): it has none of its parent's feeders.
   static void replace() { current().store(new Registry, std::memory_order_release); }
 
   static std::atomic<Registry*>& current() {
@@ -56,20 +56,20 @@ struct Registry {
 
 std::atomic<bool> interpreter_ends{false};
 
-// How long the interpreter's end waits for datasets that are being taken down, all
-// together: as long as it takes on a machine that has other work.
+// The time limit of the interpreter's exit for datasets that are being destroyed, in
+// total: enough on a loaded machine.
 constexpr std::int64_t kTakesDownNs = 20'000'000'000;
 
-// After what time a feeder that waits at one of several rings looks for room, at first,
-// and at most; see deal().
+// The first and the longest interval at which a feeder that waits at one of several
+// rings polls for room; see deal().
 constexpr std::int64_t kDealNs = 5'000'000;
 constexpr std::int64_t kLongestDealNs = 320'000'000;
 
-// How long a device that goes waits for its feeders, all together.
+// The time limit of a device's destruction for its feeders, in total.
 constexpr std::int64_t kLastGraceNs = 100'000'000;
 
-// For a device that goes: stops its feeders, waits a moment, and keeps those that run
-// on. Their device is detached when it goes: see Host.
+// For a device's destruction: stops its feeders, waits a moment, and keeps those that
+// still run. Their device is detached when it goes: see Host.
 void stop_or_keep(const std::vector<std::shared_ptr<Feeder>>& feeders) {
   for (const auto& feeder : feeders) feeder->stop();
   const std::int64_t deadline = now_ns() + kLastGraceNs;
@@ -126,7 +126,7 @@ absl::Status find_keeper(tensorflow::OpKernelContext* ctx, DeviceFeeders** keepe
       });
 }
 
-// What an element holds in memory. A variant's own size leaves out the tensors in
+// The memory of an element. A variant's own size leaves out the tensors in
 // it; an opaque one may be of any size, and is not small.
 std::int64_t held_bytes(const Element& element) {
   std::int64_t bytes = 0;
@@ -206,16 +206,31 @@ Feeder::Feeder(std::unique_ptr<DatasetIterator> iterator, const FeederOptions& o
     : options_(options),
       feeds_(make_feeds(options)),
       iterator_(std::move(iterator)),
-      cancellation_(iterator_->cancellation()) {}
+      cancellation_(iterator_->cancellation()),
+      begun_(!options.held) {}
 
 Feeder::~Feeder() {
   stop();
   if (thread_.joinable()) thread_.join();
 }
 
+void Feeder::begin() {
+  MutexLock lock(begin_mutex_);
+  begun_ = true;
+  begin_.notify_all();
+}
+
 void Feeder::stop() {
   for (const auto& feed : feeds_) feed->cancel();
   cancellation_->StartCancel();
+  begin();
+}
+
+// False if it has been stopped since.
+bool Feeder::wait_for_begin() {
+  MutexLock lock(begin_mutex_);
+  while (!begun_) begin_.wait(begin_mutex_);
+  return feeds_[0]->state() != FeedState::kCancelled;
 }
 
 void Feeder::drop() {
@@ -293,6 +308,10 @@ void Feeder::run() {
 }
 
 absl::Status Feeder::feed_all() {
+  if (!wait_for_begin()) {
+    refused_ = true;
+    return absl::OkStatus();
+  }
   Element element;
   std::int64_t count = 0;
   std::size_t ring = 0;
@@ -329,7 +348,7 @@ absl::Status Feeder::feed_all() {
 
 // A reader wakes the feeder when half of its ring is empty. One of several may read no
 // further, in a collective or at its end, while others wait for what comes after its
-// element: so the feeder looks itself whether there is room. Each time it waits twice
+// element: so the feeder itself polls for room. Each time it waits twice
 // as long: so no reader waits more than twice as long as need be, and a feeder without
 // a reader takes hardly any CPU.
 FeedOutcome Feeder::deal(ElementFeed* feed, Element* element) {

@@ -33,18 +33,18 @@ struct Element {
   }
 
   std::vector<tensorflow::Tensor> components;
-  std::int64_t pass = 0;      // how often the dataset has been started again before it
+  std::int64_t pass = 0;      // number of restarts of the dataset before it
   std::int64_t ready_ns = 0;  // when the dataset delivered it, on the monotonic clock
 };
 
-// Elements of at most this many bytes are small: handing them over takes longer than
-// what it moves. They get a longer feed, and the reader need not drop them itself.
+// Elements of at most this many bytes are small: the hand-over takes longer than moving
+// their bytes. They get a longer feed, and the reader need not drop them itself.
 inline constexpr std::int64_t kSmallBytes = 1024;
 
 using ElementFeed = Feed<Element, absl::Status>;
 
 struct FeederOptions {
-  // Rings that the elements are dealt out to, one after the other: one for each IPU of
+  // Rings to which the elements are distributed in rotation: one for each IPU of
   // the device that reads them, so that no two replicas share one. More elements than
   // `bytes` allow are not read ahead in all rings together.
   std::size_t rings = 1;
@@ -53,15 +53,17 @@ struct FeederOptions {
   // naps. 0 for `capacity`.
   std::size_t small_capacity = 1024;
   std::int64_t bytes = 256 << 20;  // and no more bytes than this, but for one element
-  std::int64_t passes = 1;         // how often to go through the dataset
+  std::int64_t passes = 1;         // number of passes over the dataset
   bool finalize = true;            // see DatasetIterator
   bool modelled = false;           // likewise
   int threads = 0;                 // likewise
+  bool held = false;               // reads nothing before begin()
   std::int64_t number = -1;        // of the infeed, for traces; -1 for none
   std::string name;                // likewise
 };
 
-// Runs from start() until the dataset's end or failure, or until stop().
+// Runs from start() until the dataset's end or failure, or until stop(). The iterator
+// is made by start(); a feeder that is held reads its first element after begin().
 //
 // The feeder may outlive the op that started it, and its device, when Python code
 // inside the dataset takes long to finish an element. A resource in the device's
@@ -77,14 +79,17 @@ class Feeder {
   Feeder(const Feeder&) = delete;
   Feeder& operator=(const Feeder&) = delete;
 
+  // Any thread. Lets a feeder that is held read; the first call alone has an effect.
+  void begin();
+
   // Element number e of the dataset is in the ring e % rings().
   ElementFeed& feed(std::size_t ring = 0) { return *feeds_[ring]; }
   std::size_t rings() const { return feeds_.size(); }
 
-  // How many elements have been dealt out in all. For a reader at the end of its ring.
+  // The number of elements distributed in total. For a reader at the end of its ring.
   std::int64_t total() const { return total_.load(std::memory_order_acquire); }
 
-  // Whether the dataset has come to its end, without an error. Relaxed: for a caller
+  // Whether the dataset has ended without an error. Relaxed: for a caller
   // that knows of the end of a ring, which follows it, through a lock.
   bool ended() const { return ended_.load(std::memory_order_relaxed); }
 
@@ -93,7 +98,7 @@ class Feeder {
 
   // Any thread, once no other reads from the feed: the feed's last owner. Stops the
   // feeder, and frees what it has read ahead: now what is in the feed, and at the end
-  // of the feeder's thread what that has added meanwhile.
+  // of the feeder's thread the elements that it has added since.
   void drop();
 
   // The thread of the op that started it, which then drops its reference. Stops the
@@ -113,6 +118,7 @@ class Feeder {
  private:
   Feeder(std::unique_ptr<DatasetIterator> iterator, const FeederOptions& options);
   void run();
+  bool wait_for_begin();
   absl::Status feed_all();
   void drop_elements() IPUFEED_REQUIRES(finish_mutex_);
   void bound_feeds(const Element& element);
@@ -132,6 +138,9 @@ class Feeder {
   bool refused_ = false;
   std::atomic<std::int64_t> cpu_ns_{0};
   std::atomic<bool> takes_down_{false};
+  Mutex begin_mutex_;
+  CondVar begin_;
+  bool begun_ IPUFEED_GUARDED_BY(begin_mutex_);
   // Guards the three below and, once dropped_, the reader's side of the feeds. Any
   // number of threads may wait for the end, and it is rare: not a case for WaitPoint.
   Mutex finish_mutex_;

@@ -25,7 +25,8 @@ using tensorflow::OpKernel;
 using tensorflow::OpKernelContext;
 
 // How long a device that goes waits for the kernels that use it. They take
-// microseconds; one that a dataset blocks in must not block Session.close for ever.
+// microseconds; one in which a dataset blocks must not block Session.close without a
+// limit.
 constexpr std::int64_t kKernelsNs = 10'000'000'000;
 
 // Never destroyed: late code may use it until the process ends.

@@ -25,8 +25,8 @@ class Host;
 // which cannot be interrupted, detach() puts another one behind it, and from then on
 // each kernel fails with Cancelled: TensorFlow's executor reads the resource manager
 // once for a whole function, so a later kernel would use that of the device that has
-// gone. No frame of the device itself is on the stack meanwhile: kernels are called
-// from here.
+// gone. No frame of the device itself is on the stack during a kernel: kernels are
+// called from here.
 //
 // Never destroyed: what a dataset's functions have started may hold it after the
 // dataset's iterator has gone. TensorFlow's MultiDeviceIterator, for one, allocates on
@@ -38,8 +38,8 @@ class HostDevice : public tensorflow::Device {
   explicit HostDevice(tensorflow::Device* device);
 
   // A process-wide CPU device takes the place of the one that is about to go. Returns
-  // when no kernel uses that one, but for kernels that call Python: these may take for
-  // ever, and use nothing of it but the process's memory.
+  // when no kernel uses that one, but for kernels that call Python: these may take any
+  // time, and use only the process's memory.
   void detach();
 
   void Compute(tensorflow::OpKernel* kernel,

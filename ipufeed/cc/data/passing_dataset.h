@@ -1,4 +1,4 @@
-// What datasets have in common that pass their input's elements on, each as it is.
+// The common part of datasets that pass their input's elements on unchanged.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a tensor weighs, and how to copy it: bytes that a program gets to read.
+// Counts and copies the bytes of a tensor that a program reads.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct Payload {
   std::int64_t opaque = 0;  // variants whose content is not known to be tensors
 };
 
-// Adds up what `tensor` holds. A variant counts as the tensors inside it (that is how
+// Adds the bytes of `tensor`. A variant counts as the tensors inside it (that is how
 // tf.data carries ragged and sparse tensors).
 void add_payload(const tensorflow::Tensor& tensor, Payload* payload);
 

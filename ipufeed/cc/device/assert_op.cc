@@ -1,4 +1,4 @@
-// What makes an assertion hold in a compiled program: XLA leaves TensorFlow's own out.
+// Checks assertions in a compiled program: XLA drops TensorFlow's own.
 // In TensorFlow's executor TensorFlow's op, which is built with it, does the work.
 
 #include "base/kernels.h"

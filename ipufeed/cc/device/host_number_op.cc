@@ -1,4 +1,4 @@
-// An op that gives a number from the host, such as that of a feed.
+// An op whose output is a number from the host, such as that of a feed.
 
 #include <cstdint>
 

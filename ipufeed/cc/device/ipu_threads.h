@@ -1,5 +1,5 @@
-// The IPUs that one `/device:IPU:n` is made of: each has threads of its own, on which
-// it computes and waits.
+// The IPUs of one `/device:IPU:n`: each has its own threads, on which it computes and
+// waits.
 //
 //   program on IPU n -> run_on_ipus() -> IPU (n, 0), (n, 1), ...: one work each
 //                            |  waits for all; the first error stops the others

@@ -1,5 +1,5 @@
-// Tensors in the host's memory that a program moves to its IPU and back: what is
-// offloaded. Here both are the host's; a move is a copy, and an event of the trace.
+// Offloaded tensors: in the host's memory, moved by a program to its IPU and back. Here
+// both are the host's; a move is a copy, and an event of the trace.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Thread pools of simulated hardware: they start late, and know what they work for.
+// Thread pools of simulated hardware: they start on demand, and pass contexts on.
 //
 // Needs EIGEN_USE_THREADS, which setup.py defines for all.
 #pragma once

@@ -46,7 +46,7 @@ struct ProgramCall {
   const char* executable;
   std::int64_t executable_size;
   std::int64_t duration_ns;  // of what the event reports
-  std::int64_t rss_bytes;    // by how much the process grew meanwhile
+  std::int64_t rss_bytes;    // growth of the process in that time
   // Out: of an error. In: of kUnusable and kFailed.
   char* message;
   std::int64_t message_size;
@@ -69,13 +69,13 @@ void set_log_ops(bool log);
 // another: those that were not reported to Python.
 void take_op_loads(std::int64_t* loads, std::int64_t* switches);
 
-// Whether there is a function to ask.
+// Whether a function is set.
 bool has_listener();
 
 // Python's answer, or its error; `message` is room for that.
 absl::Status notify(int event, ProgramCall* call, std::string* message);
 
-// For events whose answer is not asked for.
+// For events without an answer.
 void report(int event, ProgramCall* call, std::string text = "");
 
 // The device gets the program that is about to run on it. Single ops are only counted

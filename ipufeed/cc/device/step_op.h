@@ -9,7 +9,7 @@
 
 namespace ipufeed {
 
-// A step is at most so long: eleven days, and no sum of it overflows.
+// The longest step: eleven days, so that no sum overflows.
 inline constexpr std::int64_t kLongestStepNs = 1'000'000'000'000'000;
 
 // Refuses a length that is none, and waits for the end of the step otherwise.

@@ -11,6 +11,7 @@
 #include "core/mutex.h"
 #include "feeds/infeed.h"
 #include "feeds/outfeed.h"
+#include "tensorflow/core/platform/logging.h"
 
 namespace ipufeed {
 namespace {
@@ -137,8 +138,14 @@ void forget_infeed_name(std::int64_t number) {
 void forget_outfeed_name(std::int64_t number) {
   Tables::get().outfeeds.forget_name(number);
 }
-bool outfeed_warns_first(std::int64_t number) {
-  return Tables::get().outfeeds.warns_first(number);
+void warn_unless_executed(std::int64_t number, const Outfeed* feed) {
+  const bool executed = feed != nullptr && (feed->runs() != 0 || feed->taken());
+  // Once: a thread that polls until the program begins would fill the log.
+  if (executed || !Tables::get().outfeeds.warns_first(number)) return;
+  LOG(WARNING) << "Trying to dequeue elements from the outfeed queue with id="
+               << outfeed_name(number)
+               << " which has not executed yet. Make sure to execute the program "
+                  "with the outfeed before trying to dequeue an outfeed.";
 }
 TableSizes table_sizes() {
   Tables& tables = Tables::get();
@@ -184,7 +191,7 @@ absl::Status remove_infeed(std::int64_t number, std::shared_ptr<Infeed>* removed
         "'. Make sure that you have run the initializer for this infeed before "
         "attempting to delete it."));
   }
-  // Taken for good: no program gets hold of it any more.
+  // Taken permanently: no program can lease it any more.
   if (!feed->take_for_good()) {
     return absl::FailedPreconditionError(
         absl::StrCat("Cannot delete infeed with id='", feed->name(),

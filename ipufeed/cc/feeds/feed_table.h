@@ -23,12 +23,13 @@ void set_outfeed_name(std::int64_t number, const std::string& name);
 std::string infeed_name(std::int64_t number);
 std::string outfeed_name(std::int64_t number);
 
-// The queue with this number has gone: its name is needed no more.
+// Removes the name of a deleted queue.
 void forget_infeed_name(std::int64_t number);
 void forget_outfeed_name(std::int64_t number);
 
-// True the first time that it is asked for an outfeed.
-bool outfeed_warns_first(std::int64_t number);
+// Logs, once for each outfeed, that results are requested before any program with it
+// has begun. feed: the outfeed; null if there is none.
+void warn_unless_executed(std::int64_t number, const Outfeed* feed);
 
 // How many feeds and names there are.
 struct TableSizes {

@@ -22,7 +22,7 @@ namespace {
 using tensorflow::DataType;
 using tensorflow::Tensor;
 
-// A feed of constant data goes round kConstants elements, each byte of which is
+// A feed of constant data cycles through kConstants elements, each byte of which is
 // kConstantByte, but for bools.
 constexpr int kConstants = 16;
 constexpr int kConstantByte = 0x02;
@@ -91,7 +91,11 @@ absl::Status Infeed::take(std::int64_t, int replicas) {
     give_back();
     throw;
   }
-  if (!fits.ok()) give_back();
+  if (!fits.ok()) {
+    give_back();
+  } else if (feeder_ != nullptr) {
+    feeder_->begin();
+  }
   return fits;
 }
 
@@ -169,7 +173,7 @@ absl::Status Infeed::next(const Program& program, std::int64_t number,
   const auto stopped = [this, &program, number, &left] {
     return program.stopped() || (left = in_the_way(number)) >= 0;
   };
-  // Also a program that never has to wait can be stopped.
+  // A program that never waits can be stopped, too.
   FeedOutcome outcome =
       program.stopped() ? FeedOutcome::kStopped : feed.try_pop(element);
   StallWatch stall;
@@ -181,8 +185,8 @@ absl::Status Infeed::next(const Program& program, std::int64_t number,
                               : "its dataset has delivered nothing");
     }
   }
-  // If the end of the dataset has stopped it, in another replica, this one goes on to
-  // the same round: whatever it still gets is in its ring. Not by the state of this
+  // If the end of the dataset has stopped it, in another replica, this one continues to
+  // the same round: its remaining elements are in its ring. Not by the state of this
   // ring: rings end one after the other, and the other replica's may be the first.
   if (outcome == FeedOutcome::kStopped && absl::IsOutOfRange(program.stop_status()) &&
       feeder_->ended()) {
@@ -229,8 +233,8 @@ absl::Status Infeed::leave(int replica) {
   return absl::OkStatus();
 }
 
-// A replica that has left, and for whose next elements room is lacking before the one
-// of this number is dealt out; -1 if none is in the way. Its rings never empty again,
+// Returns a replica that has left and whose full ring blocks the distribution of the
+// element of this number; -1 if there is none. Its rings never empty again,
 // and the first element has set their limit.
 int Infeed::in_the_way(std::int64_t number) const {
   const auto rings = static_cast<std::int64_t>(readers_.size()) / replicas_;
@@ -253,9 +257,9 @@ absl::Status Infeed::never_dealt(std::int64_t number, int left) const {
           first_round_,
       " elements of infeed queue '", name_, "', and replica ", number % replicas_,
       " waits for another one after ", number / replicas_ - first_round_,
-      ". Elements are dealt out to the replicas in turn, and those of a replica that "
-      "takes none are in the way: all must take as many. A loop must not run longer on "
-      "one replica than on another."));
+      ". Elements are distributed to the replicas in rotation, and those of a replica "
+      "that takes none block the others: all must take as many. A loop must not run "
+      "longer on one replica than on another."));
 }
 
 absl::Status Infeed::check(std::int64_t number,

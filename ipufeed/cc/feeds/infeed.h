@@ -17,7 +17,7 @@ namespace ipufeed {
 
 class Program;
 
-// What each element of a feed is.
+// The dtypes and shapes of an element.
 struct Signature {
   std::vector<tensorflow::DataType> dtypes;
   std::vector<tensorflow::TensorShape> shapes;
@@ -26,15 +26,15 @@ struct Signature {
   std::string describe() const;
 };
 
-// Lives from the initializer to the deleter. Its ring keeps what has been read ahead
-// from one program to the next, so that nothing is lost or repeated between runs.
+// Lives from the initializer to the deleter. Its ring keeps prefetched elements from
+// one program to the next, so that none is lost or repeated between runs.
 class Infeed final : public Leased {
  public:
   // feeder: null for a feed of constant data (--null_data_feed). rings: those of the
   // feeder, or as many as it would have.
   Infeed(std::int64_t number, std::string name, Signature signature,
          std::shared_ptr<Feeder> feeder, std::size_t rings);
-  // Frees what the feeder has read ahead: nothing else reads it.
+  // Frees the prefetched elements, which are not read any more.
   ~Infeed();
   Infeed(const Infeed&) = delete;
   Infeed& operator=(const Infeed&) = delete;
@@ -49,7 +49,7 @@ class Infeed final : public Leased {
   const Signature& signature() const { return signature_; }
   const std::shared_ptr<Feeder>& feeder() const { return feeder_; }
 
-  // True once the device that the dataset lived on has gone.
+  // True once the device of the dataset has been destroyed.
   bool orphaned() const;
 
   // For Program. The replicas divide the rings, and are always as many: what was dealt
@@ -64,20 +64,20 @@ class Infeed final : public Leased {
   // A thread of the program: one for each replica. Waits for the next element of the
   // replica: of R the element k * R + r, when it has had k. Gives the IPU's clock
   // of steps when it was there; errors name the feed and the number of the element. A
-  // second call of the replica meanwhile is an error.
+  // concurrent second call of the replica is an error.
   absl::Status dequeue(Program& program, int replica,
                        std::vector<tensorflow::Tensor>* components);
 
-  // The replica takes no more, until the next program. Others may then wait for an
-  // element that is never dealt out, because one of this replica's is in the way: they
-  // get an error. A thread of the program, after the replica's last dequeue(). Never an
-  // error of this replica's.
+  // The replica takes no more elements, until the next program. Others may then wait
+  // for an element that is never distributed, because one of this replica's blocks it:
+  // they get an error. A thread of the program, after the replica's last dequeue(). It
+  // never fails for this replica.
   absl::Status leave(int replica) override;
 
   FeedStats stats() const override;
 
  private:
-  // What one replica has had. A cache line each: their threads write them.
+  // The rounds of one replica. On separate cache lines: their threads write them.
   struct alignas(kCacheLine) Reader {
     std::atomic<std::int64_t> rounds{0};
     std::atomic<bool> in_use{false};  // a call of the replica is in dequeue()

@@ -59,14 +59,14 @@ REGISTER_OP("IpufeedInfeedCreate")
       return absl::OkStatus();
     })
     .Doc(R"doc(
-Makes an infeed and starts to read its dataset.
+Makes an infeed and its dataset's iterator, which the first program to use it reads.
 
 threads: 0 for the default.
 ordinal: of the device that reads; its number of IPUs is that of the rings.
 )doc");
 
-// Which queue it is comes in as tensors: TensorFlow keeps a kernel for each set of
-// attributes, for ever.
+// The queue is given by input tensors: TensorFlow keeps a kernel for each set of
+// attributes permanently.
 class InfeedCreateOp : public LongKernel {
  public:
   explicit InfeedCreateOp(OpKernelConstruction* ctx) : LongKernel(ctx) {
@@ -88,7 +88,7 @@ class InfeedCreateOp : public LongKernel {
         absl::InvalidArgumentError(absl::StrCat("`threads` must be at most ",
                                                 kMostThreads, ", got ", threads, ".")));
     options_.capacity = static_cast<std::size_t>(capacity);
-    options_.small_capacity = 0;  // the depth is a promise
+    options_.small_capacity = 0;  // the depth is guaranteed to the user
     options_.threads = static_cast<int>(threads);
   }
 
@@ -152,6 +152,7 @@ class InfeedCreateOp : public LongKernel {
       options.number = number;
       options.rings = rings;
       options.name = feed;
+      options.held = true;  // resources of the dataset may not be initialised yet
       TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, options, &feeder));
       feeders_.add(ctx, feeder);
     }

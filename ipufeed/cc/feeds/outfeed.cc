@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
@@ -11,6 +14,7 @@
 #include "base/kernels.h"
 #include "core/mutex.h"
 #include "core/wait.h"
+#include "feeds/result_source.h"
 #include "run/program.h"
 #include "run/stall.h"
 
@@ -47,7 +51,7 @@ absl::Status gave_less(const std::string& name, std::size_t left, std::int64_t g
       "differs between replicas."));
 }
 
-// Results are kept without a limit for the life of this.
+// Lifts the limit of kept results for its lifetime.
 class WithoutLimit {
  public:
   explicit WithoutLimit(ResultQueue<ResultElement, ResultStore>* queue)
@@ -94,7 +98,7 @@ absl::Status Outfeed::take(std::int64_t step, int replicas) {
     left_.swap(left);
     taken_by_.store(step, std::memory_order_relaxed);
     replicas_.store(replicas, std::memory_order_relaxed);
-    rounds_.clear();  // what a program that was stopped has given half
+    rounds_.clear();  // incomplete results of a stopped program
     first_round_ = 0;
     return absl::OkStatus();
   }
@@ -108,9 +112,7 @@ void Outfeed::give_back() {
   taken_.store(false, std::memory_order_release);
   runs_.fetch_add(1, std::memory_order_release);
   queue_.wake_reader();
-  // Under the lock, so that last() is either before its look or asleep.
-  MutexLock lock(last_mutex_);
-  run_ended_.notify_all();
+  wake_last();  // under its lock: last() either has not checked yet or sleeps
 }
 
 void Outfeed::note_failure_elsewhere() {
@@ -160,8 +162,9 @@ absl::Status Outfeed::enqueue_part(Program& program, int replica,
     ++first_round_;
     round_given_.notify_all();
   }
-  // No other replica is here meanwhile: the next round needs this replica's part, too.
-  // So the queue has one writer at a time, and they follow each other by the lock.
+  // No other replica is here at the same time: the next round needs this replica's
+  // part, too. So the queue has one writer at a time, and they follow each other by the
+  // lock.
   return enqueue(program, std::move(whole));
 }
 
@@ -177,8 +180,8 @@ absl::Status Outfeed::leave(int replica) {
 }
 
 // Whether a replica has ended whose part of this one's next round is
-// missing. It holds for all that come, whichever was faster: either they have given
-// more when it leaves, or it has left when they give more.
+// missing. All replicas detect it, whichever was faster: either they have enqueued more
+// when it leaves, or it has left when they enqueue more.
 absl::Status Outfeed::check_left(std::size_t replica) const {
   for (std::size_t r = 0; r < given_.size(); ++r) {
     if (left_[r] && given_[r] <= given_[replica]) {
@@ -247,13 +250,37 @@ absl::Status Outfeed::open_round(std::size_t replica,
 }
 
 absl::Status Outfeed::enqueue(Program& program, ResultElement&& element) {
+  WholeResult whole(&element);
+  return enqueue_from(program, whole);
+}
+
+absl::Status Outfeed::enqueue(Program& program, const std::vector<ResultPart>& parts) {
+  ResultOfParts result(&parts, &name_);
+  try {
+    return enqueue_from(program, result);
+  } catch (const std::bad_alloc&) {
+    std::string tensors;
+    for (const ResultPart& part : parts) {
+      absl::StrAppend(&tensors, tensors.empty() ? "" : ", ",
+                      tensorflow::DataTypeString(part.dtype), " ",
+                      part.shape.DebugString());
+    }
+    return absl::ResourceExhaustedError(
+        absl::StrCat("There is no memory for a result of outfeed queue '", name_,
+                     "': ", tensors, "."));
+  }
+}
+
+template <class Source>
+absl::Status Outfeed::enqueue_from(Program& program, Source& source) {
   const InUse in_use(&in_use_);
   if (in_use.taken()) {
     return two_calls(absl::StrCat("outfeed queue '", name_, "'"), "enqueue");
   }
   if (program.aborted()) return stopped_while("enqueuing to outfeed", name_, program);
-  TF_RETURN_IF_ERROR(check(element));
+  TF_RETURN_IF_ERROR(check(source));
   if (mode_ == OutfeedMode::kLast) {
+    ResultElement& element = source.element();
     MutexLock lock(last_mutex_);
     last_ = std::move(element);
     return absl::OkStatus();
@@ -263,7 +290,7 @@ absl::Status Outfeed::enqueue(Program& program, ResultElement&& element) {
   StallWatch stall;
   const std::uint64_t waits = queue_.writer_stats().waits;
   for (;;) {
-    switch (queue_.enqueue(std::move(element), stall.next_report_ns(), stopped)) {
+    switch (queue_.enqueue_from(source, stall.next_report_ns(), stopped)) {
       case FeedOutcome::kDone:
         if (queue_.writer_stats().waits != waits) {
           program.step_clock().held_until(now_ns());
@@ -274,11 +301,10 @@ absl::Status Outfeed::enqueue(Program& program, ResultElement&& element) {
         continue;
       case FeedOutcome::kStopped: {
         if (aborted()) return stopped_while("enqueuing to outfeed", name_, program);
-        // The end of the dataset: what is whole is delivered. It does not wait for room
-        // any more, since the program must end.
+        // The end of the dataset: complete results are delivered. It does not wait for
+        // room any more, since the program must end.
         const WithoutLimit without(&queue_);
-        if (queue_.enqueue(std::move(element), kNoDeadline, aborted) ==
-            FeedOutcome::kDone) {
+        if (queue_.enqueue_from(source, kNoDeadline, aborted) == FeedOutcome::kDone) {
           return absl::OkStatus();
         }
         return stopped_while("enqueuing to outfeed", name_, program);
@@ -290,20 +316,20 @@ absl::Status Outfeed::enqueue(Program& program, ResultElement&& element) {
   }
 }
 
-absl::Status Outfeed::check(const ResultElement& element) {
+template <class Source>
+absl::Status Outfeed::check(const Source& source) {
   const ResultSignature* signature = signature_.load(std::memory_order_relaxed);
-  if (signature == nullptr) return sign(element);
-  const std::vector<Tensor>& tensors = element.components;
-  bool same = element.replicas == signature->replicas &&
-              tensors.size() == signature->shapes.size();
+  if (signature == nullptr) return sign(source);
+  bool same = source.replicas() == signature->replicas &&
+              source.size() == signature->shapes.size();
   // Without the dimension of the replicas, if there are several.
   const int skipped = signature->replicas > 1 ? 1 : 0;
-  for (std::size_t i = 0; same && i < tensors.size(); ++i) {
+  for (std::size_t i = 0; same && i < source.size(); ++i) {
     const TensorShape& shape = signature->shapes[i];
-    same = tensors[i].dtype() == signature->dtypes[i] &&
-           tensors[i].dims() == shape.dims() + skipped;
+    same = source.dtype(i) == signature->dtypes[i] &&
+           source.shape(i).dims() == shape.dims() + skipped;
     for (int d = 0; same && d < shape.dims(); ++d) {
-      same = tensors[i].dim_size(d + skipped) == shape.dim_size(d);
+      same = source.shape(i).dim_size(d + skipped) == shape.dim_size(d);
     }
   }
   if (same) return absl::OkStatus();
@@ -312,33 +338,38 @@ absl::Status Outfeed::check(const ResultElement& element) {
       "' already exists but with a different tensor shape or replication factor. It "
       "takes ",
       signature->describe(), ", and the program enqueues ",
-      ResultSignature(element).describe(),
+      signature_of(source).describe(),
       ". Delete it first (`deleter`), or use another queue."));
 }
 
 // The first element fixes dtypes and shapes of all.
-absl::Status Outfeed::sign(const ResultElement& element) {
-  for (std::size_t i = 0; i < element.components.size(); ++i) {
-    const Tensor& tensor = element.components[i];
+template <class Source>
+absl::Status Outfeed::sign(const Source& source) {
+  for (std::size_t i = 0; i < source.size(); ++i) {
     TF_RETURN_IF_ERROR(
-        check_bytes(absl::StrCat("Outfeed queue '", name_, "'"), i, tensor.dtype()));
-    const int in_front = element.replicas > 1 ? 1 : 0;
-    TF_RETURN_IF_ERROR(check_rank(name_, i, tensor.dims() - in_front));
-    if (tensor.NumElements() > 0) continue;
+        check_bytes(absl::StrCat("Outfeed queue '", name_, "'"), i, source.dtype(i)));
+    const int in_front = source.replicas() > 1 ? 1 : 0;
+    TF_RETURN_IF_ERROR(check_rank(name_, i, source.shape(i).dims() - in_front));
+    if (source.shape(i).num_elements() > 0) continue;
     return absl::InvalidArgumentError(
         "Detected an input tensor to an outfeed queue with a dimension of size 0. "
         "Please remove it from the inputs.");
   }
-  own_signature_ = std::make_unique<const ResultSignature>(element);
+  own_signature_ = std::make_unique<const ResultSignature>(signature_of(source));
   signature_.store(own_signature_.get(), std::memory_order_release);  // [1]
   return absl::OkStatus();
 }
 
-absl::Status Outfeed::dequeue(
-    const std::function<absl::Status(const ResultStore&)>& use) {
+absl::Status Outfeed::take_all(
+    const std::function<absl::Status(const ResultSignature&)>& accept,
+    std::vector<Tensor>* tensors) {
+  tensors->clear();
   ResultStore taken = queue_.take();
-  absl::Status status =
-      guarded("the use of dequeued results", [&] { return use(taken); });
+  if (taken.empty()) return absl::OkStatus();
+  absl::Status status = guarded("the use of dequeued results", [&]() -> absl::Status {
+    TF_RETURN_IF_ERROR(accept(taken.signature()));
+    return taken.stack(name_, tensors);
+  });
   if (!status.ok()) queue_.put_back(std::move(taken));
   return status;
 }
@@ -349,15 +380,26 @@ bool Outfeed::wait_for_all(std::int64_t own_step, std::int64_t deadline_ns,
   return wait_until_idle(ordinal_, own_step, deadline_ns, stopped);
 }
 
-absl::Status Outfeed::last(std::int64_t own_step, const std::atomic<bool>& stopped,
-                           const ResultsWanted& wanted, ResultElement* element) {
+absl::Status Outfeed::last(
+    std::int64_t own_step, std::int64_t deadline_ns, const std::atomic<bool>& stopped,
+    const std::function<absl::Status(const ResultSignature&)>& accept,
+    std::vector<Tensor>* tensors) {
   MutexLock lock(last_mutex_);
   const auto by_another = [this, own_step] {
     const std::int64_t step = taken_by_.load(std::memory_order_relaxed);
     return taken() && (step == 0 || step != own_step);
   };
   while (by_another() && !stopped.load(std::memory_order_relaxed)) {
-    run_ended_.wait_for_ns(last_mutex_, 20'000'000);  // for `stopped`
+    if (deadline_ns == kNoDeadline) {
+      run_ended_.wait(last_mutex_);
+      continue;
+    }
+    const std::int64_t left_ns = deadline_ns - now_ns();
+    if (left_ns <= 0) {
+      return absl::DeadlineExceededError(absl::StrCat("The program of outfeed queue '",
+                                                      name_, "' has not ended yet."));
+    }
+    run_ended_.wait_for_ns(last_mutex_, left_ns);
   }
   if (stopped.load(std::memory_order_relaxed)) {
     return absl::CancelledError(
@@ -371,15 +413,26 @@ absl::Status Outfeed::last(std::int64_t own_step, const std::atomic<bool>& stopp
         "enqueue to the outfeed has completed. The outfeed queue '",
         name_, "' has had no result since its last dequeue."));
   }
-  TF_RETURN_IF_ERROR(wanted.check(*signature(), name_));
-  *element = std::exchange(last_, {});
+  TF_RETURN_IF_ERROR(accept(*signature()));
+  *tensors = std::move(last_.components);
+  last_ = {};
   return absl::OkStatus();
+}
+
+void Outfeed::wake_last() {
+  MutexLock lock(last_mutex_);
+  run_ended_.notify_all();
 }
 
 bool Outfeed::wait(std::int64_t deadline_ns, std::uint64_t seen_ends) {
   return queue_.wait(deadline_ns, [this, seen_ends] {
     return ends() != seen_ends || closed_.load(std::memory_order_relaxed);
   });
+}
+
+void Outfeed::wait_or_stopped(std::int64_t deadline_ns,
+                              const std::function<bool()>& stopped) {
+  queue_.wait(deadline_ns, [&] { return is_deleted() || stopped(); });
 }
 
 FeedOutcome Outfeed::next(ResultElement* element, std::int64_t deadline_ns,

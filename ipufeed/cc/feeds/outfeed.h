@@ -1,5 +1,4 @@
-// An outfeed queue's native half: what a program has enqueued and no reader has taken
-// yet.
+// An outfeed queue's native half: enqueued results that no reader has taken yet.
 #pragma once
 
 #include <atomic>
@@ -27,17 +26,10 @@ enum class OutfeedMode { kAll, kLast };
 // wait. For outfeeds that are made after the call. Any thread.
 void set_outfeed_limit_bytes(std::int64_t bytes);
 
-// One component of what a replica gives; the bytes are the caller's.
-struct ResultPart {
-  tensorflow::DataType dtype;
-  tensorflow::TensorShape shape;
-  const void* data;
-};
-
-// The most elements of a ring: 2 MiB of slots. What does not fit goes into the store.
+// The most elements of a ring: 2 MiB of slots. Further elements go into the store.
 inline constexpr std::int64_t kMostCapacity = 1 << 16;
 
-// Made by the first enqueue, gone with the deleter.
+// Made by the first enqueue, destroyed by the deleter.
 class Outfeed final : public Leased {
  public:
   // capacity: elements in the ring.
@@ -57,27 +49,34 @@ class Outfeed final : public Leased {
   void wake() override;
 
   // The program's thread. Waits while the ring is full and the store has no room, and
-  // then gives the IPU's clock of steps its end. A second call meanwhile is an
-  // error.
+  // then gives the IPU's clock of steps its end. A concurrent second call is an error.
   absl::Status enqueue(Program& program, ResultElement&& element);
 
+  // The same, of a program of one replica; the tensors are the queue's to make. A small
+  // one is copied once, to where a dequeue hands it out.
+  absl::Status enqueue(Program& program, const std::vector<ResultPart>& parts);
+
   // The same for one of several replicas, on its thread. Each component of a result is
-  // [replicas, *shape], and there when the last of them has given its part: no reader
-  // sees half a result. Waits also for replicas that are far behind.
+  // [replicas, *shape], and available when the last of them has enqueued its part: no
+  // reader sees an incomplete result. Waits also for replicas that are far behind.
   absl::Status enqueue_part(Program& program, int replica,
                             const std::vector<ResultPart>& parts);
 
   // The replica enqueues no more, until the next program; its thread. An error if
-  // others have enqueued more: a result without its part is never whole. Those that do
-  // so later get the error, too.
+  // others have enqueued more: a result without its part is never complete. Replicas
+  // that enqueue more later get the error, too.
   absl::Status leave(int replica) override;
 
   // ---- Any thread ----
 
-  // Takes all that has not been taken yet, unless `use` fails: then it stays. For kAll.
-  absl::Status dequeue(const std::function<absl::Status(const ResultStore&)>& use);
+  // Takes all that has not been taken yet as tensors, [n, *shape] each; none if nothing
+  // is there. For kAll. If `accept` refuses its signature, or memory is lacking,
+  // results are not taken.
+  absl::Status take_all(
+      const std::function<absl::Status(const ResultSignature&)>& accept,
+      std::vector<tensorflow::Tensor>* tensors);
 
-  // What its results are; null before the first, from which on it stays the same.
+  // The signature of its results; null before the first, constant from then on.
   const ResultSignature* signature() const {
     return signature_.load(std::memory_order_acquire);  // [1]
   }
@@ -85,26 +84,38 @@ class Outfeed final : public Leased {
   // A number that this outfeed's signature has and no other's, from 1.
   std::int64_t signature_id() const { return signature_id_; }
 
-  // Waits until the IPU is idle, see program.h, with room for all results meanwhile.
+  // Waits until the IPU is idle, see program.h; during the wait results have no limit.
   bool wait_for_all(std::int64_t own_step, std::int64_t deadline_ns,
                     const std::atomic<bool>& stopped);
 
   // The last element, once the program that makes it has ended, unless it lasts as long
-  // as the step `own_step`. For kLast; fails if there was none since the last call, and
-  // leaves it if it is not what is wanted. stopped: see Feed.
-  absl::Status last(std::int64_t own_step, const std::atomic<bool>& stopped,
-                    const ResultsWanted& wanted, ResultElement* element);
+  // as the step `own_step`. For kLast; fails if there was none since the last call, or
+  // the program has not ended until the deadline (DeadlineExceeded), and does not take
+  // it if `accept` refuses its signature. stopped: see Feed; wake_last() makes the
+  // waiter look.
+  absl::Status last(std::int64_t own_step, std::int64_t deadline_ns,
+                    const std::atomic<bool>& stopped,
+                    const std::function<absl::Status(const ResultSignature&)>& accept,
+                    std::vector<tensorflow::Tensor>* tensors);
+  void wake_last();
 
   // Waits until there is something to dequeue, a program has ended that had not when
   // ends() was `seen_ends`, or the deadline. True for one of the first two.
   bool wait(std::int64_t deadline_ns, std::uint64_t seen_ends);
 
-  // Waits likewise, and takes the oldest result: see ResultQueue::next.
+  // Waits likewise, and takes the oldest result: see ResultQueue::next. With a deadline
+  // in the past it only checks for one.
   FeedOutcome next(ResultElement* element, std::int64_t deadline_ns,
                    std::uint64_t seen_ends);
 
   // Copies of the program that has used it last; 1 if none has.
   int replicas() const { return replicas_.load(std::memory_order_relaxed); }
+
+  // Of how many replicas' parts its results are made, or would be, if none has come.
+  int replicas_of_results() const {
+    const ResultSignature* known = signature();
+    return known == nullptr ? replicas() : known->replicas;
+  }
 
   // Programs that have used this outfeed and ended.
   std::uint64_t runs() const { return runs_.load(std::memory_order_acquire); }
@@ -116,20 +127,30 @@ class Outfeed final : public Leased {
   }
   void note_failure_elsewhere();
 
-  // Nothing is delivered any more, and waiters return.
+  // Stops deliveries; waiters return.
   void close();
+
+  // Waits until there is something to dequeue, stopped() holds, the queue is deleted,
+  // or the deadline. Once stopped() holds: wake_reader().
+  void wait_or_stopped(std::int64_t deadline_ns, const std::function<bool()>& stopped);
+  void wake_reader() { queue_.wake_reader(); }
+  bool is_deleted() const { return closed_.load(std::memory_order_relaxed); }
 
   FeedStats stats() const override;
 
  private:
-  // A result that not all replicas have given their part of.
+  // A result that lacks the parts of some replicas.
   struct Round {
     ResultElement whole;
     int missing = 0;
   };
 
-  absl::Status check(const ResultElement& element);
-  absl::Status sign(const ResultElement& element);
+  template <class Source>
+  absl::Status enqueue_from(Program& program, Source& source);
+  template <class Source>
+  absl::Status check(const Source& source);
+  template <class Source>
+  absl::Status sign(const Source& source);
   absl::Status check_left(std::size_t replica) const IPUFEED_REQUIRES(rounds_mutex_);
   bool wait_for_round(const Program& program, std::size_t replica)
       IPUFEED_REQUIRES(rounds_mutex_);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,7 +25,6 @@
 #include "run/step_program.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
-#include "tensorflow/core/platform/logging.h"
 
 namespace ipufeed {
 namespace {
@@ -85,8 +85,13 @@ REGISTER_KERNEL_BUILDER(Name("IpufeedEnqueue").Device(tensorflow::DEVICE_CPU),
 // Whether the step has been cancelled, for a kernel that waits on a thread of its own.
 class StepCancelled {
  public:
-  explicit StepCancelled(OpKernelContext* ctx) {
-    const auto on_cancel = [this] { cancelled_ = true; };
+  // wake: makes that thread check the flag, if it waits.
+  StepCancelled(OpKernelContext* ctx, std::function<void()> wake)
+      : wake_(std::move(wake)) {
+    const auto on_cancel = [this] {
+      cancelled_ = true;
+      wake_();
+    };
     if (!cancellation_.watch(ctx->cancellation_manager(), on_cancel)) on_cancel();
   }
   StepCancelled(const StepCancelled&) = delete;
@@ -95,8 +100,9 @@ class StepCancelled {
   const std::atomic<bool>& flag() const { return cancelled_; }
 
  private:
+  const std::function<void()> wake_;
   std::atomic<bool> cancelled_{false};
-  Cancellation cancellation_;  // the last: its callback stores to cancelled_
+  Cancellation cancellation_;  // the last: its callback uses the others
 };
 
 REGISTER_OP("IpufeedOutfeedDequeue")
@@ -117,15 +123,15 @@ wait_ordinal: first wait until no program runs on this IPU; -1 for not to wait.
 replicated: several replicas may have enqueued, and then it is [n, replicas, *shape].
 )doc");
 
-// What an op that takes results is built for, from its attributes.
+// The signature that an op with results expects, from its attributes.
 absl::Status read_wanted(OpKernelConstruction* ctx, ResultsWanted* wanted) {
   TF_RETURN_IF_ERROR(ctx->GetAttr("dtypes", &wanted->dtypes));
   TF_RETURN_IF_ERROR(ctx->GetAttr("shapes", &wanted->shapes));
   return check_signature(wanted->dtypes.size(), wanted->shapes.size());
 }
 
-// One result of zeros, or `count` of them: [count, *shape] each. What an outfeed
-// gives while programs are only compiled (one), and when nothing has come (none).
+// One result of zeros, or `count` of them: [count, *shape] each. For an outfeed while
+// programs are only compiled (one), and without results (none).
 absl::Status write_zeros(OpKernelContext* ctx, const ResultsWanted& wanted,
                          const std::vector<std::int64_t>& in_front,
                          const std::string& queue) {
@@ -156,11 +162,10 @@ absl::Status write_zeros(OpKernelContext* ctx, const ResultsWanted& wanted,
   return absl::OkStatus();
 }
 
-void warn_of_no_program(std::int64_t number) {
-  LOG(WARNING) << "Trying to dequeue elements from the outfeed queue with id="
-               << outfeed_name(number)
-               << " which has not executed yet. Make sure to execute the program "
-                  "with the outfeed before trying to dequeue an outfeed.";
+void set_outputs(OpKernelContext* ctx, std::vector<Tensor>&& tensors) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    ctx->set_output(static_cast<int>(i), std::move(tensors[i]));
+  }
 }
 
 class OutfeedDequeueOp : public LongKernel {
@@ -179,7 +184,7 @@ class OutfeedDequeueOp : public LongKernel {
     TF_RETURN_IF_ERROR(check_scalars(ctx, {0}));
     const std::int64_t number = number_of(ctx, 0);
     if (wait_ordinal_ >= 0) {
-      StepCancelled cancelled(ctx);
+      StepCancelled cancelled(ctx, wake_idle_waiters);
       std::shared_ptr<Outfeed> feed;
       const bool idle =
           find_outfeed(number, &feed).ok()
@@ -198,21 +203,21 @@ class OutfeedDequeueOp : public LongKernel {
     std::shared_ptr<Outfeed> feed;
     absl::Status status = find_outfeed(number, &feed);
     if (!status.ok() && !absl::IsNotFound(status)) return status;
-    const bool executed = feed != nullptr && (feed->runs() != 0 || feed->taken());
-    // Once: a thread that polls until the program begins would fill the log.
-    if (!executed && outfeed_warns_first(number)) warn_of_no_program(number);
+    warn_unless_executed(number, feed.get());
     if (feed == nullptr) return write_zeros(ctx, wanted_, {0}, outfeed_name(number));
-    return feed->dequeue([&](const ResultStore& stored) -> absl::Status {
-      if (!stored.empty()) {
-        TF_RETURN_IF_ERROR(wanted_.check(stored.signature(), feed->name()));
-        return stored.write_outputs(ctx);
-      }
-      const ResultSignature* signature = feed->signature();
-      const int replicas =
-          signature == nullptr ? feed->replicas() : signature->replicas;
+    std::vector<Tensor> tensors;
+    TF_RETURN_IF_ERROR(feed->take_all(
+        [&](const ResultSignature& stored) {
+          return wanted_.check(stored, feed->name());
+        },
+        &tensors));
+    if (tensors.empty()) {
+      const int replicas = feed->replicas_of_results();
       return replicas > 1 ? write_zeros(ctx, wanted_, {0, replicas}, feed->name())
                           : write_zeros(ctx, wanted_, {0}, feed->name());
-    });
+    }
+    set_outputs(ctx, std::move(tensors));
+    return absl::OkStatus();
   }
 
   int wait_ordinal_ = -1;
@@ -251,7 +256,7 @@ class OutfeedLastOp : public LongKernel {
   absl::Status run(OpKernelContext* ctx) override {
     TF_RETURN_IF_ERROR(check_scalars(ctx, {0}));
     if (synthetic_) {
-      // The original's words, its spelling included.
+      // Graphcore's message, its spelling included.
       return absl::FailedPreconditionError(
           "Trying to get the last value from an outfeed queue when using synthethic "
           "data. This is not supported.");
@@ -263,21 +268,23 @@ class OutfeedLastOp : public LongKernel {
     std::shared_ptr<Outfeed> feed;
     const absl::Status found = find_outfeed(number, &feed);
     if (absl::IsNotFound(found)) {
-      // An outfeed that nothing has been enqueued to answers as one should.
+      // An outfeed without an enqueued result gives the proper error.
       feed = std::make_shared<Outfeed>(number, outfeed_name(number), OutfeedMode::kLast,
                                        1, 0);
     } else {
       TF_RETURN_IF_ERROR(found);
     }
-    ResultElement element;
+    std::vector<Tensor> tensors;
     {
-      StepCancelled cancelled(ctx);
-      TF_RETURN_IF_ERROR(
-          feed->last(ctx->step_id(), cancelled.flag(), wanted_, &element));
+      StepCancelled cancelled(ctx, [&feed] { feed->wake_last(); });
+      TF_RETURN_IF_ERROR(feed->last(
+          ctx->step_id(), kNoDeadline, cancelled.flag(),
+          [&](const ResultSignature& stored) {
+            return wanted_.check(stored, feed->name());
+          },
+          &tensors));
     }
-    for (std::size_t i = 0; i < element.components.size(); ++i) {
-      ctx->set_output(static_cast<int>(i), std::move(element.components[i]));
-    }
+    set_outputs(ctx, std::move(tensors));
     return absl::OkStatus();
   }
 

@@ -1,4 +1,4 @@
-// What the kernels of the queues' ops have in common: infeed_ops.cc, outfeed_ops.cc.
+// The common part of the queue ops' kernels: infeed_ops.cc, outfeed_ops.cc.
 //
 // A queue op takes the number of its feed as an input, so that compiled programs do not
 // depend on it, and a token, which it also gives: the token of one queue op goes to the
@@ -19,7 +19,7 @@
 
 namespace ipufeed {
 
-// The shapes of an op that gives an element of a feed in its first outputs; batched:
+// The shapes of an op whose first outputs are an element of a feed; batched:
 // any number of elements.
 absl::Status component_shapes(tensorflow::shape_inference::InferenceContext* c,
                               bool batched);

@@ -1,12 +1,14 @@
-// Results by column: many small tensors as few large buffers.
+// Stores results by column: many small tensors in few large buffers.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tensorflow/core/framework/op_kernel.h"
+#include "core/growing_block.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 
@@ -20,7 +22,14 @@ struct ResultElement {
   int replicas = 1;
 };
 
-// What the results of a queue are.
+// One component of what a program enqueues; the bytes are the caller's.
+struct ResultPart {
+  tensorflow::DataType dtype;
+  tensorflow::TensorShape shape;
+  const void* data;
+};
+
+// The signature of a queue's results.
 struct ResultSignature {
   std::vector<tensorflow::DataType> dtypes;
   std::vector<tensorflow::TensorShape> shapes;  // of one replica's part
@@ -42,48 +51,71 @@ struct ResultSignature {
   std::string describe() const;
 };
 
-// What an op that takes results was built for. Its shapes are those of one replica's
+// The results for which an op was built. Its shapes are those of one replica's
 // part, and may be known in part.
 struct ResultsWanted {
   std::vector<tensorflow::DataType> dtypes;
   std::vector<tensorflow::PartialTensorShape> shapes;
 
-  // InvalidArgument unless the queue's results are such.
+  // InvalidArgument unless the queue's results match.
   absl::Status check(const ResultSignature& stored, const std::string& queue) const;
 };
 
-// Keeps elements that all have the same dtypes, shapes and replicas, and knows which. A
-// tensor of few bytes is copied behind the one before it, so that a million scalars are
-// four megabytes and not a million allocations; a large one is kept as it is. Not for
-// strings and other dtypes that cannot be copied byte by byte.
+// Keeps elements that all have the same signature, and records it. A
+// tensor of few bytes is copied behind the one before it, into a block that grows in
+// place: a million scalars are one block of four megabytes, which a dequeue returns as
+// a tensor. A large one is kept as it is. Not for strings and other
+// dtypes that cannot be copied byte by byte.
 class ResultStore {
  public:
   // All of the element, or, with an exception, nothing of it: it is then as it was.
   void append(ResultElement&& element);
 
-  // Puts what `later` holds behind what is here. Likewise all or nothing.
+  // The same of an element of one replica whose tensors have not been made: each is
+  // copied once.
+  void append(const std::vector<ResultPart>& parts);
+
+  // Appends the elements of `later`. Likewise all or nothing.
   void append(ResultStore&& later);
+
+  // Moves the oldest element out; there is one. Likewise all or nothing.
+  void pop(ResultElement* element);
 
   bool empty() const { return count_ == 0; }
   std::int64_t count() const { return count_; }
   std::int64_t bytes() const { return bytes_; }
 
-  // Of what is kept; of an empty store nothing.
+  // Of the kept elements; empty in an empty store.
   const ResultSignature& signature() const { return signature_; }
 
-  // Sets each output of `ctx` to [count, *stored_shape], elements in order. The op must
-  // want what is in the signature. On an error this still has all.
-  absl::Status write_outputs(tensorflow::OpKernelContext* ctx) const;
+  // All elements in order, each component as one tensor [count, *stored_shape]. Small
+  // results are not copied, and neither is a single large one. The tensors may share
+  // this store's memory: nothing may be appended as long as they are there. `queue`
+  // is for the error: there is no memory.
+  absl::Status stack(const std::string& queue,
+                     std::vector<tensorflow::Tensor>* tensors) const;
 
  private:
+  // Small results behind each other, or a large one.
   struct Chunk {
-    tensorflow::Tensor buffer;
-    std::int64_t used = 0;  // bytes
-    bool whole = false;     // one tensor of an element, not a buffer of ours
+    std::shared_ptr<GrowingBlock> block;
+    tensorflow::Tensor whole;
+    std::size_t used = 0;   // bytes
+    std::size_t front = 0;  // of these, bytes that pop() has given
   };
-  using Column = std::vector<Chunk>;
+  struct Column {
+    std::vector<Chunk> chunks;
+    std::size_t first = 0;  // of chunks: those before it pop() has given
+    std::size_t bytes = 0;  // of one element
+    tensorflow::TensorShape shape;
+  };
 
-  void make_room(const ResultElement& element);
+  void begin(ResultSignature signature);
+  static bool fits(const Column& column);
+  static void make_room(Column* column);
+  static void put(Column* column, const void* data);
+  absl::Status stack(const Column& column, tensorflow::DataType dtype,
+                     const std::string& queue, tensorflow::Tensor* tensor) const;
 
   ResultSignature signature_;
   std::vector<Column> columns_;

@@ -16,7 +16,7 @@ std::atomic<OnHostCall> on_host_call{nullptr};
 
 }  // namespace
 
-// What Python has prepared before is there for the calls.
+// State that Python prepared before is visible to the calls.
 void set_on_host_call(OnHostCall function) {
   on_host_call.store(function, std::memory_order_release);
 }

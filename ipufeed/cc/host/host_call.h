@@ -1,5 +1,5 @@
-// Calls of the host from a program, with tensors in both directions: what prints,
-// keeps tensors between executions, reads tables, and runs users' functions.
+// Calls of the host from a program, with tensors in both directions: to print, keep
+// tensors between executions, read tables, and run users' functions.
 //
 //   program: IpufeedHostCall(inputs, token) --> call_host() --> Python's function, or a
 //                                                               function of a library

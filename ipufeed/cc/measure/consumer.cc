@@ -7,6 +7,7 @@
 #include "base/cancellation.h"
 #include "base/trace.h"
 #include "data/payload.h"
+#include "measure/tally.h"
 
 namespace ipufeed {
 namespace {
@@ -14,18 +15,18 @@ namespace {
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 
-// How late the consumer may be for an element while they come fast: see wait.h. Its
-// stamps do not depend on it. Only for elements that are small: what piles up during a
-// nap is memory that the dataset would otherwise have had back while it was still in a
-// cache.
+// The delay that the consumer tolerates while elements arrive fast: see wait.h. Its
+// stamps do not depend on it. Only for elements that are small: elements that
+// accumulate during a nap hold memory that the dataset would otherwise have reused
+// while it was still in a cache.
 constexpr std::int64_t kConsumerNapNs = 200'000;
 
-// How long the op waits for its feeder before it leaves it to the device's keeper.
-// Enough for a dataset to come down; too short to notice after Ctrl-C.
+// The time that the op waits for its feeder before it leaves it to the device's keeper.
+// Enough to destroy a dataset; too short to notice after Ctrl-C.
 constexpr std::int64_t kFeederGraceNs = 100'000'000;
 
 // Bytes of the largest component whose size is in the dataset's element_spec, or 0.
-// Room for it can be made before the dataset is asked for anything.
+// Memory for it can be mapped before the dataset is started.
 std::size_t known_bytes(const tensorflow::data::DatasetBase& dataset) {
   std::size_t largest = 0;
   const auto& shapes = dataset.output_shapes();
@@ -42,24 +43,22 @@ std::size_t known_bytes(const tensorflow::data::DatasetBase& dataset) {
 
 // The consuming half: counts, copies and stamps what comes out of the feed.
 //
-// The stamp of an element is when a consumer that does nothing but copy would have it:
+// The stamp of an element is the time at which a consumer that only copies would have
+// it:
 //   stamp(n) = max(ready(n), stamp(n - 1)) + time of its copy
 // (Lindley's recursion for a queue with one server). ready(n) is taken by the feeder as
-// the dataset delivers. How late our own threads wake up, and what the counting takes,
-// is therefore in no stamp as long as the feed is not full; a full feed holds the
-// feeder back, and with it ready(n): blocked_ns is for how long.
+// the dataset delivers. The wake-up delays of our own threads and the time of counting
+// are therefore in no stamp as long as the feed is not full; a full feed blocks the
+// feeder, and so delays ready(n): blocked_ns is that time.
 class Consumer {
  public:
   Consumer(const MeasurementOptions& options, MeasurementRun* run,
            const OnEpoch& on_epoch, TransferBuffer buffer, Measurement* out)
       : options_(options),
-        run_(run),
-        on_epoch_(on_epoch),
         out_(out),
         buffer_(std::move(buffer)),
-        marks_(options.mark_ns, options.most_marks) {
+        tally_(options, run, on_epoch, out) {
     out_->stamps.reserve(static_cast<std::size_t>(expected_stamps(options)));
-    epoch_.start_ns = out->requested_ns;
   }
 
   absl::Status consume(ElementFeed* feed) {
@@ -73,15 +72,15 @@ class Consumer {
       const std::int64_t got_ns = traced ? now_ns() : 0;
       const std::int64_t bytes_before = out_->bytes;
       if (outcome == FeedOutcome::kDone) {
-        if (options_.epoch_per_pass && element.pass != pass_) end_epoch();
+        if (options_.epoch_per_pass && element.pass != pass_) tally_.end_epoch();
         pass_ = element.pass;
         TF_RETURN_IF_ERROR(take(&element));
         if (out_->elements == 1) start_steady(*feed, &deadline);
         if (traced) trace(asked_ns, got_ns, out_->bytes - bytes_before);
-        if (out_->last_ns >= next_look_ns_) look(*feed);
+        if (tally_.looks_now()) look(*feed);
         if (large_) feed->set_reader_nap(0);
-        if (epoch_is_over()) end_epoch();
-        if (options_.epochs > 0 && epochs_ == options_.epochs) break;
+        if (tally_.epoch_is_over()) tally_.end_epoch();
+        if (tally_.has_all_epochs()) break;
         if (out_->last_ns >= deadline) break;
       } else if (outcome == FeedOutcome::kFailed) {
         out_->failure = feed->error();
@@ -91,14 +90,14 @@ class Consumer {
         break;  // or cancelled, or the time is over
       }
     }
-    if (epoch_.elements > 0) end_epoch();
+    tally_.end_open_epoch();
     finish(*feed);
     return absl::OkStatus();
   }
 
  private:
-  // Address space for all stamps that may come; pages as they are written. A vector
-  // that grows would copy them meanwhile, and fill the feed.
+  // Address space for all stamps that may come; pages as they are written. A growing
+  // vector would copy them, and the feed would fill during the copy.
   static std::int64_t expected_stamps(const MeasurementOptions& options) {
     if (options.epochs == 0 || options.elements_per_epoch == 0) {
       return options.most_stamps;
@@ -131,19 +130,9 @@ class Consumer {
     // the feed would keep it until its slot is used again.
     if (large_) element->components.clear();
     out_->copy_ns += copy_ns;
-    out_->elements += 1;
-    if (out_->elements == 1) out_->first_copy_ns = copy_ns;
-    out_->bytes += payload.bytes;
+    if (out_->elements == 0) out_->first_copy_ns = copy_ns;
     out_->opaque += payload.opaque;
-    out_->last_ns = stamp;
-    epoch_.elements += 1;
-    epoch_.bytes += payload.bytes;
-    epoch_.samples += samples;
-    if (static_cast<std::int64_t>(out_->stamps.size()) < options_.most_stamps) {
-      out_->stamps.push_back(stamp);
-    }
-    run_->elements.store(out_->elements, std::memory_order_relaxed);
-    run_->bytes.store(out_->bytes, std::memory_order_relaxed);
+    tally_.count(stamp, payload.bytes, samples);
     return absl::OkStatus();
   }
 
@@ -171,14 +160,8 @@ class Consumer {
   }
 
   void start_steady(const ElementFeed& feed, std::int64_t* deadline) {
-    out_->first_ns = out_->last_ns;
-    run_->first_ns.store(out_->first_ns, std::memory_order_relaxed);
+    tally_.start_steady();
     if (options_.seconds_ns > 0) *deadline = out_->first_ns + options_.seconds_ns;
-    next_epoch_ns_ = out_->first_ns + options_.epoch_ns;
-    // Behind the stamp by what it took to wake up and to make room for the copies, and
-    // one moment for all that is divided by the time since then.
-    out_->steady_ns = now_ns();
-    process_cpu_ns_ = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     starved_before_ns_ = feed.reader_stats().waited_ns;
     blocked_before_ns_ = feed.writer_stats().waited_ns;
     look(feed);
@@ -191,76 +174,10 @@ class Consumer {
            "");
   }
 
-  // Every mark_ns, whatever the marks' distance has grown to. Not for each element: the
-  // writer's counter lies in the writer's cache.
   void look(const ElementFeed& feed) {
-    next_look_ns_ = out_->last_ns + options_.mark_ns;
-    depth_sum_ += static_cast<std::int64_t>(feed.undelivered());
-    ++looks_;
-    if (!marks_.due(out_->last_ns)) return;
-    mark(out_->last_ns, feed.reader_stats().waited_ns - starved_before_ns_,
-         feed.writer_stats().waited_ns - blocked_before_ns_);
-  }
-
-  void mark(std::int64_t at_ns, std::int64_t starved_ns, std::int64_t blocked_ns) {
-    marks_.add({at_ns, out_->elements, out_->bytes, starved_ns, blocked_ns, depth_sum_,
-                looks_});
-  }
-
-  // The wait for an element that did not come any more is a time of its own.
-  void mark_end() {
-    const std::int64_t silence_ns =
-        std::max<std::int64_t>(0, out_->finished_ns - out_->last_ns);
-    const std::int64_t since_mark_ns =
-        out_->starved_ns - marks_.marks().back().starved_ns;
-    const std::int64_t vain_ns = std::min(silence_ns, since_mark_ns);
-    mark(out_->last_ns, out_->starved_ns - vain_ns, out_->blocked_ns);
-    if (silence_ns > 0) mark(out_->finished_ns, out_->starved_ns, out_->blocked_ns);
-    out_->marks = marks_.marks();
-  }
-
-  bool epoch_is_over() const {
-    if (options_.elements_per_epoch > 0) {
-      return epoch_.elements == options_.elements_per_epoch;
-    }
-    return !options_.epoch_per_pass && out_->last_ns >= next_epoch_ns_;
-  }
-
-  void end_epoch() {
-    epoch_.end_ns = out_->last_ns;
-    add_to_entries();
-    ++epochs_;
-    run_->epochs.store(epochs_, std::memory_order_relaxed);
-    if (on_epoch_) on_epoch_(epochs_ - 1, epoch_);
-    epoch_ = Epoch{};
-    epoch_.start_ns = out_->last_ns;  // epochs are contiguous
-    // The grid of epochs starts at the first element. A slow element may span several.
-    while (next_epoch_ns_ <= out_->last_ns) next_epoch_ns_ += options_.epoch_ns;
-  }
-
-  void add_to_entries() {
-    auto& entries = out_->epochs;
-    if (epochs_ % out_->epochs_per_entry != 0) {
-      merge(epoch_, &entries.back());
-      return;
-    }
-    if (static_cast<std::int64_t>(entries.size()) == options_.most_entries) {
-      for (std::size_t i = 0; 2 * i < entries.size(); ++i) {
-        Epoch entry = entries[2 * i];
-        merge(entries[2 * i + 1], &entry);
-        entries[i] = entry;
-      }
-      entries.resize(entries.size() / 2);
-      out_->epochs_per_entry *= 2;
-    }
-    entries.push_back(epoch_);
-  }
-
-  static void merge(const Epoch& next, Epoch* entry) {
-    entry->elements += next.elements;
-    entry->bytes += next.bytes;
-    entry->samples += next.samples;
-    entry->end_ns = next.end_ns;
+    tally_.look(static_cast<std::int64_t>(feed.undelivered()),
+                feed.reader_stats().waited_ns - starved_before_ns_,
+                feed.writer_stats().waited_ns - blocked_before_ns_);
   }
 
   void finish(const ElementFeed& feed) {
@@ -272,29 +189,16 @@ class Consumer {
     out_->feeder_parks = static_cast<std::int64_t>(writer.parks);
     out_->consumer_cpu_ns = thread_cpu_ns() - consumer_cpu_before_ns_;
     if (out_->elements == 0) return;
-    out_->starved_ns = reader.waited_ns - starved_before_ns_;
-    out_->blocked_ns = writer.waited_ns - blocked_before_ns_;
-    out_->cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - process_cpu_ns_;
-    out_->cpu_wall_ns = out_->finished_ns - out_->steady_ns;
-    mark_end();
+    tally_.finish(reader.waited_ns - starved_before_ns_,
+                  writer.waited_ns - blocked_before_ns_);
   }
 
   const MeasurementOptions& options_;
-  MeasurementRun* const run_;
-  const OnEpoch& on_epoch_;
   Measurement* const out_;
   TransferBuffer buffer_;
-  Epoch epoch_;
-  std::int64_t epochs_ = 0;  // that have ended
+  Tally tally_;
   std::int64_t pass_ = 0;
   bool large_ = false;  // an element was not small
-  MarkTable marks_;
-  std::int64_t next_look_ns_ =
-      kNoDeadline;  // the first one is that of the steady state
-  std::int64_t depth_sum_ = 0;
-  std::int64_t looks_ = 0;
-  std::int64_t next_epoch_ns_ = kNoDeadline;
-  std::int64_t process_cpu_ns_ = 0;
   std::int64_t starved_before_ns_ = 0;
   std::int64_t blocked_before_ns_ = 0;
   const std::int64_t consumer_cpu_before_ns_ = thread_cpu_ns();

@@ -1,16 +1,13 @@
 // Measures a dataset through a feeder and a feed, element by element, without Python.
 #pragma once
 
-#include <functional>
+#include <memory>
 
 #include "data/feeder.h"
 #include "measure/measurement.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace ipufeed {
-
-// Called by the consumer at the end of each epoch, with its number from 0.
-using OnEpoch = std::function<void(std::int64_t number, const Epoch& epoch)>;
 
 // Runs on the calling thread, which is the consumer, until the options, the dataset or
 // run->stop() end it. A dataset that fails is a finding (Measurement::failure), not an

@@ -1,9 +1,10 @@
-// What a measurement is asked for, what it finds, and how another thread follows it.
-// No TensorFlow in here but its status.
+// The options, results and progress of a measurement.
+// Uses TensorFlow's status only.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,7 +17,7 @@
 namespace ipufeed {
 
 // An epoch ends after elements_per_epoch elements if that is set; else with a pass over
-// the dataset if several were asked for; else every epoch_ns after the first element.
+// the dataset if several were requested; else every epoch_ns after the first element.
 struct MeasurementOptions {
   std::int64_t epochs = 0;              // stop after as many, 0 for no bound
   std::int64_t elements_per_epoch = 0;  // 0: see above
@@ -47,8 +48,11 @@ struct Epoch {
   std::int64_t end_ns = 0;
 };
 
+// Called by the consumer at the end of each epoch, with its number from 0.
+using OnEpoch = std::function<void(std::int64_t number, const Epoch& epoch)>;
+
 struct Measurement {
-  std::int64_t requested_ns = 0;  // the iterator was asked for
+  std::int64_t requested_ns = 0;  // the iterator was requested
   std::int64_t created_ns = 0;    // it was there
   std::int64_t first_ns = 0;      // the first element was there, 0 if none came
   std::int64_t steady_ns = 0;     // waits and CPU time count from then on, just after
@@ -63,8 +67,8 @@ struct Measurement {
   std::int64_t blocked_ns = 0;     // the feeder waited, likewise
   std::int64_t consumer_parks = 0;
   std::int64_t feeder_parks = 0;
-  std::int64_t cpu_ns = 0;             // of the process, from steady_ns to finished_ns
-  std::int64_t cpu_wall_ns = 0;        // what the clock on the wall made meanwhile
+  std::int64_t cpu_ns = 0;       // of the process, from steady_ns to finished_ns
+  std::int64_t cpu_wall_ns = 0;  // elapsed time of the monotonic clock in that period
   std::int64_t consumer_cpu_ns = 0;    // of that thread, in all
   std::int64_t feeder_cpu_ns = 0;      // likewise; 0 while it still runs
   std::int64_t capacity = 0;           // elements that fitted into the feed, at the end
@@ -72,16 +76,16 @@ struct Measurement {
   bool stopped = false;                // MeasurementRun::stop was called
   bool same_leading_dimension = true;  // of all components of each element
   std::int64_t epochs_per_entry = 1;   // a power of two; the last entry may have fewer
-  std::vector<Epoch> epochs;           // each entry adds up as many neighbours
+  std::vector<Epoch> epochs;           // each entry is a sum of this many neighbours
   std::vector<Mark> marks;             // from first_ns to finished_ns
   std::vector<std::int64_t> stamps;    // when each element was there, the first ones
-  absl::Status failure;                // what the dataset failed with, after `elements`
+  absl::Status failure;                // the dataset's error, after `elements`
 };
 
-// A measurement that runs, seen from outside. Any thread.
+// A running measurement, for other threads. Any thread.
 class MeasurementRun {
  public:
-  // Ends the measurement soon, with what it has.
+  // Ends the measurement soon, with its results so far.
   void stop();
 
   // Stored by the consumer only, for a progress bar: relaxed, they order nothing.
@@ -92,15 +96,64 @@ class MeasurementRun {
 
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
-  // Runs `on_stop` when stop() comes, or now if it has come. No lock is held meanwhile,
-  // so it may still run when set_on_stop(nullptr) has returned: it must own what it
-  // uses.
+  // Runs `on_stop` when stop() or end_source() comes, or now if one of them has come.
+  // No lock is held during the call, so it may still run when set_on_stop(nullptr) has
+  // returned: it must own what it uses.
   void set_on_stop(const std::function<void()>& on_stop);
 
+  // ---- Where elements are results of programs: feeds/outfeed_consumer.h ----
+
+  // A pass over the dataset has ended with result number `results`, from 1. Before the
+  // program of the next pass begins.
+  void end_pass(std::int64_t results);
+
+  // All programs have ended: all their results are in the outfeed.
+  void end_source();
+  // By the lock, behind which all these results are in sight.
+  bool source_has_ended() const;
+  // Whether the consumer need not wait for results. Relaxed: the data that it then
+  // reads has locks of its own.
+  bool waits_no_more() const {
+    return stopped() || source_ended_.load(std::memory_order_relaxed);
+  }
+
+  // The consumer: it wants no more results, and stops the programs. Relaxed: a
+  // thread that sees a program end by that stop sees this, too, through the program's
+  // lock.
+  void set_full() { full_.store(true, std::memory_order_relaxed); }
+  // A program that is stopped now was stopped by the measurement.
+  bool is_over() const { return full_.load(std::memory_order_relaxed) || stopped(); }
+
+  // The consumer, after result number `results`: it ends passes that end there, oldest
+  // first. Whether one did.
+  bool take_end_of_pass(std::int64_t results);
+
+  // The consumer's pauses: until the time, or until end_source() or, with `or_stop`,
+  // stop().
+  void pause_until(std::int64_t until_ns, bool or_stop);
+
+  // The consumer takes results to read, and each_ns for each of them from now on.
+  void begin_reading(std::int64_t results, std::int64_t each_ns);
+  // Results that it has read.
+  std::int64_t results_read() const;
+
  private:
+  void notify(std::atomic<bool>* flag);
+
+  // Stored with the lock.
   std::atomic<bool> stopped_{false};
-  Mutex mutex_;  // also: stop() misses no on_stop_
+  std::atomic<bool> source_ended_{false};
+  std::atomic<bool> full_{false};
+  mutable Mutex mutex_;  // also: stop() misses no on_stop_, and no pause
+  CondVar changed_;
   std::function<void()> on_stop_ IPUFEED_GUARDED_BY(mutex_);
+  std::deque<std::int64_t> ends_of_passes_ IPUFEED_GUARDED_BY(mutex_);
+  // Results before those that are being read, how many these are, since when, and the
+  // time for each.
+  std::int64_t read_before_ IPUFEED_GUARDED_BY(mutex_) = 0;
+  std::int64_t reading_ IPUFEED_GUARDED_BY(mutex_) = 0;
+  std::int64_t reading_since_ns_ IPUFEED_GUARDED_BY(mutex_) = 0;
+  std::int64_t each_ns_ IPUFEED_GUARDED_BY(mutex_) = 0;
 };
 
 // The classic result: {"epochs": [...]} with the five fields, keys in alphabetical

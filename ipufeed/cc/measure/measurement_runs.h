@@ -1,4 +1,4 @@
-// Measurements that run, by number, so that Python can follow and stop them.
+// Running measurements by number, so that Python can follow and stop them.
 #pragma once
 
 #include <cstdint>

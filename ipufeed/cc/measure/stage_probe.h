@@ -1,15 +1,16 @@
-// What probes between the steps of a dataset have seen, by group and slot.
+// The counters of probes between the steps of a dataset, by group and slot.
 //
-// A probe is a dataset that passes elements through (stage_probe_op.cc). Each time its
-// output is asked for, it takes the time and the CPU time until the element is there:
+// A probe is a dataset that passes elements through (stage_probe_op.cc). For each
+// request of its output it measures the time and the CPU time until the element is
+// available:
 //
 //     incl(s) = what step s and all below it take of the thread that asks
 //     self(s) = incl(s) - incl(its inputs)           for a step that runs in that
 //     thread
 //
-// A step with threads of its own (prefetch, parallel map) keeps the asking thread only
-// waiting; what its functions take is in the books of AUTOTUNE's model, which are read
-// along with the probe. Datasets that its function makes (parallel interleave) have a
+// A step with threads of its own (prefetch, parallel map) only makes the requesting
+// thread wait; the times of its functions are in AUTOTUNE's model, which is read along
+// with the probe. Datasets that its function makes (parallel interleave) have a
 // probe inside the function: several iterators then ask at a time.
 #pragma once
 
@@ -26,8 +27,8 @@ namespace ipufeed {
 // same. Times are nanoseconds; sums over all iterators that the probe's dataset had.
 struct ProbeReading {
   std::int64_t elements = 0;
-  std::int64_t wall_ns = 0;  // from asking to having, the call that still runs included
-  std::int64_t cpu_ns = 0;   // of the asking thread meanwhile
+  std::int64_t wall_ns = 0;    // from request to element, the running call included
+  std::int64_t cpu_ns = 0;     // of the requesting thread in that time
   std::int64_t model_ns = 0;   // by the model: the step itself, in all of its threads
   std::int64_t is_async = -1;  // 1: threads of its own; -1: there is no model, unknown
   std::int64_t parallelism = -1;      // last seen; -1: none

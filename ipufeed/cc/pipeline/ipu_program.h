@@ -1,5 +1,5 @@
-// What one IPU runs of a pipeline: a program like any other, with a key, a place in
-// the cache and lines in the log, that is started from within another program.
+// The program of one IPU of a pipeline: it has a key, a place in the cache and lines in
+// the log as any other, and is started from within another program.
 //
 //   lowering of the pipeline's op -> build_ipu_program() -> key, into the outer
 //   program call in the outer program     -> run_ipu_program(key)
@@ -27,7 +27,7 @@ struct Memory {
   std::size_t bytes = 0;
 };
 
-// Compiles what has been lowered, or finds it. The program that is lowered next on this
+// Compiles the lowered program, or finds it. The program that is lowered next on this
 // thread keeps it alive.
 absl::StatusOr<std::uint64_t> build_ipu_program(
     const tensorflow::XlaCompiler& compiler,

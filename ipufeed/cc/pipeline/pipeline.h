@@ -1,4 +1,4 @@
-// A pipeline while it runs: the rings between its IPUs, and its end.
+// A running pipeline: the rings between its IPUs, and its end.
 //
 //   IPU 0: [ stage 0 ] --ring--> IPU 1: [ stage 1 ] --ring--> IPU 2 ...
 //           each ring: one IPU writes, one reads, mini-batches in order
@@ -94,8 +94,8 @@ class PipelineRun final : public Wakeable, public Stages {
   // this. Kept here, since Program::step_clock() takes a lock that all IPUs share.
   void begin(int ipu, StepClock& clock) { at_[index_of(ipu)].clock = &clock; }
 
-  // What an IPU is at, on its thread: the stage that it runs, or "" for none yet;
-  // for errors and reports. mini_batch: which one of this execution.
+  // Sets the state of an IPU, on its thread: the stage that it runs, or "" for none
+  // yet; for errors and reports. mini_batch: which one of this execution.
   void enter(int ipu, std::string_view stage, std::int64_t mini_batch) {
     At& at = at_[index_of(ipu)];
     at.stage = stage;

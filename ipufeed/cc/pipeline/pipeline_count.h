@@ -1,4 +1,4 @@
-// How many mini-batches a pipeline may have, where only the running program knows.
+// Checks the number of mini-batches of a pipeline when it is an input of the program.
 #pragma once
 
 #include <cstdint>

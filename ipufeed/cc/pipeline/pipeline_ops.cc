@@ -184,7 +184,8 @@ class CompiledOnly : public Kernel {
   absl::Status run(OpKernelContext* ctx) override {
     return absl::UnimplementedError(
         "A pipeline runs in compiled programs only: build it inside "
-        "ipu_compiler.compile, or a tf.function with jit_compile=True.");
+        "ipu_compiler.compile, or a tf.function with jit_compile=True, that has no "
+        "outside_compilation_scope.");
   }
 };
 

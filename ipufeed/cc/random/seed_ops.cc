@@ -1,5 +1,5 @@
-// The ops that random operations of a program become, and their kernels for
-// TensorFlow's executor. What they become in a compiled program is in seed_lowering.cc.
+// The ops of a program's random operations, and their kernels for TensorFlow's
+// executor. seed_lowering.cc has their form in compiled programs.
 
 #include "base/kernels.h"
 #include "random/random_numbers.h"

@@ -1,5 +1,5 @@
-// The op by which a process asks another one how its programs are: the waiting process
-// runs this op in it, through the server that it has for the collectives.
+// The op with which a process queries the state of another one's programs: the waiting
+// process runs it in the other, through that one's server for collectives.
 // ipufeed/parallel/collectives/peers.py does.
 
 #include <cstdint>

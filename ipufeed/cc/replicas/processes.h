@@ -15,11 +15,12 @@
 
 namespace ipufeed {
 
-// What Python is asked: to reduce `count` elements in place with those of the other
-// processes, which ask the same. lane: collectives of one lane follow each other, those
-// of two lanes may not; the same in all processes. wanted: becomes 0 when no caller
-// waits for the result any more. run: Program::collective_run(). number, what: of
-// CollectiveWait. The code is absl's; of an error the message is written.
+// The request to Python: to reduce `count` elements in place with those of the other
+// processes, which request the same. lane: the number of a stream; collectives of one
+// stream follow each other, those of two streams may not; the same in all processes.
+// wanted: becomes 0 when no caller waits for the result any more. run:
+// Program::collective_run(). number, what: of CollectiveWait. The code is absl's; of an
+// error the message is written.
 using OnCollective = int (*)(std::int64_t lane, std::int64_t reduction, int mean,
                              int dtype, void* data, std::int64_t count,
                              const int* wanted, std::int64_t run, std::int64_t number,

@@ -1,4 +1,4 @@
-// How often a loop must run in which gradients are accumulated.
+// Checks the iterations of a loop that accumulates gradients.
 #pragma once
 
 #include <cstdint>

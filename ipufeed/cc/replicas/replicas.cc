@@ -20,7 +20,7 @@ using tensorflow::DataType;
 // wake them for their parts would take longer.
 constexpr std::int64_t kAloneBytes = 32 << 10;
 
-// What a dtype is summed in.
+// The dtype in which a dtype is summed.
 template <class T>
 using Sum = std::conditional_t<std::is_same_v<T, Eigen::half> ||
                                    std::is_same_v<T, tensorflow::bfloat16>,
@@ -120,7 +120,7 @@ void part_of(const Group& group, const CollectiveRequest& request, std::size_t m
   }
 }
 
-// What is copied as it is.
+// Collectives that only copy.
 void move_part(const Group& group, const CollectiveRequest& request,
                std::size_t member) {
   const Brought& mine = group.of(member);

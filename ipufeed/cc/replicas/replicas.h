@@ -26,7 +26,7 @@
 
 namespace ipufeed {
 
-// What they do with the tensors that they bring. The Python side and the compiled call
+// The kinds of collectives. The Python side and the compiled call
 // have the same numbers: ipufeed/parallel/collectives/ops.py.
 enum class Collective : std::int64_t {
   kReduce = 0,  // each gets the reduction of all
@@ -76,11 +76,10 @@ class Replicas final : public Wakeable {
   // replica's. part: the key of its program. Any thread; it lives as long as this.
   Replicas& of_ipu(int ipu, std::uint64_t part);
 
-  // The replica's thread. Waits until all replicas are here, does what they have come
-  // for, and returns when all results are there. An error if they have come for
-  // different things, if the numbers do not fit, once the program is stopped, or if a
-  // replica has ended and will not come.
-  // arrived_ns: when all were here.
+  // The replica's thread. Waits until all replicas have arrived, executes the
+  // collective, and returns when all results are available. An error if they request
+  // different collectives, if the numbers do not fit, once the program is stopped, or
+  // if a replica has ended and will not come. arrived_ns: when all were here.
   absl::Status run_collective(const Program& program, int replica,
                               const CollectiveRequest& request,
                               std::int64_t* arrived_ns);
@@ -111,7 +110,7 @@ class Replicas final : public Wakeable {
       IPUFEED_GUARDED_BY(mutex_);
 };
 
-// The collective, for a person: by what the user calls it.
+// The collective's description, by its public name.
 const char* name_of(const CollectiveRequest& request);
 
 // The collective of one replica alone.

@@ -1,5 +1,5 @@
-// The programs of this process with collectives between processes: how many there have
-// been, which have failed, and what they wait in.
+// The programs of this process with collectives between processes: their number, the
+// failed ones, and the collectives in which they wait.
 //
 // The processes run the same programs, so that the n-th on an IPU device of one
 // runs collectives with the n-th on the same device of each other. Each collective
@@ -24,7 +24,7 @@ struct FailedRun {
 // A collective that a program waits in.
 struct CollectiveWait {
   std::int64_t run = 0;
-  std::int64_t number = 0;  // of the collective: among those of the lane, from 1
+  std::int64_t number = 0;  // of the collective: among those of its stream, from 1
   std::string what;         // for a person; equal in all processes if it is the same
   bool is_over = false;
 };
@@ -35,7 +35,7 @@ struct CollectiveRuns {
   // Those that have failed last, the latest first: one is often followed by others that
   // fail for it.
   std::array<FailedRun, 8> failed;
-  std::map<std::int64_t, CollectiveWait> waits;  // by lane: see processes.h
+  std::map<std::int64_t, CollectiveWait> waits;  // by stream (lane): see processes.h
 };
 
 // Any thread. A number for a program that begins on an IPU device, from 1.
@@ -43,8 +43,8 @@ std::int64_t begin_collective_run(int ordinal);
 // The program is over, well or not.
 void end_collective_run(int ordinal, std::int64_t run, const absl::Status& status);
 
-// A program comes to a collective of a lane, and leaves it. Gives the collective's
-// number.
+// A program enters a collective of a stream (lane), and leaves it. Gives the
+// collective's number.
 std::int64_t begin_collective_wait(int ordinal, std::int64_t lane, std::int64_t run,
                                    std::string what);
 void end_collective_wait(int ordinal, std::int64_t lane);

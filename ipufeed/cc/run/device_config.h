@@ -3,7 +3,7 @@
 
 namespace ipufeed {
 
-// What becomes of programs that are started.
+// How started programs behave.
 enum class RunMode : int {
   kRun = 0,
   kZeros = 1,   // results are zeros, variables and feeds stay: PRE_COMPILE
@@ -12,7 +12,7 @@ enum class RunMode : int {
 void set_run_mode(RunMode mode);
 RunMode run_mode();
 
-// How many IPUs a device is made of; 1 unless the configuration sets another number.
+// The number of IPUs of a device; 1 unless the configuration sets another.
 // Any thread.
 int ipus_of(int ordinal);
 void set_ipus(int ordinal, int count);

@@ -1,4 +1,4 @@
-// A feed, as the program sees it that has it in use.
+// A feed, as seen by the program that uses it.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ class Leased {
   virtual absl::Status take(std::int64_t step, int replicas) = 0;
   virtual void give_back() = 0;
 
-  // Its waits look at Program::stopped() again. Any thread; must not call the program.
+  // Makes its waits check Program::stopped() again. Any thread; must not call the
+  // program.
   virtual void wake() = 0;
 
   // The replica uses it no more, until the next program. A thread of the program.

@@ -79,7 +79,7 @@ void Program::end(const absl::Status& status) {
   bool watched = false;
   {
     MutexLock lock(mutex_);
-    run = std::exchange(collective_run_, 0);  // the destructor ends it once more
+    run = std::exchange(collective_run_, 0);  // the destructor ends it again
     watched = std::exchange(watched_, false);
   }
   if (run > 0) end_collective_run(ordinal_, run, status);
@@ -263,11 +263,21 @@ bool wait_until_idle(int ordinal, std::int64_t own_step, std::int64_t deadline_n
       busy = busy || (program->ordinal() == ordinal && !own);
     }
     if (!busy) return true;
-    const std::int64_t left = deadline_ns - now_ns();
-    if (left <= 0 || stopped.load(std::memory_order_relaxed)) return false;
-    const auto slice = std::min<std::int64_t>(left, 20'000'000);
-    running.ended.wait_for_ns(running.mutex, slice);
+    if (stopped.load(std::memory_order_relaxed)) return false;
+    if (deadline_ns == kNoDeadline) {
+      running.ended.wait(running.mutex);
+      continue;
+    }
+    const std::int64_t left_ns = deadline_ns - now_ns();
+    if (left_ns <= 0) return false;
+    running.ended.wait_for_ns(running.mutex, left_ns);
   }
+}
+
+void wake_idle_waiters() {
+  auto& running = Running::get();
+  MutexLock lock(running.mutex);
+  running.ended.notify_all();
 }
 
 int stop_all_programs(const absl::Status& why) {

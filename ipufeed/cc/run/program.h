@@ -1,4 +1,4 @@
-// A program that runs on a simulated IPU: what it has in use, and how to stop it.
+// A program that runs on a simulated IPU: the feeds that it uses, and how to stop it.
 //
 //   device thread: ProgramScope -> kernels -> queue calls -> current_program()
 //   IPU thread:   ContextScope -> IPU program -> queue calls, sends, receives
@@ -32,10 +32,11 @@ namespace ipufeed {
 class PipelineRun;
 class Replicas;
 
-// Something that a program waits at in addition to its feeds.
+// A further object at which a program waits, in addition to its feeds.
 class Wakeable {
  public:
-  // Its waits look at Program::stopped() again. Any thread; must not call the program.
+  // Makes its waits check Program::stopped() again. Any thread; must not call the
+  // program.
   virtual void wake() = 0;
 
  protected:
@@ -55,10 +56,10 @@ class Program {
   int ordinal() const { return ordinal_; }
   std::int64_t step() const { return step_; }
 
-  // Which program of this process, from 1, in the order of their starts.
+  // The program's number in this process, from 1, in the order of starts.
   std::int64_t number() const { return number_; }
 
-  // True once the program is to end. Every wait of a queue call looks at it.
+  // True once the program must end. Every wait of a queue call checks it.
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
   // Whether it was stopped for another reason than the end of a dataset. The first
@@ -77,21 +78,21 @@ class Program {
   // as the next one.
   Leased* leased(Leased::Kind kind, std::int64_t number);
 
-  // Leases a feed until the program ends: it is not deleted meanwhile, and no other
+  // Leases a feed until the program ends: it is not deleted until then, and no other
   // program gets it. Fails if another program has it. If a thread of the program has
   // been faster, out is the feed that it has leased.
   absl::Status lease(std::shared_ptr<Leased> feed, Leased** out);
 
   // When the steps of this thread's IPU begin and end: the queue calls record what
-  // held the IPU up. A replica has one of its own, and each stage of a pipeline,
+  // blocked the IPU. A replica has one of its own, and each stage of a pipeline,
   // unless they share an IPU. For the program's life.
   StepClock& step_clock();
 
-  // What the random operations of the program draw. Any thread.
+  // The seeds of the program's random operations. Any thread.
   RunSeeds& seeds() { return seeds_; }
 
   // A thread of the program. Waits until a step of `step_ns` nanoseconds of its IPU
-  // has ended; false if the program was stopped meanwhile.
+  // has ended; false if the program was stopped before.
   bool compute(std::int64_t step_ns, StepTimes* times);
 
   // A replica of the program has ended, without an error; its thread. Threads that wait
@@ -102,7 +103,7 @@ class Program {
   void add(Wakeable* wakeable);
   void remove(Wakeable* wakeable);
 
-  // Name and fill of each feed that it uses, for a person. Any thread.
+  // Name and fill of each feed that it uses, for messages. Any thread.
   std::string describe_feeds() const;
 
   // Its number among those with collectives between processes: see collective_runs.h.
@@ -142,7 +143,7 @@ class Program {
   std::map<int, StepClock> step_clocks_ IPUFEED_GUARDED_BY(mutex_);
 };
 
-// What the IPUs of a device are at.
+// The stages that the IPUs of a device run.
 class Stages {
  public:
   // The stage that an IPU runs, or "" for none yet; on its thread.
@@ -152,7 +153,7 @@ class Stages {
   ~Stages() = default;
 };
 
-// What a thread works for. Pools hand it on with each piece of work.
+// The context of a thread. Pools pass it on with each piece of work.
 struct Context {
   Program* program = nullptr;  // null outside of a simulated IPU
   int ipu = 0;                 // of the device, the one that computes
@@ -180,7 +181,7 @@ class ContextScope {
 // The program of this thread, or null outside of a simulated IPU.
 inline Program* current_program() { return current_context().program; }
 
-// A context of nothing but the program.
+// A context with only the program.
 class ProgramScope : public ContextScope {
  public:
   explicit ProgramScope(Program* program) : ContextScope({program}) {}
@@ -202,10 +203,11 @@ using OnFailure = void (*)(int ordinal);
 bool set_on_failure(OnFailure call);
 
 // Waits until no program with a feed in use runs on the IPU `ordinal`, but for one that
-// lasts as long as the step `own_step`; false at the
-// deadline (monotonic clock), or when `stopped` is true, which is looked at every 20
-// ms.
+// lasts as long as the step `own_step`; false at the deadline (monotonic clock), or
+// when `stopped` is true: wake_idle_waiters() makes the waiters look, and must be
+// called after it has been set.
 bool wait_until_idle(int ordinal, std::int64_t own_step, std::int64_t deadline_ns,
                      const std::atomic<bool>& stopped);
+void wake_idle_waiters();
 
 }  // namespace ipufeed

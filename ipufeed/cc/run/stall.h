@@ -25,7 +25,7 @@ class StallWatch {
   std::int64_t next_report_ns();
 
   // Logs one line: which thread waits (its stage, IPU and replica), for how long, for
-  // which feed and which side of it, and how full the queues of the program are.
+  // which feed and which side of it, and the fill of the program's queues.
   void report(const Program& program, const char* kind, const std::string& name,
               const char* state, const std::string& reason);
 

@@ -58,6 +58,10 @@ void* operator new[](std::size_t size, std::align_val_t alignment) {
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   return standin::allocate_aligned(alignof(std::max_align_t), size);
 }
+void* operator new(std::size_t size, std::align_val_t alignment,
+                   const std::nothrow_t&) noexcept {
+  return standin::allocate_aligned(static_cast<std::size_t>(alignment), size);
+}
 void operator delete(void* memory) noexcept { standin::deallocate(memory); }
 void operator delete(void* memory, std::size_t) noexcept { operator delete(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept {

@@ -160,8 +160,9 @@ inline std::int64_t new_number() {
 // A host device with an infeed that reads a dataset on it.
 class Source {
  public:
-  Source(const Numbers& numbers, std::size_t rings, std::size_t capacity)
-      : number_(new_number()), device_(std::make_unique<tensorflow::ResourceMgr>()) {
+  Source(const Numbers& numbers, std::size_t rings, std::size_t capacity,
+         std::int64_t number = new_number())
+      : number_(number), device_(std::make_unique<tensorflow::ResourceMgr>()) {
     const tensorflow::core::RefCountPtr<NumbersDataset> dataset(
         new NumbersDataset(numbers));
     tensorflow::OpKernelContext ctx({}, device_.get());
@@ -169,6 +170,7 @@ class Source {
     options.rings = rings;
     options.capacity = capacity;
     options.small_capacity = 0;
+    options.held = true;  // as the op has it
     std::shared_ptr<ipufeed::Feeder> feeder;
     absl::Status status = ipufeed::Feeder::start(&ctx, dataset.get(), options, &feeder);
     CHECK_EQ(status.ToString(), "OK");

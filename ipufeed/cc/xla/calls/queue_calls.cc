@@ -112,10 +112,8 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
   const bool traced = traces();
   const std::int64_t start_ns = traced ? now_ns() : 0;
   const Context& context = current_context();
-  const bool replicated = context.replicas > 1;
   std::vector<ResultPart> parts;
-  ResultElement element;
-  element.components.reserve(components);
+  parts.reserve(components);
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < components; ++i) {
     const auto operand = args.get<ffi::AnyBuffer>(i);
@@ -133,25 +131,19 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
                        "' cannot carry the dtype of component ", i, "."));
     }
     bytes += static_cast<std::int64_t>(operand->size_bytes());
-    if (replicated) {  // it copies by itself, to its place among the others
-      parts.push_back({dtype, std::move(shape), operand->untyped_data()});
-      continue;
-    }
-    Tensor& tensor = element.components.emplace_back();
-    TF_RETURN_IF_ERROR(
-        allocate(dtype, shape, "a result of outfeed queue", feed->name(), &tensor));
-    std::memcpy(tensor.data(), operand->untyped_data(), operand->size_bytes());
+    parts.push_back({dtype, std::move(shape), operand->untyped_data()});
   }
-  const std::int64_t copied_ns = traced ? now_ns() : 0;
-  if (replicated) {
+  const std::int64_t waited_before_ns = traced ? feed->stats().device.waited_ns : 0;
+  if (context.replicas > 1) {
     TF_RETURN_IF_ERROR(feed->enqueue_part(*program, context.replica, parts));
   } else {
-    TF_RETURN_IF_ERROR(feed->enqueue(*program, std::move(element)));
+    TF_RETURN_IF_ERROR(feed->enqueue(*program, parts));
   }
   if (traced) {
     const std::int64_t end_ns = now_ns();
+    const std::int64_t waited_ns = feed->stats().device.waited_ns - waited_before_ns;
     record({TraceKind::kDeviceToHost, program->ordinal(), number, start_ns, end_ns,
-            copied_ns - start_ns, end_ns - copied_ns, bytes, 1},
+            end_ns - start_ns - waited_ns, waited_ns, bytes, 1},
            feed->name());
   }
   write_token(results, 0);

@@ -1,4 +1,4 @@
-// What the calls of a compiled program have in common, as they run. Of XLA's headers
+// The common part of a compiled program's calls at run time. Of XLA's headers
 // the interface for calls is enough.
 #pragma once
 
@@ -28,7 +28,7 @@ inline ffi::Error to_ffi(const absl::Status& status) {
                     std::string(status.message()));
 }
 
-// The answer of a call: what `work` returns, or the error of its exception.
+// The result of a call: that of `work`, or the error of its exception.
 template <class Work>
 ffi::Error answer(const char* name, Work&& work) {
   return to_ffi(guarded(name, std::forward<Work>(work)));

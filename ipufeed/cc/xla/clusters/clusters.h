@@ -1,4 +1,4 @@
-// Whole graphs: what stands on an IPU and is not a program yet becomes one.
+// Compiles whole graphs: ops on an IPU that are not in a program become one.
 //
 //   Session.run or a call of a tf.function
 //        |  TensorFlow prunes the graph to its feeds and fetches, and places it

@@ -1,4 +1,4 @@
-// Which ops of a graph can be part of a compiled program.
+// Decides which ops of a graph can be part of a compiled program.
 #pragma once
 
 #include <memory>
@@ -50,7 +50,7 @@ class Compilable {
   // Whether such a function takes elements of a queue, or gives some.
   bool calls_queues(const tensorflow::Node& node) const;
 
-  // Why it cannot be, for a person.
+  // Why it cannot be compiled, for messages.
   std::string reason(const tensorflow::Node& node) const;
 
  private:

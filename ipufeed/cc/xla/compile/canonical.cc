@@ -1,9 +1,9 @@
-// What a program computes, in bytes that are the same wherever it was traced.
+// Canonical bytes of a program: the same wherever it was traced.
 //
-// Names and what only people read are dropped. What is computed is numbered in the
-// order in which the results need it, operands from left to right: TensorFlow lowers
-// ops in an order that depends on what arguments and scopes are called. What no result
-// needs and has no effect is left out, as XLA will do.
+// Names and metadata are dropped. Instructions are numbered in the order in which the
+// results need them, operands from left to right: TensorFlow lowers ops in an order
+// that depends on the names of arguments and scopes. Instructions that no result needs
+// and that have no effect are removed, as XLA will do.
 //
 // The serialised module is read field by field and most of it is copied as it stands:
 // to make messages of it first takes several times longer, most of all in a process

@@ -1,4 +1,4 @@
-// What a program computes, in bytes that are the same wherever it was traced.
+// Canonical bytes of a program: the same wherever it was traced.
 #pragma once
 
 #include <string>

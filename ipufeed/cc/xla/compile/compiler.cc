@@ -62,7 +62,7 @@ struct Entry {
   std::int64_t forgettings IPUFEED_GUARDED_BY(mutex) = 0;
 };
 
-// How often all programs have been forgotten.
+// The number of times that all programs were cleared.
 std::atomic<std::int64_t> forgettings{0};
 
 // Whether its program has gone, and no thread uses it: then none but the table has it,
@@ -281,7 +281,7 @@ class Compiler : public XlaDeviceCompilerClient {
     }
     phase.write(call);
     trace(TraceKind::kCompile, *call, phase);
-    // What cannot be serialised is used all the same.
+    // A program that cannot be serialised is still used.
     auto file = SerializeExecutable(**executable);
     std::string bytes;
     if (file.ok()) {

@@ -16,11 +16,10 @@
 
 namespace ipufeed {
 
-// How many programs are in the process's table. Any thread.
+// The number of programs in the process's table. Any thread.
 std::int64_t known_programs();
 
-// No program that was compiled or read so far is found in memory again. Those that run
-// go on. Any thread.
+// Clears the programs in memory. Running ones continue. Any thread.
 void forget_programs();
 
 }  // namespace ipufeed

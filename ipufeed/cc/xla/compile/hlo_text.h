@@ -1,4 +1,4 @@
-// A program as XLA writes it: as text, and as a graph in Graphviz's language.
+// Writes a program as XLA's text, or as a graph in Graphviz's language.
 #pragma once
 
 #include <string>

@@ -220,7 +220,7 @@ class IpuExecutable : public xla::Executable {
     if (has_collectives_ && process_count() > 1 && context.program != nullptr) {
       context.program->collective_run();  // from now on it counts, also if it fails
     }
-    // A part of a program that runs replicated already is not replicated once more.
+    // A part of a program that runs replicated already is not replicated again.
     if (context.program == nullptr || context.replicas > 1 ||
         context.pipeline != nullptr || !is_told_apart_) {
       return inner()->ExecuteAsyncOnStream(options, std::move(arguments));

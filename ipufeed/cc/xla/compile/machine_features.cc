@@ -27,7 +27,7 @@ struct Quiet {
 
 }  // namespace
 
-// The threshold of stderr would let other threads' lines through to a sink of ours, but
+// The threshold of stderr would let other threads' lines through to our sink, but
 // it does nothing in a process that has not called absl::InitializeLog(), as Python has
 // not.
 QuietLoading::QuietLoading() {

@@ -1,4 +1,4 @@
-// Custom calls: what our ops become in a compiled program. For files with XLA's
+// Custom calls: the form of our ops in a compiled program. For files with XLA's
 // headers.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What our ops in a compiled program are made of: as kernels.h, for their lowering. For
+// The base of our ops' lowering into compiled programs, as kernels.h. For
 // files with XLA's headers.
 #pragma once
 

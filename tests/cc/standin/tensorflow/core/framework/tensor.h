@@ -17,11 +17,41 @@
 
 namespace tensorflow {
 
+class AllocationDescription;
+
+// Memory of a tensor, which the last reference takes with it.
+class TensorBuffer {
+ public:
+  explicit TensorBuffer(void* data) : data_(data) {}
+  virtual ~TensorBuffer() = default;
+  TensorBuffer(const TensorBuffer&) = delete;
+  TensorBuffer& operator=(const TensorBuffer&) = delete;
+
+  void* data() const { return data_; }
+  virtual std::size_t size() const = 0;
+  virtual TensorBuffer* root_buffer() = 0;
+  virtual void FillAllocationDescription(AllocationDescription* proto) const = 0;
+
+  // Relaxed: the copying thread has a reference, so that the buffer stays.
+  void Ref() { references_.fetch_add(1, std::memory_order_relaxed); }
+  // Pairs with itself: the last one to let go has seen what the others did with it.
+  void Unref() {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+ private:
+  void* const data_;
+  std::atomic<int> references_{1};
+};
+
 class Tensor {
  public:
   Tensor() : Tensor(DT_FLOAT, TensorShape({0})) {}
   Tensor(DataType dtype, const TensorShape& shape)
       : dtype_(dtype), shape_(shape), buffer_(make_buffer()) {}
+  // Has a reference to the buffer of its own.
+  Tensor(DataType dtype, const TensorShape& shape, TensorBuffer* buffer)
+      : dtype_(dtype), shape_(shape), buffer_(share(buffer)) {}
   Tensor(const Tensor& other)
       : dtype_(other.dtype_), shape_(other.shape_), buffer_(share(other.buffer_)) {}
   Tensor(Tensor&& other) noexcept
@@ -29,7 +59,7 @@ class Tensor {
         shape_(other.shape_),
         buffer_(std::exchange(other.buffer_, nullptr)) {}
   Tensor& operator=(const Tensor& other) {
-    Buffer* const buffer = share(other.buffer_);
+    TensorBuffer* const buffer = share(other.buffer_);
     drop(buffer_);
     dtype_ = other.dtype_;
     shape_ = other.shape_;
@@ -56,9 +86,9 @@ class Tensor {
            static_cast<std::size_t>(DataTypeSize(dtype_));
   }
   bool IsInitialized() const {
-    return NumElements() == 0 || (buffer_ != nullptr && buffer_->memory != nullptr);
+    return NumElements() == 0 || (buffer_ != nullptr && buffer_->data() != nullptr);
   }
-  void* data() const { return buffer_ == nullptr ? nullptr : buffer_->memory; }
+  void* data() const { return buffer_ == nullptr ? nullptr : buffer_->data(); }
   std::string_view tensor_data() const {
     return {static_cast<const char*>(data()), TotalBytes()};
   }
@@ -100,32 +130,31 @@ class Tensor {
   }
 
  private:
-  struct Buffer {
-    explicit Buffer(std::size_t bytes) : memory(standin::allocate(bytes)) {}
-    ~Buffer() { standin::deallocate(memory); }
-    std::atomic<int> references{1};
-    void* const memory;
+  struct Buffer final : TensorBuffer {
+    explicit Buffer(std::size_t bytes)
+        : TensorBuffer(standin::allocate(bytes)), bytes_(bytes) {}
+    ~Buffer() override { standin::deallocate(data()); }
+    std::size_t size() const override { return bytes_; }
+    TensorBuffer* root_buffer() override { return this; }
+    void FillAllocationDescription(AllocationDescription* /*proto*/) const override {}
+
+    const std::size_t bytes_;
   };
 
-  Buffer* make_buffer() const {
+  TensorBuffer* make_buffer() const {
     return TotalBytes() == 0 ? nullptr : new Buffer(TotalBytes());
   }
-  static Buffer* share(Buffer* buffer) {
-    // Relaxed: the copying thread has a reference, so that the buffer stays.
-    if (buffer != nullptr) buffer->references.fetch_add(1, std::memory_order_relaxed);
+  static TensorBuffer* share(TensorBuffer* buffer) {
+    if (buffer != nullptr) buffer->Ref();
     return buffer;
   }
-  static void drop(Buffer* buffer) {
-    // Pairs with itself: the last one to let go has seen what the others did with it.
-    if (buffer != nullptr &&
-        buffer->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      delete buffer;
-    }
+  static void drop(TensorBuffer* buffer) {
+    if (buffer != nullptr) buffer->Unref();
   }
 
   DataType dtype_;
   TensorShape shape_;
-  Buffer* buffer_;
+  TensorBuffer* buffer_;
 };
 
 }  // namespace tensorflow
