@@ -1,10 +1,10 @@
-"""Finds the native library, checks that it fits, and loads it once.
+"""Finds, checks and loads the native library, once per process.
 
-    load()  -> ops            the TensorFlow ops, as tf.load_op_library gives them
-    entry() -> entry points   plain C functions, for what must not be an op
+    load()  -> ops            the TensorFlow ops: the module of tf.load_op_library
+    entry() -> entry points   C functions, for calls that must not be ops
 
-Everything that can be wrong with it is found here, before TensorFlow's loader would report
-it with an undefined symbol or an abort.
+Each fault of the library is detected here, before TensorFlow's loader reports
+an undefined symbol or aborts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, NoReturn, SupportsIndex, cast
 
 from ipufeed import ending
 from ipufeed.errors import (
@@ -32,12 +33,17 @@ from ipufeed.errors import (
     TensorFlowStartedError,
 )
 
+if TYPE_CHECKING:
+    from _ctypes import CFuncPtr as CFunction
+
 LIBRARY = "libipufeed.so"
 BUILD_INFO = b"ipufeed-build-info:"
 REBUILD = "Run `pip install .` in the project's root to build it."
-# Any op of ours: TensorFlow knows it as soon as a copy of the library is loaded.
+# An op of the library: registered in TensorFlow once any copy of the library is loaded.
 AN_OP = "IpufeedMeasureDataset"
 EXIT_GRACE_NS = 1_000_000_000
+# How long the exit waits for daemon threads that trace, compile or run a function.
+FUNCTION_GRACE_S = 5.0
 _MOST_MESSAGE = 1 << 14
 # int (*)(int ordinal, char* message, int size)
 ON_FIRST_USE = ctypes.CFUNCTYPE(
@@ -46,26 +52,25 @@ ON_FIRST_USE = ctypes.CFUNCTYPE(
 
 
 @functools.cache
-def load() -> Any:
+def load() -> ModuleType:
     """Loads the library into TensorFlow and returns the module of its ops.
 
     Raises:
-        NativeLibraryError: (an ImportError) with the way out; see `ipufeed.errors`.
+        NativeLibraryError: An ImportError whose message has the remedy.
     """
     path = find_library()
     info = build_info(path)
     import tensorflow as tf
 
     check_version(info["tensorflow"], tf.__version__)
-    check_loaded_once(path)
-    check_not_started()
+    _check_loaded_once(path)
+    _check_not_started()
     try:
-        ops = tf.load_op_library(str(path))
+        ops: ModuleType = tf.load_op_library(str(path))
     except (tf.errors.NotFoundError, OSError) as error:
-        raise NativeLibraryError(explain_load_error(path, info, str(error))) from error
-    # Without this, an exit during a measurement would leave the dataset's threads running
-    # into an interpreter that is being taken down. A child of fork() has feeders, too, if
-    # it starts some, and none of its parent's.
+        raise NativeLibraryError(_explain_load_error(path, info, str(error))) from error
+    # A fork has none of its parent's feeders. Without _stop_all, an exit during a
+    # measurement would leave the dataset's threads running while Python shuts down.
     os.register_at_fork(
         after_in_child=lambda: entry().ipufeed_forget_feeders_of_parent()
     )
@@ -74,21 +79,18 @@ def load() -> Any:
 
 
 def _stop_all() -> None:
-    """For the end of the process: ends programs and feeders."""
+    """Stops programs and feeders when the process ends."""
     ending.begin()
+    ending.refuse_daemon_threads()
     entry().ipufeed_stop_all(EXIT_GRACE_NS)
     ending.wait_for_calls(EXIT_GRACE_NS / 1e9)
-
-
-def is_ending() -> bool:
-    """Whether the process ends, and what runs is being stopped."""
-    return ending.has_begun()
+    ending.wait_for_tensorflow(EXIT_GRACE_NS / 1e9, FUNCTION_GRACE_S)
 
 
 def at_exit(function: Callable[[], object]) -> None:
-    """Registers `function` for the end of this process, and not of its forks.
+    """Registers `function` for the end of this process, but not of its forks.
 
-    A child of fork() has what its parent has registered, and none of the parent's threads.
+    A forked child inherits what its parent has registered, but none of its threads.
     """
     owner = os.getpid()
 
@@ -104,24 +106,36 @@ def is_loaded() -> bool:
     return load.cache_info().currsize > 0
 
 
-def _checked(kind: Any, bits: int) -> Any:
-    """An argument type that refuses what ctypes would cut off in silence."""
-    most = 2 ** (bits - 1)
+def _checked(
+    name: str, function: CFunction, bits: dict[int, int]
+) -> Callable[..., int]:
+    """Returns a C function that refuses numbers which ctypes would truncate.
 
-    def from_param(_: Any, value: Any) -> Any:
-        number = operator.index(value)
-        if not -most <= number < most:
-            raise OverflowError(
-                f"a number for ipufeed's native library must be in [-2**{bits - 1}, "
-                f"2**{bits - 1}), got {number}."
-            )
-        return kind(number)
+    An argument type's `from_param` is not used: ctypes raises ArgumentError for whatever
+    that raises, which may be the KeyboardInterrupt of a signal's handler.
 
-    return type(f"Int{bits}", (kind,), {"from_param": classmethod(from_param)})
+    `bits` are those of each integer argument, by position.
+    """
+
+    def call(*arguments: object) -> int:
+        values = list(arguments)
+        for position, size in bits.items():
+            number = operator.index(cast(SupportsIndex, values[position]))
+            most = 1 << (size - 1)
+            if not -most <= number < most:
+                raise OverflowError(
+                    f"argument {position} of {name} must be in "
+                    f"[-2**{size - 1}, 2**{size - 1}), got {number}."
+                )
+            values[position] = number
+        return cast(int, function(*values))
+
+    call.argtypes = function.argtypes  # type: ignore[attr-defined]
+    return call
 
 
-def _raise_last_error(*_: Any) -> None:
-    """Raises what the failed call before it, of this thread, has left."""
+def _raise_last_error() -> NoReturn:
+    """Raises the error of this thread's last call."""
     import tensorflow as tf
 
     message = ctypes.create_string_buffer(_MOST_MESSAGE)
@@ -130,10 +144,10 @@ def _raise_last_error(*_: Any) -> None:
     raise kind(None, None, message.value.decode(errors="replace"))
 
 
-def _fails_with(failed: int) -> Any:
-    """What looks at each result of an entry point for the number that is an error."""
+def _fails_with(failed: int) -> Callable[..., int]:
+    """Returns an errcheck function: raises if a result is the error value."""
 
-    def check(result: int, *_: Any) -> int:
+    def check(result: int, *_: object) -> int:
         if result == failed:
             _raise_last_error()
         return result
@@ -141,134 +155,139 @@ def _fails_with(failed: int) -> Any:
     return check
 
 
-def _entry_points(int64: Any, whole: Any) -> tuple[tuple[str, list[Any], Any], ...]:
-    """Name, arguments and result of each C function, as in ipufeed/cc/capi.
-
-    `int64` and `whole` are the types of numbers that are checked.
-    """
-    return (*_of_feeds(int64, whole), *_of_programs(int64, whole))
+_INT64, _INT32 = ctypes.c_int64, ctypes.c_int
 
 
-def _of_feeds(int64: Any, whole: Any) -> tuple[tuple[str, list[Any], Any], ...]:
-    text = ctypes.c_char_p
-    numbers = ctypes.POINTER(ctypes.c_int64)
-    # Unchecked, half a microsecond less each: for calls per result, with numbers of ours.
-    ours = ctypes.c_int64
-    return (
-        ("ipufeed_run_new", [], int64),
-        ("ipufeed_run_free", [int64], whole),
-        ("ipufeed_run_stop", [int64], whole),
-        ("ipufeed_run_progress", [int64, numbers], whole),
-        ("ipufeed_live_feeders", [], whole),
-        ("ipufeed_forget_feeders_of_parent", [], whole),
-        ("ipufeed_stop_all", [int64], whole),
-        ("ipufeed_usable_cpus", [], whole),
-        ("ipufeed_probes_new", [int64], int64),
-        ("ipufeed_probes_free", [int64], whole),
-        ("ipufeed_probe_read", [int64, int64, numbers], whole),
-        # guard_c_api.cc
-        ("ipufeed_last_error", [text, int64], whole),
-        ("ipufeed_set_fault", [text, int64, whole], whole),
-        ("ipufeed_fault_counts", [text, int64], whole),
-        # feeds_c_api.cc
-        ("ipufeed_name_infeed", [int64, text], whole),
-        ("ipufeed_outfeed_new", [int64, text, whole, int64, whole], whole),
-        ("ipufeed_infeed_stats", [int64, numbers], whole),
-        ("ipufeed_outfeed_stats", [int64, numbers], whole),
-        ("ipufeed_outfeed_runs", [int64], int64),
-        ("ipufeed_outfeed_ends", [int64], int64),
-        ("ipufeed_outfeed_wait", [ours] * 3, whole),
-        ("ipufeed_outfeed_signature", [int64, ctypes.c_void_p, int64], int64),
-        ("ipufeed_outfeed_next", [*[ours] * 4, ctypes.c_void_p, ours], whole),
-        ("ipufeed_outfeed_busy", [int64], whole),
-        ("ipufeed_outfeed_wait_for_all", [int64, whole, int64], whole),
-        ("ipufeed_wait_idle", [whole, int64], whole),
-        ("ipufeed_infeed_delete", [int64], whole),
-        ("ipufeed_outfeed_delete", [int64], whole),
-        ("ipufeed_infeed_forget", [int64], whole),
-        ("ipufeed_outfeed_forget", [int64], whole),
-        ("ipufeed_table_sizes", [numbers], whole),
-        ("ipufeed_set_stall_report_ns", [int64], whole),
-        ("ipufeed_set_outfeed_limit_bytes", [int64], whole),
-        ("ipufeed_end_eager_programs", [whole], whole),
-        ("ipufeed_stop_programs", [text], whole),
-        ("ipufeed_wait_for_interrupt", [], whole),
-        ("ipufeed_next_line", [text, int64], whole),
-        ("ipufeed_main_thread_calls", [whole], whole),
-    )
+class _UNCHECKED(ctypes.c_int64):
+    """A number that no Python code checks, for functions called once per result."""
 
 
-def _of_programs(int64: Any, whole: Any) -> tuple[tuple[str, list[Any], Any], ...]:
-    text = ctypes.c_char_p
-    numbers = ctypes.POINTER(ctypes.c_int64)
-    return (
-        ("ipufeed_set_on_first_use", [ON_FIRST_USE], whole),
-        ("ipufeed_set_log_cycle_count", [whole], whole),
-        ("ipufeed_forget_first_uses", [], whole),
-        # the type of the last is in parallel/processes.py
-        ("ipufeed_set_processes", [whole, whole, ctypes.c_void_p], whole),
-        ("ipufeed_last_collective_run_failed", [], whole),
-        ("ipufeed_set_ipus", [whole, whole], whole),
-        ("ipufeed_ipus", [whole], whole),
-        ("ipufeed_set_seed", [whole, int64, whole], whole),
-        ("ipufeed_forget_seeds", [], whole),
-        ("ipufeed_set_synthetic_seed", [whole], whole),
-        # executable_c_api.cc; the types of the first are in executable/native.py
-        ("ipufeed_set_on_program", [ctypes.c_void_p], whole),
-        # host_c_api.cc; the type of its argument is in ops/host_calls.py
-        ("ipufeed_set_on_host_call", [ctypes.c_void_p], whole),
-        ("ipufeed_set_run_mode", [whole], whole),
-        ("ipufeed_forget_loaded", [], whole),
-        ("ipufeed_forget_programs", [], whole),
-        ("ipufeed_set_compiles_graphs", [whole], whole),
-        ("ipufeed_set_log_ops", [whole], whole),
-        ("ipufeed_take_op_loads", [numbers], whole),
-        # the types of their last are in executable/key.py and executable/hlo_text.py
-        ("ipufeed_canonical", [text, int64, ctypes.c_void_p], whole),
-        ("ipufeed_hlo_text", [text, int64, whole, ctypes.c_void_p], whole),
-        # trace_c_api.cc
-        ("ipufeed_trace_start", [int64], whole),
-        ("ipufeed_trace_stop", [numbers], int64),
-        ("ipufeed_trace_take", [ctypes.c_void_p, int64], int64),
-        ("ipufeed_trace_name", [whole, int64, text, int64], whole),
-        # datasets_c_api.cc; the struct is in sources/record_scan.py
-        ("ipufeed_count_elements_at", [ctypes.c_void_p], whole),
-        ("ipufeed_scan_records", [ctypes.c_void_p, ctypes.c_void_p, int64], int64),
-    )
+_TEXT, _NUMBERS = ctypes.c_char_p, ctypes.POINTER(ctypes.c_int64)
+# Name, arguments and result of each C function in ipufeed/cc/capi.
+_ENTRY_POINTS: tuple[tuple[str, list[type], type], ...] = (
+    ("ipufeed_run_new", [], _INT64),
+    ("ipufeed_run_free", [_INT64], _INT32),
+    ("ipufeed_run_stop", [_INT64], _INT32),
+    ("ipufeed_run_progress", [_INT64, _NUMBERS], _INT32),
+    ("ipufeed_run_end_pass", [_INT64, _INT64], _INT32),
+    ("ipufeed_run_end_source", [_INT64], _INT32),
+    ("ipufeed_run_is_over", [_INT64], _INT32),
+    ("ipufeed_run_results_read", [_INT64], _INT64),
+    ("ipufeed_live_feeders", [], _INT32),
+    ("ipufeed_forget_feeders_of_parent", [], _INT32),
+    ("ipufeed_stop_all", [_INT64], _INT32),
+    ("ipufeed_usable_cpus", [], _INT32),
+    ("ipufeed_probes_new", [_INT64], _INT64),
+    ("ipufeed_probes_free", [_INT64], _INT32),
+    ("ipufeed_probe_read", [_INT64, _INT64, _NUMBERS], _INT32),
+    # guard_c_api.cc
+    ("ipufeed_last_error", [_TEXT, _INT64], _INT32),
+    ("ipufeed_set_fault", [_TEXT, _INT64, _INT32], _INT32),
+    ("ipufeed_fault_counts", [_TEXT, _INT64], _INT32),
+    # feeds_c_api.cc
+    ("ipufeed_name_infeed", [_INT64, _TEXT], _INT32),
+    ("ipufeed_outfeed_new", [_INT64, _TEXT, _INT32, _INT64, _INT32], _INT32),
+    ("ipufeed_infeed_stats", [_INT64, _NUMBERS], _INT32),
+    ("ipufeed_outfeed_stats", [_INT64, _NUMBERS], _INT32),
+    ("ipufeed_outfeed_runs", [_INT64], _INT64),
+    ("ipufeed_outfeed_ends", [_INT64], _INT64),
+    ("ipufeed_outfeed_wait", [_UNCHECKED] * 3, _INT32),
+    ("ipufeed_outfeed_signature", [_INT64, ctypes.c_void_p, _INT64], _INT64),
+    ("ipufeed_outfeed_take", [*[_UNCHECKED] * 5, ctypes.c_void_p, _UNCHECKED], _INT32),
+    ("ipufeed_outfeed_replicas", [_INT64], _INT32),
+    ("ipufeed_free_tensor", [ctypes.c_void_p], _INT32),
+    ("ipufeed_outfeed_busy", [_INT64], _INT32),
+    ("ipufeed_outfeed_wait_for_all", [_INT64, _INT32, _INT64], _INT32),
+    ("ipufeed_wait_idle", [_INT32, _INT64], _INT32),
+    ("ipufeed_infeed_begin", [_INT64], _INT32),
+    ("ipufeed_infeed_delete", [_INT64], _INT32),
+    ("ipufeed_outfeed_delete", [_INT64], _INT32),
+    ("ipufeed_infeed_forget", [_INT64], _INT32),
+    ("ipufeed_outfeed_forget", [_INT64], _INT32),
+    ("ipufeed_table_sizes", [_NUMBERS], _INT32),
+    ("ipufeed_set_stall_report_ns", [_INT64], _INT32),
+    ("ipufeed_set_outfeed_limit_bytes", [_INT64], _INT32),
+    ("ipufeed_end_eager_programs", [_INT32], _INT32),
+    ("ipufeed_stop_programs", [_TEXT], _INT32),
+    ("ipufeed_wait_for_interrupt", [], _INT32),
+    ("ipufeed_next_line", [_TEXT, _INT64], _INT32),
+    ("ipufeed_main_thread_calls", [_INT32], _INT32),
+    ("ipufeed_set_on_first_use", [ON_FIRST_USE], _INT32),
+    ("ipufeed_set_log_cycle_count", [_INT32], _INT32),
+    ("ipufeed_forget_first_uses", [], _INT32),
+    # parallel/collectives/processes.py has the callback's type
+    ("ipufeed_set_processes", [_INT32, _INT32, ctypes.c_void_p], _INT32),
+    ("ipufeed_last_collective_run_failed", [], _INT32),
+    ("ipufeed_set_ipus", [_INT32, _INT32], _INT32),
+    ("ipufeed_ipus", [_INT32], _INT32),
+    ("ipufeed_set_seed", [_INT32, _INT64, _INT32], _INT32),
+    ("ipufeed_forget_seeds", [], _INT32),
+    ("ipufeed_set_synthetic_seed", [_INT32], _INT32),
+    # executable_c_api.cc; executable/program/events.py has the callback's type
+    ("ipufeed_set_on_program", [ctypes.c_void_p], _INT32),
+    # host_c_api.cc; ops/host_calls.py has the callback's type
+    ("ipufeed_set_on_host_call", [ctypes.c_void_p], _INT32),
+    ("ipufeed_set_run_mode", [_INT32], _INT32),
+    ("ipufeed_forget_loaded", [], _INT32),
+    ("ipufeed_forget_programs", [], _INT32),
+    ("ipufeed_set_compiles_graphs", [_INT32], _INT32),
+    ("ipufeed_set_log_ops", [_INT32], _INT32),
+    ("ipufeed_take_op_loads", [_NUMBERS], _INT32),
+    # executable/hlo/text.py has the type of `take`
+    ("ipufeed_canonical", [_TEXT, _INT64, ctypes.c_void_p], _INT32),
+    ("ipufeed_hlo_text", [_TEXT, _INT64, _INT32, ctypes.c_void_p], _INT32),
+    # trace_c_api.cc
+    ("ipufeed_trace_start", [_INT64], _INT32),
+    ("ipufeed_trace_stop", [_NUMBERS], _INT64),
+    ("ipufeed_trace_take", [ctypes.c_void_p, _INT64], _INT64),
+    ("ipufeed_trace_name", [_INT32, _INT64, _TEXT, _INT64], _INT32),
+    # datasets_c_api.cc; sources/record_scan.py has the struct
+    ("ipufeed_count_elements_at", [ctypes.c_void_p], _INT32),
+    ("ipufeed_scan_records", [ctypes.c_void_p, ctypes.c_void_p, _INT64], _INT64),
+)
 
 
 @functools.cache
 def entry() -> ctypes.CDLL:
-    """The C entry points of the loaded library (ipufeed/cc/capi documents them).
+    """Returns the C entry points of the library, documented in ipufeed/cc/capi.
 
-    Each raises the TensorFlow error that it has failed with (ipufeed/cc/capi/api.h), and a
-    ctypes.ArgumentError for a number that its argument cannot hold.
+    Each raises the TensorFlow error of its failure (ipufeed/cc/capi/api.h),
+    OverflowError for a number outside the argument's range, and TypeError for what is
+    not an integer.
     """
     load()
     library = ctypes.CDLL(str(find_library()))
-    int64, whole = _checked(ctypes.c_int64, 64), _checked(ctypes.c_int, 32)
-    checks = {int64: _fails_with(-(2**63)), whole: _fails_with(-(2**31))}
-    results = {int64: ctypes.c_int64, whole: ctypes.c_int}
-    for name, arguments, result in _entry_points(int64, whole):
+    checks: dict[type, Callable[..., int]] = {
+        _INT64: _fails_with(-(2**63)),
+        _INT32: _fails_with(-(2**31)),
+    }
+    for name, arguments, result in _ENTRY_POINTS:
         function = getattr(library, name)
         function.argtypes = arguments
-        function.restype = results[result]
+        function.restype = result
         function.errcheck = checks[result]
+        bits = {
+            position: 8 * ctypes.sizeof(kind)
+            for position, kind in enumerate(arguments)
+            if kind in (_INT64, _INT32)
+        }
+        if bits:
+            setattr(library, name, _checked(name, function, bits))
     return library
 
 
 @functools.cache
 def find_library() -> Path:
-    """The library next to this file or, in a checkout, the installed package's.
+    """Returns the library next to this file or, in a checkout, the installed one.
 
     A checkout that was installed with `pip install .` has its Python files in the
-    working directory and its library elsewhere; `python -m ipufeed.benchmark` from there
-    takes the first and must still find the second.
+    working directory and its library elsewhere; `python -m ipufeed.benchmark` run there
+    imports the first and must still find the second.
     """
     here = Path(__file__).resolve().parent
     path = here / LIBRARY
     if not path.exists():
-        installed = installed_library()
+        installed = _installed_library()
         if installed is None:
             raise LibraryMissingError(
                 f"ipufeed's native library is not built: {path} does not exist. {REBUILD}"
@@ -282,8 +301,7 @@ def find_library() -> Path:
     return path
 
 
-def installed_library() -> Path | None:
-    """The library of an installed ipufeed, if there is one."""
+def _installed_library() -> Path | None:
     for folder in sys.path:
         for distribution in importlib.metadata.distributions(
             name="ipufeed", path=[folder]
@@ -295,9 +313,9 @@ def installed_library() -> Path | None:
 
 
 def build_info(path: Path) -> dict[str, str]:
-    """What setup.py wrote into the library: versions, sources, sanitizer.
+    """Reads what setup.py wrote into the library: versions, sources, sanitizer.
 
-    Read from the file, not by loading it: a library that was built against another
+    It is read from the file, without loading it: a library that was built against another
     TensorFlow cannot be loaded, and the loader's own message would not name the cause.
     """
     with (
@@ -315,7 +333,7 @@ def build_info(path: Path) -> dict[str, str]:
 
 
 def fingerprint(folder: Path) -> str:
-    """A hash of the native sources; setup.py computes it in the same way."""
+    """Returns the hash of the native sources, as setup.py computes it."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.suffix in (".cc", ".h"):
@@ -325,7 +343,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def check_version(built: str, installed: str) -> None:
-    """TensorFlow's C++ interface changes between minor versions, without notice."""
+    """Refuses another minor version: TensorFlow's C++ interface differs there."""
     if built.split(".")[:2] != installed.split(".")[:2]:
         raise LibraryVersionError(
             f"ipufeed's native library was built against TensorFlow {built}, but "
@@ -334,13 +352,13 @@ def check_version(built: str, installed: str) -> None:
         )
 
 
-def check_loaded_once(path: Path) -> None:
-    """A second copy would register every op again, which aborts the process."""
+def _check_loaded_once(path: Path) -> None:
+    """Refuses a second copy: registering its ops again aborts the process."""
     from tensorflow.python.framework import op_def_registry
 
     if op_def_registry.get(AN_OP) is None:
         return
-    loaded = loaded_libraries()
+    loaded = _loaded_libraries()
     if loaded != {str(path)}:
         raise LibraryLoadedTwiceError(
             f"this process has loaded ipufeed's native library from "
@@ -349,15 +367,14 @@ def check_loaded_once(path: Path) -> None:
         )
 
 
-def loaded_libraries() -> set[str]:
-    """The paths of all copies of our library that are mapped into this process."""
+def _loaded_libraries() -> set[str]:
     maps = Path("/proc/self/maps").read_text().splitlines()
     paths = {line.split(maxsplit=5)[-1] for line in maps if "/" in line}
     return {path for path in paths if path.endswith("/" + LIBRARY)}
 
 
-def check_not_started() -> None:
-    """TensorFlow lists its devices at its first op, and never again."""
+def _check_not_started() -> None:
+    """Refuses a late import: TensorFlow lists its devices only at its first op."""
     from tensorflow.python.eager import context
 
     started = context._context is not None and context._context._context_handle
@@ -370,8 +387,8 @@ def check_not_started() -> None:
         )
 
 
-def explain_load_error(path: Path, info: dict[str, str], error: str) -> str:
-    """The loader's message, with what to do about it."""
+def _explain_load_error(path: Path, info: dict[str, str], error: str) -> str:
+    """Returns the loader's message with a remedy."""
     if info["sanitizer"]:
         return (
             f"{path} was built with IPUFEED_SANITIZE={info['sanitizer']} and needs the "

@@ -1,38 +1,30 @@
-"""Checks of public arguments: what must be what, and what it got.
+"""Checks of public arguments, whose errors name the argument, the rule and the value.
 
-Imports nothing that is slow: the options of commands are checked with it, too.
+Imports nothing slow: commands check their options with it before TensorFlow is imported.
 """
 
 from __future__ import annotations
 
+import enum
 import functools
 import math
 import numbers
 import operator
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, SupportsIndex, TypeGuard, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Member = TypeVar("Member", bound=enum.Enum)
 
-MOST_DIMENSIONS = 254  # of a tensor of TensorFlow
+MOST_DIMENSIONS = 254  # of a tensor in TensorFlow
 
 
-def is_flag(value: Any) -> bool:
-    """Whether it is a bool, or one of NumPy's; 0 and 1 are numbers."""
+def is_flag(value: object) -> bool:
+    """Whether a value is a Python or NumPy bool; 0 and 1 are not."""
     return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
 
 
-def check_flag(name: str, value: Any, or_none: bool = False) -> None:
-    """Checks that an argument is a bool.
-
-    Args:
-        name: Of the argument, for the error.
-        value: Of it.
-        or_none: Whether it may be None.
-
-    Raises:
-        TypeError: It is neither.
-    """
+def _check_flag(name: str, value: object, or_none: bool = False) -> None:
     if is_flag(value) or (or_none and value is None):
         return
     raise TypeError(
@@ -41,17 +33,16 @@ def check_flag(name: str, value: Any, or_none: bool = False) -> None:
     )
 
 
-def check_flags(**flags: Any) -> None:
-    """Checks that arguments are bools; raises what check_flag() raises."""
+def check_flags(**flags: object) -> None:
+    """Raises TypeError unless all arguments are bools."""
     for name, value in flags.items():
-        check_flag(name, value)
+        _check_flag(name, value)
 
 
 def flags_checked(function: Function) -> Function:
-    """Decorates a function whose arguments that are annotated as bools must be bools.
+    """Decorates a function: raises TypeError for a bool argument that is not a bool.
 
-    `bool` is a bool, `bool | None` one or None. Nothing of the function runs before the
-    check, which raises what check_flag() raises.
+    Checks the arguments annotated as `bool` or `bool | None`, before the function runs.
     """
     code = cast(Any, function).__code__
     flags = [
@@ -65,33 +56,37 @@ def flags_checked(function: Function) -> Function:
     def checked(*arguments: Any, **keywords: Any) -> Any:
         for position, name, or_none in flags:
             if name in keywords:
-                check_flag(name, keywords[name], or_none)
+                _check_flag(name, keywords[name], or_none)
             elif position < min(len(arguments), code.co_argcount):
-                check_flag(name, arguments[position], or_none)
+                _check_flag(name, arguments[position], or_none)
         return function(*arguments, **keywords)
 
     return cast(Function, checked)
 
 
-def is_int(value: Any) -> bool:
-    """Whether it is an int or an integer of NumPy's; True is not one."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+def is_int(value: object) -> TypeGuard[int]:
+    """Whether as_int() accepts a value: a Python or NumPy integer; a bool is not."""
+    try:
+        as_int("", value)
+    except TypeError:
+        return False
+    return True
 
 
-def as_int(name: str, value: Any, or_else: str = "") -> int:
-    """An int, or what can stand for one (a NumPy integer), as an int.
+def as_int(name: str, value: object, or_else: str = "") -> int:
+    """Returns a Python or NumPy integer as an int.
 
     Args:
-        name: Of the argument, for the error.
-        value: Of it.
-        or_else: What else it may be, as " or None".
+        name: The argument's name, for the error.
+        value: The argument.
+        or_else: What else the argument may be, for the error: " or None".
 
     Raises:
-        TypeError: It cannot, or is a bool: True is not a count of 1.
+        TypeError: The value is not an integer, or is a bool: True is not a count of 1.
     """
     if not isinstance(value, bool):
         try:
-            return operator.index(value)
+            return operator.index(cast(SupportsIndex, value))
         except TypeError:
             pass
     raise TypeError(
@@ -99,11 +94,28 @@ def as_int(name: str, value: Any, or_else: str = "") -> int:
     )
 
 
-def as_number(name: str, value: Any) -> float:
-    """A number as a float; NaN and the infinite ones are numbers.
+def as_member(kinds: type[Member], value: object) -> Member:
+    """Returns a member of an enumeration, given as it is or by its name in any case.
 
     Raises:
-        TypeError: It is not a number, or is a bool.
+        ValueError: It is neither.
+    """
+    if isinstance(value, kinds):
+        return value
+    if isinstance(value, str) and value.upper() in kinds.__members__:
+        return kinds[value.upper()]
+    # Graphcore's text.
+    raise ValueError(
+        f"Cannot parse {value} as one of {kinds.__name__}. Valid values are: "
+        f"{', '.join(kinds.__members__)}."
+    )
+
+
+def as_number(name: str, value: object) -> float:
+    """Returns a number as a float; NaN and infinity are numbers.
+
+    Raises:
+        TypeError: The value is not a number, or is a bool.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(
@@ -113,10 +125,10 @@ def as_number(name: str, value: Any) -> float:
 
 
 def shape_with_room(shape: list[int], name: str) -> list[int]:
-    """The shape, which gets one dimension more: TensorFlow ends a process at 255.
+    """Returns a shape that one more dimension fits: TensorFlow aborts at 255.
 
     Raises:
-        ValueError: It has as many dimensions as a tensor can have.
+        ValueError: The shape has as many dimensions as a tensor can have.
     """
     if len(shape) >= MOST_DIMENSIONS:
         raise ValueError(

@@ -1,28 +1,28 @@
-"""Every exception of ipufeed's own.
+"""ipufeed's exceptions.
 
     IpufeedError
-    ├── NativeLibraryError (ImportError)      the op library cannot be used
-    │   ├── LibraryMissingError               it is not there
-    │   ├── LibraryVersionError               it was built for something else
-    │   ├── LibraryLoadedTwiceError           another copy is in this process
+    ├── NativeLibraryError (ImportError)      the native library cannot be used
+    │   ├── LibraryMissingError               it is missing
+    │   ├── LibraryVersionError               it was built for another version
+    │   ├── LibraryLoadedTwiceError           another copy is loaded
     │   └── TensorFlowStartedError            TensorFlow ran before it was loaded
-    ├── DatasetFileError                      a dataset file gives no dataset
-    ├── ComparisonError (ValueError)          these results cannot be compared
-    │   └── NothingToCompareError             one of them has no rate
-    ├── SourceError (ValueError)              files that cannot be read as asked
+    ├── DatasetFileError                      a dataset file defines no dataset
+    ├── ComparisonError (ValueError)          results cannot be compared
+    │   └── NothingToCompareError             a result has no rate
+    ├── SourceError (ValueError)              files cannot be read as requested
     │   └── DamagedFileError                  a file is damaged: path, offset, record
-    ├── ScaleOutError                         processes that cannot be started or used
-    ├── UnsupportedElementError (ValueError)  a feed does not carry such elements
-    ├── ConfigError                           settings that cannot be together
-    │   └── ConfigAttributeError (ValueError, AttributeError)   no such attribute
-    ├── DeviceOrdinalError (ValueError)       there is no such IPU device
-    ├── PlacementError                        a program that is not placed on an IPU
-    ├── RecompileError                        a program that must not be compiled again
-    ├── RefusedError (NotImplementedError)    what works only on an IPU
-    ├── PoplarFlagsError (SystemExit)         TF_POPLAR_FLAGS cannot be understood
-    └── MeasurementInterrupted (KeyboardInterrupt)   Ctrl-C, with what was measured
+    ├── ScaleOutError                         processes cannot be started or used
+    ├── UnsupportedElementError (ValueError)  a feed cannot transfer these elements
+    ├── ConfigError                           a configuration is invalid
+    │   └── ConfigAttributeError (ValueError, AttributeError)   unknown attribute
+    ├── DeviceOrdinalError (ValueError)       unknown or unconfigured IPU
+    ├── PlacementError                        a program is outside of an IPU's scope
+    ├── RecompileError                        a compilation within no_recompile()
+    ├── RefusedError (NotImplementedError)    a function that needs a real IPU
+    ├── PoplarFlagsError (SystemExit)         TF_POPLAR_FLAGS is invalid
+    └── MeasurementInterrupted (KeyboardInterrupt)   Ctrl-C, with a partial result
 
-What a dataset itself raises keeps TensorFlow's type (`tf.errors`).
+Errors that a dataset raises keep TensorFlow's type (`tf.errors`).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING, Any
 
 
 class IpufeedError(Exception):
-    """The base of them all."""
+    """The base class of ipufeed's exceptions."""
 
-    # Of all bases of a subclass this one: autograph keeps the type of an error that is
-    # raised in a tf.function only then.
+    # Of all bases of a subclass this one: autograph keeps the type of an error raised
+    # inside a tf.function only if its __init__ is Exception's.
     if not TYPE_CHECKING:
         __init__ = Exception.__init__
 
@@ -44,7 +44,7 @@ class NativeLibraryError(IpufeedError, ImportError):
 
 
 class LibraryMissingError(NativeLibraryError):
-    """There is no native library next to the package, nor in an installed one."""
+    """Neither this package nor an installed one has a native library."""
 
 
 class LibraryVersionError(NativeLibraryError):
@@ -52,37 +52,36 @@ class LibraryVersionError(NativeLibraryError):
 
 
 class LibraryLoadedTwiceError(NativeLibraryError):
-    """Another copy of the native library is in this process already."""
+    """This process has already loaded another copy of the native library."""
 
 
 class TensorFlowStartedError(NativeLibraryError):
-    """TensorFlow had run an op before ipufeed was imported."""
+    """TensorFlow ran an op before ipufeed was imported."""
 
 
 class DatasetFileError(IpufeedError):
-    """A dataset file, or what it was asked for, gives no dataset."""
+    """A dataset file, or the function named in it, does not give a dataset."""
 
 
 class ComparisonError(IpufeedError, ValueError):
-    """What was given to compare is not a result, or not one that can be compared."""
+    """An argument of a comparison is not a result, or cannot be compared."""
 
 
 class NothingToCompareError(ComparisonError):
-    """A result without a rate: too few elements, or none."""
+    """A result has no rate, as it has too few elements."""
 
 
 class SourceError(IpufeedError, ValueError):
-    """Files that a source of `ipufeed.sources` cannot read as it was asked to."""
+    """A source of `ipufeed.sources` cannot read its files as requested."""
 
 
 class DamagedFileError(SourceError):
-    """A file is damaged; the message says where, and the way out.
+    """A file is damaged; the message has the place and the remedy.
 
     Attributes:
         path: The file.
-        offset: In bytes, of the record that is damaged; in a compressed file, in what
-            comes out of it.
-        record: Its number, from 0: the number of whole records before it.
+        offset: Offset of the damaged record in bytes, after decompression.
+        record: Index of the damaged record: the number of whole records before it.
     """
 
     def __init__(self, message: str, path: str = "", offset: int = 0, record: int = 0):
@@ -93,24 +92,24 @@ class DamagedFileError(SourceError):
 
 
 class ScaleOutError(IpufeedError):
-    """Processes that share the work cannot be started, reached or used."""
+    """The processes of a scale-out run cannot be started, reached or used."""
 
 
 class UnsupportedElementError(IpufeedError, ValueError):
-    """A feed does not carry such elements: ragged, sparse, text, nested datasets."""
+    """A feed cannot transfer elements that are ragged, sparse, text or datasets."""
 
 
 class ConfigError(IpufeedError):
-    """A configuration that cannot be, or an assignment to what takes none."""
+    """A configuration is contradictory, or an assignment to it is not allowed."""
 
 
-# Graphcore's is a ValueError; `hasattr`, copy and pickle want an AttributeError.
+# Graphcore's is a ValueError; `hasattr`, copy and pickle need an AttributeError.
 class ConfigAttributeError(ConfigError, ValueError, AttributeError):
-    """A configuration has no attribute of that name."""
+    """A configuration has no attribute of this name."""
 
 
 class DeviceOrdinalError(IpufeedError, ValueError):
-    """There is no IPU device of that number, or it has not been configured."""
+    """The IPU of a device ordinal does not exist or is not configured."""
 
 
 class PlacementError(IpufeedError):
@@ -118,32 +117,33 @@ class PlacementError(IpufeedError):
 
 
 class RecompileError(IpufeedError):
-    """A program would be compiled within `ipufeed.no_recompile()`; it says why."""
+    """A program would be compiled within `ipufeed.no_recompile()`; has the causes."""
 
     error_code = 9  # a failed precondition, for TensorFlow
 
 
 class RefusedError(IpufeedError, NotImplementedError):
-    """A name of the original's cannot work here; the message says what to use instead."""
+    """A function of Graphcore's needs a real IPU; the message names a substitute."""
 
 
-# It is not an Exception, so that `except Exception` does not go on with wrong flags.
+# Not an Exception: `except Exception` must not continue with wrong flags.
 class PoplarFlagsError(SystemExit):
-    """TF_POPLAR_FLAGS cannot be understood: the process ends with the message.
+    """TF_POPLAR_FLAGS is invalid: the process ends with the message.
 
-    In another thread than the main one Python ends only the thread, without a word.
+    In a thread other than the main one, Python ends only that thread, silently.
     """
 
 
-# It is not an Exception, so that `except Exception` does not swallow a Ctrl-C.
+# Not an Exception: `except Exception` must not swallow a Ctrl-C.
 class MeasurementInterrupted(KeyboardInterrupt):
     """Ctrl-C during a measurement.
 
     Attributes:
-        result: The `ipufeed.benchmark.Result` of what was measured until then, or None
-            if the dataset had not delivered anything.
+        result: The partial `ipufeed.benchmark.Result`, or None
+            if the dataset had delivered no element.
     """
 
+    # Any: the class Result is in a package above this module.
     def __init__(self, result: Any = None) -> None:
         super().__init__("the measurement was interrupted")
         self.result = result

@@ -1,7 +1,7 @@
-"""Work on a thread of its own, so that Ctrl-C and progress work on the caller's.
+"""Runs work on its own thread, so that the caller's can handle Ctrl-C and progress.
 
-A thread inside a TensorFlow op does not see signals. What may take long therefore never
-runs on the calling thread, which waits in short slices, polls, and can stop the work.
+A thread inside a TensorFlow op does not handle signals. So long work never runs on the
+calling thread, which waits in short slices, polls, and can stop the work.
 """
 
 from __future__ import annotations
@@ -10,89 +10,109 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar, cast
+
+T = TypeVar("T")
 
 POLL_S = 0.05
-# After a stop work returns at once, unless it still creates an iterator: user code may run
-# there, which cannot be interrupted.
+# Stopped work returns at once, unless it is creating an iterator: that may run user code,
+# which cannot be interrupted.
 STOP_GRACE_S = 2.0
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How work ended, or that it has not.
+class Outcome(Generic[T]):
+    """The outcome of run_interruptibly.
 
     Attributes:
-        value: What it returned; None if it raised, or has not ended.
-        error: What it raised, or None.
-        interruption: What ended the wait for it early: the KeyboardInterrupt, or whatever
-            `on_poll` raised; else None.
+        value: What the work returned; None if it raised or still runs.
+        error: What the work raised, or None.
+        interruption: What ended the wait early: a KeyboardInterrupt, or the error that
+            `on_poll` raised; None if nothing did.
     """
 
-    value: Any = None
+    value: T | None = None
     error: BaseException | None = None
     interruption: BaseException | None = None
 
-    def result(self) -> Any:
-        """Returns the value; raises the interruption, else the error."""
+    def result(self) -> T:
+        """Returns the value, or raises the interruption or the error."""
         found = self.interruption or self.error
         if found is not None:
             raise found
-        return self.value
+        return cast(T, self.value)
 
 
 def run_interruptibly(
-    work: Callable[[], Any],
+    work: Callable[[], T],
     *,
     name: str,
     on_poll: Callable[[], bool | None] = lambda: None,
     stop: Callable[[], object] = lambda: None,
     pause_s: Callable[[], float] = lambda: POLL_S,
     grace_s: float = STOP_GRACE_S,
-) -> Ended:
-    """Runs `work` on a thread, and polls on the calling one until it has ended.
+) -> Outcome[T]:
+    """Runs `work` on a new thread, and polls on the calling one until it ends.
 
     Args:
         work: What to run. Its thread is a daemon: Python code inside a dataset may never
             return, and must not keep the process from exiting.
-        name: Of the thread.
-        on_poll: Called after each pause; True for enough, which stops the work.
-        stop: Makes the work end soon; called each POLL_S until it has. Any thread may
+        name: The thread's name.
+        on_poll: Called after each pause; returns True to stop the work.
+        stop: Asks the work to end; called each POLL_S until it has. Any thread may
             call it.
-        pause_s: Seconds until the next poll. Default: POLL_S.
-        grace_s: For how long the work is stopped at most, in seconds.
+        pause_s: Returns the seconds until the next poll. Default: POLL_S.
+        grace_s: How long to wait for stopped work at most, in seconds.
 
     Returns:
-        How it ended. After an interruption the work may still run.
+        The outcome. After an interruption the work may still run.
     """
-    outcome: list[Ended] = []
-    done = threading.Event()
+    outcome: list[Outcome[T]] = []
+    # A lock, not an Event or join: what a signal's handler raises inside a Condition can
+    # leave its lock acquired, and then both threads wait for ever; an interrupted join
+    # leaves the thread object unusable.
+    running = threading.Lock()
+    running.acquire()
 
     def run() -> None:
         try:
-            outcome.append(Ended(work()))
+            outcome.append(Outcome(work()))
         except BaseException as error:  # the caller raises it
-            outcome.append(Ended(error=error))
+            outcome.append(Outcome(error=error))
         finally:
-            done.set()
+            running.release()
+
+    def ends_within(seconds: float) -> bool:
+        # An interruption may follow an acquisition: the outcome says it for good.
+        return bool(outcome) or running.acquire(timeout=max(0.0, seconds))
 
     def stop_it() -> None:
         deadline = time.monotonic() + grace_s
-        while not done.is_set() and time.monotonic() < deadline:
+        while not outcome and time.monotonic() < deadline:
             stop()
-            done.wait(POLL_S)
+            ends_within(POLL_S)
 
-    # Event.wait, not join: an interrupted join spoils the thread.
     thread = threading.Thread(target=run, name=name, daemon=True)
     interruption: BaseException | None = None
     try:
         thread.start()
-        while not done.wait(pause_s()):
+        while not ends_within(pause_s()):
             if on_poll():
                 stop_it()
                 break
     except BaseException as error:
-        interruption = error
+        interruption = _raised_by_handler(error)
         stop_it()
-    found = outcome[0] if outcome else Ended()
-    return Ended(found.value, found.error, interruption)
+    found: Outcome[T] = outcome[0] if outcome else Outcome()
+    return Outcome(found.value, found.error, interruption)
+
+
+def _raised_by_handler(error: BaseException) -> BaseException:
+    """Returns the KeyboardInterrupt that an error of leaving `with` has replaced, or it.
+
+    If a handler raises while a Condition waits, as that of Thread.start does, leaving the
+    Condition raises RuntimeError: its lock is not acquired.
+    """
+    cause = error.__context__
+    replaced = isinstance(error, RuntimeError) and isinstance(cause, KeyboardInterrupt)
+    return cause if replaced and cause is not None else error

@@ -1,5 +1,5 @@
-"""What programs import in addition to ipu's own modules: hooks, raw ops, popdist, Horovod.
+"""Further modules that programs import: hooks, raw ops, popdist, Horovod.
 
-ipufeed.graphcore_names says under which names they are found. Uses device, ops, parallel
-and queues.
+ipufeed.graphcore_names has the names that programs import them by. Uses device, ops,
+parallel and queues.
 """

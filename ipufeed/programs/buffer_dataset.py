@@ -1,4 +1,4 @@
-"""data.ops.dataset_ops: a dataset that gives whole groups of elements."""
+"""data.ops.dataset_ops: a dataset that is read in whole groups of elements."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipufeed.tf_types import Dataset, Spec
+
 
 class BufferDataset(tf.data.Dataset):  # type: ignore[misc]
     """The elements of a dataset, read in groups; an incomplete last group is dropped.
 
-    Nothing of a group is given before all of it is there.
+    The first element of a group is output when the whole group has been read.
 
     Args:
         input_dataset: The dataset.
-        buffer_size: Elements of a group, at least 1.
+        buffer_size: The elements of a group, at least 1.
 
     Raises:
-        TypeError: `input_dataset` is none, or `buffer_size` is not an integer.
+        TypeError: `input_dataset` is not a dataset, or `buffer_size` not an integer.
         tf.errors.InvalidArgumentError: `buffer_size` is less than 1.
 
     Source: Graphcore's dataset of this name.
     """
 
-    def __init__(self, input_dataset: Any, buffer_size: int) -> None:
+    def __init__(self, input_dataset: Dataset, buffer_size: int) -> None:
         if not isinstance(input_dataset, tf.data.Dataset):
             raise TypeError(
                 "`input_dataset` must be a tf.data.Dataset, got "
@@ -40,7 +42,7 @@ class BufferDataset(tf.data.Dataset):  # type: ignore[misc]
             )
 
         def group(*windows: Any) -> Any:
-            # One dataset for each component, and the element's own structure.
+            # A dataset for each component, in the element's structure.
             structure = windows if len(windows) > 1 else windows[0]
             if isinstance(structure, tf.data.Dataset):
                 return structure
@@ -55,10 +57,10 @@ class BufferDataset(tf.data.Dataset):  # type: ignore[misc]
         self._input_dataset = input_dataset
         super().__init__(self._grouped._variant_tensor)
 
-    def _inputs(self) -> list[Any]:
+    def _inputs(self) -> list[Dataset]:
         return [self._input_dataset]
 
     @property
-    def element_spec(self) -> Any:
-        """That of the dataset."""
+    def element_spec(self) -> Spec:
+        """The dataset's element_spec."""
         return self._input_dataset.element_spec

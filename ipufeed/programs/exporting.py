@@ -1,9 +1,9 @@
-"""dataset_extractor: elements of a dataset, and variables, as files of NumPy's.
+"""dataset_extractor: elements of a dataset, and variables, in NumPy's file formats.
 
     <filename>.<feed_name>.<i>.npy    component i of the elements, stacked
     <filename>.npz                    variables, by their names
 
-The original writes files for Poplar's own readers, of which there are none here.
+Graphcore's module writes files for Poplar's readers, which do not exist here.
 """
 
 from __future__ import annotations
@@ -21,35 +21,36 @@ import tensorflow as tf
 from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
 from ipufeed.queues.infeed import IPUInfeedQueue
+from ipufeed.tf_types import Dataset, Nest, Operation, Tensor, Variable
 
 _EVERY = 1000  # elements between two lines of progress
 
 
 @flags_checked
 def dataset_extractor(
-    dataset: Any,
+    dataset: Dataset,
     num_elements: int,
     filename: str,
     feed_name: str = "",
     print_stats: bool = True,
-) -> Any:
+) -> Operation | list[str]:
     """Writes elements of a dataset to files, one for each component.
 
     Args:
         dataset: A tf.data.Dataset of tensors.
-        num_elements: How many, at least 1.
-        filename: The files begin with it: `<filename>.<feed_name>.<i>.npy`, of shape
+        num_elements: The number of elements, at least 1.
+        filename: The start of the files' paths: `<filename>.<feed_name>.<i>.npy`, of shape
             [num_elements, ...].
         feed_name: Default: "infeed".
-        print_stats: Whether TensorFlow's log has a line for every 1000. Default: True.
+        print_stats: Whether TensorFlow's log has a line per 1000 elements. Default: True.
 
     Returns:
-        In a version 1 graph the operation that does it; in eager mode the files' paths.
+        In a version 1 graph the operation that writes; in eager mode the files' paths.
 
     Raises:
-        TypeError: `dataset` is none, or a number is not an integer.
+        TypeError: `dataset` is not a dataset, or a number is not an integer.
         ValueError: `num_elements` is less than 1.
-        tf.errors.OutOfRangeError: When it runs: the dataset has fewer.
+        tf.errors.OutOfRangeError: At the run: the dataset has fewer elements.
     """
     if not isinstance(dataset, tf.data.Dataset):
         raise TypeError(
@@ -77,7 +78,7 @@ def dataset_extractor(
         _write_components(begin, rows)
         return np.int64(len(rows))
 
-    def take(number: Any, *arrays: Any) -> Any:
+    def take(number: Tensor, *arrays: Any) -> Nest:
         return (
             number + 1,
             *(
@@ -100,7 +101,7 @@ def dataset_extractor(
         return tf.numpy_function(write, stacked, tf.int64).op
 
 
-def _flat(element: Any) -> list[Any]:
+def _flat(element: Nest) -> list[Any]:
     if element is None:
         raise tf.errors.OutOfRangeError(
             None, None, "The dataset iterator has reached the end of the dataset."
@@ -125,7 +126,7 @@ def _write_components(begin: str, elements: Sequence[Any]) -> list[str]:
 
 
 def _write_whole(path: str, content: bytes) -> None:
-    """Writes a file under another name, and then renames it."""
+    """Writes a file atomically: under a temporary name, then renamed."""
     target = Path(path)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
@@ -137,14 +138,14 @@ def _write_whole(path: str, content: bytes) -> None:
         raise
 
 
-def get_variable_handles(variables: Sequence[Any]) -> list[Any]:
-    """The name that each variable's memory has: a list of string tensors of shape [1].
+def get_variable_handles(variables: Sequence[Variable]) -> list[Tensor]:
+    """Returns the name of each variable's memory: string tensors of shape [1].
 
     Args:
         variables: Resource variables.
 
     Raises:
-        TypeError: One is none.
+        TypeError: One is not a variable.
     """
     names = []
     for variable in variables:
@@ -159,12 +160,12 @@ def get_variable_handles(variables: Sequence[Any]) -> list[Any]:
 
 @flags_checked
 def export_variables(
-    variables: Sequence[Any],
+    variables: Sequence[Variable],
     names: Sequence[str],
     filename: str,
-    metadata: Any = None,
+    metadata: object = None,
     print_stats: bool = True,
-) -> Any:
+) -> Operation | str:
     """Writes the values of variables to a file, `<filename>.npz`.
 
     Args:
@@ -175,10 +176,10 @@ def export_variables(
         print_stats: Whether TensorFlow's log has a line. Default: True.
 
     Returns:
-        In a version 1 graph the operation that does it; in eager mode the path.
+        In a version 1 graph the operation that writes; in eager mode the path.
 
     Raises:
-        ValueError: There is not one name for each, or a name is there twice.
+        ValueError: There is not one name for each variable, or a name occurs twice.
     """
     if metadata is not None:
         no_effect("export_variables(metadata=)", "the arrays have dtypes and shapes")
@@ -208,26 +209,26 @@ def export_variables(
 
 @flags_checked
 def import_variables(
-    variables: Sequence[Any],
+    variables: Sequence[Variable],
     filenames: Sequence[str] | str,
     is_input: bool = True,
     strict: bool = True,
     print_stats: bool = True,
-) -> Any:
+) -> Operation | None:
     """Assigns the values that export_variables has written, by the variables' names.
 
     Args:
         variables: The variables.
-        filenames: The files, with or without their ending, which are read now.
+        filenames: The files, with or without their ending; the call reads them.
         is_input: False has no effect, with a warning: the files are the same.
-        strict: Whether each name must be on both sides. Default: True.
+        strict: Whether variables and files must have the same names. Default: True.
         print_stats: Whether TensorFlow's log has a line. Default: True.
 
     Returns:
         In a version 1 graph the operation that assigns; None in eager mode.
 
     Raises:
-        tf.errors.InvalidArgumentError: `strict`, and a name is on one side only.
+        tf.errors.InvalidArgumentError: `strict`, and a name has no counterpart.
         OSError: A file cannot be read.
     """
     if not is_input:
@@ -259,20 +260,20 @@ def import_variables(
 
 @flags_checked
 def export_dataset_to_file(
-    dataset_or_infeed: Any,
+    dataset_or_infeed: Tensor,
     output_filename: str,
     num_elements: int,
     feed_name: str = "",
     apply_debug_options: bool = True,
-) -> Any:
+) -> Operation | list[str]:
     """Writes elements of a dataset, or of an infeed's dataset, to files.
 
     Args:
-        dataset_or_infeed: A tf.data.Dataset, or an IPUInfeedQueue, which is not read.
+        dataset_or_infeed: A tf.data.Dataset, or an IPUInfeedQueue, whose ring is not read.
         output_filename: See dataset_extractor's `filename`.
-        num_elements: How many, at least 1.
-        feed_name: See dataset_extractor. Default: of an infeed its id, else "infeed".
-        apply_debug_options: Whether tf.data's debug mode counts. Default: True.
+        num_elements: The number of elements, at least 1.
+        feed_name: See dataset_extractor. Default: an infeed's id, else "infeed".
+        apply_debug_options: Whether tf.data's debug mode applies. Default: True.
 
     Returns:
         See dataset_extractor.
@@ -296,15 +297,15 @@ def export_dataset_to_file(
 
 
 def export_inputs_to_file(
-    inputs: Sequence[Any], output_filename: str, feed_dict: dict[Any, Any]
+    inputs: Sequence[Tensor], output_filename: str, feed_dict: dict[Tensor, Any]
 ) -> str:
     """Writes the values of tensors to a file, `<output_filename>.npz`, by their names.
 
     Args:
-        inputs: Tensors, such as the placeholders that a program takes.
+        inputs: Tensors, such as the placeholders of a program.
         output_filename: The file, without its ending.
-        feed_dict: Values of placeholders. Without effect in eager mode, where tensors have
-            values and are named input_0, input_1, and so on.
+        feed_dict: Values of placeholders. No effect in eager mode, where tensors have
+            values and the names are input_0, input_1, and so on.
 
     Returns:
         The path.

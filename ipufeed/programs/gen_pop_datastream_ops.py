@@ -1,9 +1,9 @@
-"""gen_pop_datastream_ops: the queues' raw operations, which know a queue by its id.
+"""gen_pop_datastream_ops: the queues' raw operations, which identify a queue by an id.
 
     outfeed_enqueue(..., "x")  --> IPUOutfeedQueue --> outfeed_dequeue(..., "x")
     ipu_create_dataset_iterator(..., "y") --> IPUInfeedQueue --> infeed_dequeue("y")
 
-A queue is there from its first operation to the one that deletes it.
+A queue exists from its first operation to the one that deletes it.
 
 Source: names and arguments are those of Graphcore's module
 tensorflow.compiler.plugin.poplar.ops.gen_pop_datastream_ops.
@@ -12,7 +12,7 @@ tensorflow.compiler.plugin.poplar.ops.gen_pop_datastream_ops.
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Iterable
 
 import tensorflow as tf
 
@@ -20,6 +20,7 @@ from ipufeed.process_state import STATE
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
 from ipufeed.queues.placement import current_ordinal
+from ipufeed.tf_types import Dataset, DType, Operation, Shape, Tensor
 
 _lock = threading.Lock()
 _outfeeds: dict[str, IPUOutfeedQueue] = {}
@@ -35,7 +36,7 @@ def _forget() -> None:
 
 
 def _outfeed(feed_id: str, mode: str, depth: int) -> IPUOutfeedQueue:
-    """The outfeed of an id, made at its first use.
+    """Returns the outfeed of an id; the first call creates it.
 
     Raises:
         ValueError: There is no such mode.
@@ -56,7 +57,7 @@ def _outfeed(feed_id: str, mode: str, depth: int) -> IPUOutfeedQueue:
 
 
 def _infeed(feed_id: str) -> IPUInfeedQueue:
-    """The infeed of an id.
+    """Returns the infeed of an id.
 
     Raises:
         ValueError: There is none.
@@ -71,23 +72,23 @@ def _infeed(feed_id: str) -> IPUInfeedQueue:
 
 
 def pop_datastream_outfeed_enqueue(
-    inputs: Any,
-    output_shapes: Any,
+    inputs: Iterable[Tensor],
+    output_shapes: object,
     feed_id: str,
     outfeed_mode: str = "all",
     prefetch_depth: int = 1,
     optimise_latency: bool = False,
     name: str | None = None,
-) -> Any:
-    """The operation that enqueues a list of tensors under an id.
+) -> Operation | None:
+    """Builds the operation that enqueues a list of tensors under an id.
 
     Args:
         inputs: The tensors.
         output_shapes: Not used: the tensors have their shapes.
         feed_id: The queue's id.
         outfeed_mode: "all" or "get_last".
-        prefetch_depth: Elements of the ring.
-        optimise_latency: Not used: the ring always hands over at once.
+        prefetch_depth: The ring's capacity in elements.
+        optimise_latency: Not used: the ring has no batching to turn off.
         name: Not used.
     """
     del output_shapes, optimise_latency, name
@@ -95,8 +96,8 @@ def pop_datastream_outfeed_enqueue(
 
 
 def pop_datastream_outfeed_dequeue(
-    output_types: Any,
-    output_shapes: Any,
+    output_types: object,
+    output_shapes: object,
     feed_id: str,
     device_ordinal: int = 0,
     outfeed_mode: str = "all",
@@ -104,16 +105,16 @@ def pop_datastream_outfeed_dequeue(
     warn_when_unconnected: bool = True,
     optimise_latency: bool = False,
     name: str | None = None,
-) -> Any:
-    """What has been enqueued under an id: a list of tensors.
+) -> list[Tensor]:
+    """Dequeues the results that were enqueued under an id: a list of tensors.
 
     Args:
-        output_types: Not used: those of the tensors that were enqueued.
-        output_shapes: Likewise. "all" gives [n, *shape], "get_last" shape.
+        output_types: Not used: the enqueued tensors have their dtypes.
+        output_shapes: Not used. "all" returns [n, *shape], "get_last" shape.
         feed_id: The queue's id.
-        device_ordinal: Not used: the queue is where it is enqueued to.
+        device_ordinal: Not used: the enqueuing program's IPU has the queue.
         outfeed_mode: "all" or "get_last".
-        prefetch_depth: Elements of the ring.
+        prefetch_depth: The ring's capacity in elements.
         warn_when_unconnected: Not used.
         optimise_latency: Not used.
         name: Not used.
@@ -123,7 +124,8 @@ def pop_datastream_outfeed_dequeue(
     """
     del output_types, output_shapes, device_ordinal, warn_when_unconnected
     del optimise_latency, name
-    return _outfeed(feed_id, outfeed_mode, prefetch_depth).dequeue()
+    found: list[Tensor] = _outfeed(feed_id, outfeed_mode, prefetch_depth).dequeue()
+    return found
 
 
 def ipu_delete_outfeed(
@@ -131,8 +133,8 @@ def ipu_delete_outfeed(
     device_ordinal: int = 0,
     asynchronous: bool = False,
     name: str | None = None,
-) -> Any:
-    """The operation that forgets an outfeed's results; in eager mode it is done."""
+) -> Operation | None:
+    """Drops an outfeed's results; in a graph returns the operation."""
     del device_ordinal, asynchronous, name
     with _lock:
         queue = _outfeeds.get(feed_id)
@@ -142,24 +144,24 @@ def ipu_delete_outfeed(
 
 
 def ipu_create_dataset_iterator(
-    input_dataset: Any,
+    input_dataset: Dataset | Tensor,
     feed_id: str,
-    output_types: Any,
-    output_shapes: Any,
+    output_types: Iterable[DType],
+    output_shapes: Iterable[Shape],
     device_ordinal: int = 0,
     prefetch_depth: int = 1,
     optimise_latency: bool = False,
     name: str | None = None,
-) -> Any:
-    """The operation that has a dataset feed an id; in eager mode it does from now on.
+) -> Operation | None:
+    """Initialises an infeed of a dataset under an id; in a graph returns the operation.
 
     Args:
         input_dataset: A dataset, or its variant tensor.
         feed_id: The queue's id.
-        output_types: Dtypes of the components.
+        output_types: The components' dtypes.
         output_shapes: Their shapes.
-        device_ordinal: Not used: the queue is where it is dequeued.
-        prefetch_depth: Elements of the ring.
+        device_ordinal: Not used: the dequeuing program's IPU has the queue.
+        prefetch_depth: The ring's capacity in elements.
         optimise_latency: Not used.
         name: Not used.
     """
@@ -179,19 +181,19 @@ def ipu_create_dataset_iterator(
 
 def pop_datastream_infeed_dequeue(
     feed_id: str,
-    output_types: Any,
-    output_shapes: Any,
+    output_types: object,
+    output_shapes: object,
     prefetch_depth: int = 1,
     name: str | None = None,
-    **arguments: Any,
-) -> Any:
-    """The next element of an id's dataset: a list of tensors.
+    **arguments: object,
+) -> list[Tensor]:
+    """Builds the dequeue of the next element of an id's dataset: a list of tensors.
 
     Args:
         feed_id: The queue's id.
-        output_types: Not used: those of the dataset.
-        output_shapes: Likewise.
-        prefetch_depth: Not used: ipu_create_dataset_iterator says it.
+        output_types: Not used: the dataset has its dtypes.
+        output_shapes: Not used: the dataset has its shapes.
+        prefetch_depth: Not used: ipu_create_dataset_iterator sets it.
         name: Not used.
         **arguments: Not used.
 
@@ -199,7 +201,8 @@ def pop_datastream_infeed_dequeue(
         ValueError: No dataset feeds the id.
     """
     del output_types, output_shapes, prefetch_depth, name, arguments
-    return tf.nest.flatten(_infeed(feed_id)._dequeue())
+    flat: list[Tensor] = tf.nest.flatten(_infeed(feed_id)._dequeue())
+    return flat
 
 
 def ipu_delete_dataset_iterator(
@@ -207,8 +210,8 @@ def ipu_delete_dataset_iterator(
     device_ordinal: int = 0,
     asynchronous: bool = False,
     name: str | None = None,
-) -> Any:
-    """The operation that ends an infeed; in eager mode it is done.
+) -> Operation | None:
+    """Deletes an infeed; in a graph returns the operation.
 
     Raises:
         ValueError: No dataset feeds the id.

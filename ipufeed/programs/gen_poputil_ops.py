@@ -6,32 +6,32 @@ tensorflow.compiler.plugin.poplar.ops.gen_poputil_ops.
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from ipufeed.device.program.training_loop import training_loop
+from ipufeed.device.program.variables import contents_of
 from ipufeed.ops import control_flow_ops
 from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.parallel.optimizers.accumulator import Accumulator
+from ipufeed.tf_types import DType, Nest, Operation, Shape, Tensor, TensorLike, Variable
 
 
 def ipu_stateful_gradient_accumulate(
-    input: Any,  # noqa: A002 - the original's
+    input: TensorLike,  # noqa: A002 - Graphcore's name
     num_mini_batches: int,
     verify_usage: bool = True,
     name: str | None = None,
-) -> Any:
-    """Zeros; at each `num_mini_batches`-th iteration of loops.repeat the sum since then.
+) -> Tensor:
+    """Returns the sum of a group at its last iteration of loops.repeat, before zeros.
 
     Args:
-        input: What is added up.
+        input: The tensor to sum over the `num_mini_batches` iterations of a group.
         num_mini_batches: Must divide the loop's count.
-        verify_usage: Not used: what becomes of the value is not looked at.
-        name: Of the operation.
+        verify_usage: Not used: the use of the result is not checked.
+        name: The operation's name.
 
     Raises:
-        tf.errors.FailedPreconditionError: When it runs: there is no such loop, or its count
+        tf.errors.FailedPreconditionError: At the run: there is no such loop, or its count
             is not a multiple.
     """
     del verify_usage
@@ -54,20 +54,20 @@ def ipu_stateful_gradient_accumulate(
 
 
 def ipu_stateful_gradient_accumulate_with_momentum(
-    accum: Any,
-    grad: Any,
-    momentum: Any,
+    accum: TensorLike,
+    grad: TensorLike,
+    momentum: TensorLike,
     num_mini_batches: int,
     name: str | None = None,
-) -> Any:
-    """Adds to a variable, which a group of iterations first multiplies by `momentum`.
+) -> Tensor:
+    """Adds to a variable that is multiplied by `momentum` at the start of each group.
 
     Args:
         accum: The variable, or its handle.
-        grad: What is added in each iteration.
+        grad: The tensor to add in each iteration.
         momentum: A scalar.
-        num_mini_batches: Iterations of a group; it must divide the loop's count.
-        name: Of the operation.
+        num_mini_batches: The iterations of a group; it must divide the loop's count.
+        name: The operation's name.
 
     Returns:
         Zeros; in the last iteration of a group the variable's value.
@@ -93,27 +93,29 @@ def ipu_stateful_gradient_accumulate_with_momentum(
 
 
 def gradient_accumulator_create(
-    variable: Any, output_type: Any, name: str | None = None
-) -> Any:
-    """Zeros of a variable's shape (or its handle's) and a dtype."""
+    variable: Variable, output_type: DType, name: str | None = None
+) -> Tensor:
+    """Returns zeros of a variable's shape (or its handle's) and a dtype."""
     shape = getattr(variable, "shape", None)
     if getattr(variable, "dtype", None) == tf.resource:
-        data = variable._handle_data
-        shape = tf.TensorShape(data.shape_and_type[0].shape)
+        _, shape = contents_of(variable)
     return tf.zeros(shape, output_type, name=name)
 
 
 def gradient_accumulator_create_from_shape(
-    shape: Any, output_type: Any, name: str | None = None
-) -> Any:
-    """Zeros of a shape and a dtype."""
+    shape: Shape, output_type: DType, name: str | None = None
+) -> Tensor:
+    """Returns zeros of a shape and a dtype."""
     return tf.zeros(shape, output_type, name=name)
 
 
 def gradient_accumulator_add_with_scale(
-    accumulator: Any, gradients: Any, accumulator_scale: Any, name: str | None = None
-) -> Any:
-    """Accumulator * accumulator_scale + gradients, in the accumulator's dtype."""
+    accumulator: TensorLike,
+    gradients: TensorLike,
+    accumulator_scale: TensorLike,
+    name: str | None = None,
+) -> Tensor:
+    """Returns accumulator * accumulator_scale + gradients, in the accumulator's dtype."""
     accumulator = tf.convert_to_tensor(accumulator)
     dtype = accumulator.dtype
     scaled = accumulator * tf.cast(accumulator_scale, dtype)
@@ -121,32 +123,38 @@ def gradient_accumulator_add_with_scale(
 
 
 def gradient_accumulator_sink(
-    input: Any,  # noqa: A002 - the original's
+    input: TensorLike,  # noqa: A002 - Graphcore's name
     name: str | None = None,
-) -> Any:
-    """The same tensor."""
+) -> Tensor:
+    """Returns the same tensor."""
     return tf.identity(input, name=name)
 
 
-def gradient_accumulation_count(value: Any, name: str | None = None) -> Any:
-    """Does nothing: a count is that of the optimizer or the pipeline around it."""
+def gradient_accumulation_count(
+    value: TensorLike, name: str | None = None
+) -> Operation | None:
+    """Does nothing: the count is that of the enclosing optimizer or pipeline."""
     del value
     return None if tf.executing_eagerly() else tf.no_op(name=name)
 
 
-def device_sync(name: str | None = None) -> Any:
-    """Does nothing: a program's operations are in the order of its results."""
+def device_sync(name: str | None = None) -> Operation | None:
+    """Does nothing: a program's results determine the order of its operations."""
     return None if tf.executing_eagerly() else tf.no_op(name=name)
 
 
 def ipu_barrier(
-    inputs: Any, insert_barrier_for_gradients: bool = False, name: str | None = None
-) -> Any:
-    """The same tensors, of which none is there before all are: `control_flow_ops`."""
+    inputs: TensorLike,
+    insert_barrier_for_gradients: bool = False,
+    name: str | None = None,
+) -> Nest:
+    """Returns the same tensors, each after all are computed: see `control_flow_ops`."""
     return control_flow_ops.barrier(list(inputs), insert_barrier_for_gradients, name)
 
 
-def ipu_assume_equal_across_replicas(inputs: Any, name: str | None = None) -> Any:
-    """The same tensor: a hint, as `cross_replica_ops.assume_equal_across_replicas`."""
+def ipu_assume_equal_across_replicas(
+    inputs: TensorLike, name: str | None = None
+) -> Tensor:
+    """Returns the same tensor: see `cross_replica_ops.assume_equal_across_replicas`."""
     del name
     return collectives.assume_equal_across_replicas(inputs)

@@ -1,12 +1,12 @@
-"""What processes exchange on the host, as ipu.distributed and Horovod have it.
+"""Collectives of processes on the host: the interface of ipu.distributed and Horovod.
 
     process 0: value --+                                +--> [value of 0, value of 1]
     process 1: value --+-- a sum over all replicas  ----+--> the same bits
 
-Each process puts its value into its own row of zeros, and the rows are summed by a program
-on the IPU (parallel/collectives): a process that has gone, or that has failed, is named by
-the error of the others. All processes call the same functions in the same order. Alone a
-process has its own values.
+Each process puts its value into its row of a tensor of zeros, and a program on the IPU sums
+these (parallel/collectives): the error of its peers names a process that has ended or
+failed. All processes call the same functions in the same order. Without peers the functions
+return the process's own values.
 """
 
 from __future__ import annotations
@@ -18,42 +18,43 @@ from ipufeed.device.program import compiler
 from ipufeed.device.system import system
 from ipufeed.parallel.collectives.ops import cross_replica_sum, replication_index
 from ipufeed.programs import popdist
+from ipufeed.tf_types import DType, Tensor, TensorLike
 
-# Dtypes that are summed as they are; others of numbers are cast to int32 on the way.
+# Dtypes that are summed directly; other numbers are cast to int32 for the sum.
 _SUMMED = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 _CAST = ("bool", "int8", "uint8", "int16", "uint16")
 
 
 def init() -> None:
-    """Does nothing: processes meet when they are configured."""
+    """Does nothing: processes connect when the system is configured."""
 
 
 def size() -> int:
-    """How many processes there are."""
+    """Returns the number of processes."""
     return popdist.getNumInstances()
 
 
 def rank() -> int:
-    """The number of this process, from 0."""
+    """Returns the index of this process, from 0."""
     return popdist.getInstanceIndex()
 
 
 def local_size() -> int:
-    """How many processes of this machine there are: all are counted."""
+    """Returns the number of all processes, as if they were on one machine."""
     return size()
 
 
 def local_rank() -> int:
-    """The number of this process on its machine."""
+    """Returns the index of this process, as if all were on one machine."""
     return rank()
 
 
-def allgather(value: Any, tensor_name: str | None = None) -> Any:
-    """The values of all processes, one after the other.
+def allgather(value: TensorLike, tensor_name: str | None = None) -> Tensor:
+    """Returns the values of all processes, stacked.
 
     Args:
-        value: A tensor, of the same shape and dtype in all processes: of numbers or bools.
-        tensor_name: Of the result.
+        value: A tensor of numbers or bools, of the same shape and dtype in all processes.
+        tensor_name: The result's name.
 
     Returns:
         [processes, *shape], the same in all processes.
@@ -62,7 +63,7 @@ def allgather(value: Any, tensor_name: str | None = None) -> Any:
         TypeError: Another dtype.
         tf.errors.FailedPreconditionError: The IPUs are not configured for the processes of
             TF_CONFIG.
-        tf.errors.OpError: Another process has gone or failed, or does something else.
+        tf.errors.OpError: A peer has ended or failed, or calls another function.
 
     Threads: any, one at a time; all processes in the same order.
 
@@ -83,14 +84,16 @@ def allgather(value: Any, tensor_name: str | None = None) -> Any:
     return tf.cast(_gather(passed), value.dtype, name=tensor_name)
 
 
-def allreduce(value: Any, reduce_op: Any = None, tensor_name: str | None = None) -> Any:
-    """The sum or the mean of a tensor over the processes, the same bits in all.
+def allreduce(
+    value: TensorLike, reduce_op: Any = None, tensor_name: str | None = None
+) -> Tensor:
+    """Returns the sum or mean of a tensor over the processes, the same bits in all.
 
     Args:
         value: See allgather; not a bool.
         reduce_op: A tf.distribute.ReduceOp. Default (None): SUM. MEAN is the sum divided
-            by the processes, in the dtype.
-        tensor_name: Of the result.
+            by the number of processes, in the dtype.
+        tensor_name: The result's name.
 
     Returns:
         A tensor like `value`.
@@ -112,7 +115,7 @@ def allreduce(value: Any, reduce_op: Any = None, tensor_name: str | None = None)
     if size() == 1:
         return tf.identity(value, name=tensor_name)
     rows = allgather(value)
-    # Row by row: all processes round in the same order.
+    # Row by row: all processes must round in the same order.
     total = functools.reduce(tf.add, tf.unstack(rows))
     if reduce_op == kinds.MEAN:
         number = tf.cast(size(), total.dtype)
@@ -120,13 +123,15 @@ def allreduce(value: Any, reduce_op: Any = None, tensor_name: str | None = None)
     return tf.identity(total, name=tensor_name)
 
 
-def broadcast(value: Any, root_rank: int = 0, tensor_name: str | None = None) -> Any:
-    """The value of one process, in all of them.
+def broadcast(
+    value: TensorLike, root_rank: int = 0, tensor_name: str | None = None
+) -> Tensor:
+    """Returns the value of one process in all processes.
 
     Args:
         value: See allgather.
-        root_rank: The process. Default: 0. The original always takes process 0.
-        tensor_name: Of the result.
+        root_rank: The process. Default: 0. Graphcore's always uses process 0.
+        tensor_name: The result's name.
 
     Returns:
         A tensor like `value`.
@@ -148,7 +153,7 @@ def broadcast(value: Any, root_rank: int = 0, tensor_name: str | None = None) ->
 
 
 def _check_configured() -> None:
-    """Raises FailedPreconditionError unless programs know of the other processes."""
+    """Raises FailedPreconditionError unless the IPUs are configured for the processes."""
     import tensorflow as tf
 
     distribution = system.configured().experimental.multi_replica_distribution
@@ -157,7 +162,7 @@ def _check_configured() -> None:
         raise tf.errors.FailedPreconditionError(
             None,
             None,
-            f"TF_CONFIG says that this is process {rank()} of {size()}, and the IPUs are "
+            f"In TF_CONFIG this is process {rank()} of {size()}, and the IPUs are "
             "configured for "
             + (f"process {known[1]} of {known[0]}" if known[0] else "one process")
             + ": call popdist.tensorflow.set_ipu_config(config), or the strategy's "
@@ -165,8 +170,8 @@ def _check_configured() -> None:
         )
 
 
-def _gather(value: Any) -> Any:
-    """The values of all processes, by a program, or in the program that is being built."""
+def _gather(value: TensorLike) -> Tensor:
+    """Gathers the values in a separate program, or in the one that is being built."""
     import tensorflow as tf
     from tensorflow.python.ops import control_flow_util
 
@@ -184,11 +189,10 @@ def _gather(value: Any) -> Any:
 
 
 @functools.lru_cache(256)
-def _program(dtype: Any, shape: tuple[int, ...], replicas: int) -> Any:
-    """The program for tensors of a shape."""
+def _program(dtype: DType, shape: tuple[int, ...], replicas: int) -> Tensor:
     import tensorflow as tf
 
-    def host_collective(value: Any) -> Any:
+    def host_collective(value: TensorLike) -> Tensor:
         return _rows(value, replicas)
 
     return tf.function(
@@ -199,13 +203,13 @@ def _program(dtype: Any, shape: tuple[int, ...], replicas: int) -> Any:
     )
 
 
-def _rows(value: Any, replicas: int) -> Any:
-    """Builds the sum of what each process has in its row."""
+def _rows(value: TensorLike, replicas: int) -> Tensor:
+    """Builds the sum of all processes' tensors with one row each."""
     import tensorflow as tf
 
     index = replication_index()
     rows = tf.range(size())
-    # The first replica of each process alone: the others have the same value.
+    # Only the first replica of each process: the others have the same value.
     # Not `==`, which compares objects in version 1 graphs.
     is_mine = tf.equal(rows, index // replicas) & tf.equal(index % replicas, 0)
     mask = tf.reshape(is_mine, [-1, *([1] * value.shape.rank)])

@@ -1,7 +1,7 @@
-"""popdist: which of several processes this is, as programs ask when they begin.
+"""popdist: the number of processes and the index of this one.
 
-Graphcore's launcher says it in the environment; here TF_CONFIG does, as for
-`experimental.multi_replica_distribution`. Alone a program is one process of one.
+Graphcore's launcher sets them in the environment; here they are those of TF_CONFIG, as for
+`experimental.multi_replica_distribution`. Without it there is one process.
 
 Source: Graphcore's module of this name.
 """
@@ -15,8 +15,8 @@ from typing import Any
 from ipufeed.device.system import system
 
 
-def _cluster() -> tuple[int, int]:
-    """Number of processes, and this one's, of TF_CONFIG; (1, 0) without it.
+def cluster() -> tuple[int, int]:
+    """Returns the number of processes and this one's index; (1, 0) without TF_CONFIG.
 
     Raises:
         ValueError: TF_CONFIG is not a JSON object of the form that TensorFlow describes.
@@ -40,64 +40,59 @@ def _cluster() -> tuple[int, int]:
 
 
 def isPopdistEnvSet() -> bool:  # noqa: N802 - Graphcore's name
-    """Whether this is one of several processes: TF_CONFIG is set."""
+    """Returns whether TF_CONFIG is set."""
     return bool(os.environ.get("TF_CONFIG"))
 
 
 def getNumInstances() -> int:  # noqa: N802
-    """How many processes there are; 1 without TF_CONFIG."""
-    return _cluster()[0]
+    """Returns the number of processes; 1 without TF_CONFIG."""
+    return cluster()[0]
 
 
 def getInstanceIndex() -> int:  # noqa: N802
-    """The number of this process, from 0."""
-    return _cluster()[1]
+    """Returns the index of this process, from 0."""
+    return cluster()[1]
 
 
 def getNumLocalReplicas() -> int:  # noqa: N802
-    """Copies of a program in this process: IPUs of the first device, per replica."""
+    """Returns a program's copies in this process: the first device's IPUs per replica."""
     ipus = system.require_usable(0).num_ipus
     return max(1, ipus // _ipus_per_replica)
 
 
 def getNumTotalReplicas() -> int:  # noqa: N802
-    """Copies of a program in all processes."""
+    """Returns a program's copies in all processes."""
     return getNumInstances() * getNumLocalReplicas()
 
 
 def getReplicaIndexOffset() -> int:  # noqa: N802
-    """The number of this process's first copy among all."""
+    """Returns the index of this process's first copy among all."""
     return getInstanceIndex() * getNumLocalReplicas()
 
 
 def getNumIpusPerReplica() -> int:  # noqa: N802
-    """IPUs of each copy, as given to `popdist.tensorflow.set_ipu_config`; else 1."""
+    """Returns the IPUs of each copy, as set by `popdist.tensorflow.set_ipu_config`."""
     return _ipus_per_replica
 
 
 def getDeviceId(ipus_per_replica: int | None = None) -> int:  # noqa: N802
-    """The hardware ID that this process would attach to: its devices are its own.
+    """Returns the hardware ID of this process's first device.
 
     Args:
-        ipus_per_replica: No effect: each process has IPUs of its own, from 0.
+        ipus_per_replica: No effect: each process has its own IPUs, from 0.
     """
     del ipus_per_replica
     return system.require_usable(0).hardware_id or 0
 
 
 def init() -> None:
-    """Does nothing: processes meet when they are configured."""
+    """Does nothing: processes connect when the system is configured."""
 
 
 _ipus_per_replica = 1
 
 
 def set_ipus_per_replica(number: int) -> None:
-    """For popdist.tensorflow: how many IPUs each copy of a program has."""
+    """Sets the IPUs of each copy of a program, for popdist.tensorflow."""
     global _ipus_per_replica
     _ipus_per_replica = number
-
-
-def cluster() -> tuple[int, int]:
-    """Number of processes, and this one's."""
-    return _cluster()

@@ -1,16 +1,17 @@
-"""PopDistStrategy and its like: several processes, as one with more replicas.
+"""PopDistStrategy and related strategies: several processes, like one with more replicas.
 
-    TF_CONFIG names the processes; each has IPUs of its own, and runs all replicas on them.
-    variables    begin with the values of process 0
+    TF_CONFIG lists the processes; each runs its replicas on its own IPUs.
+    variables    are initialised with the values of process 0
     gradients    are reduced on the IPU, over the replicas of all processes
     host values  are reduced between the processes (host_collectives)
 
-Source: Graphcore's classes of these names. Theirs use MPI on the host and links between
+Source: Graphcore's classes of these names, which use MPI on the host and links between
 IPUs; here both are TensorFlow's collectives (parallel/collectives/processes.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -22,10 +23,11 @@ from ipufeed.device.program.strategy import IPUExtended, IPUStrategyV1, hooks
 from ipufeed.device.system import system
 from ipufeed.no_effect import no_effect
 from ipufeed.programs import host_collectives, popdist
+from ipufeed.tf_types import DType, Tensor, TensorLike, Variable
 
 
 class IPUDistributedVariable(values.DistributedVariable):  # type: ignore[misc]
-    """For isinstance: variables of the strategies are ordinary ones here."""
+    """For isinstance: the strategies' variables are ordinary ones here."""
 
 
 class IPUSyncOnReadVariable(values.SyncOnReadVariable):  # type: ignore[misc]
@@ -45,7 +47,7 @@ class IPUOnReadPolicy(values.OnReadPolicy):  # type: ignore[misc]
 
 
 class PopDistExtendedV1(IPUExtended):
-    """What a PopDistStrategy does with variables and values.
+    """Creates the variables and reduces the values of a PopDistStrategy.
 
     Args:
         container_strategy: The strategy.
@@ -58,7 +60,7 @@ class PopDistExtendedV1(IPUExtended):
     @flags_checked
     def __init__(
         self,
-        container_strategy: Any,
+        container_strategy: IPUStrategyV1,
         cluster_resolver: Any = None,
         ipu_device: str = "/device:IPU:0",
         add_ipu_cross_replica_reductions: bool = True,
@@ -75,17 +77,17 @@ class PopDistExtendedV1(IPUExtended):
     def _num_replicas_in_sync(self) -> int:
         return popdist.getNumInstances() * system.require_usable(self._ordinal).num_ipus
 
-    def _create_variable(self, next_creator: Any, **kwargs: Any) -> Any:
-        """A variable that begins with the value of process 0."""
+    def _create_variable(self, next_creator: Any, **kwargs: Any) -> Variable:
+        """Creates a variable with the initial value of process 0."""
         value = kwargs.get("initial_value")
         if popdist.getNumInstances() > 1 and value is not None:
-            kwargs["initial_value"] = from_first_process(value, kwargs.get("dtype"))
+            kwargs["initial_value"] = _from_first_process(value, kwargs.get("dtype"))
         return super()._create_variable(next_creator, **kwargs)
 
     def _reduce_to(
-        self, reduce_op: Any, value: Any, destinations: Any, options: Any
-    ) -> Any:
-        """A value over the replicas: on the IPU of all, on the host of the processes."""
+        self, reduce_op: Any, value: TensorLike, destinations: Any, options: Any
+    ) -> Tensor:
+        """Reduces a value: on the IPU over all replicas, on the host over processes."""
         kinds = tf.distribute.ReduceOp
         if reduce_op not in (kinds.SUM, kinds.MEAN):
             raise ValueError(f"Unsupported reduce op: {reduce_op}")
@@ -96,10 +98,10 @@ class PopDistExtendedV1(IPUExtended):
         return hooks.reduce(tf.convert_to_tensor(value), reduce_op == kinds.MEAN)
 
 
-def from_first_process(value: Any, dtype: Any) -> Any:
-    """An initial value, or what makes it, as process 0 has it."""
+def _from_first_process(value: Any, dtype: DType | None) -> Callable[[], Tensor]:
+    """Returns a function that gets process 0's initial value, or its function's result."""
 
-    def first() -> Any:
+    def first() -> Tensor:
         own = value() if callable(value) else value
         return host_collectives.broadcast(tf.convert_to_tensor(own, dtype))
 
@@ -114,7 +116,7 @@ class PopDistStrategy(IPUStrategyV1):
         strategy.update_ipu_config(config)
         config.configure_ipu_system()
         with strategy.scope():
-            variable = tf.Variable(0.0)      # begins with the value of process 0
+            variable = tf.Variable(0.0)      # with the value of process 0
             strategy.run(train, args=[iterator])
 
     Args:
@@ -127,7 +129,7 @@ class PopDistStrategy(IPUStrategyV1):
     Raises:
         ValueError: `ipu_device` is not a usable IPU.
 
-    Threads: any; all processes do the same, in the same order.
+    Threads: any; all processes make the same calls in the same order.
 
     Source: Graphcore's class of this name.
     """
@@ -151,11 +153,12 @@ class PopDistStrategy(IPUStrategyV1):
         return PopDistExtendedV1(self, None, device, self._reduces, on_host)
 
     def update_ipu_config(self, config: IPUConfig) -> IPUConfig:
-        """Makes a config that of this process, and returns it.
+        """Sets a config's options for this process, and returns it.
 
         Args:
-            config: It gets the `process_count` and `process_index` of
-                `experimental.multi_replica_distribution`, if TF_CONFIG names several.
+            config: `process_count` and `process_index` of its
+                `experimental.multi_replica_distribution` are set, if TF_CONFIG lists
+                several processes.
 
         Raises:
             TypeError: It is not an IPUConfig.
@@ -173,8 +176,7 @@ class PopDistStrategy(IPUStrategyV1):
 IPUMultiReplicaStrategy = PopDistStrategy
 
 
-def check_workers(cluster_resolver: Any) -> None:
-    """Raises ValueError if a resolver names other workers than TF_CONFIG."""
+def _check_workers(cluster_resolver: Any) -> None:
     workers = cluster_resolver.cluster_spec().as_dict().get("worker", [])
     if max(1, len(workers)) != popdist.getNumInstances():
         raise ValueError(
@@ -184,7 +186,7 @@ def check_workers(cluster_resolver: Any) -> None:
 
 
 class IPUMultiWorkerExtendedV1(PopDistExtendedV1):
-    """What an IPUMultiWorkerStrategyV1 does with variables and values.
+    """Creates the variables and reduces the values of an IPUMultiWorkerStrategyV1.
 
     Args:
         container_strategy: The strategy.
@@ -196,7 +198,7 @@ class IPUMultiWorkerExtendedV1(PopDistExtendedV1):
     @flags_checked
     def __init__(
         self,
-        container_strategy: Any,
+        container_strategy: IPUStrategyV1,
         cluster_resolver: Any,
         ipu_device: str = "/device:IPU:0",
         variables_on_host: bool = False,
@@ -206,14 +208,14 @@ class IPUMultiWorkerExtendedV1(PopDistExtendedV1):
                 "IPUMultiWorkerStrategyV1(variables_on_host=)",
                 "the IPU's memory is the host's",
             )
-        check_workers(cluster_resolver)
+        _check_workers(cluster_resolver)
         super().__init__(container_strategy, None, ipu_device)
 
 
 class IPUMultiWorkerStrategyV1(PopDistStrategy):
     """The older form of PopDistStrategy, for a cluster resolver.
 
-    A system that is configured is configured again, for the workers of the cluster.
+    A configured system is configured again, for the workers of the cluster.
 
     Args:
         cluster_resolver: A tf.distribute.cluster_resolver.ClusterResolver, such as
@@ -237,7 +239,7 @@ class IPUMultiWorkerStrategyV1(PopDistStrategy):
         tf.get_logger().warning(
             "IPUMultiWorkerStrategyV1 is deprecated: use PopDistStrategy."
         )
-        check_workers(cluster_resolver)
+        _check_workers(cluster_resolver)
         config = system.configured()
         if popdist.getNumInstances() > 1:
             known = config.experimental.multi_replica_distribution
@@ -254,7 +256,7 @@ class IPUMultiWorkerStrategyV1(PopDistStrategy):
         )
 
     def update_config_proto(self, config_proto: Any) -> Any:
-        """Gives a session's configuration back: it needs no other one.
+        """Returns a session's configuration unchanged.
 
         Args:
             config_proto: A tf.compat.v1.ConfigProto.

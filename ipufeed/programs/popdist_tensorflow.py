@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipufeed.device.config.config import IPUConfig, as_tuple
 from ipufeed.programs import popdist
 
 
 def set_ipu_config(
-    config: Any,
+    config: IPUConfig,
     ipus_per_replica: int | None = None,
     configure_device: bool = True,
-) -> Any:
-    """Makes a config that of one of several processes.
+) -> IPUConfig:
+    """Sets a config's options for this one of several processes.
 
     Args:
         config: An IPUConfig, which is changed.
-        ipus_per_replica: IPUs of each copy of a program. Default: 1.
-        configure_device: Whether to select that many IPUs, unless some are selected.
+        ipus_per_replica: The IPUs of each copy of a program. Default: 1.
+        configure_device: Whether to select this number of IPUs, unless IPUs are selected.
             Default: True.
 
     Returns:

@@ -1,4 +1,4 @@
-"""ipu_session_run_hooks: what a session logs of tensors inside a compiled program.
+"""ipu_session_run_hooks: logs tensors of a compiled program in a session.
 
     hook = IPULoggingTensorHook(every_n_iter=10)
                                                   in the program: hook.log({"loss": loss})
@@ -19,6 +19,7 @@ from tensorflow.python.training import basic_session_run_hooks
 from ipufeed.checks import flags_checked
 from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
 from ipufeed.queues.placement import current_ordinal
+from ipufeed.tf_types import Graph, Nest, Operation
 
 LoggingMode = IPUOutfeedMode
 
@@ -26,8 +27,7 @@ LoggingMode = IPUOutfeedMode
 class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     """Logs values of a program's tensors at an interval of runs or seconds, or at the end.
 
-    The values come through an outfeed of the hook's own, so several hooks do not disturb
-    one another.
+    Each hook has its own outfeed for the values, so several hooks are independent.
 
     Args:
         every_n_iter: Log after the first run, and then after each `every_n_iter`-th.
@@ -35,12 +35,12 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
         every_n_secs: Log after the first run, and then at most once in `every_n_secs`
             seconds. Default: None.
         at_end: Log when the session ends. Default: False.
-        formatter: Takes a dict from name to value (an array) and gives the line. Default:
+        formatter: A function from a dict of name to value (an array) to the line. Default:
             `name = value, name = value`, with the seconds if they were measured.
         logging_mode: LoggingMode.LAST, the last value; ALL, all since the last line.
 
     Raises:
-        ValueError: Both intervals are given; or none is, and not `at_end`.
+        ValueError: Both intervals are given; or neither is, and `at_end` is False.
         TypeError: An argument is of another type.
 
     Threads: those of its session.
@@ -81,31 +81,30 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
             self._timer = tf.compat.v1.train.SecondOrStepTimer(
                 every_secs=every_n_secs, every_steps=every_n_iter
             )
-        self._start()
+        self._reset()
 
-    def _start(self) -> None:
-        """Nothing has been logged, or is to be."""
-        self._outfeed: Any = None
-        self._graph: Any = None  # that has the enqueue
-        self._dequeued: Any = None
-        self._deleter: Any = None
+    def _reset(self) -> None:
+        self._outfeed: IPUOutfeedQueue | None = None
+        self._graph: Graph | None = None  # the one with the enqueue
+        self._dequeued: Nest = None
+        self._deleter: Operation | None = None
         self._runs = 0
 
-    def log(self, tensors: Any) -> Any:
-        """Has the program give tensors to the hook; to be called in it, once.
+    def log(self, tensors: Nest) -> Operation | None:
+        """Builds the enqueue of tensors for the hook; called once, in the program.
 
         Args:
             tensors: A tensor, a list or tuple of them, which are logged by their names,
                 or a dict from name to tensor.
 
         Returns:
-            The operation that does it, for the results of the program.
+            The operation, which must be among the results of the program.
 
         Raises:
             RuntimeError: It has been called in this graph.
             TypeError: A value is not a tensor.
         """
-        outer = outermost(tf.compat.v1.get_default_graph())
+        outer = _outermost(tf.compat.v1.get_default_graph())
         if self._graph is outer:
             raise RuntimeError(
                 "Cannot use this hook object's log function more than once. Give one call "
@@ -124,12 +123,12 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
         return self._outfeed.enqueue(named)
 
     def begin(self) -> None:
-        """Makes what reads the values, on the host.
+        """Builds the operations that read the values, on the host.
 
         Raises:
             RuntimeError: `log` has not been called.
         """
-        if self._graph is None:
+        if self._outfeed is None:
             raise RuntimeError(
                 "This logging hook's outfeed was not enqueued. Did you forget to call the "
                 "log function?"
@@ -141,7 +140,7 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
         self._runs = 0
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Logs, if it is time to."""
+        """Logs, if the interval is over."""
         del run_values
         if self._timer.should_trigger_for_step(self._runs):
             seconds, _ = self._timer.update_last_triggered_step(self._runs)
@@ -149,11 +148,11 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
         self._runs += 1
 
     def end(self, session: Any) -> None:
-        """Logs, if it should at the end; the hook can then be used in another session."""
+        """Logs with `at_end`; the hook can then be used in another session."""
         if self._at_end:
             self._log_values(session, None)
         session.run(self._deleter)
-        self._start()
+        self._reset()
 
     def _log_values(self, session: Any, seconds: float | None) -> None:
         values = session.run(self._dequeued)
@@ -171,8 +170,8 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
         return line if seconds is None else f"{line} ({seconds:.3f} sec)"
 
 
-def outermost(graph: Any) -> Any:
-    """The graph that a session runs, of one that may be a function's in it."""
+def _outermost(graph: Graph) -> Graph:
+    """Returns the outermost graph of a function's graph, which a session runs."""
     while getattr(graph, "outer_graph", None) is not None:
         graph = graph.outer_graph
     return graph

@@ -3,8 +3,8 @@
     dataset --> IPUInfeedQueue --> feeder thread --> ring --> program on /device:IPU:n
     results <-- IPUOutfeedQueue <------------------- ring <-- (a compiled loop)
 
-Python says what flows and where; the flowing itself is native (ipufeed/cc). Uses
-ipufeed._native; of the device it knows the functions that hooks.py holds.
+Python builds the ops; the native core (ipufeed/cc) moves the data. Uses ipufeed._native;
+hooks.py holds the functions of the device package that the queues call.
 """
 
 from __future__ import annotations

@@ -1,20 +1,17 @@
-"""What TensorFlow's autograph rewrites: users' functions, and none of ours.
+"""Limits TensorFlow's autograph to the functions of users.
 
-Autograph turns the Python of a tf.function, and of all it calls, into graph control flow.
-TensorFlow excepts its own modules; ipufeed's are written like them and want no rewriting,
-which costs time in each trace and puts generated files into every traceback.
+Autograph converts the Python of a tf.function, and of all that it calls, to graph control
+flow. TensorFlow excludes its own modules. ipufeed's are excluded too: they need no
+conversion, which takes time in each trace and adds generated files to tracebacks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from ipufeed.tf_patches.changes import replace
+from ipufeed.tf_types import NestFunction
 
 
-def leave_out_ipufeed() -> None:
-    """Adds this package to what autograph calls as it is. Does no harm twice."""
+def _leave_out_ipufeed() -> None:
     from tensorflow.python.autograph.core import config, config_lib
 
     rules = config.CONVERSION_RULES
@@ -23,8 +20,8 @@ def leave_out_ipufeed() -> None:
         replace(config, "CONVERSION_RULES", (ours, *rules))
 
 
-def as_user_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that a user gave us to call, rewritten where its caller would be.
+def as_user_function(function: NestFunction) -> NestFunction:
+    """Returns a user's function, converted by autograph if its caller is.
 
     Source: `tf.data.Dataset.map` treats its function in the same way.
     """
@@ -32,11 +29,11 @@ def as_user_function(function: Callable[..., Any]) -> Callable[..., Any]:
     from tensorflow.python.autograph.impl import api
 
     context = ag_ctx.control_status_ctx()
-    # A version 1 graph does not use autograph: there functions stay as they are.
-    converted: Callable[..., Any] = api.tf_convert(
+    # A version 1 graph does not use autograph: its functions are not converted.
+    converted: NestFunction = api.tf_convert(
         function, context, convert_by_default=False
     )
     return converted
 
 
-leave_out_ipufeed()
+_leave_out_ipufeed()

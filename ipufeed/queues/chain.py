@@ -1,17 +1,16 @@
 """Keeps the queue ops of a program in the order in which they were written.
 
-A queue op takes a token and gives one (cc/feeds/queue_ops.h). Within a graph each gets
-the token of the one before it. Loops, branches and called functions have no token:
+A queue op has a token as input and as output (cc/feeds/queue_ops.h). In a graph its input
+is the token of the queue op before it. Loops, branches and called functions have no token:
 
-    in the graph      control dependencies order the ops that hold queue ops: loops,
-                      conditionals, calls of functions. TensorFlow's executor needs no
-                      more.
+    in the graph      control dependencies order the ops that contain queue ops: loops,
+                      conditionals, function calls. They suffice for TensorFlow's executor.
     when compiled     the native core passes the token through all of them, in the order
                       of these dependencies (ipufeed/cc/xla/lowering/token_chain.h).
 
-In a function TensorFlow's automatic control dependencies make the edges: the order is
-declared to them as a resource that each of these ops writes to. They do not work on
-version 1 graphs; there `ordered` makes the edges when a program has been built.
+In a function TensorFlow's automatic control dependencies add the edges: the order is
+registered as a resource that each of these ops writes. They do not work on version 1
+graphs; there `ordered` adds the edges when a program has been built.
 """
 
 from __future__ import annotations
@@ -23,9 +22,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipufeed import _native
+from ipufeed.tf_types import ControlContext, Graph, Operation, Tensor
 
-# The ops that call functions, with the attributes that name these. The stateless ones
-# cannot hold queue ops.
+# Ops that call functions -> the attributes with the functions' names. The stateless
+# variants cannot contain queue ops.
 CALLS = {
     "Case": ("branches",),
     "If": ("then_branch", "else_branch"),
@@ -35,67 +35,74 @@ CALLS = {
 }
 
 
-def take_token() -> Any:
-    """The token for the next queue op of the graph that is being built: uint32, scalar."""
+def take_token() -> Tensor:
+    """Returns the input token of the next queue op of the current graph: uint32, scalar."""
     import tensorflow as tf
 
     if not tf.executing_eagerly():
         graph = tf.compat.v1.get_default_graph()
         context = graph._get_control_flow_context()
-        found = tokens_of(graph).get(id(context))
+        found = _tokens_of(graph).get(id(context))
         if found is not None:
             return found[1]
     return tf.constant(0, tf.uint32)
 
 
-def put_token(token: Any) -> None:
-    """The token that the queue op just built has given."""
+def put_token(token: Tensor) -> None:
+    """Stores the output token of the queue op that was just built."""
     import tensorflow as tf
 
     if tf.executing_eagerly():
         return
     graph = tf.compat.v1.get_default_graph()
     context = graph._get_control_flow_context()
-    # The context is kept, so that its id cannot come to mean another one.
-    tokens_of(graph)[id(context)] = (context, token)
+    # The entry refers to the context, so that its id is not reused for another one.
+    _tokens_of(graph)[id(context)] = (context, token)
 
 
-def tokens_of(graph: Any) -> dict[int, tuple[Any, Any]]:
-    """Id of a control-flow context -> (context, token), of the last queue op in it.
+def _tokens_of(graph: Graph) -> dict[int, tuple[ControlContext, Tensor]]:
+    """Returns id of a control-flow context -> (context, token of its last queue op).
 
-    An attribute of the graph, and no table of ours: tokens belong to the graph, and a
-    cycle through a table is never collected.
+    An attribute of the graph instead of a table here: a reference cycle through a
+    module's table is never collected.
     """
-    tokens: dict[int, tuple[Any, Any]] | None = getattr(graph, "_ipufeed_tokens", None)
+    tokens: dict[int, tuple[ControlContext, Tensor]] | None = getattr(
+        graph, "_ipufeed_tokens", None
+    )
     if tokens is None:
         tokens = graph._ipufeed_tokens = {}
     return tokens
 
 
-def holds_queue_ops(op: Any) -> bool:
-    """Returns whether an op is a queue op, or calls a function that holds one."""
+def with_outer(graph: Graph) -> Iterator[Graph]:
+    """Yields a graph and its outer graphs, from the inside."""
+    while graph is not None:
+        yield graph
+        graph = getattr(graph, "outer_graph", None)
+
+
+def holds_queue_ops(op: Operation) -> bool:
+    """Returns whether an op is a queue op, or calls a function that contains one."""
     if op.type.startswith("Ipufeed"):
         return any(argument.name == "token" for argument in op.op_def.input_arg)
     return any(
-        function_holds_queue_ops(op.graph, name)
+        _function_holds_queue_ops(op.graph, name)
         for attribute in CALLS.get(op.type, ())
-        for name in function_names(op.get_attr(attribute))
+        for name in _function_names(op.get_attr(attribute))
     )
 
 
-def function_names(attribute: Any) -> list[str]:
-    """Lists the names in an attribute that is a function, or a list of functions."""
+def _function_names(attribute: Any) -> list[str]:
     found = attribute if isinstance(attribute, list) else [attribute]
     return [str(each.name) for each in found]
 
 
-def function_holds_queue_ops(graph: Any, name: str) -> bool:
-    """Returns whether the function of this name in `graph` holds a queue op."""
+def _function_holds_queue_ops(graph: Graph, name: str) -> bool:
     function = graph._get_function(name)
     body = getattr(function, "graph", None)
     if body is None:
         return False
-    # A function with a name does not change any more.
+    # Cached: a function that has a name does not change.
     known: bool | None = getattr(body, "_ipufeed_holds_queue_ops", None)
     if known is None:
         known = any(map(holds_queue_ops, body.get_operations()))
@@ -104,9 +111,9 @@ def function_holds_queue_ops(graph: Any, name: str) -> bool:
 
 
 class _Order:
-    """Stands for the order of a program's effects among TensorFlow's resources.
+    """Represents the order of a program's side effects as a resource.
 
-    Automatic control dependencies take a resource's tensor, and read these two of it.
+    Automatic control dependencies expect a resource's tensor and read these attributes.
     """
 
     class op:  # noqa: N801 - as in tf.Tensor
@@ -118,12 +125,12 @@ class _Order:
 _ORDER = _Order()
 
 
-def resolve_order(op: Any, reads: Any, writes: Any) -> bool:
-    """Adds the order to the resources that an op writes to, if the op has a part in it.
+def _resolve_order(op: Operation, reads: set[Any], writes: set[Any]) -> bool:
+    """Adds _ORDER to the resources that a stateful op writes; returns whether it did.
 
-    TensorFlow orders effects without a resource among themselves, such as tf.print or a
-    loop without variables, and not with loops and calls that have a resource. All of them
-    write to the order.
+    TensorFlow orders effects without a resource, such as tf.print or a loop without
+    variables, among themselves, but not relative to loops and calls with a resource. So
+    all of them write _ORDER.
 
     See auto_control_deps.register_acd_resource_resolver for the arguments.
     """
@@ -137,15 +144,15 @@ def resolve_order(op: Any, reads: Any, writes: Any) -> bool:
         reads or writes or op._get_control_flow_context() is not None
     ):
         return False
-    run_one_by_one(op)
+    _run_one_by_one(op)
     writes.add(_ORDER)
     return True
 
 
-def run_one_by_one(op: Any) -> None:
-    """Makes a loop begin an iteration only when the one before has ended.
+def _run_one_by_one(op: Operation) -> None:
+    """Makes a loop's iterations sequential.
 
-    TensorFlow's executor otherwise runs several at once, and their effects in any order.
+    TensorFlow's executor otherwise overlaps them, with their effects in any order.
     """
     from tensorflow.core.framework import attr_value_pb2
 
@@ -153,23 +160,22 @@ def run_one_by_one(op: Any) -> None:
         op._set_attr("parallel_iterations", attr_value_pb2.AttrValue(i=1))
 
 
-def order_functions() -> None:
-    """Registers resolve_order with TensorFlow, once."""
+def _order_functions() -> None:
     from tensorflow.python.framework import auto_control_deps
 
     registry = auto_control_deps._acd_resource_resolvers_registry
-    if "resolve_order" not in registry.list():
-        auto_control_deps.register_acd_resource_resolver(resolve_order)
+    if "_resolve_order" not in registry.list():
+        auto_control_deps.register_acd_resource_resolver(_resolve_order)
 
 
-order_functions()
+_order_functions()
 
 
 @contextlib.contextmanager
 def ordered() -> Iterator[None]:
-    """Puts the queue ops of the program that is built within it in order.
+    """Orders the queue ops of the program that is built within this context.
 
-    In a function it changes nothing: resolve_order does it there.
+    It changes nothing in a function: _resolve_order orders them there.
     """
     import tensorflow as tf
 
@@ -180,77 +186,79 @@ def ordered() -> Iterator[None]:
     around = graph._get_control_flow_context()
     first_op = len(graph.get_operations())
     # A program does not depend on one before it in the same graph.
-    tokens_of(graph).pop(id(around), None)
+    _tokens_of(graph).pop(id(around), None)
     before = graph._add_control_dependencies
     graph._add_control_dependencies = True  # in the bodies of version 2 control flow
     try:
         yield
     finally:
         graph._add_control_dependencies = before
-    put_in_order(graph.get_operations()[first_op:], around)
+    _put_in_order(graph.get_operations()[first_op:], around)
 
 
 @dataclass
 class _Item:
-    """A step in the order of a control-flow context: an op, a loop or a conditional.
+    """An item to order within a control-flow context: an op, a loop or a conditional.
 
     Attributes:
-        entries: The ops that must wait for the step before.
-        exits: The ops that run when the step has ended.
-        contexts: Those of a version 1 loop, or of a conditional's branches.
+        entries: The ops that must wait for the item before.
+        exits: The ops that run when the item has ended.
+        contexts: The context of a version 1 loop, or those of a conditional's branches.
     """
 
-    entries: list[Any]
-    exits: list[Any]
-    contexts: list[Any] = field(default_factory=list)
+    entries: list[Operation]
+    exits: list[Operation]
+    contexts: list[ControlContext] = field(default_factory=list)
 
 
-def put_in_order(operations: list[Any], around: Any) -> None:
+def _put_in_order(operations: list[Operation], around: ControlContext) -> None:
     """Makes each queue op, loop, conditional and call depend on the one before it.
 
     Args:
         operations: Operations of a version 1 graph, in the order of their creation.
-        around: The control-flow context to put in order, with the contexts in it.
+        around: The control-flow context to order, including its inner contexts.
     """
-    items: dict[Any, _Item] = {}
+    items: dict[Operation | ControlContext, _Item] = {}
     for op in operations:
         if not holds_queue_ops(op):
             continue
-        within = contexts_within(op, around)
+        within = _contexts_within(op, around)
         if within is None:
             continue
         if not within:
-            run_one_by_one(op)
+            _run_one_by_one(op)
             items[op] = _Item([op], [op])
         elif within[0].IsWhileContext():
             if within[0] not in items:
-                items[within[0]] = loop_item(within[0], operations)
+                items[within[0]] = _loop_item(within[0], operations)
         elif within[0].IsCondContext():
             switch = within[0].pivot.op.inputs[0].op
             if switch not in items:
-                items[switch] = conditional_item(switch, operations, around)
-    before: list[Any] = []
+                items[switch] = _conditional_item(switch, operations, around)
+    before: list[Operation] = []
     for item in items.values():
         if before:
             for entry in item.entries:
                 entry._add_control_inputs(before)
             if item.contexts:
-                delay_an_input(item.entries, before, around)
+                _delay_an_input(item.entries, before, around)
         before = item.exits
         for context in item.contexts:
-            put_in_order(operations, context)
+            _put_in_order(operations, context)
 
 
-def delay_an_input(entries: list[Any], before: list[Any], around: Any) -> None:
-    """Makes a value that a loop or conditional takes wait for the step before.
+def _delay_an_input(
+    entries: list[Operation], before: list[Operation], around: ControlContext
+) -> None:
+    """Delays one data input of a loop or conditional until the item before has ended.
 
-    TensorFlow drops the control inputs of Enter and Switch operations when it makes a
-    compiled program's While and If operations out of them, and keeps their data inputs.
-    (A conditional's predicate does not do: it looks through identities.)
+    TensorFlow drops the control inputs of Enter and Switch operations when it converts
+    them to While and If for a compiled program, and keeps their data inputs. (The
+    predicate of a conditional does not work: TensorFlow skips identities there.)
     """
     import tensorflow as tf
 
-    # A conditional's first switch is of the predicate itself.
+    # The first switch of a conditional has the predicate itself as data input.
     taker = next(
         (
             op
@@ -272,9 +280,11 @@ def delay_an_input(entries: list[Any], before: list[Any], around: Any) -> None:
     taker._update_input(0, delayed)
 
 
-def contexts_within(op: Any, around: Any) -> list[Any] | None:
+def _contexts_within(
+    op: Operation, around: ControlContext
+) -> list[ControlContext] | None:
     """Lists the contexts from `around` to an op; None if it is not in `around`."""
-    found: list[Any] = []
+    found: list[ControlContext] = []
     context = op._get_control_flow_context()
     while context is not around:
         if context is None:
@@ -284,8 +294,8 @@ def contexts_within(op: Any, around: Any) -> list[Any] | None:
     return found
 
 
-def loop_item(context: Any, operations: list[Any]) -> _Item:
-    """Makes the step of a version 1 loop, whose iterations then run one by one."""
+def _loop_item(context: ControlContext, operations: list[Operation]) -> _Item:
+    """Returns the item of a version 1 loop, and makes its iterations sequential."""
     from tensorflow.core.framework import attr_value_pb2
 
     enters = [enter.op for enter in context.loop_enters]
@@ -296,8 +306,10 @@ def loop_item(context: Any, operations: list[Any]) -> _Item:
     return _Item(enters, [leave.op for leave in context.loop_exits], [context])
 
 
-def conditional_item(switch: Any, operations: list[Any], around: Any) -> _Item:
-    """Makes the step of a version 1 conditional, whose predicate `switch` takes."""
+def _conditional_item(
+    switch: Operation, operations: list[Operation], around: ControlContext
+) -> _Item:
+    """Returns the item of the version 1 conditional whose predicate enters `switch`."""
     branches = []
     for op in operations:
         context = op._get_control_flow_context()
@@ -309,10 +321,10 @@ def conditional_item(switch: Any, operations: list[Any], around: Any) -> _Item:
         ):
             branches.append(context)
 
-    def in_branch(op: Any) -> bool:
+    def in_branch(op: Operation) -> bool:
         return op._get_control_flow_context() in branches
 
-    # Each tensor that a branch takes from outside goes through a switch of its own.
+    # Each outside tensor that a branch uses passes through its own switch.
     switches = [op for op in operations if op.type == "Switch" and in_branch(op)]
     merges = [
         op
@@ -326,15 +338,15 @@ def conditional_item(switch: Any, operations: list[Any], around: Any) -> _Item:
 
 @dataclass(frozen=True)
 class MadeNumber:
-    """A number that a program takes as an input, and what it is the number of.
+    """A number that is an input of a program.
 
     Attributes:
         tensor: The input, outside of all functions.
         number: Its value.
-        queue: The queue that has this number; None for another, such as a loop's count.
+        queue: The queue with this number; None for another, such as a loop's count.
     """
 
-    tensor: Any
+    tensor: Tensor
     number: int
     queue: Any = None
 
@@ -346,7 +358,7 @@ _made: contextvars.ContextVar[list[MadeNumber] | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def recorded_numbers() -> Iterator[list[MadeNumber]]:
-    """Lists the numbers that a program is given while it is traced within it."""
+    """Gives a list that collects the host numbers of the program traced in this context."""
     made: list[MadeNumber] = []
     token = _made.set(made)
     try:
@@ -355,15 +367,15 @@ def recorded_numbers() -> Iterator[list[MadeNumber]]:
         _made.reset(token)
 
 
-def host_number(number: int, queue: Any = None) -> Any:
-    """A number as a tensor (int64, scalar) that compiled programs take as an input.
+def host_number(number: int, queue: object = None) -> Tensor:
+    """Returns a number as a tensor (int64, scalar) that is an input of compiled programs.
 
-    It is made outside of every function and loop, so that a program does not depend on
-    it: the number of a queue, or how often a loop runs.
+    It is built outside of every function and loop, so that the compiled program does not
+    depend on its value: the number of a queue, or the iterations of a loop.
 
     Args:
         number: The value.
-        queue: What has this number, for recorded_numbers.
+        queue: The queue with this number, for recorded_numbers.
     """
     import tensorflow as tf
 

@@ -1,50 +1,51 @@
-"""What is in an outfeed, and in which structure a program enqueued it.
+"""Matches an outfeed's stored results with the structure that was enqueued.
 
     enqueue() is traced --> Structures   every structure, of tf.TensorSpecs
     a program runs      --> read_stored  dtypes, shapes and replicas of the native results
     dequeue()           <-- Structures.of(stored)
 
-The native queue knows what its results are, and Python which nest they belong into. A
-trace says nothing of what is stored: it may fail, or its program may never run.
+The native queue has the dtypes and shapes of its results, Python the nest to pack them
+into. A trace does not determine what is stored: it may fail, or its program may never run.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ipufeed import _native
+from ipufeed.tf_types import Spec, TensorSpec
 
-_NUMBERS = 64  # enough for most signatures at the first call
+_NUMBERS = 64  # sufficient for most signatures at the first call
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What the results of an outfeed are, from its first one until its deletion.
+    """The signature of an outfeed's results, from the first one until its deletion.
 
     Attributes:
-        identity: A number that no other outfeed has.
-        replicas: How many replicas' parts make each result.
-        specs: A tf.TensorSpec for each tensor of one replica's part of a result.
+        identity: A number that is unique among outfeeds.
+        replicas: The number of replicas whose parts make up each result.
+        specs: The spec of each tensor of one replica's part of a result.
     """
 
     identity: int
     replicas: int
-    specs: tuple[Any, ...]
+    specs: tuple[TensorSpec, ...]
 
     def describe(self) -> str:
-        """For a message."""
+        """Returns dtypes, shapes and replicas as text for a message."""
         each = f" from each of {self.replicas} replicas" if self.replicas > 1 else ""
-        return describe(self.specs) + each
+        return _describe(self.specs) + each
 
 
 def read_stored(number: int, known: Stored | None) -> Stored | None:
-    """What the results of an outfeed are; None before its first.
+    """Returns the signature of an outfeed's results; None before its first.
 
     Args:
-        number: The outfeed's.
-        known: What the last call has returned: given back unless it has changed.
+        number: The outfeed's number.
+        known: The last call's return value: returned again unless the signature changed.
     """
     size = _NUMBERS
     while True:
@@ -72,29 +73,28 @@ def _parsed(numbers: list[int]) -> Stored:
     return Stored(identity, replicas, tuple(specs))
 
 
-def describe(specs: Any) -> str:
-    """Dtypes and shapes, for a message."""
+def _describe(specs: Iterable[TensorSpec]) -> str:
     return ", ".join(f"{spec.dtype.name} {spec.shape}" for spec in specs)
 
 
 class Structures:
-    """The structures that programs were traced to enqueue to one queue.
+    """The structures of the enqueues to one queue that were traced.
 
-    Two of the same tensors in different nests are refused: of a result it would be unknown
-    in which of them it belongs.
+    The same tensors in two different nests are refused: the nest of a result would be
+    ambiguous.
 
     Threads: add() and forget() on one at a time; of() on any.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._known: list[Any] = []  # replaced, never changed: readers need no lock
-        self._replaceable: list[Any] = []
-        # What of() has found last: of which structures, for what, and which.
-        self._found: tuple[list[Any], Stored, Any] | None = None
+        self._known: list[Spec] = []  # replaced, never changed: readers need no lock
+        self._replaceable: list[Spec] = []
+        # The last result of of(): the structures it searched, its argument, its result.
+        self._found: tuple[list[Spec], Stored, Spec] | None = None
 
-    def add(self, structure: Any) -> None:
-        """Notes what is being enqueued, a nest of tf.TensorSpecs.
+    def add(self, structure: Spec) -> None:
+        """Adds the structure of an enqueue.
 
         Raises:
             ValueError: The same tensors in another nest than before.
@@ -118,14 +118,14 @@ class Structures:
         self._known = [*rest, structure]
 
     def forget(self) -> None:
-        """From now on the structures known so far may be replaced."""
+        """Allows later enqueues to replace the structures added so far."""
         self._replaceable = self._known
 
-    def of(self, stored: Stored) -> Any:
-        """The structure of these results, with their shapes.
+    def of(self, stored: Stored) -> Spec:
+        """Returns the structure of these results, with their shapes.
 
         Raises:
-            ValueError: No program was traced that enqueues such.
+            ValueError: No traced enqueue has these dtypes and shapes.
         """
         import tensorflow as tf
 
@@ -137,7 +137,7 @@ class Structures:
                 structure = tf.nest.pack_sequence_as(known, list(stored.specs))
                 self._found = structures, stored, structure
                 return structure
-        traced = " or ".join(describe(tf.nest.flatten(known)) for known in self._known)
+        traced = " or ".join(_describe(tf.nest.flatten(known)) for known in self._known)
         raise ValueError(
             f"The results of outfeed queue '{self._name}' are {stored.describe()}, and its "
             f"`enqueue` was called for {traced} only. Run the queue's `deleter` to forget "
@@ -145,14 +145,14 @@ class Structures:
         )
 
 
-def _alike(first: Any, second: Any) -> bool:
+def _alike(first: Sequence[TensorSpec], second: Sequence[TensorSpec]) -> bool:
     return len(first) == len(second) and all(
         a.dtype == b.dtype and a.shape.is_compatible_with(b.shape)
         for a, b in zip(first, second, strict=True)
     )
 
 
-def _same_nest(first: Any, second: Any) -> bool:
+def _same_nest(first: Spec, second: Spec) -> bool:
     import tensorflow as tf
 
     try:
@@ -162,7 +162,7 @@ def _same_nest(first: Any, second: Any) -> bool:
     return True
 
 
-def _shown(structure: Any) -> str:
+def _shown(structure: Spec) -> str:
     import tensorflow as tf
 
     return str(

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ipufeed import _native
 from ipufeed.checks import flags_checked, is_int
 from ipufeed.no_effect import no_effect
 from ipufeed.queues import interrupt, structure
 from ipufeed.queues.chain import host_number, put_token, take_token
-from ipufeed.queues.hooks import device_ordinal, surroundings
-from ipufeed.queues.placement import check_placement
+from ipufeed.queues.hooks import checked_ordinal, device_hooks
+from ipufeed.queues.placement import check_placement, check_resources
+from ipufeed.queues.plain_errors import plain_errors
 from ipufeed.queues.stats import QueueStats, read_stats
-from ipufeed.tf_types import Dataset
+from ipufeed.tf_types import Dataset, Nest, Operation, Tensor, TensorSpec
+
+if TYPE_CHECKING:
+    from ipufeed.queues.iterators import InfeedSpec
 
 DEFAULT_DEPTH = 32
 MOST_DEPTH = 255
@@ -25,11 +30,13 @@ _numbers = itertools.count()
 class IPUInfeedQueue:
     """Feeds a dataset's elements to the programs of one IPU.
 
-    A thread of the queue's own reads the dataset, as `iter(dataset)` would, into a
-    lock-free ring; the program takes one element for each `_dequeue` it runs. The ring
-    lives from the initializer to the deleter: programs that run one after the other go
-    on where the one before has stopped, and nothing is lost or repeated. Of R replicas of a
-    program, number r gets the elements r, R + r, 2 R + r, and so on.
+    A thread of the queue reads the dataset, as `iter(dataset)` would, into a lock-free
+    ring; a program dequeues one element in each iteration. The thread starts to read with
+    the first program that dequeues, so that resources of the dataset, such as a lookup
+    table, may be initialised after the queue. (`read_ahead` starts it earlier.) The ring
+    exists from the initializer to the deleter: a program continues at the element after
+    the last one of the program before. Of a program's R replicas, replica r gets the
+    elements r, R + r, 2 R + r, and so on.
 
         queue = IPUInfeedQueue(dataset)
         queue.initializer              # an op in a graph; acts at once in eager mode
@@ -38,18 +45,19 @@ class IPUInfeedQueue:
     Args:
         dataset: A tf.data.Dataset whose elements are dense tensors of fully defined
             shape (`batch(..., drop_remainder=True)`), each of int32, float32, float16,
-            bool, int8 or uint8. It belongs to the queue from now on.
+            bool, int8 or uint8. The queue keeps it.
         device_ordinal: The IPU whose programs use it; others are refused. Default: that of
             the current IPUStrategy, else 0.
-        prefetch_depth: How many elements the ring holds at most, in [1, 255]. Default
-            (None or 0): 32. A device of several IPUs has a ring for each.
-        optimise_latency: No effect, with a warning: the ring always hands over at once.
+        prefetch_depth: The ring's capacity in elements, in [1, 255]. Default (None or 0):
+            32. A device of several IPUs has a ring for each.
+        optimise_latency: No effect, with a warning: the ring has no batching to turn off.
 
     Raises:
         ValueError: A shape is not fully defined, or an argument is out of range.
         TypeError: `dataset` is not a dataset.
 
-    Threads: make it and use it on any; one program at a time takes from it.
+    Threads: construct and use it on any; one program at a time dequeues. Concurrent
+        initializers and deleters of eager mode run one after the other.
 
     Source: Graphcore's IPUInfeedQueue, whose interface this is.
     """
@@ -78,10 +86,11 @@ class IPUInfeedQueue:
                 "Expected `dataset` argument to be of type `tf.data.Dataset`, but got "
                 f"{type(dataset).__name__}."
             )
-        self._flat_structure = structure.check_spec(dataset.element_spec)
+        self._specs = structure.check_spec(dataset.element_spec)
+        self._flat_structure = structure.flat_structure(dataset.element_spec)
         self._structure = dataset.element_spec
-        self._device_ordinal = check_device(device_ordinal)
-        self._prefetch_depth = check_depth(prefetch_depth)
+        self._device_ordinal = checked_ordinal(device_ordinal)
+        self._prefetch_depth = _check_depth(prefetch_depth)
         warn_of_latency("IPUInfeedQueue", optimise_latency)
         self._optimise_latency = bool(optimise_latency)
         self._dataset = dataset
@@ -89,44 +98,47 @@ class IPUInfeedQueue:
         self._id = str(self._number if internal_id is None else internal_id)
         _native.entry().ipufeed_name_infeed(self._number, self._id.encode())
         interrupt.watch()
-        weakref.finalize(self, forget, self._number).atexit = False
-        self._feed: Any = None
+        weakref.finalize(self, _forget, self._number).atexit = False
         self._initializer_taken = False
         self._initialized = False
-        self._reads = True  # unless it is initialised while the data are synthetic
+        self._one_at_a_time = threading.Lock()  # eager initializers and deleters
+        self._reads = True  # False once initialised with synthetic data
         self._dequeued = False
 
     @property
     def number_of_tuple_elements(self) -> int:
-        """Tensors in an element."""
-        return len(self._flat_structure)
+        """The number of tensors in an element."""
+        return len(self._specs)
 
     @property
     def dequeued(self) -> bool:
-        """Whether a program has been built that takes from this queue."""
+        """Whether a program that dequeues from this queue has been built."""
         return self._dequeued
 
     @property
-    def initializer(self) -> Any:
-        """Makes the dataset's iterator and starts to read ahead.
+    def initializer(self) -> Operation | None:
+        """Creates the dataset's iterator; its elements are read with the first program.
 
-        In a graph an op to run, which can be had once; in eager mode it acts when it is
-        read, and again each time: the dataset then starts from its beginning.
+        In a graph this returns the op to run, once. In eager mode each access runs it; a
+        further access restarts the dataset from its first element.
 
         Raises:
-            ValueError: It is read a second time, in a graph.
-            tf.errors.FailedPreconditionError: When it runs: a dtype that feeds do not
-                carry.
-            tf.errors.InvalidArgumentError: When it runs: a dimension of size 0.
-            tf.errors.AlreadyExistsError: When it runs: it has run and no deleter since.
+            ValueError: Second access in a graph; in eager mode, a function of the dataset
+                uses a variable or table of an IPU.
+            tf.errors.FailedPreconditionError: At the run: a dtype that feeds do not carry.
+            tf.errors.InvalidArgumentError: At the run: a dimension of size 0.
+            tf.errors.AlreadyExistsError: At the run: it has run and no deleter since.
         """
         import tensorflow as tf
 
         if tf.executing_eagerly():
-            if self._initialized:
-                self._delete()
-            self._create()
-            self._initialized = True
+            check_resources(self._dataset)
+            with self._one_at_a_time:
+                if self._initialized:
+                    self._delete()
+                    self._initialized = False
+                self._create()
+                self._initialized = True
             return None
         if self._initializer_taken:
             raise ValueError(
@@ -137,30 +149,55 @@ class IPUInfeedQueue:
         return self._create()
 
     @property
-    def deleter(self) -> Any:
-        """Stops reading and forgets what was read ahead; then `initializer` starts again.
+    def deleter(self) -> Operation | None:
+        """Stops reading and drops the ring's elements; `initializer` can then run again.
 
-        In a graph an op to run; in eager mode it acts when it is read.
+        In a graph this returns the op to run; in eager mode the access runs it.
 
         Raises:
-            tf.errors.NotFoundError: When it runs: the initializer has not.
-            tf.errors.FailedPreconditionError: When it runs: a program uses the queue.
+            tf.errors.NotFoundError: At the run: the initializer has not run.
+            tf.errors.FailedPreconditionError: At the run: a program uses the queue.
         """
         import tensorflow as tf
 
-        op = self._delete()
-        if tf.executing_eagerly():
+        if not tf.executing_eagerly():
+            return self._delete()
+        with self._one_at_a_time:
+            self._delete()
             self._initialized = False
-            return None
-        return op
+        return None
+
+    def read_ahead(self) -> None:
+        """Starts to read now, before the first program dequeues.
+
+        The ring then has elements when that program has been compiled. The dataset's
+        resources must have been initialised. No effect on a queue that reads already.
+
+        Raises:
+            tf.errors.FailedPreconditionError: The initializer has not run.
+
+        Threads: any, after the initializer.
+        """
+        import tensorflow as tf
+
+        interrupt.check_not_forked()
+        if not self._reads:  # synthetic data
+            return
+        if _native.entry().ipufeed_infeed_begin(self._number) != 0:
+            raise tf.errors.FailedPreconditionError(
+                None,
+                None,
+                f"Infeed queue '{self._id}' cannot read ahead: its `initializer` has not "
+                "run. Run it first.",
+            )
 
     def _restart(self, dataset: Dataset) -> None:
-        """Starts again in eager mode, with another dataset of the same structure."""
+        """Restarts in eager mode, with another dataset of the same structure."""
         self._dataset = dataset
-        self.initializer  # noqa: B018 (acts when it is read)
+        self.initializer  # noqa: B018 (the access runs it)
 
-    def get_next(self) -> Any:
-        """Always raises: a loop dequeues by itself.
+    def get_next(self) -> NoReturn:
+        """Always raises: the loop dequeues.
 
         Raises:
             ValueError: Always.
@@ -171,63 +208,62 @@ class IPUInfeedQueue:
         )
 
     def stats(self) -> QueueStats:
-        """Counts and times of this queue so far; zeros before the initializer has run."""
+        """Returns the counters of this queue; zeros before the initializer has run."""
         interrupt.check_not_forked()
         return read_stats("infeed", self._number, self._id)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise cannot_be_pickled("IPUInfeedQueue")
 
-    def _create(self) -> Any:
+    def _create(self) -> Operation:
         import tensorflow as tf
 
-        self._reads = surroundings.synthetic_infeed() is None
-        if not self._reads:  # programs make the data; the dataset is not read
+        self._reads = device_hooks.synthetic_infeed() is None
+        if not self._reads:  # synthetic data: the dataset is not read
             return tf.no_op()
         stay_with_graph(self)
         ops = _native.load()
-        depth = self._prefetch_depth or DEFAULT_DEPTH
-        with tf.device("/device:CPU:0"):
-            threads = surroundings.infeed_threads()
-            dataset = with_threads(self._dataset, threads)._apply_debug_options()
+        with plain_errors(), tf.device("/device:CPU:0"):
+            threads = device_hooks.infeed_threads()
+            dataset = _with_threads(self._dataset, threads)._apply_debug_options()
             return ops.ipufeed_infeed_create(
                 dataset._variant_tensor,
                 number=self._number,
                 feed_id=self._id,
-                dtypes=[spec.dtype for spec in self._flat_structure],
-                shapes=[spec.shape for spec in self._flat_structure],
-                capacity=depth,
+                dtypes=[spec.dtype for spec in self._specs],
+                shapes=[spec.shape for spec in self._specs],
+                capacity=self._prefetch_depth or DEFAULT_DEPTH,
                 threads=threads,
-                null_data=surroundings.null_data_feed(),
+                null_data=device_hooks.null_data_feed(),
                 ordinal=self._device_ordinal,
             )
 
-    def _delete(self) -> Any:
+    def _delete(self) -> Operation:
         import tensorflow as tf
 
         if not self._reads:
             return tf.no_op()
         stay_with_graph(self)
-        with tf.device("/device:CPU:0"):
+        with plain_errors(), tf.device("/device:CPU:0"):
             return _native.load().ipufeed_infeed_delete(number=self._number)
 
-    def _feed_tensor(self) -> Any:
+    def _feed_tensor(self) -> Tensor:
         return host_number(self._number, self)
 
-    def _dequeue(self) -> Any:
-        """The next element, in the dataset's structure; used by loops and iterators."""
+    def _dequeue(self) -> Nest:
+        """Builds the dequeue of the next element, in the dataset's structure."""
         import tensorflow as tf
 
         check_placement(f"Infeed queue '{self._id}'", self._device_ordinal)
         self._dequeued = True
         stay_with_graph(self)
-        flat = next_tensors(self._feed_tensor(), self._flat_structure)
+        flat = next_tensors(self._feed_tensor(), self._specs)
         if tf.executing_eagerly():
             interrupt.end_eager_call()
         return tf.nest.pack_sequence_as(self._structure, flat)
 
     @property
-    def _type_spec(self) -> Any:
+    def _type_spec(self) -> InfeedSpec:
         from ipufeed.queues.iterators import InfeedSpec
 
         if not self._initialized:
@@ -240,30 +276,31 @@ class IPUInfeedQueue:
             self._device_ordinal,
             self._prefetch_depth,
             self._optimise_latency,
+            self._id,
         )
 
 
-def forget(number: int) -> None:
-    """Deletes an infeed that is no longer referred to.
+def _forget(number: int) -> None:
+    """Deletes the infeed of a queue that was collected.
 
-    From a garbage collection, so it runs no op, and does not wait for the feeder's end.
+    The garbage collector calls it, so it runs no op and does not wait for the feeder.
     """
     _native.entry().ipufeed_infeed_forget(number)
 
 
-def stay_with_graph(queue: Any) -> None:
-    """Lets a queue live as long as a graph that uses it, and those around it."""
+def stay_with_graph(queue: object) -> None:
+    """Keeps a queue alive as long as the current graph and its outer graphs."""
     import tensorflow as tf
 
     if tf.executing_eagerly():
         return
-    # Around the functions of an eager program there is TensorFlow's default graph, which
-    # is empty and lives for ever.
+    # The outermost graph of an eager program's functions is TensorFlow's default graph,
+    # which is empty and never freed.
     eager = tf.compat.v1.executing_eagerly_outside_functions()
     graph = tf.compat.v1.get_default_graph()
     while graph is not None and not (eager and not graph.building_function):
-        # An attribute, and no table of ours: the dataset may belong to the graph, and a
-        # cycle through a table is never collected.
+        # An attribute instead of a table here: the dataset may belong to the graph, and a
+        # reference cycle through a module's table is never collected.
         queues = getattr(graph, "_ipufeed_queues", None)
         if queues is None:
             queues = graph._ipufeed_queues = set()
@@ -271,14 +308,14 @@ def stay_with_graph(queue: Any) -> None:
         graph = getattr(graph, "outer_graph", None)
 
 
-def next_tensors(feed: Any, specs: list[Any]) -> list[Any]:
-    """Builds what gives the next element of the feed with this number, or synthetic data.
+def next_tensors(feed: Tensor, specs: list[TensorSpec]) -> list[Tensor]:
+    """Builds the dequeue of a feed's next element, or its synthetic data.
 
     Args:
-        feed: The number, an int64 scalar.
-        specs: A tf.TensorSpec for each tensor of an element.
+        feed: The feed's number, an int64 scalar.
+        specs: The spec of each tensor of an element.
     """
-    synthetic = surroundings.synthetic_infeed()
+    synthetic = device_hooks.synthetic_infeed()
     if synthetic is not None:
         return [synthetic(spec.dtype, spec.shape) for spec in specs]
     components, token = _native.load().ipufeed_dequeue(
@@ -292,15 +329,15 @@ def next_tensors(feed: Any, specs: list[Any]) -> list[Any]:
 
 
 def cannot_be_pickled(kind: str) -> TypeError:
-    """The error for a queue that is sent to another process."""
+    """Returns the error for a queue that is sent to another process."""
     return TypeError(
         f"An {kind} cannot be pickled: its ring is memory of this process. Make the queue "
         "in the process that uses it."
     )
 
 
-def with_threads(dataset: Dataset, threads: int) -> Any:
-    """The dataset, whose own parallel work runs on `threads` threads; 0: as it is."""
+def _with_threads(dataset: Dataset, threads: int) -> Dataset:
+    """Returns the dataset with a private pool of `threads` threads; 0: unchanged."""
     import tensorflow as tf
 
     if threads == 0:
@@ -310,16 +347,11 @@ def with_threads(dataset: Dataset, threads: int) -> Any:
     return dataset.with_options(options)
 
 
-def check_device(ordinal: int | None) -> int:
-    """See surroundings.device_ordinal; named so that the argument may be called that."""
-    return device_ordinal(ordinal)
-
-
-def check_depth(depth: int | None) -> int | None:
-    """None for the default, which 0 means as well.
+def _check_depth(depth: int | None) -> int | None:
+    """Returns the depth; None, for the default, instead of 0.
 
     Raises:
-        ValueError: It is not an integer in [1, 255].
+        ValueError: It is not an integer in [0, 255].
     """
     if depth is None:
         return None
@@ -336,10 +368,10 @@ def check_depth(depth: int | None) -> int | None:
 
 
 def drop_old_arguments(kwargs: dict[str, Any], kind: str, *names: str) -> None:
-    """Accepts, with a warning, the arguments of older releases.
+    """Accepts the arguments of older releases with a warning.
 
     Raises:
-        TypeError: Another argument, as Python does.
+        TypeError: Another argument, with Python's message.
     """
     for name in kwargs:
         if name not in names:
@@ -348,18 +380,18 @@ def drop_old_arguments(kwargs: dict[str, Any], kind: str, *names: str) -> None:
         no_effect(f"{kind}({name}=)", OLD_ARGUMENTS[name])
 
 
-# Arguments of older releases, and why nothing is left for them to do.
+# Arguments of older releases -> why they have no effect.
 OLD_ARGUMENTS = {
     "feed_name": "queues have numbers, which do not clash",
     "replication_factor": "a program's replicas are as many as its device has IPUs for",
     "data_to_prefetch": "`prefetch_depth` has taken its place",
-    "io_batch_size": "results are moved as they come",
+    "io_batch_size": "results are transferred one by one",
 }
 
 
 def warn_of_latency(kind: str, optimise_latency: bool) -> None:
-    """Warns of the argument of both queues that changes nothing."""
+    """Warns that `optimise_latency` of both queues has no effect."""
     if optimise_latency:
         no_effect(
-            f"{kind}(optimise_latency=)", "its rings always hand elements over at once"
+            f"{kind}(optimise_latency=)", "its rings always deliver elements at once"
         )

@@ -1,9 +1,9 @@
-"""Ctrl-C, and SIGTERM, while a program runs.
+"""Stops programs at Ctrl-C and SIGTERM.
 
-Python's handler of a signal runs when the main thread is in Python. A main thread that runs
-a program is inside TensorFlow, maybe for hours, and deaf. A hook in front of that handler
-(cc/base/interrupt.h) therefore wakes a thread that stops the programs; the main thread
-then comes back to Python, which raises KeyboardInterrupt.
+Python runs a signal's handler when the main thread executes Python code. While the main
+thread runs a program it is inside TensorFlow, maybe for hours. So a native hook in front
+of that handler (cc/base/interrupt.h) wakes a thread that stops the programs; the main
+thread then returns to Python, which raises KeyboardInterrupt.
 """
 
 from __future__ import annotations
@@ -14,22 +14,26 @@ import os
 import signal
 import threading
 
-# Each call of a function asks six times for a handler: signal.getsignal, which makes an
-# enumeration's member of what this one returns, takes 20 times as long.
+# Each call of a function gets six handlers: signal.getsignal, which converts the result of
+# this function to a member of an enumeration, takes 20 times as long.
 from _signal import getsignal  # type: ignore[import-not-found]
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
-from ipufeed import _native
+from ipufeed import _native, ending
+from ipufeed.queues.placement import explain_resource
 from ipufeed.tf_patches.changes import replace
 
 
 @functools.cache
 def watch() -> threading.Thread:
-    """Starts the thread, once per process; it sleeps until there is a signal."""
-    thread = threading.Thread(target=listen, name="ipufeed_interrupt", daemon=True)
+    """Starts the thread that stops programs, once per process."""
+    thread = threading.Thread(
+        target=_stop_at_signals, name="ipufeed_interrupt", daemon=True
+    )
     thread.start()
-    mend_calls()
+    _mend_calls()
     return thread
 
 
@@ -37,33 +41,32 @@ _interrupts = 0
 
 
 def interrupts() -> int:
-    """How many signals have ended programs: what waits looks whether it grows."""
+    """Returns the number of signals that have stopped programs; waits poll it."""
     return _interrupts
 
 
-def listen() -> None:
-    """The thread's work."""
+def _stop_at_signals() -> None:
     global _interrupts
     entry = _native.entry()
     while True:
         number = entry.ipufeed_wait_for_interrupt()
         handler = getsignal(number)
-        if not ends_programs(handler) and _main_calls.running():
-            explain_wait(number, handler)
-        if ends_programs(handler):
+        if not _ends_programs(handler) and _main_calls.running():
+            _explain_wait(number, handler)
+        if _ends_programs(handler):
             _interrupts += 1
             name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
             try:
                 entry.ipufeed_stop_programs(f"interrupted ({name})".encode())
-            except Exception as error:  # the next Ctrl-C must find this thread alive
+            except Exception as error:  # the thread must handle the next Ctrl-C
                 logging.getLogger("ipufeed").warning(
                     "programs could not be stopped: %s", error
                 )
 
 
 @functools.cache
-def explain_wait(number: int, handler: object) -> None:
-    """Logs, once for each handler, when a handler that stops no program will run."""
+def _explain_wait(number: int, handler: object) -> None:
+    """Logs, once per handler, when a handler that does not stop programs will run."""
     logging.getLogger("ipufeed").warning(
         "%s came while a program runs: its handler %s runs when the program has ended, "
         "since only the default handler stops programs. A handler with the attribute "
@@ -74,8 +77,8 @@ def explain_wait(number: int, handler: object) -> None:
 
 
 @functools.cache
-def explain_unheard(number: int, handler: object) -> None:
-    """Logs, once for each handler, that its signal does not stop programs."""
+def _explain_not_hooked(number: int, handler: object) -> None:
+    """Logs, once per handler, that its signal never stops programs."""
     logging.getLogger("ipufeed").warning(
         "`stops_programs` of %s has no effect for %s: it is read of handlers of SIGINT and "
         "SIGTERM alone. This one runs when the program has ended.",
@@ -88,11 +91,11 @@ def _name_of(handler: object) -> str:
     return getattr(handler, "__qualname__", None) or type(handler).__qualname__
 
 
-def ends_programs(handler: object) -> bool:
-    """Whether a handler of SIGINT or SIGTERM means that the programs should end.
+def _ends_programs(handler: object) -> bool:
+    """Returns whether programs are stopped before this handler of SIGINT or SIGTERM runs.
 
-    A user's own handler may only note that the signal came, and wait for the end of the
-    run: it says that it wants the run to end with the attribute `stops_programs`.
+    A user's handler may only record the signal and let the run end; the attribute
+    `stops_programs` requests the stop.
     """
     return handler is signal.default_int_handler or bool(
         getattr(handler, "stops_programs", False)
@@ -100,15 +103,15 @@ def ends_programs(handler: object) -> bool:
 
 
 class _RecordedHandler:
-    """A handler of a signal whose exception is kept, since TensorFlow may lose it."""
+    """Wraps a signal's handler and keeps its exception, which TensorFlow may replace."""
 
-    def __init__(self, handler: Callable[..., Any]) -> None:
+    def __init__(self, handler: Callable[[int, FrameType | None], object]) -> None:
         self.handler = handler
-        self.stops_programs = ends_programs(handler)
+        self.stops_programs = _ends_programs(handler)
         self.__qualname__ = _name_of(handler)
         self.raised: BaseException | None = None
 
-    def __call__(self, number: int, frame: Any) -> Any:
+    def __call__(self, number: int, frame: FrameType | None) -> object:
         try:
             return self.handler(number, frame)
         except BaseException as error:
@@ -117,18 +120,17 @@ class _RecordedHandler:
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Others that programs have handlers for; the native hook is in front of the two above.
-NOT_HEARD = (signal.SIGALRM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-# pybind11's message for two exceptions at once.
+# Signals that programs may handle, without the native hook of the two above.
+NOT_HOOKED = (signal.SIGALRM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+# pybind11's message when a second exception replaces the first.
 TWO_EXCEPTIONS = "MISMATCH of original and normalized active exception types"
 
 
-def mend_calls() -> None:
-    """Lets Session.run and calls of functions raise what a signal's handler raises.
+def _mend_calls() -> None:
+    """Makes Session.run and function calls raise the exception of a signal's handler.
 
-    They build their exception in C++ by calling Python, in the course of which Python
-    runs the handler; what comes out is a RuntimeError about two exceptions, which
-    callers do not expect.
+    They build their own exception in C++ by calling Python, which then runs the handler;
+    without this the caller gets a RuntimeError about two exceptions.
     """
     from tensorflow.python.client import session
     from tensorflow.python.eager import context
@@ -138,41 +140,41 @@ def mend_calls() -> None:
     replace(context.Context, "call_function", interruptible(call))
 
 
-class MainCalls:
-    """The calls of TensorFlow that the main thread is in; they nest."""
+class _MainCalls:
+    """Context manager of the main thread's calls of TensorFlow; they nest."""
 
     def __init__(self) -> None:
         self._depth = 0
-        self._tell: Callable[[int], None] | None = None
+        self._set_in_call: Callable[[int], None] | None = None
         self._recorded: list[tuple[int, _RecordedHandler]] = []
 
     def __enter__(self) -> None:
-        if self._tell is None:
-            self._tell = _native.entry().ipufeed_main_thread_calls
+        if self._set_in_call is None:
+            self._set_in_call = _native.entry().ipufeed_main_thread_calls
         if self._depth == 0:
-            self._record()
-            self._tell(1)
+            self._wrap_handlers()
+            self._set_in_call(1)
         self._depth += 1
 
     def __exit__(self, *error: object) -> None:
         self._depth -= 1
-        if self._depth == 0 and self._tell is not None:
-            self._tell(0)
+        if self._depth == 0 and self._set_in_call is not None:
+            self._set_in_call(0)
             for number, recorded in self._recorded:
                 current: object = getsignal(number)
                 if current is recorded:
                     signal.signal(number, recorded.handler)
 
-    def _record(self) -> None:
-        """Replaces the program's own handlers, as long as calls last.
+    def _wrap_handlers(self) -> None:
+        """Wraps the user's handlers until the outermost call returns.
 
-        Python's default handler of Ctrl-C stays: what it raises is known.
+        Python's default handler of Ctrl-C stays: its exception is known.
         """
         self._recorded = []
-        for number in NOT_HEARD:
+        for number in NOT_HOOKED:
             handler = getsignal(number)
             if getattr(handler, "stops_programs", False):
-                explain_unheard(number, handler)
+                _explain_not_hooked(number, handler)
         for number in SIGNALS:
             handler = getsignal(number)
             if callable(handler) and handler is not signal.default_int_handler:
@@ -181,23 +183,23 @@ class MainCalls:
                 self._recorded.append((number, recorded))
 
     def running(self) -> bool:
-        """Whether the main thread is in a call."""
+        """Returns whether the main thread is in a call."""
         return self._depth > 0
 
     def raised(self) -> BaseException | None:
-        """What a handler has raised during these calls."""
+        """Returns the exception that a handler has raised during these calls."""
         return next((each.raised for _, each in self._recorded if each.raised), None)
 
 
-_main_calls = MainCalls()
-# The process that has called TensorFlow first; its forks have none of its threads.
+_main_calls = _MainCalls()
+# The process of the first call of TensorFlow; its forks have none of its threads.
 _calling_process: int | None = None
 
 
 def check_not_forked() -> None:
     """Raises FailedPreconditionError in a fork of a process that has run programs.
 
-    TensorFlow would wait for ever for threads that are not there.
+    TensorFlow would wait without an end for threads that do not exist in the fork.
     """
     global _calling_process
     process = os.getpid()
@@ -217,10 +219,10 @@ def check_not_forked() -> None:
 
 
 def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, with that RuntimeError turned into what it was.
+    """Wraps `function` to raise the handler's exception instead of that RuntimeError.
 
-    The native core knows while it runs on the main thread: a signal then stops the
-    programs that are yet to begin, too, such as one that is being compiled.
+    The native core is notified while it runs on the main thread: a signal then also stops
+    programs that have not started, such as one that is being compiled.
     """
 
     @functools.wraps(function)
@@ -228,22 +230,22 @@ def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
         check_not_forked()
         if threading.get_ident() != threading.main_thread().ident:
             try:
-                return call_mended(*args, **kwargs)
+                return call_restored(*args, **kwargs)
             except Exception as error:
-                if _native.is_ending() and threading.current_thread().daemon:
-                    # The exit has stopped its program: not an error of the user's.
+                if ending.has_begun() and threading.current_thread().daemon:
+                    # The process's exit has stopped the program: not a user's error.
                     raise SystemExit from error
                 raise
         with _main_calls:
-            return call_mended(*args, **kwargs)
+            return call_restored(*args, **kwargs)
 
-    def call_mended(*args: Any, **kwargs: Any) -> Any:
+    def call_restored(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except RuntimeError as error:
             if TWO_EXCEPTIONS not in str(error):
                 raise
-            # What TensorFlow made of it is of no use to the user.
+            # TensorFlow's own exception is not useful to the user.
             raised = _main_calls.raised()
             if raised is not None:
                 raise raised from None
@@ -258,29 +260,28 @@ _end_of_eager_calls: Callable[[], None] | None = None
 
 
 def end_eager_call() -> None:
-    """Frees the queues of a queue operation that was called outside of a function.
+    """Ends the program of a queue op that was called eagerly, which frees its queues.
 
-    It is a program of its own, and nothing else ends it.
+    Such an op is a program by itself, and has no other end.
     """
     if _end_of_eager_calls is not None:
         _end_of_eager_calls()
 
 
-class ManagerOfThread(threading.local):
-    """The cancellation manager of the call that a thread is in, or None."""
-
-    manager: Any = None
+class _ThreadManager(threading.local):
+    manager: Any = None  # the CancellationManager of the thread's current call
 
 
 def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Context.call_function, after which the queues of the function's program are free.
+    """Wraps Context.call_function to end the function's program, which frees its queues.
 
-    The native queue ops get no notice when a function that TensorFlow's executor runs has
-    ended (ipufeed/cc/run/step_program.h), so the caller does. Each call has a cancellation
-    manager of its own, by which the ops' program knows whose it is, and which is cancelled
-    when the call has ended. When no other call is running, all programs are ended.
+    The native queue ops are not notified when a function that TensorFlow's executor runs
+    has ended (ipufeed/cc/run/step_program.h). So each call has its own cancellation
+    manager, which identifies the ops' program and is cancelled when the call has ended.
+    When no other call is running, all programs are ended.
     """
     from tensorflow.python.eager import cancellation
+    from tensorflow.python.framework import errors
 
     global _end_of_eager_calls
     running = 0
@@ -294,9 +295,9 @@ def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
             end(-1)
 
     _end_of_eager_calls = end_unless_running
-    own = ManagerOfThread()
+    own = _ThreadManager()
     stock = cancellation.context
-    # TensorFlow's is one for the process; Context.call_function asks by this name.
+    # TensorFlow's manager is process-wide; Context.call_function gets it by this name.
     replace(cancellation, "context", lambda: own.manager or stock())
 
     @functools.wraps(function)
@@ -310,6 +311,9 @@ def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
                 return function(self, *args, **kwargs)
             own.manager = manager = cancellation.CancellationManager()
             return function(self, *args, **kwargs)
+        except errors.InvalidArgumentError as error:
+            explain_resource(error)
+            raise
         finally:
             own.manager = None if manager is not None else own.manager
             with lock:

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from tensorflow.python.framework import composite_tensor, type_spec
 
 from ipufeed.queues.infeed import IPUInfeedQueue, next_tensors
 from ipufeed.queues.placement import check_placement
-from ipufeed.tf_types import Dataset
+from ipufeed.queues.structure import flat_structure
+from ipufeed.tf_types import Dataset, DType, Nest, Shape, Spec, Tensor, TensorSpec
 
 
 class InfeedSpec(type_spec.TypeSpec):  # type: ignore[misc]
-    """The type of an initialised infeed queue, and of an iterator over one.
+    """The type spec of an initialised infeed queue, and of an iterator over one.
 
-    Two queues of the same structure have the same type: a function that was traced for
-    one runs with the other, without another trace. Which queue it is comes in as a tensor.
+    Queues of the same structure have equal specs: a function that was traced for one runs
+    with another one without a new trace. The queue's number is the component tensor.
     """
 
-    __slots__ = ["_latency", "_ordinal", "_prefetch_depth", "_structure"]
+    __slots__ = ["_id", "_latency", "_ordinal", "_prefetch_depth", "_structure"]
 
     def __init__(
         self,
-        structure: Any,
+        structure: Spec,
         ordinal: int,
         prefetch_depth: int | None,
         optimise_latency: bool,
+        queue_id: str | None = None,
     ) -> None:
         self._structure = structure
+        # Not part of the type: one trace serves all queues of a structure.
+        self._id = queue_id
         self._ordinal = ordinal
         self._prefetch_depth = prefetch_depth
         self._latency = optimise_latency
@@ -38,12 +42,20 @@ class InfeedSpec(type_spec.TypeSpec):  # type: ignore[misc]
         return IPUIterator
 
     @property
-    def element_spec(self) -> Any:
+    def element_spec(self) -> Spec:
         """The structure of an element."""
         return self._structure
 
     @property
-    def _component_specs(self) -> Any:
+    def _flat_structure(self) -> dict[str, list[DType | Shape]]:
+        return flat_structure(self._structure)
+
+    @property
+    def _device_ordinal(self) -> int:
+        return self._ordinal
+
+    @property
+    def _component_specs(self) -> TensorSpec:
         import tensorflow as tf
 
         return tf.TensorSpec([], tf.int64)
@@ -51,25 +63,26 @@ class InfeedSpec(type_spec.TypeSpec):  # type: ignore[misc]
     def _serialize(self) -> tuple[Any, ...]:
         return (self._structure, self._ordinal, self._prefetch_depth, self._latency)
 
-    def _to_components(self, value: Any) -> Any:
+    def _to_components(self, value: IPUInfeedQueue | IPUIterator) -> Tensor:
         return value._feed_tensor()
 
-    def _from_components(self, components: Any) -> Any:
+    def _from_components(self, components: Tensor) -> IPUIterator:
         return IPUIterator(
             infeed_spec=self, element_spec=self._structure, _feed=components
         )
 
 
-class SpecQueue:
-    """An infeed queue inside a function that got it as an argument: it can be dequeued."""
+class _SpecQueue:
+    """An infeed queue that is an argument of a traced function; it can only dequeue."""
 
-    def __init__(self, spec: InfeedSpec, feed: Any) -> None:
+    def __init__(self, spec: InfeedSpec, feed: Tensor) -> None:
         import tensorflow as tf
 
-        self._spec = spec
+        self._type_spec = spec
         self._feed = feed
         self._structure = spec.element_spec
-        self._flat_structure = tf.nest.flatten(spec.element_spec)
+        self._specs = tf.nest.flatten(spec.element_spec)
+        self._flat_structure = spec._flat_structure
         self._device_ordinal = spec._ordinal
         self._dequeued = False
 
@@ -81,11 +94,11 @@ class SpecQueue:
     @property
     def number_of_tuple_elements(self) -> int:
         """See IPUInfeedQueue."""
-        return len(self._flat_structure)
+        return len(self._specs)
 
     @property
-    def initializer(self) -> Any:
-        """Always raises: the queue that was passed in has been initialised.
+    def initializer(self) -> NoReturn:
+        """Always raises: the function's argument was initialised before the call.
 
         Raises:
             RuntimeError: Always.
@@ -96,8 +109,8 @@ class SpecQueue:
         )
 
     @property
-    def deleter(self) -> Any:
-        """Always raises: delete the queue that was passed in.
+    def deleter(self) -> NoReturn:
+        """Always raises: delete the queue that was passed to the function.
 
         Raises:
             RuntimeError: Always.
@@ -107,15 +120,15 @@ class SpecQueue:
             "the function was called with."
         )
 
-    def _feed_tensor(self) -> Any:
+    def _feed_tensor(self) -> Tensor:
         return self._feed
 
-    def _dequeue(self) -> Any:
+    def _dequeue(self) -> Nest:
         import tensorflow as tf
 
         check_placement("The infeed queue", self._device_ordinal)
         self._dequeued = True
-        flat = next_tensors(self._feed, self._flat_structure)
+        flat = next_tensors(self._feed, self._specs)
         return tf.nest.pack_sequence_as(self._structure, flat)
 
 
@@ -123,10 +136,10 @@ class IPUIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
     """Iterates over a dataset on the IPU: `next(iterator)` dequeues.
 
     Args:
-        dataset: The dataset; its infeed queue is made and initialised at once.
-        infeed_spec: Or the type of one, inside a function.
-        element_spec: With it, the structure of an element.
-        **kwargs: For the IPUInfeedQueue.
+        dataset: The dataset; the constructor creates and initialises its infeed queue.
+        infeed_spec: Instead of it, the type spec of a queue, inside a function.
+        element_spec: With `infeed_spec`, the structure of an element.
+        **kwargs: Arguments of the IPUInfeedQueue.
 
     Raises:
         ValueError: Neither `dataset` nor both of the others are given.
@@ -135,8 +148,8 @@ class IPUIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
     def __init__(
         self,
         dataset: Dataset | None = None,
-        infeed_spec: Any = None,
-        element_spec: Any = None,
+        infeed_spec: InfeedSpec | None = None,
+        element_spec: Spec | None = None,
         **kwargs: Any,
     ) -> None:
         feed = kwargs.pop("_feed", None)
@@ -146,7 +159,7 @@ class IPUIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
                     "When `dataset` is provided, `infeed_spec` and `element_spec` must "
                     "not be specified."
                 )
-            self._queue: Any = IPUInfeedQueue(dataset, **kwargs)
+            self._queue: IPUInfeedQueue | _SpecQueue = IPUInfeedQueue(dataset, **kwargs)
             self._initialize()
         elif infeed_spec is None or element_spec is None:
             raise ValueError(
@@ -154,34 +167,32 @@ class IPUIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
                 "provided."
             )
         else:
-            self._queue = SpecQueue(infeed_spec, feed)
-        self._spec = self._queue._type_spec if dataset is not None else infeed_spec
+            self._queue = _SpecQueue(infeed_spec, feed)
 
     def _initialize(self) -> None:
-        # Reading it acts, in eager mode.
-        self._queue.initializer  # noqa: B018
+        self._queue.initializer  # noqa: B018 (in eager mode the access runs it)
 
     @property
-    def element_spec(self) -> Any:
+    def element_spec(self) -> Spec:
         """The structure of an element."""
         return self._queue._structure
 
     @property
-    def _infeed_queue(self) -> Any:
+    def _infeed_queue(self) -> Any:  # of an iterator of a dataset an IPUInfeedQueue
         return self._queue
 
     @property
-    def _type_spec(self) -> Any:
-        return self._spec
+    def _type_spec(self) -> InfeedSpec:
+        return self._queue._type_spec
 
-    def _feed_tensor(self) -> Any:
+    def _feed_tensor(self) -> Tensor:
         return self._queue._feed_tensor()
 
     def __iter__(self) -> IPUIterator:
         import tensorflow as tf
 
         if not tf.executing_eagerly():
-            # Python would trace the body for ever: an iterator has no end here.
+            # Python would trace the body without an end: the iterator is infinite here.
             raise NotImplementedError(
                 "`for x in iterator` is not supported inside a tf.function: a program "
                 "cannot ask whether the dataset has ended. Write `for _ in tf.range(n):` "
@@ -189,11 +200,11 @@ class IPUIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
             )
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Nest:
         return self.get_next()
 
-    def get_next(self, name: str | None = None) -> Any:
-        """The next element, inside a tf.function.
+    def get_next(self, name: str | None = None) -> Nest:
+        """Builds the dequeue of the next element, inside a tf.function.
 
         Raises:
             RuntimeError: In eager mode: the element is on the device.
@@ -208,18 +219,18 @@ class IPUIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
             )
         return self._queue._dequeue()
 
-    def get_next_as_optional(self) -> Any:
-        """Not on an IPU: whether there is a next element is not known to a program.
+    def get_next_as_optional(self) -> NoReturn:
+        """Always raises: a program cannot check whether there is a next element.
 
         Raises:
-            NotImplementedError: Always, as in the original.
+            NotImplementedError: Always, as in Graphcore's.
         """
         raise NotImplementedError(
             "get_next_as_optional is not supported by an IPU iterator: a program cannot "
             "ask whether the dataset has ended. Iterate a known number of steps."
         )
 
-    def _gather_saveables_for_checkpoint(self) -> Any:
+    def _gather_saveables_for_checkpoint(self) -> NoReturn:
         raise NotImplementedError(
             "An IPU iterator cannot be checkpointed: elements may be on their way to the "
             "device. Save the dataset's own position in a variable."
@@ -227,4 +238,4 @@ class IPUIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
 
 
 class IPUOwnedIterator(IPUIterator):
-    """What `iter(dataset)` gives inside an IPUStrategy's scope."""
+    """The result of `iter(dataset)` in an IPUStrategy's scope."""

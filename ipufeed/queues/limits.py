@@ -1,4 +1,4 @@
-"""Bounds for all queues of the process: how long in silence, how much in memory."""
+"""Process-wide settings of the queues: the stall report and the outfeed limit."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _MOST_S = 2**63 / 1e9
 
 
 def set_stall_report(seconds: float | None) -> None:
-    """Sets after which time a program that waits for a queue logs a line.
+    """Sets the time after which a program that waits for a queue logs a warning.
 
-    It logs a warning that names the waiting side (of a pipeline the stage; the IPU, and
-    the replica), the queue, the side that it waits for and how full the program's queues
-    are, again after twice the time, and so on; and goes on waiting. The logger is
+    The warning names the waiting side (the IPU and replica, or the pipeline's stage), the
+    queue, the side that it waits for and the fill of the program's queues. It is repeated
+    after twice the time, and so on, while the program continues to wait. The logger is
     `ipufeed`, which TF_CPP_MIN_LOG_LEVEL does not silence.
 
     Args:
-        seconds: More than 0 and below 2**63 ns, or None for never. At first: 30.
+        seconds: More than 0 and below 2**63 ns, or None for never. The default is 30.
 
     Raises:
         ValueError: It is not such a number.
 
-    Threads: any; for waits that begin after the call.
+    Threads: any; it applies to waits that begin after the call.
     """
     if seconds is None:
         _native.entry().ipufeed_set_stall_report_ns(0)
@@ -43,17 +43,18 @@ def set_stall_report(seconds: float | None) -> None:
 
 
 def set_outfeed_limit(limit: int) -> None:
-    """Sets how many bytes of unread results an outfeed queue keeps.
+    """Sets the limit of unread results of an outfeed queue, in bytes.
 
-    At this limit its program has to wait for a reader to dequeue.
+    At this limit its program waits until a reader dequeues.
 
     Args:
-        limit: Bytes, at least 0: only what fits into the ring is kept. At first: 4 GiB.
+        limit: Bytes, at least 0, with which only the ring's results are kept. The default
+            is 4 GiB.
 
     Raises:
         ValueError: It is not such an integer.
 
-    Threads: any; for queues that are made after the call.
+    Threads: any; it applies to queues that are constructed after the call.
     """
     if not is_int(limit) or not 0 <= limit < 2**63:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""IPUOutfeedQueue: what programs on an IPU give to the host."""
+"""IPUOutfeedQueue: results of programs on an IPU, for the host."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import threading
 import warnings
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from ipufeed import _native
 from ipufeed.checks import check_flags, flags_checked, is_int
 from ipufeed.queues import interrupt
-from ipufeed.queues.chain import host_number, put_token, take_token
-from ipufeed.queues.hooks import device_ordinal as usable_ordinal
-from ipufeed.queues.hooks import surroundings
+from ipufeed.queues.chain import host_number, put_token, take_token, with_outer
+from ipufeed.queues.hooks import checked_ordinal, device_hooks
 from ipufeed.queues.infeed import (
     cannot_be_pickled,
     drop_old_arguments,
@@ -27,8 +26,10 @@ from ipufeed.queues.infeed import (
 )
 from ipufeed.queues.outfeed_reader import OutfeedReader
 from ipufeed.queues.placement import check_placement
+from ipufeed.queues.plain_errors import plain_errors
 from ipufeed.queues.stats import QueueStats, read_stats
 from ipufeed.queues.structure import as_tensors, check_results
+from ipufeed.tf_types import ControlContext, Graph, Nest, Operation, Spec
 
 # As kMostCapacity in ipufeed/cc/feeds/outfeed.h.
 MOST_BUFFER_DEPTH = 1 << 16
@@ -37,9 +38,9 @@ _numbers = itertools.count()
 
 
 class IPUOutfeedMode(enum.Enum):
-    """What a dequeue gives.
+    """Which results a dequeue returns.
 
-    ALL: everything since the last dequeue, stacked. LAST: only the last value.
+    ALL: all since the last dequeue, stacked. LAST: only the last one.
     """
 
     ALL = "all"
@@ -47,7 +48,7 @@ class IPUOutfeedMode(enum.Enum):
 
 
 class IPUOutfeedQueue:
-    """Takes what the programs of one IPU enqueue, while they run and afterwards.
+    """Stores what the programs of one IPU enqueue; the host reads it at any time.
 
         queue = IPUOutfeedQueue()
         loops.repeat(100, body)        # body: return queue.enqueue({"loss": loss})
@@ -57,20 +58,20 @@ class IPUOutfeedQueue:
         outfeed_mode: ALL (the default) or LAST.
         device_ordinal: The IPU whose programs use it; others are refused. Default: that of
             the current IPUStrategy, else 0.
-        buffer_depth: Elements in the ring between the program and the host, in
-            [1, 65536]; 32 bytes each before the first result. Results that do not fit
-            into the ring are kept behind it.
-        optimise_latency: No effect, with a warning: the ring always hands over at once.
+        buffer_depth: The capacity of the ring between the program and the host, in
+            elements, in [1, 65536]; 32 bytes each before the first result. Results that
+            do not fit into the ring are kept behind it.
+        optimise_latency: No effect, with a warning: the ring has no batching to turn off.
 
     Raises:
         ValueError: An argument is of another type or out of range.
 
-    Threads: enqueue while one thread builds a graph; everything else on any thread, and
-        while programs run. Each result goes to one reader; for one reader at a time they
-        are in order.
+    Threads: enqueue on the one thread that builds a graph; everything else on any thread,
+        also while programs run. Each result goes to one reader; one reader at a time gets
+        them in order.
 
-    Source: Graphcore's IPUOutfeedQueue, whose interface this is; `stream` and `stats` are
-    ours.
+    Source: Graphcore's IPUOutfeedQueue, whose interface this is, with `stream` and
+        `stats` added.
     """
 
     @flags_checked
@@ -113,9 +114,8 @@ class IPUOutfeedQueue:
                 "it: a ring of a few elements is enough."
             )
         self._outfeed_mode = outfeed_mode
-        self._device_ordinal = usable_ordinal(device_ordinal)
-        buffer_depth = int(buffer_depth)
-        self._buffer_depth = buffer_depth
+        self._device_ordinal = checked_ordinal(device_ordinal)
+        self._buffer_depth = int(buffer_depth)
         warn_of_latency("IPUOutfeedQueue", optimise_latency)
         self._number = next(_numbers)
         self._id = str(self._number if internal_id is None else internal_id)
@@ -123,14 +123,15 @@ class IPUOutfeedQueue:
             self._number,
             self._id.encode(),
             outfeed_mode is IPUOutfeedMode.LAST,
-            buffer_depth,
+            self._buffer_depth,
             self._device_ordinal,
         )
         interrupt.watch()
         weakref.finalize(self, _forget, self._number).atexit = False
-        # Graphs that enqueue; and bodies (graphs, or version 1 control-flow contexts).
-        self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._bodies: weakref.WeakSet[Any] = weakref.WeakSet()
+        # Graphs that enqueue, their outer graphs, and bodies that enqueue.
+        self._graphs: weakref.WeakSet[Graph] = weakref.WeakSet()
+        self._around: weakref.WeakSet[Graph] = weakref.WeakSet()
+        self._bodies: weakref.WeakSet[Graph | ControlContext] = weakref.WeakSet()
         self._enqueuing_thread: int | None = None
         self._reader = OutfeedReader(
             self._number,
@@ -141,9 +142,10 @@ class IPUOutfeedQueue:
 
     @property
     def enqueued(self) -> bool:
-        """Whether the graph that is being built (or one around it) enqueues to this queue.
+        """Whether the current graph enqueues to this queue.
 
-        Asked from another thread than the enqueuing one: whether any graph does.
+        True also if an outer graph does, or a function that the graph calls. On another
+        thread than the enqueuing one: whether any graph does.
         """
         import tensorflow as tf
 
@@ -151,29 +153,32 @@ class IPUOutfeedQueue:
             return False
         if threading.get_ident() != self._enqueuing_thread or tf.executing_eagerly():
             return True
-        return self._enqueued_in(tf.compat.v1.get_default_graph())
+        graph = tf.compat.v1.get_default_graph()
+        if graph in self._around:
+            return True
+        return any(each in self._graphs for each in with_outer(graph))
 
-    def enqueue(self, tensors: Any) -> Any:
-        """Builds the op that gives `tensors` to the host.
+    def enqueue(self, tensors: Nest) -> Operation | None:
+        """Builds the op that enqueues `tensors` for the host.
 
         Args:
-            tensors: A tensor, or any structure of them; what is not a tensor is converted.
+            tensors: A tensor, or any structure of tensors; other values are converted.
                 Each must be of int32, float32, float16, bool, int8 or uint8, and have at
                 most 252 dimensions, none of them of size 0.
 
         Returns:
             The op. In a version 1 graph return it from the loop's body or make it a
-            control dependency; inside a tf.function it runs by itself.
+            control dependency; inside a tf.function it always runs.
 
         Raises:
             ValueError: The same body (of a program, loop, branch or function) enqueues to
-                this queue already; others may, in the order of the text. Or it is for
-                another IPU than the queue's; or the same tensors in another structure
-                than before, and no `deleter` since.
-            tf.errors.InvalidArgumentError: Too many dimensions, or one of size 0.
-            tf.errors.FailedPreconditionError: A dtype that feeds do not carry. When it
-                runs: tensors of other dtypes or shapes, or of other replicas, than the
-                queue's results so far, and no `deleter` since.
+                this queue already (other bodies may; their results are in program order).
+                Or the op is for another IPU than the queue's; or the same tensors are in
+                another structure than before, without a `deleter` since.
+            tf.errors.InvalidArgumentError: Too many dimensions; at the run: one of size 0.
+            tf.errors.FailedPreconditionError: A dtype that feeds do not carry. At the
+                run: tensors of other dtypes, shapes or replicas than the queue's results
+                so far, without a `deleter` since.
         """
         import tensorflow as tf
 
@@ -202,12 +207,13 @@ class IPUOutfeedQueue:
         self._enqueuing_thread = threading.get_ident()
         if graph is not None:
             self._graphs.add(graph)
+            self._around.update(with_outer(graph))
             self._bodies.add(body)
-        if surroundings.synthetic_outfeed():
+        if device_hooks.synthetic_outfeed():
             if self._outfeed_mode is IPUOutfeedMode.LAST:
                 warnings.warn(
-                    f"Outfeed queue '{self._id}' is to give the last value, and the data "
-                    "are synthetic: there will be none, and `dequeue` fails.",
+                    f"Outfeed queue '{self._id}' has the mode LAST, and the data are "
+                    "synthetic: there is no last value, and `dequeue` fails.",
                     RuntimeWarning,
                     stacklevel=2,
                 )
@@ -225,32 +231,32 @@ class IPUOutfeedQueue:
             return None
         return token.op
 
-    def dequeue(self, wait_for_completion: bool = False) -> Any:
-        """What the programs have enqueued, in the structure that was enqueued.
+    def dequeue(self, wait_for_completion: bool = False) -> Nest:
+        """Returns the programs' results, in the structure that was enqueued.
 
-        In eager mode it is what the queue has, whatever has been traced since; an op of a
-        graph gives what the last enqueue before it was traced for.
+        In eager mode the structure is that of the stored results; the op of a graph has
+        the structure of the last enqueue that was traced before it.
 
         ALL: every result since the last dequeue, in order, each tensor [n, *shape]; n is 0
-        if nothing is new. LAST: the last result, once the program that makes it has ended.
-        Of a program that runs as R replicas, R > 1, each result is [R, *shape].
+        without a new result. LAST: the last result, once its program has ended. Each
+        result of a program with R > 1 replicas is [R, *shape].
 
         Args:
             wait_for_completion: Wait until the IPU's program has ended. In eager mode the
-                thread that built the program waits always.
+                thread that built the program always waits.
 
         Returns:
-            The results: tensors in eager mode, and in a graph tensors to run. `[]` in eager
-            mode as long as no program enqueues to the queue.
+            The results: tensors with values in eager mode, in a graph tensors to run. `[]`
+            in eager mode as long as no program enqueues to the queue.
 
         Raises:
             TypeError: `wait_for_completion` is not a bool.
-            ValueError: In a graph: no program enqueues to this queue. Its results are of
-                other dtypes or shapes than any enqueue that was traced; they stay in it.
-            tf.errors.InvalidArgumentError: In a graph, when it runs: the results are not
-                what the op was built for. They stay in the queue.
+            ValueError: In a graph: no program enqueues to this queue. The results have
+                other dtypes or shapes than any traced enqueue; they stay in the queue.
+            tf.errors.InvalidArgumentError: In a graph, at the run: the results do not
+                match the op's dtypes and shapes. They stay in the queue.
             tf.errors.FailedPreconditionError: LAST, and there is no result since the last
-                call, or the data are synthetic. In a graph: when it runs.
+                call, or the data are synthetic. In a graph: at the run.
         """
         import tensorflow as tf
 
@@ -261,11 +267,11 @@ class IPUOutfeedQueue:
             if eager:
                 return []
             raise ValueError(
-                "Trying to dequeue an outfeed which has not been enqueued: no program that "
+                "Trying to dequeue an outfeed which has not been enqueued. No program that "
                 f"enqueues to outfeed queue '{self._id}' has been built."
             )
         gives_all = self._outfeed_mode is IPUOutfeedMode.ALL
-        if gives_all and surroundings.synthetic_outfeed():
+        if gives_all and device_hooks.synthetic_outfeed():
             return self._reader.no_results()
         waits = bool(wait_for_completion)
         if not eager:
@@ -274,49 +280,48 @@ class IPUOutfeedQueue:
         return self._reader.dequeue(waits=waits or self._is_enqueuing_thread())
 
     @property
-    def deleter(self) -> Any:
-        """Forgets the queue's results. In a graph an op; in eager mode it acts when read.
+    def deleter(self) -> Operation | None:
+        """Drops the queue's results. In a graph an op; in eager mode the access runs it.
 
-        Results of other dtypes, shapes, replicas and structures may follow.
+        Later results may have other dtypes, shapes, replicas and structures.
 
         Raises:
-            tf.errors.FailedPreconditionError: When it runs: a program uses the queue.
+            tf.errors.FailedPreconditionError: At the run: a program uses the queue.
         """
         import tensorflow as tf
 
-        with tf.device("/device:CPU:0"):
+        with plain_errors(), tf.device("/device:CPU:0"):
             op = _native.load().ipufeed_outfeed_delete(number=self._number)
         self._reader.structures.forget()
         if not tf.executing_eagerly():
             stay_with_graph(self)
             return op
-        self._reader.clear()
         return None
 
-    def stream(self, timeout_s: float | None = None) -> Iterator[Any]:
-        """Yields each result as soon as it is there, until the program ends.
+    def stream(self, timeout_s: float | None = None) -> Iterator[Nest]:
+        """Yields each result as soon as it is enqueued, until the program ends.
 
-        The thread sleeps between results. A stream that is begun before its program waits
-        for it. It ends with the program; what a failed program has given before comes
-        first.
+        The thread sleeps between results. A stream that starts before its program waits
+        for it. It ends with the program, also a failed one, after the results enqueued
+        before.
 
             for result in queue.stream():
                 print(result["loss"].numpy())
 
         Args:
-            timeout_s: Seconds to wait for a next result at most, at least 0. Default: no
-                bound.
+            timeout_s: The longest wait for the next result, in seconds, at least 0.
+                Default: no bound.
 
         Yields:
             One result in the structure that was enqueued, with the shapes enqueued.
 
         Raises:
             RuntimeError: Not in eager mode, or the mode is LAST.
-            ValueError: `timeout_s` is negative or no number.
-            tf.errors.DeadlineExceededError: Nothing came for `timeout_s`. Nothing is lost:
-                a new stream goes on.
+            ValueError: `timeout_s` is negative or not a number.
+            tf.errors.DeadlineExceededError: No result for `timeout_s`. A new stream
+                continues with the next result.
 
-        Threads: any, one at a time; the results go to the first that asks.
+        Threads: any, one at a time; the first reader gets a result.
         """
         self._check_iterable("streamed")
         interrupt.check_not_forked()
@@ -332,7 +337,7 @@ class IPUOutfeedQueue:
         return self._reader.stream(timeout_s)
 
     def stats(self) -> QueueStats:
-        """Counts and times of this queue so far."""
+        """Returns the counters of this queue."""
         interrupt.check_not_forked()
         return read_stats("outfeed", self._number, self._id)
 
@@ -340,7 +345,7 @@ class IPUOutfeedQueue:
         self._check_iterable("iterated over")
         return IPUOutfeedQueueIterator(self)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise cannot_be_pickled("IPUOutfeedQueue")
 
     def _check_iterable(self, how: str) -> None:
@@ -355,29 +360,20 @@ class IPUOutfeedQueue:
             )
 
     @property
-    def _structure(self) -> Any:
-        """What the last enqueue was traced for, as tf.TensorSpecs; None before it."""
+    def _structure(self) -> Spec | None:
         return self._reader.structure
 
     def _is_enqueuing_thread(self) -> bool:
         return threading.get_ident() == self._enqueuing_thread
 
-    def _next_row(self) -> tuple[Any] | None:
+    def _next_row(self) -> tuple[Nest] | None:
         return self._reader.next_row(waits=self._is_enqueuing_thread())
-
-    def _enqueued_in(self, graph: Any) -> bool:
-        while graph is not None:
-            if graph in self._graphs:
-                return True
-            graph = getattr(graph, "outer_graph", None)
-        return False
 
 
 class IPUOutfeedQueueIterator:
-    """Yields the results one by one, as far as there are any now.
+    """Yields the stored results one by one, and stops when none is left.
 
-    It dequeues when what it has is used up, and stops when nothing new is there; a new
-    `for` goes on from where this one has stopped, or was left.
+    A further `for` continues with the next result.
     """
 
     def __init__(self, queue: IPUOutfeedQueue) -> None:
@@ -386,7 +382,7 @@ class IPUOutfeedQueueIterator:
     def __iter__(self) -> IPUOutfeedQueueIterator:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Nest:
         row = self._queue._next_row()
         if row is None:
             raise StopIteration
@@ -394,6 +390,6 @@ class IPUOutfeedQueueIterator:
 
 
 def _forget(number: int) -> None:
-    """Deletes the outfeed of a queue that has been collected, where no op may run."""
+    """Deletes the outfeed of a queue that was collected, without an op (see infeed)."""
     with contextlib.suppress(ImportError):
         _native.entry().ipufeed_outfeed_forget(number)

@@ -1,40 +1,69 @@
-r"""Takes an outfeed's results out of the native core: all, one by one, or as they come.
+"""Reads an outfeed's results from the native core: all, the next, the last, or a stream.
 
-native queue --> Batch --> TakenResults --> a caller's result
-\________ HandOver (small results, one by one) ____/
+    native queue --ipufeed_outfeed_take--> tensors --> the structure that was enqueued
+
+One native call returns tensors of any size without an op and without a copy. It describes
+each as DLPack's DLManagedTensor, which TensorFlow takes over: the memory is freed with the
+last tensor that refers to it. Results that were not read stay in the native queue. Graphs
+read with ops (cc/feeds/outfeed_ops.cc).
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from ipufeed import _native, ending
 from ipufeed.queues import interrupt
 from ipufeed.queues.enqueued import Stored, Structures, read_stored
-from ipufeed.queues.fast_dequeue import HandOver
-from ipufeed.queues.hooks import surroundings
-from ipufeed.queues.results import Batch, TakenResults
+from ipufeed.queues.hooks import device_hooks
+from ipufeed.queues.plain_errors import plain_errors
+from ipufeed.tf_types import Nest, Spec, Tensor, TensorSpec
 
-# How long a wait keeps Python from seeing Ctrl-C.
+# The longest native wait: Python handles Ctrl-C in between.
 SLICE_S = 0.05
+SLICE_NS = int(SLICE_S * 1e9)
 
-# What a wait of the native core answers: feeds_c_api.cc.
-NOTHING, SOMETHING, DELETED, TAKEN = range(4)
+# The `how` and the return values of ipufeed_outfeed_take: cc/capi/results_c_api.cc.
+NEXT, ALL, LAST = range(3)
+NOTHING, ENDED, DELETED, TAKEN, OTHERS = range(5)
+
+
+class _Known(NamedTuple):
+    """The cached signature of a native queue's results.
+
+    Attributes:
+        stored: The signature; None before the first result.
+        structure: The structure of one result.
+        is_single: Whether the structure is one tensor.
+        size: The number of a result's tensors.
+        addresses: The ctypes array type for their addresses, which a native call writes.
+    """
+
+    stored: Stored | None
+    structure: Spec
+    is_single: bool
+    size: int
+    addresses: type[ctypes.Array[ctypes.c_void_p]]
+
+
+_UNKNOWN = _Known(None, None, False, 0, ctypes.c_void_p * 0)
 
 
 class OutfeedReader:
     """The reading half of an IPUOutfeedQueue.
 
     Args:
-        number: The queue's, in the native core.
-        name: The queue's, for messages.
+        number: The queue's number in the native core.
+        name: The queue's name, for messages.
         ordinal: The IPU whose programs enqueue.
         is_last: Whether the queue keeps only the last result.
 
     Attributes:
-        structure: Of the last enqueue that was traced; None before the first.
+        structure: That of the last enqueue that was traced; None before the first.
 
     Threads: any, one at a time.
     """
@@ -42,173 +71,259 @@ class OutfeedReader:
     def __init__(self, number: int, name: str, ordinal: int, is_last: bool) -> None:
         self.number = number
         self.structures = Structures(name)
-        self.structure: Any = None
+        self.structure: Spec | None = None
         self._name = name
         self._ordinal = ordinal
         self._is_last = is_last
-        self._stored: Stored | None = None  # of the native queue, read last
-        self._taken = TakenResults()
-        # Runs of programs whose end a reader has seen: see stream().
+        # Replaced, never changed: readers need no lock.
+        self._known = _UNKNOWN
+        # The number of runs whose end a reader has observed: see stream().
         self._runs_seen = 0
 
-    def add(self, structure: Any) -> None:
-        """Notes what an enqueue is traced for; ValueError if it is ambiguous."""
+    def add(self, structure: Spec) -> None:
+        """Adds the structure of a traced enqueue; ValueError if it is ambiguous."""
         self.structures.add(structure)
         self.structure = structure
 
-    def build_dequeue(self, *, waits: bool) -> Any:
-        """Builds the op of a graph that gives what the last enqueue was traced for."""
+    def build_dequeue(self, *, waits: bool) -> Nest:
+        """Builds a graph's dequeue op, with the structure of the last traced enqueue."""
         import tensorflow as tf
 
-        flat = self._run_dequeue(self.structure, self._ordinal if waits else -1)
+        flat = self._build_flat(self._ordinal if waits else -1)
         return tf.nest.pack_sequence_as(self.structure, flat)
 
     @ending.leaves_at_exit
-    def dequeue(self, *, waits: bool) -> Any:
-        """Takes all results, or the last one; in the structure that they have."""
-        import tensorflow as tf
-
+    def dequeue(self, *, waits: bool) -> Nest:
+        """Returns all results, or the last one, in their structure."""
         interrupt.check_not_forked()
         runs = self._native_runs()
         if waits or self._is_last:
             self._wait_until_idle()
-        batch = self._take_batch()
+        found = self._take_last() if self._is_last else self._take_all()
         self._runs_seen = max(self._runs_seen, runs)
-        if not self._is_last:
-            batch = self._taken.all(batch)
-        return tf.nest.pack_sequence_as(batch.structure, batch.columns)
+        return found
 
     @ending.leaves_at_exit
-    def next_row(self, *, waits: bool) -> tuple[Any] | None:
-        """Takes the next result, in a tuple; None if there is none now."""
-        row = self._taken.row()
-        if row is not None or self.structure is None:
-            return row
-        if surroundings.synthetic_outfeed():
+    def next_row(self, *, waits: bool) -> tuple[Nest] | None:
+        """Returns the next result in a tuple; None if none is stored."""
+        if self.structure is None:
             return None
         interrupt.check_not_forked()
+        # First what is stored, whether or not a run has ended.
+        answer, result = self._take(NEXT, 0, 0)
+        if answer == TAKEN:
+            return (result,)
+        if device_hooks.synthetic_outfeed():
+            return None
+        if not device_hooks.runs_programs():
+            return (self._zeros([]),)
         runs = self._native_runs()
         if waits:
             self._wait_until_idle()
-        self._take()
+        answer, result = self._take(NEXT, 0, 0)
+        if answer == TAKEN:
+            return (result,)
         self._runs_seen = max(self._runs_seen, runs)
-        return self._taken.row()
+        return None
 
-    def stream(self, timeout_s: float | None) -> Iterator[Any]:
-        """Yields results as they come, until the program has ended."""
-        import tensorflow as tf
-
-        if surroundings.synthetic_outfeed():
-            return  # no result will ever come
-        if not surroundings.runs_programs():
-            # The one result that each look gives while programs are only compiled.
+    def stream(self, timeout_s: float | None) -> Iterator[Nest]:
+        """Yields results as they are enqueued, until the program has ended."""
+        if device_hooks.synthetic_outfeed():
+            return  # there are no results
+        if not device_hooks.runs_programs():
+            # The one result of each read while programs are only compiled.
             if self.structure is not None:
                 yield self._zeros([])
             return
-        entry = _native.entry()
-        yield from self._rows()
-        # What has failed elsewhere until now does not end this stream.
-        ends = entry.ipufeed_outfeed_ends
-        seen = self._runs_seen + ends(self.number) - self._native_runs()
-        hand_over = HandOver(self)
+        # Runs that failed elsewhere before this do not end the stream.
+        seen = self._runs_seen + self._native_ends() - self._native_runs()
         while True:
-            limit = None if timeout_s is None else time.monotonic() + timeout_s
-            while True:
-                left = SLICE_S if limit is None else limit - time.monotonic()
-                slice_ns = int(max(0.0, min(SLICE_S, left)) * 1e9)
-                answer = hand_over.wait(seen, slice_ns)
-                if answer != NOTHING:
-                    break
-                if limit is not None and time.monotonic() >= limit:
-                    raise tf.errors.DeadlineExceededError(
-                        None,
-                        None,
-                        f"outfeed queue '{self._name}' got no result for {timeout_s} s.",
-                    )
+            answer, result = self._wait_for_next(seen, timeout_s)
             if answer == DELETED:
                 return
             if answer == TAKEN:
-                yield hand_over.result()
+                yield result
                 continue
-            # Before the results: what is enqueued after this belongs to a later look.
-            runs, ended = self._native_runs(), ends(self.number)
-            self._take()
-            yield from self._rows()
-            if ended != seen and not entry.ipufeed_outfeed_busy(self.number):
-                self._take()
-                yield from self._rows()
-                self._runs_seen = max(self._runs_seen, runs)
-                return
-            # Another program began before this one looked: its results are of the stream.
-            seen = ended
+            # Read before the queue: what is enqueued after this is of a later run.
+            runs, ended = self._native_runs(), self._native_ends()
+            if _native.entry().ipufeed_outfeed_busy(self.number):
+                # Another program has started since: its results belong to the stream.
+                seen = ended
+                continue
+            answer, result = self._take(NEXT, ended, 0)
+            if answer == TAKEN:
+                yield result
+                continue
+            self._runs_seen = max(self._runs_seen, runs)
+            return
 
-    def no_results(self) -> Any:
-        """Returns what a dequeue gives when nothing has come."""
+    def no_results(self) -> Nest:
+        """Returns the value of a dequeue without results."""
         return self._zeros([0])
 
-    def clear(self) -> None:
-        """Forgets what has been taken."""
-        self._taken.clear()
-
-    def _zeros(self, in_front: list[int]) -> Any:
+    def _zeros(self, outer: list[int]) -> Nest:
         import tensorflow as tf
 
-        return tf.nest.map_structure(
-            lambda spec: tf.zeros([*in_front, *spec.shape], spec.dtype), self.structure
-        )
+        def zeros(spec: TensorSpec) -> Tensor:
+            shape = spec.shape
+            if shape.rank is not None and outer[:1] == [0]:
+                # Without a result, for example when a program's enqueue was refused.
+                shape = [0 if size is None else size for size in shape.as_list()]
+            elif not shape.is_fully_defined():
+                raise ValueError(
+                    f"Outfeed with id='{self._name}': the shape {shape} is not fully "
+                    "defined."
+                )
+            return tf.zeros([*outer, *shape], spec.dtype)
 
-    def _run_dequeue(self, structure: Any, wait_ordinal: int = -1) -> list[Any]:
-        """Builds the op that gives results of this structure; in eager mode runs it."""
+        with tf.device("/device:CPU:0"):
+            return tf.nest.map_structure(zeros, self.structure)
+
+    def _build_flat(self, wait_ordinal: int) -> list[Tensor]:
         import tensorflow as tf
 
         ops = _native.load()
-        specs = tf.nest.flatten(structure)
+        specs = tf.nest.flatten(self.structure)
         arguments = {
             "number": self.number,
             "dtypes": [spec.dtype for spec in specs],
             "shapes": [spec.shape for spec in specs],
-            # A result may have the dimension of the replicas in front.
+            # A result may have the replicas as its outermost dimension.
             "replicated": bool(_native.entry().ipufeed_ipus(self._ordinal) > 1),
         }
-        with tf.device("/device:CPU:0"):
+        with plain_errors(), tf.device("/device:CPU:0"):
             if self._is_last:
-                synthetic = surroundings.synthetic_outfeed()
+                synthetic = device_hooks.synthetic_outfeed()
                 return list(ops.ipufeed_outfeed_last(synthetic=synthetic, **arguments))
             return list(
                 ops.ipufeed_outfeed_dequeue(wait_ordinal=wait_ordinal, **arguments)
             )
 
-    @ending.leaves_at_exit
-    def _take_batch(self) -> Batch:
-        """Takes what the native queue has now, in the structure that it has."""
+    def _take_all(self) -> Nest:
+        if not device_hooks.runs_programs():
+            return self._zeros([1])
+        answer, result = self._take(ALL, 0, 0)
+        if answer == TAKEN:
+            return result
+        replicas = int(_native.entry().ipufeed_outfeed_replicas(self.number))
+        return self._zeros([0, replicas] if replicas > 1 else [0])
+
+    def _take_last(self) -> Nest:
         import tensorflow as tf
 
+        if device_hooks.synthetic_outfeed():
+            # Graphcore's text, including its spelling.
+            raise tf.errors.FailedPreconditionError(
+                None,
+                None,
+                "Trying to get the last value from an outfeed queue when using synthethic "
+                "data. This is not supported.",
+            )
+        if not device_hooks.runs_programs():
+            return self._zeros([])
         while True:
-            self._stored = stored = read_stored(self.number, self._stored)
-            structure = self.structure if stored is None else self.structures.of(stored)
-            try:
-                columns = self._run_dequeue(structure)
-            except tf.errors.InvalidArgumentError as error:
-                # The first result may have come since, or the first after a deleter.
-                if read_stored(self.number, stored) is not stored:
-                    continue
-                raise ValueError(error.message) from None
-            return Batch(stored.identity if stored else 0, structure, columns)
+            answer, result = self._take(LAST, 0, SLICE_NS)
+            if answer == TAKEN:
+                return result
 
-    def _take(self) -> None:
-        if self.structure is not None:
-            self._taken.put(self._take_batch())
+    def _wait_for_next(self, seen: int, timeout_s: float | None) -> tuple[int, Nest]:
+        """Waits, in slices, for a result or until the number of ends is not `seen`."""
+        limit = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            slice_ns = SLICE_NS
+            if limit is not None:
+                left = max(0.0, limit - time.monotonic())
+                slice_ns = int(min(SLICE_S, left) * 1e9)
+            answer, result = self._take(NEXT, seen, slice_ns)
+            if answer != NOTHING:
+                return answer, result
+            if limit is not None and time.monotonic() >= limit:
+                import tensorflow as tf
 
-    def _rows(self) -> Iterator[Any]:
-        """Yields what has been taken, one result at a time."""
-        while (row := self._taken.row()) is not None:
-            yield row[0]
+                raise tf.errors.DeadlineExceededError(
+                    None,
+                    None,
+                    f"outfeed queue '{self._name}' got no result for {timeout_s} s.",
+                )
+
+    def _take(self, how: int, seen: int, timeout_ns: int) -> tuple[int, Nest]:
+        """Takes results natively: returns the return code, and the results packed."""
+        take = _native.entry().ipufeed_outfeed_take
+        while True:
+            known = self._known
+            stored = known.stored
+            identity = 0 if stored is None else stored.identity
+            addresses = known.addresses()
+            answer = take(
+                self.number, how, identity, seen, timeout_ns, addresses, known.size
+            )
+            if answer == TAKEN:
+                flat = _tensors_at(addresses)
+                if known.is_single:
+                    return answer, flat[0]
+                import tensorflow as tf
+
+                return answer, tf.nest.pack_sequence_as(known.structure, flat)
+            if answer != OTHERS:
+                return answer, None
+            self._read_known(known)
+
+    def _read_known(self, known: _Known) -> None:
+        """Updates the cached signature.
+
+        Raises:
+            ValueError: No traced enqueue matches the results. They stay in the queue.
+        """
+        stored = read_stored(self.number, known.stored)
+        if stored is None:
+            self._known = _UNKNOWN
+            return
+        structure = self.structures.of(stored)
+        is_single = structure is stored.specs[0]
+        size = len(stored.specs)
+        self._known = _Known(stored, structure, is_single, size, ctypes.c_void_p * size)
 
     def _native_runs(self) -> int:
         return int(_native.entry().ipufeed_outfeed_runs(self.number))
 
+    def _native_ends(self) -> int:
+        return int(_native.entry().ipufeed_outfeed_ends(self.number))
+
     def _wait_until_idle(self) -> None:
-        """Waits until no program of the IPU runs; in slices, so that Ctrl-C is seen."""
+        """Waits until no program of the IPU runs; in slices, so that Ctrl-C works."""
         wait = _native.entry().ipufeed_outfeed_wait_for_all
-        while not wait(self.number, self._ordinal, int(SLICE_S * 1e9)):
+        while not wait(self.number, self._ordinal, SLICE_NS):
             pass
+
+
+def _tensors_at(addresses: ctypes.Array[ctypes.c_void_p]) -> list[Tensor]:
+    """Returns host tensors of the descriptions at these addresses, and frees these."""
+    new_capsule, from_capsule, context = _dlpack()
+    made: list[Tensor] = []
+    try:
+        for address in addresses:
+            capsule = new_capsule(address, b"dltensor", None)
+            made.append(from_capsule(capsule, context))
+    except BaseException:
+        for address in addresses[len(made) :]:
+            _native.entry().ipufeed_free_tensor(address)
+        raise
+    return made
+
+
+@functools.cache
+def _dlpack() -> tuple[Callable[..., object], Callable[..., Tensor], object]:
+    """Returns PyCapsule_New, TFE_FromDlpackCapsule, and the latter's eager context.
+
+    tf.experimental.dlpack.from_dlpack is the second one, with a lookup of the third.
+    """
+    from tensorflow.python import pywrap_tfe
+    from tensorflow.python.eager import context
+
+    context.ensure_initialized()
+    # A separate function: all modules share the types of ctypes.pythonapi's functions.
+    kind = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+    )
+    new_capsule = kind(("PyCapsule_New", ctypes.pythonapi))
+    return new_capsule, pywrap_tfe.TFE_FromDlpackCapsule, context.context()._handle

@@ -1,7 +1,7 @@
-"""On which device an op is that is built now, and whether a queue of it may be used there.
+"""Finds the device of the op that is being built, and checks that it is the queue's IPU.
 
-A queue belongs to one IPU (`device_ordinal`): its ring is there, and a dequeue on the host
-waits for the programs of that one.
+A queue belongs to one IPU (`device_ordinal`): that IPU has its ring, and a dequeue on the
+host waits for that IPU's programs.
 """
 
 from __future__ import annotations
@@ -9,17 +9,22 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-# The attribute of a graph with its queue operations that had no device when built.
+from ipufeed.tf_types import Dataset, Graph
+
+if TYPE_CHECKING:
+    from tensorflow.python.framework import errors
+
+# The attribute of a graph that lists its queue operations that were built without a device.
 _NOTED = "_ipufeed_unplaced_queues"
 _IPU = re.compile(r"/device:IPU(?::(\d+))?", re.IGNORECASE)
-# What gives TensorFlow's context, once it has been imported here.
+# TensorFlow's function for its eager context; None until it has been imported.
 _context: Callable[[], Any] | None = None
 
 
-def current_device() -> str:
-    """The device that scopes give an op that is built now; "" for none."""
+def _current_device() -> str:
+    """Returns the device that the scopes assign to a new op; "" for none."""
     eager = _eager_context()
     if not eager.executing_eagerly():
         from tensorflow.python.framework import func_graph, ops
@@ -37,7 +42,7 @@ def current_device() -> str:
 
 
 def _eager_context() -> Any:
-    """TensorFlow's context; each call of a tf.function asks for it."""
+    """Returns TensorFlow's context; each call of a tf.function uses this."""
     global _context
     if _context is None:
         from tensorflow.python.eager import context
@@ -46,8 +51,7 @@ def _eager_context() -> Any:
     return _context()
 
 
-def _device_of(graph: Any) -> str:
-    """The device that the scopes of a graph give an op; "" for none."""
+def _device_of(graph: Graph) -> str:
     from tensorflow.core.framework import node_def_pb2
 
     node = node_def_pb2.NodeDef()
@@ -61,29 +65,28 @@ def _device_of(graph: Any) -> str:
 
 
 def current_ordinal() -> int | None:
-    """The IPU of an op that is built now; None on the host, or where no scope names one."""
-    return _ordinal_of(current_device())
+    """Returns the IPU of a new op; None for the host, or if the scopes name no device."""
+    return _ordinal_of(_current_device())
 
 
 @functools.lru_cache(maxsize=256)
 def _ordinal_of(device: str) -> int | None:
-    """The IPU that a device's name says; None for another device."""
     found = _IPU.search(device)
     return int(found[1] or 0) if found else None
 
 
 def check_placement(queue: str, ordinal: int) -> None:
-    """Checks that a queue is used by a program of the IPU that it belongs to.
+    """Checks that a queue is used by a program of its own IPU.
 
-    What no scope places in a version 1 graph is noted there: `ipu_compiler.compile`
-    places it, and calls check_noted().
+    An op of a version 1 graph that no scope places is recorded in the graph:
+    `ipu_compiler.compile` places it later, and calls check_noted().
 
     Args:
-        queue: As an error names it.
-        ordinal: The IPU that it belongs to.
+        queue: The queue's name in an error.
+        ordinal: The queue's IPU.
 
     Raises:
-        ValueError: The op that is built now is placed on another IPU.
+        ValueError: The scopes place the new op on another IPU.
     """
     current = current_ordinal()
     if current is not None:
@@ -101,16 +104,62 @@ def check_placement(queue: str, ordinal: int) -> None:
     setattr(graph, _NOTED, noted)
 
 
-def check_noted(graph: Any, first_op: int, current: int) -> None:
-    """Checks the queues of a program that has been placed once it was built.
+def check_resources(dataset: Dataset) -> None:
+    """Checks in eager mode that a dataset's functions use no variable or table of an IPU.
+
+    They run on the host, which cannot reach the memory of an IPU.
+
+    Raises:
+        ValueError: One does.
+    """
+    import tensorflow as tf
+
+    for wrapper in dataset._functions():
+        for captured in wrapper.function.captured_inputs:
+            found = captured.dtype.name == "resource" and _IPU.search(
+                captured.device or ""
+            )
+            if found:
+                name = tf.compat.as_str(wrapper.function.name).removeprefix(
+                    "__inference_"
+                )
+                raise ValueError(
+                    f"The dataset's function {name} uses a variable or table of "
+                    f"{found[0]}, and runs on the host. Create what it uses, such as a "
+                    "tf.random.Generator or a preprocessing layer, outside of the scopes "
+                    "of IPUs."
+                )
+    for each in dataset._inputs():
+        check_resources(each)
+
+
+_ON_HOST = re.compile(
+    r"Trying to access resource (\S+) .*located in device \S*/device:CPU:\d+ "
+    r"from device \S*(/device:IPU:\d+)"
+)
+
+
+def explain_resource(error: errors.OpError) -> None:
+    """Adds the remedy to TensorFlow's error about a variable that is not on the IPU."""
+    found = _ON_HOST.search(error.message)
+    if found:
+        error._message += (
+            f"\n{found[1]} is on the host, and the program runs on {found[2]}: create it, "
+            "or the object that owns it, such as a tf.random.Generator, inside "
+            "`with strategy.scope():`."
+        )
+
+
+def check_noted(graph: Graph, first_op: int, current: int) -> None:
+    """Checks the queues of a program that was placed after it was built.
 
     Args:
         graph: A version 1 graph.
-        first_op: How many operations it had before the program.
-        current: The IPU of the program.
+        first_op: The number of its operations before the program.
+        current: The program's IPU.
 
     Raises:
-        ValueError: A queue belongs to another one.
+        ValueError: A queue belongs to another IPU.
     """
     for number, queue, ordinal in getattr(graph, _NOTED, []):
         if number >= first_op:

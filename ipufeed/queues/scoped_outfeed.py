@@ -6,11 +6,11 @@ from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
 
 
 class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
-    """An outfeed queue that deletes itself when it is no longer referred to.
+    """An outfeed queue that is deleted with its last reference.
 
     Args:
         outfeed_mode: See IPUOutfeedQueue.
-        device_ordinal: Likewise.
+        device_ordinal: See IPUOutfeedQueue.
 
     Raises:
         RuntimeError: Not in eager mode.

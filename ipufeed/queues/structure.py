@@ -1,19 +1,18 @@
-"""Structures of tensors: what a feed carries, and how a loop's body gets it."""
+"""Structures of tensors: checks of a feed's elements, and arguments of a loop's body."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipufeed.errors import UnsupportedElementError
+from ipufeed.tf_types import DType, Nest, Shape, Spec, Tensor, TensorSpec
 
-# What the hardware's streams carry.
+# The dtypes of the hardware's streams.
 FEED_DTYPES = ("int32", "float32", "float16", "bool", "int8", "uint8")
-# A tensor has at most 254, and a dequeue's those of the results and the replicas.
+# A tensor has at most 254 dimensions; a dequeue adds those of the results and the replicas.
 MOST_RANK = 252
 
 
-def check_spec(spec: Any) -> list[Any]:
-    """The flat tf.TensorSpecs of a dataset's elements.
+def check_spec(spec: Spec) -> list[TensorSpec]:
+    """Returns the flat tf.TensorSpecs of a dataset's elements.
 
     Raises:
         UnsupportedElementError: (a ValueError) A component is ragged, sparse, a nested
@@ -22,7 +21,7 @@ def check_spec(spec: Any) -> list[Any]:
     """
     import tensorflow as tf
 
-    flat: list[Any] = tf.nest.flatten(spec)
+    flat: list[TensorSpec] = tf.nest.flatten(spec)
     for index, component in enumerate(flat):
         if not isinstance(component, tf.TensorSpec):
             raise UnsupportedElementError(
@@ -45,30 +44,44 @@ def check_spec(spec: Any) -> list[Any]:
     return flat
 
 
-def body_arguments(element: Any) -> tuple[list[Any], dict[str, Any]]:
-    """How a loop's body gets an element: positional and keyword arguments.
+def flat_structure(spec: Spec) -> dict[str, list[DType | Shape]]:
+    """Returns the dtypes and shapes of an element's tensors, under Graphcore's names."""
+    import tensorflow as tf
 
-    A tuple or list is spread; a single dict whose keys are all strings, also alone in a
-    tuple, becomes keyword arguments; anything else is one argument.
+    flat = tf.nest.flatten(spec)
+    return {
+        "output_types": [component.dtype for component in flat],
+        "output_shapes": [component.shape for component in flat],
+    }
+
+
+def body_arguments(element: Nest) -> tuple[list[Nest], dict[str, Nest]]:
+    """Returns an element as positional and keyword arguments of a loop's body.
+
+    A tuple or list is unpacked; a single dict whose keys are all strings, also alone in a
+    tuple, becomes keyword arguments; another value is one argument.
     """
     if isinstance(element, (tuple, list)) and not hasattr(element, "_fields"):
-        if len(element) == 1 and is_keywords(element[0]):
+        if len(element) == 1 and _is_keywords(element[0]):
             return [], dict(element[0])
         return list(element), {}
     if hasattr(element, "_fields"):
         return list(element), {}
-    if is_keywords(element):
+    if _is_keywords(element):
         return [], dict(element)
     return [element], {}
 
 
-def is_keywords(value: Any) -> bool:
-    """A dict that can be passed as keyword arguments."""
+def _is_keywords(value: Nest) -> bool:
     return isinstance(value, dict) and all(isinstance(key, str) for key in value)
 
 
-def check_results(flat: list[Any], name: str) -> None:
-    """Raises for dtypes that feeds do not carry, and shapes that results cannot have."""
+def check_results(flat: list[Tensor], name: str) -> None:
+    """Raises for dtypes that feeds do not carry, and for too many dimensions.
+
+    A dimension of size 0 is an error of the program's run, as in Graphcore's: see
+    cc/feeds/outfeed.cc.
+    """
     import tensorflow as tf
 
     for index, tensor in enumerate(flat):
@@ -80,13 +93,6 @@ def check_results(flat: list[Any], name: str) -> None:
                 f"operation with feed id '{name}'. Cast it with tf.cast to one of "
                 f"({', '.join(FEED_DTYPES)}).",
             )
-        if 0 in (tensor.shape.as_list() if tensor.shape.rank is not None else []):
-            raise tf.errors.InvalidArgumentError(
-                None,
-                None,
-                "Detected an input tensor to an outfeed queue with a dimension of size "
-                "0. Please remove it from the inputs.",
-            )
         if (tensor.shape.rank or 0) > MOST_RANK:
             raise tf.errors.InvalidArgumentError(
                 None,
@@ -96,15 +102,15 @@ def check_results(flat: list[Any], name: str) -> None:
             )
 
 
-def as_tensors(values: Any, queue: str) -> Any:
-    """The same structure of tensors.
+def as_tensors(values: Nest, queue: str) -> Nest:
+    """Converts a structure of values to one of tensors.
 
     Args:
-        values: Tensors, or what can be converted, in any structure.
-        queue: What takes them, for the error.
+        values: Tensors, or values that can be converted, in any structure.
+        queue: The queue's name in the error.
 
     Raises:
-        TypeError: A value cannot be a tensor; ValueError if that is what TensorFlow raises.
+        TypeError: A value cannot be converted; or ValueError, where TensorFlow raises it.
     """
     import tensorflow as tf
 
@@ -112,5 +118,6 @@ def as_tensors(values: Any, queue: str) -> Any:
         return tf.nest.map_structure(tf.convert_to_tensor, values)
     except (TypeError, ValueError) as error:
         raise type(error)(
-            f"{queue} takes tensors, and what becomes one, got {values!r}: {error}"
+            f"{queue} takes tensors, or values that convert to them, got {values!r}: "
+            f"{error}"
         ) from error

@@ -10,6 +10,7 @@ from ipufeed import compat
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program import compiler
 from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.system import system
 from ipufeed.executable.store.counters import reset_stats, stats
 
 pytestmark = pytest.mark.usefixtures("clean_system")
@@ -64,6 +65,33 @@ def test_the_system_is_asked_by_operations():
         session.run(gen_ipu_ops.ipu_reset_devices())
     with pytest.raises(RuntimeError, match="No IPU devices configured"):
         gen_ipu_ops.ipu_get_configuration()
+
+
+def test_a_configuration_goes_through_bytes():
+    """Serialised by one operation and taken by another, and parsed under its own name."""
+    from tensorflow.compiler.plugin.poplar.driver import config_pb2
+
+    config = IPUConfig()
+    config.auto_select_ipus = [1, 2]
+    gen_ipu_ops.ipu_configure_hardware(config)
+    with tf.Graph().as_default(), v1.Session() as session:
+        asked = gen_ipu_ops.ipu_get_configuration()
+        count = gen_ipu_ops.ipu_get_num_devices("/device:IPU:1")
+        texts = session.run(asked)
+        reset = gen_ipu_ops.ipu_reset_devices()
+        session.run(reset)
+        session.run(gen_ipu_ops.ipu_configure_hardware(texts[0]))
+        assert session.run(count) == 2  # of the system that there is when it runs
+        assert session.run(asked).tolist() == texts.tolist()
+    message = config_pb2.IpuOptions()
+    message.ParseFromString(texts[1])
+
+    assert [each.auto_count for each in message.device_config] == [1, 2]
+    assert message == system.get_ipu_config()[0]
+    with pytest.raises(ValueError, match="must be a serialised IpuOptions message"):
+        gen_ipu_ops.ipu_configure_hardware(b"\xff\xff")
+    with pytest.raises(AttributeError, match="It has: IpuOptions"):
+        config_pb2.IpuTraceEvent  # noqa: B018
 
 
 def test_a_report_operation_is_a_program_of_its_own():

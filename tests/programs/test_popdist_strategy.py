@@ -116,6 +116,33 @@ def test_training_in_two_processes_is_that_of_the_formula(said, strategy):
 
 
 @pytest.mark.process
+def test_a_keras_model_trains_on_the_batches_of_all_processes(said):
+    """As stock Keras does on one process, with all replicas' batches as one."""
+    import keras
+
+    processes, ipus = said
+    before, after, losses = processes[0]["Keras"]
+    model = keras.Sequential(
+        [
+            keras.Input((2,)),
+            keras.layers.Dense(4, activation="tanh"),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile(keras.optimizers.SGD(0.1, 0.9), "mse")
+    model.set_weights([np.array(each) for each in before])
+    rows = np.random.default_rng(0).normal(size=[32, 3]).astype("float32")
+    history = model.fit(rows[:, :2], rows[:, 2:], 8, epochs=2, verbose=0, shuffle=False)
+
+    assert processes[1]["Keras"][:2] == [before, after]
+    for one, other in zip(after, model.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    if ipus == 1:  # else they are of each process's last replica
+        mean = np.mean([losses, processes[1]["Keras"][2]], axis=0)
+        np.testing.assert_allclose(mean, history.history["loss"], rtol=1e-5)
+
+
+@pytest.mark.process
 def test_a_process_that_goes_is_named_to_the_others():
     """They do not wait for it."""
     first, _ = run_processes("1", "leaves")

@@ -33,6 +33,7 @@ def test_the_prefetch_depth_is_a_bound(depth):
     dataset = dataset.with_options(options)
     infeed, outfeed = IPUInfeedQueue(dataset, prefetch_depth=depth), IPUOutfeedQueue()
     _ = infeed.initializer
+    infeed.read_ahead()
     deadline = time.monotonic() + DEADLOCK_S
     while len(made) < depth + 1 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -157,6 +158,7 @@ def test_deleted_queues_leave_nothing_behind(count):
     def live():
         infeed = IPUInfeedQueue(floats.prefetch(2))
         _ = infeed.initializer
+        infeed.read_ahead()
         _ = infeed.deleter
 
     live()

@@ -88,6 +88,10 @@ def test_last_gives_the_last_value_once():
         outfeed.dequeue()
     run(2)
     assert outfeed.dequeue()[0].numpy() == 1.0
+    run(2)
+    _ = outfeed.deleter
+    with pytest.raises(tf.errors.FailedPreconditionError, match="the last value"):
+        outfeed.dequeue()
 
 
 def test_last_waits_for_the_end_of_the_run():

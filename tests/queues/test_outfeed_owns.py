@@ -1,6 +1,9 @@
 """What an outfeed stores is what a dequeue gives, whatever has been traced or run since."""
 
+import contextlib
 import ctypes
+import gc
+import threading
 
 import numpy as np
 import pytest
@@ -149,16 +152,79 @@ def test_the_deleter_makes_room_for_other_results():
     assert (results.dtype, results.numpy().tolist()) == (tf.int32, [[0, 0, 0]])
 
 
-def test_rows_that_are_left_come_before_results_of_another_kind():
-    """If the native queue alone was deleted: they are not joined, and none is lost."""
+def test_rows_that_are_left_go_with_the_queue():
+    """If the native queue alone is deleted: an iteration has left them there."""
     outfeed = IPUOutfeedQueue()
     program_of(outfeed, lambda i: i)(3)
     assert float(next(iter(outfeed))) == 0.0
     assert _native.entry().ipufeed_outfeed_delete(outfeed._number) == 0
     program_of(outfeed, lambda i: tf.fill([2], tf.cast(i, tf.int32)))(1)
 
-    assert outfeed.dequeue().numpy().tolist() == [1.0, 2.0]
     assert outfeed.dequeue().numpy().tolist() == [[0, 0]]
+
+
+def test_rows_that_are_left_come_first():
+    """Of a dequeue, of the next iteration and of a stream: no result is lost."""
+    outfeed = IPUOutfeedQueue()
+    run = program_of(outfeed, lambda i: {"a": i, "b": tf.fill([LARGE], i)})
+    run(5)
+    rows = iter(outfeed)
+    assert float(next(rows)["a"]) == 0.0
+    assert outfeed.stats().stored_bytes == 4 * (4 + 4 * LARGE)
+    assert float(next(iter(outfeed))["a"]) == 1.0
+    assert float(next(outfeed.stream())["a"]) == 2.0
+
+    rest = outfeed.dequeue()
+
+    assert rest["a"].numpy().tolist() == [3.0, 4.0]
+    assert rest["b"].numpy()[:, LARGE - 1].tolist() == [3.0, 4.0]
+
+
+def test_four_threads_dequeue_and_delete_one_queue():
+    """Each gets whole results in their structure, or none, whatever the others do."""
+    outfeed = IPUOutfeedQueue()
+    runs = [
+        program_of(outfeed, lambda i: {"x": i, "y": tf.fill([3], i)}),
+        program_of(outfeed, lambda i: (tf.cast(i, tf.int32),)),
+    ]
+    for run in runs:
+        run(1)
+        _ = outfeed.deleter
+    over = threading.Event()
+    wrong = []
+
+    def look(found):
+        if isinstance(found, dict):
+            assert found["x"].dtype == tf.float32
+            assert found["y"].shape[1:] == (3,)
+        else:
+            assert found[0].dtype == tf.int32
+            assert found[0].shape.rank == 1
+
+    def read():
+        while not over.is_set():
+            try:
+                look(outfeed.dequeue())
+                with contextlib.suppress(tf.errors.FailedPreconditionError):
+                    _ = outfeed.deleter  # a program may use it
+            except Exception as error:  # the test's thread raises it
+                wrong.append(error)
+                return
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for n in range(60):
+            # The results of the other one may be there still.
+            with contextlib.suppress(tf.errors.FailedPreconditionError):
+                runs[n % 2](3)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+    assert not wrong, wrong
 
 
 def test_a_graphs_dequeue_of_other_results_is_refused_and_loses_nothing():
@@ -223,15 +289,17 @@ def test_an_op_with_other_attributes_gets_an_error_and_the_results_stay(
     assert right.numpy().tolist() == expected
 
 
-@pytest.mark.parametrize("bytes_each", [4, 4 * LARGE])
-def test_no_memory_for_a_dequeue_loses_no_result(fault, bytes_each):
+def test_no_memory_for_a_dequeue_loses_no_result(fault):
     """The results are stored until they have been given."""
     outfeed = IPUOutfeedQueue()
-    run = program_of(outfeed, lambda i: tf.fill([bytes_each // 4], i))
+    run = program_of(outfeed, lambda i: tf.fill([LARGE], i))
     run(3)
     with (
-        fault("an op's output"),
-        pytest.raises(tf.errors.ResourceExhaustedError, match="IpufeedOutfeedDequeue"),
+        fault("the results of outfeed queue"),
+        pytest.raises(
+            tf.errors.ResourceExhaustedError,
+            match=rf"no memory for the results of outfeed queue '{outfeed._id}'",
+        ),
     ):
         outfeed.dequeue()
     run(1)
@@ -239,6 +307,27 @@ def test_no_memory_for_a_dequeue_loses_no_result(fault, bytes_each):
     results = outfeed.dequeue()
 
     assert results.numpy()[:, 0].tolist() == [0.0, 1.0, 2.0, 0.0]
+
+
+@pytest.mark.parametrize("count", [1, 3, 50_000])
+def test_small_results_are_handed_out_where_they_were_written(fault, count):
+    """A dequeue of them allocates nothing, and what follows goes somewhere else."""
+    outfeed = IPUOutfeedQueue()
+    run = program_of(outfeed, lambda i: (i, tf.fill([7], tf.cast(i % 100.0, tf.int8))))
+    run(count)
+    with fault("the results of outfeed queue"):
+        first = outfeed.dequeue()
+    run(count)
+    second = outfeed.dequeue()
+    del outfeed
+    gc.collect()
+
+    for one, seven in (first, second):
+        assert one.numpy().tolist() == list(range(count))
+        assert seven.shape == (count, 7)
+        assert (np.arange(count) % 100 == seven.numpy().T).all()
+        # As TensorFlow's kernels want it.
+        assert float(tf.reduce_sum(one)) == pytest.approx(count * (count - 1) / 2)
 
 
 def test_a_result_without_memory_for_a_store_is_kept_as_it_is(fault):
@@ -261,7 +350,7 @@ def test_a_store_that_cannot_grow_fails_the_program_and_loses_nothing(fault, nth
     run = program_of(outfeed, lambda i: tf.fill([20000], i))
     with (
         fault("the growth of a store of results", nth=nth),
-        pytest.raises(tf.errors.ResourceExhaustedError, match="ipufeed_enqueue"),
+        pytest.raises(tf.errors.ResourceExhaustedError, match="no memory for a result"),
     ):
         run(20)
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from ipufeed.errors import UnsupportedElementError
-from ipufeed.queues import structure
+from ipufeed.queues import IPUInfeedQueue, structure
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -79,3 +79,20 @@ def test_a_shape_that_is_not_fully_defined_is_refused(shape):
         ValueError, match=r"is not fully defined.*`drop_remainder=True`"
     ):
         structure.check_spec(tf.TensorSpec(shape, tf.float32))
+
+
+def test_a_queue_and_its_type_have_the_original_s_names():
+    """Programs that serialise iterators read them; the queue is not a part of the type."""
+    dataset = tf.data.Dataset.from_tensors((1.0, 2)).repeat()
+    queues = [IPUInfeedQueue(dataset, prefetch_depth=4) for _ in range(2)]
+    for queue in queues:
+        _ = queue.initializer
+        for each in (queue, queue._type_spec):
+            assert each._id == queue._id
+            assert each._structure == dataset.element_spec
+            assert (each._device_ordinal, each._prefetch_depth) == (0, 4)
+            assert each._flat_structure == {
+                "output_types": [tf.float32, tf.int32],
+                "output_shapes": [tf.TensorShape([])] * 2,
+            }
+    assert queues[0]._type_spec == queues[1]._type_spec

@@ -126,7 +126,7 @@ def test_a_synthetic_outfeed_has_no_last_value(flags, style):
     outfeed = IPUOutfeedQueue(IPUOutfeedMode.LAST)
 
     with pytest.warns(
-        RuntimeWarning, match="the data are synthetic: there will be none"
+        RuntimeWarning, match="the data are synthetic: there is no last value"
     ):
         style.run(lambda: style.repeat(3, lambda: outfeed.enqueue(1.0)))
     if not tf.executing_eagerly():

@@ -4,6 +4,7 @@ The queues' methods put their calls in order. These programs are made of raw ops
 tokens are constants: nothing orders them.
 """
 
+import contextlib
 import threading
 import time
 
@@ -234,3 +235,33 @@ def test_a_program_of_the_executor_keeps_its_queue_between_two_uses(gate, kind):
     else:
         assert results == [10]
         assert outfeed.dequeue().numpy().tolist() == list(range(10))
+
+
+def test_two_threads_initialise_one_after_the_other():
+    """Each makes another iterator: neither meets the other between its two steps."""
+    meeting = threading.Barrier(2)
+
+    class Meets(IPUInfeedQueue):
+        def _delete(self):
+            # Broken where the other one waits until this one has finished.
+            with contextlib.suppress(threading.BrokenBarrierError):
+                meeting.wait(0.5)
+            return super()._delete()
+
+    queue = Meets(tf.data.Dataset.range(10).map(lambda x: tf.cast(x, tf.int32)))
+    _ = queue.initializer
+    failed = []
+
+    def start():
+        try:
+            _ = queue.initializer
+        except tf.errors.OpError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not failed
+    _ = queue.deleter

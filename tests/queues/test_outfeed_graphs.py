@@ -1,0 +1,81 @@
+"""What an outfeed knows of the graphs that enqueue to it, and when it refuses tensors."""
+
+import pytest
+import tensorflow as tf
+from styles import CASES, entered
+
+from ipufeed.device.program import compiler, scopes
+from ipufeed.queues import IPUOutfeedQueue
+
+v1 = tf.compat.v1
+
+
+def test_a_graph_enqueues_if_a_function_that_is_made_in_it_does():
+    """As a pipeline's stages do; another function of the graph does not."""
+    outfeed = IPUOutfeedQueue()
+    seen = []
+
+    @tf.function
+    def enqueues():
+        outfeed.enqueue(tf.constant(1.0))
+        tf.cond(tf.constant(True), lambda: note(), lambda: tf.constant(0.0))
+
+    def note():
+        seen.append(outfeed.enqueued)
+        return tf.constant(1.0)
+
+    @tf.function
+    def another():
+        seen.append(outfeed.enqueued)
+
+    with tf.Graph().as_default():
+        assert not outfeed.enqueued
+        with scopes.ipu_scope("/device:IPU:0"):
+            enqueues.get_concrete_function()
+        assert outfeed.enqueued
+        assert seen == [True]
+        another.get_concrete_function()
+        assert seen == [True, False]
+    with tf.Graph().as_default():
+        assert not outfeed.enqueued
+
+
+@pytest.mark.parametrize(("style", "executor"), CASES)
+def test_a_dimension_of_size_0_is_an_error_of_the_run(style, executor):
+    """It is built without one, so that an error of the program that comes later is seen."""
+    built = []
+    with entered(style, executor) as ready:
+        outfeed = IPUOutfeedQueue()
+
+        def net():
+            outfeed.enqueue(tf.zeros([0, 3]))
+            built.append(True)
+            return tf.constant(1.0)
+
+        def graph_net():
+            return tf.constant(1.0), outfeed.enqueue(tf.zeros([0, 3]))
+
+        run = ready.build(net if style == "function" else graph_net)
+        with pytest.raises(
+            tf.errors.InvalidArgumentError,
+            match="Detected an input tensor to an outfeed queue with a dimension of size 0",
+        ):
+            run()
+        assert outfeed.stats().elements == 0
+    assert built or style != "function"
+
+
+def test_a_dequeue_before_an_enqueue_is_refused_in_a_graph():
+    """With the original's sentence."""
+    outfeed = IPUOutfeedQueue()
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(
+            ValueError,
+            match=r"^Trying to dequeue an outfeed which has not been enqueued\. No program",
+        ),
+    ):
+        outfeed.dequeue()
+    with tf.Graph().as_default(), scopes.ipu_scope("/device:IPU:0"):
+        compiler.compile(lambda: outfeed.enqueue(tf.constant(1.0)))
+        assert isinstance(outfeed.dequeue(), tf.Tensor)
