@@ -1,8 +1,8 @@
-"""python -m ipufeed.run program.py [arguments]: runs a program written for an IPU.
+"""python -m ipufeed.run program.py [arguments]: runs a program written for IPUs.
 
-    program.py --as __main__--> from tensorflow.python import ipu --> the simulated one
+    program.py --as __main__--> from tensorflow.python import ipu --> the simulated IPU
 
-As far as the program can see it was started with `python program.py [arguments]`: its
+The program runs as with `python program.py [arguments]`: its
 name, its arguments, its folder first on sys.path, its exit code, its tracebacks.
 """
 
@@ -16,7 +16,6 @@ import sys
 import types
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from ipufeed.render.terminal import HelpFormatter
 
@@ -27,10 +26,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the program.
 
     Args:
-        arguments: The program and its arguments. Default: the command line's.
+        arguments: The program and its arguments. Default: those of the command line.
 
     Returns:
-        0, or 2 if there is no such program. What the program raises goes on to the
+        0, or 2 if the program is not a file. Errors of the program propagate to the
         interpreter, with the program's own frames only.
     """
     parser = argparse.ArgumentParser(
@@ -58,57 +57,55 @@ def main(arguments: list[str] | None = None) -> int:
             what = "is not a file" if path.exists() else "is not there"
             print(f"ipufeed.run: {path} {what}: give a Python file.", file=sys.stderr)
             return BAD_INPUT
-    prepare()
+    _prepare()
     if options.references:
         runpy.run_path(options.references)
     run(options.program, options.arguments)
     return 0
 
 
-def prepare() -> None:
-    """Puts the simulated IPUs and Graphcore's names in place."""
+def _prepare() -> None:
     from ipufeed import _quiet_import
 
-    with _quiet_import.hushed("1"):
+    with _quiet_import.quiet_stderr("1"):
         from ipufeed import _native, compat
 
         _native.load()
         compat.install()
-        # TensorFlow misses the GPUs when it lists the devices, and logs that. It does this
-        # once, and it does not start anything that the program may want to configure.
+        # TensorFlow logs at its first listing of the devices that GPUs are missing. Listing
+        # them starts nothing that the program may still configure.
         import tensorflow as tf
 
         tf.config.list_physical_devices()
 
 
 def run(program: str, arguments: list[str]) -> None:
-    """Runs a file as this process's `__main__`, which it remains to the end.
+    """Runs a file as this process's `__main__`.
 
-    Its threads and what it has registered with atexit may outlast this call.
+    Its threads and atexit functions may outlast this call, so `__main__` is not restored.
     """
     path = os.path.abspath(program)
     sys.argv = [program, *arguments]
-    take_first_place(os.path.dirname(os.path.realpath(path)))
+    _put_first_on_path(os.path.dirname(os.path.realpath(path)))
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=path, __cached__=None, __builtins__=__builtins__)
     sys.modules["__main__"] = module
     try:
-        # As the interpreter reads it, with the encoding that the file declares.
+        # Bytes: compile() decodes them with the encoding that the file declares.
         with io.open_code(path) as file:
             code = compile(file.read(), path, "exec", dont_inherit=True)
         exec(code, module.__dict__)
     except SystemExit:
         raise
     except BaseException as error:
-        show_from(own_frames(error.__traceback__, path))
+        _print_frames(_program_frames(error.__traceback__, path))
         raise
 
 
-def take_first_place(folder: str) -> None:
-    """Puts a program's folder where `python -m` has put the working directory.
+def _put_first_on_path(folder: str) -> None:
+    """Puts a program's folder first on sys.path, in place of the working directory.
 
-    That stays, as the last, if ipufeed itself has been found there: a checkout that is
-    not installed.
+    That moves to the end if ipufeed was imported from it: a checkout, not installed.
     """
     home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     working = os.getcwd()
@@ -119,23 +116,25 @@ def take_first_place(folder: str) -> None:
     sys.path.insert(0, folder)
 
 
-def own_frames(frames: TracebackType | None, path: str) -> TracebackType | None:
-    """A traceback from the first frame in the file on; None if none is in it."""
+def _program_frames(frames: TracebackType | None, path: str) -> TracebackType | None:
+    """Cuts a traceback to begin at its first frame in a file; None if it has none."""
     while frames is not None and frames.tb_frame.f_code.co_filename != path:
         frames = frames.tb_next
     return frames
 
 
-def show_from(frames: TracebackType | None) -> None:
-    """Makes the interpreter show the exception that now ends it with these frames.
+def _print_frames(frames: TracebackType | None) -> None:
+    """Makes the interpreter print the exception that ends it with these frames only.
 
-    By sys.excepthook, and not by printing: the interpreter does more than print, such as
-    ending by SIGINT after a Ctrl-C; and the program may have set a hook of its own.
+    It sets sys.excepthook instead of printing: the interpreter also ends by SIGINT after
+    a Ctrl-C, and the program may have set a hook of its own.
     """
     show = sys.excepthook
 
-    def excepthook(kind: type[BaseException], error: BaseException, ours: Any) -> None:
-        del ours
+    def excepthook(
+        kind: type[BaseException], error: BaseException, own: TracebackType | None
+    ) -> None:
+        del own
         show(kind, error.with_traceback(frames), frames)
 
     sys.excepthook = excepthook

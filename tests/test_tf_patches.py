@@ -13,7 +13,8 @@ PACKAGE = ROOT / "ipufeed"
 OTHERS = {
     "compat.py": "adds Graphcore's modules, and replaces nothing",
     "keras/install.py": "the methods of models, of whichever Keras there is",
-    "keras/legacy_keras.py": "what tf_keras asks of a strategy",
+    "keras/changes/legacy.py": "what tf_keras asks of a strategy",
+    "keras/legacy_keras.py": "what a saved model of tf_keras has",
 }
 
 

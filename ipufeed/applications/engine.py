@@ -1,13 +1,13 @@
-r"""Runs an application again and again, and gives each call its result.
+r"""Runs an application repeatedly, and returns its results to the calls.
 
     call --FIFO--> infeed --> program, on the engine's thread --> outfeed --> reader thread
       \________ _Waiting, one for each element, in their order ________________/
 
-The loop of a program ends after its iterations; the engine runs it again, with the
-variables as they are. An error of the program is given to all calls that wait; the next
-call starts again with the values that the engine was started with.
+When the program's loop ends, the engine runs the program again, with the present values of
+the variables. An error of the program is raised in all waiting calls; the next call starts
+the program with the values that the engine was started with.
 
-Threads: calls on any; their elements are fed in the order in which they come.
+Threads: any may call; elements are fed in the order of the calls.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import atexit
 import collections
 import functools
 import threading
-from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.eager import context
@@ -27,10 +26,11 @@ from ipufeed.applications.signature import grouped
 from ipufeed.device.system.system import require_usable
 from ipufeed.executable.store import provided
 from ipufeed.process_state import STATE
+from ipufeed.tf_types import Tensor
 
-# How many elements of zeros are fed in each further `timeout` that a call waits.
+# Elements of zeros fed per `timeout` that a call waits beyond the first.
 DUMMIES_IN_A_TIMEOUT = 8
-SLICE_S = 0.1  # how long a wait keeps Python from seeing Ctrl-C
+SLICE_S = 0.1  # a wait delays the handling of Ctrl-C by at most this time
 JOIN_S = 10.0
 
 
@@ -38,13 +38,13 @@ class _Waiting:
     """An element on its way through the program.
 
     Attributes:
-        parts: The result of each outfeed, once it is there.
-        error: What ended the program.
-        is_dummy: Whether no call waits for it.
+        parts: The result of each outfeed, or None until it arrives.
+        error: The error that ended the program.
+        is_dummy: Whether it is an element of zeros, without a call.
     """
 
     def __init__(self, outfeeds: int, *, is_dummy: bool = False) -> None:
-        self.parts: list[list[Any] | None] = [None] * outfeeds
+        self.parts: list[list[Tensor] | None] = [None] * outfeeds
         self.missing = outfeeds
         self.error: BaseException | None = None
         self.is_dummy = is_dummy
@@ -52,44 +52,48 @@ class _Waiting:
         self._done.acquire()
 
     def wait(self, seconds: float) -> bool:
-        """Waits for the result or error; False if there is none yet."""
+        """Waits for the result or error; False if neither has arrived."""
         if not self._done.acquire(timeout=seconds):
             return False
         self._done.release()
         return True
 
     def end(self) -> None:
-        """The result, or the error, is there."""
+        """Wakes the call: the result or error has arrived."""
         self._done.release()
 
-    def result(self) -> list[Any]:
-        """The result; raises the error."""
+    def result(self) -> list[Tensor]:
+        """Returns the result, or raises the error."""
         if self.error is not None:
             raise self.error
         return [tensor for part in self.parts for tensor in part or ()]
 
 
-class Engine:
-    """One application, started.
+class _Engine:
+    """A started application.
 
     Args:
-        name: Of the engine.
-        application: What it runs.
-        inputs: Given once: the values of the signature's inputs.
-        timeout_s: How long a call of a pipeline waits for others in seconds, before
-            elements of zeros follow it.
+        name: The engine's name.
+        application: The application.
+        inputs: The values of the signature's inputs.
+        timeout_s: Seconds that a call of a pipeline waits for further calls, before
+            elements of zeros are fed.
     """
 
     def __init__(
-        self, name: str, application: Application, inputs: list[Any], timeout_s: float
+        self,
+        name: str,
+        application: Application,
+        inputs: list[Tensor],
+        timeout_s: float,
     ) -> None:
         self.name = name
         self.application = application
         self._inputs = inputs
         self._timeout_s = timeout_s
         self._outfeeds = len(grouped(application.signature.streamed_outputs))
-        # Of feeding: elements are in the order of `_waiting`. Never held while waiting
-        # for a result.
+        # Held while feeding: elements are in the order of `_waiting`. Never held while
+        # waiting for a result.
         self._feeding = threading.Lock()
         # Guards what follows.
         self._lock = threading.Lock()
@@ -103,10 +107,10 @@ class Engine:
         provided.provide(application.programs)
 
     def start(self) -> None:
-        """Starts to run the program, if it does not run.
+        """Starts the program, unless it runs.
 
         Raises:
-            tf.errors.OpError: The variables or queues cannot be made.
+            tf.errors.OpError: The variables or queues cannot be created.
             tf.errors.FailedPreconditionError: The engine has been stopped.
         """
         with self._lock:
@@ -136,17 +140,17 @@ class Engine:
             for thread in self._threads:
                 thread.start()
 
-    def call(self, inputs: list[Any]) -> list[Any]:
-        """Feeds one element, and waits for what the program makes of it.
+    def call(self, inputs: list[Tensor]) -> list[Tensor]:
+        """Feeds one element, and waits for its result.
 
         Args:
-            inputs: Tensors or arrays: the components of one element of each infeed.
+            inputs: The components of one element of each infeed, as tensors or arrays.
 
         Returns:
-            Tensors: the components of the result of each outfeed.
+            The components of the result of each outfeed.
 
         Raises:
-            tf.errors.OpError: What the program raised.
+            tf.errors.OpError: The program's error.
         """
         self.start()
         waiting = self._feed(inputs)
@@ -159,7 +163,7 @@ class Engine:
         return waiting.result()
 
     def stop(self) -> None:
-        """Ends the program; calls that wait get an error. The engine cannot be started."""
+        """Ends the program for good; waiting calls raise an error."""
         with self._lock:
             self._stopped = True
             program, threads = self._program, self._threads
@@ -170,7 +174,7 @@ class Engine:
         for thread in threads:
             thread.join(JOIN_S)
 
-    def _feed(self, inputs: list[Any] | None) -> _Waiting:
+    def _feed(self, inputs: list[Tensor] | None) -> _Waiting:
         """Puts an element into the program's queues; None for zeros."""
         feeds = self.application.signature.streamed_inputs
         values = (
@@ -202,7 +206,7 @@ class Engine:
         return waiting
 
     def _is_first(self, waiting: _Waiting) -> bool:
-        """Whether no call waits whose element came before this one."""
+        """Whether no call with an earlier element is waiting."""
         with self._lock:
             calls = (
                 next((each for each in queue if not each.is_dummy), None)
@@ -211,16 +215,21 @@ class Engine:
             return any(first is waiting for first in calls)
 
     def _run(self, program: Program) -> None:
-        """The engine's thread: runs the program until it fails or is stopped."""
+        """Runs the program until it fails or is stopped; the engine's thread."""
         try:
             with context.eager_mode(), provided.loading():
                 while True:
                     program.run()
         except BaseException as error:
             self._fail(program, error)
+        finally:
+            # A reader whose stream has ended with the program may have started the next
+            # one, which would wait for another run.
+            with context.eager_mode():
+                program.delete_outfeeds()
 
     def _fail(self, program: Program, error: BaseException) -> None:
-        """Gives the error to all calls that wait; the next call starts again."""
+        """Raises the error in all waiting calls; the next call restarts the program."""
         with self._lock:
             if self._program is not program:
                 return
@@ -239,7 +248,7 @@ class Engine:
             each.end()
 
     def _read(self, program: Program, index: int) -> None:
-        """A reader's thread: gives each result of an outfeed to its call."""
+        """Delivers the results of an outfeed to their calls; a reader's thread."""
         try:
             with context.eager_mode():
                 while self._program is program:
@@ -248,11 +257,11 @@ class Engine:
         except BaseException as error:
             self._fail(program, error)
 
-    def _deliver(self, program: Program, index: int, row: list[Any]) -> None:
+    def _deliver(self, program: Program, index: int, row: list[Tensor]) -> None:
         feeds = grouped(self.application.signature.streamed_outputs)[index]
         rows = [row]
         if row[0].shape.rank > len(feeds[0].shape.dimensions):
-            # Of replicas: number r has taken element r of as many.
+            # Replicas: row r is the result of replica r, for the r-th of these elements.
             rows = [list(each) for each in zip(*map(tf.unstack, row), strict=True)]
         for tensors in rows:
             with self._lock:
@@ -267,24 +276,24 @@ class Engine:
 
 
 class _Engines:
-    """The engines of this process, by name."""
+    """Engines of this process, by name."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.by_name: dict[str, Engine] = {}
+        self.by_name: dict[str, _Engine] = {}
 
 
 _engines = _Engines()
 
 
 def start(
-    name: str, application: Application, inputs: list[Any], timeout_s: float
-) -> Engine:
-    """The engine of a name, started if there was none."""
+    name: str, application: Application, inputs: list[Tensor], timeout_s: float
+) -> _Engine:
+    """Returns the engine of a name, which is created if it does not exist."""
     with _engines.lock:
         engine = _engines.by_name.get(name)
         if engine is None:
-            engine = _engines.by_name[name] = Engine(
+            engine = _engines.by_name[name] = _Engine(
                 name, application, inputs, timeout_s
             )
     try:
@@ -296,11 +305,11 @@ def start(
     return engine
 
 
-def find(name: str) -> Engine:
-    """The engine of a name.
+def find(name: str) -> _Engine:
+    """Returns the engine of a name.
 
     Raises:
-        tf.errors.FailedPreconditionError: There is none.
+        tf.errors.FailedPreconditionError: It does not exist.
     """
     with _engines.lock:
         engine = _engines.by_name.get(name)
@@ -314,13 +323,13 @@ def find(name: str) -> Engine:
 
 
 def exists(name: str) -> bool:
-    """Whether an engine of this name has been started, and not been stopped."""
+    """Whether an engine of this name runs."""
     with _engines.lock:
         return name in _engines.by_name
 
 
 def stop(name: str) -> None:
-    """Stops an engine; one that does not exist is stopped already."""
+    """Stops an engine, if it exists."""
     with _engines.lock:
         engine = _engines.by_name.pop(name, None)
     if engine is not None:
@@ -328,8 +337,7 @@ def stop(name: str) -> None:
 
 
 @STATE.part("engines")
-def stop_all() -> None:
-    """Stops the engines of this process."""
+def _stop_all() -> None:
     with _engines.lock:
         engines = list(_engines.by_name.values())
         _engines.by_name.clear()
@@ -337,5 +345,5 @@ def stop_all() -> None:
         engine.stop()
 
 
-# Before TensorFlow's own work at exit: a program that runs then can abort the process.
-atexit.register(stop_all)
+# Before TensorFlow's atexit functions: a program running during them can abort the process.
+atexit.register(_stop_all)

@@ -1,9 +1,9 @@
 """serving: exports a step, or a pipeline, as a SavedModel whose `predict` runs on an IPU.
 
-    predict(inputs) --preprocessing, CPU--> engine of an asset --postprocessing, CPU--> dict
+    predict(inputs) --preprocessing, CPU--> engine --postprocessing, CPU--> dict
 
-The SavedModel's assets have the application's file. Any process that has imported ipufeed
-can load it with tf.saved_model.load; its first call starts the engine.
+The application's file is an asset of the SavedModel. Any process that has imported ipufeed
+can load it with tf.saved_model.load; the first call starts the engine.
 """
 
 from __future__ import annotations
@@ -13,38 +13,40 @@ import tempfile
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 
-from ipufeed.applications import compiling, file, operations, saved_calls
+from ipufeed.applications import compiling, file, saved_calls
 from ipufeed.applications.runtime import DEFAULT_TIMEOUT_US
 from ipufeed.applications.serving_signature import (
+    SignatureArgument,
     Steps,
     output_names_of,
 )
 from ipufeed.checks import as_int, flags_checked
 from ipufeed.device.program import loops
-from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.parallel.pipeline.pipeline import StageOptions, pipeline
+from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedQueue
+from ipufeed.tf_types import FuncGraph, Nest, NestFunction, Tensor
 
 
 @flags_checked
 def export_single_step(
-    predict_step: Callable[..., Any],
+    predict_step: NestFunction,
     export_dir: str,
     iterations: int,
-    predict_step_signature: Any = None,
+    predict_step_signature: SignatureArgument = None,
     input_dataset: tf.data.Dataset | None = None,
-    output_names: Any = None,
-    preprocessing_step: Callable[..., Any] | None = None,
-    preprocessing_step_signature: Any = None,
-    postprocessing_step: Callable[..., Any] | None = None,
-    postprocessing_step_signature: Any = None,
+    output_names: str | list[str] | None = None,
+    preprocessing_step: NestFunction | None = None,
+    preprocessing_step_signature: SignatureArgument = None,
+    postprocessing_step: NestFunction | None = None,
+    postprocessing_step_signature: SignatureArgument = None,
     purge_export_dir: bool = False,
-) -> Any:
-    """Exports a function as a SavedModel: a loop around it on the IPU, which calls feed.
+) -> NestFunction:
+    """Exports a function as a SavedModel, which runs it in a loop on the IPU.
 
         export_single_step(step, "model", iterations=1000,
                            predict_step_signature=[tf.TensorSpec([1, 4], tf.float32)])
@@ -52,35 +54,36 @@ def export_single_step(
         tf.saved_model.load("model").signatures["serving_default"](x=...)
 
     Args:
-        predict_step: The step on the IPU, with the values that its variables have now.
-        export_dir: The folder, which must be empty or not be there.
-        iterations: Of the loop, before the program ends and is run again; at least 1.
-        predict_step_signature: A list or tuple of tf.TensorSpecs: what the first step
-            (the preprocessing step, if there is one) takes. Default: `input_dataset`, or
-            the step's own `input_signature` if it is a tf.function.
-        input_dataset: Its elements are what the first step takes.
+        predict_step: The step on the IPU, exported with its variables' present values.
+        export_dir: The folder, which must be empty or missing.
+        iterations: Iterations of the loop before the program is restarted; at least 1.
+        predict_step_signature: A list or tuple of tf.TensorSpecs: the inputs of the first
+            step (the preprocessing step, if given). Default: `input_dataset`, or the
+            step's own `input_signature` if it is a tf.function.
+        input_dataset: A dataset whose elements are the inputs of the first step.
         output_names: Names of the results, in place of `output_0` and so on: a str for
             one, or a list.
-        preprocessing_step: What the CPU does before: it gives what `predict_step` takes.
-        preprocessing_step_signature: What it takes. `predict_step` then needs its own
+        preprocessing_step: A function on the CPU that computes the inputs of
+            `predict_step`.
+        preprocessing_step_signature: Its inputs. `predict_step` then needs its own
             `input_signature`, or `predict_step_signature`.
-        postprocessing_step: What the CPU does with the results of `predict_step`.
-        postprocessing_step_signature: What it takes. Default: what `predict_step` gives.
-        purge_export_dir: Whether to delete what is in `export_dir`.
+        postprocessing_step: A function on the CPU of the results of `predict_step`.
+        postprocessing_step_signature: Its inputs. Default: the results of `predict_step`.
+        purge_export_dir: Whether to delete the content of `export_dir`.
 
     Returns:
-        The tf.function `predict`: it takes tensors, and gives a dict of tensors.
+        The tf.function `predict`, from tensors to a dict of tensors.
 
     Raises:
-        TypeError: An argument is of another type.
+        TypeError: An argument has a wrong type.
         ValueError: A signature is missing, given twice or does not fit; the folder is not
             empty.
 
-    Threads: any. `predict` may be called on several.
+    Threads: any. Several threads may call `predict`.
 
     Source: Graphcore's function of this name.
     """
-    count = checked_iterations(iterations)
+    count = _checked_iterations(iterations)
     steps = Steps.of(
         predict_step,
         "predict_step",
@@ -89,53 +92,53 @@ def export_single_step(
         (preprocessing_step, preprocessing_step_signature),
         (postprocessing_step, postprocessing_step_signature),
     )
-    folder = prepared(export_dir, purge=purge_export_dir)
-    infeed = infeed_of(steps.specs)
+    folder = _prepare_folder(export_dir, purge=purge_export_dir)
+    infeed = _infeed_of(steps.specs)
     outfeed = IPUOutfeedQueue()
 
-    def application() -> Any:
-        def body(*element: Any) -> Any:
-            return outfeed.enqueue(flat(steps.step(*element)))
+    def application() -> Nest:
+        def body(*element: Tensor) -> Nest:
+            return outfeed.enqueue(_flat(steps.step(*element)))
 
         return loops.repeat(count, body, [], infeed)
 
     application.__name__ = steps.name
-    return export(application, steps, folder, output_names)
+    return _export(application, steps, folder, output_names)
 
 
 @flags_checked
 def export_pipeline(
-    computational_stages: list[Callable[..., Any]],
+    computational_stages: list[NestFunction],
     export_dir: str,
     iterations: int,
-    inputs: Any = None,
-    device_mapping: Any = None,
-    pipeline_schedule: Any = None,
-    poplar_options: Any = None,
+    inputs: Nest = None,
+    device_mapping: list[int] | None = None,
+    pipeline_schedule: PipelineSchedule | None = None,
+    poplar_options: StageOptions = None,
     name: str | None = None,
-    predict_step_signature: Any = None,
+    predict_step_signature: SignatureArgument = None,
     input_dataset: tf.data.Dataset | None = None,
-    output_names: Any = None,
-    preprocessing_step: Callable[..., Any] | None = None,
-    preprocessing_step_signature: Any = None,
-    postprocessing_step: Callable[..., Any] | None = None,
-    postprocessing_step_signature: Any = None,
+    output_names: str | list[str] | None = None,
+    preprocessing_step: NestFunction | None = None,
+    preprocessing_step_signature: SignatureArgument = None,
+    postprocessing_step: NestFunction | None = None,
+    postprocessing_step_signature: SignatureArgument = None,
     purge_export_dir: bool = False,
-) -> Any:
+) -> NestFunction:
     """Exports the stages of a pipeline as a SavedModel.
 
     Args:
-        computational_stages: The stages, with the values that their variables have now.
-            The first takes `inputs` and then what the signature says.
+        computational_stages: The stages, exported with their variables' present values.
+            The first takes `inputs`, then the tensors of the signature.
         export_dir: See export_single_step.
         iterations: Mini-batches of one run of the pipeline (its
             gradient_accumulation_count), as the schedule needs them.
-        inputs: Values for the first stage's first arguments, which are exported, too.
+        inputs: Values for the first stage's first arguments, exported with the model.
         device_mapping: The IPU of each stage; see pipelining_ops.pipeline.
         pipeline_schedule: See pipelining_ops.pipeline.
         poplar_options: See pipelining_ops.pipeline.
         name: See pipelining_ops.pipeline.
-        predict_step_signature: What the first stage takes after `inputs`.
+        predict_step_signature: The first stage's inputs after `inputs`.
         input_dataset: See export_single_step.
         output_names: See export_single_step.
         preprocessing_step: See export_single_step.
@@ -153,7 +156,7 @@ def export_pipeline(
 
     Source: Graphcore's function of this name.
     """
-    count = checked_iterations(iterations)
+    count = _checked_iterations(iterations)
     stages = list(computational_stages)
     if not stages or not all(map(callable, stages)):
         raise TypeError(
@@ -161,8 +164,8 @@ def export_pipeline(
         )
     values = [] if inputs is None else list(inputs)
 
-    def through_all(*element: Any) -> Any:
-        results: Any = (*values, *element)
+    def through_all(*element: Tensor) -> Nest:
+        results: Nest = (*values, *element)
         for stage in stages:
             given = results if isinstance(results, (list, tuple)) else [results]
             results = stage(*given)
@@ -178,11 +181,11 @@ def export_pipeline(
         named_by=stages[0],
         skip=len(values),
     )
-    folder = prepared(export_dir, purge=purge_export_dir)
-    infeed = infeed_of(steps.specs)
+    folder = _prepare_folder(export_dir, purge=purge_export_dir)
+    infeed = _infeed_of(steps.specs)
     outfeed = IPUOutfeedQueue()
 
-    def application() -> Any:
+    def application() -> Nest:
         return pipeline(
             stages,
             gradient_accumulation_count=count,
@@ -196,28 +199,27 @@ def export_pipeline(
         )
 
     application.__name__ = steps.name
-    return export(application, steps, folder, output_names)
+    return _export(application, steps, folder, output_names)
 
 
-def flat(results: Any) -> list[Any]:
-    """The tensors of a step's results."""
+def _flat(results: Nest) -> list[Tensor]:
     return [tf.convert_to_tensor(each) for each in tf.nest.flatten(results)]
 
 
-def checked_iterations(iterations: Any) -> int:
-    """The number of iterations; raises TypeError or ValueError."""
+def _checked_iterations(iterations: object) -> int:
+    """Checks and returns the number of iterations; raises TypeError or ValueError."""
     count = as_int("iterations", iterations)
     if count < 1:
         raise ValueError(f"`iterations` must be at least 1, got {count}.")
     return count
 
 
-def prepared(export_dir: Any, *, purge: bool) -> Path:
-    """The folder, which is empty or not there.
+def _prepare_folder(export_dir: str, *, purge: bool) -> Path:
+    """Checks and returns the folder, after deleting its content if `purge`.
 
     Raises:
-        ValueError: It is not empty, or is not a folder.
-        RuntimeError: Not in eager mode.
+        ValueError: The folder is not empty, or is not a folder.
+        RuntimeError: Called outside of eager mode.
     """
     if not tf.executing_eagerly():
         raise RuntimeError(
@@ -238,38 +240,39 @@ def prepared(export_dir: Any, *, purge: bool) -> Path:
     return folder
 
 
-def infeed_of(specs: list[tf.TensorSpec]) -> IPUInfeedQueue:
-    """An infeed whose elements have these specs; it is only traced."""
+def _infeed_of(specs: list[tf.TensorSpec]) -> IPUInfeedQueue:
+    """Makes an infeed whose elements have these specs, for tracing only."""
     element = tuple(tf.zeros(spec.shape, spec.dtype) for spec in specs)
     return IPUInfeedQueue(tf.data.Dataset.from_tensors(element).repeat())
 
 
-class ServedModel(tf.Module):  # type: ignore[misc]
-    """What the SavedModel holds: the application's file, and `predict`."""
-
+class _ServedModel(tf.Module):  # type: ignore[misc]
     def __init__(self, application: Path) -> None:
         super().__init__()
         self.application = tf.saved_model.Asset(str(application))
-        self.predict: Any = None
+        self.predict: FuncGraph = None
 
 
-def export(
-    application: Callable[[], Any], steps: Steps, folder: Path, output_names: Any
-) -> Any:
-    """Compiles the application and writes the SavedModel; gives `predict`."""
+def _export(
+    application: Callable[[], Nest],
+    steps: Steps,
+    folder: Path,
+    output_names: str | list[str] | None,
+) -> NestFunction:
+    """Compiles the application, writes the SavedModel, and returns `predict`."""
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / f"{steps.name}{compiling.SUFFIX}"
         compiling.experimental_application_compile_op(
             application, output_path=path, freeze_variables=True
         )
         signature = file.read(path).signature
-        model = ServedModel(path)
+        model = _ServedModel(path)
         names: list[str] = []
         engine = tf.constant(f"serving_{steps.name}_{uuid.uuid4().hex}")
 
-        def predict(*inputs: Any) -> Any:
+        def predict(*inputs: Tensor) -> dict[str, Tensor]:
             values = steps.before(*inputs)
-            results = operations.build(
+            results = saved_calls.build(
                 saved_calls.START_AND_CALL,
                 [
                     tf.identity(model.application.asset_path),
@@ -280,7 +283,7 @@ def export(
                 ],
                 [feed.spec for feed in signature.streamed_outputs],
             )
-            results = flat(steps.after(*results))
+            results = _flat(steps.after(*results))
             names[:] = output_names_of(output_names, len(results))
             return dict(zip(names, results, strict=True))
 
@@ -290,4 +293,5 @@ def export(
             model, str(folder), signatures={"serving_default": concrete}
         )
     loaded = tf.saved_model.load(str(folder))
-    return loaded.predict
+    restored: NestFunction = loaded.predict
+    return restored

@@ -1,13 +1,13 @@
-"""An application as a file: a .poplar_exec of the cache's format, with more parts.
+"""The file of an application: the cache's .poplar_exec format with further parts.
 
-    header       of the program, as in the cache, and `application`: see Application
+    header       the program's header as in the cache, and `application`: see Application
     program, executable   of the application's program
     functions    a FunctionDefLibrary: the graph that is compiled on another CPU
-    values       tensors: what was captured, and the variables' values if they are frozen
+    values       captured tensors, and the variables' values if they are frozen
     program.1, executable.1, ...   of the parts that a pipeline's IPUs run
 
-A file is code that will run. It is read only where its owner alone can have written it, as
-files of the cache are, and only if all of it is what was written (checksums).
+A file is code that will run. Like files of the cache it is read only if other users cannot
+have written it and its checksums match.
 """
 
 from __future__ import annotations
@@ -15,59 +15,58 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, function_pb2
 
 from ipufeed._version import __version__
-from ipufeed.applications.signature import Signature
+from ipufeed.applications.signature import Role, Signature
 from ipufeed.executable.program.file_format import (
     DamagedFileError,
     Entry,
+    JsonObject,
     inflate,
     pack,
 )
 from ipufeed.executable.store.cache import read_trusted, write_whole
+from ipufeed.tf_types import Tensor
 
 
 @dataclass(frozen=True)
 class Application:
-    """What can be called without the Python that made it.
+    """A program that can be called without the Python code that defines it.
 
     Attributes:
-        name: What the function's author calls it.
+        name: The function's name in the author's code.
         ordinal: The IPU that it was compiled for.
-        signature: What it takes and gives.
-        arguments: Of each argument of the function, what it is: [kind, number].
-        function: The name of the function in the library.
-        library: A serialised FunctionDefLibrary.
+        signature: The inputs and outputs.
+        arguments: Role of each argument of the function: (kind, number).
+        function: Name of the function in the library.
+        library: The serialised FunctionDefLibrary.
         captured: Tensors that the function has captured.
-        variables: The values of its variables, if they are frozen; else none.
-        variable_specs: What the variables are, as [dtype, dimensions].
+        variables: Values of the variables if they are frozen, else [].
         pipelined: Whether a result may need elements that come after its own.
-        programs: What was compiled, the program itself last.
+        programs: The compiled programs, the parts before the program itself.
     """
 
     name: str
     ordinal: int
     signature: Signature
-    arguments: list[list[Any]]
+    arguments: list[Role]
     function: str
     library: bytes = field(repr=False)
-    captured: list[Any] = field(repr=False)
-    variables: list[Any] = field(repr=False)
-    variable_specs: list[Any]
+    captured: list[Tensor] = field(repr=False)
+    variables: list[Tensor] = field(repr=False)
     pipelined: bool
     programs: list[Entry] = field(default_factory=list, repr=False)
 
     @property
     def shards(self) -> int:
-        """How many IPUs one copy of the program takes."""
+        """Number of IPUs of one replica."""
         return int(self.programs[-1].header.get("shards", 1))
 
     def functions(self) -> function_pb2.FunctionDefLibrary:
-        """The function and what it calls."""
+        """Returns the function and those that it calls."""
         return function_pb2.FunctionDefLibrary.FromString(self.library)
 
 
@@ -75,7 +74,7 @@ def write(path: Path, application: Application) -> None:
     """Writes the file, whole or not at all.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     *parts, program = application.programs
     table = {
@@ -87,13 +86,12 @@ def write(path: Path, application: Application) -> None:
         "arguments": application.arguments,
         "function": application.function,
         "captured": len(application.captured),
-        "variables": application.variable_specs,
         "pipelined": application.pipelined,
         "programs": [part.header for part in parts],
     }
     more = {
         "functions": zlib.compress(application.library, 1),
-        "values": serialised([*application.captured, *application.variables]),
+        "values": _serialised([*application.captured, *application.variables]),
     }
     for number, part in enumerate(parts, 1):
         more[f"program.{number}"] = zlib.compress(part.program, 1)
@@ -103,14 +101,14 @@ def write(path: Path, application: Application) -> None:
 
 
 def read(path: Path) -> Application:
-    """Reads an application that this user or root has written.
+    """Reads an application's file, written by this user or root.
 
     Raises:
-        tf.errors.NotFoundError: There is no such file.
-        tf.errors.InvalidArgumentError: It is not an application, is damaged, or was
+        tf.errors.NotFoundError: The file does not exist.
+        tf.errors.InvalidArgumentError: The file is not an application, is damaged, or was
             written by another version of TensorFlow.
         tf.errors.PermissionDeniedError: Other users may have written it.
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     try:
         entry = read_trusted(path)
@@ -119,35 +117,35 @@ def read(path: Path) -> Application:
             None, None, f"There is no application file {path}."
         ) from None
     except DamagedFileError as error:
-        raise refused(path, str(error)) from error
+        raise _refused(path, str(error)) from error
     except PermissionError as error:
         raise tf.errors.PermissionDeniedError(
             None, None, f"The application file {path} is not used: {error}."
         ) from error
     table = entry.header.get("application")
     if not isinstance(table, dict):
-        raise refused(
+        raise _refused(
             path,
             "it is a compiled program alone, of the executable cache. "
             "experimental_application_compile_op writes applications",
         )
-    refuse_other_version(str(table.get("tensorflow")))
+    _refuse_other_version(str(table.get("tensorflow")))
     try:
-        return from_table(table, entry)
+        return _from_table(table, entry)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         what = f"its description is not complete ({type(error).__name__}: {error})"
-        raise refused(path, what) from error
+        raise _refused(path, what) from error
 
 
-def refused(path: Path, why: str) -> tf.errors.InvalidArgumentError:
-    """The error for a file that is not an application."""
+def _refused(path: Path, why: str) -> tf.errors.InvalidArgumentError:
+    """Makes the error for a file that is not an application."""
     return tf.errors.InvalidArgumentError(
         None, None, f"{path} is not an application that can be run: {why}."
     )
 
 
-def refuse_other_version(written: str) -> None:
-    """Raises InvalidArgumentError if another TensorFlow has written the graph."""
+def _refuse_other_version(written: str) -> None:
+    """Raises InvalidArgumentError if another TensorFlow wrote the graph."""
     ours = tf.version.VERSION.split(".")[:2]
     theirs = written.split(".")[:2]
     if ours != theirs:
@@ -159,9 +157,9 @@ def refuse_other_version(written: str) -> None:
         )
 
 
-def from_table(table: dict[str, Any], entry: Entry) -> Application:
-    """The application of a file whose checksums have been checked."""
-    values = deserialised(entry.more["values"])
+def _from_table(table: JsonObject, entry: Entry) -> Application:
+    """Makes the application of a file whose checksums match."""
+    values = _deserialised(entry.more["values"])
     count = int(table["captured"])
     parts = [
         Entry(
@@ -175,22 +173,21 @@ def from_table(table: dict[str, Any], entry: Entry) -> Application:
         name=str(table["name"]),
         ordinal=int(table["ordinal"]),
         signature=Signature.from_json(table["signature"]),
-        arguments=[[str(kind), int(number)] for kind, number in table["arguments"]],
+        arguments=[(str(kind), int(number)) for kind, number in table["arguments"]],
         function=str(table["function"]),
         library=inflate(entry.more["functions"]),
         captured=values[:count],
         variables=values[count:],
-        variable_specs=list(table["variables"]),
         pipelined=bool(table["pipelined"]),
         programs=[*parts, entry],
     )
 
 
-def serialised(values: list[Any]) -> bytes:
-    """Arrays as bytes, of every dtype, and without pickle.
+def _serialised(values: list[Tensor]) -> bytes:
+    """Serialises arrays of any dtype, without pickle.
 
     Raises:
-        ValueError: They take 2 GiB or more: the most that a protobuf message can hold.
+        ValueError: They take 2 GiB or more, the limit of a protobuf message.
     """
     message = attr_value_pb2.AttrValue.ListValue()
     total = 0
@@ -206,11 +203,11 @@ def serialised(values: list[Any]) -> bytes:
     return message.SerializeToString(deterministic=True)  # type: ignore[no-any-return]
 
 
-def deserialised(data: bytes) -> list[Any]:
-    """The arrays again.
+def _deserialised(data: bytes) -> list[Tensor]:
+    """Reads the arrays of _serialised().
 
     Raises:
-        ValueError: The bytes are not what `serialised` gives.
+        ValueError: The bytes are not serialised arrays.
     """
     from google.protobuf.message import DecodeError
 

@@ -1,4 +1,4 @@
-"""An application's program in this process: its function, variables and queues."""
+"""The program of an application in this process: its function, variables and queues."""
 
 from __future__ import annotations
 
@@ -11,44 +11,38 @@ from tensorflow.python.saved_model import function_deserialization
 
 from ipufeed.applications.file import Application
 from ipufeed.applications.signature import grouped
-from ipufeed.applications.tracing import (
-    INFEED,
-    INPUT,
-    NUMBER,
-    OUTFEED,
-    VALUE,
-    VARIABLE,
-)
+from ipufeed.applications.tracing import INFEED, INPUT, NUMBER, OUTFEED, VALUE, VARIABLE
 from ipufeed.device.log import LOGGER
 from ipufeed.executable.program.file_format import Entry
 from ipufeed.executable.store import provided
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedQueue
+from ipufeed.tf_types import FuncGraph, Nest, Tensor
 
-# Calls that may wait in front of a program.
+# Calls that may wait for a program.
 CAPACITY = 1024
-# Begins the name of an infeed that waits for calls.
+# Prefix of the name of an infeed that waits for calls.
 IDLE = "embedded_runtime "
 
 
-def is_news(record: logging.LogRecord) -> bool:
-    """Whether a message says more than that an engine waits for its next call."""
+def _is_news(record: logging.LogRecord) -> bool:
+    """Filters log records: drops those on an engine that waits for its next call."""
     text = record.getMessage()
     return not (f"infeed queue '{IDLE}" in text and "' is empty" in text)
 
 
-LOGGER.addFilter(is_news)
+LOGGER.addFilter(_is_news)
 
 
-def connect_host_calls(application: Application) -> None:
-    """Registers what programs call on the host, such as print_tensor, if this one does."""
+def _connect_host_calls(application: Application) -> None:
+    """Registers the functions that the program calls on the host, such as print_tensor."""
     calls = {
         node.op
         for function in application.functions().function
         for node in function.node_def
     }
     if "IpufeedHostCall" in calls:
-        # Imported for what it registers.
+        # These modules register functions when they are imported.
         from ipufeed.ops import host_calls, host_embedding, internal_ops
 
         del host_embedding, internal_ops
@@ -56,25 +50,25 @@ def connect_host_calls(application: Application) -> None:
 
 
 class Program:
-    """What runs an application on an IPU; in eager mode only.
+    """Runs an application on an IPU, in eager mode.
 
     Args:
-        application: It.
-        inputs: Values for the signature's inputs: of the function's arguments, and then
-            of its variables unless they are frozen. None: zeros, to compile it.
-        name: Of the engine, for messages.
+        application: The application.
+        inputs: Values for the signature's inputs: the function's arguments, then its
+            variables unless they are frozen. None: zeros, for compiling.
+        name: The engine's name, for messages.
 
     Attributes:
-        feeds: For each infeed, the tf.queue that its elements come from.
-        outfeeds: Its IPUOutfeedQueues.
+        feeds: For each infeed, the tf.queue that supplies its elements.
+        outfeeds: The IPUOutfeedQueues.
     """
 
     def __init__(
-        self, application: Application, inputs: list[Any] | None, name: str = ""
+        self, application: Application, inputs: list[Tensor] | None, name: str = ""
     ) -> None:
         self._name = name
         self._application = application
-        connect_host_calls(application)
+        _connect_host_calls(application)
         functions = function_deserialization.load_function_def_library(
             application.functions()
         )
@@ -89,7 +83,7 @@ class Program:
         values = application.variables or inputs[of_arguments:]
         with tf.device(self._place):
             self._variables = [tf.Variable(value) for value in values]
-        self.feeds: list[Any] = []
+        self.feeds: list[tf.queue.FIFOQueue] = []
         self._infeeds: list[IPUInfeedQueue] = []
         self.outfeeds: list[IPUOutfeedQueue] = []
         for feeds in grouped(signature.streamed_inputs):
@@ -106,8 +100,8 @@ class Program:
                 CAPACITY, [spec.dtype for spec in specs], [spec.shape for spec in specs]
             )
 
-        def next_element(_: Any) -> Any:
-            # Of one component, dequeue gives the tensor itself.
+        def next_element(_: Tensor) -> tuple[Tensor, ...]:
+            # With one component, dequeue returns the tensor itself.
             element = feed.dequeue()
             return tuple(element) if isinstance(element, list) else (element,)
 
@@ -121,12 +115,12 @@ class Program:
             )
         )
 
-    def _function_of_program(self) -> Any:
-        """The application's function with its arguments, to be compiled as one program."""
+    def _function_of_program(self) -> FuncGraph:
+        """Returns a tf.function that compiles the application's function as a program."""
         function, outputs = self._function, self._application.signature.outputs
         types = [feed.spec.dtype for feed in outputs]
 
-        def program(*arguments: Any) -> Any:
+        def program(*arguments: Tensor) -> Nest:
             function.add_to_graph(tf.compat.v1.get_default_graph())
             handles = [
                 each.handle if isinstance(each, tf.Variable) else each
@@ -139,7 +133,7 @@ class Program:
         program.__name__ = provided.PREFIX + self._application.name
         return tf.function(program, jit_compile=True, autograph=False)
 
-    def _argument(self, kind: str, number: int) -> Any:
+    def _argument(self, kind: str, number: int) -> Tensor:
         if kind == INPUT:
             return tf.convert_to_tensor(self._inputs[number])
         if kind == VARIABLE:
@@ -154,30 +148,35 @@ class Program:
             return tf.constant(value, tf.int64)
 
     def open(self) -> None:
-        """Starts to read what calls give."""
+        """Starts the infeeds."""
         for queue in self._infeeds:
-            queue.initializer  # noqa: B018 (acts when it is read)
+            queue.initializer  # noqa: B018 (a property that acts)
 
     def run(self) -> None:
-        """Runs the program once, to the end of its loop.
+        """Runs the program once, until its loop ends.
 
         Raises:
-            tf.errors.OpError: What the program raises.
+            tf.errors.OpError: The program's error.
         """
         arguments = [self._argument(*each) for each in self._application.arguments]
         with tf.device(self._place):
             self._call(*arguments)
 
     def close(self) -> None:
-        """Ends what waits for elements; the program then ends with an error."""
+        """Ends waits for elements; the program then ends with an error."""
         for feed in self.feeds:
             feed.close(cancel_pending_enqueues=True)
 
+    def delete_outfeeds(self) -> None:
+        """Ends the streams of the outfeeds, also those that start later."""
+        for queue in self.outfeeds:
+            queue.deleter  # noqa: B018 (acts when it is read)
+
     def compile(self) -> list[Entry]:
-        """Compiles the program and does not run it; gives what was compiled.
+        """Compiles the program without running it; returns the compiled programs.
 
         Raises:
-            tf.errors.OpError: It cannot be compiled.
+            tf.errors.OpError: The compilation fails.
         """
         with provided.only_compiling() as entries:
             try:

@@ -1,19 +1,20 @@
-"""embedded_runtime: starts an application's file, and calls it from any thread."""
+"""embedded_runtime: starts an application from its file, and calls it on any thread."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 
-from ipufeed.applications import engine, file, operations, saved_calls
+from ipufeed.applications import engine, file, saved_calls
 from ipufeed.applications.signature import Feed, Signature
 from ipufeed.checks import is_int
+from ipufeed.tf_types import Nest, Tensor
 
 DEFAULT_TIMEOUT_US = 5000
+PathOrTensor = str | os.PathLike[str] | Tensor
 
 
 @dataclass(frozen=True)
@@ -21,52 +22,48 @@ class RuntimeContext:
     """An engine that embedded_runtime_start has started."""
 
     _name: str
-    _start_output: Any
+    _start_output: Tensor
     _signature: Signature
 
     def name(self) -> str:
         """The engine's name."""
         return self._name
 
-    def start_output(self) -> Any:
-        """A string tensor (scalar) that is there when the engine has been started."""
+    def start_output(self) -> Tensor:
+        """A scalar string tensor, available once the engine has been started."""
         return self._start_output
 
     def signature(self) -> Signature:
-        """What the application takes and gives."""
+        """The application's inputs and outputs."""
         return self._signature
 
     def output_types(self) -> list[tf.DType]:
-        """The dtypes of what a call gives."""
+        """The dtypes of a call's results."""
         return [feed.spec.dtype for feed in self._signature.streamed_outputs]
 
 
 def embedded_runtime_start(
-    executable_file: Any,
-    inputs: Any,
-    name: str,
-    timeout: int | None = None,
+    executable_file: PathOrTensor, inputs: Nest, name: str, timeout: int | None = None
 ) -> RuntimeContext:
-    """Starts an engine that runs an application's file on a thread of its own.
+    """Starts an engine that runs an application on its own thread.
 
     Args:
         executable_file: The file of experimental_application_compile_op: a path, or a
             string tensor whose value is known when this is called.
-        inputs: What the application is given once, in the order of its signature, or a
-            dict by the names of the signature: the function's arguments, and the
-            variables that are not frozen.
-        name: Of the engine. One that is there already is left as it is.
-        timeout: How long a call of a pipeline waits for others in microseconds, before
-            elements of zeros follow it, whose results are dropped. Default: 5000.
+        inputs: The values of the signature's inputs, as a list in its order or a dict by
+            its names: the function's arguments, and the variables that are not frozen.
+        name: The engine's name. An engine of this name that exists is left as it is.
+        timeout: Microseconds that a call of a pipeline waits for further calls, before
+            elements of zeros are fed, whose results are dropped. Default: 5000.
 
     Returns:
-        What embedded_runtime_call takes. In a version 1 graph the engine starts when a
-        call, or `start_output()`, runs.
+        The context for embedded_runtime_call. In a version 1 graph the engine starts
+        when a call, or `start_output()`, runs.
 
     Raises:
-        TypeError: An argument, or the dtype of an input, is of another type.
-        ValueError: The inputs are not those of the signature.
-        tf.errors.NotFoundError: There is no such file.
+        TypeError: An argument, or an input's dtype, has a wrong type.
+        ValueError: The inputs do not match the signature.
+        tf.errors.NotFoundError: The file does not exist.
         tf.errors.InvalidArgumentError: The file is damaged, is not an application, or
             was written by another version of TensorFlow.
         tf.errors.PermissionDeniedError: Other users may have written the file.
@@ -75,16 +72,16 @@ def embedded_runtime_start(
 
     Source: Graphcore's function of this name.
     """
-    path = path_of(executable_file)
-    timeout_us = checked_timeout(timeout)
+    path = _path_of(executable_file)
+    timeout_us = _checked_timeout(timeout)
     if not isinstance(name, str) or not name:
         raise TypeError(f"`name` must be a str that is not empty, got {name!r}.")
     application = file.read(Path(path))
     feeds = application.signature.inputs
-    values = checked_values(listed(inputs, feeds), feeds, "runtime", TypeError)
+    values = _checked_values(_in_order(inputs, feeds), feeds, "runtime", TypeError)
     if tf.executing_eagerly():
         engine.start(name, application, values, timeout_us / 1e6)
-        output: Any = tf.constant(name)
+        output: Tensor = tf.constant(name)
     else:
         given = [
             tf.constant(path),
@@ -92,12 +89,12 @@ def embedded_runtime_start(
             tf.constant(timeout_us, tf.int64),
         ]
         spec = tf.TensorSpec([], tf.string)
-        (output,) = operations.build(saved_calls.START, [*given, *values], [spec])
+        (output,) = saved_calls.build(saved_calls.START, [*given, *values], [spec])
     return RuntimeContext(name, output, application.signature)
 
 
-def embedded_runtime_call(inputs: Any, context: RuntimeContext) -> list[Any]:
-    """Feeds one element to an application, and gives what it makes of it.
+def embedded_runtime_call(inputs: Nest, context: RuntimeContext) -> list[Tensor]:
+    """Feeds one element to an application, and returns its result.
 
     Args:
         inputs: A list or tuple: the components of one element of the infeed, in the order
@@ -108,31 +105,27 @@ def embedded_runtime_call(inputs: Any, context: RuntimeContext) -> list[Any]:
         A list of tensors: the components of the matching result of the outfeed.
 
     Raises:
-        TypeError: An argument, or the dtype of an input, is of another type.
-        ValueError: The inputs are not those of the signature.
+        TypeError: An argument, or an input's dtype, has a wrong type.
+        ValueError: The inputs do not match the signature.
         tf.errors.FailedPreconditionError: The engine does not exist.
-        tf.errors.OpError: What the program raised; the next call starts it again.
+        tf.errors.OpError: The program's error; the next call restarts the program.
 
-    Threads: any, any number at a time. Each call waits for its own result.
+    Threads: any number at a time. Each call waits for its own result.
 
     Source: Graphcore's function of this name.
     """
-    if not isinstance(context, RuntimeContext):
-        raise TypeError(
-            "`context` must be what embedded_runtime_start returns, got "
-            f"{type(context).__name__}."
-        )
+    _check_context(context)
     signature = context.signature()
     if not isinstance(inputs, (list, tuple)):
         raise TypeError(
             f"Expected the inputs to be a list. Got {type(inputs).__name__}."
         )
     feeds = signature.streamed_inputs
-    values = checked_values(list(inputs), feeds, "call", TypeError)
+    values = _checked_values(list(inputs), feeds, "call", TypeError)
     if tf.executing_eagerly():
         return engine.find(context.name()).call(values)
     with tf.control_dependencies([context.start_output()]):
-        return operations.build(
+        return saved_calls.build(
             saved_calls.CALL,
             [tf.constant(context.name()), *values],
             [feed.spec for feed in signature.streamed_outputs],
@@ -140,15 +133,15 @@ def embedded_runtime_call(inputs: Any, context: RuntimeContext) -> list[Any]:
 
 
 def embedded_runtime_start_and_call(
-    executable_file: Any, startup_inputs: Any, call_inputs: Any, name: str
-) -> tuple[list[Any], RuntimeContext]:
-    """Starts an engine and calls it once: the results, and the context for more calls.
+    executable_file: PathOrTensor, startup_inputs: Nest, call_inputs: Nest, name: str
+) -> tuple[list[Tensor], RuntimeContext]:
+    """Starts an engine and calls it; returns the results, and the context for more calls.
 
     Args:
         executable_file: See embedded_runtime_start.
-        startup_inputs: Its `inputs`.
-        call_inputs: Those of embedded_runtime_call.
-        name: Of the engine.
+        startup_inputs: See `inputs` of embedded_runtime_start.
+        call_inputs: See `inputs` of embedded_runtime_call.
+        name: The engine's name.
 
     Source: Graphcore's function of this name.
     """
@@ -157,23 +150,19 @@ def embedded_runtime_start_and_call(
 
 
 def embedded_runtime_stop(context: RuntimeContext) -> None:
-    """Stops an engine, in eager mode. Calls that wait get a CancelledError.
+    """Stops an engine, in eager mode. Waiting calls raise CancelledError.
 
-    The original cannot stop one. Its variables and queues are gone then; an engine of the
-    same name may be started.
+    Its variables and queues are freed; an engine of the same name can be started.
+    Graphcore's engines cannot be stopped.
 
     Args:
         context: Of embedded_runtime_start.
 
     Raises:
-        TypeError: It is not a RuntimeContext.
-        RuntimeError: Not in eager mode.
+        TypeError: The argument is not a RuntimeContext.
+        RuntimeError: Called outside of eager mode.
     """
-    if not isinstance(context, RuntimeContext):
-        raise TypeError(
-            "`context` must be what embedded_runtime_start returns, got "
-            f"{type(context).__name__}."
-        )
+    _check_context(context)
     if not tf.executing_eagerly():
         raise RuntimeError(
             "embedded_runtime_stop works in eager mode only: end the process instead."
@@ -181,12 +170,20 @@ def embedded_runtime_stop(context: RuntimeContext) -> None:
     engine.stop(context.name())
 
 
-def path_of(executable_file: Any) -> str:
-    """The path as text.
+def _check_context(context: object) -> None:
+    if not isinstance(context, RuntimeContext):
+        raise TypeError(
+            "`context` must be what embedded_runtime_start returns, got "
+            f"{type(context).__name__}."
+        )
+
+
+def _path_of(executable_file: object) -> str:
+    """Returns the path as text.
 
     Raises:
-        TypeError: It is neither a path nor a string tensor.
-        ValueError: A tensor of a graph whose value is not known yet.
+        TypeError: The argument is neither a path nor a string tensor.
+        ValueError: The argument is a tensor whose value is unknown.
     """
     value = executable_file
     if tf.is_tensor(value):
@@ -207,8 +204,8 @@ def path_of(executable_file: Any) -> str:
     )
 
 
-def checked_timeout(timeout: Any) -> int:
-    """The timeout in microseconds; raises TypeError or ValueError."""
+def _checked_timeout(timeout: object) -> int:
+    """Checks and returns the timeout in microseconds; raises TypeError or ValueError."""
     if timeout is None:
         return DEFAULT_TIMEOUT_US
     if not is_int(timeout):
@@ -221,12 +218,12 @@ def checked_timeout(timeout: Any) -> int:
     return int(timeout)
 
 
-def listed(inputs: Any, feeds: tuple[Feed, ...]) -> list[Any]:
-    """The inputs in the order of the signature.
+def _in_order(inputs: Nest, feeds: tuple[Feed, ...]) -> list[Tensor]:
+    """Returns the inputs in the order of the signature.
 
     Raises:
-        TypeError: They are neither a list, a tuple nor a dict.
-        ValueError: A dict has no input of a name, or has others.
+        TypeError: The argument is neither a list, a tuple nor a dict.
+        ValueError: A dict lacks an input.
     """
     if isinstance(inputs, dict):
         for feed in feeds:
@@ -244,13 +241,13 @@ def listed(inputs: Any, feeds: tuple[Feed, ...]) -> list[Any]:
     return list(inputs)
 
 
-def checked_values(
-    values: list[Any], feeds: tuple[Feed, ...], what: str, error: type[Exception]
-) -> list[Any]:
-    """The inputs as tensors of the shapes and dtypes of the signature.
+def _checked_values(
+    values: list[Tensor], feeds: tuple[Feed, ...], what: str, error: type[Exception]
+) -> list[Tensor]:
+    """Converts the inputs to tensors of the signature's shapes and dtypes.
 
     Raises:
-        ValueError: There are more or fewer, or a shape differs.
+        ValueError: Their number or a shape differs.
         TypeError: A dtype differs.
     """
     if len(values) != len(feeds):

@@ -1,8 +1,8 @@
-"""The engine's calls as operations of a graph, which a SavedModel can hold.
+"""The engine's calls as operations of a graph, for SavedModels and version 1 graphs.
 
-Each is TensorFlow's PyFunc with a token of ours, which `import ipufeed` registers: another
-process that has imported it finds the function. The token is what TensorFlow's error shows
-where it is missing, so it says what to do.
+Each is a PyFunc of TensorFlow with a token that `import ipufeed` registers, so that other
+processes find its function. TensorFlow's error for an unknown token shows the token, which
+therefore contains advice.
 
     start:             path, name, timeout_us, values of the inputs...      -> name
     call:              name, components...                                  -> results...
@@ -12,7 +12,8 @@ where it is missing, so it says what to do.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+
+from ipufeed.tf_types import Spec, Tensor
 
 _ADVICE = "(`import ipufeed` before this runs)"
 START = f"ipufeed.embedded_runtime_start {_ADVICE}"
@@ -20,8 +21,10 @@ CALL = f"ipufeed.embedded_runtime_call {_ADVICE}"
 START_AND_CALL = f"ipufeed.embedded_runtime_start_and_call {_ADVICE}"
 
 
-def start_engine(path: Any, name: Any, timeout_us: Any, *inputs: Any) -> Any:
-    """Starts an engine; gives its name."""
+def _start_engine(
+    path: Tensor, name: Tensor, timeout_us: Tensor, *inputs: Tensor
+) -> Tensor:
+    """Starts an engine, unless it exists; returns its name."""
     from ipufeed.applications import engine, file
 
     if not engine.exists(_text(name)):
@@ -30,38 +33,52 @@ def start_engine(path: Any, name: Any, timeout_us: Any, *inputs: Any) -> Any:
     return name
 
 
-def call_engine(name: Any, *components: Any) -> list[Any]:
-    """The results of one call, as arrays."""
+def _call_engine(name: Tensor, *components: Tensor) -> list[Tensor]:
+    """Returns the results of one call, as arrays."""
     from ipufeed.applications import engine
 
     results = engine.find(_text(name)).call(list(components))
     return [result.numpy() for result in results]
 
 
-def start_and_call_engine(
-    path: Any, name: Any, timeout_us: Any, count: Any, *values: Any
-) -> list[Any]:
-    """Both, with `count` inputs in front of the components."""
+def _start_and_call_engine(
+    path: Tensor, name: Tensor, timeout_us: Tensor, count: Tensor, *values: Tensor
+) -> list[Tensor]:
+    """Starts and calls an engine; the first `count` values are inputs."""
     at = int(count)
-    start_engine(path, name, timeout_us, *values[:at])
-    return call_engine(name, *values[at:])
+    _start_engine(path, name, timeout_us, *values[:at])
+    return _call_engine(name, *values[at:])
 
 
 _FUNCTIONS = {
-    START: start_engine,
-    CALL: call_engine,
-    START_AND_CALL: start_and_call_engine,
+    START: _start_engine,
+    CALL: _call_engine,
+    START_AND_CALL: _start_and_call_engine,
 }
 
 
-def _text(value: Any) -> str:
-    """A string of TensorFlow's, which NumPy has as bytes or an array of one."""
+def _text(value: Tensor) -> str:
+    """Converts a string tensor's value, bytes or an array of them, to a str."""
     found = value.item() if hasattr(value, "item") else value
     return found.decode() if isinstance(found, bytes) else str(found)
 
 
+def build(token: str, inputs: list[Tensor], specs: list[Spec]) -> list[Tensor]:
+    """Builds the operation of a token, whose results have these tf.TensorSpecs."""
+    import tensorflow as tf
+    from tensorflow.python.ops import gen_script_ops
+
+    with tf.device("/device:CPU:0"):
+        results = gen_script_ops.py_func(
+            input=inputs, token=token, Tout=[spec.dtype for spec in specs]
+        )
+    for result, spec in zip(results, specs, strict=True):
+        result.set_shape(spec.shape)
+    return list(results)
+
+
 def install() -> None:
-    """Registers the functions, so that graphs of other processes find them."""
+    """Registers the functions for the graphs of this process."""
     from tensorflow.python.ops import script_ops
 
     for token, function in _FUNCTIONS.items():

@@ -1,13 +1,16 @@
-"""What the steps of an exported model take: from a signature, a dataset or the step."""
+"""Determines the inputs of an exported model's steps: from signatures or a dataset."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow as tf
+
+from ipufeed.tf_types import Dataset, NestFunction, Tensor
+
+SignatureArgument = list[tf.TensorSpec] | tuple[tf.TensorSpec, ...] | None
 
 
 @dataclass(frozen=True)
@@ -15,102 +18,107 @@ class Steps:
     """The steps of an exported model.
 
     Attributes:
-        name: Of the model's step.
-        step: On the IPU.
-        specs: What it takes.
-        taken: What the model takes: of the first step.
-        before: On the CPU, from what the model takes to what the step takes, flat.
-        after: On the CPU, from the step's results.
+        name: Name of the step on the IPU.
+        step: The step on the IPU.
+        specs: Inputs of that step.
+        taken: Inputs of the model, which are those of the first step.
+        before: The preprocessing on the CPU, which returns a flat list.
+        after: The postprocessing on the CPU.
     """
 
     name: str
-    step: Callable[..., Any]
+    step: NestFunction
     specs: list[tf.TensorSpec]
     taken: list[tf.TensorSpec]
-    before: Callable[..., list[Any]]
-    after: Callable[..., Any]
+    before: Callable[..., list[Tensor]]
+    after: NestFunction
 
     @classmethod
     def of(
         cls,
-        step: Callable[..., Any],
+        step: NestFunction,
         what: str,
-        signature: Any,
-        dataset: Any,
-        preprocessing: tuple[Any, Any],
-        postprocessing: tuple[Any, Any],
-        named_by: Callable[..., Any] | None = None,
+        signature: SignatureArgument,
+        dataset: Dataset | None,
+        preprocessing: tuple[NestFunction | None, SignatureArgument],
+        postprocessing: tuple[NestFunction | None, SignatureArgument],
+        named_by: NestFunction | None = None,
         skip: int = 0,
     ) -> Steps:
         """Checks the steps and finds their signatures.
 
         Args:
-            step: On the IPU.
-            what: The argument's name, for errors.
+            step: The step on the IPU.
+            what: Name of the argument, for errors.
             signature: `predict_step_signature`.
             dataset: `input_dataset`.
-            preprocessing: The step before and its signature; None for none.
-            postprocessing: The step after and its signature.
-            named_by: Whose parameters name the inputs. Default: `step`.
-            skip: How many of them, from the first, are given otherwise.
+            preprocessing: The preprocessing step and its signature, or None.
+            postprocessing: The postprocessing step and its signature, or None.
+            named_by: The function whose parameters name the inputs. Default: `step`.
+            skip: Number of its first parameters that are not inputs.
         """
         before, before_signature = preprocessing
         after, after_signature = postprocessing
         if not callable(step):
             raise TypeError(f"`{what}` must be a function, got {type(step).__name__}.")
         named = named_by or step
-        refuse_both("predict_step_signature", signature, "input_dataset", dataset)
+        _refuse_both("predict_step_signature", signature, "input_dataset", dataset)
         if before is None:
             if before_signature is not None:
                 raise ValueError(
                     "`preprocessing_step_signature` is given without a "
                     "`preprocessing_step`."
                 )
-            specs = signature_of(named, what, signature, dataset, skip)
-            steps = cls(name_of(named), step, specs, specs, given, after or results)
+            specs = _signature_of(named, what, signature, dataset, skip)
+            steps = cls(_name_of(named), step, specs, specs, _given, after or _results)
         else:
             first, own = before_signature, signature
-            refuse_both("preprocessing_step_signature", first, "input_dataset", dataset)
-            if first is None and dataset is None and has_signature(named):
-                # The signature is of the first step, and the second has its own.
-                first, own = signature, None
-            taken = signature_of(before, "preprocessing_step", first, dataset)
-            specs = signature_of(named, what, own, None, skip)
-            check_results(before, taken, specs, "preprocessing_step", what)
-            steps = cls(
-                name_of(named), step, specs, taken, flattened(before), after or results
+            _refuse_both(
+                "preprocessing_step_signature", first, "input_dataset", dataset
             )
-        if after is not None and (after_signature is not None or has_signature(after)):
-            wanted = signature_of(after, "postprocessing_step", after_signature, None)
-            check_results(step, specs, wanted, what, "postprocessing_step")
+            if first is None and dataset is None and _has_signature(named):
+                # The signature is that of the first step; the second has its own.
+                first, own = signature, None
+            taken = _signature_of(before, "preprocessing_step", first, dataset)
+            specs = _signature_of(named, what, own, None, skip)
+            _check_results(before, taken, specs, "preprocessing_step", what)
+            steps = cls(
+                _name_of(named),
+                step,
+                specs,
+                taken,
+                _returns_flat_list(before),
+                after or _results,
+            )
+        if after is not None and (after_signature is not None or _has_signature(after)):
+            wanted = _signature_of(after, "postprocessing_step", after_signature, None)
+            _check_results(step, specs, wanted, what, "postprocessing_step")
         return steps
 
 
-def given(*inputs: Any) -> list[Any]:
-    """The inputs as they are."""
+def _given(*inputs: Tensor) -> list[Tensor]:
     return list(inputs)
 
 
-def results(*values: Any) -> Any:
-    """The results as they are."""
+def _results(*values: Tensor) -> list[Tensor]:
     return list(values)
 
 
-def flattened(step: Callable[..., Any]) -> Callable[..., list[Any]]:
-    """A step that gives a list of tensors."""
+def _returns_flat_list(step: NestFunction) -> Callable[..., list[Tensor]]:
+    """Wraps a step to return a flat list of tensors."""
     return lambda *inputs: [
         tf.convert_to_tensor(each) for each in tf.nest.flatten(step(*inputs))
     ]
 
 
-def name_of(step: Callable[..., Any]) -> str:
-    """A name for files and engines: of the step, as far as it is one."""
+def _name_of(step: NestFunction) -> str:
+    """Returns a name for files and engines: the step's, if it is an identifier."""
     name = str(getattr(inspect.unwrap(step), "__name__", ""))
     return name if name.isidentifier() else "predict_step"
 
 
-def refuse_both(one: str, first: Any, other: str, second: Any) -> None:
-    """Raises ValueError if both are given."""
+def _refuse_both(one: str, first: object, other: str, second: object) -> None:
+    """Raises ValueError if both arguments are given."""
     if first is not None and second is not None:
         raise ValueError(
             f"Both `{one}` and `{other}` cannot be provided. Please pass only one of "
@@ -118,19 +126,22 @@ def refuse_both(one: str, first: Any, other: str, second: Any) -> None:
         )
 
 
-def has_signature(step: Any) -> bool:
-    """Whether it is a tf.function with an input_signature."""
+def _has_signature(step: NestFunction) -> bool:
     return getattr(step, "input_signature", None) is not None
 
 
-def signature_of(
-    step: Any, what: str, signature: Any, dataset: Any, skip: int = 0
+def _signature_of(
+    step: NestFunction,
+    what: str,
+    signature: SignatureArgument,
+    dataset: Dataset | None,
+    skip: int = 0,
 ) -> list[tf.TensorSpec]:
-    """What a step takes, with the names of its parameters.
+    """Returns the inputs of a step, with the names of its parameters.
 
     Raises:
-        TypeError: The signature is not a list of tf.TensorSpec, or the dataset is none.
-        ValueError: There is none, or a shape is not fully defined.
+        TypeError: The signature is not a list of tf.TensorSpec, or `dataset` not a dataset.
+        ValueError: The signature is missing, or a shape is not fully defined.
     """
     if not callable(step):
         raise TypeError(f"`{what}` must be a function, got {type(step).__name__}.")
@@ -147,8 +158,8 @@ def signature_of(
                 f"tf.TensorSpec, got {signature!r}."
             )
         specs = list(signature)
-    elif has_signature(step):
-        specs = list(step.input_signature)
+    elif (own := getattr(step, "input_signature", None)) is not None:
+        specs = list(own)
     else:
         raise ValueError(
             f"The signature of `{what}` is missing: give it as an argument, as "
@@ -163,7 +174,7 @@ def signature_of(
             raise ValueError(
                 f"The shapes that `{what}` takes must be fully defined, got {spec}."
             )
-    names = parameter_names(step, skip)
+    names = _parameter_names(step, skip)
     return [
         tf.TensorSpec(
             spec.shape,
@@ -174,31 +185,28 @@ def signature_of(
     ]
 
 
-def parameter_names(step: Any, skip: int) -> list[str]:
-    """The names of a step's parameters, without the first `skip`."""
+def _parameter_names(step: NestFunction, skip: int) -> list[str]:
+    """Returns the names of a step's parameters, without the first `skip`."""
     function = getattr(step, "python_function", step)
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return []
-    kinds = (
-        inspect.Parameter.POSITIONAL_ONLY,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    )
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [each.name for each in parameters if each.kind in kinds][skip:]
 
 
-def check_results(
-    step: Any,
+def _check_results(
+    step: NestFunction,
     takes: list[tf.TensorSpec],
     wanted: list[tf.TensorSpec],
     what: str,
     to: str,
 ) -> None:
-    """Compares what a step gives with what the next one takes.
+    """Checks the results of a step against the inputs of the next one.
 
     Raises:
-        ValueError: They differ; it names the step and the position.
+        ValueError: They differ; the message has the step and the position.
     """
     traced = tf.function(step, autograph=False).get_concrete_function(*takes)
     found = tf.nest.flatten(traced.structured_outputs)
@@ -215,12 +223,12 @@ def check_results(
             )
 
 
-def output_names_of(names: Any, count: int) -> list[str]:
-    """The names of a model's results.
+def output_names_of(names: str | list[str] | None, count: int) -> list[str]:
+    """Returns the names of a model's results.
 
     Raises:
-        TypeError: They are neither a str nor a list.
-        ValueError: There are more or fewer than results.
+        TypeError: The names are neither a str nor a list.
+        ValueError: Their number differs from that of the results.
     """
     if names is None:
         return [f"output_{i}" for i in range(count)]

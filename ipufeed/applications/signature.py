@@ -1,9 +1,14 @@
-"""What an application takes and gives: plain data, which a file holds as JSON."""
+"""The inputs and outputs of an application: plain data, stored in the file as JSON."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+
+from ipufeed.executable.program.file_format import JsonObject
+from ipufeed.tf_types import Spec
+
+Role = tuple[str, int]  # of an argument of an application's function: kind and number
 
 
 @dataclass(frozen=True)
@@ -12,7 +17,7 @@ class Shape:
 
     Attributes:
         element_type: TensorFlow's name of the dtype, such as "float32".
-        dimensions: Of the tensor.
+        dimensions: Dimensions of the tensor.
     """
 
     element_type: str
@@ -21,14 +26,14 @@ class Shape:
 
 @dataclass(frozen=True)
 class Feed:
-    """One tensor that an application takes or gives.
+    """One input or output tensor of an application.
 
     Attributes:
-        name: Of the argument, variable or component of an element.
-        handle: What identifies it among all tensors of the application.
-        argument: The number of the input or queue that it belongs to.
-        tuple_index: Its number among those of the same kind.
-        shape: Its shape and element type.
+        name: Name of the argument, the variable or the component of an element.
+        handle: Identifies the tensor within the application.
+        argument: Number of the input or queue that it belongs to.
+        tuple_index: Number among the tensors of the same kind.
+        shape: Shape and element type.
     """
 
     name: str
@@ -38,13 +43,13 @@ class Feed:
     shape: Shape
 
     @classmethod
-    def of(cls, name: str, kind: str, argument: int, index: int, spec: Any) -> Feed:
-        """A feed of a tf.TensorSpec, or of what else has a shape and a dtype."""
+    def of(cls, name: str, kind: str, argument: int, index: int, spec: Spec) -> Feed:
+        """Makes a Feed of a tf.TensorSpec, or of another object with shape and dtype."""
         shape = Shape(spec.dtype.name, tuple(int(each) for each in spec.shape))
         return cls(name, f"{kind}.{index}", argument, index, shape)
 
     @property
-    def spec(self) -> Any:
+    def spec(self) -> Spec:
         """The tf.TensorSpec."""
         import tensorflow as tf
 
@@ -52,13 +57,13 @@ class Feed:
         return tf.TensorSpec(self.shape.dimensions, dtype, self.name)
 
     def as_json(self) -> list[Any]:
-        """What Feed.from_json takes."""
+        """Returns the argument of Feed.from_json."""
         shape = [self.shape.element_type, list(self.shape.dimensions)]
         return [self.name, self.handle, self.argument, self.tuple_index, *shape]
 
     @classmethod
     def from_json(cls, row: Any) -> Feed:
-        """Raises TypeError or ValueError for what as_json has not made."""
+        """Reads the value of as_json; raises TypeError or ValueError."""
         name, handle, argument, index, dtype, dimensions = row
         shape = Shape(str(dtype), tuple(map(int, dimensions)))
         return cls(str(name), str(handle), int(argument), int(index), shape)
@@ -66,15 +71,16 @@ class Feed:
 
 @dataclass(frozen=True)
 class Signature:
-    """What an application takes once, and for each call.
+    """The inputs and outputs of an application, once and per call.
 
     Attributes:
-        inputs: Given to embedded_runtime_start, once: the arguments of the function, then
-            the variables that are not frozen.
-        outputs: What the function returns. A call does not give it.
-        streamed_inputs: Given to each embedded_runtime_call: the components of one
+        inputs: Inputs of embedded_runtime_start: the arguments of the function, then the
+            variables that are not frozen.
+        outputs: Results of the function, which calls do not return.
+        streamed_inputs: Inputs of each embedded_runtime_call: the components of one
             element of each infeed.
-        streamed_outputs: What a call gives: the components of one result of each outfeed.
+        streamed_outputs: Results of each call: the components of one result of each
+            outfeed.
     """
 
     inputs: tuple[Feed, ...]
@@ -82,15 +88,15 @@ class Signature:
     streamed_inputs: tuple[Feed, ...]
     streamed_outputs: tuple[Feed, ...]
 
-    def as_json(self) -> dict[str, Any]:
-        """What Signature.from_json takes."""
+    def as_json(self) -> JsonObject:
+        """Returns the argument of Signature.from_json."""
         return {
             name: [feed.as_json() for feed in getattr(self, name)] for name in _FIELDS
         }
 
     @classmethod
     def from_json(cls, table: Any) -> Signature:
-        """Raises KeyError, TypeError or ValueError for what as_json has not made."""
+        """Reads the value of as_json; raises KeyError, TypeError or ValueError."""
         return cls(
             **{name: tuple(map(Feed.from_json, table[name])) for name in _FIELDS}
         )
@@ -100,7 +106,7 @@ _FIELDS = ("inputs", "outputs", "streamed_inputs", "streamed_outputs")
 
 
 def grouped(feeds: tuple[Feed, ...]) -> list[list[Feed]]:
-    """The feeds of each queue, in the order of the queues."""
+    """Groups feeds by queue, in the order of the queues."""
     queues: dict[int, list[Feed]] = {}
     for feed in feeds:
         queues.setdefault(feed.argument, []).append(feed)

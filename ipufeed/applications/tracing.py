@@ -1,12 +1,10 @@
-"""Traces a function for an application: its graph, and what each of its inputs is."""
+"""Traces a function for an application: its graph, and the role of each of its inputs."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.framework import function_pb2
@@ -17,20 +15,19 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import (
 from tensorflow.python.framework import func_graph
 from tensorflow.python.util import nest
 
-from ipufeed.applications.signature import Feed, Signature
+from ipufeed.applications.signature import Feed, Role, Signature
 from ipufeed.device.program import outside_compilation
-from ipufeed.device.program.compiler import (
-    checked_inputs,
-    checking_results,
-    name_of,
-)
+from ipufeed.device.program.compiler import checked_inputs, checking_results, name_of
 from ipufeed.device.system.device_names import ordinal_of
 from ipufeed.errors import DeviceOrdinalError
 from ipufeed.queues.chain import MadeNumber, recorded_numbers
 from ipufeed.queues.infeed import IPUInfeedQueue
-from ipufeed.queues.outfeed import IPUOutfeedMode
+from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
+from ipufeed.tf_types import FuncGraph, Nest, NestFunction, Tensor
 
-# What the arguments of the traced function are, as the file names them.
+Queue = IPUInfeedQueue | IPUOutfeedQueue
+
+# Roles of the traced function's arguments, as in files.
 INPUT, VARIABLE, INFEED, OUTFEED, VALUE, NUMBER = (
     "input",
     "variable",
@@ -43,17 +40,17 @@ INPUT, VARIABLE, INFEED, OUTFEED, VALUE, NUMBER = (
 
 @dataclass(frozen=True)
 class Traced:
-    """A function as a graph, which needs nothing of the Python that made it.
+    """A function as a graph, independent of its Python code.
 
     Attributes:
-        name: What its author calls it.
+        name: The function's name in the author's code.
         ordinal: The IPU that it was traced for.
-        library: A serialised FunctionDefLibrary: the function and what it calls.
-        function: Its name in the library.
-        arguments: Of each argument of the function, what it is: [kind, number].
-        signature: What it takes and gives, its variables among the inputs.
-        variables: Their handles, in the order of the signature.
-        captured: Tensors of the surrounding graph, whose values belong to the program.
+        library: The serialised FunctionDefLibrary of the function and those it calls.
+        function: The function's name in the library.
+        arguments: Role of each argument of the function: (kind, number).
+        signature: Inputs and outputs, with the variables among the inputs.
+        variables: Handles of the variables, in the order of the signature.
+        captured: Captured tensors of the surrounding graph, stored with the program.
         pipelined: Whether a result may need elements that come after its own.
     """
 
@@ -61,39 +58,39 @@ class Traced:
     ordinal: int
     library: bytes
     function: str
-    arguments: list[list[Any]]
+    arguments: list[Role]
     signature: Signature
-    variables: list[Any]
-    captured: list[Any]
+    variables: list[Tensor]
+    captured: list[Tensor]
     pipelined: bool
 
 
-def trace(func: Callable[..., Any], inputs: Any, name: str) -> Traced:
+def trace(func: NestFunction, inputs: Nest, name: str) -> Traced:
     """Traces a function for a file.
 
     Raises:
         TypeError: `func` cannot be called, or `inputs` is not a list or tuple.
-        ValueError: It uses what a file cannot hold: the host in the middle of the
-            program, a queue that keeps the last result, a resource that is not a
-            variable, a shape that is not known.
+        ValueError: The function uses something that a file cannot hold: the host within
+            the program, an outfeed of mode LAST, a resource that is not a variable, an
+            unknown shape.
     """
     if not callable(func):
         raise TypeError(f"`func` must be a function, got {type(func).__name__}.")
     values = [tf.convert_to_tensor(value) for value in checked_inputs(inputs)]
-    names = input_names(func, len(values))
+    names = _input_names(func, len(values))
     specs = [
         tf.TensorSpec(value.shape, value.dtype, argument)
         for value, argument in zip(values, names, strict=True)
     ]
-    refuse_unknown_shapes(specs, "input")
-    ordinal = current_ordinal()
+    _refuse_unknown_shapes(specs, "input")
+    ordinal = _current_ordinal()
     with recorded_numbers() as numbers:
-        graph = build(func, specs, name, ordinal)
-    return Description(graph, specs, numbers).traced(name, ordinal)
+        graph = _build(func, specs, name, ordinal)
+    return _Description(graph, specs, numbers).traced(name, ordinal)
 
 
-def input_names(func: Callable[..., Any], count: int) -> list[str]:
-    """The names of a function's first parameters; numbers where it has none."""
+def _input_names(func: NestFunction, count: int) -> list[str]:
+    """Returns the names of a function's first parameters, or numbered names."""
     names: list[str] = []
     with contextlib.suppress(TypeError, ValueError):
         names = [
@@ -104,8 +101,8 @@ def input_names(func: Callable[..., Any], count: int) -> list[str]:
     return [names[i] if i < len(names) else f"input_{i}" for i in range(count)]
 
 
-def refuse_unknown_shapes(specs: list[tf.TensorSpec], what: str) -> None:
-    """Raises ValueError for a tensor whose shape is not fully defined."""
+def _refuse_unknown_shapes(specs: list[tf.TensorSpec], what: str) -> None:
+    """Raises ValueError if a shape is not fully defined."""
     for index, spec in enumerate(specs):
         if not spec.shape.is_fully_defined():
             raise ValueError(
@@ -114,8 +111,8 @@ def refuse_unknown_shapes(specs: list[tf.TensorSpec], what: str) -> None:
             )
 
 
-def current_ordinal() -> int:
-    """The IPU of the scope around the call, else 0."""
+def _current_ordinal() -> int:
+    """Returns the IPU of the scope around the call, else 0."""
     from tensorflow.python.eager import context
 
     if tf.executing_eagerly():
@@ -129,13 +126,13 @@ def current_ordinal() -> int:
     return 0
 
 
-def build(
-    func: Callable[..., Any], specs: list[tf.TensorSpec], name: str, ordinal: int
-) -> Any:
-    """The function's graph, as a compiled program has it."""
+def _build(
+    func: NestFunction, specs: list[tf.TensorSpec], name: str, ordinal: int
+) -> FuncGraph:
+    """Builds the function's graph as for a compiled program."""
     checked = checking_results(func)
 
-    def body(*arguments: Any) -> Any:
+    def body(*arguments: Tensor) -> list[Tensor]:
         with OptionalXlaContext(True), tf.device(f"/device:IPU:{ordinal}"):
             results = checked(*arguments)
             return [
@@ -156,48 +153,48 @@ def build(
         ) from None
 
 
-class Description:
-    """Describes each input of a graph.
+class _Description:
+    """Determines the role of each input of a graph.
 
     Args:
         graph: The FuncGraph.
-        specs: Of the function's own arguments.
-        numbers: What host_number has made while it was traced.
+        specs: Specs of the function's own arguments.
+        numbers: Numbers made by host_number while the function was traced.
     """
 
     def __init__(
-        self, graph: Any, specs: list[tf.TensorSpec], numbers: list[MadeNumber]
+        self, graph: FuncGraph, specs: list[tf.TensorSpec], numbers: list[MadeNumber]
     ) -> None:
         self._graph = graph
         self._specs = specs
         self._numbers = {id(made.tensor): made for made in numbers}
         self._known = {
             id(variable.handle): variable
-            for variable in (*graph.variables, *known_variables())
+            for variable in (*graph.variables, *_known_variables())
             if hasattr(variable, "handle")
         }
-        self.variables: list[Any] = []
-        self.captured: list[Any] = []
+        self.variables: list[Tensor] = []
+        self.captured: list[Tensor] = []
         self.inputs = [
             Feed.of(spec.name, INPUT, index, index, spec)
             for index, spec in enumerate(specs)
         ]
-        self.infeeds: list[Any] = []
-        self.outfeeds: list[Any] = []
+        self.infeeds: list[Queue] = []
+        self.outfeeds: list[Queue] = []
 
     def traced(self, name: str, ordinal: int) -> Traced:
-        """All of it."""
-        arguments = [[INPUT, index] for index in range(len(self._specs))]
+        """Returns the traced function."""
+        arguments = [(INPUT, index) for index in range(len(self._specs))]
         arguments += [
-            self.argument(external, internal)
+            self._argument(external, internal)
             for external, internal in self._graph.captures
         ]
-        function = make_function(self._graph)
+        function = _make_function(self._graph)
         outputs = [
-            Feed.of(f"output_{index}", "output", index, index, spec_of(tensor))
+            Feed.of(f"output_{index}", "output", index, index, _known_spec(tensor))
             for index, tensor in enumerate(self._graph.outputs)
         ]
-        library = library_of(function)
+        library = _library_of(function)
         return Traced(
             name=name,
             ordinal=ordinal,
@@ -207,21 +204,21 @@ class Description:
             signature=Signature(
                 tuple(self.inputs),
                 tuple(outputs),
-                tuple(streamed(self.infeeds, INFEED)),
-                tuple(streamed(self.outfeeds, OUTFEED)),
+                tuple(_streamed_feeds(self.infeeds, INFEED)),
+                tuple(_streamed_feeds(self.outfeeds, OUTFEED)),
             ),
             variables=self.variables,
             captured=self.captured,
-            pipelined=is_pipelined(library),
+            pipelined=_is_pipelined(library),
         )
 
-    def argument(self, external: Any, internal: Any) -> list[Any]:
-        """What a captured tensor is: [kind, number]."""
+    def _argument(self, external: Tensor, internal: Tensor) -> Role:
+        """Returns the role of a captured tensor: (kind, number)."""
         made = self._numbers.get(id(external))
         if made is not None:
-            return self.queue(made.queue) if made.queue else [NUMBER, made.number]
+            return self._queue(made.queue) if made.queue else (NUMBER, made.number)
         if external.dtype == tf.resource:
-            return self.variable(external)
+            return self._variable(external)
         if external.dtype == tf.variant or internal.dtype._is_ref_dtype:
             raise ValueError(
                 f"An application cannot hold what {self._graph.name} captures of dtype "
@@ -229,10 +226,10 @@ class Description:
                 "(use_resource=True)."
             )
         self.captured.append(external)
-        return [VALUE, len(self.captured) - 1]
+        return VALUE, len(self.captured) - 1
 
-    def queue(self, queue: Any) -> list[Any]:
-        """The number of a queue among those of its kind."""
+    def _queue(self, queue: Queue) -> Role:
+        """Returns kind and number of a queue; registers it if it is new."""
         if isinstance(queue, IPUInfeedQueue):
             kind, queues = INFEED, self.infeeds
         else:
@@ -244,10 +241,10 @@ class Description:
                 )
         if queue not in queues:
             queues.append(queue)
-        return [kind, queues.index(queue)]
+        return kind, queues.index(queue)
 
-    def variable(self, handle: Any) -> list[Any]:
-        """The number of a variable; it is an input of the application as well."""
+    def _variable(self, handle: Tensor) -> Role:
+        """Returns the number of a variable, and adds it to the inputs."""
         variable = self._known.get(id(handle))
         data = handle._handle_data
         if variable is None and (data is None or not data.shape_and_type):
@@ -265,29 +262,29 @@ class Description:
             spec = tf.TensorSpec(
                 tf.TensorShape(first.shape), tf.dtypes.as_dtype(first.dtype), name
             )
-        refuse_unknown_shapes([spec], "variable")
+        _refuse_unknown_shapes([spec], "variable")
         self.variables.append(handle)
         index = len(self.inputs)
         self.inputs.append(Feed.of(name, VARIABLE, index, index, spec))
-        return [VARIABLE, number]
+        return VARIABLE, number
 
 
-def known_variables() -> list[Any]:
-    """The variables of the graph around, if it is one of version 1."""
+def _known_variables() -> list[tf.Variable]:
+    """Returns the variables of a version 1 graph around the call, else []."""
     if tf.executing_eagerly():
         return []
     return list(tf.compat.v1.global_variables()) + list(tf.compat.v1.local_variables())
 
 
-def spec_of(tensor: Any) -> Any:
-    """Its tf.TensorSpec; raises ValueError if the shape is not known."""
+def _known_spec(tensor: Tensor) -> tf.TensorSpec:
+    """Returns a result's tf.TensorSpec; raises ValueError if its shape is unknown."""
     spec = tf.TensorSpec(tensor.shape, tensor.dtype, tensor.name)
-    refuse_unknown_shapes([spec], "result")
+    _refuse_unknown_shapes([spec], "result")
     return spec
 
 
-def streamed(queues: list[Any], kind: str) -> list[Feed]:
-    """The components of the elements of all queues, numbered."""
+def _streamed_feeds(queues: list[Queue], kind: str) -> list[Feed]:
+    """Returns the components of the elements of all queues."""
     feeds: list[Feed] = []
     for number, queue in enumerate(queues):
         for path, spec in nest.flatten_with_joined_string_paths(queue._structure):
@@ -296,8 +293,8 @@ def streamed(queues: list[Any], kind: str) -> list[Feed]:
     return feeds
 
 
-def make_function(graph: Any) -> Any:
-    """A ConcreteFunction of a graph."""
+def _make_function(graph: FuncGraph) -> FuncGraph:
+    """Makes a ConcreteFunction of a graph."""
     from tensorflow.core.function.polymorphism import function_type
 
     kind = function_type.from_structured_signature(
@@ -308,8 +305,8 @@ def make_function(graph: Any) -> Any:
     return concrete_function.ConcreteFunction.from_func_graph(graph, kind, {})
 
 
-def library_of(function: Any) -> function_pb2.FunctionDefLibrary:
-    """A function and all that it calls."""
+def _library_of(function: FuncGraph) -> function_pb2.FunctionDefLibrary:
+    """Returns a function and all functions that it calls."""
     graph = tf.Graph()
     with graph.as_default():
         function.add_to_graph(graph)
@@ -317,8 +314,8 @@ def library_of(function: Any) -> function_pb2.FunctionDefLibrary:
     return library
 
 
-def is_pipelined(library: function_pb2.FunctionDefLibrary) -> bool:
-    """Whether a program has stages, which work on several elements at a time."""
+def _is_pipelined(library: function_pb2.FunctionDefLibrary) -> bool:
+    """Whether a program has pipeline stages, which process several elements at a time."""
     return any(
         node.op.startswith("IpufeedPipeline")
         for function in library.function

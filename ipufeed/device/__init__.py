@@ -2,12 +2,13 @@
 
     config   IPUConfig, create_ipu_config --> system   configure_ipu_system, virtual
     flags    TF_POPLAR_FLAGS -------------/            devices, attach, seeds
-    program  scopes, strategy: where a program is built; loops, compiler: one program of
-             a Python function; step: a device that computes elsewhere
+    program  scopes, strategy: the device of a program; loops, compiler: one program of
+             a Python function; step: a step of known length
     random   seeds and random ops
-    queue_hooks  what the queues ask of the device; log: what the device logs
+    queue_hooks  the device's functions that the queues call; log: the device's logger
 
-Importing this package imports nothing, TensorFlow least of all. Uses ipufeed.queues.
+Importing this package imports none of its modules, and not TensorFlow. Uses
+ipufeed.queues.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""What the device and the native core log, such as the line of an attached IPU.
+"""The logger `ipufeed` of the device and the native core.
 
-Programs look for those lines on stderr, so they must be there without any set-up, and
-once only: a handler of our own writes them unless one of the root logger's does.
+Programs read its lines, such as that of an attached IPU, on stderr. So they must be there
+without any set-up, and once: a handler here writes them unless one of the root logger does.
 `logging.getLogger("ipufeed").setLevel(logging.WARNING)` silences them.
 
-A thread passes on what the native core logs, such as that a program has waited long
-(cc/base/messages.h): so it is seen whatever TF_CPP_MIN_LOG_LEVEL is, and can be silenced or
-sent elsewhere.
+A thread logs the messages of the native core, such as stall reports (cc/base/messages.h):
+they do not depend on TF_CPP_MIN_LOG_LEVEL, and logging can silence or redirect them.
 """
 
 from __future__ import annotations
@@ -21,13 +20,11 @@ from typing import TYPE_CHECKING, TextIO
 from ipufeed import _native
 
 LOGGER = logging.getLogger("ipufeed")
-
-
 MOST_BYTES = 4096
 
 
 def _writes_to_stderr(handler: logging.Handler, level: int) -> bool:
-    """Whether a handler would put a record of this level on stderr."""
+    """Returns whether a handler writes a record of this level to stderr."""
     # absl wraps the handler that has the stream; `absl.app.run` installs it.
     inner = getattr(handler, "python_handler", handler)
     return handler.level <= level and getattr(inner, "stream", None) is sys.stderr
@@ -36,11 +33,11 @@ def _writes_to_stderr(handler: logging.Handler, level: int) -> bool:
 if TYPE_CHECKING:
     _Handler = logging.StreamHandler[TextIO]
 else:
-    _Handler = logging.StreamHandler  # Python 3.10 takes no type there
+    _Handler = logging.StreamHandler  # not generic in Python 3.10
 
 
-class StderrHandler(_Handler):
-    """Writes to what sys.stderr is now, if no other handler does."""
+class _StderrHandler(_Handler):
+    """Writes to the current sys.stderr, unless another handler does."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -50,11 +47,11 @@ class StderrHandler(_Handler):
 
     @property
     def stream(self) -> TextIO:  # type: ignore[override]
-        """What sys.stderr is now, which a test or a notebook may have replaced."""
+        """The current sys.stderr, which a test or a notebook may have replaced."""
         return sys.stderr
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Drops what a handler of the root logger writes to stderr anyway."""
+        """Drops records that a handler of the root logger writes to stderr."""
         others = logging.getLogger().handlers if LOGGER.propagate else []
         if any(_writes_to_stderr(other, record.levelno) for other in others):
             return False
@@ -63,28 +60,24 @@ class StderrHandler(_Handler):
 
 if LOGGER.level == logging.NOTSET:
     LOGGER.setLevel(logging.INFO)
-LOGGER.addHandler(StderrHandler())
+LOGGER.addHandler(_StderrHandler())
 
 
 @functools.cache
-def listen() -> threading.Thread:
-    """Starts the thread, once per process; it sleeps until there is something."""
-    thread = threading.Thread(target=pass_on, name="ipufeed_log", daemon=True)
+def log_native_messages() -> threading.Thread:
+    """Starts the thread that logs the native core's messages, once per process."""
+    thread = threading.Thread(target=_log_messages, name="ipufeed_log", daemon=True)
     thread.start()
     return thread
 
 
-def pass_on() -> None:
-    """The thread's work."""
-    logger = logging.getLogger("ipufeed")
+def _log_messages() -> None:
     entry = _native.entry()
     line = ctypes.create_string_buffer(MOST_BYTES)
     while True:
         try:
             entry.ipufeed_next_line(line, MOST_BYTES)
-        except (
-            Exception
-        ) as error:  # without memory for one line there may be for others
-            logger.warning("a message of the native core was lost: %s", error)
+        except Exception as error:  # no memory for one line; later ones may be shorter
+            LOGGER.warning("a message of the native core was lost: %s", error)
             continue
-        logger.warning("%s", line.value.decode("utf-8", "replace"))
+        LOGGER.warning("%s", line.value.decode("utf-8", "replace"))

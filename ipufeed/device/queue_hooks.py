@@ -1,4 +1,4 @@
-"""The device's answers to the queues' questions (ipufeed/queues/hooks.py)."""
+"""Connects the device with the queues (ipufeed/queues/hooks.py) and the native core."""
 
 from __future__ import annotations
 
@@ -26,28 +26,30 @@ from ipufeed.device.system.system import (
 )
 from ipufeed.device.system.topology import NUM_IPUS
 from ipufeed.errors import DeviceOrdinalError
-from ipufeed.queues.hooks import surroundings
+from ipufeed.queues.hooks import SyntheticTensor, device_hooks
 from ipufeed.tf_patches.changes import replace
+from ipufeed.tf_types import DType, NestFunction, Shape, Tensor
 
-FAILED_PRECONDITION = 9  # of absl's status codes
+FAILED_PRECONDITION = 9  # absl's status code
+IPU_NUMBER = re.compile(r"IPU:(\d+)$", re.IGNORECASE)
 
 _join: Callable[[int, int], None] | None = None  # set_join
 
 
 def set_join(join: Callable[[int, int], None]) -> None:
-    """Sets what connects this process to the others that run copies of its programs.
+    """Sets the function that connects this process to its peers in a distribution.
 
     Args:
-        join: Called with the number of processes and this one's index, now if the system
+        join: Called with the number of processes and this one's index: now, if the system
             is configured for several, and at each change.
     """
     global _join
     _join = join
-    tell_processes()
+    _set_processes()
 
 
 def default_ordinal() -> int:
-    """The IPU of the current IPUStrategy, else 0."""
+    """Returns the IPU of the current IPUStrategy, else 0."""
     return strategy_ordinal()
 
 
@@ -57,37 +59,37 @@ def check_ordinal(ordinal: int) -> None:
 
 
 def infeed_threads() -> int:
-    """--max_infeed_threads, or 0 for the default."""
+    """Returns --max_infeed_threads, or 0 for the default."""
     return max(0, flags.get_flags().max_infeed_threads)
 
 
 def null_data_feed() -> bool:
-    """--null_data_feed."""
+    """Returns --null_data_feed."""
     return flags.get_flags().null_data_feed
 
 
 def runs_programs() -> bool:
-    """Whether programs run, and not only are compiled (PRE_COMPILE)."""
+    """Returns whether programs run, unlike with PRE_COMPILE."""
     return not precompiles()
 
 
 def synthetic_outfeed() -> bool:
-    """Whether --use_synthetic_data or a category covers outfeeds."""
+    """Returns whether --use_synthetic_data or a category covers outfeeds."""
     return flags.use_synthetic_data_for(SyntheticDataCategory.Outfeed)
 
 
-def synthetic_infeed() -> Callable[[Any, Any], Any] | None:
-    """What makes an infeed's tensors on the device, if its data is synthetic."""
+def synthetic_infeed() -> SyntheticTensor | None:
+    """Returns the function for an infeed's synthetic tensors; None with real data."""
     if not flags.use_synthetic_data_for(SyntheticDataCategory.Infeed):
         return None
-    return synthetic_tensor
+    return _synthetic_tensor
 
 
-def synthetic_tensor(dtype: Any, shape: Any) -> Any:
-    """A tensor filled by --synthetic_data_initializer; without it, zeros.
+def _synthetic_tensor(dtype: DType, shape: Shape) -> Tensor:
+    """Returns a tensor filled by --synthetic_data_initializer; by default zeros.
 
-    Random ones are made from a seed that is fixed, once for the program: making them in
-    each iteration would cost time that is not the program's.
+    Random values have a fixed seed and are computed once per program: in each iteration
+    they would add time that is not the program's.
     """
     import tensorflow as tf
 
@@ -114,15 +116,18 @@ def synthetic_tensor(dtype: Any, shape: Any) -> Any:
 
 
 @_native.ON_FIRST_USE  # type: ignore[untyped-decorator]
-def attach_at_first_use(ordinal: int, message: Any, size: int) -> int:
-    """Asked by the native device before it runs anything; 0 or a status code."""
-    log.listen()  # from here on the core may log lines
+def _attach_at_first_use(ordinal: int, message: Any, size: int) -> int:
+    """Called by the native device before its first program; returns 0 or a status code."""
+    log.log_native_messages()  # the native core may log from here on
     try:
         attach(ordinal)
         _native.entry().ipufeed_set_log_cycle_count(
             flags.get_flags().log_cycle_count >= 0
         )
-        tell_synthetic_seed()
+        # Whether the seed is synthetic data.
+        _native.entry().ipufeed_set_synthetic_seed(
+            flags.use_synthetic_data_for(SyntheticDataCategory.Seed)
+        )
     except Exception as error:
         text = str(getattr(error, "message", error)).encode()[: size - 1] + b"\0"
         ctypes.memmove(message, text, len(text))
@@ -130,32 +135,24 @@ def attach_at_first_use(ordinal: int, message: Any, size: int) -> int:
     return 0
 
 
-def tell_ipus() -> None:
-    """Sets in the core how many IPUs each device has."""
+def _set_ipus() -> None:
     counts = ipu_counts()
     for ordinal in range(NUM_IPUS):
         _native.entry().ipufeed_set_ipus(ordinal, counts.get(ordinal, 0))
 
 
-def tell_synthetic_seed() -> None:
-    """Sets in the core whether the seed is synthetic data."""
-    synthetic = flags.use_synthetic_data_for(SyntheticDataCategory.Seed)
-    _native.entry().ipufeed_set_synthetic_seed(synthetic)
-
-
-def forget_seeds() -> None:
-    """Removes the seed from the core, after a reset of the system."""
+def _forget_seeds() -> None:
+    """Removes the seeds from the core, after a reset of the system."""
     if not has_seeds():
         _native.entry().ipufeed_forget_seeds()
 
 
-def tell_seed(ordinal: int, seed: DeviceSeed) -> None:
-    """Sets in the core the arguments of `reset_ipu_seed`."""
+def _set_seed(ordinal: int, seed: DeviceSeed) -> None:
     _native.entry().ipufeed_set_seed(ordinal, seed.seed, seed.identical_replicas)
 
 
-def tell_processes() -> None:
-    """Sets in the core which other processes run copies of its programs."""
+def _set_processes() -> None:
+    """Sets the peer processes that run replicas of this one's programs in the core."""
     distribution = configured().experimental.multi_replica_distribution
     if distribution.process_count > 1:
         if _join is None:
@@ -167,8 +164,8 @@ def tell_processes() -> None:
         _native.entry().ipufeed_set_processes(1, 0, None)
 
 
-def refuse_wrong_ordinals(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A `device` method of TensorFlow's that raises for an IPU that does not exist.
+def _refuse_wrong_ordinals(method: Callable[..., Any]) -> NestFunction:
+    """Makes a `device` method of TensorFlow raise for an IPU that does not exist.
 
     With soft placement, the default of TensorFlow 2, such a name means the CPU.
     """
@@ -177,14 +174,13 @@ def refuse_wrong_ordinals(method: Callable[..., Any]) -> Callable[..., Any]:
     def device(self: Any, *arguments: Any, **keywords: Any) -> Any:
         for name in (*arguments, *keywords.values()):
             if isinstance(name, str) and "IPU:" in name.upper():
-                check_exists(name)
+                _check_exists(name)
         return method(self, *arguments, **keywords)
 
     return device
 
 
-def check_exists(name: str) -> None:
-    """Raises DeviceOrdinalError, a ValueError, for `/device:IPU:16` and above."""
+def _check_exists(name: str) -> None:
     number = IPU_NUMBER.search(name)
     if number is not None and int(number[1]) >= NUM_IPUS:
         raise DeviceOrdinalError(
@@ -192,32 +188,29 @@ def check_exists(name: str) -> None:
         )
 
 
-IPU_NUMBER = re.compile(r"IPU:(\d+)$", re.IGNORECASE)
-
-
 def install() -> None:
-    """Puts the answers in, when this module is imported."""
+    """Connects the device, when this module is imported."""
     entry = _native.entry()
-    entry.ipufeed_set_on_first_use(attach_at_first_use)
+    entry.ipufeed_set_on_first_use(_attach_at_first_use)
     on_change(entry.ipufeed_forget_first_uses)
-    on_change(tell_ipus)
-    on_change(tell_processes)
-    on_change(forget_seeds)
-    on_seed(tell_seed)
+    on_change(_set_ipus)
+    on_change(_set_processes)
+    on_change(_forget_seeds)
+    on_seed(_set_seed)
     patches.install()
-    tell_ipus()  # of what has been configured before
+    _set_ipus()  # of a system configured before the import
     from tensorflow.python.eager import context
     from tensorflow.python.framework import ops
 
     for owner in (context.Context, ops.Graph):
-        replace(owner, "device", refuse_wrong_ordinals(owner.device))
-    surroundings.default_ordinal = default_ordinal
-    surroundings.check_ordinal = check_ordinal
-    surroundings.infeed_threads = infeed_threads
-    surroundings.null_data_feed = null_data_feed
-    surroundings.synthetic_outfeed = synthetic_outfeed
-    surroundings.synthetic_infeed = synthetic_infeed
-    surroundings.runs_programs = runs_programs
+        replace(owner, "device", _refuse_wrong_ordinals(owner.device))
+    device_hooks.default_ordinal = default_ordinal
+    device_hooks.check_ordinal = check_ordinal
+    device_hooks.infeed_threads = infeed_threads
+    device_hooks.null_data_feed = null_data_feed
+    device_hooks.synthetic_outfeed = synthetic_outfeed
+    device_hooks.synthetic_infeed = synthetic_infeed
+    device_hooks.runs_programs = runs_programs
 
 
 install()

@@ -1,12 +1,12 @@
-"""Compiled programs: their cache, why one was compiled again, what it is made of.
+"""Compiled programs: the cache, causes of recompilation, reports and traces.
 
     program -> key -> in memory? -> on disk? -> compile -> <key>.poplar_exec
                                                   |
                               stats() explain() no_recompile() reports
 
-Order of the rooms: hlo, program, store, then explanation, tracing and report, then
-compile, then commands (`python -m ipufeed.executable`, which does on files what `explain`
-and others do on programs). Uses ipufeed.device, ipufeed.queues and ipufeed.render.
+Order of the packages: hlo, program, store, then explanation, tracing and report, then
+compile, then commands (`python -m ipufeed.executable`, the same for files).
+Uses ipufeed.device, ipufeed.queues and ipufeed.render.
 """
 
 from __future__ import annotations

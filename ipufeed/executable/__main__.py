@@ -1,6 +1,6 @@
 """python -m ipufeed.executable: see `--help`.
 
-Exit codes: 0 done, 1 a file is not whole or safe, or two programs differ (`diff`), 2 bad
+Exit codes: 0 done, 1 a file is damaged or unsafe, or two programs differ (`diff`), 2 bad
 input.
 """
 
@@ -18,7 +18,7 @@ from ipufeed.render.terminal import HelpFormatter
 from ipufeed.render.terminal_text import printable
 
 NAME = "python -m ipufeed.executable"
-# Subcommand -> what it does; its module has the same name in ipufeed.executable.commands.
+# Subcommand -> its help; the module of the same name is in ipufeed.executable.commands.
 COMMANDS = {
     "list": "the programs of a cache folder",
     "show": "what a program takes, is made of and was compiled for",
@@ -31,20 +31,18 @@ COMMANDS = {
 
 EPILOG = """\
 DIR is a folder of .poplar_exec files; without it, that of
---executable_cache_path in TF_POPLAR_FLAGS. A program is named by its file, or by
-its key in that folder.
+--executable_cache_path in TF_POPLAR_FLAGS. A program is named by its file,
+or by its key in that folder.
 Exit codes: 0 done; 1 a file is not whole or safe, two programs differ;
 2 bad input.
 `COMMAND --help` has the details."""
 
 
-def module_of(command: str) -> ModuleType:
-    """Where a subcommand is."""
+def _module_of(command: str) -> ModuleType:
     return importlib.import_module(f"ipufeed.executable.commands.{command}")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The command line."""
+def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=NAME,
         description="Compiled programs: what is in the executable cache, and why a\n"
@@ -54,7 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command, text in COMMANDS.items():
-        module = module_of(command)
+        module = _module_of(command)
         one = parsers.add_parser(
             command,
             help=text,
@@ -68,12 +66,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a subcommand and returns its exit code."""
-    parser = build_parser()
+    parser = _build_parser()
     options = parser.parse_args(arguments)
     try:
         code = int(options.run(options))
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except (CommandError, IpufeedError, LookupError, ValueError, OSError) as error:

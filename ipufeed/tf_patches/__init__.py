@@ -1,4 +1,4 @@
-"""What is changed in TensorFlow at run time: the table, and changes of no other layer.
+"""Changes of TensorFlow at run time: their table, and those that belong to no other layer.
 
-Uses no other package of ipufeed.
+Uses ipufeed.tf_types only.
 """

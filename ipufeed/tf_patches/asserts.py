@@ -1,8 +1,8 @@
-"""Assertions in programs of an IPU: they hold there, too.
+"""Keeps assertions in compiled programs of an IPU.
 
-XLA leaves `Assert` out of what it compiles. In a program for an IPU another op is built
-with it, which ends a compiled program with an InternalError, as the original's does. Its
-text has the parts of the assertion's data that are known when the program is built.
+XLA drops `Assert`. In a program for an IPU another op is built with it, which ends a
+compiled program with an InternalError, as Graphcore's does. Its text has the parts of the
+assertion's data that are known when the program is built.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from collections.abc import Callable
 from typing import Any
 
 from ipufeed.tf_patches.changes import replace
+from ipufeed.tf_types import Operation, Tensor
 
 
 @functools.cache
-def install(in_program: Callable[[], bool], build_check: Callable[..., Any]) -> None:
-    """Changes what builds TensorFlow's `Assert`, once.
+def install(
+    in_program: Callable[[], bool], build_check: Callable[..., Operation]
+) -> None:
+    """Replaces the function that builds TensorFlow's `Assert`, once.
 
     Args:
-        in_program: Whether what is built now belongs to a program of an IPU.
-        build_check: Builds the op that acts in compiled programs, of a condition and the
-            error's `text`.
+        in_program: Whether ops are being built for a program of an IPU.
+        build_check: Builds the op for compiled programs, from a condition and the error's
+            `text`.
     """
     import tensorflow as tf
     from tensorflow.python.ops import gen_logging_ops
@@ -32,17 +35,20 @@ def install(in_program: Callable[[], bool], build_check: Callable[..., Any]) -> 
 
     @functools.wraps(stock)
     def build(
-        condition: Any, data: Any, summarize: int = 3, name: str | None = None
-    ) -> Any:
+        condition: Tensor,
+        data: list[Tensor],
+        summarize: int = 3,
+        name: str | None = None,
+    ) -> Operation:
         op = stock(condition, data, summarize, name)
         if op is None or not in_program():
             return op
-        also = build_check(condition, text=failure_of(op))
+        also = build_check(condition, text=_failure_text(op))
         return tf.group(op, also)
 
     replace(gen_logging_ops, "_assert", build)
 
-    def of_all(pfor_input: Any) -> Any:
+    def of_all(pfor_input: Any) -> Operation:
         condition, is_stacked, _ = pfor_input.input(0)
         if is_stacked:
             condition = tf.reduce_all(condition)
@@ -51,11 +57,11 @@ def install(in_program: Callable[[], bool], build_check: Callable[..., Any]) -> 
     pfor.RegisterPFor("IpufeedAssert")(of_all)
 
 
-def failure_of(op: Any) -> str:
-    """What an `Assert` reports in a compiled program.
+def _failure_text(op: Operation) -> str:
+    """Returns the error of an `Assert` in a compiled program.
 
-    The numbers that TensorFlow appends to names are left out: the same function, built
-    twice, is the same program.
+    It omits the numbers that TensorFlow appends to names: the same function, built twice,
+    must give the same program.
     """
     import tensorflow as tf
 

@@ -1,24 +1,24 @@
-"""Every attribute of TensorFlow and Keras that ipufeed replaces, and why.
+"""Table of the attributes of TensorFlow and Keras that ipufeed replaces, with reasons.
 
-`replace` makes the changes of this table and no others, so that an upgrade of TensorFlow
-has one list to go through. All are of TensorFlow 2.21 and Keras 3.12 or later. What the
-replacements do stands in the modules that make them: it belongs to their layers.
+`replace` accepts only the changes of this table, which is the checklist for an upgrade of
+TensorFlow. All are of TensorFlow 2.21 and Keras 3.12 or later. The replacements themselves
+are in the modules of their layers.
 """
 
 from __future__ import annotations
 
+import types
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
 class Change:
-    """An attribute that is replaced.
+    """A replaced attribute.
 
     Attributes:
-        why: What it does afterwards that it did not before.
-        where: The module that makes the replacement, of ipufeed.
-        test: The file of tests that fails without it.
+        why: What the replacement does that the original does not.
+        where: The module of ipufeed that makes the replacement.
+        test: The test file that fails without it.
     """
 
     why: str
@@ -27,30 +27,56 @@ class Change:
 
 
 _SEEDS = "device.random.patches"
+_ENDING = ("ending", "tests/faults/test_readers_at_exit.py")
 CHANGES = {
     "tensorflow.python.client.session.BaseSession.run": Change(
         "raises what a signal's handler raises, such as KeyboardInterrupt",
         *("queues.interrupt", "tests/faults/test_signals.py"),
     ),
     "tensorflow.python.eager.context.Context.call_function": Change(
-        "likewise; an error in it ends the programs that it has started",
+        "the same; an error in it also ends the programs that it started",
         *("queues.interrupt", "tests/faults/test_signals.py"),
     ),
+    "tensorflow.python.eager.polymorphic_function.polymorphic_function."
+    "Function.__call__": Change(
+        "raises SystemExit in a daemon thread, at the end of the process",
+        *_ENDING,
+    ),
+    "tensorflow.python.eager.polymorphic_function.concrete_function."
+    "ConcreteFunction.__call__": Change("likewise", *_ENDING),
+    "tensorflow.python.framework.ops.Graph._create_op_internal": Change(
+        "likewise", *_ENDING
+    ),
+    "tensorflow.python.framework.func_graph.FuncGraph._create_op_internal": Change(
+        "likewise", *_ENDING
+    ),
+    "tensorflow.python.pywrap_tfe.TFE_Py_FastPathExecute": Change("likewise", *_ENDING),
+    "tensorflow.python.pywrap_tfe.TFE_Py_Execute": Change("likewise", *_ENDING),
+    "tensorflow.python.pywrap_tfe.TFE_Py_ExecuteCancelable": Change(
+        "likewise", *_ENDING
+    ),
     "tensorflow.python.eager.cancellation.context": Change(
-        "gives each call of a function a cancellation manager of its own",
+        "gives each call of a function its own cancellation manager",
         *("queues.interrupt", "tests/queues/test_two_callers.py"),
     ),
     "tensorflow.python.eager.context.Context.device": Change(
-        "refuses /device:IPU:16 and above, which has no simulated IPU",
+        "refuses /device:IPU:16 and above, for which no simulated IPU exists",
         *("device.queue_hooks", "tests/device/test_device.py"),
     ),
     "tensorflow.python.framework.ops.Graph.device": Change(
-        "likewise, in a graph",
-        *("device.queue_hooks", "tests/device/test_device.py"),
+        "the same, in a graph", *("device.queue_hooks", "tests/device/test_device.py")
     ),
     "tensorflow.python.data.ops.dataset_ops.DatasetV2.__iter__": Change(
-        "feeds the IPU inside the scope of a strategy that asks for it",
+        "feeds the IPU inside the scope of a strategy that requests it",
         *("device.program.strategy", "tests/device/test_strategy.py"),
+    ),
+    "tensorflow.python.ops.gen_dataset_ops.*": Change(
+        "builds datasets for the host, in an IPU's scope too",
+        *("tf_patches.host_datasets", "tests/device/test_datasets_in_scope.py"),
+    ),
+    "tensorflow.python.ops.gen_experimental_dataset_ops.*": Change(
+        "likewise",
+        *("tf_patches.host_datasets", "tests/device/test_datasets_in_scope.py"),
     ),
     "tensorflow.python.data.ops.structured_function.StructuredFunctionWrapper.__init__": (
         Change(
@@ -60,7 +86,7 @@ CHANGES = {
     ),
     "tensorflow.python.eager.polymorphic_function.function_context."
     "make_function_context": Change(
-        "traces a tf.function separately for IPUs, as a program and as a part of one",
+        "traces a tf.function separately for IPUs, as a program and as part of one",
         *(_SEEDS, "tests/device/test_seeds.py"),
     ),
     "tensorflow.python.eager.polymorphic_function.tracing_compilation."
@@ -73,55 +99,65 @@ CHANGES = {
         *(_SEEDS, "tests/device/test_seeds.py"),
     ),
     "tensorflow.python.ops.gen_image_ops.*": Change(
-        "likewise, for crops and boxes",
-        *(_SEEDS, "tests/ops/test_samplers.py"),
+        "the same, for crops and boxes", *(_SEEDS, "tests/ops/test_samplers.py")
     ),
     "tensorflow.python.ops.gen_candidate_sampling_ops.*": Change(
-        "likewise, for classes; warns of those that the device's seed does not reach",
+        "the same, for classes; warns about those that the device's seed does not reach",
         *(_SEEDS, "tests/ops/test_samplers.py"),
     ),
     "tensorflow.python.ops.gen_nn_ops.*": Change(
-        "warns of fractional pooling, which the device's seed does not reach",
+        "warns about fractional pooling, which the device's seed does not reach",
         *(_SEEDS, "tests/ops/test_samplers.py"),
     ),
     "tensorflow.python.ops.stateful_random_ops.Generator.*": Change(
-        "warns of generators without a seed, which the device's seed does not reach",
+        "warns about generators without a seed, which the device's seed does not reach",
         *(_SEEDS, "tests/ops/test_samplers.py"),
     ),
     "tensorflow._api.v2.raw_ops.ImageProjectiveTransformV3": Change(
-        "becomes gathers in a program for an IPU, since XLA does not have it",
+        "becomes gathers in a program for an IPU, since XLA lacks it",
         *("tf_patches.projective", "tests/keras/test_keras_images.py"),
     ),
+    "tensorflow.python.ops.gen_image_ops.resize_nearest_neighbor_grad": Change(
+        "becomes sums in a program for an IPU, since XLA does not have it",
+        *("tf_patches.resize_gradient", "tests/keras/test_legacy_strategies.py"),
+    ),
     "tensorflow._api.v2.raw_ops.*": Change(
-        "likewise, for tf.raw_ops",
-        *(_SEEDS, "tests/device/test_seeds.py"),
+        "the same, for tf.raw_ops", *(_SEEDS, "tests/device/test_seeds.py")
     ),
     "tensorflow.python.keras": Change(
-        "is the Keras in use, for programs that import it by this name",
+        "becomes the Keras in use, for programs that import it by this name",
         *("tf_patches.frozen_keras", "tests/keras/test_keras_optimizers.py"),
     ),
+    "keras.src.optimizers.base_optimizer.BaseOptimizer.apply_gradients": Change(
+        "takes the `name` of Keras 2, which its subclasses pass on",
+        *("keras.keras3", "tests/keras/test_keras_optimizers.py"),
+    ),
     "keras.src.saving.saving_lib._model_from_config": Change(
-        "sets the options of an IPU that a saved model has, when it is loaded",
+        "restores the IPU options of a saved model when it is loaded",
         *("keras.keras3", "tests/keras/test_keras_saving.py"),
     ),
     "keras.src.utils.tf_utils.tf_encode_categorical_inputs": Change(
-        "lets Keras's other way be taken in a program: XLA has no bincount for it",
+        "selects Keras's other implementation in a program, since XLA lacks its bincount",
         *("keras.keras3", "tests/keras/test_keras_images.py"),
     ),
     "keras.src.random.seed_generator.SeedGenerator.next": Change(
-        "gives a device's seeds on an IPU whose seed has been reset",
+        "draws the device's seeds on an IPU whose seed was reset",
         *(_SEEDS, "tests/device/test_seeds.py"),
     ),
     "tensorflow.python.autograph.core.config.CONVERSION_RULES": Change(
         "does not rewrite functions of ipufeed",
-        *("queues.autograph", "tests/device/test_loops.py"),
+        *("queues.autograph", "tests/device/loops/test_loops.py"),
+    ),
+    "tensorflow.python.ops.cond.util": Change(
+        "makes tf.cond build an If operation in the body of a version 1 loop",
+        *("device.program.loop_version", "tests/device/loops/test_loop_gradients.py"),
     ),
     "tensorflow.python.ops.control_flow_util.ENABLE_CONTROL_FLOW_V2": Change(
-        "is what `repeat` asks for, while it builds a loop in a version 1 graph",
-        *("device.program.loops", "tests/device/test_loops.py"),
+        "follows `repeat`'s argument while it builds a loop in a version 1 graph",
+        *("device.program.loop_version", "tests/device/loops/test_loops.py"),
     ),
     "tensorflow.python.ops.gen_logging_ops._assert": Change(
-        "makes assertions hold in compiled programs of an IPU",
+        "keeps assertions in compiled programs of an IPU",
         *("tf_patches.asserts", "tests/programs/test_asserts.py"),
     ),
     "tensorflow.python.ops.parallel_for.pfor.PFor.__init__": Change(
@@ -131,11 +167,11 @@ CHANGES = {
 }
 
 
-def replace(owner: Any, name: str, replacement: Any) -> None:
-    """Replaces an attribute of a module or a class of TensorFlow.
+def replace(owner: types.ModuleType | type, name: str, replacement: object) -> None:
+    """Replaces an attribute of a module or class of TensorFlow.
 
     Raises:
-        KeyError: The table has no such change.
+        KeyError: The change is not in the table.
     """
     place = owner.__name__
     if isinstance(owner, type):

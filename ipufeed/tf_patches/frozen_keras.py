@@ -1,10 +1,14 @@
-"""`tensorflow.python.keras` as the Keras in use, for programs that import it.
+"""Makes `tensorflow.python.keras` the Keras in use, for programs that import it.
 
-TensorFlow has a third, old Keras under this name, for itself: its models are not those of
-tf.keras, and no IPU runs them. Programs written for IPUs import it as they would tf.keras.
+TensorFlow keeps an old Keras under this name for itself: its models are not those of
+tf.keras, and IPUs do not run them. Programs written for IPUs import it like tf.keras.
 
     from tensorflow.python.keras.layers import Dense   ->  tf.keras.layers.Dense
-    from tensorflow.python.keras.engine import training ->  TensorFlow's own, as before
+    from tensorflow.python.keras.optimizer_v2.adam import Adam -> tf.keras.optimizers.Adam
+    from tensorflow.python.keras.engine import training ->  TensorFlow's, as before
+
+With tf_keras the optimizers of `optimizer_v2` are those of `optimizers.legacy`, which are
+the same.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 import types
 from typing import Any
@@ -19,7 +24,7 @@ from typing import Any
 from ipufeed.tf_patches.changes import replace
 
 NAME = "tensorflow.python.keras"
-# TensorFlow's modules that use the old Keras have to have it before it is another one.
+# Modules of TensorFlow that use the old Keras must import it before it is replaced.
 USERS = (
     "tensorflow.python.layers.core",
     "tensorflow.python.layers.convolutional",
@@ -32,10 +37,15 @@ PUBLIC = (
     *("initializers", "layers", "losses", "metrics", "mixed_precision", "models"),
     *("optimizers", "preprocessing", "regularizers", "utils"),
 )
+# Modules of the old Keras's optimizers, which programs import by their place.
+OPTIMIZERS = (
+    *("adadelta", "adagrad", "adam", "adamax", "ftrl", "gradient_descent", "nadam"),
+    "rmsprop",
+)
 
 
 def install() -> None:
-    """Puts the names into place. Does no harm twice; imports no Keras."""
+    """Installs the aliases, without importing Keras. Idempotent."""
     if isinstance(sys.modules.get(NAME), KerasAlias):
         return
     for user in USERS:
@@ -49,13 +59,27 @@ def install() -> None:
         full = f"{NAME}.{name}"
         frozen = sys.modules.get(full)
         sys.modules[full] = KerasAlias(full, name, frozen)
+    _put_optimizers()
     sys.meta_path.insert(0, _Finder())
 
 
-class KerasAlias(types.ModuleType):
-    """A module of the Keras in use; what that does not have is of the old Keras."""
+def _put_optimizers() -> None:
+    """Lets the modules of `optimizer_v2` have the optimizers of the Keras in use."""
+    legacy = os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
+    path = "optimizers.legacy" if legacy else "optimizers"
+    package = importlib.import_module(f"{NAME}.optimizer_v2")
+    places = dict.fromkeys(OPTIMIZERS, path)
+    places["learning_rate_schedule"] = "optimizers.schedules"
+    for name, place in places.items():
+        full = f"{NAME}.optimizer_v2.{name}"
+        alias = KerasAlias(full, place, importlib.import_module(full))
+        sys.modules[full] = package.__dict__[name] = alias
 
-    def __init__(self, name: str, path: str, frozen: Any) -> None:
+
+class KerasAlias(types.ModuleType):
+    """A module of the Keras in use, with the old Keras's for names that it lacks."""
+
+    def __init__(self, name: str, path: str, frozen: types.ModuleType | None) -> None:
         super().__init__(name, f"{name}: names of tf.keras, see ipufeed.compat.")
         own = self.__dict__
         own["_ipufeed_path"], own["_ipufeed_frozen"] = path, frozen
@@ -78,7 +102,7 @@ class KerasAlias(types.ModuleType):
 
 
 def _in_use(path: str) -> Any:
-    """tf.keras, or a module in it; None if there is none."""
+    """Returns tf.keras or a module in it; None if it does not exist."""
     import tensorflow as tf
 
     found: Any = tf.keras
@@ -88,10 +112,12 @@ def _in_use(path: str) -> Any:
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds modules of modules, such as tensorflow.python.keras.datasets.mnist."""
+    """Finds nested modules, such as tensorflow.python.keras.datasets.mnist."""
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """The spec of a module that the Keras in use has, else None."""
+    def find_spec(
+        self, name: str, path: object = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Returns the spec of a module that the Keras in use has, else None."""
         first, _, inner = name.removeprefix(f"{NAME}.").partition(".")
         if not name.startswith(f"{NAME}.") or not inner or first not in PUBLIC:
             return None
@@ -99,9 +125,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         return importlib.machinery.ModuleSpec(name, self)
 
-    def create_module(self, spec: Any) -> Any:
-        """An alias of the module."""
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """Returns an alias of the module."""
         return KerasAlias(spec.name, spec.name.removeprefix(f"{NAME}."), None)
 
-    def exec_module(self, module: Any) -> None:
-        """Nothing is left to be done."""
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Does nothing: the alias is complete."""

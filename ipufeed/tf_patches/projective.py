@@ -1,27 +1,27 @@
-"""ImageProjectiveTransformV3 in compiled programs: XLA does not have it.
+"""ImageProjectiveTransformV3 for compiled programs, as XLA lacks it.
 
-Keras's RandomRotation, RandomZoom, RandomTranslation and RandomShear are made of it. In a
-program for an IPU it becomes gathers with the formula of TensorFlow's kernel, and so has
-gradients with respect to the images.
+Keras's RandomRotation, RandomZoom, RandomTranslation and RandomShear use it. In a program
+for an IPU it becomes gathers with the formula of TensorFlow's kernel, and so has gradients
+with respect to the images.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 from ipufeed.tf_patches.changes import replace
+from ipufeed.tf_types import Tensor
 
 OP = "ImageProjectiveTransformV3"
 
 
 @functools.cache
 def install(in_program: Callable[[], bool]) -> None:
-    """Changes `tf.raw_ops.ImageProjectiveTransformV3`, once.
+    """Replaces `tf.raw_ops.ImageProjectiveTransformV3`, once.
 
     Args:
-        in_program: Whether what is built now belongs to a program of an IPU.
+        in_program: Whether ops are being built for a program of an IPU.
     """
     import tensorflow as tf
     from tensorflow.python.framework import tensor_util
@@ -30,14 +30,14 @@ def install(in_program: Callable[[], bool]) -> None:
 
     @functools.wraps(stock)
     def build(
-        images: Any,
-        transforms: Any,
-        output_shape: Any,
-        fill_value: Any,
+        images: Tensor,
+        transforms: Tensor,
+        output_shape: Tensor,
+        fill_value: Tensor,
         interpolation: str,
         fill_mode: str = "CONSTANT",
         name: str | None = None,
-    ) -> Any:
+    ) -> Tensor:
         images = tf.convert_to_tensor(images)
         size = tensor_util.constant_value_as_shape(tf.convert_to_tensor(output_shape))
         known = size.is_fully_defined() and images.shape[1:].is_fully_defined()
@@ -52,7 +52,7 @@ def install(in_program: Callable[[], bool]) -> None:
                 name=name,
             )
         with tf.name_scope(name or OP):
-            return transformed(
+            return _transform(
                 *(images, transforms, list(size)),
                 *(fill_value, interpolation, fill_mode),
             )
@@ -60,26 +60,26 @@ def install(in_program: Callable[[], bool]) -> None:
     replace(tf.raw_ops, OP, build)
 
 
-def transformed(
-    images: Any,
-    transforms: Any,
+def _transform(
+    images: Tensor,
+    transforms: Tensor,
     size: list[int],
-    fill_value: Any,
+    fill_value: Tensor,
     interpolation: str,
     fill_mode: str,
-) -> Any:
-    """Each pixel of the result is read where the transform says.
+) -> Tensor:
+    """Builds the images whose pixels are read where the transform maps them.
 
     Args:
         images: [batch, height, width, channels], of fixed height and width.
         transforms: float32 [batch or 1, 8]: a0, a1, a2, b0, b1, b2, c0, c1.
         size: Height and width of the result.
-        fill_value: Of what lies outside, with fill_mode CONSTANT.
+        fill_value: Value outside of the image, with fill_mode CONSTANT.
         interpolation: NEAREST or BILINEAR.
         fill_mode: CONSTANT, NEAREST, REFLECT or WRAP.
 
     Returns:
-        [batch, *size, channels], of the images' dtype.
+        Images [batch, *size, channels], of the same dtype.
     """
     import tensorflow as tf
 
@@ -97,13 +97,13 @@ def transformed(
     safe = tf.where(ahead, scale, 1.0)
     at_x = _mapped((a0 * x + a1 * y + a2) / safe, width, fill_mode)
     at_y = _mapped((b0 * x + b1 * y + b2) / safe, height, fill_mode)
-    # One transform may be that of all images.
+    # One transform may serve all images.
     shape = [tf.shape(images)[0], *size]
     at_x, at_y = tf.broadcast_to(at_x, shape), tf.broadcast_to(at_y, shape)
     fill = tf.cast(fill_value, tf.float32)
     values = tf.cast(images, tf.float32)
 
-    def read(row: Any, column: Any) -> Any:
+    def read(row: Tensor, column: Tensor) -> Tensor:
         inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
         places = tf.stack(
             [
@@ -129,15 +129,15 @@ def transformed(
     return tf.cast(tf.where(ahead, result, fill), images.dtype)
 
 
-def _rounded(x: Any) -> Any:
-    """To the nearest integer, halves away from 0, as C++ rounds."""
+def _rounded(x: Tensor) -> Tensor:
+    """Rounds to the nearest integer, halves away from 0, as C++ does."""
     import tensorflow as tf
 
     return tf.sign(x) * tf.floor(tf.abs(x) + 0.5)
 
 
-def _mapped(x: Any, length: int, mode: str) -> Any:
-    """Where a coordinate lies in the image that is continued as the mode says."""
+def _mapped(x: Tensor, length: int, mode: str) -> Tensor:
+    """Maps coordinates into the image, extended according to `mode`."""
     import tensorflow as tf
 
     last = float(length - 1)

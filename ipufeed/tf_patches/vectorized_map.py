@@ -1,7 +1,7 @@
-"""Operations that tf.vectorized_map must not hold, since they have no vector form.
+"""Refuses queue operations in tf.vectorized_map, as they have no vectorized form.
 
-TensorFlow would build a loop over a queue operation, or leave it out, and would also run
-the operation that it traced, once: an element is lost.
+TensorFlow would build a loop over a queue operation, or drop it, and would also run the
+traced operation once, which loses an element.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ipufeed.tf_patches.changes import replace
+from ipufeed.tf_types import Operation, Tensor
 
 
 @functools.cache
-def refuse(is_refused: Callable[[Any], bool]) -> None:
-    """Makes tf.vectorized_map raise ValueError when its function holds such an op."""
+def refuse(is_refused: Callable[[Operation], bool]) -> None:
+    """Makes tf.vectorized_map raise ValueError if its function has a refused op."""
     from tensorflow.python.ops.parallel_for import pfor
 
     init = pfor.PFor.__init__
@@ -23,9 +24,9 @@ def refuse(is_refused: Callable[[Any], bool]) -> None:
     @functools.wraps(init)
     def checked(
         self: Any,
-        loop_var: Any,
-        loop_len: Any,
-        pfor_ops: Any,
+        loop_var: Tensor,
+        loop_len: Tensor,
+        pfor_ops: list[Operation],
         *args: Any,
         **kwargs: Any,
     ) -> None:

@@ -73,6 +73,26 @@ print(ipu.executable.stats().compiles, ipu.executable.stats().disk_hits)
     assert out[-2:] == ["[[0.0, 2.0, 4.0, 6.0], 8]", "0 1"]
 
 
+def test_a_stopped_engine_leaves_no_thread(tmp_path, monkeypatch):
+    """Also if the reader starts its next stream before the program's end is noted."""
+    fail = engine._Engine._fail
+
+    def late(self, program, error):
+        time.sleep(0.2)
+        fail(self, program, error)
+
+    monkeypatch.setattr(engine._Engine, "_fail", late)
+    monkeypatch.setattr(engine, "JOIN_S", 3.0)
+    path = compiled(tmp_path / "a.poplar_exec", freeze_variables=True)
+    context = embedded_runtime_start(path, [], "stopped")
+    embedded_runtime_call([ones(1), 1], context)
+
+    embedded_runtime_stop(context)
+
+    left = [each.name for each in threading.enumerate()]
+    assert "ipufeed_engine_stopped" not in left
+
+
 def test_calls_of_several_threads_get_their_own_results(tmp_path):
     """In whatever order they come."""
     path = compiled(tmp_path / "a.poplar_exec", freeze_variables=True)

@@ -111,7 +111,7 @@ def test_what_a_file_cannot_hold_is_refused_when_it_is_traced():
             experimental_application_compile_op(function)
     with pytest.raises(TypeError, match="`func` must be a function"):
         experimental_application_compile_op(3)
-    with pytest.raises(ValueError, match="must be in a folder that is there"):
+    with pytest.raises(ValueError, match="must be in a folder that exists"):
         experimental_application_compile_op(len, output_path="/nowhere/at/all")
     assert ipufeed.executable.stats().compiles == before
 

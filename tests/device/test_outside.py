@@ -125,3 +125,33 @@ def test_a_function_that_nobody_can_take_back_is_refused(body):
     strategy = IPUStrategy()
     with strategy.scope(), pytest.raises(ValueError, match="and not one that calls it"):
         strategy.run(tf.function(lambda x: compiled(x)), [1.0])
+
+
+@pytest.mark.parametrize("use_while_v1", [True, False])
+@pytest.mark.parametrize("executor", params._EXECUTORS)
+def test_what_has_an_effect_on_the_host_runs_without_a_consumer(
+    seen, executor, use_while_v1
+):
+    """In the program and in a loop's body: a print, a summary that is written."""
+
+    def note(x):
+        with outside_compilation_scope():
+            tf.py_function(lambda value: seen.append(float(value)), [x], [])
+
+    def body(x):
+        note(x)
+        return x + 1
+
+    def net(x):
+        note(x - 100)
+        return loops.repeat(3, body, [x], use_while_v1=use_while_v1)
+
+    with tf.Graph().as_default(), params.executor_scope(executor):
+        with tf.device("cpu"):
+            first = v1.placeholder(tf.float32, [])
+        with ipu_scope("/device:IPU:0"):
+            result = compiler.compile(net, [first])
+        with v1.Session() as session:
+            assert session.run(result, {first: 1.0}) == [4.0]
+
+    assert sorted(seen) == [-99.0, 1.0, 2.0, 3.0]

@@ -1,6 +1,6 @@
 """What the queues know of the device: ordinals, flags, and when to attach.
 
-queues --surroundings--> placement --> flags, system
+queues --device_hooks--> placement --> flags, system
 """
 
 import logging
@@ -18,7 +18,7 @@ from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.device.system import system
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
-from ipufeed.queues.hooks import Surroundings, surroundings
+from ipufeed.queues.hooks import DeviceHooks, device_hooks
 
 
 @pytest.fixture
@@ -37,11 +37,11 @@ def configure(**attributes):
 
 def test_every_question_of_the_queues_is_answered():
     """Importing ipufeed puts the device's answers in the place of the defaults."""
-    defaults = Surroundings()
+    defaults = DeviceHooks()
 
     for name in defaults.__dataclass_fields__:
-        assert getattr(surroundings, name) is not getattr(defaults, name), name
-        assert getattr(surroundings, name) is getattr(queue_hooks, name)
+        assert getattr(device_hooks, name) is not getattr(defaults, name), name
+        assert getattr(device_hooks, name) is getattr(queue_hooks, name)
 
 
 def test_the_ordinal_of_a_queue_is_the_strategys_or_zero():
@@ -290,3 +290,24 @@ def test_a_variable_that_is_used_by_reference_is_refused_on_an_ipu():
             match=r"Cannot assign a device for operation b: .*use_resource=True",
         ):
             session.run(refused.initializer)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: tf.Variable(1.0), lambda: tf.random.Generator.from_seed(1).state],
+    ids=["variable", "generator"],
+)
+def test_a_variable_of_the_host_is_refused_with_the_remedy(make):
+    """A program on the IPU cannot reach it; the error says where to create it."""
+    strategy, variable = IPUStrategy(), make()
+
+    @tf.function(jit_compile=True)
+    def program():
+        for _ in tf.range(2):
+            variable.assign_add(tf.ones_like(variable))
+
+    with strategy.scope(), pytest.raises(tf.errors.InvalidArgumentError) as found:
+        strategy.run(program)
+
+    assert "is on the host, and the program runs on /device:IPU:0" in str(found.value)
+    assert "inside `with strategy.scope():`" in found.value.message

@@ -268,3 +268,18 @@ def test_a_shard_beyond_what_an_op_can_note_is_refused(index):
         scopes.ipu_shard(index),
     ):
         pass
+
+
+def test_a_shard_is_in_the_attribute_that_xla_reads(graph):
+    """A serialised xla.OpSharding; XLA takes one IPU of an op."""
+    from tensorflow.compiler.xla import xla_data_pb2
+
+    with scopes.ipu_shard(2):
+        one = tf.constant(1.0) * 2.0
+    with scopes.ipu_shard([0, 1]):
+        two = tf.split(tf.constant([1.0, 2.0]), 2)[0]
+    sharding = xla_data_pb2.OpSharding.FromString(one.op.get_attr("_XlaSharding"))
+
+    assert sharding.type == xla_data_pb2.OpSharding.MAXIMAL
+    assert list(sharding.tile_assignment_devices) == [2]
+    assert "_XlaSharding" not in two.op.node_def.attr

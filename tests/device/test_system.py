@@ -13,6 +13,7 @@ from helpers import run_python
 from ipufeed.device.config.config import DeviceConnectionType, SelectionOrder
 from ipufeed.device.system import system
 from ipufeed.device.system.device_names import ordinal_of
+from ipufeed.device.system.state import SYSTEM
 from ipufeed.errors import ConfigError, DeviceOrdinalError
 
 pytestmark = pytest.mark.usefixtures("clean_system")
@@ -189,7 +190,7 @@ def test_each_hardware_id_is_a_device(selected, ipus):
     """With the IPUs of the ID."""
     configured(select_ipus=selected)
 
-    assert [each.device.ipus for each in system.get_ipu_config()] == ipus
+    assert [each.ipus for each in SYSTEM.devices] == ipus
 
 
 def test_no_ipu_is_in_two_devices():
@@ -227,7 +228,7 @@ def test_the_ipu_model_has_any_number_of_ipus(caplog, monkeypatch):
     monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model --ipu_model_tiles=8")
     configured(auto_select_ipus=[3, 32])
 
-    first, second = (each.device for each in system.get_ipu_config())
+    first, second = SYSTEM.devices
     assert (first.num_ipus, second.num_ipus) == (3, 32)
     assert (first.ipus, first.hardware_id, first.tiles_per_ipu) == ((), None, 8)
     assert attach_lines(caplog) == []  # programs count them, and the original has none

@@ -124,7 +124,7 @@ def test_a_change_of_the_config_has_no_effect_until_it_is_configured():
     assert system.get_num_of_ipus_in_device("/device:IPU:0") == 2
     assert system.configured().auto_select_ipus == 2
     assert system.configured().compilation_poplar_options == {}
-    system.get_ipu_config()[0].config.allow_recompute = True
+    system.get_ipu_config()[0].speed_size_config.allow_recompute = True
     assert not system.configured().allow_recompute
 
 
@@ -153,9 +153,9 @@ def test_get_ipu_config_has_the_options_of_each_device():
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         found = system.get_ipu_config(session)
 
-    assert [each.device.num_ipus for each in found] == [1, 2]
-    assert all(each.config.allow_recompute for each in found)
-    assert found[0].connection_type is DeviceConnectionType.ALWAYS
+    assert [each.auto_count for each in found[1].device_config] == [1, 2]
+    assert all(each.speed_size_config.allow_recompute for each in found)
+    assert found[0].device_connection_type == 0
     assert system.get_ipu_config() == found
     with pytest.raises(TypeError, match="`session` must be a Session, got str"):
         system.get_ipu_config("session")
@@ -188,7 +188,7 @@ def test_both_styles_configure_the_same_system():
     """The options of the older style are a config."""
     system.configure_ipu_system(auto_select_ipus(create_ipu_config(), [2, 1]))
 
-    assert [each.device.num_ipus for each in system.get_ipu_config()] == [2, 1]
+    assert [each.num_ipus for each in state.SYSTEM.devices] == [2, 1]
     system.configure_ipu_system(IPUConfig(), "/cpu:0")
     assert len(system.get_ipu_config()) == 1
 

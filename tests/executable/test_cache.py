@@ -323,7 +323,7 @@ def test_who_waits_for_a_lock_can_be_stopped(cache):
 
     assert isinstance(second, Slot)  # without the lock: the caller gives up
     second.release()
-    assert caches.lock_path(first.path).exists()
+    assert caches._lock_path(first.path).exists()
     first.release()
 
 

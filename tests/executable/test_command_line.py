@@ -89,8 +89,8 @@ def test_list_shows_each_program(capsys, folder, programs):
 
 def test_list_says_why_a_program_is_not_used_here(capsys, folder, programs):
     """Another version, and a file that is damaged."""
-    host = programs[0].surroundings["host"] | {"tensorflow": "9.9.9"}
-    write(folder, programs[0], surroundings=programs[0].surroundings | {"host": host})
+    host = programs[0].context["host"] | {"tensorflow": "9.9.9"}
+    write(folder, programs[0], surroundings=programs[0].context | {"host": host})
     (folder / f"abc{SUFFIX}").write_bytes(b"nonsense")
 
     _, out, _ = run(capsys, "list", folder)
@@ -234,8 +234,8 @@ def test_prune_deletes_what_is_asked_for(capsys, folder, programs, options, left
 
 def test_prune_takes_other_versions(capsys, folder, programs):
     """What this version cannot use."""
-    host = programs[1].surroundings["host"] | {"ipufeed": "0" * 16}
-    write(folder, programs[1], surroundings=programs[1].surroundings | {"host": host})
+    host = programs[1].context["host"] | {"ipufeed": "0" * 16}
+    write(folder, programs[1], surroundings=programs[1].context | {"host": host})
 
     run(capsys, "prune", folder, "--other-versions")
 

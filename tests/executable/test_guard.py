@@ -169,7 +169,7 @@ def named(name, program):
         name,
         program.key,
         program.arguments,
-        program.surroundings,
+        program.context,
         program.hlo,
         program.kinds,
     )

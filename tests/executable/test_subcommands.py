@@ -9,7 +9,7 @@ from ipufeed.executable.commands import common
 def test_a_subcommand_needs_a_line_in_the_table():
     """Each name in the table is a module that takes arguments and runs."""
     for name in command.COMMANDS:
-        module = command.module_of(name)
+        module = command._module_of(name)
         assert callable(module.run)
         assert callable(module.add_arguments)
 

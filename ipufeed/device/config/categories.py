@@ -1,4 +1,4 @@
-"""The categories of IPUConfig: what can be set for each part of the IPUs and the compiler.
+"""The categories of IPUConfig: options of the parts of the IPUs and of the compiler.
 
 Names, types and defaults are Graphcore's, as in config.py.
 """
@@ -28,15 +28,14 @@ class ConvolutionConfig(Category):
 
 
 class DeviceConnectionConfig(Category):
-    """When to attach, and to what.
+    """The time of attaching, and the hardware to compile for without attaching.
 
     Attributes:
-        version: Of the hardware that is compiled for without being attached: "ipu1",
-            "ipu2" or "ipu21". Default: "", allowed if `type` attaches.
+        version: The hardware to compile for without attaching: "ipu1", "ipu2" or
+            "ipu21". Default: "", allowed if `type` attaches.
         type: When to attach. Default: ALWAYS.
-        enable_remote_buffers: Whether the hardware compiled for has remote buffers.
-            Ignored if `type` is one that attaches: `system.has_remote_buffers`. Default:
-            False.
+        enable_remote_buffers: Whether the hardware to compile for has remote buffers.
+            Ignored if `type` attaches: see `system.has_remote_buffers`. Default: False.
     """
 
     version: str = ""
@@ -48,8 +47,8 @@ class MultiReplicaDistributionConfig(Category):
     """Replicas of one program in several processes.
 
     Attributes:
-        process_count: Processes. Default: 0, not distributed.
-        process_index: This process, in [0, process_count). Default: 0.
+        process_count: The number of processes. Default: 0, not distributed.
+        process_index: The index of this process, in [0, process_count). Default: 0.
     """
 
     process_count: int = 0
@@ -57,7 +56,7 @@ class MultiReplicaDistributionConfig(Category):
 
 
 class ExperimentalConfig(Category):
-    """What may change.
+    """Experimental options.
 
     Attributes:
         always_rearrange_copies_on_the_host: Lay data out on the host, not on the device.
@@ -76,13 +75,13 @@ class ExperimentalConfig(Category):
 
 
 class FloatingPointBehaviourConfig(Category):
-    """Which floating-point events stop a program, and how results are rounded.
+    """The floating-point events that stop a program, and the rounding of results.
 
     Attributes:
         inv: Stop at an invalid operation. Default: False.
         div0: Stop at a division by zero. Default: False.
         oflo: Stop at an overflow. Default: False.
-        esr: Stochastic rounding; a bool is understood as ON or OFF. Default: OFF.
+        esr: Stochastic rounding; a bool means ON or OFF. Default: OFF.
         nanoo: NaN on overflow of float16, instead of the largest number.
             Default: False.
         set_all: As if all of them were True, `esr` ON. Default: False.
@@ -100,11 +99,11 @@ class IOTilesConfig(Category):
     """Tiles that only move data.
 
     Attributes:
-        num_io_tiles: Tiles of each IPU set aside for it. An odd number is rounded up.
+        num_io_tiles: The number of such tiles of each IPU. An odd number is rounded up.
             Default: 0.
-        place_ops_on_io_tiles: Also put operations on them. Default: False.
-        available_memory_proportion: Share of their memory that data may take, in
-            [0, 1]. Default: 0.9.
+        place_ops_on_io_tiles: Also place operations on them. Default: False.
+        available_memory_proportion: The fraction of their memory for data, in [0, 1].
+            Default: 0.9.
     """
 
     num_io_tiles: int = 0
@@ -113,11 +112,11 @@ class IOTilesConfig(Category):
 
 
 class IPUDeviceModelConfig(Category):
-    """The IPU Model, which `TF_POPLAR_FLAGS=--use_ipu_model` asks for.
+    """The IPU Model, selected with `TF_POPLAR_FLAGS=--use_ipu_model`.
 
     Attributes:
-        compile_ipu_code: Also compile what an IPU would run. Default: True.
-        tiles_per_ipu: Default: 0, as many as the version has.
+        compile_ipu_code: Also compile the code for an IPU. Default: True.
+        tiles_per_ipu: Default: 0, the version's number of tiles.
         version: "ipu1", "ipu2" or "ipu21". Default: "ipu2".
     """
 
@@ -140,7 +139,7 @@ class MatmulConfig(Category):
 
 
 class NormExperimentalConfig(Category):
-    """What may change.
+    """Experimental options of normalisations.
 
     Attributes:
         distributed_batch_norm_replica_group_size: Replicas whose batch statistics are
@@ -156,7 +155,7 @@ class NormConfig(Category):
     Attributes:
         use_stable_statistics: Subtract the mean before the variance is computed.
             Slower. Default: False.
-        experimental: What may change.
+        experimental: Experimental options of normalisations.
     """
 
     use_stable_statistics: bool = False
@@ -168,7 +167,7 @@ class MathConfig(Category):
 
     Attributes:
         fast: Allow rearrangements that change rounding. Default: False.
-        dot_strength: Turn products without a contraction into element-wise ones.
+        dot_strength: Replace products without a contraction by element-wise ones.
             Default: True.
     """
 
@@ -181,10 +180,11 @@ class OptimizationConfig(Category):
 
     Attributes:
         math: Arithmetic that may be rearranged.
-        prefetch_data_streams: Fetch infeed data before it is asked for. Default: True.
+        prefetch_data_streams: Fetch infeed data before the program needs it. Default:
+            True.
         combine_embedding_lookups: Default: False.
         combine_matmuls: Default: False.
-        enable_graph_outlining: Compile what repeats once. Default: True.
+        enable_graph_outlining: Compile repeated code once. Default: True.
         merge_infeed_io_copies: One copy for all tensors of an element. Default: True.
         maximum_cross_replica_sum_buffer_size: Default: 0.
         maximum_reduce_scatter_buffer_size: Default: 0.

@@ -1,8 +1,8 @@
-"""IPUConfig: everything that can be set for the IPUs before a program runs.
+"""IPUConfig: all options of the IPUs, to be set before a program runs.
 
-Setting an attribute has no effect until `configure_ipu_system`. What each does in the
-simulator, and which are only recorded, is in docs/configuration.md. The tree itself is
-tree.py. What may not go together has the original's words where it has some.
+Setting an attribute has no effect until `configure_ipu_system`. docs/configuration.md lists
+the effect of each in the simulator, and those that are only recorded. The tree itself is in
+tree.py. Errors of conflicting attributes have Graphcore's text where it exists.
 
 Source: names, types and defaults follow `tensorflow/python/ipu/config.py` in
 graphcore/tensorflow.
@@ -57,28 +57,28 @@ DEFAULT_VERSION = "ipu2"
 
 
 class IPUConfig(Category):
-    """Everything that can be set for the IPUs before a program runs.
+    """All options of the IPUs, to be set before a program runs.
 
         config = IPUConfig()
         config.auto_select_ipus = [1, 2]
         config.configure_ipu_system()
 
     Attributes:
-        auto_select_ipus: IPUs of each virtual device: 2 is one device of two IPUs,
-            [1, 2] two devices. Default: []; with `select_ipus` empty too that is one
+        auto_select_ipus: The number of IPUs of each virtual device: 2 is one device of
+            two IPUs, [1, 2] two devices. Default: []; if `select_ipus` is empty too, one
             device of one IPU.
         select_ipus: Hardware ID of each virtual device; 0 to 15 are single IPUs, 16 to
             30 groups of them (device/topology.py). Default: [].
-        selection_order: Which IPU of a device is which shard's. Default: AUTO.
-        allow_recompute: Recompute activations instead of keeping them. Default: False.
+        selection_order: The assignment of a device's IPUs to shards. Default: AUTO.
+        allow_recompute: Recompute activations instead of storing them. Default: False.
         compilation_poplar_options: Options of the engine, by name. Default: none.
         gcl_poplar_options: Options of collectives, by name. Default: none.
-        serialization_output_folder: Where compiled programs are written. Default: "",
-            nowhere.
+        serialization_output_folder: The folder to write compiled programs to. Default:
+            "", none.
         convolutions: Convolutions.
-        device_connection: When to attach, and to what.
-        experimental: What may change.
-        floating_point_behaviour: Which floating-point events stop a program.
+        device_connection: When to attach, and the hardware to compile for.
+        experimental: Experimental options.
+        floating_point_behaviour: The floating-point events that stop a program.
         io_tiles: Tiles that only move data.
         ipu_model: The IPU Model.
         matmuls: Matrix products.
@@ -89,12 +89,12 @@ class IPUConfig(Category):
         slices: Slices and embedding lookups.
 
     Raises, when an attribute is set:
-        ValueError: there is none of that name.
-        TypeError: the value is not of its type.
-        ConfigError: it is a category.
+        ValueError: No attribute has that name.
+        TypeError: The value is not of its type.
+        ConfigError: It is a category.
 
-    Threads: not safe. What has been configured is a copy, so that later changes affect
-    nothing until they are configured themselves.
+    Threads: not safe. The system keeps a copy, so that later changes have no effect until
+    they are configured.
     """
 
     auto_select_ipus: int | list[int] | tuple[int, ...] = []
@@ -119,38 +119,38 @@ class IPUConfig(Category):
 
     @flags_checked
     def validate(self, use_ipu_model: bool = False) -> None:
-        """Checks what single attributes cannot know; `configure_ipu_system` does it too.
+        """Checks the attributes together; `configure_ipu_system` does it too.
 
         Args:
             use_ipu_model: Check for the IPU Model instead of hardware. Default: False.
 
         Raises:
-            ConfigError: the selections of IPUs exclude each other.
-            ValueError: a number is out of range, or a needed one is missing.
-            TypeError: something of a wrong type was put into a list.
+            ConfigError: The selections of IPUs exclude each other.
+            ValueError: A number is out of range, or a required one is missing.
+            TypeError: An item of a list is of a wrong type.
         """
         check(self, use_ipu_model)
 
     def configure_ipu_system(self, device: str = "cpu") -> None:
-        """Makes the system of this config: see `system.configure_ipu_system`."""
-        # Imported at use: the system is made of configs, not the other way round.
+        """Configures the system with this config: see `system.configure_ipu_system`."""
+        # Imported at use: the system module imports this one.
         from ipufeed.device.system import system
 
         system.configure_ipu_system(self, device)
 
 
 def is_set(selection: int | list[int] | tuple[int, ...]) -> bool:
-    """Whether IPUs were selected. 0 is a selection: of the IPU with ID 0."""
+    """Returns whether IPUs were selected. 0 is a selection: of the IPU with ID 0."""
     return isinstance(selection, int) or len(selection) > 0
 
 
 def as_tuple(selection: int | list[int] | tuple[int, ...]) -> tuple[int, ...]:
-    """A selection with one number for each virtual device."""
+    """Returns a selection as one number for each virtual device."""
     return (selection,) if isinstance(selection, int) else tuple(selection)
 
 
 def tiles_per_ipu(config: IPUConfig, use_ipu_model: bool) -> int:
-    """Tiles of each IPU that the config asks for."""
+    """Returns the number of tiles of each IPU."""
     if not use_ipu_model:
         return TILES[config.device_connection.version or DEFAULT_VERSION]
     return config.ipu_model.tiles_per_ipu or TILES[config.ipu_model.version]

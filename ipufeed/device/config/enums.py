@@ -1,4 +1,4 @@
-"""The enumerations that a configuration is made of."""
+"""The enumerations of a configuration."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from enum import Enum
 
 
 class SelectionOrder(Enum):
-    """The order in which the IPUs of a device are given to shards and stages.
+    """The order in which a device's IPUs are assigned to shards and stages.
 
-    `AUTO` chooses: `SNAKE` for a pipeline with the default mapping, else `ZIGZAG`.
-    `ZIGZAG` follows the numbers of the IPUs. `SNAKE` makes neighbours of consecutive
-    shards. `HOOF` goes up the even IPUs and down the odd ones, so that the first shard
-    and the last are neighbours.
+    `AUTO`: `SNAKE` for a pipeline with the default mapping, else `ZIGZAG`. `ZIGZAG`
+    follows the numbers of the IPUs. `SNAKE` assigns neighbours to consecutive shards.
+    `HOOF` ascends the even IPUs and descends the odd ones, so that the first shard and the
+    last are neighbours.
     """
 
     AUTO = 0
@@ -24,7 +24,7 @@ class DeviceConnectionType(Enum):
     """When the system attaches to the IPUs.
 
     `ALWAYS`: when it is configured. `ON_DEMAND`: when a program first runs.
-    `PRE_COMPILE`: never; programs are compiled and saved, and give zeros. `NEVER`:
+    `PRE_COMPILE`: never; programs are compiled and saved, and return zeros. `NEVER`:
     never; programs are compiled, and running one is an error.
     """
 
@@ -35,7 +35,7 @@ class DeviceConnectionType(Enum):
 
 
 class ExecutionProfileType(Enum):
-    """How finely an execution is profiled, in the older function style."""
+    """The detail of an execution's profile, in the older function style."""
 
     NO_PROFILE = 0
     DEVICE_PROFILE = 1
@@ -44,7 +44,7 @@ class ExecutionProfileType(Enum):
 
 
 class SchedulingAlgorithm(Enum):
-    """How the compiler orders instructions. `CHOOSE_BEST` tries them all."""
+    """The compiler's scheduling algorithm. `CHOOSE_BEST` tries all of them."""
 
     CHOOSE_BEST = 0
     CLUSTERING = 1
@@ -54,7 +54,7 @@ class SchedulingAlgorithm(Enum):
 
 
 class MergeRemoteBuffersBehaviour(Enum):
-    """Whether remote buffers of one shape become one: never, always, or if it pays."""
+    """Whether remote buffers of the same shape are merged."""
 
     NO_MERGING = 0
     MERGE = 1
@@ -62,10 +62,10 @@ class MergeRemoteBuffersBehaviour(Enum):
 
 
 class StochasticRoundingBehaviour(Enum):
-    """Where results are rounded stochastically.
+    """Which results are rounded stochastically.
 
-    `OFF`: nowhere. `ON`: everywhere. `REPLICA_IDENTICAL_ONLY`: where every replica
-    computes the same.
+    `OFF`: none. `ON`: all. `REPLICA_IDENTICAL_ONLY`: those that are identical on all
+    replicas.
     """
 
     OFF = 0
@@ -74,5 +74,5 @@ class StochasticRoundingBehaviour(Enum):
 
     @classmethod
     def from_bool(cls, value: bool) -> StochasticRoundingBehaviour:
-        """`ON` or `OFF`, for programs of the time when it was a bool."""
+        """Returns `ON` or `OFF`, for older programs that set a bool."""
         return cls.ON if value else cls.OFF

@@ -1,4 +1,4 @@
-"""What is known of a configuration's attribute: name, type, default, deprecation."""
+"""Metadata of a configuration's attributes: name, type, default, deprecation."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Deprecated:
 
 @dataclass(frozen=True)
 class AttributeMetadata:
-    """What is known of an attribute.
+    """The metadata of an attribute.
 
     Attributes:
         name: Its full name, such as "optimizations.math.fast".
-        actual_type: Its type, as declared; None for a category.
+        actual_type: Its declared type; None for a category.
         default: Its default; None for a category.
-        deprecated: Whether it should be used no longer.
-        deprecated_msg: What to use instead; None if it is not deprecated.
-        description: What it means; `__doc__` of the object, too.
+        deprecated: Whether it is deprecated.
+        deprecated_msg: Its replacement; None if it is not deprecated.
+        description: Its description, which is also `__doc__` of the object.
     """
 
     name: str
@@ -46,17 +46,17 @@ class AttributeMetadata:
     @property
     def type(self) -> str | None:
         """Its type as text: "str", "typing.Union[int, typing.List[int]]"."""
-        return None if self.actual_type is None else typing_name(self.actual_type)
+        return None if self.actual_type is None else _typing_name(self.actual_type)
 
     @property
     def types(self) -> tuple[Any, ...]:
-        """The types it may have: those of a union, or the only one."""
+        """The types of its values: those of a union, or the only one."""
         if typing.get_origin(self.actual_type) is types.UnionType:
             return typing.get_args(self.actual_type)
         return (self.actual_type,)
 
     def convert(self, value: Any) -> Any:
-        """Gives the value as one of the type, or raises the TypeError of `check_type`."""
+        """Returns the value converted to the type; raises TypeError like `check_type`."""
         try:
             return conform(value, self.actual_type)
         except Mismatch:
@@ -66,13 +66,13 @@ class AttributeMetadata:
             ) from None
 
     def check_type(self, value: Any) -> bool:
-        """Whether the attribute may have this value.
+        """Checks that a value is of the attribute's type.
 
         Returns:
             True.
 
         Raises:
-            TypeError: the value is not of the attribute's type.
+            TypeError: The value is not of the attribute's type.
         """
         self.convert(value)
         return True
@@ -87,14 +87,14 @@ class AttributeMetadata:
 
 @dataclass(frozen=True)
 class Declaration:
-    """An attribute of a class of categories, which may stand anywhere in a tree."""
+    """An attribute of a category class, independent of its place in a tree."""
 
     type: Any
     default: Any
     deprecated: Deprecated | None
 
     def metadata(self, name: str, description: str = "") -> AttributeMetadata:
-        """What is known of it where it has this full name."""
+        """Returns its metadata with this full name."""
         message = self.deprecated.message if self.deprecated else None
         # A copy: the caller must not be able to change the default.
         default = copy.deepcopy(self.default)
@@ -108,8 +108,8 @@ class Declaration:
         )
 
 
-def described(category: Any, name: str) -> str:
-    """An attribute's text in the `Attributes:` of a category's docstring, or ""."""
+def described(category: type, name: str) -> str:
+    """Returns an attribute's text in the `Attributes:` of a category's docstring, or ""."""
     text = ""
     for owner in reversed(category.__mro__):
         lines = (inspect.getdoc(owner) or "").partition("Attributes:\n")[2]
@@ -120,17 +120,17 @@ def described(category: Any, name: str) -> str:
     return text
 
 
-def typing_name(wanted: Any) -> str:
-    """A type as the module typing writes it: "typing.List[int]"."""
+def _typing_name(wanted: Any) -> str:
+    """Returns a type in the notation of the module typing: "typing.List[int]"."""
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin is None:
         return "..." if wanted is Ellipsis else wanted.__name__
     name = "Union" if origin is types.UnionType else origin.__name__.capitalize()
-    return f"typing.{name}[{', '.join(map(typing_name, arguments))}]"
+    return f"typing.{name}[{', '.join(map(_typing_name, arguments))}]"
 
 
 def tf_logger() -> Any:
-    """TensorFlow's logger, which programs filter."""
+    """Returns TensorFlow's logger, which programs filter."""
     import tensorflow as tf
 
     return tf.get_logger()

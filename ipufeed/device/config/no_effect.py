@@ -1,13 +1,12 @@
-"""The attributes of IPUConfig that are checked and kept, and change nothing; each with why.
+"""The attributes of IPUConfig that are checked and recorded without an effect -> why.
 
-The flags of TF_POPLAR_FLAGS of that kind are here, too, and what the options of the older
-style have beyond a config. docs/configuration.md lists them.
+Also the flags of TF_POPLAR_FLAGS without an effect, and the arguments of the older style
+that IPUConfig does not have. docs/configuration.md lists them.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.flags import environment
@@ -86,15 +85,13 @@ ATTRIBUTES: dict[str, str] = {
         _FLOATS,
     ),
     "optimizations.prefetch_data_streams": (
-        "elements are always fetched ahead, as many as the infeed queue's "
-        "`prefetch_depth` says"
+        "elements are always fetched ahead, up to the infeed queue's `prefetch_depth`"
     ),
     "norms.experimental.distributed_batch_norm_replica_group_size": (
         "batch statistics are each replica's own; average them with cross_replica_mean"
     ),
     "serialization_output_folder": (
-        "compiled programs are written where --executable_cache_path of TF_POPLAR_FLAGS "
-        "says"
+        "compiled programs are written to --executable_cache_path of TF_POPLAR_FLAGS"
     ),
 }
 
@@ -105,7 +102,7 @@ FLAGS: dict[str, str] = {
     "enable_hlo_verifier": _CODE,
     "dump_schedule_as_dot": _CODE,
     "tensor_map_file_path": "its tensors lie on no tiles",
-    "save_vertex_graph": "its programs have no vertices, and the flag did nothing before",
+    "save_vertex_graph": "its programs have no vertices",
     "sync_replica_start": "replicas of several processes wait for each other where they "
     "exchange tensors",
     "disable_poplar_version_check": "there is no Poplar whose version could be checked",
@@ -116,7 +113,7 @@ FLAGS: dict[str, str] = {
 
 
 def warn_of_attributes(config: IPUConfig, defaults: IPUConfig) -> None:
-    """Warns of each attribute that was set and changes nothing."""
+    """Warns of each attribute that was set and has no effect."""
     plain = {meta.name: value for meta, value in defaults.attributes()}
     for meta, value in config.attributes():
         if meta.name in ATTRIBUTES and value != plain[meta.name]:
@@ -124,7 +121,7 @@ def warn_of_attributes(config: IPUConfig, defaults: IPUConfig) -> None:
 
 
 def warn_of_flags(flags: Flags) -> None:
-    """Warns of each flag that was given and changes nothing."""
+    """Warns of each flag that was set and has no effect."""
     for field in dataclasses.fields(Flags):
         if field.name in FLAGS and getattr(flags, field.name) != field.default:
             no_effect(f"TF_POPLAR_FLAGS --{field.name}", FLAGS[field.name])
@@ -149,7 +146,7 @@ REPORTS = (
     "(autoReport.*)"
 )
 
-# Of create_ipu_config and the functions that change its options.
+# Arguments of create_ipu_config and of the functions that change its options -> why.
 RECORDED: dict[str, str] = {
     **dict.fromkeys(
         (
@@ -175,7 +172,7 @@ RECORDED: dict[str, str] = {
 }
 
 
-def warn_of_argument(function: str, name: str, value: Any, default: Any) -> None:
-    """Warns of an argument of the older style that was given and changes nothing."""
+def warn_of_argument(function: str, name: str, value: object, default: object) -> None:
+    """Warns of an argument of the older style that was set and has no effect."""
     if value != default:
         no_effect(f"{function}({name}=)", RECORDED[name])

@@ -4,8 +4,8 @@
     opts = auto_select_ipus(opts, 1)
     configure_ipu_system(opts)
 
-The functions change the options that they are given, and return them. A value of a wrong
-type is refused by the attribute of IPUConfig that it is for.
+The functions change their argument `opts` and return it. A value of a wrong type is refused
+by the attribute of IPUConfig that it sets.
 
 Source: names, order and defaults follow `tensorflow/python/ipu/utils.py` of the releases
 2.0 to 2.4 of graphcore/tensorflow.
@@ -36,7 +36,7 @@ from ipufeed.errors import ConfigError
 def auto_select_ipus(
     opts: IpuOptions, num_ipus: int | list[int] | tuple[int, ...]
 ) -> IpuOptions:
-    """Says how many IPUs each device has; [1, 2] is two devices.
+    """Sets the number of IPUs of each device; [1, 2] is two devices.
 
     Raises:
         ConfigError: IPUs have been selected already, or `num_ipus` is not an int, list or
@@ -52,11 +52,11 @@ def auto_select_ipus(
 
 
 def select_ipus(opts: IpuOptions, indices: list[int] | tuple[int, ...]) -> IpuOptions:
-    """Says which hardware IDs the devices have; an int is one device's.
+    """Sets the hardware IDs of the devices; an int is one device.
 
     Raises:
         ConfigError: IPUs have been selected already, the IPU Model is in use, `indices`
-            is not an int, list or tuple, or names one twice.
+            is not an int, list or tuple, or contains an ID twice.
     """
     config = _unselected(opts)
     if running_on_ipu_model():
@@ -87,18 +87,18 @@ def set_ipu_connection_type(
     ipu_version: int | None = None,
     enable_remote_buffers: bool = False,
 ) -> IpuOptions:
-    """Says when to attach, and what hardware is compiled for.
+    """Sets when to attach, and the hardware to compile for.
 
     Args:
         opts: The options.
         connection_type: Default: None, which is ALWAYS.
-        ipu_version: 1, 2 or 21; needed for NEVER and PRE_COMPILE. Default: None.
-        enable_remote_buffers: Whether that hardware has them. Default: False.
+        ipu_version: 1, 2 or 21; required for NEVER and PRE_COMPILE. Default: None.
+        enable_remote_buffers: Whether that hardware has remote buffers. Default: False.
 
     Raises:
         ConfigError: `ipu_version` is missing.
-        TypeError: an argument is of a wrong type.
-        ValueError: there is no such version.
+        TypeError: An argument is of a wrong type.
+        ValueError: The version is unknown.
     """
     connection = as_options(opts).config.device_connection
     if connection_type is None:
@@ -129,7 +129,7 @@ def set_ipu_model_options(
     tiles_per_ipu: int | None = None,
     ipu_model_version: str = "ipu1",
 ) -> IpuOptions:
-    """Says what the IPU Model is like; `tiles_per_ipu` None is the version's number."""
+    """Sets the options of the IPU Model; `tiles_per_ipu` None is the version's number."""
     model = as_options(opts).config.ipu_model
     model.compile_ipu_code = compile_ipu_code
     model.tiles_per_ipu = 0 if tiles_per_ipu is None else tiles_per_ipu
@@ -138,7 +138,7 @@ def set_ipu_model_options(
 
 
 def set_serialization_options(opts: IpuOptions, output_folder: str = "") -> IpuOptions:
-    """Says where compiled programs are written; "" is nowhere."""
+    """Sets the folder to write compiled programs to; "" is none."""
     as_options(opts).config.serialization_output_folder = output_folder
     return opts
 
@@ -161,7 +161,7 @@ def set_optimization_options(
     cholesky_block_size: int = 0,
     enable_fast_math: bool = False,
 ) -> IpuOptions:
-    """Sets all of these optimisations, those not named to their defaults."""
+    """Sets all of these optimisations; those that are not passed to their defaults."""
     target = as_options(opts).config.optimizations
     target.combine_embedding_lookups = combine_embedding_lookups
     target.combine_matmuls = combine_matmuls
@@ -182,7 +182,7 @@ def set_optimization_options(
 def set_norm_options(
     opts: IpuOptions, use_stable_statistics: bool = False
 ) -> IpuOptions:
-    """Says how normalisations compute their statistics."""
+    """Sets how normalisations compute their statistics."""
     as_options(opts).config.norms.use_stable_statistics = use_stable_statistics
     return opts
 
@@ -299,7 +299,7 @@ def set_floating_point_behaviour_options(
     behaviour.inv = inv
     behaviour.div0 = div0
     behaviour.oflo = oflo
-    behaviour.esr = esr  # type: ignore[assignment]  # a bool is understood
+    behaviour.esr = esr  # type: ignore[assignment]  # a bool is converted
     behaviour.nanoo = nanoo
     return opts
 
@@ -311,10 +311,10 @@ def set_io_tile_options(
     place_ops_on_io_tiles: bool | None = None,
     io_tile_available_memory_proportion: float = 0.9,
 ) -> IpuOptions:
-    """Sets tiles aside for moving data; `place_ops_on_io_tiles` None is False.
+    """Reserves tiles for moving data; `place_ops_on_io_tiles` None is False.
 
     Raises:
-        ValueError: operations are placed on none.
+        ValueError: Operations are to be placed on 0 I/O tiles.
     """
     io_tiles = as_options(opts).config.io_tiles
     if place_ops_on_io_tiles and num_io_tiles == 0:
@@ -328,7 +328,7 @@ def set_io_tile_options(
 def set_experimental_multi_replica_distribution_options(
     opts: IpuOptions, process_count: int, process_index: int
 ) -> IpuOptions:
-    """Says how many processes the replicas are in, and which is this one."""
+    """Sets the number of the replicas' processes, and the index of this one."""
     target = as_options(opts).config.experimental.multi_replica_distribution
     target.process_count = process_count
     target.process_index = process_index

@@ -1,4 +1,4 @@
-"""Where the older style begins: create_ipu_config and its many arguments."""
+"""create_ipu_config, the first function of the older style."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ipufeed.device.config.no_effect import warn_of_argument
 from ipufeed.device.config.options_object import IpuOptions, require_type
 from ipufeed.errors import ConfigError
 
-# Of the arguments that are recorded only; of the others False.
+# Defaults of the arguments that are only recorded; those of the others are False.
 _DEFAULTS = {
     "profile_execution": ExecutionProfileType.NO_PROFILE,
     "report_every_nth_execution": 0,
@@ -55,12 +55,12 @@ def create_ipu_config(
     selection_order: SelectionOrder | None = None,
     enable_experimental_remote_buffer_embedding: bool = False,
 ) -> IpuOptions:
-    """Makes options, with the defaults of this style.
+    """Returns options with the defaults of the older style.
 
-    What concerns profiling and reports has no effect here, and a warning is logged: see
-    docs/reports.md for reports. `merge_infeed_io_copies` is False here, the
-    IPU Model's version "ipu1" and the gather simplifier off; IPUConfig has True, "ipu2"
-    and on.
+    Arguments of profiling and reports have no effect, with a warning: see docs/reports.md
+    for reports. The defaults of `merge_infeed_io_copies` (False), the IPU Model's version
+    ("ipu1") and the gather simplifier (off) differ from those of IPUConfig (True, "ipu2"
+    and on).
 
     Args:
         profiling: Collect compilation reports. Default: False.
@@ -91,38 +91,28 @@ def create_ipu_config(
 
     Raises:
         ConfigError: `profiling` and `enable_ipu_events` are both set, or
-            `profile_execution` is, without `profiling` or to something else.
-        ValueError: there is no such scheduler.
-        TypeError: an argument is of a wrong type.
+            `profile_execution` is set without `profiling`, or to another value.
+        ValueError: The scheduler is unknown.
+        TypeError: An argument is of a wrong type.
     """
     if profiling and enable_ipu_events:
         raise ConfigError("`profiling` and `enable_ipu_events` are mutually exclusive.")
     opts = IpuOptions()
-    opts.recorded.update(
-        profiling=require_type("profiling", profiling, bool),
-        enable_ipu_events=require_type("enable_ipu_events", enable_ipu_events, bool),
-        use_poplar_text_report=require_type(
-            "use_poplar_text_report", use_poplar_text_report, bool
-        ),
-        use_poplar_cbor_report=require_type(
-            "use_poplar_cbor_report", use_poplar_cbor_report, bool
-        ),
-        profile_execution=_execution_profile(profile_execution, profiling),
-        enable_poplar_serialized_graph=require_type(
-            "enable_poplar_serialized_graph", enable_poplar_serialized_graph, bool
-        ),
-        report_every_nth_execution=require_type(
-            "report_every_nth_execution", report_every_nth_execution, int
-        ),
-        max_report_size=require_type("max_report_size", max_report_size, int),
-        report_directory=require_type("report_directory", report_directory, str),
-        disable_graph_convolution_caching=require_type(
-            "disable_graph_convolution_caching", disable_graph_convolution_caching, bool
-        ),
-        retain_control_dependencies=require_type(
-            "retain_control_dependencies", retain_control_dependencies, bool
-        ),
-    )
+    for name, value, kind in (
+        ("profiling", profiling, bool),
+        ("enable_ipu_events", enable_ipu_events, bool),
+        ("use_poplar_text_report", use_poplar_text_report, bool),
+        ("use_poplar_cbor_report", use_poplar_cbor_report, bool),
+        ("enable_poplar_serialized_graph", enable_poplar_serialized_graph, bool),
+        ("report_every_nth_execution", report_every_nth_execution, int),
+        ("max_report_size", max_report_size, int),
+        ("report_directory", report_directory, str),
+        ("disable_graph_convolution_caching", disable_graph_convolution_caching, bool),
+        ("retain_control_dependencies", retain_control_dependencies, bool),
+    ):
+        opts.recorded[name] = require_type(name, value, kind)
+    profile = _execution_profile(profile_execution, profiling)
+    opts.recorded["profile_execution"] = profile
     for name, given in opts.recorded.items():
         default = _DEFAULTS.get(name, False)
         warn_of_argument("create_ipu_config", name, given, default)

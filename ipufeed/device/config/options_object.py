@@ -1,4 +1,4 @@
-"""The options of the older style: an IPUConfig, and what it has no name for."""
+"""The options of the older style: an IPUConfig, and options that it does not have."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ipufeed.device.config.types import Mismatch, conform, type_name
 
 
 class IpuOptions:
-    """What `create_ipu_config` returns.
+    """The options that `create_ipu_config` returns.
 
     Attributes:
-        config: The config that they amount to.
-        recorded: What was asked for that a config has no name for, such as profiling.
-            Nothing in the simulator reads it.
+        config: The equivalent config.
+        recorded: Options that a config does not have, such as profiling. They have no
+            effect.
 
     Threads: not safe.
     """
@@ -35,8 +35,8 @@ class IpuOptions:
         return f"IpuOptions(recorded={self.recorded!r}, config={self.config!r})"
 
 
-def as_options(opts: Any) -> IpuOptions:
-    """The options themselves, or a TypeError with where to get some."""
+def as_options(opts: object) -> IpuOptions:
+    """Returns the options; raises TypeError for another object."""
     if not isinstance(opts, IpuOptions):
         raise TypeError(
             "`opts` must be the options that create_ipu_config returns, got "
@@ -46,7 +46,7 @@ def as_options(opts: Any) -> IpuOptions:
 
 
 def require_type(name: str, value: Any, wanted: Any) -> Any:
-    """The value as one of the type; the error names the argument, not the attribute."""
+    """Returns the value converted to the type; the TypeError names the argument."""
     try:
         return conform(value, wanted)
     except Mismatch:
@@ -56,7 +56,7 @@ def require_type(name: str, value: Any, wanted: Any) -> Any:
 
 
 def add_options(target: dict[str, Any], name: str, added: Any) -> None:
-    """Adds options given as a dict or as None."""
+    """Adds options to `target`, from a dict or None."""
     if added is None:
         return
     if not isinstance(added, Mapping):

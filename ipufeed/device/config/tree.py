@@ -1,6 +1,6 @@
-"""A tree of checked attributes: what IPUConfig is made of.
+"""A tree of checked attributes, the base of IPUConfig.
 
-A category declares its attributes as a dataclass does, with a type and a default; a
+A category declares its attributes like a dataclass, with a type and a default; a
 declaration whose type is a category is a branch:
 
     class Math(Category):
@@ -10,8 +10,8 @@ declaration whose type is a category is a branch:
         math: Math
         level: int = 3
 
-Only what is declared can be set, and only to a value of its type. The tree knows nothing
-of IPUs.
+Only declared attributes can be set, to values of their types. The tree does not depend on
+IPUs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _C = TypeVar("_C", bound="Category")
 
 
 class _Restoring(Generic[_T]):
-    """A method for an instance, and for its class: there it starts from the defaults."""
+    """A method of an instance, and of its class, where it starts from the defaults."""
 
     def __init__(
         self, method: Callable[[Any, _T], None], read: Callable[[_T], Any]
@@ -63,7 +63,7 @@ class _Restoring(Generic[_T]):
 
 
 class Category:
-    """A node of the tree: attributes, and further categories.
+    """A node of the tree, with attributes and further categories.
 
     Threads: not safe; a tree belongs to the thread that builds it.
     """
@@ -87,11 +87,11 @@ class Category:
                 if typing.get_origin(hint) is typing.Annotated
                 else (hint,)
             )
-            # Options may be anything; `dict` is enough in an error message.
+            # Options may be of any type; `dict` is sufficient in an error message.
             wanted = dict if typing.get_origin(wanted) is dict else wanted
             mark = next((each for each in extras if isinstance(each, Deprecated)), None)
             cls._declarations[name] = Declaration(wanted, getattr(cls, name), mark)
-            # An instance has the value; left here it would hide a missing one.
+            # An instance has the value; the class's would hide a missing one.
             delattr(cls, name)
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Category:
             raise ConfigError(
                 f"{self._prefix}{name} is a category and cannot be assigned to."
             )
-        # Not a path, which setattr() could be given.
+        # Not a path, which is possible with setattr().
         if name not in self._declarations:
             raise self._unknown(name)
         metadata = self.get_attribute_metadata(name)
@@ -122,8 +122,8 @@ class Category:
         vars(self)[name] = converted
 
     def __getattr__(self, name: str) -> Any:
-        # Called for what is not there. copy and pickle ask for special methods before
-        # the object is filled, and must not be warned of similar names.
+        # Called for missing names. copy and pickle look up special methods before the
+        # object is filled, which needs no suggestion of similar names.
         if name.startswith("__"):
             raise AttributeError(name)
         raise self._unknown(name)
@@ -140,13 +140,13 @@ class Category:
         return ConfigAttributeError(message)
 
     def get_attribute_metadata(self, attr: str) -> AttributeMetadata:
-        """What is known of an attribute.
+        """Returns the metadata of an attribute.
 
         Args:
             attr: Its name relative to this category, such as "optimizations.math.fast".
 
         Raises:
-            ValueError: there is none of that name.
+            ValueError: No attribute has that name.
         """
         first, _, rest = attr.partition(".")
         if first in self._branches:
@@ -166,14 +166,14 @@ class Category:
     # ---- As a whole
 
     def attributes(self) -> Iterator[tuple[AttributeMetadata, Any]]:
-        """Each attribute of this category and those in it, with its value."""
+        """Yields each attribute of this category and its categories, with its value."""
         for name in self._declarations:
             yield self.get_attribute_metadata(name), vars(self)[name]
         for name in self._branches:
             yield from vars(self)[name].attributes()
 
     def to_dict(self) -> dict[str, Any]:
-        """A copy of all values by full name; of an enumeration's member its value."""
+        """Returns a copy of all values by full name; members of enumerations as values."""
         return {
             metadata.name: value.value
             if isinstance(value, Enum)
@@ -182,11 +182,11 @@ class Category:
         }
 
     def to_json(self) -> str:
-        """The same as JSON."""
+        """Returns `to_dict` as JSON."""
         return json.dumps(self.to_dict(), default=_as_json)
 
     def by_category(self) -> dict[str, Any]:
-        """All values for JSON: a dict for each category, and members by their name."""
+        """Returns all values for JSON: a dict for each category, and members by name."""
         values = {
             name: value.name if isinstance(value, Enum) else copy.deepcopy(value)
             for name in self._declarations
@@ -197,15 +197,15 @@ class Category:
         }
 
     def _from_dict(self, dct: Mapping[str, Any]) -> None:
-        """Sets what a dict of `to_dict` has, and leaves the rest as it is, with a warning.
+        """Sets the values of a dict of `to_dict`; warns of the others, which are kept.
 
         `config.from_dict(values)` changes `config`, and returns None;
-        `IPUConfig.from_dict(values)` gives a new config. A category's attributes may also
-        be given as a dict below its name, and the members of enumerations by their names.
+        `IPUConfig.from_dict(values)` returns a new config. A category's attributes may
+        also be a dict under its name, and members of enumerations may be names.
 
         Raises:
-            ValueError: a name is unknown. Nothing has been changed then.
-            TypeError: a value is of a wrong type. Nothing has been changed then.
+            ValueError: A name is unknown. The config is unchanged.
+            TypeError: A value is of a wrong type. The config is unchanged.
         """
         given = self._restore(dct)
         for metadata, _ in self.attributes():
@@ -216,7 +216,7 @@ class Category:
                 )
 
     def _restore(self, dct: Mapping[str, Any]) -> set[str]:
-        """Sets what a dict has; gives the full names of that."""
+        """Sets the values of a dict; returns their full names."""
         changes: list[tuple[Category, str, Any]] = []
         self._collect(dct, changes)
         for category, name, value in changes:
@@ -224,11 +224,11 @@ class Category:
         return {category._prefix + name for category, name, _ in changes}
 
     def _from_json(self, json_cfg: str) -> None:
-        """Sets what the JSON of `to_json` has, as `from_dict` does.
+        """Sets the values of the JSON of `to_json`, like `from_dict`.
 
         Raises:
-            ValueError: it is not JSON, or a name is unknown.
-            TypeError: it is not a JSON object, or a value is of a wrong type.
+            ValueError: It is not JSON, or a name is unknown.
+            TypeError: It is not a JSON object, or a value is of a wrong type.
         """
         self._from_dict(json.loads(json_cfg))
 
@@ -236,7 +236,7 @@ class Category:
     from_json = _Restoring[str](_from_json, json.loads)
 
     def _collect(self, dct: Any, changes: list[tuple[Category, str, Any]]) -> None:
-        """Appends what the dict would set, checked."""
+        """Appends the checked values of a dict to `changes`."""
         if not isinstance(dct, Mapping):
             where = f"{self._prefix.rstrip('.')} is a category and " * bool(
                 self._prefix
@@ -250,7 +250,7 @@ class Category:
                 continue
             metadata = self.get_attribute_metadata(str(key))
             converted = metadata.convert(restore(value, metadata.actual_type))
-            # What to_dict gave back must not warn of attributes that the user has not set.
+            # A result of to_dict must not warn of attributes that the user has not set.
             if converted != metadata.default:
                 metadata.warn_if_deprecated()
             changes.append((self, first, copy.deepcopy(converted)))
@@ -263,7 +263,7 @@ class Category:
     __hash__ = None  # type: ignore[assignment]  # it can be changed
 
     def __copy__(self: _C) -> _C:
-        # The copy gets categories of its own: a copy that shares them is none.
+        # The copy has its own categories: changes must not affect the original.
         twin = type(self).__new__(type(self))
         for name, value in vars(self).items():
             vars(twin)[name] = copy.copy(value) if name in self._branches else value
@@ -281,12 +281,12 @@ class Category:
 
 
 def _shown(value: Any) -> str:
-    """A value in a line: members as Class.MEMBER."""
+    """Returns a value as text: members as Class.MEMBER."""
     return str(value) if isinstance(value, Enum) else repr(value)
 
 
 def _comparable(value: Any) -> Any:
-    """A value without the difference between lists and tuples, which JSON forgets."""
+    """Returns a value with lists instead of tuples, since JSON has lists only."""
     if isinstance(value, dict):
         return {key: _comparable(item) for key, item in value.items()}
     return list(value) if isinstance(value, tuple) else value
@@ -299,7 +299,7 @@ def _as_json(value: Any) -> Any:
 
 
 def _names(category: type[Category], prefix: str = "") -> Iterator[tuple[str, bool]]:
-    """The full name of every attribute below, and whether it is deprecated."""
+    """Yields the full name of every attribute below, and whether it is deprecated."""
     for name, declaration in category._declarations.items():
         yield prefix + name, declaration.deprecated is not None
     for name, branch in category._branches.items():
@@ -308,11 +308,11 @@ def _names(category: type[Category], prefix: str = "") -> Iterator[tuple[str, bo
 
 
 def _most_like(wrong: str, root: type[Category]) -> str | None:
-    """The name in the tree that the user may have meant, or None.
+    """Returns the name in the tree that is most similar to a wrong one, or None.
 
     The last parts of the names are compared: the right name in the wrong category is as
-    likely as a slip of the pen. Of equal ones that in the same category is meant, and a
-    deprecated one last.
+    likely as a typing error. Of equal ones, the one in the same category is preferred, and
+    a deprecated one comes last.
     """
     category, _, leaf = wrong.rpartition(".")
 

@@ -1,7 +1,7 @@
 """Checks a value against the type of a configuration's attribute.
 
-What users have at hand is accepted: NumPy's numbers for Python's, an int for a float. A
-bool is not an int here, since `num_io_tiles = True` is a mistake.
+NumPy's numbers are accepted for Python's, and an int for a float. A bool is not an int
+here, since `num_io_tiles = True` is a mistake.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Mismatch(Exception):  # noqa: N818 - caught where the attribute's name is 
 
 
 def conform(value: Any, wanted: Any) -> Any:
-    """Gives the value as one of the wanted type; raises Mismatch.
+    """Returns the value converted to the wanted type; raises Mismatch.
 
-    A value that is of the type already is returned itself, not a copy: a caller that
-    assigns a dict may go on to fill it.
+    A value of the type is returned itself, not a copy: a caller that assigns a dict may
+    fill it afterwards.
     """
     origin = typing.get_origin(wanted)
     if origin in (typing.Union, types.UnionType):
@@ -65,7 +65,7 @@ def _conform_items(value: Any, kind: type, wanted: Any) -> Any:
 
 
 def restore(value: Any, wanted: Any) -> Any:
-    """Undoes what JSON does to a value: an enum's name or value becomes its member."""
+    """Converts a value of JSON: the name or value of an enum's member to the member."""
     if not (isinstance(wanted, type) and issubclass(wanted, Enum)):
         return value
     if isinstance(value, str) and value in wanted.__members__:
@@ -76,5 +76,5 @@ def restore(value: Any, wanted: Any) -> Any:
 
 
 def type_name(wanted: Any) -> str:
-    """A type as an error message calls it: `bool`, `int | list[int]`."""
+    """Returns a type as text for a message: `bool`, `int | list[int]`."""
     return wanted.__name__ if isinstance(wanted, type) else str(wanted)

@@ -1,11 +1,11 @@
-"""The environment variables other than TF_POPLAR_FLAGS, as they are now."""
+"""Reads the environment variables other than TF_POPLAR_FLAGS."""
 
 from __future__ import annotations
 
 import json
 import os
 
-# Their text is part of a compiled program's hash, whatever it means.
+# The text of these is part of a compiled program's hash, also if it has no effect.
 HASHED_VARIABLES = (
     "POPLAR_ENGINE_OPTIONS",
     "POPLAR_TARGET_OPTIONS",
@@ -33,32 +33,32 @@ def _json_options(variable: str) -> dict[str, str]:
 
 
 def poplar_engine_options() -> dict[str, str]:
-    """POPLAR_ENGINE_OPTIONS: options of the engine, which override the config's.
+    """Returns POPLAR_ENGINE_OPTIONS: options of the engine, which override the config's.
 
-    Whether there is an option of that name is checked by the reader of the value.
+    The reader of an option checks its name.
 
     Raises:
-        ValueError: it is not a JSON object.
+        ValueError: It is not a JSON object.
     """
     return _json_options("POPLAR_ENGINE_OPTIONS")
 
 
 def poplar_target_options() -> dict[str, str]:
-    """POPLAR_TARGET_OPTIONS, in the same form; raises the same."""
+    """Returns POPLAR_TARGET_OPTIONS, like poplar_engine_options."""
     return _json_options("POPLAR_TARGET_OPTIONS")
 
 
 def poplar_runtime_options() -> dict[str, str]:
-    """POPLAR_RUNTIME_OPTIONS, such as hostSyncTimeout, in the same form."""
+    """Returns POPLAR_RUNTIME_OPTIONS, such as hostSyncTimeout, likewise."""
     return _json_options("POPLAR_RUNTIME_OPTIONS")
 
 
 def poplar_log_level() -> str:
-    """POPLAR_LOG_LEVEL in capitals; "OFF" if it is not set, or is none of LOG_LEVELS."""
+    """Returns POPLAR_LOG_LEVEL in capitals; "OFF" if it is not in LOG_LEVELS."""
     level = os.environ.get("POPLAR_LOG_LEVEL", "OFF").upper()
     return level if level in LOG_LEVELS else "OFF"
 
 
 def variables_in_program_hash() -> dict[str, str]:
-    """The raw text of the variables whose change makes another program."""
+    """Returns the text of the variables whose change results in another program."""
     return {name: os.environ.get(name, "") for name in HASHED_VARIABLES}

@@ -1,11 +1,11 @@
 """TF_POPLAR_FLAGS: the device's flags in the environment.
 
-Read at first use, and again whenever the system is configured: programs set it before the
-first use, in child processes, or before they configure again. The other variables are in
+Read at first use, and whenever the system is configured: programs set it before the first
+use, in child processes, or before they configure again. The other variables are in
 environment.py, the syntax is in syntax.py.
 
 Source: names, defaults and messages follow graphcore/tensorflow. It ends the process from
-C++; here a PoplarFlagsError, a SystemExit, is raised, so that `finally` is run.
+C++; here a PoplarFlagsError, a SystemExit, is raised, so that `finally` blocks run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ipufeed.process_state import STATE
 
 VARIABLE = "TF_POPLAR_FLAGS"
 
-# The original does not poll more often; a smaller number means this one.
+# Graphcore's shortest poll interval; smaller values are replaced by this one.
 MIN_POLL_TIME_MS = 100
 
 
@@ -45,7 +45,7 @@ class Flags:
     """The values of all flags; each field is a flag, its help is in its metadata.
 
     Raises:
-        PoplarFlagsError: the synthetic data asked for is none.
+        PoplarFlagsError: The flags of synthetic data are invalid.
     """
 
     help: bool = _flag(False, "print the flags, and end")
@@ -60,7 +60,7 @@ class Flags:
     )
     synthetic_data_initializer: str = _flag(
         "",
-        "what synthetic data is: a number, uniform, normal or random",
+        "values of synthetic data: a number, uniform, normal or random",
         in_hash=True,
     )
     use_ipu_model: bool = _flag(False, "use the IPU Model, not hardware", in_hash=True)
@@ -96,7 +96,7 @@ class Flags:
     disable_poplar_version_check: bool = _flag(
         False, "take programs of another version from the cache", in_hash=True
     )
-    save_vertex_graph: bool = _flag(False, "nothing; it is accepted")
+    save_vertex_graph: bool = _flag(False, "accepted, without an effect")
 
     def __post_init__(self) -> None:
         try:
@@ -124,18 +124,19 @@ class Flags:
 
     @property
     def initializer(self) -> SyntheticDataInitializer:
-        """What synthetic data is filled with."""
+        """How synthetic data is filled."""
         return parse_initializer(self.synthetic_data_initializer)
 
     def use_synthetic_data_for(
         self, category: SyntheticDataCategory | str | int
     ) -> bool:
-        """Whether data of a category is synthetic; its name in the flag is enough.
+        """Returns whether data of a category is synthetic.
 
-        An integer is the category's number in the original.
+        Args:
+            category: A category, its name in the flag, or Graphcore's number for it.
 
         Raises:
-            ValueError: there is no such category.
+            ValueError: The category is unknown.
         """
         if isinstance(category, int) and 0 <= category < len(IN_ORDER):
             category = IN_ORDER[category]
@@ -143,9 +144,9 @@ class Flags:
         return self.use_synthetic_data or category in self.categories
 
     def in_program_hash(self) -> dict[str, bool | int | str]:
-        """The flags that make another program, by name: they belong in its hash.
+        """Returns the flags whose change results in another program, by name.
 
-        Categories are sorted, so that their order makes no difference.
+        Categories are sorted, so that the hash does not depend on their order.
         """
         values = {
             field.name: getattr(self, field.name)
@@ -157,7 +158,7 @@ class Flags:
 
 
 def usage() -> str:
-    """All flags, with their defaults and what they do."""
+    """Returns the help text: all flags, with their defaults and descriptions."""
     lines = [
         f"  --{field.name}={str(field.default).lower()}\n      {field.metadata['help']}"
         for field in dataclasses.fields(Flags)
@@ -173,11 +174,11 @@ _PARSERS = {
 
 
 def parse_flags(text: str) -> Flags:
-    """Understands the value of TF_POPLAR_FLAGS; the last of equal flags counts.
+    """Parses the value of TF_POPLAR_FLAGS; the last of equal flags counts.
 
     Raises:
-        PoplarFlagsError: a flag is unknown, or its value is none of its type.
-        SystemExit: with code 0, after the flags were printed, for `--help`.
+        PoplarFlagsError: A flag is unknown, or its value is invalid.
+        SystemExit: With code 0, after printing the flags, for `--help`.
     """
     parsers = {
         f"--{field.name}": _PARSERS[str(field.type)]
@@ -201,7 +202,7 @@ def parse_flags(text: str) -> Flags:
         )
     flags = Flags(**values)
     if flags.help:
-        print(usage(), file=sys.stderr)  # noqa: T201 - what was asked for
+        print(usage(), file=sys.stderr)  # noqa: T201 - the output of --help
         raise SystemExit(0)
     return flags
 
@@ -211,16 +212,16 @@ _current: Flags | None = None
 
 
 def read_flags() -> Flags:
-    """Reads the environment's flags now; what `get_flags` gives does not change.
+    """Parses the environment's flags; the result of `get_flags` does not change.
 
     Raises:
-        PoplarFlagsError: it cannot be understood.
+        PoplarFlagsError: The environment variable is invalid.
     """
     return parse_flags(os.environ.get(VARIABLE, ""))
 
 
 def use_flags(flags: Flags) -> None:
-    """Makes these flags the ones that `get_flags` gives."""
+    """Sets the flags that `get_flags` returns."""
     global _current
     with _lock:
         _current = flags
@@ -234,10 +235,10 @@ def _forget_flags() -> None:
 
 
 def get_flags() -> Flags:
-    """What was read last; at first use that is now.
+    """Returns the flags that were read last; the first call reads them.
 
     Raises:
-        PoplarFlagsError: the environment cannot be understood.
+        PoplarFlagsError: The environment variable is invalid.
 
     Threads: any.
     """
@@ -251,19 +252,18 @@ def get_flags() -> Flags:
 def use_synthetic_data_for(
     synthetic_data_category: SyntheticDataCategory | str | int,
 ) -> bool:
-    """Whether data of a category is synthetic, by the flags that were read last.
+    """Returns whether data of a category is synthetic, by the flags read last.
 
     Raises:
-        ValueError: there is no such category.
-        PoplarFlagsError: the environment cannot be understood.
+        ValueError: The category is unknown.
+        PoplarFlagsError: The environment variable is invalid.
     """
     return get_flags().use_synthetic_data_for(synthetic_data_category)
 
 
 def running_on_ipu_model() -> bool:
-    """Whether the environment asks for the IPU Model now.
+    """Returns whether TF_POPLAR_FLAGS contains "--use_ipu_model" now.
 
-    It is enough that TF_POPLAR_FLAGS contains "--use_ipu_model", as in the original: what
-    comes after, `=false` included, is not looked at.
+    As in Graphcore's, the flag's value is ignored, `=false` included.
     """
     return "--use_ipu_model" in os.environ.get(VARIABLE, "")

@@ -3,7 +3,7 @@
     --use_ipu_model  --max_infeed_threads=4  --executable_cache_path="/tmp/my cache"
 
 A value follows `=`. In double quotes a backslash makes the next character literal; in
-single quotes everything is. Which flags there are is in flags.py.
+single quotes all characters are literal. The flags are in flags.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-# A value's end is where the quote ends, or the text if it never does.
+# A quoted value ends at the closing quote, or at the end of the text.
 _FLAG = re.compile(
     r"""(?P<name>[^\s=]+)
         (?: = (?: "(?P<double>(?:\\.|[^"\\])*)(?:"|\\?$)
@@ -24,7 +24,7 @@ _FLAG = re.compile(
 
 
 def split_flags(text: str) -> Iterator[tuple[str, str | None]]:
-    """Gives each flag's name, with its dashes, and its value; None if there is no `=`."""
+    """Yields each flag's name, with its dashes, and its value; None without `=`."""
     for match in _FLAG.finditer(text):
         if match["double"] is not None:
             yield match["name"], re.sub(r"\\(.)", r"\1", match["double"], flags=re.S)
@@ -34,7 +34,7 @@ def split_flags(text: str) -> Iterator[tuple[str, str | None]]:
 
 
 def parse_bool(text: str | None) -> bool:
-    """`--flag` and `--flag=true` are True, `--flag=false` is False; raises ValueError."""
+    """Parses a bool: True also without a value; raises ValueError."""
     values = {None: True, "true": True, "1": True, "false": False, "0": False}
     lowered = text.lower() if text is not None else None
     if lowered not in values:
@@ -43,14 +43,14 @@ def parse_bool(text: str | None) -> bool:
 
 
 def parse_int(text: str | None) -> int:
-    """A decimal number; raises ValueError."""
+    """Parses a decimal number; raises ValueError."""
     if text is None or not re.fullmatch(r"[-+]?[0-9]+", text):
         raise ValueError(f"must be an integer (`=5`), got {text or 'no value'!r}")
     return int(text)
 
 
 def parse_str(text: str | None) -> str:
-    """Any text, but there must be one; raises ValueError."""
+    """Returns the text; raises ValueError without a value."""
     if text is None:
         raise ValueError("needs a value, after `=`")
     return text

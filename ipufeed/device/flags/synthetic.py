@@ -1,4 +1,4 @@
-"""Synthetic data: what is not transferred, and what stands in its place."""
+"""Synthetic data: the categories that are not transferred, and their values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class SyntheticDataCategory(Enum):
-    """What need not be transferred. A value is the category's name in the flag."""
+    """A kind of data that is not transferred; the value is its name in the flag."""
 
     Infeed = "infeed"
     Outfeed = "outfeed"
@@ -16,7 +16,7 @@ class SyntheticDataCategory(Enum):
     HostEmbedding = "hostembedding"
     Parameters = "parameters"
 
-    # Spellings that are in use.
+    # Other spellings that programs use.
     InFeed = "infeed"
     OutFeed = "outfeed"
     INFEED = "infeed"
@@ -26,7 +26,7 @@ class SyntheticDataCategory(Enum):
     PARAMETERS = "parameters"
 
 
-# The original's members are the numbers of these.
+# In the order of Graphcore's numbers.
 IN_ORDER = (
     SyntheticDataCategory.Seed,
     SyntheticDataCategory.Infeed,
@@ -37,10 +37,10 @@ IN_ORDER = (
 
 
 class InitializerKind(Enum):
-    """How synthetic data is made.
+    """The values of synthetic data.
 
-    `NONE`: it is left as the memory is. `CONSTANT`: a number. `UNIFORM`: all of the
-    type's range. `NORMAL`: N(0, 1), in integers the constant 1. `RANDOM`: as `UNIFORM`.
+    `NONE`: the memory is not initialised. `CONSTANT`: a number. `UNIFORM`: the whole range
+    of the type. `NORMAL`: N(0, 1), for integers the constant 1. `RANDOM`: as `UNIFORM`.
     """
 
     NONE = ""
@@ -52,10 +52,10 @@ class InitializerKind(Enum):
 
 @dataclass(frozen=True)
 class SyntheticDataInitializer:
-    """What synthetic data is filled with.
+    """The value of `--synthetic_data_initializer`.
 
     Attributes:
-        kind: How it is made.
+        kind: The kind of values.
         value: The number, for CONSTANT; 0.0 otherwise.
     """
 
@@ -64,7 +64,7 @@ class SyntheticDataInitializer:
 
     @property
     def constant(self) -> int:
-        """What tensors are filled with for CONSTANT: the number's integer part."""
+        """The value of tensors for CONSTANT: the number's integer part."""
         return int(self.value)
 
 
@@ -72,10 +72,10 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 def parse_initializer(text: str) -> SyntheticDataInitializer:
-    """Understands the value of `--synthetic_data_initializer`; "" is NONE.
+    """Parses the value of `--synthetic_data_initializer`; "" is NONE.
 
     Raises:
-        ValueError: it is neither a number nor one of the names.
+        ValueError: It is neither a number nor one of the names.
     """
     if _NUMBER.fullmatch(text) and abs(float(text)) != float("inf"):
         return SyntheticDataInitializer(InitializerKind.CONSTANT, float(text))
@@ -89,10 +89,10 @@ def parse_initializer(text: str) -> SyntheticDataInitializer:
 
 
 def parse_categories(text: str) -> frozenset[SyntheticDataCategory]:
-    """Understands the value of `--synthetic_data_categories`, names between commas.
+    """Parses the value of `--synthetic_data_categories`, names separated by commas.
 
     Raises:
-        ValueError: a name is not a category.
+        ValueError: A name is not a category.
     """
     known = {category.value: category for category in SyntheticDataCategory}
     names = [name.strip().lower() for name in text.split(",") if name.strip()]

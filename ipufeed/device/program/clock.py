@@ -1,11 +1,11 @@
-"""The host's clock, read inside a program: when did an iteration happen?
+"""Reads the host's clock inside a program, for the time of an iteration.
 
     body:   stamp = read_clock()                     int32 [2], on the device
             outfeed.enqueue(stamp)
     host:   times = to_ns(outfeed.dequeue())         int64 [n], nanoseconds
 
-The clock is that of `time.monotonic_ns()`, so that a stamp of a program can be compared
-with one of the host. It is ours; the hardware counts cycles of its own.
+The clock is that of `time.monotonic_ns()`, so that a program's stamp can be compared with
+one of the host. It exists in the simulator only; the hardware counts its own cycles.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import numpy as np
 
 from ipufeed import _native
 from ipufeed.queues.chain import put_token, take_token
+from ipufeed.tf_types import Operation, Tensor, TensorLike
 
 
-def read_clock() -> Any:
-    """Builds the op that reads the clock when the program gets there.
+def read_clock() -> Tensor:
+    """Builds the op that reads the clock when the program reaches it.
 
-    It lies between the queue calls before and after which it was written; no compiler
-    moves it. It takes about 30 ns.
+    It keeps its place in the order of the queue calls; the compilers do not move it. It
+    takes about 30 ns.
 
     Returns:
         A tensor, int32 [2]: the halves of a 64-bit number, since outfeeds carry no int64.
@@ -35,44 +36,43 @@ def read_clock() -> Any:
     return stamp
 
 
-def wait(value: Any, seconds: float) -> Any:
-    """Builds what gives `value` some time later, and uses no CPU meanwhile.
+def wait(value: TensorLike, seconds: float) -> Tensor:
+    """Builds the op that returns `value` after a delay in which it sleeps.
 
-    It stands for work that is done elsewhere, so that a program can be measured for what
-    it waits for. Its gradient takes as long.
+    It stands for work that another device does, so that the waits of a program can be
+    measured. Its gradient takes the same time.
 
     Args:
         value: A tensor of any dtype that programs compute with.
-        seconds: How long, to the nanosecond; the kernel adds some 50 us.
+        seconds: The delay, in ns resolution; the kernel adds some 50 us.
 
     Raises:
         ValueError: `seconds` is negative.
 
-    Threads: builds a part of the current graph; in eager mode it waits at once. A program
-    that is stopped stops waiting.
+    Threads: builds a part of the current graph; in eager mode it waits at once. Stopping
+    the program ends the wait.
     """
     import tensorflow as tf
 
     if seconds < 0:
         raise ValueError(f"`seconds` must not be negative, got {seconds}.")
-    differentiate_wait()
+    _differentiate_wait()
     return _native.load().ipufeed_wait(
         tf.convert_to_tensor(value), nanoseconds=round(seconds * 1e9)
     )
 
 
 @functools.cache
-def differentiate_wait() -> None:
-    """Registers the gradient of `wait` in TensorFlow, once."""
+def _differentiate_wait() -> None:
     from tensorflow.python.framework import ops
 
     @ops.RegisterGradient("IpufeedWait")  # type: ignore[untyped-decorator]
-    def gradient(op: Any, grad: Any) -> Any:
+    def gradient(op: Operation, grad: Tensor) -> Tensor:
         return _native.load().ipufeed_wait(grad, nanoseconds=op.get_attr("nanoseconds"))
 
 
-def to_ns(stamps: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """What read_clock gave, as nanoseconds.
+def to_ns(stamps: TensorLike) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Converts the results of read_clock to nanoseconds.
 
     Args:
         stamps: Tensor or array, int32 [..., 2].

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ipufeed.device.program import executor, outside_compilation, sharding
@@ -14,10 +15,11 @@ from ipufeed.device.system.device_names import ordinal_of
 from ipufeed.errors import DeviceOrdinalError, PlacementError
 from ipufeed.queues.chain import ordered
 from ipufeed.queues.placement import check_noted
+from ipufeed.tf_types import Graph, Nest, NestFunction, Operation, Tensor, Variable
 
 
-def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
-    """Builds a program of what `computation` builds, and the op that runs it.
+def compile(computation: NestFunction, inputs: Nest = None) -> Nest:
+    """Builds one program of the ops of `computation`, and the op that runs it.
 
         with ipu_scope("/device:IPU:0"):
             result = compile(my_net, [x, y])
@@ -25,21 +27,21 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
             session.run(result, feed_dict={...})
 
     Args:
-        computation: Takes as many arguments as there are inputs, and returns tensors (any
-            structure of them), operations, or tensors and then operations in a list.
+        computation: A function with an argument for each input. It returns tensors (any
+            structure of them), operations, or a list of tensors and then operations.
         inputs: Values for its arguments. A Python list of N dimensions is a nested list of
             scalars, not an array: convert it first.
 
     Returns:
-        What `computation` returns, but: a list of one for a single tensor; an operation for
-        None or for operations alone; tensors without the operations that follow them, which
-        run with them.
+        The results of `computation`, except: a list of one for a single tensor; an
+        operation for None or for operations alone; tensors without the operations that
+        follow them, which run with them.
 
     Raises:
-        PlacementError: No op that `computation` builds is on an IPU, and none that it
-            returns: use `ipu_scope`, around the call or in it.
+        PlacementError: No op that `computation` builds or returns is on an IPU: use
+            `ipu_scope`, around the call or in it.
         TypeError: `inputs` is not a list or tuple.
-        ValueError: The results hold an EstimatorSpec.
+        ValueError: The results contain an EstimatorSpec.
     """
     import tensorflow as tf
 
@@ -47,18 +49,18 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
     wrapped = checking_results(computation)
     if not tf.executing_eagerly():
         if executor.executor() == "xla":
-            return with_xla(wrapped, inputs)
+            return _with_xla(wrapped, inputs)
         with outside_compilation.building(traced=False):
-            return without_xla(wrapped, inputs)
+            return _without_xla(wrapped, inputs)
     if executor.executor() == "xla":
         with (
             contextlib.suppress(outside_compilation.NeedsExecutor),
             outside_compilation.building(traced=True),
         ):
-            return compile_eagerly(wrapped, inputs, jit=True)
+            return _compile_eagerly(wrapped, inputs, jit=True)
     outside_compilation.refuse_precompile()
     with outside_compilation.building(traced=True):
-        return compile_eagerly(wrapped, inputs, jit=False)
+        return _compile_eagerly(wrapped, inputs, jit=False)
 
 
 NOT_PLACED = (
@@ -67,13 +69,13 @@ NOT_PLACED = (
 )
 
 
-def ordinal_of_ops(operations: Any) -> int:
-    """The number of the IPU that ops are on: of the first that is on any.
+def _ordinal_of_ops(operations: Iterable[Operation]) -> int:
+    """Returns the IPU of the first of the ops that is on one.
 
-    What they call counts, too, such as the bodies of loops.
+    The ops of called functions, such as the bodies of loops, are included.
 
     Raises:
-        PlacementError: None of them is, and not all are NoOps.
+        PlacementError: None of them is on an IPU, and not all are NoOps.
     """
     is_empty = True
     for op in sharding.with_called(operations):
@@ -85,8 +87,8 @@ def ordinal_of_ops(operations: Any) -> int:
     raise PlacementError(NOT_PLACED)
 
 
-def ops_of(results: Any) -> list[Any]:
-    """The operations that a computation has returned, or that make its results."""
+def _ops_of(results: Nest) -> list[Operation]:
+    """Lists the operations among a computation's results, and those of its tensors."""
     import tensorflow as tf
 
     return [
@@ -96,14 +98,14 @@ def ops_of(results: Any) -> list[Any]:
     ]
 
 
-def place(graph: Any, first_op: int, ordinal: int) -> None:
-    """Puts the ops of a program that have no device on its IPU.
+def _place(graph: Graph, first_op: int, ordinal: int) -> None:
+    """Assigns the IPU of a program to its ops that have no device.
 
-    The scope may have been around the call, or in the computation.
+    The scope may be around the call, or in the computation.
 
     Args:
         graph: A graph.
-        first_op: How many operations it had before the program.
+        first_op: The number of its operations before the program.
         ordinal: The IPU's number.
 
     Raises:
@@ -115,11 +117,11 @@ def place(graph: Any, first_op: int, ordinal: int) -> None:
             op._set_device(f"/device:IPU:{ordinal}")
 
 
-def checked_inputs(inputs: Any) -> list[Any]:
-    """The inputs as a list; None for no inputs.
+def checked_inputs(inputs: Nest) -> list[Nest]:
+    """Returns the inputs as a list; None means no inputs.
 
     Raises:
-        TypeError: Another type, such as a tensor: its rows would become the inputs.
+        TypeError: Another type, such as a tensor, whose rows would become the inputs.
     """
     if inputs is None:
         return []
@@ -131,26 +133,21 @@ def checked_inputs(inputs: Any) -> list[Any]:
     return list(inputs)
 
 
-def checking_results(computation: Callable[..., Any]) -> Callable[..., Any]:
-    """`computation`, whose results are checked, and whose queue ops are in order."""
-    import functools
+def checking_results(computation: NestFunction) -> NestFunction:
+    """Wraps `computation` to order its queue ops and check its results."""
 
     @functools.wraps(computation)
-    def checked(*arguments: Any) -> Any:
+    def checked(*arguments: Tensor) -> Nest:
         with ordered():
             results = computation(*arguments)
-        refuse_specs(results)
+        _refuse_specs(results)
         return results
 
     return checked
 
 
-def refuse_specs(results: Any) -> None:
-    """Looks for estimators' specs in results; they are tuples themselves.
-
-    Raises:
-        ValueError: There is one.
-    """
+def _refuse_specs(results: Nest) -> None:
+    """Raises ValueError for an estimator's spec in results; a spec is a tuple itself."""
     if type(results).__name__ in ("EstimatorSpec", "IPUEstimatorSpec"):
         raise ValueError(
             "Your computation output contains an EstimatorSpec or IPUEstimatorSpec "
@@ -160,21 +157,21 @@ def refuse_specs(results: Any) -> None:
         results = list(results.values())
     if isinstance(results, (list, tuple)):
         for result in results:
-            refuse_specs(result)
+            _refuse_specs(result)
 
 
-def compile_eagerly(
-    computation: Callable[..., Any], inputs: list[Any], *, jit: bool
-) -> Any:
-    """In eager mode the program runs at once; its results follow the same rules."""
+def _compile_eagerly(
+    computation: NestFunction, inputs: list[Nest], *, jit: bool
+) -> Nest:
+    """Runs the program at once, in eager mode; the results follow the same rules."""
     import tensorflow as tf
     from tensorflow.python.eager import context
 
     returns_tensors: list[bool] = []
 
-    def program(*values: Any) -> Any:
+    def program(*values: Tensor) -> Nest:
         results = computation(*values)
-        if is_structured(results):
+        if _is_structured(results):
             returns_tensors[:] = [True]
             return results
         flat = list(results) if isinstance(results, (list, tuple)) else [results]
@@ -187,16 +184,16 @@ def compile_eagerly(
     with contextlib.ExitStack() as stack:
         try:
             ordinal_of(context.context().device_name)
-        except DeviceOrdinalError:  # the scope is in the computation, if there is one
+        except DeviceOrdinalError:  # a scope can only be in the computation
             traced = function.get_concrete_function(*tensors)
-            ordinal = ordinal_of_ops(traced.graph.get_operations())
+            ordinal = _ordinal_of_ops(traced.graph.get_operations())
             stack.enter_context(tf.device(f"/device:IPU:{ordinal}"))
         results = function(*tensors)
     return results if returns_tensors[0] else None
 
 
-def is_structured(results: Any) -> bool:
-    """Whether the results are more than a value, or a flat list or tuple of values."""
+def _is_structured(results: Nest) -> bool:
+    """Returns whether results are neither a value nor a flat list or tuple of values."""
     if isinstance(results, dict):
         return True
     return isinstance(results, (list, tuple)) and any(
@@ -204,38 +201,48 @@ def is_structured(results: Any) -> bool:
     )
 
 
-def with_xla(computation: Callable[..., Any], inputs: list[Any]) -> Any:
-    """The program as one compiled one, unless it holds ops for the host."""
+def _with_xla(computation: NestFunction, inputs: list[Nest]) -> Nest:
+    """Builds one compiled program, unless the computation contains ops for the host."""
     import tensorflow as tf
     from tensorflow.python.compiler.xla import xla
 
     graph = tf.compat.v1.get_default_graph()
     first_op = len(graph.get_operations())
+    effects: list[Operation] = []
+
+    @functools.wraps(computation)
+    def observed(*arguments: Tensor) -> Nest:
+        results = computation(*arguments)
+        effects.extend(outside_compilation.effects(graph, first_op))
+        return results
+
     with outside_compilation.building(
         traced=False, name=name_of(computation)
     ) as program:
-        results = xla.compile.__wrapped__(computation, inputs)
-    ordinal = ordinal_of_ops(graph.get_operations()[first_op:])
-    place(graph, first_op, ordinal)
+        results = xla.compile.__wrapped__(observed, inputs)
+    ordinal = _ordinal_of_ops(graph.get_operations()[first_op:])
+    _place(graph, first_op, ordinal)
     if program.has_outside:
         refuse_replicas(ordinal, graph.get_operations()[first_op:])
-        outside_compilation.take_back_compilation(graph, first_op)
+        outside_compilation.revert_compilation(graph, first_op)
+        for result in tf.nest.flatten(results):
+            getattr(result, "op", result)._add_control_inputs(effects)
     else:
-        name_program(graph, first_op, computation)
+        _name_program(graph, first_op, computation)
         sharding.mark_program(graph.get_operations()[first_op:])
     return results
 
 
-def name_of(computation: Callable[..., Any]) -> str:
-    """What its author calls it; "" for what has no name, such as a lambda."""
+def name_of(computation: NestFunction) -> str:
+    """Returns the function's name; "" for one without a name, such as a lambda."""
     name = str(getattr(inspect.unwrap(computation), "__name__", ""))
     return name if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) else ""
 
 
-def name_program(graph: Any, first_op: int, computation: Callable[..., Any]) -> None:
-    """Puts the computation's name into that of the program, which TensorFlow numbers.
+def _name_program(graph: Graph, first_op: int, computation: NestFunction) -> None:
+    """Adds the computation's name to the program's name, which is otherwise a number.
 
-    TensorFlow calls the function that it makes of ops after their mark.
+    TensorFlow names the function that it makes of the ops by their compile attribute.
     """
     import tensorflow as tf
 
@@ -249,30 +256,30 @@ def name_program(graph: Any, first_op: int, computation: Callable[..., Any]) -> 
             op._set_attr(outside_compilation.COMPILE_ATTR, named)
 
 
-def without_xla(computation: Callable[..., Any], inputs: list[Any]) -> Any:
-    """The same results from TensorFlow's executor, op by op."""
+def _without_xla(computation: NestFunction, inputs: list[Nest]) -> Nest:
+    """Builds the program for TensorFlow's executor, which runs it op by op."""
     import tensorflow as tf
 
     graph = tf.compat.v1.get_default_graph()
     tensors = tf.nest.map_structure(tf.convert_to_tensor, inputs)
     first_op = len(graph.get_operations())
-    with recorded_variables() as made:
+    with _recorded_variables() as made:
         results = computation(*tensors)
-    ordinal = ordinal_of_ops([*graph.get_operations()[first_op:], *ops_of(results)])
+    ordinal = _ordinal_of_ops([*graph.get_operations()[first_op:], *_ops_of(results)])
     refuse_replicas(ordinal, graph.get_operations()[first_op:])
-    results = after_effects(graph, first_op, results, made)
-    place(graph, first_op, ordinal)
+    results = _after_effects(graph, first_op, results, made)
+    _place(graph, first_op, ordinal)
     return results
 
 
 @contextlib.contextmanager
-def recorded_variables() -> Iterator[list[Any]]:
-    """Lists the variables that are made within it, whichever collection they are in."""
+def _recorded_variables() -> Iterator[list[Variable]]:
+    """Gives a list that collects the variables created in this context."""
     import tensorflow as tf
 
-    made: list[Any] = []
+    made: list[Variable] = []
 
-    def make(next_creator: Any, **arguments: Any) -> Any:
+    def make(next_creator: Callable[..., Variable], **arguments: Any) -> Variable:
         made.append(next_creator(**arguments))
         return made[-1]
 
@@ -280,17 +287,19 @@ def recorded_variables() -> Iterator[list[Any]]:
         yield made
 
 
-def after_effects(graph: Any, first_op: int, results: Any, made: list[Any]) -> Any:
-    """The results of a program as `compile` gives them, which wait for its effects.
+def _after_effects(
+    graph: Graph, first_op: int, results: Nest, made: list[Variable]
+) -> Nest:
+    """Returns a program's results in the form of `compile`, dependent on its effects.
 
-    Args: See side_effects.
+    Args: See _side_effects.
     """
     import tensorflow as tf
 
-    effects = side_effects(graph, first_op, made)
+    effects = _side_effects(graph, first_op, made)
     if not graph.building_function:
         outside_compilation.mark_program(graph, first_op)
-    if is_structured(results):
+    if _is_structured(results):
         with tf.control_dependencies(effects):
             return tf.nest.map_structure(tf.identity, results)
     flat = list(results) if isinstance(results, (list, tuple)) else [results]
@@ -303,7 +312,7 @@ def after_effects(graph: Any, first_op: int, results: Any, made: list[Any]) -> A
         return [tf.identity(result) for result in kept]
 
 
-# Stateful ops that act on nothing, or not when the program runs.
+# Stateful ops without an effect when the program runs.
 NO_EFFECT = {
     "IpufeedHostNumber",
     "IpufeedInfeedCreate",
@@ -319,22 +328,22 @@ NO_EFFECT = {
 }
 
 
-def side_effects(graph: Any, first_op: int, made: list[Any]) -> list[Any]:
-    """The ops of a program that run though nothing needs their results.
+def _side_effects(graph: Graph, first_op: int, made: list[Variable]) -> list[Operation]:
+    """Lists the ops of a program that must run although no result depends on them.
 
-    A compiled program has no ops that it leaves out, an assignment whose result is not
-    taken included; the executor runs what is asked for. What gives the program's variables
-    their first values is not a part of it.
+    A compiled program runs all of its ops, such as an assignment with an unused result;
+    the executor only runs those that are fetched. The initialisers of the program's
+    variables are excluded.
 
     Args:
         graph: A graph.
-        first_op: How many operations it had before the program.
-        made: The variables that the program has made.
+        first_op: The number of its operations before the program.
+        made: The variables that the program has created.
     """
-    if graph.building_function:  # there TensorFlow runs them by itself
+    if graph.building_function:  # TensorFlow's control dependencies run them
         return []
     operations = graph.get_operations()[first_op:]
-    initializing = initializing_ops(set(operations), made)
+    initializing = _initializing_ops(set(operations), made)
     context = graph._get_control_flow_context()
     return [
         op
@@ -347,9 +356,11 @@ def side_effects(graph: Any, first_op: int, made: list[Any]) -> list[Any]:
     ]
 
 
-def initializing_ops(operations: set[Any], variables: list[Any]) -> set[Any]:
-    """The initializers of variables, and the ops among `operations` that these need."""
-    found: set[Any] = set()
+def _initializing_ops(
+    operations: set[Operation], variables: list[Variable]
+) -> set[Operation]:
+    """Returns the initializers of variables, and their inputs among `operations`."""
+    found: set[Operation] = set()
     waiting = [variable.initializer for variable in variables]
     while waiting:
         op = waiting.pop()

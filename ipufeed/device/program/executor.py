@@ -1,4 +1,4 @@
-"""How the simulated device runs programs."""
+"""The executor of the simulated device's programs: XLA's compiler, or TensorFlow's."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _executor = "xla"
 
 
 def executor() -> str:
-    """`xla`, or `tensorflow`: see set_executor."""
+    """Returns `xla` or `tensorflow`: see set_executor."""
     return _executor
 
 
 def set_executor(name: str) -> None:
-    """Chooses what runs a program, for programs that are built from now on.
+    """Chooses the executor of the programs that are built after the call.
 
     Graphs without `ipu_compiler.compile` and functions without `jit_compile` are built when
     they first run: a session's by its first run with the same feeds and fetches.
@@ -27,8 +27,8 @@ def set_executor(name: str) -> None:
         name: `xla`, the default: the whole loop is one compiled program. `tensorflow`:
             TensorFlow's executor runs it op by op: convolutions are about twice as fast
             (oneDNN), small bodies ten times slower, and errors name the Python line. After
-            an error inside a loop the variables are as before the program with `xla`, and
-            keep the iterations that were done with `tensorflow`.
+            an error inside a loop, variables have their values from before the program
+            with `xla`, and those of the last iteration with `tensorflow`.
 
     Raises:
         ValueError: Another name.
@@ -49,7 +49,7 @@ def _reset_executor() -> None:
 
 @contextlib.contextmanager
 def executor_scope(name: str) -> Iterator[None]:
-    """set_executor, and back at the end of the block."""
+    """Sets the executor within this context."""
     before = _executor
     set_executor(name)
     try:

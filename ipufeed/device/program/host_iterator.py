@@ -1,26 +1,25 @@
 """Iterators that stay on the host inside the scope of an IPUStrategy.
 
-Stock Keras asks its strategy for a dataset to iterate over, reads the first element in
-eager mode, and the others in functions that run op by op. Its iterator, and the ops that
-read from it, belong on the CPU, wherever the functions are.
+Keras without the IPU extensions gets a dataset from its strategy, reads the first element
+in eager mode, and the others in functions that run op by op. Its iterator, and the ops that
+read from it, must be on the CPU, also in functions of an IPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.data.ops.iterator_ops import OwnedIterator
 from tensorflow.python.framework import composite_tensor, type_spec
 
-from ipufeed.tf_types import Dataset
+from ipufeed.tf_types import Dataset, Nest, Spec, Tensor
 
 CPU = "/device:CPU:0"
 
 
 class HostDataset:
-    """A dataset whose iterators are of the host.
+    """A dataset whose iterators stay on the host.
 
     Args:
         dataset: A tf.data.Dataset.
@@ -30,74 +29,74 @@ class HostDataset:
         self._dataset = dataset
 
     @property
-    def element_spec(self) -> Any:
+    def element_spec(self) -> Spec:
         """The structure of an element."""
         return self._dataset.element_spec
 
-    def cardinality(self) -> Any:
+    def cardinality(self) -> Tensor:
         """See tf.data.Dataset."""
         return self._dataset.cardinality()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Nest]:
         with tf.device(CPU):
-            return HostIterator(OwnedIterator(self._dataset))
+            return _HostIterator(OwnedIterator(self._dataset))
 
 
-class HostIteratorSpec(type_spec.TypeSpec):  # type: ignore[misc]
-    """The type of a HostIterator: that of the iterator inside."""
+class _HostIteratorSpec(type_spec.TypeSpec):  # type: ignore[misc]
+    """The type spec of a _HostIterator, which wraps the inner iterator's."""
 
     __slots__ = ["_inner"]
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Spec) -> None:
         self._inner = inner
 
     @property
     def value_type(self) -> type:
         """The class of the values of this type."""
-        return HostIterator
+        return _HostIterator
 
     @property
-    def _component_specs(self) -> Any:
+    def _component_specs(self) -> Spec:
         return self._inner
 
-    def _serialize(self) -> tuple[Any, ...]:
+    def _serialize(self) -> tuple[Spec]:
         return (self._inner,)
 
-    def _to_components(self, value: Any) -> Any:
+    def _to_components(self, value: _HostIterator) -> OwnedIterator:
         return value._iterator
 
-    def _from_components(self, components: Any) -> Any:
-        return HostIterator(components)
+    def _from_components(self, components: OwnedIterator) -> _HostIterator:
+        return _HostIterator(components)
 
 
-class HostIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
-    """An iterator whose ops are on the CPU, in functions of an IPU, too.
+class _HostIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
+    """An iterator whose ops are on the CPU, also in functions of an IPU.
 
     Args:
-        iterator: TensorFlow's.
+        iterator: TensorFlow's iterator.
     """
 
-    def __init__(self, iterator: Any) -> None:
+    def __init__(self, iterator: OwnedIterator) -> None:
         self._iterator = iterator
 
     @property
-    def element_spec(self) -> Any:
+    def element_spec(self) -> Spec:
         """The structure of an element."""
         return self._iterator.element_spec
 
     @property
-    def _type_spec(self) -> Any:
-        return HostIteratorSpec(self._iterator._type_spec)
+    def _type_spec(self) -> _HostIteratorSpec:
+        return _HostIteratorSpec(self._iterator._type_spec)
 
-    def __iter__(self) -> HostIterator:
+    def __iter__(self) -> _HostIterator:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Nest:
         with tf.device(CPU):
             return next(self._iterator)
 
-    def get_next(self) -> Any:
-        """The next element.
+    def get_next(self) -> Nest:
+        """Returns the next element.
 
         Raises:
             tf.errors.OutOfRangeError: There is none.
@@ -105,7 +104,7 @@ class HostIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
         with tf.device(CPU):
             return self._iterator.get_next()
 
-    def get_next_as_optional(self) -> Any:
-        """The next element, or none, as a tf.experimental.Optional."""
+    def get_next_as_optional(self) -> Tensor:
+        """Returns the next element, or none, as a tf.experimental.Optional."""
         with tf.device(CPU):
             return self._iterator.get_next_as_optional()

@@ -1,30 +1,33 @@
-"""How often a loop runs at most, for its gradients."""
+"""The iterations of a loop: the count as an input, and the constant bound for gradients."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from ipufeed.checks import as_int
+from ipufeed.queues.chain import host_number
+from ipufeed.tf_types import Tensor, TensorLike
 
 
 @dataclass(frozen=True)
 class Bound:
-    """How often a loop runs at most, as a constant of the program, for its gradients.
+    """The largest number of a loop's iterations, as a constant for its gradients.
 
-    Gradients keep what each iteration has computed, and XLA must know for how many. A
-    program without gradients of the loop does not depend on it.
+    Gradients store the values of each iteration, and XLA needs a constant bound for the
+    number. A program without gradients of the loop does not depend on it.
 
     Attributes:
-        context: A constant that TensorFlow's version 1 loop gets, and uses only if
-            gradients are built. None: none is known, or the loop is not of version 1.
-        argument: What is given to TensorFlow's version 2 loop.
+        context: A constant for TensorFlow's version 1 loop, which uses it only if
+            gradients are built. None: unknown, or the loop is not of version 1.
+        argument: The maximum_iterations of TensorFlow's version 2 loop.
     """
 
-    context: Any = None
+    context: Tensor | None = None
     argument: int | None = None
 
     @staticmethod
-    def of(n: Any, use_while_v1: bool) -> Bound:
-        """That of a Python integer; a tensor, and None, give none."""
+    def of(n: TensorLike | None, use_while_v1: bool) -> Bound:
+        """Returns the bound of a Python integer; an empty one for a tensor or None."""
         import tensorflow as tf
         from tensorflow.python.eager import record
 
@@ -36,7 +39,42 @@ class Bound:
         in_function = tf.compat.v1.get_default_graph().building_function
         if not in_function and use_while_v1:
             return Bound(context=tf.constant(n, tf.int32, name="maximum_iterations"))
-        # In a function a tape is there before; in a graph tf.gradients may come later.
+        # In a function the tape exists already; in a graph tf.gradients may follow.
         if in_function and not record.could_possibly_record():
             return Bound()
         return Bound(argument=n)
+
+
+def run_time_value(name: str, n: TensorLike) -> Tensor:
+    """Returns a count as an input of the program, instead of a constant in it.
+
+    Args:
+        name: The argument's name, for errors.
+        n: Its value: an int, or a scalar tensor of int32 or int64.
+
+    Raises:
+        TypeError: It is of another type.
+        ValueError: It is not a scalar, or an int that is negative or does not fit.
+    """
+    import tensorflow as tf
+
+    if tf.is_tensor(n):
+        if n.dtype not in (tf.int32, tf.int64):
+            raise TypeError(
+                f"`{name}` must be an int, or a scalar tensor of int32 or int64, got a "
+                f"tensor of {n.dtype.name}. Cast it with tf.cast."
+            )
+        if n.shape.rank not in (None, 0):
+            raise ValueError(
+                f"`{name}` must be a scalar, got a tensor of shape {n.shape}. Take one "
+                "element of it."
+            )
+        return tf.reshape(n, [])
+    n = as_int(name, n)
+    if n < 0:
+        raise ValueError(
+            f"`{name}` must be at least 0, got {n}. Use 0 for a loop without iterations."
+        )
+    if n >= 2**63:
+        raise ValueError(f"`{name}` must fit 64 bits, got {n}.")
+    return host_number(n)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from ipufeed.checks import as_int, flags_checked
-from ipufeed.device.program.loop_bound import Bound
+from ipufeed.checks import flags_checked
+from ipufeed.device.program import executor, outside_compilation
+from ipufeed.device.program.loop_bound import Bound, run_time_value
+from ipufeed.device.program.loop_version import loop_version
 from ipufeed.device.program.training_loop import TrainingLoop, checked_count, inside
 from ipufeed.queues.autograph import as_user_function
-from ipufeed.queues.chain import host_number
 from ipufeed.queues.structure import body_arguments
-from ipufeed.tf_patches.changes import replace
+from ipufeed.tf_types import Nest, NestFunction, Operation, Tensor, TensorLike
 
 if TYPE_CHECKING:
     from ipufeed.queues.infeed import IPUInfeedQueue
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @flags_checked
 def repeat(
-    n: Any,
-    body: Callable[..., Any],
-    inputs: Any = None,
+    n: TensorLike,
+    body: NestFunction,
+    inputs: Nest = None,
     infeed_queue: IPUInfeedQueue | None = None,
     use_while_v1: bool = True,
-) -> Any:
+) -> Nest:
     """Runs `body` n times.
 
         def body(total, image, label):
@@ -36,147 +36,152 @@ def repeat(
         total = loops.repeat(1000, body, [0.0], infeed)
 
     Args:
-        n: How often: a Python int, or a scalar integer tensor. It is an input of the
-            program: another number does not compile another one, unless the program has
-            gradients of the loop's results, which need a Python int.
-        body: Takes the carried values and then the next element of `infeed_queue`
-            (spread, or as keyword arguments if it is a dict). Returns the new carried
-            values and then operations to run, either of which may be missing.
-        inputs: The first carried values: one, or a list. Each iteration must give values
+        n: The number of iterations: a Python int of at least 0, or a scalar tensor of
+            int32 or int64, where a negative value means 0. It is an input of the program:
+            another number does not compile another program, except with gradients of the
+            loop's results, which need a Python int.
+        body: Its arguments are the carried values and then the next element of
+            `infeed_queue` (unpacked, or as keyword arguments if it is a dict). It returns
+            the new carried values and then operations to run; both are optional.
+        inputs: The first carried values: one, or a list. Each iteration must return values
             of the same dtypes.
-        infeed_queue: An IPUInfeedQueue. Each iteration takes one element.
-        use_while_v1: In a version 1 graph, which of TensorFlow's two loops to build.
-            TensorFlow cannot compile gradients of a version 1 loop with a tf.cond in its
-            body ("nodes in a cycle"): give False for these.
+        infeed_queue: An IPUInfeedQueue. Each iteration dequeues one element.
+        use_while_v1: Which of TensorFlow's two loops to build in a version 1 graph. A
+            tf.cond in its body is an If operation in both.
 
     Returns:
-        The carried values after the last iteration: one tensor, or a list of several. If
-        there are none, an operation; inside a tf.function, which cannot return one, the
-        number of iterations.
+        The carried values after the last iteration: one tensor, or a list of several.
+        Without carried values an operation; inside a tf.function, which cannot return one,
+        the number of iterations.
 
     Raises:
-        TypeError: `body` cannot be called so, or changes the dtypes; `infeed_queue` is
-            not a queue.
-        ValueError: `body` returns operations before tensors, or does not use what it must.
+        TypeError: `body` cannot be called with these arguments, or changes the dtypes;
+            `infeed_queue` is not a queue; or `n` is of another type.
+        ValueError: `body` returns operations before tensors, or the queue is not dequeued;
+            or `n` is negative or not a scalar.
 
     Threads: builds a part of the current graph; in eager mode it runs at once.
     """
     import tensorflow as tf
 
-    check_queue(infeed_queue)
-    values = listed(inputs)
-    check_arity(body, values, infeed_queue, condition=False)
-    limit = checked_count(run_time_value(n))
+    _check_queue(infeed_queue)
+    values = _listed(inputs)
+    _check_arity(body, values, infeed_queue, condition=False)
+    limit = checked_count(run_time_value("n", n))
     bound = Bound.of(n, use_while_v1)
-    step = wrap_body(body, values, infeed_queue, limit, bound)
+    step = _wrap_body(body, values, infeed_queue, limit, bound)
     with loop_version(use_while_v1):
-        count, *results = while_of_tensorflow(bound)(
+        count, *results = _build_while(
+            bound,
             lambda i, *state: i < limit,
             step,
-            (tf.constant(0, limit.dtype), *values),
+            [tf.constant(0, limit.dtype), *values],
         )
     check_dequeued(infeed_queue)
-    return unlisted(count, results, values)
+    return _unlisted(count, results, values)
 
 
 @flags_checked
 def while_loop(
-    condition: Callable[..., Any],
-    body: Callable[..., Any],
-    inputs: Any = None,
+    condition: NestFunction,
+    body: NestFunction,
+    inputs: Nest = None,
     infeed_queue: IPUInfeedQueue | None = None,
-    maximum_iterations: int | None = None,
+    maximum_iterations: TensorLike | None = None,
     use_while_v1: bool = True,
-) -> Any:
+) -> Nest:
     """Runs `body` as long as `condition` holds.
 
     Args:
-        condition: Takes the carried values (never the infeed's) and returns a boolean
-            scalar.
+        condition: Its arguments are the carried values (never the infeed's element); it
+            returns a boolean scalar.
         body: See `repeat`.
         inputs: See `repeat`.
         infeed_queue: See `repeat`.
-        maximum_iterations: Stop after this many at the latest. Default: no bound.
+        maximum_iterations: The largest number of iterations, of the types of `n` of
+            `repeat`. Default: no bound.
         use_while_v1: See `repeat`.
 
     Returns:
         See `repeat`.
 
     Raises:
-        TypeError: `condition` or `body` cannot be called so, or `body` changes the dtypes.
+        TypeError: `condition` or `body` cannot be called with these arguments, or `body`
+            changes the dtypes.
         ValueError: See `repeat`.
     """
-    check_queue(infeed_queue)
-    values = listed(inputs)
-    check_arity(condition, values, infeed_queue, condition=True)
-    check_arity(body, values, infeed_queue, condition=False)
+    _check_queue(infeed_queue)
+    values = _listed(inputs)
+    _check_arity(condition, values, infeed_queue, condition=True)
+    _check_arity(body, values, infeed_queue, condition=False)
     bound = Bound.of(maximum_iterations, use_while_v1)
-    step = wrap_body(body, values, infeed_queue, bound=bound)
-    limit = None if maximum_iterations is None else run_time_value(maximum_iterations)
+    step = _wrap_body(body, values, infeed_queue, bound=bound)
+    limit = None
+    if maximum_iterations is not None:
+        limit = run_time_value("maximum_iterations", maximum_iterations)
     import tensorflow as tf
 
-    asks = as_user_function(condition)
+    user_condition = as_user_function(condition)
 
-    def goes_on(i: Any, *state: Any) -> Any:
-        holds = tf.reshape(tf.convert_to_tensor(asks(*state)), [])
+    def continues(i: Tensor, *state: Tensor) -> Tensor:
+        holds = tf.reshape(tf.convert_to_tensor(user_condition(*state)), [])
         return holds if limit is None else tf.logical_and(i < limit, holds)
 
     first = tf.constant(0, tf.int32 if limit is None else limit.dtype)
     with loop_version(use_while_v1):
-        count, *results = while_of_tensorflow(bound)(goes_on, step, (first, *values))
+        count, *results = _build_while(bound, continues, step, [first, *values])
     check_dequeued(infeed_queue)
-    return unlisted(count, results, values)
+    return _unlisted(count, results, values)
 
 
-def while_of_tensorflow(bound: Bound) -> Callable[..., list[Any]]:
-    """tf.while_loop, one iteration at a time, with a list of results.
+def _build_while(
+    bound: Bound, condition: NestFunction, body: NestFunction, values: list[Tensor]
+) -> list[Tensor]:
+    """Builds tf.while_loop with sequential iterations.
 
-    Its name is empty: ops of the body, and variables that are made there, are named as if
-    there were no loop, and checkpoints rely on it.
+    Its name is empty, so that it does not change the names of the body's ops and of
+    variables that the body creates: checkpoints rely on them.
     """
     import tensorflow as tf
 
-    def run(condition: Any, body: Any, variables: tuple[Any, ...]) -> list[Any]:
-        return list(
-            tf.while_loop(
-                condition,
-                body,
-                list(variables),
-                parallel_iterations=1,
-                maximum_iterations=bound.argument,
-                name="",
-            )
+    return list(
+        tf.while_loop(
+            condition,
+            body,
+            values,
+            parallel_iterations=1,
+            maximum_iterations=bound.argument,
+            name="",
         )
+    )
 
-    return run
 
-
-def wrap_body(
-    body: Callable[..., Any],
-    values: list[Any],
+def _wrap_body(
+    body: NestFunction,
+    values: list[Tensor],
     infeed_queue: IPUInfeedQueue | None,
-    limit: Any = None,
+    limit: Tensor | None = None,
     bound: Bound | None = None,
-) -> Callable[..., list[Any]]:
-    """The body as TensorFlow's loop wants it: counter and carried tensors in and out.
+) -> Callable[..., list[Tensor]]:
+    """Wraps the body for TensorFlow's loop: counter and carried tensors in and out.
 
-    What the body returns as operations, and the dequeue, are made dependencies of both: a
-    version 1 loop would otherwise leave them out.
+    The outputs depend on the operations that the body returns, the dequeue, and ops for
+    the host that have an effect: a version 1 loop would otherwise not run them.
 
-    `limit` is how often the loop runs, if that is known before: see TrainingLoop.
+    `limit` is the number of iterations, if it is known before: see TrainingLoop.
     """
     import tensorflow as tf
 
     dtypes = [value.dtype for value in values]
     runs = as_user_function(body)
 
-    def step(i: Any, *state: Any) -> list[Any]:
+    def step(i: Tensor, *state: Tensor) -> list[Tensor]:
         if bound is not None and bound.context is not None:
             graph = tf.compat.v1.get_default_graph()
             graph._get_control_flow_context()._maximum_iterations = bound.context
-        arguments: list[Any] = []
-        keywords: dict[str, Any] = {}
-        operations: list[Any] = []
+        arguments: list[Nest] = []
+        keywords: dict[str, Nest] = {}
+        operations: list[Operation] = []
         if infeed_queue is not None:
             element = infeed_queue._dequeue()
             arguments, keywords = body_arguments(element)
@@ -186,9 +191,13 @@ def wrap_body(
             loop = TrainingLoop()
         else:
             loop = TrainingLoop(i, limit if tf.executing_eagerly() else limit.op)
+        graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        first_op = 0 if graph is None else len(graph.get_operations())
         with inside(loop):
             results = runs(*state, *arguments, **keywords)
-        tensors, more = split_results(results)
+        if graph is not None:
+            operations += outside_compilation.effects(graph, first_op)
+        tensors, more = _split_results(results)
         found = [tensor.dtype for tensor in tensors]
         if found != dtypes:
             raise TypeError(
@@ -198,20 +207,20 @@ def wrap_body(
         if tf.executing_eagerly():
             return [i + 1, *tensors]
         with tf.control_dependencies(operations + more):
-            return [passed_on(tensor) for tensor in [i + 1, *tensors]]
+            return [_passed_on(tensor) for tensor in [i + 1, *tensors]]
 
     return step
 
 
-def passed_on(value: Any) -> Any:
-    """The same tensor, or TensorArray, for what must happen before it is used."""
+def _passed_on(value: Tensor) -> Tensor:
+    """Returns the identity of a tensor or TensorArray, to which dependencies are added."""
     import tensorflow as tf
 
     return value.identity() if isinstance(value, tf.TensorArray) else tf.identity(value)
 
 
-def carried(value: Any) -> Any:
-    """A value as a tensor; TensorArrays are carried as they are."""
+def _carried(value: TensorLike) -> Tensor:
+    """Returns a carried value as a tensor, or an unchanged TensorArray."""
     import tensorflow as tf
 
     if isinstance(value, tf.TensorArray):
@@ -224,8 +233,8 @@ def carried(value: Any) -> Any:
     return tf.convert_to_tensor(value)
 
 
-def split_results(results: Any) -> tuple[list[Any], list[Any]]:
-    """What a body returned: tensors, and the operations behind them.
+def _split_results(results: Nest) -> tuple[list[Tensor], list[Operation]]:
+    """Splits a body's results into tensors and the operations after them.
 
     Raises:
         ValueError: An operation comes before a tensor.
@@ -236,8 +245,8 @@ def split_results(results: Any) -> tuple[list[Any], list[Any]]:
         return [], []
     if not isinstance(results, (list, tuple)):
         results = [results]
-    tensors: list[Any] = []
-    operations: list[Any] = []
+    tensors: list[Tensor] = []
+    operations: list[Operation] = []
     for result in results:
         if isinstance(result, tf.Operation):
             operations.append(result)
@@ -249,68 +258,54 @@ def split_results(results: Any) -> tuple[list[Any], list[Any]]:
                 "more Operations."
             )
         else:
-            tensors.append(carried(result))
+            tensors.append(_carried(result))
     return tensors, operations
 
 
-def run_time_value(n: Any) -> Any:
-    """A number as an input of the program rather than a part of it."""
+def _listed(inputs: Nest) -> list[Tensor]:
+    """Returns the carried values as a list: [] for None, [value] for one value."""
     import tensorflow as tf
 
-    if tf.is_tensor(n):
-        if not n.dtype.is_integer:
-            raise TypeError(f"`n` must be an integer, got a tensor of {n.dtype.name}.")
-        return tf.reshape(n, [])
-    n = as_int("n", n)
-    if not -(2**63) <= n < 2**63:
-        raise ValueError(f"`n` must fit 64 bits, got {n}.")
-    return host_number(n)
-
-
-@contextlib.contextmanager
-def loop_version(use_while_v1: bool) -> Iterator[None]:
-    """Within it tf.while_loop builds the loop that is asked for, in a version 1 graph."""
-    import tensorflow as tf
-    from tensorflow.python.ops import control_flow_util
-
-    if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
-        yield  # a function can only hold version 2 loops
-        return
-    before = control_flow_util.ENABLE_CONTROL_FLOW_V2
-    replace(control_flow_util, "ENABLE_CONTROL_FLOW_V2", not use_while_v1)
-    try:
-        yield
-    finally:
-        replace(control_flow_util, "ENABLE_CONTROL_FLOW_V2", before)
-
-
-def listed(inputs: Any) -> list[Any]:
-    """None -> [], one value -> [value]; each as a tensor, or a TensorArray."""
     if inputs is None:
         return []
     if not isinstance(inputs, (list, tuple)):
         inputs = [inputs]
-    return [carried(value) for value in inputs]
+    values = [_carried(value) for value in inputs]
+    for index, value in enumerate(values):
+        if value.dtype == tf.string and _is_compiled():
+            raise TypeError(
+                f"A compiled loop cannot carry strings, got one as input {index} of the "
+                "loop. Carry a number, such as an index into a list of the strings, or use "
+                'set_executor("tensorflow").'
+            )
+    return values
 
 
-def unlisted(count: Any, results: list[Any], values: list[Any]) -> Any:
-    """One tensor alone, several as a list; where nothing is carried an operation.
+def _is_compiled() -> bool:
+    """Returns whether the current graph becomes a part of a compiled program."""
+    import tensorflow as tf
+    from tensorflow.python.ops import control_flow_util
 
-    Inside a function, which cannot return one, the number of iterations in its place.
-    """
+    if tf.executing_eagerly() or executor.executor() != "xla":
+        return False
+    graph = tf.compat.v1.get_default_graph()
+    return bool(control_flow_util.GraphOrParentsInXlaContext(graph))
+
+
+def _unlisted(count: Tensor, results: list[Tensor], values: list[Tensor]) -> Nest:
+    """Returns one tensor alone, several as a list; without any an operation, or `count`."""
     import tensorflow as tf
 
     if not values:
         graph = tf.compat.v1.get_default_graph()
-        # A function can return a tensor, and no operation.
+        # A function can return a tensor, but not an operation.
         if tf.executing_eagerly() or graph.building_function:
             return count
         return tf.group(count)
     return results[0] if len(results) == 1 else results
 
 
-def check_queue(infeed_queue: Any) -> None:
-    """Refuses what is not an infeed queue, before anything asks it for its elements."""
+def _check_queue(infeed_queue: object) -> None:
     if infeed_queue is not None and not hasattr(infeed_queue, "_dequeue"):
         raise TypeError(
             "`infeed_queue` must be an IPUInfeedQueue, got "
@@ -320,21 +315,23 @@ def check_queue(infeed_queue: Any) -> None:
 
 
 def check_dequeued(infeed_queue: IPUInfeedQueue | None) -> None:
-    """Refuses a loop whose infeed is not read."""
+    """Raises ValueError if the loop's body has not dequeued its infeed."""
     if infeed_queue is not None and not infeed_queue.dequeued:
         raise ValueError("The infeed queue has not been dequeued.")
 
 
-def check_arity(
-    function: Callable[..., Any],
-    values: list[Any],
+def _check_arity(
+    function: NestFunction,
+    values: list[Tensor],
     infeed_queue: IPUInfeedQueue | None,
     *,
     condition: bool,
 ) -> None:
-    """Finds out before tracing whether the function takes what it will get."""
-    arguments: list[Any] = []
-    keywords: dict[str, Any] = {}
+    """Raises TypeError before tracing if the function does not accept its arguments."""
+    import tensorflow as tf
+
+    arguments: list[Nest] = []
+    keywords: dict[str, Nest] = {}
     if infeed_queue is not None and not condition:
         arguments, keywords = body_arguments(infeed_queue._structure)
     try:
@@ -355,7 +352,7 @@ def check_arity(
                 getattr(value, "name", "") or f"input {index}"
                 for index, value in enumerate(values)
             )
-            if values and not is_eager()
+            if values and not tf.executing_eagerly()
             else f"{len(values)} values"
         )
         message = (
@@ -373,10 +370,3 @@ def check_arity(
                 f"{len(takes)}"
             )
         raise TypeError(f"{message}: {error}.") from error
-
-
-def is_eager() -> bool:
-    """Whether TensorFlow runs ops as they are written."""
-    import tensorflow as tf
-
-    return bool(tf.executing_eagerly())

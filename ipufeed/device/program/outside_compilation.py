@@ -1,10 +1,10 @@
 """outside_compilation_scope: ops of a program that run on the host.
 
-A compiled program cannot hold ops such as tf.print or tf.py_function. A program with a
-scope for them is therefore not compiled: TensorFlow's executor runs all of it, what is
-outside on the CPU and everything else on the IPU. Whether there is such a scope is known
-only when the body has been built, so the builder of a program announces that with
-`building`, and takes the compilation back if that has `has_outside`.
+A compiled program cannot contain ops such as tf.print or tf.py_function. So a program with
+a scope for them is not compiled: TensorFlow's executor runs all of it, the ops in the scope
+on the CPU and the others on the IPU. Whether there is such a scope is known after the body
+has been built, so the builder of a program enters `building`, and reverts the compilation
+if its `has_outside` is set.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ import contextlib
 import contextvars
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from ipufeed.device.system import system
+from ipufeed.tf_types import Graph, Operation
 
 OUTSIDE_ATTR = "_ipufeed_outside"
-# What the executor runs as one program, for the device: ipufeed/cc/device/ipu_device.cc.
+# The name of the program of an op that the executor runs: cc/device/ipu_device.cc.
 PROGRAM_ATTR = "_ipufeed_program"
-COMPILE_ATTR = (
-    "_xla_compile_id"  # what TensorFlow's xla.compile marks a program's ops with
-)
+# TensorFlow's attribute of the ops of a program of xla.compile.
+COMPILE_ATTR = "_xla_compile_id"
 
 
-# The device has the same message.
+# The native device has the same message.
 CANNOT_PRECOMPILE = (
     "Programs that TensorFlow's executor runs cannot be pre-compiled: those with "
     "outside_compilation_scope, and those of set_executor('tensorflow'). Take the scope "
@@ -34,7 +33,7 @@ CANNOT_PRECOMPILE = (
 
 
 def refuse_precompile() -> None:
-    """A program that the executor runs is about to be, and cannot be pre-compiled.
+    """Refuses a program of the executor with PRE_COMPILE.
 
     Raises:
         tf.errors.UnimplementedError: The connection type is PRE_COMPILE.
@@ -47,9 +46,9 @@ def refuse_precompile() -> None:
 
 
 class NeedsExecutor(BaseException):
-    """The function that is being traced cannot be compiled: trace it again without.
+    """The traced function cannot be compiled: it must be traced for the executor.
 
-    No Exception, so that no handler in a user's function takes it for an error.
+    A BaseException, so that handlers of errors in a user's function do not catch it.
     """
 
 
@@ -58,11 +57,11 @@ class Building:
     """A program that is being built.
 
     Attributes:
-        traced: Compilation is decided before the trace, so the scope ends it with
+        traced: Whether compilation was decided before the trace; then the scope raises
             NeedsExecutor.
-        name: That its author has given it; "" for none, and for what is traced, which
-            has a graph with a name.
-        has_outside: A scope has been entered.
+        name: The name of the user's function; "" for none, and for a traced program,
+            whose graph has a name.
+        has_outside: Whether a scope has been entered.
     """
 
     traced: bool
@@ -80,7 +79,7 @@ _outside: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def building(*, traced: bool, name: str = "") -> Iterator[Building]:
-    """Within it outside_compilation_scope may be used. See Building."""
+    """Allows outside_compilation_scope in this context. See Building."""
     program = Building(traced, name)
     token = _building.set(program)
     try:
@@ -91,19 +90,19 @@ def building(*, traced: bool, name: str = "") -> Iterator[Building]:
 
 @contextlib.contextmanager
 def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
-    """Runs the ops that are built inside on the host, at their place in the program.
+    """Runs the ops that are built in this scope on the host, in program order.
 
         def body(x):
             with outside_compilation_scope():
                 tf.print("x is", x)
             return x + 1
 
-    The whole program is then run by TensorFlow's executor (see
-    ipufeed.device.set_executor), not as one compiled program: the results are the
-    same, an iteration costs some ten times more.
+    TensorFlow's executor then runs the whole program (see ipufeed.device.set_executor),
+    which is not compiled: the results are the same, an iteration takes about ten times as
+    long.
 
     Args:
-        name: Noted at the ops.
+        name: An attribute of the ops.
 
     Raises:
         ValueError: Not inside a program (ipu_compiler.compile, or a function that
@@ -140,12 +139,12 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
 
 
 def current_program() -> Building | None:
-    """The program that is being built, or None."""
+    """Returns the program that is being built, or None."""
     return _building.get()
 
 
 def program_name() -> str:
-    """What the author calls the program that is being built; "" if it has no name."""
+    """Returns the user's name of the program that is being built; "" without one."""
     import tensorflow as tf
 
     program = _building.get()
@@ -154,17 +153,17 @@ def program_name() -> str:
     name = ""
     graph = tf.compat.v1.get_default_graph()
     while graph is not None:
-        name = getattr(graph, "name", name)  # only those of functions have one
+        name = getattr(graph, "name", name)  # only graphs of functions have one
         graph = getattr(graph, "outer_graph", None)
     return name
 
 
-def mark_program(graph: Any, first_op: int) -> None:
-    """Sets in the device that the executor's ops are one program, and not one each.
+def mark_program(graph: Graph, first_op: int) -> None:
+    """Marks ops that the executor runs as one program for the device.
 
     Args:
         graph: The graph.
-        first_op: How many operations it had before the program.
+        first_op: The number of its operations before the program.
     """
     from tensorflow.core.framework import attr_value_pb2
 
@@ -173,12 +172,31 @@ def mark_program(graph: Any, first_op: int) -> None:
         op._set_attr(PROGRAM_ATTR, note)
 
 
-def take_back_compilation(graph: Any, first_op: int) -> None:
-    """Makes TensorFlow's executor run what xla.compile has built in a version 1 graph.
+def effects(graph: Graph, first_op: int) -> list[Operation]:
+    """Lists the ops for the host that have an effect, in the body that is being built.
+
+    A version 1 graph does not run those whose results are not used.
 
     Args:
         graph: The graph.
-        first_op: How many operations it had before.
+        first_op: The number of its operations before the body.
+    """
+    context = graph._get_control_flow_context()
+    return [
+        op
+        for op in graph.get_operations()[first_op:]
+        if OUTSIDE_ATTR in op.node_def.attr
+        and op.op_def.is_stateful
+        and op._get_control_flow_context() is context
+    ]
+
+
+def revert_compilation(graph: Graph, first_op: int) -> None:
+    """Makes TensorFlow's executor run the ops of xla.compile in a version 1 graph.
+
+    Args:
+        graph: The graph.
+        first_op: The number of its operations before xla.compile.
     """
     for op in graph.get_operations()[first_op:]:
         if COMPILE_ATTR in op.node_def.attr:

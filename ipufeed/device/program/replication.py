@@ -1,29 +1,28 @@
-"""How many copies of a program a device runs.
+"""The number of a program's replicas on a device.
 
-A device of several IPUs runs as many copies, or replicas, of a program as fit: IPUs divided
-by shards, where the shards are the IPUs that one copy is spread over (by scopes.ipu_shard,
-or as the stages of a pipeline).
+A device of several IPUs runs IPUs / shards copies, or replicas, of a program. The shards
+are the IPUs of one copy (by scopes.ipu_shard, or the stages of a pipeline).
 
-Source: the rule, and the words of its error, are the original's.
+Source: the rule, and the text of its error, are Graphcore's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from ipufeed.device.log import LOGGER
 from ipufeed.device.program.sharding import number_of_shards
 from ipufeed.device.system.system import require_usable
 from ipufeed.device.system.virtual_device import VirtualDevice
+from ipufeed.tf_types import Operation
 
 
 def replication_factor(num_ipus: int, shards: int) -> int:
-    """Copies of a program on a device.
+    """Returns the number of copies of a program on a device.
 
     Args:
-        num_ipus: IPUs of the device.
-        shards: IPUs that one copy needs.
+        num_ipus: The IPUs of the device.
+        shards: The IPUs of one copy.
 
     Raises:
         tf.errors.InternalError: The shards do not divide the IPUs.
@@ -43,11 +42,11 @@ def replication_factor(num_ipus: int, shards: int) -> int:
     )
 
 
-def refuse_replicas(ordinal: int, operations: Iterable[Any]) -> None:
-    """These ops are a program that TensorFlow's executor runs, which does so once.
+def refuse_replicas(ordinal: int, operations: Iterable[Operation]) -> None:
+    """Refuses several copies of a program that TensorFlow's executor runs.
 
     Raises:
-        tf.errors.UnimplementedError: There are IPUs for several copies.
+        tf.errors.UnimplementedError: The device has IPUs for several copies.
         tf.errors.InternalError: See replication_factor.
     """
     num_ipus = require_usable(ordinal).num_ipus
@@ -61,15 +60,15 @@ def refuse_replicas(ordinal: int, operations: Iterable[Any]) -> None:
     raise errors.UnimplementedError(
         None,
         None,
-        "TensorFlow's executor runs one copy of a program (that is what "
-        "set_executor('tensorflow') and outside_compilation_scope ask for), and "
+        "TensorFlow's executor, which set_executor('tensorflow') and "
+        "outside_compilation_scope select, runs one copy of a program, and "
         f"/device:IPU:{ordinal} has {num_ipus} IPUs for {num_ipus // shards} copies. "
         f"Set `auto_select_ipus` to {shards}, or have the program compiled.",
     )
 
 
 def replicate(device: VirtualDevice, shards: int) -> int:
-    """The same for a device on which a program is about to be compiled; logs it.
+    """Returns the copies of a program to compile for a device, and logs several.
 
     Raises:
         tf.errors.InternalError: See replication_factor.

@@ -1,4 +1,4 @@
-"""Scopes: where ops go, and what is noted at them."""
+"""Scopes that set the device and the attributes of ops."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from ipufeed.checks import flags_checked
 from ipufeed.device.program.outside_compilation import (
     outside_compilation_scope as outside_compilation_scope,
 )
+from ipufeed.device.program.sharding import shard_attributes
 from ipufeed.device.system.device_names import ordinal_of
 from ipufeed.device.system.system import require_usable
 from ipufeed.no_effect import no_effect
+from ipufeed.tf_types import DType, Graph
 
-# What TensorFlow's compiler reads: a serialised xla.FrontendAttributes.
 MOST_SHARD = 2**31 - 1  # an int32 in the op's attributes
+# TensorFlow's attribute for XLA: a serialised xla.FrontendAttributes.
 FRONTEND_ATTRIBUTES_NAME = "_XlaFrontendAttributes"
 
 
 @contextlib.contextmanager
-def ipu_scope(device: str) -> Iterator[Any]:
-    """Places what is built inside on an IPU, with resource variables.
+def ipu_scope(device: str) -> Iterator[None]:
+    """Places the ops that are built in this scope on an IPU, with resource variables.
 
         with ipu_scope("/device:IPU:0"):
             results = ipu_compiler.compile(program)
@@ -30,8 +32,8 @@ def ipu_scope(device: str) -> Iterator[Any]:
         device: The name of an IPU, `/device:IPU:n`.
 
     Raises:
-        ValueError: It is not an IPU, or one that does not exist. TensorFlow itself would
-            place the ops on the CPU without a warning.
+        ValueError: It is not an IPU, or one that does not exist. TensorFlow would place
+            the ops on the CPU without a warning.
     """
     import tensorflow as tf
 
@@ -39,23 +41,22 @@ def ipu_scope(device: str) -> Iterator[Any]:
     with contextlib.ExitStack() as stack:
         if not tf.executing_eagerly():
             v1 = tf.compat.v1
-            # The scope that there is, with its names as they are.
+            # The current scope, without a change of names.
             scope = v1.get_variable_scope()
             stack.enter_context(
                 v1.variable_scope(scope, use_resource=True, auxiliary_name_scope=False)
             )
-        # TensorFlow does not understand all spellings that we do.
+        # TensorFlow does not accept all spellings that ordinal_of does.
         stack.enter_context(tf.device(f"/device:IPU:{ordinal}"))
         yield
 
 
 @contextlib.contextmanager
 def ipu_jit_scope(ipu_scope: int) -> Iterator[None]:
-    """Notes at ops which of several programs they belong to.
+    """Sets the program that ops belong to, as an attribute of the ops.
 
-    Without `ipu_compiler.compile` and `jit_compile` ops of different scopes are never in
-    one program (docs/programs.md, "Whole graphs"). What is compiled as one by these stays
-    one program.
+    Without `ipu_compiler.compile` and `jit_compile`, ops of different scopes are never in
+    one program (docs/programs.md, "Whole graphs"). These two ignore the scope.
 
     Args:
         ipu_scope: The program's number.
@@ -68,16 +69,16 @@ def ipu_jit_scope(ipu_scope: int) -> Iterator[None]:
 def frontend_attribute(
     attribute_name: str, attribute_value: str, restore_to: str | None = None
 ) -> Iterator[None]:
-    """Notes an attribute at all ops that are built inside, and those of the scopes around.
+    """Adds a frontend attribute to the ops in this scope, and those of outer scopes.
 
     All of them are in one attribute of the op, FRONTEND_ATTRIBUTES_NAME: a serialised
-    xla.FrontendAttributes. XLA's compiler for the CPU ignores them, with a warning.
+    xla.FrontendAttributes. XLA's compiler for the CPU ignores them; a warning reports it.
 
     Args:
         attribute_name: Its name.
         attribute_value: Its value.
-        restore_to: What ops after the scope get if the attribute was not set before it.
-            Default (None): nothing.
+        restore_to: The value after the scope, if the attribute was not set before it.
+            Default (None): not set.
 
     Source: Graphcore's scope of this name.
     """
@@ -111,8 +112,8 @@ def _attribute(name: str, value: str, restore_to: str | None) -> Iterator[None]:
         _set_attributes(graph, after)
 
 
-def _attributes(graph: Any) -> dict[str, str]:
-    """The frontend attributes that ops of a graph get now."""
+def _attributes(graph: Graph) -> dict[str, str]:
+    """Returns the current frontend attributes of a graph's scopes."""
     from tensorflow.compiler.xla import xla_data_pb2
 
     noted = graph._attr_scope_map.get(FRONTEND_ATTRIBUTES_NAME)
@@ -121,7 +122,7 @@ def _attributes(graph: Any) -> dict[str, str]:
     return dict(xla_data_pb2.FrontendAttributes.FromString(noted.s).map)
 
 
-def _set_attributes(graph: Any, attributes: dict[str, str]) -> None:
+def _set_attributes(graph: Graph, attributes: dict[str, str]) -> None:
     from tensorflow.compiler.xla import xla_data_pb2
     from tensorflow.core.framework import attr_value_pb2
 
@@ -135,26 +136,32 @@ def _set_attributes(graph: Any, attributes: dict[str, str]) -> None:
 
 @contextlib.contextmanager
 def _noted(attribute_name: str, attribute_value: str) -> Iterator[None]:
-    import tensorflow as tf
     from tensorflow.core.framework import attr_value_pb2
+
+    note = attr_value_pb2.AttrValue(s=attribute_value.encode())
+    with _at_ops({f"_ipufeed_{attribute_name}": note}):
+        yield
+
+
+@contextlib.contextmanager
+def _at_ops(attributes: dict[str, Any]) -> Iterator[None]:
+    import tensorflow as tf
 
     if tf.executing_eagerly():
         yield
         return
-    key = f"_ipufeed_{attribute_name}"
-    value = attr_value_pb2.AttrValue(s=str(attribute_value).encode())
-    with tf.compat.v1.get_default_graph()._attr_scope({key: value}):
+    with tf.compat.v1.get_default_graph()._attr_scope(attributes):
         yield
 
 
 @contextlib.contextmanager
 @flags_checked
 def stochastic_rounding(override: bool) -> Iterator[None]:
-    """Notes at ops whether they should round stochastically.
+    """Sets stochastic rounding, as an attribute of the ops.
 
     Args:
-        override: Whether. Results are rounded to nearest always: True has no effect,
-            with a warning.
+        override: Whether to round stochastically. Results are always rounded to nearest:
+            True has no effect, with a warning.
     """
     if override:
         no_effect("stochastic_rounding(True)", "it rounds to nearest, as the CPU does")
@@ -164,8 +171,8 @@ def stochastic_rounding(override: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def partials_type(override_type: Any) -> Iterator[None]:
-    """Notes at ops the dtype of partial sums. No effect, with a warning.
+def partials_type(override_type: DType) -> Iterator[None]:
+    """Sets the dtype of partial sums, as an attribute of the ops. No effect; it warns.
 
     Args:
         override_type: tf.float32 or tf.float16.
@@ -191,9 +198,9 @@ def partials_type(override_type: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ipu_shard(index: int | list[int] | tuple[int, ...]) -> Iterator[None]:
-    """Notes at ops on which IPU of the device they are (ipufeed.device.program.sharding).
+    """Sets the IPU of the device for ops, as an attribute (see the module `sharding`).
 
-    Gradients are where their ops are. The simulator computes all of it in one place.
+    Gradients are on the IPUs of their ops. The simulator computes all of it together.
 
     Args:
         index: One IPU's index in the virtual device, or one for each output.
@@ -214,12 +221,12 @@ def ipu_shard(index: int | list[int] | tuple[int, ...]) -> Iterator[None]:
             raise ValueError(
                 f"The shard index must be at most {MOST_SHARD}, got {one}."
             )
-    with _noted("shard", ",".join(map(str, indices))):
+    with _at_ops(shard_attributes(indices)):
         yield
 
 
 def check_device(device: str) -> int:
-    """The number of an IPU that can be used.
+    """Returns the number of a usable IPU.
 
     Raises:
         DeviceOrdinalError: (a ValueError) It is not an IPU, or one that does not exist.

@@ -1,13 +1,14 @@
-"""What programs ask of the ops of a version 1 graph and their shards.
+"""Queries of the ops of a version 1 graph and their shards.
 
 Source: Graphcore's functions of these names.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 from ipufeed.device.program.sharding import get_sharding, propagate_sharding
+from ipufeed.tf_types import Operation, Tensor
 
 __all__ = [
     "dependencies",
@@ -19,18 +20,18 @@ __all__ = [
 ]
 
 
-def has_attr(op: Any, name: str) -> bool:
-    """Whether an op has an attribute of this name."""
+def has_attr(op: Operation, name: str) -> bool:
+    """Returns whether an op has an attribute of this name."""
     return name in op.node_def.attr
 
 
-def dependencies(roots: Any) -> set[Any]:
-    """All ops that tensors or ops depend on, by values or by order, with their own.
+def dependencies(roots: Iterable[Tensor | Operation]) -> set[Operation]:
+    """Returns the ops of `roots` and all ops that these depend on.
 
     Args:
         roots: A list of tensors and ops.
     """
-    left = [getattr(each, "op", each) for each in roots]
+    left: list[Operation] = [getattr(each, "op", each) for each in roots]
     found = set(left)
     while left:
         op = left.pop()
@@ -40,26 +41,26 @@ def dependencies(roots: Any) -> set[Any]:
     return found
 
 
-def get_shard_from_colocation(op: Any) -> int | None:
-    """The shard of an op that this one is colocated with, else of an op that it reads.
+def get_shard_from_colocation(op: Operation) -> int | None:
+    """Returns the shard of an op that this one is colocated with, else of an input.
 
     Returns:
-        The index of the IPU; None if none of these has one.
+        The index of the IPU; None if none of these ops has one.
     """
     names = [
         group.decode().removeprefix("loc:@") for group in op.colocation_groups() or ()
     ]
-    beside = [
+    colocated = [
         op.graph.get_operation_by_name(name) for name in names if _is_op(op, name)
     ]
-    for other in (*beside, *(tensor.op for tensor in op.inputs)):
+    for other in (*colocated, *(tensor.op for tensor in op.inputs)):
         shard = None if other is op else get_sharding(other)
         if shard is not None:
             return shard[0]
     return None
 
 
-def _is_op(op: Any, name: str) -> bool:
+def _is_op(op: Operation, name: str) -> bool:
     try:
         op.graph.get_operation_by_name(name)
     except KeyError:
@@ -68,4 +69,4 @@ def _is_op(op: Any, name: str) -> bool:
 
 
 def enable_sharded_gradient_tape() -> None:
-    """Nothing is left to be done: gradients are where the ops are that they belong to."""
+    """Does nothing: gradients are always on the IPUs of their ops."""

@@ -1,23 +1,27 @@
-"""Which IPU of a device an op of a version 1 graph is on: what scopes.ipu_shard noted."""
+"""The IPU of an op of a version 1 graph: the attributes that scopes.ipu_shard sets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ipufeed.tf_types import Graph, Operation
+
 # The device reads them: ipufeed/cc/xla/compile/shards.cc.
 SHARD_ATTR = "_ipufeed_shard"
 SHARDS_ATTR = "_ipufeed_shards"
-PIPELINE = "IpufeedPipeline"  # an op with an attribute of how many it needs
+# TensorFlow's attribute: a serialised xla.OpSharding, by which XLA colours its graphs.
+XLA_SHARDING_ATTR = "_XlaSharding"
+PIPELINE = "IpufeedPipeline"  # an op with the number of its IPUs as an attribute
 
 
-def get_sharding(operation: Any) -> list[int] | None:
-    """The index of an op's IPU, or one for each output; None if it has none.
+def get_sharding(operation: Operation) -> list[int] | None:
+    """Returns the index of an op's IPU, or one for each output; None if it has none.
 
-    A gradient is where the op is that it belongs to.
+    A gradient is on the IPU of its op.
 
     Raises:
-        TypeError: `operation` is none.
+        TypeError: `operation` is not a tf.Operation.
     """
     import tensorflow as tf
 
@@ -25,7 +29,7 @@ def get_sharding(operation: Any) -> list[int] | None:
         raise TypeError(
             f"`operation` must be a tf.Operation, got {type(operation).__name__}."
         )
-    # A gradient of a gradient leads to another one before it leads to the op.
+    # The original op of a gradient's gradient is a gradient.
     while operation is not None:
         if SHARD_ATTR in operation.node_def.attr:
             return indices(operation)
@@ -33,17 +37,37 @@ def get_sharding(operation: Any) -> list[int] | None:
     return None
 
 
-def indices(operation: Any) -> list[int]:
-    """The indices in an op's own note."""
+def indices(operation: Operation) -> list[int]:
+    """Returns the indices in an op's attribute."""
     text: str = operation.get_attr(SHARD_ATTR).decode()
     return [int(index) for index in text.split(",")]
 
 
-def number_of_shards(operations: Iterable[Any]) -> int:
-    """IPUs that these ops are spread over: the highest index plus 1, as a power of two.
+def shard_attributes(indices: Iterable[int]) -> dict[str, Any]:
+    """Returns the attributes of an op on these IPUs: one, or one for each output.
 
-    IPUs are given to copies of a program in groups of a power of two. What functions hold
-    that they call, such as the bodies of loops, is counted with them.
+    Only an op on one IPU has XLA_SHARDING_ATTR: XLA refuses one with several.
+    """
+    from tensorflow.compiler.xla import xla_data_pb2
+    from tensorflow.core.framework import attr_value_pb2
+
+    found = list(indices)
+    text = ",".join(map(str, found)).encode()
+    made = {SHARD_ATTR: attr_value_pb2.AttrValue(s=text)}
+    if len(found) == 1:
+        kind = xla_data_pb2.OpSharding
+        sharding = kind(type=kind.MAXIMAL, tile_assignment_devices=found)
+        made[XLA_SHARDING_ATTR] = attr_value_pb2.AttrValue(
+            s=sharding.SerializeToString()
+        )
+    return made
+
+
+def number_of_shards(operations: Iterable[Operation]) -> int:
+    """Returns the IPUs of these ops: the highest index plus 1, up to a power of two.
+
+    Copies of a program get IPUs in groups of a power of two. The ops of called functions,
+    such as the bodies of loops, are included.
     """
     most = 1
     for op in with_called(operations):
@@ -54,21 +78,20 @@ def number_of_shards(operations: Iterable[Any]) -> int:
     return 1 << (most - 1).bit_length()
 
 
-def with_called(operations: Iterable[Any]) -> Iterator[Any]:
-    """Ops, and those of all functions that they call, such as the bodies of loops."""
+def with_called(operations: Iterable[Operation]) -> Iterator[Operation]:
+    """Yields ops, and those of the functions that they call, such as loop bodies."""
     graphs: set[int] = set()
     left = list(operations)
     while left:
         op = left.pop()
         yield op
-        for graph in called_graphs(op):
+        for graph in _called_graphs(op):
             if id(graph) not in graphs:
                 graphs.add(id(graph))
                 left += graph.get_operations()
 
 
-def called_graphs(operation: Any) -> list[Any]:
-    """The graphs of the functions that an op calls."""
+def _called_graphs(operation: Operation) -> list[Graph]:
     attributes = operation.node_def.attr.values()
     names = [each.func.name for each in attributes if each.HasField("func")]
     names += [func.name for each in attributes for func in each.list.func]
@@ -76,11 +99,11 @@ def called_graphs(operation: Any) -> list[Any]:
     return [each.graph for each in functions if getattr(each, "graph", None)]
 
 
-def mark_program(operations: Iterable[Any]) -> None:
-    """Notes at each op of a version 1 program how many IPUs it is spread over.
+def mark_program(operations: Iterable[Operation]) -> None:
+    """Sets the program's number of IPUs as an attribute of each of its ops.
 
-    TensorFlow rewrites a session's graph before it compiles the program, and what it puts
-    in the place of an op has lost its shard; that of some op is always there.
+    TensorFlow rewrites a session's graph before it compiles the program, and a replaced op
+    loses its attributes; some op always keeps them.
     """
     from tensorflow.core.framework import attr_value_pb2
 
@@ -92,23 +115,22 @@ def mark_program(operations: Iterable[Any]) -> None:
         op._set_attr(SHARDS_ATTR, attr_value_pb2.AttrValue(i=shards))
 
 
-def propagate_sharding(graph: Any = None) -> None:
-    """Notes a shard at each op that has none and whose shard follows from others.
+def propagate_sharding(graph: Graph | None = None) -> None:
+    """Sets the shard of each op without one that can be derived from other ops.
 
-    That is a gradient's op, or else where the op's first input with a shard is, or else
-    where the first op that takes its results is.
+    It is that of a gradient's op, or else of the op's first input with a shard, or else of
+    the first consumer of its results with one.
 
     Args:
         graph: The graph. Default: the default one.
     """
     import tensorflow as tf
-    from tensorflow.core.framework import attr_value_pb2
 
     graph = graph or tf.compat.v1.get_default_graph()
     operations = graph.get_operations()
     found = {op.name: get_sharding(op) for op in operations}
 
-    def settle(op: Any, neighbours: list[Any]) -> None:
+    def settle(op: Operation, neighbours: list[Operation]) -> None:
         known = (found[each.name] for each in neighbours)
         shard = next((each[:1] for each in known if each), None)
         found[op.name] = found[op.name] or shard
@@ -120,5 +142,5 @@ def propagate_sharding(graph: Any = None) -> None:
     for op in operations:
         shard = found[op.name]
         if shard and SHARD_ATTR not in op.node_def.attr:
-            text = ",".join(map(str, shard)).encode()
-            op._set_attr(SHARD_ATTR, attr_value_pb2.AttrValue(s=text))
+            for name, value in shard_attributes(shard).items():
+                op._set_attr(name, value)

@@ -20,29 +20,30 @@ from ipufeed.device.program.scopes import check_device
 from ipufeed.device.system.state import ONE_HOST
 from ipufeed.device.system.system import require_usable
 from ipufeed.no_effect import no_effect
+from ipufeed.queues import interrupt
 from ipufeed.queues.iterators import IPUOwnedIterator
 from ipufeed.tf_patches.changes import replace
-from ipufeed.tf_types import Dataset
+from ipufeed.tf_types import Dataset, Nest, Tensor
 
 
 @dataclass
 class Hooks:
-    """What a strategy asks of packages above this one; ipufeed.connect sets them.
+    """Functions of packages above this one that a strategy calls; see ipufeed.connect.
 
     Attributes:
-        extend_keras: Changes Keras, so that models made in a scope run on the IPU.
-        reduce: The sum of a tensor over the replicas, or with True the mean.
+        extend_keras: Changes Keras, so that models created in a scope run on the IPU.
+        reduce: Returns the sum of a tensor over the replicas, or with True the mean.
     """
 
     extend_keras: Callable[[], None] = lambda: None
-    reduce: Callable[[Any, bool], Any] = lambda value, mean: value
+    reduce: Callable[[Tensor, bool], Tensor] = lambda value, mean: value
 
 
 hooks = Hooks()
 
 
 class KerasExtensions:
-    """Whether a strategy's Keras models and datasets are those of the IPU.
+    """A strategy's options for Keras models and datasets.
 
     Args:
         enable_dataset_iterators: See IPUStrategyV1.
@@ -69,16 +70,16 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
             variable = tf.Variable(0.0)             # lives on the IPU
             strategy.run(train, args=[iterator])    # a tf.function(jit_compile=True)
 
-    Inside `scope()` variables and ops are on the IPU, and `iter(dataset)` gives an
+    Inside `scope()` variables and ops are on the IPU, and `iter(dataset)` returns an
     iterator that feeds it.
 
     Args:
         ipu_device: The IPU's name.
         cpu_device: The host's name. Another one has no effect, with a warning.
         enable_dataset_iterators: Whether `iter(dataset)` inside the scope feeds the IPU.
-        enable_keras_extensions: Whether Keras models that are made in the scope train,
+        enable_keras_extensions: Whether Keras models that are created in the scope train,
             evaluate and predict in compiled programs on the IPU (docs/keras.md). If not,
-            Keras runs as it is.
+            Keras is unchanged.
 
     Raises:
         ValueError: `ipu_device` is not a usable IPU.
@@ -100,22 +101,23 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
         self._device_ordinal = check_device(ipu_device)
         if cpu_device != "/device:CPU:0":
             no_effect("IPUStrategy(cpu_device=)", ONE_HOST)
-        ipu_device = f"/device:IPU:{self._device_ordinal}"  # of all spellings this one
+        ipu_device = f"/device:IPU:{self._device_ordinal}"  # the normal form
         on_host = not (enable_keras_extensions and enable_dataset_iterators)
         super().__init__(self._make_extended(ipu_device, on_host))
         self._ipu_device = ipu_device
-        # Functions that hold ops for the host, and so cannot be compiled.
+        # Functions with ops for the host, which cannot be compiled.
         self._on_host_too: weakref.WeakSet[Any] = weakref.WeakSet()
-        # What runs in the place of functions that are not compiled.
+        # Function with jit_compile -> its clone for the executor.
         self._twins: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._cpu_device = cpu_device
+        interrupt.watch()  # before the first program, whose errors it explains
         if enable_dataset_iterators:
-            feed_iterated_datasets()
+            _feed_iterated_datasets()
         if enable_keras_extensions:
             hooks.extend_keras()
 
     def _make_extended(self, device: str, on_host: bool) -> IPUExtended:
-        """What does the work; subclasses have another one."""
+        """Returns the extended strategy; a subclass has its own."""
         return IPUExtended(self, device, on_host)
 
     @property
@@ -130,24 +132,24 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
 
     def run(
         self, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None
-    ) -> Any:
-        """Runs a function on the IPU, to its end.
+    ) -> Nest:
+        """Runs a function on the IPU and waits for its end.
 
         Args:
             fn: A tf.function. With jit_compile=True it is one compiled program or an error;
-                without, it is compiled up to what cannot be, which runs op by op.
+                without it, ops that cannot be compiled run op by op.
             args: Its positional arguments, a list or tuple.
             kwargs: Its keyword arguments, a dict.
             options: A tf.distribute.RunOptions; no effect, with a warning.
 
         Returns:
-            What it returns.
+            The function's results.
 
         Raises:
             ValueError: `fn` is a plain function, in eager mode.
             TypeError: `fn` is not a function, or `args` not a list or tuple; or an
                 argument or a result is of float64.
-            KeyboardInterrupt: Ctrl-C; the program is stopped, and the device usable.
+            KeyboardInterrupt: Ctrl-C; the program is stopped, the device remains usable.
         """
         if not callable(fn):
             raise TypeError(f"`fn` must be a function, got {type(fn).__name__}.")
@@ -171,20 +173,20 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
                 "IPUStrategy.run(options=)",
                 "tf.distribute.RunOptions concern the dynamic shapes of TPUs",
             )
-        refuse_float64((args, kwargs), "input")
+        _refuse_float64((args, kwargs), "input")
         results = self._run(fn, tuple(args or ()), kwargs, options)
-        refuse_float64(results, "output")
+        _refuse_float64(results, "output")
         return results
 
-    def _run(self, fn: Any, args: Any, kwargs: Any, options: Any) -> Any:
-        """Strategy.run, with a function that is not compiled if it must not be."""
+    def _run(self, fn: Any, args: Any, kwargs: Any, options: Any) -> Nest:
+        """Calls Strategy.run, with the executor's clone if `fn` cannot be compiled."""
         compiles = getattr(fn, "_jit_compile", False)
         if compiles and (
             executor.executor() == "tensorflow" or fn in self._on_host_too
         ):
             outside_compilation.refuse_precompile()
             if fn not in self._twins:
-                self._twins[fn] = executor_twin(fn)
+                self._twins[fn] = _executor_twin(fn)
             with outside_compilation.building(traced=True):
                 self._refuse_replicas(self._twins[fn], args, kwargs)
                 return super().run(self._twins[fn], args, kwargs, options)
@@ -203,7 +205,7 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
         return self._run(fn, args, kwargs, options)
 
     def _runs_compiled(self, fn: Any) -> bool:
-        """Whether `run` compiles a tf.function, and does not hand it to the executor."""
+        """Returns whether `run` compiles a tf.function instead of using the executor."""
         return (
             bool(getattr(fn, "_jit_compile", False))
             and executor.executor() != "tensorflow"
@@ -211,7 +213,7 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
         )
 
     def _refuse_replicas(self, fn: Any, args: Any, kwargs: Any) -> None:
-        """See replication.refuse_replicas; traces a function only if it must be known."""
+        """See replication.refuse_replicas; traces `fn` only if there are several IPUs."""
         if require_usable(self._device_ordinal).num_ipus == 1:
             return
         with tf.device(self._ipu_device):
@@ -222,15 +224,15 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
 IPUStrategy = IPUStrategyV1
 
 
-def executor_twin(fn: Any) -> Any:
-    """The same tf.function, run by TensorFlow's executor."""
+def _executor_twin(fn: Any) -> Any:
+    """Returns a clone of a tf.function that TensorFlow's executor runs."""
     twin = fn._clone(None)
     twin._jit_compile = False
     return twin
 
 
 class IPUExtended(OneDeviceExtended):  # type: ignore[misc]
-    """Places what the scope holds on the IPU."""
+    """Places the ops of the strategy's scope on the IPU."""
 
     @flags_checked
     def __init__(
@@ -242,21 +244,23 @@ class IPUExtended(OneDeviceExtended):  # type: ignore[misc]
         self._iterates_on_host = on_host
 
     def _experimental_distribute_dataset(self, dataset: Dataset, options: Any) -> Any:
-        """The dataset itself: `iter` feeds the IPU. Or one of the host."""
+        """Returns the dataset itself, whose `iter` feeds the IPU, or one of the host."""
         return HostDataset(dataset) if self._iterates_on_host else dataset
 
-    def _distribute_datasets_from_function(self, dataset_fn: Any, options: Any) -> Any:
-        """The dataset that the function gives for the one pipeline that there is."""
+    def _distribute_datasets_from_function(
+        self, dataset_fn: Callable[..., Dataset], options: Any
+    ) -> Any:
+        """Returns the function's dataset for the only input pipeline."""
         dataset = dataset_fn(tf.distribute.InputContext())
         return self._experimental_distribute_dataset(dataset, options)
 
     def _reduce_to(
         self, reduce_op: Any, value: Any, destinations: Any, options: Any
     ) -> Any:
-        """A gradient over the replicas, which is what a Keras optimizer asks for.
+        """Reduces a Keras optimizer's gradient over the replicas.
 
-        An optimizer of TensorFlow 1 names a variable as the destination: its gradients are
-        reduced by a CrossReplicaOptimizer, or not at all.
+        An optimizer of TensorFlow 1 passes a variable as the destination: a
+        CrossReplicaOptimizer reduces its gradients, or they are not reduced.
         """
         if (
             tf.executing_eagerly()
@@ -271,19 +275,20 @@ class IPUExtended(OneDeviceExtended):  # type: ignore[misc]
 IPUExtendedV1 = IPUExtended
 
 
-def refuse_float64(values: Any, what: str) -> None:
-    """The hardware has no float64.
-
-    Raises:
-        TypeError: One of the values is.
-    """
-    for value in tf.nest.flatten(values):
+def _refuse_float64(values: Nest, what: str) -> None:
+    """Raises TypeError for a value of float64, which the hardware does not have."""
+    for index, value in enumerate(tf.nest.flatten(values)):
         if getattr(value, "dtype", None) == tf.float64:
-            raise TypeError(f"Unsupported data type for {what}: float64")
+            raise TypeError(
+                f"Unsupported data type for {what}: float64, of value {index} with the "
+                f"shape {value.shape}. Cast it with tf.cast(value, tf.float32). Arrays of "
+                "NumPy are float64 by default, and the results of a loop have the dtypes "
+                "of its inputs."
+            )
 
 
 def current_strategy() -> IPUStrategyV1 | None:
-    """The IPUStrategy whose scope this is, or None."""
+    """Returns the IPUStrategy of the current scope, or None."""
     if not tf.distribute.has_strategy():
         return None
     strategy = tf.distribute.get_strategy()
@@ -291,25 +296,25 @@ def current_strategy() -> IPUStrategyV1 | None:
 
 
 def strategy_ordinal() -> int:
-    """The IPU of the current strategy, else 0."""
+    """Returns the IPU of the current strategy, else 0."""
     strategy = current_strategy()
     return 0 if strategy is None else strategy.device_ordinal
 
 
 @functools.cache
-def feed_iterated_datasets() -> None:
-    """Makes `iter(dataset)` feed the IPU inside the scope of a strategy that wants it."""
+def _feed_iterated_datasets() -> None:
+    """Makes `iter(dataset)` feed the IPU in the scope of a strategy with that option."""
     iterate = tf.data.Dataset.__iter__
 
     @functools.wraps(iterate)
-    def iterate_on_ipu(dataset: Dataset) -> Iterator[Any]:
+    def iterate_on_ipu(dataset: Dataset) -> Iterator[Nest]:
         strategy = current_strategy()
         if (
             strategy is None
             or not strategy._enable_dataset_iterators
             or not tf.executing_eagerly()
         ):
-            result: Iterator[Any] = iterate(dataset)
+            result: Iterator[Nest] = iterate(dataset)
             return result
         return IPUOwnedIterator(dataset=dataset)
 

@@ -1,4 +1,4 @@
-"""The loop whose body is being built, for optimizers that do not act in each iteration."""
+"""The loop whose body is being built, for optimizers that accumulate over iterations."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipufeed import _native
+from ipufeed.tf_types import Tensor, TensorLike
 
 
 @dataclass
 class TrainingLoop:
-    """A loops.repeat, or that there is none.
+    """A loops.repeat, or the absence of one.
 
     Attributes:
         iteration: The number of the iteration, from 0: an integer scalar of its body. None
-            if there is no loop.
-        count: The op whose result is how often it runs; in eager mode that number.
+            outside of a loop.
+        count: The op whose result is the number of iterations; in eager mode the number.
     """
 
-    iteration: Any = None
+    iteration: Tensor | None = None
     count: Any = None
 
-    def require_multiple(self, mini_batches: int) -> Any:
-        """Has the program refuse a loop whose count is not a multiple of `mini_batches`.
+    def require_multiple(self, mini_batches: int) -> Tensor | None:
+        """Makes the program refuse a loop whose count is not a multiple of `mini_batches`.
 
         Returns:
-            What checks it, where there is no loop.
+            Outside of a loop, the op that checks it.
         """
         import tensorflow as tf
         from tensorflow.core.framework import attr_value_pb2
@@ -51,13 +52,13 @@ _loop: contextvars.ContextVar[TrainingLoop] = contextvars.ContextVar(
 
 
 def training_loop() -> TrainingLoop:
-    """The innermost loop around what is being built."""
+    """Returns the innermost loop whose body is being built."""
     return _loop.get()
 
 
 @contextlib.contextmanager
 def inside(loop: TrainingLoop) -> Iterator[None]:
-    """Within it the body of a loop is built."""
+    """Marks this context as the trace of a loop's body."""
     token = _loop.set(loop)
     try:
         yield
@@ -65,10 +66,10 @@ def inside(loop: TrainingLoop) -> Iterator[None]:
         _loop.reset(token)
 
 
-def checked_count(count: Any, mini_batches: int = 1) -> Any:
-    """The same number, which must be a multiple: see IpufeedRepeatCount.
+def checked_count(count: TensorLike, mini_batches: int = 1) -> Tensor:
+    """Returns the count, checked to be a multiple at the run: see IpufeedRepeatCount.
 
     Raises:
-        tf.errors.FailedPreconditionError: When it runs: it is not.
+        tf.errors.FailedPreconditionError: At the run: it is not a multiple.
     """
     return _native.load().ipufeed_repeat_count(count, mini_batches=mini_batches)

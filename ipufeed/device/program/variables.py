@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from ipufeed.tf_types import DType, Graph, Operation, Shape, Tensor
 
 COLOCATED = "_class"  # TensorFlow's attribute for "on the same device as"
 
 
-def move_variable_initialization_to_cpu(graph: Any = None) -> None:
+def move_variable_initialization_to_cpu(graph: Graph | None = None) -> None:
     """Places the initializers of a graph's variables on the CPU.
 
-    They would otherwise be programs of their own on the IPU, each of which takes the
-    training program off the device. Call it before the session is made.
+    Each would otherwise be a separate program on the IPU, which replaces the training
+    program on the device. Call it before the session is created.
 
     Args:
         graph: The graph. Default: the default one.
@@ -37,20 +37,36 @@ def move_variable_initialization_to_cpu(graph: Any = None) -> None:
     moved: set[str] = set()
     while waiting:
         operation = waiting.pop()
-        if operation.name in moved or belongs_to_variable(operation):
+        if operation.name in moved or _belongs_to_variable(operation):
             continue
         moved.add(operation.name)
         operation._set_device("/device:CPU:0")
-        # A random value is made next to its variable: v1.get_variable ties the two.
+        # v1.get_variable colocates a random value with its variable.
         if COLOCATED in operation.node_def.attr:
             operation._clear_attr(COLOCATED)
         waiting += [tensor.op for tensor in operation.inputs]
         waiting += list(operation.control_inputs)
 
 
-def belongs_to_variable(operation: Any) -> bool:
-    """Whether it is a variable, or reads or writes one: its place is the variable's."""
+def _belongs_to_variable(operation: Operation) -> bool:
+    """Returns whether an op is a variable, or reads or writes one."""
     import tensorflow as tf
 
     ends = [*operation.inputs, *operation.outputs]
     return any(tensor.dtype.base_dtype == tf.resource for tensor in ends)
+
+
+def contents_of(handle: Tensor) -> tuple[DType, Shape]:
+    """Returns the dtype and shape of a variable.
+
+    Args:
+        handle: The variable's handle, a resource tensor of a graph or of eager mode.
+    """
+    import tensorflow as tf
+    from tensorflow.python.ops import handle_data_util
+
+    data = getattr(handle, "_handle_data", None)
+    if data is None:
+        data = handle_data_util.get_resource_handle_data(handle)
+    (contents,) = data.shape_and_type
+    return tf.as_dtype(contents.dtype), tf.TensorShape(contents.shape)

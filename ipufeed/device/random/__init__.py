@@ -1,4 +1,4 @@
-"""Random ops and seeds on a simulated IPU, and what is changed in TensorFlow for them.
+"""Random ops and seeds on a simulated IPU, and the changes of TensorFlow for them.
 
 Uses program, system and flags.
 """

@@ -1,45 +1,44 @@
-"""Classes sampled in a program, uniformly or log-uniformly, with the device's seed.
+"""Samples classes in a program, uniformly or log-uniformly, with the device's seed.
 
     uniform      p(k) = 1 / classes
     log-uniform  p(k) = log((k + 2) / (k + 1)) / log(classes + 1)
 
-TensorFlow's own samplers cannot be compiled, and their seed is a constant. To sample
-without repeats, these draw until they have enough different classes; after T draws class
-k is expected -expm1(T log1p(-p(k))) times, and T p(k) times with repeats.
+TensorFlow's samplers cannot be compiled, and their seed is a constant. To sample without
+repeats, these draw until the required number of different classes is reached; after T draws
+class k is expected -expm1(T log1p(-p(k))) times, and T p(k) times with repeats.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from ipufeed.device.random import ops as random_ops
+from ipufeed.tf_types import Nest, NestFunction, Tensor, TensorLike
 
 
 @dataclass(frozen=True)
 class Seed:
-    """The seed of an op's own, and its graph's; see tf.random.set_seed."""
+    """The seed of an op, and that of its graph; see tf.random.set_seed."""
 
     op: int
     graph: int = 0
 
 
 @dataclass(frozen=True)
-class Classes:
+class _Classes:
     """A distribution over the classes 0 to count - 1.
 
     Attributes:
-        count: How many there are.
-        log_uniform: Whether it is the log-uniform one, and not the uniform one.
+        count: The number of classes.
+        log_uniform: Whether it is log-uniform instead of uniform.
     """
 
     count: int
     log_uniform: bool
 
-    def of(self, u: Any) -> Any:
-        """The classes, int64, of numbers in [0, 1)."""
+    def of(self, u: Tensor) -> Tensor:
+        """Returns the classes, int64, for uniform numbers in [0, 1)."""
         import tensorflow as tf
 
         if self.log_uniform:
@@ -48,8 +47,8 @@ class Classes:
             value = tf.math.floor(u * float(self.count))
         return tf.cast(value, tf.int64) % self.count
 
-    def probability(self, classes: Any) -> Any:
-        """Of classes, float32."""
+    def probability(self, classes: Tensor) -> Tensor:
+        """Returns the probability of classes, float32."""
         import tensorflow as tf
 
         k = tf.cast(classes, tf.float32)
@@ -59,29 +58,29 @@ class Classes:
 
 
 def sample_classes(
-    labels: Any, num_sampled: int, num_classes: int, seed: Seed
-) -> tuple[Any, Any, Any]:
-    """Samples classes without repeats, log-uniformly, the same for a whole batch.
+    labels: Tensor, num_sampled: int, num_classes: int, seed: Seed
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Samples classes without repeats, log-uniformly, once for a whole batch.
 
     Args:
         labels: The true classes, integers of any shape.
-        num_sampled: How many different classes.
-        num_classes: How many there are.
-        seed: The op's own.
+        num_sampled: The number of different classes to sample.
+        num_classes: The number of classes.
+        seed: The op's seed.
 
     Returns:
         The classes, int64 [num_sampled], and the expected counts, float32: of the true
-        classes (like labels) and of the sampled ones.
+        classes (in the shape of labels) and of the sampled ones.
 
     Raises:
-        ValueError: More classes than there are.
+        ValueError: `num_sampled` is not in [1, num_classes].
     """
-    return _sample(labels, num_sampled, Classes(num_classes, True), True, seed)
+    return _sample(labels, num_sampled, _Classes(num_classes, True), True, seed)
 
 
 def _sample(
-    labels: Any, num_sampled: int, classes: Classes, unique: bool, seed: Seed
-) -> tuple[Any, Any, Any]:
+    labels: Tensor, num_sampled: int, classes: _Classes, unique: bool, seed: Seed
+) -> tuple[Tensor, Tensor, Tensor]:
     import tensorflow as tf
 
     if num_sampled < 1 or (unique and num_sampled > classes.count):
@@ -96,7 +95,7 @@ def _sample(
         u = random_ops.numbers([num_sampled], drawn, tf.float32, uniform)
         sampled = classes.of(u)
 
-    def expected(of: Any) -> Any:
+    def expected(of: Tensor) -> Tensor:
         p = classes.probability(of)
         if not unique:
             return num_sampled * p
@@ -106,16 +105,16 @@ def _sample(
     return tuple(map(tf.stop_gradient, results))
 
 
-def _different(seed: Any, wanted: int, classes: Classes) -> tuple[Any, Any]:
-    """The first different classes of a sequence of draws, and the number of draws."""
+def _different(seed: Tensor, wanted: int, classes: _Classes) -> tuple[Tensor, Tensor]:
+    """Returns the first different classes of a sequence of draws, and the draw count."""
     import tensorflow as tf
 
-    def draw(found: Any, count: Any, draws: Any) -> Any:
+    def draw(found: Tensor, count: Tensor, draws: Tensor) -> Nest:
         own = seed + tf.stack([0, draws])
         u = random_ops.numbers([1], own, tf.float32, random_ops.Distribution.UNIFORM)
         value = classes.of(u[0])
         is_new = tf.reduce_all(found != value)
-        place = tf.where(is_new, count, -1)  # -1: no place
+        place = tf.where(is_new, count, -1)  # -1: not stored
         found = tf.where(tf.range(wanted) == place, value, found)
         return found, count + tf.cast(is_new, tf.int32), draws + 1
 
@@ -126,11 +125,11 @@ def _different(seed: Any, wanted: int, classes: Classes) -> tuple[Any, Any]:
     return found, draws
 
 
-def sampler(log_uniform: bool) -> Callable[..., Any]:
-    """What stands for an op of TensorFlow's, {Uniform, LogUniform}CandidateSampler."""
+def sampler(log_uniform: bool) -> NestFunction:
+    """Returns the replacement of TensorFlow's {Uniform, LogUniform}CandidateSampler."""
 
     def build(
-        true_classes: Any,
+        true_classes: TensorLike,
         num_true: int,
         num_sampled: int,
         unique: bool,
@@ -138,7 +137,7 @@ def sampler(log_uniform: bool) -> Callable[..., Any]:
         seed: int | None = 0,
         seed2: int | None = 0,
         name: str | None = None,
-    ) -> Any:
+    ) -> Nest:
         import tensorflow as tf
 
         kind = "log_uniform" if log_uniform else "uniform"
@@ -147,14 +146,14 @@ def sampler(log_uniform: bool) -> Callable[..., Any]:
             true_classes = tf.ensure_shape(true_classes, [None, num_true])
             own = Seed(seed2 or 0, seed or 0)
             return _sample(
-                true_classes, num_sampled, Classes(range_max, log_uniform), unique, own
+                true_classes, num_sampled, _Classes(range_max, log_uniform), unique, own
             )
 
     return build
 
 
-# By the name in TensorFlow's module of ops.
-REWRITTEN: dict[str, Callable[..., Any]] = {
+# Name of the function in TensorFlow's module of ops -> its replacement.
+REWRITTEN: dict[str, NestFunction] = {
     "uniform_candidate_sampler": sampler(log_uniform=False),
     "log_uniform_candidate_sampler": sampler(log_uniform=True),
 }

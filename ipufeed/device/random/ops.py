@@ -1,13 +1,13 @@
-"""Random operations on an IPU: what `reset_ipu_seed` makes repeatable.
+"""Random operations on an IPU, which `reset_ipu_seed` makes repeatable.
 
     tf.nn.dropout, tf.random.normal, ...
         -> RandomUniform, RandomStandardNormal, ...     TensorFlow's stateful ops
-             on the host, in a dataset: as they are
-             on an IPU: IpufeedSeed -> the numbers of that seed
+             on the host, in a dataset: unchanged
+             on an IPU: IpufeedSeed -> random numbers of that seed
 
-The seed of an op comes from the device's seed, the run, the replica, the op's number in its
-program, and how often the op has run (ipufeed/cc/core/seeds.h). Floats are the numbers that
-TensorFlow's stateless ops give on the CPU for that seed, compiled or not. XLA has another
+The seed of an op is derived from the device's seed, the run, the replica, the op's number
+in its program, and the op's iteration (ipufeed/cc/core/seeds.h). Floats are those of
+TensorFlow's stateless ops on the CPU for that seed, compiled or not. XLA has another
 generator, so a compiled program computes them in a call of the native library.
 
 Threads: each function builds a part of the current graph; in eager mode it runs at once.
@@ -19,19 +19,19 @@ import contextlib
 import contextvars
 import enum
 import functools
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from ipufeed import _native
 from ipufeed.device.program import outside_compilation
 from ipufeed.queues import interrupt
 from ipufeed.queues.placement import current_ordinal
+from ipufeed.tf_types import DType, FuncGraph, NestFunction, Shape, Tensor, TensorLike
 
 _WORD = 2**64
 
 
 class Distribution(enum.IntEnum):
-    """As in ipufeed/cc/random/random_numbers.h."""
+    """The distributions of random floats, as in ipufeed/cc/random/random_numbers.h."""
 
     UNIFORM = 0
     NORMAL = 1
@@ -46,7 +46,7 @@ _on_host: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def on_host() -> Iterator[None]:
-    """Within it a function of a dataset is traced, which the host runs."""
+    """Marks this context as the trace of a dataset's function, which the host runs."""
     token = _on_host.set(True)
     try:
         yield
@@ -55,7 +55,7 @@ def on_host() -> Iterator[None]:
 
 
 def mix(number: int) -> int:
-    """One step of splitmix64, as in ipufeed/cc/core/seeds.h."""
+    """Returns one step of splitmix64, as in ipufeed/cc/core/seeds.h."""
     z = (number + 0x9E3779B97F4A7C15) % _WORD
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % _WORD
     z = (z ^ z >> 27) * 0x94D049BB133111EB % _WORD
@@ -63,26 +63,23 @@ def mix(number: int) -> int:
 
 
 def on_ipu() -> bool:
-    """Whether an op that is built now belongs to an IPU."""
+    """Returns whether a new op belongs to an IPU."""
     return not _on_host.get() and current_ordinal() is not None
 
 
-def _is_function(graph: Any, func_graph: Any) -> bool:
-    return isinstance(graph, func_graph.FuncGraph)
+def _program() -> tuple[object, list[FuncGraph]]:
+    """Returns the object with the current program's seed counter, and its functions.
 
-
-def _program() -> tuple[Any, list[Any]]:
-    """What counts the seed ops of the program that is built, and the functions in it.
-
-    The outermost function of TensorFlow 2, from the current one outwards; in a version 1
-    graph what `ipu_compiler.compile` builds, or the graph. Initializers of variables
-    are not a part of a program, though they may be built inside it.
+    It is the outermost function of TensorFlow 2; in a version 1 graph the program of
+    `ipu_compiler.compile`, or the graph. Initializers of variables are not part of a
+    program, although they may be built inside it. The functions are those from the current
+    one outwards.
     """
     from tensorflow.python.framework import func_graph, ops
 
     graph = ops.get_default_graph()
     functions = []
-    while _is_function(graph, func_graph):
+    while isinstance(graph, func_graph.FuncGraph):
         functions.append(graph)
         graph = graph.outer_graph
     if functions and ops.executing_eagerly_outside_functions():
@@ -95,7 +92,7 @@ def _program() -> tuple[Any, list[Any]]:
 
 
 def next_number(kind: str = "seed_ops") -> int:
-    """Numbers the ops of a kind in the program, from 0 in the order of the trace."""
+    """Returns the next number of a kind of op in the program, from 0 in trace order."""
     program, functions = _program()
     counter = f"_ipufeed_{kind}"
     number = getattr(program, counter, 0)
@@ -105,14 +102,14 @@ def next_number(kind: str = "seed_ops") -> int:
     return int(number)
 
 
-def draw(seed1: int = 0, seed2: int = 0, own: Any = None) -> Any:
+def draw(seed1: int = 0, seed2: int = 0, own: Tensor | None = None) -> Tensor:
     """Draws the seed of a random op of the program that is being built.
 
     Args:
-        seed1: The seed of the graph, as tf.random.set_seed gives it to ops.
+        seed1: The seed of the graph, as tf.random.set_seed sets it.
         seed2: The seed of the op.
-        own: The seed that the op would have on the host, int32 [2]: it keeps that unless
-            the device's seed has been reset. Default: None, for ops without one.
+        own: The seed that the op has on the host, int32 [2]: it is used unless the
+            device's seed has been reset. Default: None, for ops without one.
 
     Returns:
         int32 [2].
@@ -121,7 +118,7 @@ def draw(seed1: int = 0, seed2: int = 0, own: Any = None) -> Any:
 
     number = 0
     if not tf.executing_eagerly():
-        interrupt.watch()  # reports the end of functions to the native core
+        interrupt.watch()  # it notifies the native core of the end of functions
         number = next_number()
     if seed1 or seed2:
         number ^= mix((2**32 * seed1 + seed2) % _WORD)
@@ -131,8 +128,10 @@ def draw(seed1: int = 0, seed2: int = 0, own: Any = None) -> Any:
     return _native.load().ipufeed_seed(given, o=number, keeps_own=own is not None)
 
 
-def numbers(shape: Any, of_seed: Any, dtype: Any, distribution: Distribution) -> Any:
-    """Random floats of a seed."""
+def numbers(
+    shape: Shape, of_seed: Tensor, dtype: DType, distribution: Distribution
+) -> Tensor:
+    """Builds the op that returns random floats of a seed."""
     import tensorflow as tf
 
     return _native.load().ipufeed_random(
@@ -145,12 +144,12 @@ def numbers(shape: Any, of_seed: Any, dtype: Any, distribution: Distribution) ->
 
 def _floats(
     distribution: Distribution,
-    shape: Any,
-    dtype: Any,
+    shape: Shape,
+    dtype: DType,
     seed: int | None = 0,
     seed2: int | None = 0,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     import tensorflow as tf
 
     with tf.name_scope(name or distribution.name.lower()):
@@ -159,13 +158,13 @@ def _floats(
 
 
 def _integers(
-    shape: Any,
-    minval: Any,
-    maxval: Any,
+    shape: Shape,
+    minval: TensorLike,
+    maxval: TensorLike,
     seed: int | None = 0,
     seed2: int | None = 0,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     import tensorflow as tf
 
     with tf.name_scope(name or "random_uniform_int"):
@@ -178,14 +177,14 @@ def _integers(
 
 
 def _categories(
-    logits: Any,
-    num_samples: Any,
+    logits: TensorLike,
+    num_samples: TensorLike,
     seed: int | None = 0,
     seed2: int | None = 0,
-    output_dtype: Any = None,
+    output_dtype: DType | None = None,
     name: str | None = None,
-) -> Any:
-    """Of each row, the largest of the logits with Gumbel noise."""
+) -> Tensor:
+    """Samples from each row: the index of the largest logit plus Gumbel noise."""
     import tensorflow as tf
 
     with tf.name_scope(name or "multinomial"):
@@ -202,11 +201,11 @@ def _categories(
 
 
 def _shuffled(
-    value: Any,
+    value: TensorLike,
     seed: int | None = 0,
     seed2: int | None = 0,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     import tensorflow as tf
 
     with tf.name_scope(name or "random_shuffle"):
@@ -218,8 +217,8 @@ def _shuffled(
         return tf.gather(value, tf.argsort(keys, stable=True))
 
 
-# By the name in TensorFlow's module of ops.
-REWRITTEN: dict[str, Callable[..., Any]] = {
+# Name of the function in TensorFlow's module of ops -> its replacement.
+REWRITTEN: dict[str, NestFunction] = {
     "random_uniform": functools.partial(_floats, Distribution.UNIFORM),
     "random_standard_normal": functools.partial(_floats, Distribution.NORMAL),
     "truncated_normal": functools.partial(_floats, Distribution.TRUNCATED_NORMAL),

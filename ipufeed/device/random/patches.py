@@ -1,17 +1,16 @@
-"""What is changed in TensorFlow, and in Keras, so that programs draw their own seeds.
+"""Changes of TensorFlow and Keras, so that programs draw the device's seeds.
 
 - The functions that build stateful random ops, in tensorflow.python.ops.gen_random_ops,
-  gen_image_ops, gen_candidate_sampling_ops and tf.raw_ops, build those of ops.py, of
-  samplers.py and of candidates.py for an IPU.
-- Those that the device's seed does not reach, and tf.random.Generator, go to
+  gen_image_ops, gen_candidate_sampling_ops and tf.raw_ops, build those of ops.py,
+  samplers.py and candidates.py for an IPU.
+- Ops that the device's seed does not reach, and tf.random.Generator, are wrapped by
   unreached.py.
-- StructuredFunctionWrapper of tf.data: what it traces is for the host, in an IPU's scope
-  too.
+- StructuredFunctionWrapper of tf.data: its traces are for the host, also in an IPU's scope.
 - make_function_context: a tf.function is traced separately for IPUs, and there separately
   as a program and as a part of one.
-- trace_function: a function that draws seeds is traced once for each call inside a program,
-  since its seed ops are numbered as parts of it.
-- Keras's SeedGenerator.next: on an IPU whose seed has been reset it gives that device's
+- trace_function: a function that draws seeds is traced for each call inside a program,
+  since its seed ops are numbered within the program.
+- Keras's SeedGenerator.next: on an IPU whose seed has been reset it returns that device's
   seeds.
 """
 
@@ -28,10 +27,11 @@ from ipufeed.device.random import candidates, samplers, unreached
 from ipufeed.device.random import ops as random_ops
 from ipufeed.device.system.seeds import on_seed
 from ipufeed.tf_patches.changes import replace
+from ipufeed.tf_types import Nest, NestFunction
 
 KERAS_SEEDS = "keras.src.random.seed_generator"
 
-# Makes a function's trace another one than those that there are.
+# Part of the key of a function's traces: a new object forces a new trace.
 _fresh: contextvars.ContextVar[object] = contextvars.ContextVar(
     "ipufeed_fresh_trace", default=None
 )
@@ -59,11 +59,11 @@ def install() -> None:
     ):
         for name, rewritten in functions.items():
             _replace_op(module, name, _rewriting(rewritten))
-    for name, way_out in unreached.CANDIDATES.items():
-        noted = _noting(f"tf.random.{name}", way_out)
+    for name, remedy in unreached.CANDIDATES.items():
+        noted = _noting(f"tf.random.{name}", remedy)
         _replace_op(gen_candidate_sampling_ops, name, noted)
-    for name, way_out in unreached.POOLING.items():
-        _replace_op(gen_nn_ops, name, _noting(f"tf.nn.{name}", way_out, True))
+    for name, remedy in unreached.POOLING.items():
+        _replace_op(gen_nn_ops, name, _noting(f"tf.nn.{name}", remedy, True))
     unreached.note_generators(replace)
     on_seed(unreached.warn_of_built)
     wrapper = structured_function.StructuredFunctionWrapper
@@ -75,7 +75,7 @@ def install() -> None:
 
 
 def _replace_op(module: Any, name: str, change: Callable[[Any], Any]) -> None:
-    """Changes what builds an op, by each name that it has."""
+    """Replaces the function that builds an op, under each of its names."""
     import tensorflow as tf
 
     raw = "".join(word.capitalize() for word in name.split("_"))
@@ -83,23 +83,24 @@ def _replace_op(module: Any, name: str, change: Callable[[Any], Any]) -> None:
         replace(owner, attribute, change(getattr(owner, attribute)))
 
 
-def _rewriting(rewritten: Callable[..., Any]) -> Callable[[Any], Any]:
-    return lambda original: _either(original, rewritten)
+def _rewriting(rewritten: NestFunction) -> Callable[[NestFunction], NestFunction]:
+    """Returns a function that makes `original` build `rewritten` on an IPU."""
+
+    def change(original: NestFunction) -> NestFunction:
+        @functools.wraps(original)
+        def build(*arguments: Any, **keywords: Any) -> Nest:
+            chosen = rewritten if random_ops.on_ipu() else original
+            return chosen(*arguments, **keywords)
+
+        return build
+
+    return change
 
 
-def _noting(name: str, way_out: str, is_seeded: bool = False) -> Callable[[Any], Any]:
-    return lambda original: unreached.noted(original, name, way_out, is_seeded)
-
-
-def _either(original: Callable[..., Any], rewritten: Callable[..., Any]) -> Any:
-    """Builds the one on the host, the other on an IPU."""
-
-    @functools.wraps(original)
-    def build(*arguments: Any, **keywords: Any) -> Any:
-        chosen = rewritten if random_ops.on_ipu() else original
-        return chosen(*arguments, **keywords)
-
-    return build
+def _noting(
+    name: str, remedy: str, is_seeded: bool = False
+) -> Callable[[NestFunction], NestFunction]:
+    return lambda original: unreached.noted(original, name, remedy, is_seeded)
 
 
 def _for_host(method: Callable[..., None]) -> Callable[..., None]:
@@ -111,10 +112,10 @@ def _for_host(method: Callable[..., None]) -> Callable[..., None]:
     return trace
 
 
-def _apart(make_context: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds to the key of a function's traces what the numbers of its seeds depend on.
+def _apart(make_context: Callable[..., Any]) -> NestFunction:
+    """Adds to the key of a function's traces the context that its seeds depend on.
 
-    It is called by each call of a tf.function: of those that run for an IPU, too.
+    Each call of a tf.function calls it.
     """
     from tensorflow.core.function.polymorphism.function_cache import FunctionContext
     from tensorflow.python.eager.context import executing_eagerly
@@ -124,11 +125,11 @@ def _apart(make_context: Callable[..., Any]) -> Callable[..., Any]:
         context = make_context(*arguments, **keywords)
         if not random_ops.on_ipu():
             return context
-        patch_keras()
+        _patch_keras()
         place = "ipu program" if executing_eagerly() else "part of an ipu program"
         fresh = _fresh.get()
         if fresh is not None:
-            _fresh.set(None)  # functions that this one calls are traced as they need
+            _fresh.set(None)  # called functions need not be traced again
         return FunctionContext((context.context, place, fresh), context.scope_type)
 
     return make
@@ -143,7 +144,7 @@ def _as_fresh_trace() -> Iterator[None]:
         _fresh.reset(token)
 
 
-def _once_each(trace_function: Callable[..., Any]) -> Callable[..., Any]:
+def _once_each(trace_function: NestFunction) -> NestFunction:
     @functools.wraps(trace_function)
     def trace(*arguments: Any, **keywords: Any) -> Any:
         function = trace_function(*arguments, **keywords)
@@ -159,8 +160,8 @@ def _once_each(trace_function: Callable[..., Any]) -> Callable[..., Any]:
     return trace
 
 
-def patch_keras() -> None:
-    """Changes Keras's seeds, once it has been imported."""
+def _patch_keras() -> None:
+    """Changes Keras's seeds, once Keras has been imported."""
     module = sys.modules.get(KERAS_SEEDS)
     generator = getattr(module, "SeedGenerator", None)
     if generator is None or hasattr(generator.next, "_ipufeed"):
@@ -168,8 +169,8 @@ def patch_keras() -> None:
     replace(generator, "next", _of_device(generator.next))
 
 
-def _of_device(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Keras's seed, unless the device's has been reset; Keras's state goes on."""
+def _of_device(method: Callable[..., Any]) -> NestFunction:
+    """Returns Keras's seed unless the device's was reset; Keras's state advances."""
 
     @functools.wraps(method)
     def following(self: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -178,7 +179,7 @@ def _of_device(method: Callable[..., Any]) -> Callable[..., Any]:
         kept = method(self, *arguments, **keywords)
         if not (tf.is_tensor(kept) and random_ops.on_ipu()):
             return kept
-        # As Keras makes int32 of its seeds.
+        # Keras's conversion of its seeds to int32.
         own = tf.cast(tf.math.floormod(kept, tf.int32.max - 1), tf.int32)
         return random_ops.draw(0, self._initial_seed or 0, own)
 

@@ -1,21 +1,22 @@
-"""Further random operations on an IPU, as TensorFlow's stateless ones of a drawn seed.
+"""Further random operations on an IPU: TensorFlow's stateless ones with a drawn seed.
 
-Only the executor runs them: XLA has none of these ops, and an error of the compilation
-names the stateless one.
+Only the executor runs them: XLA does not have these ops, and its compilation error names
+the stateless one.
 
 Threads: each function builds a part of the current graph; in eager mode it runs at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ipufeed.device.random.ops import draw
+from ipufeed.tf_types import DType, NestFunction, Shape, Tensor, TensorLike
 
 
-def _shape_with(shape: Any, parameter: Any) -> Any:
-    """`shape`, then the parameter's own."""
+def _shape_with(shape: Shape, parameter: Tensor) -> Tensor:
+    """Returns `shape` followed by the parameter's shape."""
     import tensorflow as tf
 
     first = tf.cast(shape, tf.int32)
@@ -23,12 +24,12 @@ def _shape_with(shape: Any, parameter: Any) -> Any:
 
 
 def _gamma(
-    shape: Any,
-    alpha: Any,
+    shape: Shape,
+    alpha: TensorLike,
     seed: int | None = 0,
     seed2: int | None = 0,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     import tensorflow as tf
 
     with tf.name_scope(name or "random_gamma"):
@@ -39,13 +40,13 @@ def _gamma(
 
 
 def _poisson(
-    shape: Any,
-    rate: Any,
+    shape: Shape,
+    rate: TensorLike,
     seed: int | None = 0,
     seed2: int | None = 0,
-    dtype: Any = None,
+    dtype: DType | None = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     import tensorflow as tf
 
     with tf.name_scope(name or "random_poisson"):
@@ -56,15 +57,15 @@ def _poisson(
 
 
 def _truncated_normal(
-    shape: Any,
-    means: Any,
-    stdevs: Any,
-    minvals: Any,
-    maxvals: Any,
+    shape: Shape,
+    means: TensorLike,
+    stdevs: TensorLike,
+    minvals: TensorLike,
+    maxvals: TensorLike,
     seed: int | None = 0,
     seed2: int | None = 0,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """Each parameter is a scalar, or has a value for each index of the first axis."""
     import tensorflow as tf
     from tensorflow.python.ops import gen_stateless_random_ops
@@ -83,9 +84,9 @@ def _truncated_normal(
 
 
 def _boxes(
-    image_size: Any,
-    bounding_boxes: Any,
-    min_object_covered: Any,
+    image_size: TensorLike,
+    bounding_boxes: TensorLike,
+    min_object_covered: TensorLike,
     seed: int | None = 0,
     seed2: int | None = 0,
     aspect_ratio_range: Sequence[float] = (0.75, 1.33),
@@ -93,7 +94,7 @@ def _boxes(
     max_attempts: int = 100,
     use_image_if_no_bounding_boxes: bool = False,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     from tensorflow.python.ops import gen_image_ops
 
     return gen_image_ops.stateless_sample_distorted_bounding_box(
@@ -110,23 +111,23 @@ def _boxes(
 
 
 def _older_boxes(
-    image_size: Any,
-    bounding_boxes: Any,
+    image_size: TensorLike,
+    bounding_boxes: TensorLike,
     seed: int | None = 0,
     seed2: int | None = 0,
     min_object_covered: float = 0.1,
     **others: Any,
-) -> Any:
+) -> Tensor:
     return _boxes(image_size, bounding_boxes, min_object_covered, seed, seed2, **others)
 
 
-# By the name in TensorFlow's module of ops.
-RANDOM: dict[str, Callable[..., Any]] = {
+# Name of the function in TensorFlow's module of ops -> its replacement.
+RANDOM: dict[str, NestFunction] = {
     "random_gamma": _gamma,
     "random_poisson_v2": _poisson,
     "parameterized_truncated_normal": _truncated_normal,
 }
-IMAGE: dict[str, Callable[..., Any]] = {
+IMAGE: dict[str, NestFunction] = {
     "sample_distorted_bounding_box": _older_boxes,
     "sample_distorted_bounding_box_v2": _boxes,
 }

@@ -1,11 +1,11 @@
-"""Random operations on an IPU that the device's seed does not reach: a warning says so.
+"""Warns of random operations on an IPU that the device's seed does not reach.
 
-It comes once for each, when a program has one and `reset_ipu_seed` has been called,
-whichever is first. Where the seed is not used, there is nothing to say.
+The warning is logged once for each operation, when a program contains it and
+`reset_ipu_seed` has been called, in either order.
 
-    built on an IPU ---> with a seed of the device's: a warning
+    built on an IPU ---> after reset_ipu_seed: a warning
           |
-          +--> remembered; reset_ipu_seed -> a warning
+          +--> recorded; at reset_ipu_seed: a warning
 
 Threads: any.
 """
@@ -21,6 +21,7 @@ from ipufeed.device.random.ops import on_ipu
 from ipufeed.device.system.seeds import has_seeds
 from ipufeed.no_effect import warn_once
 from ipufeed.process_state import STATE
+from ipufeed.tf_types import Nest, NestFunction
 
 _SAMPLER = (
     "sample the classes with tf.random.log_uniform_candidate_sampler or "
@@ -28,7 +29,7 @@ _SAMPLER = (
 )
 _POOLING = "give it a seed, which makes it deterministic"
 GENERATOR = "tf.random.Generator.from_non_deterministic_state"
-# What to do about the ops of TensorFlow, by their names in its modules.
+# Name of the function in TensorFlow's module of ops -> the remedy.
 CANDIDATES = {
     "fixed_unigram_candidate_sampler": _SAMPLER,
     "learned_unigram_candidate_sampler": _SAMPLER,
@@ -40,63 +41,67 @@ _lock = threading.Lock()
 _built: dict[str, str] = {}
 
 
-def note(name: str, way_out: str) -> None:
-    """Warns of an operation that is built now, or at the next `reset_ipu_seed`."""
+def note(name: str, remedy: str) -> None:
+    """Warns of an operation that is built, now or at the next `reset_ipu_seed`."""
     with _lock:
-        _built[name] = way_out
+        _built[name] = remedy
     if has_seeds():
         warn_of_built()
 
 
 def warn_of_built(*reset: object) -> None:
-    """For `on_seed`: warns of what has been built before the reset."""
+    """Warns of the operations that were built before the reset; for `on_seed`."""
     del reset
     with _lock:
         noted = dict(_built)
         _built.clear()
-    for name, way_out in noted.items():
-        _warn(name, way_out)
+    for name, remedy in noted.items():
+        _warn(name, remedy)
 
 
 @STATE.part("random_ops")
 def forget() -> None:
-    """Forgets what has been built, as in a new process."""
+    """Clears the recorded operations, as in a new process."""
     with _lock:
         _built.clear()
 
 
-def _warn(name: str, way_out: str) -> None:
+def _warn(name: str, remedy: str) -> None:
     warn_once(
         f"unreached {name}",
         "`reset_ipu_seed` does not reach the random numbers of %s, which come from "
-        "another generator, and does not repeat them. The way out: %s.",
+        "another generator, and does not repeat them. Remedy: %s.",
         name,
-        way_out,
+        remedy,
     )
 
 
 def noted(
-    original: Callable[..., Any], name: str, way_out: str, is_seeded: bool = False
-) -> Callable[..., Any]:
-    """An op of TensorFlow that notes where it is built.
+    original: NestFunction, name: str, remedy: str, is_seeded: bool = False
+) -> NestFunction:
+    """Wraps a function that builds an op of TensorFlow to record it on an IPU.
 
-    is_seeded: with the argument `deterministic` its own seed says what it draws.
+    Args:
+        original: The function.
+        name: The op's name in the warning.
+        remedy: The remedy in the warning.
+        is_seeded: Whether its argument `deterministic` makes its own seed effective.
     """
 
     @functools.wraps(original)
-    def build(*arguments: Any, **keywords: Any) -> Any:
+    def build(*arguments: Any, **keywords: Any) -> Nest:
         by_its_seed = is_seeded and (
             keywords.get("deterministic") or any(arguments[4:5])
         )
         if not by_its_seed and on_ipu():
-            note(name, way_out)
+            note(name, remedy)
         return original(*arguments, **keywords)
 
     return build
 
 
 def note_generators(replace: Callable[[Any, str, Any], None]) -> None:
-    """Makes generators whose state nothing determines note that an IPU draws from them."""
+    """Makes generators of a non-deterministic state record that an IPU uses them."""
     from tensorflow.python.ops import stateful_random_ops
 
     kind = stateful_random_ops.Generator
@@ -112,7 +117,7 @@ def note_generators(replace: Callable[[Any, str, Any], None]) -> None:
     @functools.wraps(skip)
     def drawing(self: Any, *arguments: Any, **keywords: Any) -> Any:
         if getattr(self, "_ipufeed_unseeded", False) and on_ipu():
-            note(GENERATOR, "make it with from_seed, or call its reset_from_seed")
+            note(GENERATOR, "create it with from_seed, or call its reset_from_seed")
         return skip(self, *arguments, **keywords)
 
     replace(kind, "from_non_deterministic_state", classmethod(marked))
@@ -121,7 +126,7 @@ def note_generators(replace: Callable[[Any, str, Any], None]) -> None:
         replace(kind, name, _determined(getattr(kind, name)))
 
 
-def _determined(method: Callable[..., Any]) -> Callable[..., Any]:
+def _determined(method: Callable[..., Any]) -> NestFunction:
     @functools.wraps(method)
     def reset(self: Any, *arguments: Any, **keywords: Any) -> Any:
         self._ipufeed_unseeded = False

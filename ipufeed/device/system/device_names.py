@@ -1,4 +1,4 @@
-"""Names of TensorFlow devices, as users spell them."""
+"""Parses names of TensorFlow devices, in the spellings of users."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _IPU = re.compile(r"(?:^|/)(?:device:)?IPU:(\d+)$", re.IGNORECASE)
 
 
 def ordinal_of(device: str) -> int:
-    """The number of an IPU device: 1 of "/device:IPU:1", "/ipu:1" or a longer name.
+    """Returns the number of an IPU device: 1 for "/device:IPU:1", "/ipu:1" or longer.
 
     Raises:
-        DeviceOrdinalError: it is not the name of an IPU device.
+        DeviceOrdinalError: It is not the name of an IPU device.
     """
     match = _IPU.search(device) if isinstance(device, str) else None
     if match is None:

@@ -1,4 +1,4 @@
-"""The seeds of devices: with one seed a program's random numbers are always the same."""
+"""The seeds of devices, which make the random numbers of programs repeatable."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ipufeed.device.system.system import require_usable
 def on_seed(listener: Callable[[int, DeviceSeed], None]) -> None:
     """Calls `listener` with the ordinal and the seed at each `reset_ipu_seed`.
 
-    It is called on the thread that does so, and must not raise.
+    It is called on that thread, and must not raise.
     """
     with SYSTEM.lock:
         SYSTEM.seed_listeners.append(listener)
 
 
 def has_seeds() -> bool:
-    """Whether `reset_ipu_seed` has been called for any device."""
+    """Returns whether `reset_ipu_seed` has been called for any device."""
     with SYSTEM.lock:
         return bool(SYSTEM.seeds)
 
@@ -32,27 +32,26 @@ def reset_ipu_seed(
     cpu_device: str = "cpu",
     experimental_identical_replicas: bool = False,
 ) -> None:
-    """Starts a device's random numbers again: with one seed they are always the same.
+    """Resets a device's random numbers: the same seed gives the same numbers.
 
-    After it, the same sequence of runs of the same programs draws the same numbers, in
-    another process too, whether compiled, loaded from a file, or run by the executor.
-    Every run, iteration, op and replica draws other numbers. It concerns the random ops
-    that programs on the device contain, and ops that run there in eager mode, but not
-    functions of datasets: seed those with `tf.random.set_seed` or their own arguments.
-    Runs that have begun keep the seed that they have.
+    After it, the same sequence of runs of the same programs draws the same numbers, also
+    in another process, whether compiled, loaded from a file, or run by the executor.
+    Every run, iteration, op and replica draws different numbers. It affects the random ops
+    in programs on the device, and ops that run there in eager mode, but not functions of
+    datasets: seed those with `tf.random.set_seed` or their own arguments. Runs that have
+    begun keep their seed.
 
     Args:
         seed: In [-2**63, 2**63).
         device: The device. Default: "/device:IPU:0".
-        cpu_device: The CPU that it belongs to. Another value has no effect,
-            with a warning. Default: "cpu".
+        cpu_device: Its host. Another value has no effect, with a warning. Default: "cpu".
         experimental_identical_replicas: Whether all replicas draw the same numbers.
             Default: False.
 
     Raises:
         TypeError: `seed` is not an integer, or a flag is not a bool.
         ValueError: `seed` is out of range.
-        DeviceOrdinalError: there is no such device, or it has not been configured.
+        DeviceOrdinalError: There is no such device, or it has not been configured.
     """
     warn_of_host("reset_ipu_seed(cpu_device=)", cpu_device)
     seed = as_int("seed", seed)
@@ -69,6 +68,6 @@ def reset_ipu_seed(
 
 
 def device_seed(ordinal: int) -> DeviceSeed | None:
-    """What `reset_ipu_seed` set last; None if it has not been called for the device."""
+    """Returns the seed of the last `reset_ipu_seed` of the device, or None."""
     with SYSTEM.lock:
         return SYSTEM.seeds.get(ordinal)

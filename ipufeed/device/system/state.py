@@ -1,4 +1,4 @@
-"""What has been configured in this process, and what is attached and seeded."""
+"""The process's state of the system: configuration, attached devices and seeds."""
 
 from __future__ import annotations
 
@@ -8,29 +8,27 @@ from dataclasses import dataclass, field
 
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.flags.flags import Flags
-from ipufeed.device.system.virtual_device import (
-    VirtualDevice,
-)
+from ipufeed.device.system.virtual_device import VirtualDevice
 from ipufeed.no_effect import no_effect
 
 ONE_HOST = "all IPUs belong to this process, whose only host is /device:CPU:0"
 
 
 def warn_of_host(name: str, device: str) -> None:
-    """Warns of a host's name; there is only one."""
+    """Warns of the name of another host: there is only one."""
     if device != "cpu":
         no_effect(name, ONE_HOST)
 
 
 @dataclass(frozen=True)
 class DeviceSeed:
-    """What `reset_ipu_seed` set.
+    """The arguments of a `reset_ipu_seed`.
 
     Attributes:
         seed: The seed.
         identical_replicas: Whether all replicas draw the same numbers.
-        number: How many resets there had been on the device, this one included: a
-            program that has seen a smaller one starts its generator again.
+        number: The number of resets of the device, including this one: a program that has
+            seen a smaller number restarts its generator.
     """
 
     seed: int
@@ -40,7 +38,7 @@ class DeviceSeed:
 
 @dataclass
 class System:
-    """What has been configured. The lock guards all of it."""
+    """The state. The lock guards all of it."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     config: IPUConfig | None = None

@@ -1,13 +1,13 @@
-"""The system of this process: what has been configured, and what is attached.
+"""The system of this process: its configuration, and the attached devices.
 
     configure_ipu_system --> virtual devices --> attach, once each --> programs run
 
-Every process has its own 16 simulated IPUs: attaching is never refused because another
-process is attached, as it would be with hardware. Within a process no IPU belongs to two
-devices, and asking for that fails when it is configured.
+Every process has its own 16 simulated IPUs: unlike hardware, attaching never fails because
+of another process. Within a process an IPU belongs to at most one device; configuring it
+for two is an error.
 
-While nothing is configured, each of the ordinals 0 to 15 is a device of one IPU, which is
-attached to when a program first runs on it.
+Without a configuration, each of the ordinals 0 to 15 is a device of one IPU, which is
+attached when a program first runs on it.
 
 Threads: every function here may be called from any thread.
 """
@@ -28,8 +28,8 @@ from ipufeed.device.config.options_object import IpuOptions
 from ipufeed.device.flags import flags as flags_module
 from ipufeed.device.flags.flags import Flags
 from ipufeed.device.log import LOGGER
+from ipufeed.device.system import options_message
 from ipufeed.device.system.device_names import ordinal_of
-from ipufeed.device.system.device_options import DeviceOptions
 from ipufeed.device.system.state import SYSTEM, warn_of_host
 from ipufeed.device.system.topology import NUM_IPUS
 from ipufeed.device.system.virtual_device import (
@@ -42,9 +42,14 @@ from ipufeed.process_state import STATE
 
 
 def _as_config(config: Any) -> IPUConfig:
-    """A copy of the config, or of that in the options of the older style."""
-    if isinstance(config, (IpuOptions, DeviceOptions)):
+    """Returns a copy of the config, also of that in options of the older style."""
+    if isinstance(config, IpuOptions):
         config = config.config
+    elif options_message.is_message(config):
+        flags = flags_module.read_flags()
+        return options_message.from_message(
+            config, lambda made: _connection_type(made, flags)
+        )
     if not isinstance(config, IPUConfig):
         raise TypeError(
             "`config` must be an IPUConfig, or the options that create_ipu_config or "
@@ -54,7 +59,7 @@ def _as_config(config: Any) -> IPUConfig:
 
 
 def _is_same(config: IPUConfig, devices: tuple[VirtualDevice, ...]) -> bool:
-    """Whether this has been configured; 2, [2] and (2,) select the same."""
+    """Returns whether this is configured already; 2, [2] and (2,) are equal."""
     if SYSTEM.config is None or devices != SYSTEM.devices:
         return False
     one, other = copy.copy(config), copy.copy(SYSTEM.config)
@@ -66,34 +71,34 @@ def _is_same(config: IPUConfig, devices: tuple[VirtualDevice, ...]) -> bool:
 
 @flags_checked
 def configure_ipu_system(
-    config: IPUConfig | IpuOptions | DeviceOptions,
+    config: Any,
     device: str = "cpu",
     reset_configuration: bool = True,
 ) -> None:
-    """Makes the system of a config, and reads TF_POPLAR_FLAGS again.
+    """Configures the system with a config, and reads TF_POPLAR_FLAGS again.
 
     With the connection type ALWAYS it also attaches to all devices, and logs a line for
-    each. The system has its own copy of the config afterwards.
+    each. The system keeps its own copy of the config.
 
     Args:
-        config: An IPUConfig, or the options that `create_ipu_config` or `get_ipu_config`
-            returns.
-        device: The CPU that the IPUs belong to. There is one, so another value has no
-            effect, with a warning. Default: "cpu".
-        reset_configuration: Whether another configuration may be replaced, with a
-            warning; the same one again does not replace it. Default: True.
+        config: An IPUConfig, the options that `create_ipu_config` returns, or a message
+            of `get_ipu_config`.
+        device: The host of the IPUs. There is one, so another value has no effect, with a
+            warning. Default: "cpu".
+        reset_configuration: Whether a different configuration is replaced, with a warning;
+            an equal one is kept. Default: True.
 
     Raises:
         TypeError: `config` is not a config, or a flag is not a bool.
-        ConfigError, ValueError: see `IPUConfig.validate`.
-        PoplarFlagsError: TF_POPLAR_FLAGS cannot be understood.
+        ConfigError, ValueError: See `IPUConfig.validate`.
+        PoplarFlagsError: TF_POPLAR_FLAGS is invalid.
         ValueError: POPLAR_TARGET_OPTIONS or POPLAR_RUNTIME_OPTIONS is not a JSON object.
-        tf.errors.FailedPreconditionError: something else is configured, and
+        tf.errors.FailedPreconditionError: The system is configured differently, and
             `reset_configuration` is False.
-        tf.errors.ResourceExhaustedError: there are fewer IPUs than that.
-        tf.errors.InvalidArgumentError: there is no such hardware ID.
+        tf.errors.ResourceExhaustedError: There are not enough IPUs.
+        tf.errors.InvalidArgumentError: There is no such hardware ID.
 
-    After an error the system is what it was.
+    An error leaves the system unchanged.
     """
     wanted = _as_config(config)
     defaults = (
@@ -151,10 +156,10 @@ def _connection_type(config: IPUConfig, flags: Flags) -> DeviceConnectionType:
 
 @STATE.part("system")
 def reset_ipu_configuration() -> None:
-    """Forgets the configuration, detaches from all IPUs and forgets the seeds.
+    """Removes the configuration and the seeds, and detaches from all IPUs.
 
-    The next program on a device attaches to it again. Nothing happens to programs that
-    are running: their runner sees that `generation()` has changed.
+    The next program on a device attaches again. Running programs are not affected: their
+    runner checks `generation()`.
     """
     with SYSTEM.lock:
         SYSTEM.config = None
@@ -168,46 +173,46 @@ def reset_ipu_configuration() -> None:
 
 
 def on_change(listener: Callable[[], None]) -> None:
-    """Calls `listener` whenever the system is configured, or that is forgotten.
+    """Calls `listener` whenever the system is configured or reset.
 
-    It is called on the thread that does so, and must not raise.
+    It is called on that thread, and must not raise.
     """
     with SYSTEM.lock:
         SYSTEM.listeners.append(listener)
 
 
 def generation() -> int:
-    """A number that changes whenever the devices are no longer what they were.
+    """Returns a number that changes whenever the devices change.
 
-    What is kept for a device, such as a loaded program, belongs to the number that there
-    was when it was made.
+    Objects of a device, such as a loaded program, are valid for the number at their
+    creation.
     """
     with SYSTEM.lock:
         return SYSTEM.generation
 
 
 def ipu_counts() -> dict[int, int]:
-    """How many IPUs each configured device is made of, by its ordinal."""
+    """Returns the number of IPUs of each configured device, by ordinal."""
     with SYSTEM.lock:
         return {device.ordinal: device.num_ipus for device in SYSTEM.devices}
 
 
 def is_configured() -> bool:
-    """Whether `configure_ipu_system` has been called, and not been reset."""
+    """Returns whether `configure_ipu_system` has been called, without a reset since."""
     with SYSTEM.lock:
         return SYSTEM.config is not None
 
 
 def configured() -> IPUConfig:
-    """A copy of the config in force: the defaults if nothing is configured."""
+    """Returns a copy of the current config; the defaults without a configuration."""
     with SYSTEM.lock:
         return copy.deepcopy(SYSTEM.config) if SYSTEM.config else IPUConfig()
 
 
 def connection_type() -> DeviceConnectionType:
-    """When devices are attached to; ON_DEMAND if nothing is configured.
+    """Returns when devices are attached; ON_DEMAND without a configuration.
 
-    `--use_on_demand` makes ON_DEMAND of ALWAYS.
+    `--use_on_demand` replaces ALWAYS by ON_DEMAND.
     """
     with SYSTEM.lock:
         if SYSTEM.config is None or SYSTEM.flags is None:
@@ -216,10 +221,10 @@ def connection_type() -> DeviceConnectionType:
 
 
 def has_remote_buffers() -> bool:
-    """Whether IPUs can move tensors from and to the host's memory inside a program.
+    """Returns whether IPUs can move tensors from and to the host inside a program.
 
-    All that can be attached to can, but the IPU Model; for what is compiled without being
-    attached to, `device_connection.enable_remote_buffers` has it.
+    All devices that can be attached can, except the IPU Model; for the others
+    `device_connection.enable_remote_buffers` is returned.
     """
     with SYSTEM.lock:
         if connection_type() in (
@@ -231,26 +236,37 @@ def has_remote_buffers() -> bool:
 
 
 def uses_ipu_model() -> bool:
-    """Whether the devices are those of the IPU Model."""
+    """Returns whether the devices are those of the IPU Model."""
     with SYSTEM.lock:
         return (SYSTEM.flags or flags_module.get_flags()).use_ipu_model
 
 
 def precompiles() -> bool:
-    """Whether programs are only compiled, for another machine."""
+    """Returns whether programs are only compiled, for another machine."""
     return connection_type() is DeviceConnectionType.PRE_COMPILE
 
 
-def get_ipu_config(session: Any = None) -> list[DeviceOptions]:
-    """The options of each configured device.
+def get_ipu_config(session: Any = None) -> list[Any]:
+    """Returns the options of each configured device, as protocol messages.
+
+    Each contains the whole configuration, so they are equal. Their class is IpuOptions
+    (of `tensorflow.compiler.plugin.poplar.driver.config_pb2` under `ipufeed.run`), whose
+    fields are `device_config` (an entry for each device, with `auto_count` or
+    `cfg_index`), `creator_id` (1), `ipu_model_config`, `device_connection_type` (0 to 3
+    for ALWAYS, ON_DEMAND, NEVER, PRE_COMPILE, including the effect of flags),
+    `ipu_version`, `selection_order`, `speed_size_config`, `compilation_options`,
+    `convolution_options`, `matmul_options`, `pooling_options`, `slice_options`,
+    `gcl_options`, `floating_point_behaviour`, `num_io_tiles`, `prefetch_data_streams`, and
+    `configuration`: all of it as `IPUConfig.to_json` returns it. `configure_ipu_system`
+    accepts such a message; changed fields override `configuration`.
 
     Args:
-        session: A TensorFlow Session, which need not be given: the configuration is the
-            process's. Default: None.
+        session: A TensorFlow Session, optional: the configuration is the process's.
+            Default: None.
 
     Raises:
-        RuntimeError: no IPU devices are configured.
-        TypeError: `session` is none.
+        RuntimeError: No IPU devices are configured.
+        TypeError: `session` is not a Session.
     """
     if session is not None:
         from tensorflow.python.client import session as sessions
@@ -263,16 +279,16 @@ def get_ipu_config(session: Any = None) -> list[DeviceOptions]:
         if SYSTEM.config is None:
             raise RuntimeError("No IPU devices configured.")
         return [
-            DeviceOptions(device, configured(), connection_type())
-            for device in SYSTEM.devices
+            options_message.to_message(configured(), connection_type())
+            for _ in SYSTEM.devices
         ]
 
 
 def require_usable(ordinal: int) -> VirtualDevice:
-    """Gives the device of an ordinal.
+    """Returns the device of an ordinal.
 
     Raises:
-        DeviceOrdinalError: there is no such device, or it has not been configured.
+        DeviceOrdinalError: There is no such device, or it has not been configured.
     """
     if not 0 <= ordinal < NUM_IPUS:
         raise DeviceOrdinalError(
@@ -292,19 +308,19 @@ def require_usable(ordinal: int) -> VirtualDevice:
 
 
 def attach(ordinal: int) -> VirtualDevice:
-    """Attaches to a device if that has not been done, and gives it.
+    """Attaches to a device unless it is attached, and returns it.
 
-    To be called before a program runs. The first call logs the line that programs look
-    for; with PRE_COMPILE it gives the device and attaches to nothing.
+    It must be called before a program runs. The first call logs the line that programs
+    match; with PRE_COMPILE it does not attach.
 
     Raises:
-        DeviceOrdinalError: there is no such device, or it has not been configured.
-        tf.errors.InvalidArgumentError: the connection type is NEVER.
+        DeviceOrdinalError: There is no such device, or it has not been configured.
+        tf.errors.InvalidArgumentError: The connection type is NEVER.
     """
     with SYSTEM.lock:
         device = require_usable(ordinal)
         connection = connection_type()
-        # A program is compiled all the same (cc/xla/compile/compiler.cc logs this, too).
+        # The program is compiled before (cc/xla/compile/compiler.cc logs this too).
         if connection is DeviceConnectionType.NEVER:
             from tensorflow.python.framework import errors
 
@@ -317,28 +333,28 @@ def attach(ordinal: int) -> VirtualDevice:
         attaches = connection is not DeviceConnectionType.PRE_COMPILE
         if attaches and ordinal not in SYSTEM.attached:
             SYSTEM.attached.add(ordinal)
-            # The original logs nothing for the IPU Model, and programs count the lines.
+            # Graphcore logs nothing for the IPU Model, and programs count the lines.
             level = logging.DEBUG if device.hardware_id is None else logging.INFO
             LOGGER.log(level, "%s", device.attach_line())
         return device
 
 
 def is_attached(ordinal: int) -> bool:
-    """Whether a device has been attached to."""
+    """Returns whether a device is attached."""
     with SYSTEM.lock:
         return ordinal in SYSTEM.attached
 
 
 def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
-    """IPUs of a device such as "/device:IPU:0".
+    """Returns the number of IPUs of a device such as "/device:IPU:0".
 
     Args:
         ipu_device: Its name.
-        device: The CPU that the IPUs belong to. Another value has no effect,
-            with a warning. Default: "cpu".
+        device: The host of the IPUs. Another value has no effect, with a warning.
+            Default: "cpu".
 
     Raises:
-        DeviceOrdinalError: it names no device, or one that has not been configured.
+        DeviceOrdinalError: There is no such device, or it has not been configured.
     """
     warn_of_host("get_num_of_ipus_in_device(device=)", device)
     ordinal = ordinal_of(ipu_device)

@@ -1,6 +1,6 @@
-"""The simulated server: 16 IPUs, the groups of them, and orders to go through them.
+"""The simulated server: 16 IPUs, their groups, and the orders of a device's IPUs.
 
-A hardware ID names a group of IPUs that a program can be attached to:
+A hardware ID identifies a group of IPUs that a program can attach to:
 
     0..15   single IPUs          24..27  fours
     16..23  pairs                28, 29  eights       30  all of them
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from ipufeed.device.config.enums import SelectionOrder
 
-# As many TensorFlow devices are registered; one server has as many IPUs.
+# The IPUs of one server, and the number of registered TensorFlow devices.
 NUM_IPUS = 16
 
 _PAIRS = ((5, 7), (4, 6), (1, 3), (0, 2), (13, 15), (12, 14), (9, 11), (8, 10))
@@ -33,19 +33,19 @@ GROUPS: tuple[tuple[int, ...], ...] = (
 
 
 def is_power_of_two(num_ipus: int) -> bool:
-    """Whether a device may have `num_ipus` IPUs."""
+    """Returns whether a device may have `num_ipus` IPUs."""
     return num_ipus > 0 and num_ipus & (num_ipus - 1) == 0
 
 
 def allocate(counts: Sequence[int]) -> list[int] | None:
-    """Gives hardware IDs, no two with an IPU in common, of groups of these numbers of IPUs.
+    """Returns hardware IDs of disjoint groups with these numbers of IPUs.
 
-    The largest are chosen first: as groups lie within each other, that finds room
-    whenever there is some.
+    The largest are chosen first: groups are nested, so that this finds a solution if there
+    is one.
 
     Returns:
-        An ID for each count, in the same order; None if there is no room, or no group of
-        one of the sizes.
+        An ID for each count, in the same order; None if the IPUs do not suffice, or there
+        is no group of one of the sizes.
     """
     taken: set[int] = set()
     ids: dict[int, int] = {}
@@ -66,13 +66,13 @@ def allocate(counts: Sequence[int]) -> list[int] | None:
 def selection_order(
     order: SelectionOrder, num_ipus: int, pipelined: bool = False
 ) -> tuple[int, ...]:
-    """The IPU that each shard of a device gets, as its position in the device.
+    """Returns the IPU of each shard of a device, as its position in the device.
 
     Args:
-        order: How to go through the IPUs.
-        num_ipus: IPUs of the device: a power of two.
+        order: The order of the IPUs.
+        num_ipus: The number of the device's IPUs, a power of two.
         pipelined: Whether the program is a pipeline with the default mapping of stages,
-            which is what AUTO looks at. Default: False.
+            on which AUTO depends. Default: False.
 
     Raises:
         ValueError: `num_ipus` is not a power of two.
@@ -82,7 +82,7 @@ def selection_order(
     if order is SelectionOrder.AUTO:
         order = SelectionOrder.SNAKE if pipelined else SelectionOrder.ZIGZAG
     if order is SelectionOrder.SNAKE:
-        # Every second pair is gone through backwards.
+        # Every second pair is reversed.
         return tuple(ipu ^ 1 if ipu & 2 else ipu for ipu in range(num_ipus))
     if order is SelectionOrder.HOOF:
         return (*range(0, num_ipus, 2), *range(num_ipus - 1, 0, -2))

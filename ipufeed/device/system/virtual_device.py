@@ -1,4 +1,4 @@
-"""A virtual device: what one `/device:IPU:n` stands for, worked out from a config."""
+"""Virtual devices: the IPUs of each `/device:IPU:n`, derived from a config."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ipufeed.device.system import topology
 
 @dataclass(frozen=True, kw_only=True)
 class VirtualDevice:
-    """What one `/device:IPU:n` stands for.
+    """The IPUs of one `/device:IPU:n`.
 
     Attributes:
         ordinal: n.
-        num_ipus: IPUs of it.
-        ipus: Their numbers in the server; empty where nothing is chosen on it: with the
-            IPU Model, and for `auto_select_ipus` with PRE_COMPILE or NEVER.
-        hardware_id: The ID of the group of them, or None.
-        tiles_per_ipu: Tiles of each IPU.
-        num_io_tiles: How many of these only move data; an even number.
-        order: How its IPUs are given to shards.
+        num_ipus: The number of its IPUs.
+        ipus: Their numbers in the server; empty with the IPU Model, and for
+            `auto_select_ipus` with PRE_COMPILE or NEVER.
+        hardware_id: The ID of their group, or None.
+        tiles_per_ipu: The number of tiles of each IPU.
+        num_io_tiles: The number of these that only move data; even.
+        order: The order in which its IPUs are assigned to shards.
     """
 
     ordinal: int
@@ -36,23 +36,23 @@ class VirtualDevice:
 
     @property
     def name(self) -> str:
-        """Its TensorFlow device, as in "/device:IPU:0"."""
+        """The name of its TensorFlow device, such as "/device:IPU:0"."""
         return f"/device:IPU:{self.ordinal}"
 
     def shard_to_ipu(self, pipelined: bool = False) -> tuple[int, ...]:
-        """The position in the device of the IPU that each shard gets.
+        """Returns the position in the device of each shard's IPU.
 
         Args:
             pipelined: Whether the program is a pipeline with the default mapping.
                 Default: False.
         """
-        # Such as only the IPU Model has: none of them are neighbours.
+        # Only possible with the IPU Model, which has no neighbours.
         if not topology.is_power_of_two(self.num_ipus):
             return tuple(range(self.num_ipus))
         return topology.selection_order(self.order, self.num_ipus, pipelined)
 
     def attach_line(self) -> str:
-        """What is logged when it has been attached to; programs look for it."""
+        """Returns the line that is logged after attaching; programs match it."""
         plural = "s" if self.num_ipus > 1 else ""
         line = f"TensorFlow device {self.name} attached to {self.num_ipus} IPU{plural}"
         if self.hardware_id is None:
@@ -63,7 +63,7 @@ class VirtualDevice:
 
 
 def single_device(ordinal: int) -> VirtualDevice:
-    """What a device is while nothing has been configured: the IPU of its number."""
+    """Returns the device of an ordinal without a configuration: the IPU of that number."""
     config = IPUConfig()
     return VirtualDevice(
         ordinal=ordinal,
@@ -75,12 +75,12 @@ def single_device(ordinal: int) -> VirtualDevice:
 
 
 def virtual_devices(config: IPUConfig, flags: Flags) -> tuple[VirtualDevice, ...]:
-    """The devices that a valid config asks for; one of one IPU if it asks for none.
+    """Returns the devices of a valid config; by default one device of one IPU.
 
     Raises:
-        tf.errors.ResourceExhaustedError: there are fewer IPUs than that.
-        tf.errors.InvalidArgumentError: there is no such hardware ID.
-        ValueError: there are more devices than can be registered.
+        tf.errors.ResourceExhaustedError: There are not enough IPUs.
+        tf.errors.InvalidArgumentError: There is no such hardware ID.
+        ValueError: There are more devices than can be registered.
     """
     groups = _groups(config, flags)
     if len(groups) > topology.NUM_IPUS:
@@ -116,7 +116,7 @@ _Group = tuple[int, tuple[int, ...], int | None]
 
 
 def _groups(config: IPUConfig, flags: Flags) -> list[_Group]:
-    """Number of IPUs, IPUs and hardware ID of each device."""
+    """Returns the number of IPUs, the IPUs and the hardware ID of each device."""
     counts = as_tuple(config.auto_select_ipus) or (1,)
     offline = config.device_connection.type in (
         DeviceConnectionType.PRE_COMPILE,
@@ -126,7 +126,7 @@ def _groups(config: IPUConfig, flags: Flags) -> list[_Group]:
         return _selected(as_tuple(config.select_ipus), exclusive=not offline)
     if flags.use_ipu_model:
         return [(count, (), None) for count in counts]
-    # What is compiled for a larger server than this one may still be compiled.
+    # Programs may be compiled for a larger server than this one.
     if offline and all(map(topology.is_power_of_two, counts)):
         return [(count, (), None) for count in counts]
     hardware_ids = topology.allocate(counts)

@@ -1,4 +1,4 @@
-"""Reads each file of a folder whole: checksums, names, and which users may write to it."""
+"""Checks each file of a folder: checksums, names, and which users may write to it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ipufeed.render.units import counted
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """DIR."""
+    """Adds DIR."""
     parser.add_argument("dir", nargs="?", metavar="DIR", help="the folder")
 
 
 def run(options: Namespace) -> int:
-    """Says what is wrong, file by file."""
+    """Prints the faults, file by file."""
     folder = folder_of(options)
     problems = []
     try:
@@ -35,7 +35,7 @@ def run(options: Namespace) -> int:
     number = 0
     for file in files_in(folder):
         number += 1
-        why = problem_of(file)
+        why = _problem_of(file)
         if why:
             problems.append(f"{printable(file.path.name)}: {why}")
     for problem in problems:
@@ -50,14 +50,14 @@ def run(options: Namespace) -> int:
     return OK
 
 
-def problem_of(file: File) -> str:
-    """What is wrong with a file, or ""."""
+def _problem_of(file: File) -> str:
+    """Returns the fault of a file, or ""."""
     if file.problem:
         return file.problem
     try:
         entry = read_trusted(file.path)
     except FileNotFoundError:
-        return ""  # it is gone meanwhile
+        return ""  # deleted since the folder was listed
     except (DamagedFileError, OSError, ValueError) as error:
         return printable(str(error))
     missing = [

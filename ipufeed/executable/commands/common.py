@@ -1,4 +1,4 @@
-"""Common parts of the subcommands: folders, files, headers, units."""
+"""Common parts of the subcommands: folders, files, programs, units."""
 
 from __future__ import annotations
 
@@ -7,21 +7,27 @@ import json
 import os
 import re
 import sys
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
+from ipufeed import _quiet_import
 from ipufeed.executable.program.file_format import (
     MAGIC,
     MAX_HEADER,
     DamagedFileError,
+    JsonObject,
     unpack_header,
 )
 from ipufeed.executable.store import safety
 from ipufeed.executable.store.cache import MAX_FILE, SUFFIX, cache_folder
 from ipufeed.render.terminal import paragraph
 from ipufeed.render.terminal_text import printable
+
+if TYPE_CHECKING:
+    from ipufeed.executable.program.program import Program
 
 OK, FOUND_BAD, BAD_INPUT = 0, 1, 2
 
@@ -32,55 +38,55 @@ NO_FOLDER = (
 
 
 class CommandError(Exception):
-    """A command cannot be done; the message is for the user."""
+    """A command fails; the message is for the user."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A .poplar_exec file, as far as its header describes it.
+    """A .poplar_exec file, as described by its header.
 
     Attributes:
-        path: Of it.
-        nbytes: Its size.
-        modified: When it was written, in seconds since 1970.
-        header: See file_format.py; empty if it cannot be read.
-        problem: Why it cannot be used, or "".
+        path: The file.
+        nbytes: Size in bytes.
+        modified: Time of the last write, in seconds since 1970.
+        header: The header (see file_format.py); empty if it cannot be read.
+        problem: Why the file cannot be used, or "".
     """
 
     path: Path
     nbytes: int
     modified: float
-    header: dict[str, Any] = field(default_factory=dict)
+    header: JsonObject = field(default_factory=dict)
     problem: str = ""
 
     @property
     def key(self) -> str:
-        """The key, which is the file's name."""
+        """The key in the file's name."""
         return self.path.name.removesuffix(SUFFIX)
 
     @property
     def is_executable(self) -> bool:
-        """Whether its header is one of ours."""
+        """Whether the file has a readable header."""
         return bool(self.header)
 
     def text(self, name: str, default: str = "?") -> str:
-        """A field of the header, fit for a terminal."""
+        """Returns a field of the header, safe to print."""
         value = self.header.get(name)
         return printable(default if value is None else str(value))
 
     def why_not_here(self) -> str:
-        """Why this machine and version would not use it, or ""."""
+        """Returns why this machine and version cannot use the file, or ""."""
         if self.problem:
             return self.problem
         from ipufeed.executable.program.context import cpu
 
-        surroundings = self.header.get("surroundings")
-        host = surroundings.get("host") if isinstance(surroundings, dict) else None
+        context = self.header.get("surroundings")
+        host = context.get("host") if isinstance(context, dict) else None
         if not isinstance(host, dict):
-            return "it has no purpose in its header"
+            return "its header has no compile context"
         for name, title, here in (
-            ("tensorflow", "TensorFlow", tensorflow_version()),
-            ("ipufeed", "another build of ipufeed", ipufeed_build()),
+            ("tensorflow", "TensorFlow", _tensorflow_version()),
+            ("ipufeed", "another build of ipufeed", _ipufeed_build()),
             ("cpu", "another CPU", cpu()),
             ("cpus", "CPUs", len(os.sched_getaffinity(0))),
         ):
@@ -92,8 +98,8 @@ class File:
         return ""
 
 
-def tensorflow_version() -> str | None:
-    """The installed version, without importing it; None if there is none."""
+def _tensorflow_version() -> str | None:
+    """Returns the installed version without importing TensorFlow, or None."""
     import importlib.metadata
 
     for name in ("tensorflow", "tensorflow-cpu"):
@@ -104,8 +110,8 @@ def tensorflow_version() -> str | None:
     return None
 
 
-def ipufeed_build() -> str | None:
-    """This library's part of programs' keys; None if it is not built."""
+def _ipufeed_build() -> str | None:
+    """Returns the hash of the native sources in keys; None without a library."""
     from ipufeed import _native
     from ipufeed.errors import NativeLibraryError
 
@@ -115,11 +121,11 @@ def ipufeed_build() -> str | None:
         return None
 
 
-def folder_of(options: Any) -> Path:
-    """The folder that a command is about: DIR, else that of TF_POPLAR_FLAGS.
+def folder_of(options: Namespace) -> Path:
+    """Returns DIR, or the folder in TF_POPLAR_FLAGS.
 
     Raises:
-        CommandError: There is none.
+        CommandError: Neither is given, or it is not a folder.
     """
     folder = Path(options.dir).expanduser() if options.dir else cache_folder()
     if folder is None:
@@ -135,23 +141,23 @@ def folder_of(options: Any) -> Path:
 
 
 def files_in(folder: Path) -> Iterator[File]:
-    """All .poplar_exec files of a folder, by name.
+    """Yields the .poplar_exec files of a folder, by name.
 
     Raises:
-        CommandError: It cannot be read.
+        CommandError: The folder cannot be read.
     """
     try:
         paths = sorted(each for each in folder.iterdir() if each.name.endswith(SUFFIX))
     except OSError as error:
         raise CommandError(f"{folder} cannot be read: {error.strerror}") from error
     for path in paths:
-        file = look_at(path)
+        file = _describe(path)
         if file is not None:
             yield file
 
 
-def look_at(path: Path) -> File | None:
-    """What a file is; None if it is gone meanwhile."""
+def _describe(path: Path) -> File | None:
+    """Returns the description of a file; None if it does not exist any more."""
     try:
         status = path.lstat()
     except OSError:
@@ -160,7 +166,7 @@ def look_at(path: Path) -> File | None:
     try:
         descriptor = safety.open_trusted(path)
         with os.fdopen(descriptor, "rb") as file:
-            header = read_header(file)
+            header = _read_header(file)
     except FileNotFoundError:
         return None
     except (DamagedFileError, OSError) as error:
@@ -173,11 +179,11 @@ def look_at(path: Path) -> File | None:
     return File(path, size, modified, header, problem)
 
 
-def read_header(file: Any) -> dict[str, Any]:
-    """The header at the beginning of a file.
+def _read_header(file: BinaryIO) -> JsonObject:
+    """Reads the header of an open file.
 
     Raises:
-        DamagedFileError: There is none.
+        DamagedFileError: The file has no valid header.
     """
     start = file.read(len(MAGIC) + 40)
     if start.startswith(MAGIC) and len(start) == len(MAGIC) + 40:
@@ -187,12 +193,53 @@ def read_header(file: Any) -> dict[str, Any]:
 
 
 def recency(file: File) -> tuple[float, float]:
-    """When a program was compiled and its file written, in seconds since 1970."""
+    """Returns the times of compilation and of the file, in seconds since 1970."""
     try:
         created = datetime.datetime.fromisoformat(str(file.header["created"]))
     except (KeyError, ValueError):
         return file.modified, file.modified
-    return created.timestamp(), file.modified  # the first is in whole seconds
+    return created.timestamp(), file.modified  # the first has a resolution of a second
+
+
+def load(reference: str) -> Program:
+    """Returns the program of a file or key, importing TensorFlow without its messages.
+
+    Raises:
+        LookupError, ValueError, OSError: There is no such program, or its file is damaged.
+    """
+    with _quiet_import.quiet_stderr("3"):
+        from tensorflow.compiler.xla.service import hlo_pb2  # noqa: F401
+    from ipufeed.executable.explanation.explain import find_program
+
+    return find_program(reference)
+
+
+def last_two(folder: Path | None = None) -> tuple[File, File]:
+    """Returns the last two versions of the latest program that has two.
+
+    Raises:
+        CommandError: No program was compiled twice.
+    """
+    folder = folder or cache_folder()
+    if folder is None:
+        raise CommandError(
+            "Which programs? Name two, by file or key, or a folder that has them: "
+            "TF_POPLAR_FLAGS=--executable_cache_path=/tmp/executables"
+        )
+    files = [
+        file for file in files_in(folder) if file.is_executable and not file.problem
+    ]
+    files.sort(key=recency)
+    found: dict[str, File] = {}
+    for file in reversed(files):
+        name = str(file.header.get("name"))
+        if name in found:
+            return file, found[name]
+        found[name] = file
+    raise CommandError(
+        f"No program in {folder} has been compiled twice: {len(files)} programs, all of "
+        "other names. Name two, by file or key."
+    )
 
 
 UNITS_S = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -200,7 +247,7 @@ UNITS_B = {"": 1, "B": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def duration(text: str) -> float:
-    """Seconds of "30d"; raises ValueError."""
+    """Parses a duration such as "30d" into seconds; raises ValueError."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *(s|min|h|d|w)", text)
     if match is None:
         raise ValueError(f"must be a number and s, min, h, d or w (30d), got {text!r}")
@@ -208,7 +255,7 @@ def duration(text: str) -> float:
 
 
 def size(text: str) -> float:
-    """Bytes of "1G"; raises ValueError."""
+    """Parses a size such as "1G" into bytes; raises ValueError."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *([kMGT]?)i?B?", text)
     if match is None:
         raise ValueError(f"must be a number and k, M, G or T (1G), got {text!r}")
@@ -216,15 +263,15 @@ def size(text: str) -> float:
 
 
 def wrapped(
-    text: str, indent: str = "", first: str | None = None, stream: Any = None
+    text: str, indent: str = "", first: str | None = None, stream: TextIO | None = None
 ) -> str:
-    """Returns a paragraph, as wide as the terminal that it goes to.
+    """Wraps a paragraph to the width of the terminal.
 
     Args:
         text: The paragraph.
-        indent: What stands before its lines.
-        first: What stands before the first instead. Default: `indent`.
-        stream: Where it is going to be printed. Default: sys.stdout.
+        indent: Prefix of its lines.
+        first: Prefix of the first line. Default: `indent`.
+        stream: The stream to print to. Default: sys.stdout.
     """
     stream = sys.stdout if stream is None else stream
     first = indent if first is None else first
@@ -232,10 +279,10 @@ def wrapped(
 
 
 def shortened(text: str, most: int) -> str:
-    """A text that fits into a column."""
+    """Cuts a text to at most `most` characters."""
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
-def as_json(value: Any) -> str:
-    """JSON for programs; ASCII, so that nothing of it steers a terminal."""
+def as_json(value: object) -> str:
+    """Formats JSON, as ASCII: it cannot contain a terminal's control characters."""
     return json.dumps(value, indent=2)

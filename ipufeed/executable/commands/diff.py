@@ -1,7 +1,6 @@
-"""Prints all that differs between two programs, as `diff -u` does.
+"""Prints the differences between two programs, as `diff -u` does.
 
-First what they were compiled for, then instruction by instruction. Exit code 1 if
-there is a difference.
+First their compile contexts, then their instructions. Exit code 1 if they differ.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """A, B."""
+    """Adds A and B."""
     parser.add_argument(
         "a", nargs="?", metavar="A", help="the earlier, a file or key; or a folder"
     )
@@ -35,8 +34,8 @@ def run(options: Namespace) -> int:
         print("the programs are the same")
         return OK
     lines = difflib.unified_diff(
-        list(described(before)),
-        list(described(after)),
+        list(_lines_of(before)),
+        list(_lines_of(after)),
         f"{before.name} {before.key.hex}",
         f"{after.name} {after.key.hex}",
         lineterm="",
@@ -48,36 +47,36 @@ def run(options: Namespace) -> int:
     return FOUND_BAD
 
 
-def described(program: Program) -> Iterator[str]:
-    """A program as text: what it is for, then each instruction in a line."""
+def _lines_of(program: Program) -> Iterator[str]:
+    """Yields a program as text: the compile context, then a line per instruction."""
     from ipufeed.executable.hlo.hlo import Module
 
-    text = json.dumps(program.surroundings, indent=1, sort_keys=True)
+    text = json.dumps(program.context, indent=1, sort_keys=True)
     yield from text.splitlines()
     module = Module.parse(program.hlo)
     for n, computation in enumerate(module.computations):
         yield f"computation {n}" + (" (entry)" if computation is module.entry else "")
         places = {each: m for m, each in enumerate(computation.instructions)}
         for each in computation.instructions:
-            yield line_of(program, each, places, computation is module.entry)
+            yield _line_of(program, each, places, computation is module.entry)
 
 
-def line_of(
+def _line_of(
     program: Program, each: Instruction, places: dict[Instruction, int], entry: bool
 ) -> str:
-    """An instruction: its number, shape, name, operands, value and op."""
+    """Returns an instruction's number, shape, name, operands, value and op."""
     operands = ", ".join(str(places[operand]) for operand in each.operands)
     text = f"  {places[each]} = {each.shape} {each.target or each.opcode}({operands})"
     if each.parameter >= 0 and entry:
         text += f" {program.describe(each.parameter)}"
     value = each.constant
     if value is not None:
-        text += f" {value_text(value)}"
+        text += f" {_value_text(value)}"
     return text + (f"  # {each.op_name}" if each.op_name else "")
 
 
-def value_text(value: object) -> str:
-    """A constant, whole if it is short; of others a checksum, so that they differ."""
+def _value_text(value: object) -> str:
+    """Returns a constant as text; of a long one, the size and a checksum."""
     import hashlib
 
     import numpy as np

@@ -1,4 +1,4 @@
-"""Says why program B is not program A: the causes, the most important first.
+"""Explains why program B is not program A: the causes, the most important first.
 
 Without arguments: the last two of the same program in the cache folder; with a folder,
 those in it.
@@ -11,15 +11,21 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ipufeed.executable.commands.common import OK, CommandError, as_json, wrapped
-from ipufeed.executable.commands.programs import last_two, load
+from ipufeed.executable.commands.common import (
+    OK,
+    CommandError,
+    as_json,
+    last_two,
+    load,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from ipufeed.executable.program.program import Program
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """A, B, --json."""
+    """Adds A, B and --json."""
     parser.add_argument(
         "a", nargs="?", metavar="A", help="the earlier, a file or key; or a folder"
     )
@@ -28,10 +34,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def two_programs(options: Namespace) -> tuple[Program, Program]:
-    """What A and B name.
+    """Returns the programs that A and B name.
 
     Raises:
-        CommandError: Only one is named.
+        CommandError: Only one program is named.
     """
     folder = Path(options.a).expanduser() if options.a else None
     if folder is None or (options.b is None and folder.is_dir()):

@@ -1,10 +1,9 @@
-"""Lists the programs of a folder: the newest first, with whether they are used here."""
+"""Lists the programs of a folder, the newest first, and whether they can be used here."""
 
 from __future__ import annotations
 
 import time
 from argparse import ArgumentParser, Namespace
-from typing import Any
 
 from ipufeed.executable.commands.common import (
     OK,
@@ -16,12 +15,13 @@ from ipufeed.executable.commands.common import (
     shortened,
     wrapped,
 )
+from ipufeed.executable.program.file_format import JsonObject
 from ipufeed.render.terminal_text import printable
 from ipufeed.render.units import age, counted, size
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """DIR, --json."""
+    """Adds DIR and --json."""
     parser.add_argument("dir", nargs="?", metavar="DIR", help="the folder")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
 
@@ -31,16 +31,16 @@ def run(options: Namespace) -> int:
     folder = folder_of(options)
     files = sorted(files_in(folder), key=recency, reverse=True)
     if options.json:
-        print(as_json([described(file) for file in files]))
+        print(as_json([_json_of(file) for file in files]))
         return OK
     print(
         f"{'KEY':16}  {'PROGRAM':24}  {'SIZE':>7}  {'AGE':>6}  {'COMPILED':>8}  {'HERE':4}"
     )
     for file in files:
-        print(row(file))
+        print(_table_row(file))
         if file.text("key", file.key) != printable(file.key):
             print(wrapped(f"in the file {printable(file.path.name)}", "  "))
-        arguments = ", ".join(describe_arguments(file))
+        arguments = ", ".join(_describe_arguments(file))
         if arguments:
             print("  " + shortened(f"takes {arguments}", 78))
         why = file.why_not_here()
@@ -54,8 +54,7 @@ def run(options: Namespace) -> int:
     return OK
 
 
-def row(file: File) -> str:
-    """A line of the table."""
+def _table_row(file: File) -> str:
     seconds = file.header.get("compile_seconds")
     took = f"{seconds:.2f} s" if isinstance(seconds, (int, float)) else "?"
     return (
@@ -66,8 +65,8 @@ def row(file: File) -> str:
     )
 
 
-def describe_arguments(file: File) -> list[str]:
-    """The names of what it takes."""
+def _describe_arguments(file: File) -> list[str]:
+    """Returns the names of a program's arguments."""
     names, kinds = file.header.get("arguments"), file.header.get("argument_kinds")
     if not isinstance(names, list):
         return []
@@ -79,8 +78,8 @@ def describe_arguments(file: File) -> list[str]:
     ]
 
 
-def described(file: File) -> dict[str, Any]:
-    """For JSON."""
+def _json_of(file: File) -> JsonObject:
+    """Returns a file's entry in the JSON."""
     why = file.why_not_here()
     return {
         "key": file.key,

@@ -1,7 +1,7 @@
-"""Deletes programs from a folder: those that any of the options names.
+"""Deletes programs from a folder: those that any of the options selects.
 
-Their next use compiles them again; what runs already goes on. A file that is not an
-executable of ipufeed's is never deleted.
+Their next use compiles them again; running processes are not affected. Files that are not
+executables of ipufeed are never deleted.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from ipufeed.executable.commands.common import (
     FOUND_BAD,
@@ -25,11 +25,13 @@ from ipufeed.render import units
 from ipufeed.render.terminal_text import printable
 from ipufeed.render.units import counted
 
+T = TypeVar("T")
 
-def checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A parser whose errors argparse shows."""
 
-    def convert(text: str) -> Any:
+def _checked(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """Wraps a parser so that argparse shows its error."""
+
+    def convert(text: str) -> T:
         try:
             return parse(text)
         except ValueError as error:
@@ -38,29 +40,29 @@ def checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return convert
 
 
-def count(text: str) -> int:
-    """A number of files."""
+def _count(text: str) -> int:
+    """Parses a number of files; raises ValueError."""
     if not text.isascii() or not text.isdecimal():
         raise ValueError(f"must be a whole number, 0 or more, got {text!r}")
     return int(text)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """DIR, and what to delete."""
+    """Adds DIR and the options."""
     parser.add_argument("dir", nargs="?", metavar="DIR", help="the folder")
     parser.add_argument(
         "--older-than",
         metavar="TIME",
-        type=checked(duration),
-        help="not written for so long: 90min, 12h, 30d, 8w",
+        type=_checked(duration),
+        help="those not written for this time: 90min, 12h, 30d, 8w",
     )
     parser.add_argument(
-        "--keep", metavar="N", type=checked(count), help="all but the newest N"
+        "--keep", metavar="N", type=_checked(_count), help="all but the newest N"
     )
     parser.add_argument(
         "--max-size",
         metavar="SIZE",
-        type=checked(size),
+        type=_checked(size),
         help="the oldest, until the rest is no larger: 500M, 1G",
     )
     parser.add_argument(
@@ -74,7 +76,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Deletes, and prints what."""
+    """Deletes the files, and prints their names."""
     wanted = (options.older_than, options.keep, options.max_size)
     if all(each is None for each in wanted) and not options.other_versions:
         raise CommandError(
@@ -85,7 +87,7 @@ def run(options: Namespace) -> int:
     found = list(files_in(folder))
     files = [file for file in found if file.is_executable]
     files.sort(key=lambda file: file.modified, reverse=True)
-    chosen = choose(files, options, time.time())
+    chosen = _choose(files, options, time.time())
     freed, failed = 0, 0
     for file, reason in chosen:
         if not options.dry_run:
@@ -107,8 +109,10 @@ def run(options: Namespace) -> int:
     return FOUND_BAD if failed else OK
 
 
-def choose(files: list[File], options: Namespace, now: float) -> list[tuple[File, str]]:
-    """What to delete and why, of files of which the newest is first."""
+def _choose(
+    files: list[File], options: Namespace, now: float
+) -> list[tuple[File, str]]:
+    """Returns the files to delete with reasons, of files sorted from new to old."""
     chosen: list[tuple[File, str]] = []
     total = 0
     kept = 0

@@ -1,4 +1,4 @@
-"""python -m ipufeed.executable report DIR --html FILE: a page of the reports in a folder.
+"""Makes one self-contained page of autoReport's reports.
 
 Needs no TensorFlow.
 """
@@ -14,8 +14,7 @@ from ipufeed.executable.report.files import NoReportError, read_reports
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this command's arguments."""
-    parser.description = "Makes one self-contained page of autoReport's reports."
+    """Adds DIR and --html."""
     parser.add_argument(
         "folder",
         metavar="DIR",
@@ -28,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes the page; 2 if there is no report, or the page cannot be written."""
+    """Writes the page; returns 2 without a report, or if the page cannot be written."""
     try:
         reports = read_reports(options.folder)
         options.html.write_text(report_page.page(reports), "utf-8")

@@ -1,21 +1,13 @@
-"""Shows a program: what it takes and gives, and what it is made of.
-
-And what it was compiled for; its ops by type; the constants that are baked in.
-"""
+"""Shows a program: inputs, outputs, feeds, compile context, ops by type and constants."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ipufeed.executable.commands.common import (
-    OK,
-    as_json,
-    shortened,
-    wrapped,
-)
-from ipufeed.executable.commands.programs import load
+from ipufeed.executable.commands.common import OK, as_json, load, shortened, wrapped
+from ipufeed.executable.program.file_format import JsonObject
 from ipufeed.render.terminal_text import printable
 from ipufeed.render.units import counted, size
 
@@ -23,22 +15,22 @@ if TYPE_CHECKING:
     from ipufeed.executable.hlo.hlo import Module
     from ipufeed.executable.program.program import Program
 
-MOST = 12  # constants, kinds of ops
+MOST_CONSTANTS = 12
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """FILE|KEY, --json."""
+    """Adds FILE|KEY and --json."""
     parser.add_argument("program", metavar="FILE|KEY", help="the program")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
 
 
 def run(options: Namespace) -> int:
-    """Prints what it is."""
+    """Prints the description."""
     from ipufeed.executable.hlo.hlo import Module
 
     program = load(options.program)
     module = Module.parse(program.hlo)
-    shown = described(program, module)
+    shown = _described(program, module)
     if options.json:
         print(as_json(shown))
         return OK
@@ -52,35 +44,35 @@ def run(options: Namespace) -> int:
         for item in items:
             print("  " + shortened(f"{title:9} {printable(item)}", 78))
     print("compiled for")
-    for name, value in flat(shown["surroundings"]):
+    for name, value in _flat(shown["surroundings"]):
         print("  " + shortened(f"{printable(name)} = {printable(str(value))}", 78))
     print(f"{shown['instructions']:,} instructions, of the ops")
     names = [f"{name} {number:,}" for name, number in shown["ops"].items()]
     print(wrapped(", ".join(map(printable, names)) or "(none)", "  "))
     total = sum(each["bytes"] for each in shown["constants"])
     print(f"{counted(len(shown['constants']), 'constant')} baked in, {size(total)}")
-    for each in shown["constants"][:MOST]:
+    for each in shown["constants"][:MOST_CONSTANTS]:
         value = "" if each["value"] is None else f" = {each['value']}"
         text = f"{each['shape']}{value} in {each['op']}"
         print("  " + shortened(printable(text), 78))
-    if len(shown["constants"]) > MOST:
-        print(f"  and {len(shown['constants']) - MOST} more; --json has all")
+    if len(shown["constants"]) > MOST_CONSTANTS:
+        print(f"  and {len(shown['constants']) - MOST_CONSTANTS} more; --json has all")
     return OK
 
 
-def flat(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Names with dots and values; what is empty, false or 0 is left out of options."""
+def _flat(value: JsonObject, prefix: str = "") -> list[tuple[str, object]]:
+    """Returns dotted names and values, omitting options that are empty, false or 0."""
     found = []
     for name, each in value.items():
         if isinstance(each, dict):
-            found += flat(each, f"{prefix}{name}.")
+            found += _flat(each, f"{prefix}{name}.")
         elif each or not prefix.startswith(("config.", "flags.", "environment.")):
             found.append((prefix + name, each))
     return found
 
 
-def described(program: Program, module: Module) -> dict[str, Any]:
-    """All that is shown, ready for JSON."""
+def _described(program: Program, module: Module) -> JsonObject:
+    """Returns the description, ready for JSON."""
     from ipufeed.executable.explanation.values import Values
 
     values = Values(module)
@@ -113,7 +105,7 @@ def described(program: Program, module: Module) -> dict[str, Any]:
         "gives": interface["outputs"],
         "dequeues": interface["infeeds"],
         "enqueues": [", ".join(each) for each in interface["outfeeds"]],
-        "surroundings": program.surroundings,
+        "surroundings": program.context,
         "instructions": sum(1 for _ in module.instructions()),
         "ops": dict(ops.most_common()),
         "constants": constants,

@@ -1,4 +1,4 @@
-"""Compiles programs: finds them in memory or in the cache, keeps the history, logs phases.
+"""Compiles programs: looks them up in the caches, keeps their history, logs phases.
 
-Uses every room of ipufeed.executable except commands.
+Uses every package of ipufeed.executable except commands.
 """

@@ -1,4 +1,4 @@
-"""The programs that this process has had, and a warning when one is compiled too often."""
+"""History of this process's programs, and a warning when one is compiled too often."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from ipufeed.device.log import LOGGER
 from ipufeed.executable.program.names import ANONYMOUS
 from ipufeed.executable.program.program import Program
 
-# The first compilation of a program is none; with the third recompilation the pattern is
-# clear.
+# Recompilations before the first warning: one or two may be intended.
 WARN_AT = 3
-# Of two programs without a name, so much of the ops must be the same for one to be the
-# other, changed.
+# Fraction of ops that two programs without a name have in common if they are versions of
+# one program.
 ALIKE = 0.8
 
 AGAIN = (
-    "the program is the same, but nothing held it any more: keep the function or session, "
+    "the program is the same, but was freed in between: keep the function or session, "
     "or set --executable_cache_path in TF_POPLAR_FLAGS"
 )
 
@@ -28,7 +27,7 @@ Ops = Counter[tuple[str, str]]
 
 @dataclass
 class _Known:
-    """A program that came, which one it belongs to, and its ops if it has no name."""
+    """A program, the family of versions that it belongs to, and its ops if unnamed."""
 
     program: Program
     family: int
@@ -36,10 +35,10 @@ class _Known:
 
 
 class History:
-    """The programs that this process has compiled, or read from the cache. Any thread.
+    """The programs that this process has compiled, or read from the cache. Threads: any.
 
-    What has one name is one program, changed; what has none is one if it is alike. The
-    programs are kept up to `MAX_BYTES` together; of older ones only the number remains.
+    Programs of the same name are versions of one program; so are programs without a name
+    that are alike. At most `MAX_BYTES` of programs are kept; of older ones only the number.
     """
 
     MAX_BYTES = 256 << 20
@@ -52,8 +51,8 @@ class History:
         self._families = 0
 
     def add(self, program: Program, *, compiled: bool) -> None:
-        """Remembers a program, and warns when it has been compiled too often."""
-        ops = ops_if_anonymous(program)
+        """Records a program, and warns if it has been compiled too often."""
+        ops = _ops_if_anonymous(program)
         with self._lock:
             last = self._relative(program, ops)
             family = self._family(program, last)
@@ -63,9 +62,9 @@ class History:
                 total -= len(self._known.pop(0).program.hlo)
             if not compiled:
                 return
-            recompiles = self._compiles[family]  # this is the one after
+            recompiles = self._compiles[family]  # the first compilation does not count
             self._compiles[family] += 1
-        if last is None or not is_power_of_two(recompiles - WARN_AT + 1):
+        if last is None or not _is_power_of_two(recompiles - WARN_AT + 1):
             return
         LOGGER.warning(
             "Program %s has been compiled %d times by this process. The last time: %s. "
@@ -77,14 +76,14 @@ class History:
         )
 
     def last(self, program: Program) -> Program | None:
-        """What the program was when it came last; None if it is the first."""
-        ops = ops_if_anonymous(program)
+        """Returns the last version of a program; None if it is the first."""
+        ops = _ops_if_anonymous(program)
         with self._lock:
             known = self._relative(program, ops)
         return None if known is None else known.program
 
     def programs(self) -> list[Program]:
-        """All that are remembered, the oldest first."""
+        """Returns the programs that are kept, the oldest first."""
         with self._lock:
             return [each.program for each in self._known]
 
@@ -92,7 +91,7 @@ class History:
         for each in reversed(self._known):
             if each.program.name != program.name:
                 continue
-            if ops is None or each.ops is None or are_alike(each.ops, ops):
+            if ops is None or each.ops is None or _are_alike(each.ops, ops):
                 return each
         return None
 
@@ -100,7 +99,7 @@ class History:
         if last is not None:
             return last.family
         named = program.name not in ANONYMOUS
-        if named and program.name in self._names:  # its text is no longer kept
+        if named and program.name in self._names:  # the program is no longer kept
             return self._names[program.name]
         self._families += 1
         if named:
@@ -108,18 +107,18 @@ class History:
         return self._families
 
 
-def is_power_of_two(number: int) -> bool:
-    """1, 2, 4, ...: warnings become rarer."""
+def _is_power_of_two(number: int) -> bool:
+    """Whether a number is 1, 2, 4, ...: warnings become rarer."""
     return number > 0 and number & (number - 1) == 0
 
 
-def are_alike(one: Ops, other: Ops) -> bool:
-    """Whether most ops of two programs are the same."""
+def _are_alike(one: Ops, other: Ops) -> bool:
+    """Whether two programs have most of their ops in common."""
     return (one & other).total() >= ALIKE * max(one.total(), other.total(), 1)
 
 
-def ops_if_anonymous(program: Program) -> Ops | None:
-    """How often a program without a name has each kind of instruction; else None."""
+def _ops_if_anonymous(program: Program) -> Ops | None:
+    """Counts the kinds of instructions of an unnamed program; None for a named one."""
     if program.name not in ANONYMOUS:
         return None
     from tensorflow.compiler.xla.service import hlo_pb2
@@ -133,9 +132,9 @@ def ops_if_anonymous(program: Program) -> Ops | None:
 
 
 def cause(before: Program, after: Program) -> str:
-    """Why `after` is not `before`, in a sentence or three.
+    """Returns up to three sentences on why `after` differs from `before`.
 
-    It never raises: a program must not fail for want of an explanation.
+    It never raises: a failing explanation must not fail the program.
     """
     from ipufeed.executable.explanation.explain import explain_programs
 

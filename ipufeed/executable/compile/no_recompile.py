@@ -1,13 +1,13 @@
-"""no_recompile(): a block in which no program is compiled.
+"""no_recompile(): a block in which compiling a program is an error.
 
     program --in memory, on disk?--> runs
-       |  not
-    check() --a block is open--> RecompileError, with the cause
-       |  none
+       |  else
+    check() --within a block--> RecompileError, with the cause
+       |  else
     compile
 
-Threads: it holds for the whole process while its block runs, as programs are compiled on
-TensorFlow's threads.
+Threads: a block holds for the whole process, as programs are compiled on TensorFlow's
+threads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ipufeed.process_state import STATE
 NEW = "this process has not compiled it before: run it once before the block"
 
 _lock = threading.Lock()
-# What the blocks that are open have refused, the outermost first; the lock guards it.
+# The errors raised within each open block, the outermost first; the lock guards them.
 _blocks: list[list[RecompileError]] = []
 
 
@@ -35,25 +35,25 @@ def _leave_blocks() -> None:
 
 
 def check(program: Program, history: History) -> None:
-    """Refuses to compile a program while `no_recompile` is on.
+    """Refuses to compile a program within a no_recompile() block.
 
     Raises:
-        RecompileError: It is.
+        RecompileError: A block is open.
     """
     with _lock:
         if not _blocks:
             return
     last = history.last(program)
     why = NEW if last is None else cause(last, program)
-    error = RecompileError(f"{refusal(program)}: {why}.")
+    error = RecompileError(f"{_refusal(program)}: {why}.")
     with _lock:
         for refused in _blocks:
             refused.append(error)
     raise error
 
 
-def refusal(program: Program) -> str:
-    """What an error begins with; the key distinguishes it from other programs' errors."""
+def _refusal(program: Program) -> str:
+    """Returns the start of an error, which the key makes unique."""
     return (
         f"Program {program.name} ({program.key.hex}) would have to be compiled within "
         "no_recompile()"
@@ -62,21 +62,21 @@ def refusal(program: Program) -> str:
 
 @contextmanager
 def no_recompile() -> Iterator[None]:
-    """Within the block no program is compiled: what would be raises, with the causes.
+    """Makes each compilation within the block an error that has the causes.
 
         train(steps=1)                      # compiles
         with ipufeed.no_recompile():
             train(steps=1000)               # is measured
 
-    What this process has compiled, or the executable cache has, runs. So do ops that
-    belong to no program. Blocks may be in each other.
+    Programs that are in memory or in the executable cache run, and so do single ops.
+    Blocks may be nested.
 
     Raises:
-        RecompileError: In place of TensorFlow's error, which is its `__cause__`. At the
-            end of the block also for a program whose error did not come out of it: of
-            another thread, or caught on the way.
+        RecompileError: In place of TensorFlow's error, which is its `__cause__`. Raised
+            at the end of the block if the error was caught in it, or raised on another
+            thread.
 
-    Threads: it holds for all of the process, from wherever it is opened.
+    Threads: the block holds for the whole process.
     """
     refused: list[RecompileError] = []
     with _lock:
@@ -86,37 +86,39 @@ def no_recompile() -> Iterator[None]:
     except RecompileError:
         raise
     except Exception as error:
-        mine = _of(error, refused)
+        mine = _refusal_in(error, refused)
         if mine is None:
             raise
-        raise _delivered(mine) from error
+        raise _to_raise(mine) from error
     else:
         with _lock:
             lost = refused[0] if refused else None
         if lost is not None:
-            raise _delivered(lost)
+            raise _to_raise(lost)
     finally:
         with _lock:
             # By identity: two blocks that have refused nothing are equal.
             _blocks[:] = [each for each in _blocks if each is not refused]
 
 
-def _of(error: Exception, refused: list[RecompileError]) -> RecompileError | None:
-    """The refusal that TensorFlow's error passes on, with text of its own around it."""
+def _refusal_in(
+    error: Exception, refused: list[RecompileError]
+) -> RecompileError | None:
+    """Returns the refusal whose text TensorFlow's error contains, if any."""
     text = str(error)
     with _lock:
         return next((each for each in refused if _head(each) in text), None)
 
 
 def _head(error: RecompileError) -> str:
-    """What TensorFlow keeps of a text in any case: it cuts long ones off."""
+    """Returns the start of an error's text, which TensorFlow does not truncate."""
     return str(error).partition(": ")[0]
 
 
-def _delivered(error: RecompileError) -> RecompileError:
-    """A refusal that is raised; the blocks around need not raise it again."""
+def _to_raise(error: RecompileError) -> RecompileError:
+    """Returns a refusal to raise, which the blocks around then need not raise."""
     with _lock:
         for refused in _blocks:
             refused[:] = [each for each in refused if each is not error]
-    # Where it was raised first is within this package, and no help to a reader.
+    # Its traceback lies within this package, which does not help the user.
     return error.with_traceback(None)

@@ -1,14 +1,13 @@
-"""The log lines while a program is compiled and loaded.
+"""Log lines and the progress bar of compiling and loading a program.
 
     POPLAR_LOG_LEVEL=INFO   "Starting phase: ...", "Ending phase: ... (duration ...)"
-    TF_POPLAR_VLOG_LEVEL=1  what was looked for, found, compiled and stored; 2: of how
-                            many operations it is, and how large
+    TF_POPLAR_VLOG_LEVEL=1  what was looked up, found, compiled and stored; 2: sizes
     TF_CPP_MIN_VLOG_LEVEL=1 the same
     TF_CPP_VMODULE='poplar_compiler=1,poplar_executable=1'
-                            the lines of one of the two units, with a level of its own
-    --show_progress_bar     a bar on a terminal
+                            a level for the lines of one module
+    --show_progress_bar     a progress bar
 
-Programs look for these lines on stderr and count them. All figures are measured.
+Users' programs search stderr for these lines and count them. All figures are measured.
 
 Source: names and texts of the phases are those of Graphcore's Poplar library.
 """
@@ -29,48 +28,48 @@ COMPILING = "graphConstruction"
 LOADING = "Loading executable"
 
 
-def log_line(text: str) -> None:
-    """One line on stderr, in one piece."""
+def _log_line(text: str) -> None:
+    """Writes a line to stderr, in one piece."""
     try:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
-        pass  # stderr is closed: the log has no reader
+        pass  # stderr is closed
 
 
 def logs_phases() -> bool:
-    """Whether POPLAR_LOG_LEVEL is INFO or more."""
+    """Whether POPLAR_LOG_LEVEL is INFO or more verbose."""
     return environment.poplar_log_level() in ("TRACE", "DEBUG", "INFO")
 
 
-def phase_line(text: str) -> None:
-    """A line as the Poplar library writes them: time, process and thread, level."""
+def _phase_line(text: str) -> None:
+    """Writes a line in Poplar's format: time, process and thread, level."""
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(
         timespec="microseconds"
     )
     now = now.replace("+00:00", "Z")
-    log_line(f"{now} PL:POPLAR {os.getpid()}.{threading.get_native_id()} I: {text}")
+    _log_line(f"{now} PL:POPLAR {os.getpid()}.{threading.get_native_id()} I: {text}")
 
 
 def phase_begins(name: str) -> None:
-    """Says that a phase begins, if that is asked for."""
+    """Logs the start of a phase, if phases are logged."""
     if logs_phases():
-        phase_line(f"Starting phase: {name}")
+        _phase_line(f"Starting phase: {name}")
 
 
 def phase_ends(name: str, duration_s: float, rss_bytes: int) -> None:
-    """Says that it has ended, how long it took and by how much the process grew."""
+    """Logs the end of a phase with its duration and growth of memory."""
     if logs_phases():
-        phase_line(
+        _phase_line(
             f"Ending phase: {name} (duration {duration_s * 1e3:.0f} ms; "
             f"diff RSS: {rss_bytes / 2**20:g} MB)"
         )
 
 
-def vlog_level(unit: str) -> int:
-    """The highest level of a unit's lines that is asked for.
+def _vlog_level(module: str) -> int:
+    """Returns the highest verbosity that is set for a module.
 
-    TF_CPP_MAX_VLOG_LEVEL is what TensorFlow 2.21 calls TF_CPP_MIN_VLOG_LEVEL.
+    TensorFlow 2.21 renamed TF_CPP_MIN_VLOG_LEVEL to TF_CPP_MAX_VLOG_LEVEL.
     """
     levels = [
         os.environ.get(f"TF_{each}_VLOG_LEVEL", "0")
@@ -78,28 +77,28 @@ def vlog_level(unit: str) -> int:
     ]
     for item in os.environ.get("TF_CPP_VMODULE", "").split(","):
         pattern, _, level = item.partition("=")
-        if fnmatch.fnmatchcase(unit, pattern):
+        if fnmatch.fnmatchcase(module, pattern):
             levels.append(level)
     return max((int(level) for level in levels if level.isdecimal()), default=0)
 
 
 def log_compiler(level: int, text: str) -> None:
-    """Writes a line about what is compiled, if its level is asked for."""
+    """Logs a line about a compilation, if the verbosity is at least `level`."""
     _vlog("poplar_compiler", level, text)
 
 
 def log_executable(level: int, text: str) -> None:
-    """Writes a line about a program on a device, if its level is asked for."""
+    """Logs a line about a program on a device, likewise."""
     _vlog("poplar_executable", level, text)
 
 
-def _vlog(unit: str, level: int, text: str) -> None:
-    if vlog_level(unit) >= level:
-        log_line(f"{time.strftime('%Y-%m-%d %H:%M:%S')}: V {unit}] {text}")
+def _vlog(module: str, level: int, text: str) -> None:
+    if _vlog_level(module) >= level:
+        _log_line(f"{time.strftime('%Y-%m-%d %H:%M:%S')}: V {module}] {text}")
 
 
-def shows_progress() -> bool:
-    """--show_progress_bar; `auto` is on a terminal."""
+def _shows_progress() -> bool:
+    """Whether --show_progress_bar is set; `auto` means: on a terminal."""
     wanted = flags.get_flags().show_progress_bar.lower()
     if wanted in ("true", "1"):
         return True
@@ -109,9 +108,9 @@ def shows_progress() -> bool:
 
 
 class ProgressBar:
-    """The bar of a compilation: XLA compiles in one call, so that it knows two points.
+    """The progress bar of a compilation: 0 and 100 %, as XLA compiles in one call.
 
-    A thread redraws the time that has passed; it ends with the block.
+    A thread redraws the elapsed time until the block ends.
     """
 
     WIDTH = 20
@@ -123,9 +122,9 @@ class ProgressBar:
         self._start = 0.0
 
     def __enter__(self) -> ProgressBar:
-        if shows_progress():
+        if _shows_progress():
             self._start = time.monotonic()
-            log_line(f"Compiling module {self._name}:")
+            _log_line(f"Compiling module {self._name}:")
             self._draw(0, "Graph Compilation")
             self._thread = threading.Thread(target=self._follow, daemon=True)
             self._thread.start()
@@ -140,14 +139,14 @@ class ProgressBar:
         self.close("Compilation Finished")
 
     def close(self, step: str) -> None:
-        """Ends the bar; `step` is its last text."""
+        """Ends the bar with `step` as its last text."""
         if self._thread is None:
             return
         self._done.set()
         self._thread.join()
         self._thread = None
         self._draw(100, step)
-        log_line("")
+        _log_line("")
 
     def _follow(self) -> None:
         while not self._done.wait(0.1):

@@ -1,9 +1,9 @@
-"""The programs of this process: their events while they are compiled and run.
+"""Handles the events of programs while they are compiled and loaded.
 
-    Event.KEY          key.py: what is it?         and may it be compiled at all?
-    Event.FIND         cache.py: is there a file?  no_recompile() refuses here
-    Event.LOADED / COMPILED / FAILED               log, count, store, remember
-    Event.ONTO_DEVICE                              log, count
+    Event.KEY                         compute the key (key.py), check options
+    Event.FIND                        look in the disk cache, or refuse to compile
+    Event.LOADED / COMPILED / FAILED  log, count, store, record in the history
+    Event.ONTO_DEVICE                 log, count
 
 Threads: events come on any thread; those of one program one after another.
 """
@@ -18,7 +18,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from tensorflow.python.framework import errors
 
 from ipufeed import _native
 from ipufeed.device.config.enums import DeviceConnectionType
@@ -29,12 +30,18 @@ from ipufeed.device.system import system
 from ipufeed.executable.compile import no_recompile, phase_log
 from ipufeed.executable.compile.history import History
 from ipufeed.executable.program import events as native
-from ipufeed.executable.program import in_process
-from ipufeed.executable.program.context import surroundings_of
-from ipufeed.executable.program.events import Event, Figures, Lowered, RunMode
+from ipufeed.executable.program.context import compile_context
+from ipufeed.executable.program.events import (
+    Event,
+    Figures,
+    Lowered,
+    ProgramCall,
+    RunMode,
+)
 from ipufeed.executable.program.file_format import Entry
 from ipufeed.executable.program.key import Key, program_key
-from ipufeed.executable.program.program import Program
+from ipufeed.executable.program.program import Program, set_programs
+from ipufeed.executable.report import limits
 from ipufeed.executable.report import write as report
 from ipufeed.executable.store import provided
 from ipufeed.executable.store.cache import Cache, Slot, write_whole
@@ -53,28 +60,28 @@ NO_CACHE_PATH = (
 
 @dataclass
 class _Work:
-    """A program on its way from KEY to COMPILED or LOADED."""
+    """A program between the events KEY and COMPILED or LOADED."""
 
     program: Program
-    wanted: report.Request
+    request: report.Request
     shards: int = 1
     in_application: bool = False
     slot: Slot | None = None
     bar: phase_log.ProgressBar | None = None
-    found: Any = None  # the bytes of its file, while the core reads them
+    found: object = None  # the bytes of its file, while the core reads them
 
 
 @dataclass
 class _Programs:
-    """All that is known. The lock guards it, and is not held while anything waits."""
+    """The state of this module. The lock guards it, and is never held during a wait."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     works: dict[int, _Work] = field(default_factory=dict)
     caches: dict[str, Cache] = field(default_factory=dict)
-    # What reading a program's file took: part of its first load onto a device.
+    # Cost of reading a program's file: part of its first load onto a device.
     read: dict[int, Figures] = field(default_factory=dict)
     history: History = field(default_factory=History)
-    generation: int = 0  # of the system, whose programs these are
+    generation: int = 0  # of the system that these programs are compiled for
 
 
 _programs = _Programs()
@@ -89,12 +96,12 @@ def _forget_programs() -> None:
 
 
 def history() -> History:
-    """The programs that this process has compiled or read."""
+    """Returns the history of the programs that this process has compiled or read."""
     return _programs.history
 
 
-def handle(event: Event, call: Any) -> None:
-    """Takes one event of the native core; what it raises refuses the program."""
+def _handle(event: Event, call: ProgramCall) -> None:
+    """Handles an event of the native core; an exception refuses the program."""
     match event:
         case Event.KEY:
             call.key = begin(native.lowered(call)).number
@@ -104,73 +111,70 @@ def handle(event: Event, call: Any) -> None:
             phase_log.log_compiler(1, f"{work.program} is in memory")
         case Event.FIND:
             work = _programs.works[call.id]
-            entry = find(work)
+            entry = _find(work)
             if entry is not None:
                 work.found = ctypes.create_string_buffer(entry.executable)
                 call.executable = ctypes.addressof(work.found)
                 call.executable_size = len(entry.executable)
         case Event.LOADED:
-            read(take(call.id), native.figures(call), call.key)
+            _loaded(take(call.id), native.figures(call), call.key)
         case Event.UNUSABLE:
-            unusable(_programs.works[call.id], native.message_of(call))
+            _unusable(_programs.works[call.id], native.message_of(call))
         case Event.COMPILED:
             executable = b""
             if call.executable_size:
                 executable = ctypes.string_at(call.executable, call.executable_size)
             compiled(take(call.id), native.figures(call), executable)
         case Event.FAILED:
-            failed(take(call.id), native.message_of(call))
+            _failed(take(call.id), native.message_of(call))
         case Event.ONTO_DEVICE:
-            onto_device(call)
+            _onto_device(call)
 
 
 def take(number: int) -> _Work:
-    """A program's last event: it is forgotten."""
+    """Removes and returns a program at its last event."""
     with _programs.lock:
         return _programs.works.pop(number)
 
 
 def begin(lowered: Lowered) -> Key:
-    """A program is to be compiled: its key.
+    """Begins the work on a program; returns its key.
 
     Raises:
-        tf.errors.InternalError: Its shards do not divide the IPUs of its device.
+        tf.errors.InternalError: The program's shards do not divide the device's IPUs.
     """
     if lowered.shards:  # not a part of one that is being compiled
         replicate(system.require_usable(lowered.ordinal), lowered.shards)
-    wanted = report.request(lowered)  # an invalid option refuses the program
+    request = report.request(lowered)  # an invalid option refuses the program
     start = time.perf_counter()
     in_application = provided.belongs(lowered.name, lowered.shards)
     if system.precompiles() and not in_application:
-        require_cache_path()
-    compiled_for = surroundings_of(lowered.ordinal)
+        _require_cache_path()
+    compiled_for = compile_context(lowered.ordinal)
     if in_application:
         compiled_for = compiled_for | provided.MARK
     key = program_key(lowered.hlo, compiled_for)
     seconds = time.perf_counter() - start
     COUNTERS.add(key_seconds=seconds)
     if in_application:
-        provided.known(key.hex, key.digest, lowered.shards)
+        provided.require(key.hex, key.digest, lowered.shards)
     program = Program.of(lowered, key, compiled_for)
     phase_log.log_compiler(1, f"{program}: its key took {seconds:.4f} s")
     phase_log.log_compiler(2, f"{program}: {len(lowered.hlo)} bytes of HLO")
     with _programs.lock:
-        work = _Work(program, wanted, lowered.shards, in_application)
+        work = _Work(program, request, lowered.shards, in_application)
         _programs.works[lowered.id] = work
     return key
 
 
-def require_cache_path() -> None:
+def _require_cache_path() -> None:
     """Raises FailedPreconditionError unless --executable_cache_path is set."""
-    if flags.get_flags().executable_cache_path:
-        return
-    from tensorflow.python.framework import errors
-
-    raise errors.FailedPreconditionError(None, None, NO_CACHE_PATH)
+    if not flags.get_flags().executable_cache_path:
+        raise errors.FailedPreconditionError(None, None, NO_CACHE_PATH)
 
 
-def cache() -> Cache | None:
-    """The cache that the flags name, or None."""
+def _cache() -> Cache | None:
+    """Returns the cache of --executable_cache_path, or None."""
     folder = flags.get_flags().executable_cache_path
     if not folder:
         return None
@@ -178,25 +182,24 @@ def cache() -> Cache | None:
         return _programs.caches.setdefault(folder, Cache(Path(folder).expanduser()))
 
 
-def find(work: _Work) -> Entry | None:
-    """The program's file; without one it is about to be compiled.
+def _find(work: _Work) -> Entry | None:
+    """Returns the program from a file; if it has none, prepares its compilation.
 
     Raises:
-        RecompileError: `no_recompile` is on.
+        RecompileError: A no_recompile() block is open.
         tf.errors.CancelledError: Ctrl-C, while another process compiled it.
-        tf.errors.FailedPreconditionError: it is to be pre-compiled, and cannot be saved.
+        tf.errors.FailedPreconditionError: It must be pre-compiled, and cannot be saved.
     """
     program = work.program
-    # An application's programs are in its file.
-    place = None if work.in_application else cache()
+    # An application's programs are in its own file.
+    place = None if work.in_application else _cache()
     found: Entry | Slot | None = provided.find(program.key.hex, program.key.digest)
     if place is not None:
-        stopped = interrupted()
+        stopped = _interrupted()
         found = place.find(program.key.hex, program.key.digest, stopped)
         if stopped() and not isinstance(found, Entry):
-            drop(found)
-            from tensorflow.python.framework import errors
-
+            if found is not None:
+                found.release()
             raise errors.CancelledError(
                 None, None, "interrupted while another process compiled the program"
             )
@@ -206,10 +209,11 @@ def find(work: _Work) -> Entry | None:
     work.slot = found
     try:
         if place is not None and found is None and system.precompiles():
-            refuse_lost_program(place)
+            _refuse_lost_program(place)
         no_recompile.check(program, _programs.history)
     except BaseException:
-        drop(found)
+        if found is not None:
+            found.release()
         raise
     phase_log.phase_begins(phase_log.COMPILING)
     work.bar = phase_log.ProgressBar(program.name)
@@ -217,23 +221,15 @@ def find(work: _Work) -> Entry | None:
     return None
 
 
-def interrupted() -> Callable[[], bool]:
-    """Returns a function: whether there has been a Ctrl-C since."""
+def _interrupted() -> Callable[[], bool]:
+    """Returns a function: whether a Ctrl-C has come since this call."""
     interrupt.watch()
     before = interrupt.interrupts()
     return lambda: interrupt.interrupts() != before
 
 
-def drop(found: object) -> None:
-    """Gives up a program that is not compiled."""
-    if isinstance(found, Slot):
-        found.release()
-
-
-def refuse_lost_program(place: Cache) -> None:
-    """Raises FailedPreconditionError: what is compiled could not be saved."""
-    from tensorflow.python.framework import errors
-
+def _refuse_lost_program(place: Cache) -> None:
+    """Raises FailedPreconditionError: the program cannot be saved."""
     raise errors.FailedPreconditionError(
         None,
         None,
@@ -242,32 +238,32 @@ def refuse_lost_program(place: Cache) -> None:
     )
 
 
-def read(work: _Work, figures: Figures, key: int) -> None:
-    """Its file has become a program."""
+def _loaded(work: _Work, figures: Figures, key: int) -> None:
+    """Handles a program that was loaded from its file."""
     with _programs.lock:
         _programs.read[key] = figures
     COUNTERS.add(disk_hits=1, read_seconds=figures.duration_s)
     _programs.history.add(work.program, compiled=False)
     if system.precompiles():
-        place = cache()
+        place = _cache()
         where = place.path(work.program.key.hex) if place else ""
         LOGGER.info("The pre-compiled Poplar program %s is up to date", where)
 
 
-def unusable(work: _Work, why: str) -> None:
-    """Its file is whole, but XLA cannot load it: it will be compiled."""
+def _unusable(work: _Work, why: str) -> None:
+    """Handles a whole file that XLA cannot load: the program is compiled instead."""
     work.found = None
-    place = None if work.in_application else cache()
+    place = None if work.in_application else _cache()
     if place is not None:
         place.reject(place.path(work.program.key.hex), why)
     no_recompile.check(work.program, _programs.history)
     if place is not None:
-        work.slot = place.slot(work.program.key.hex, interrupted())
+        work.slot = place.slot(work.program.key.hex, _interrupted())
     phase_log.phase_begins(phase_log.COMPILING)
 
 
 def compiled(work: _Work, figures: Figures, executable: bytes) -> None:
-    """It has been compiled: logs that, stores it and remembers it."""
+    """Handles a compiled program: logs, reports, stores and records it."""
     program = work.program
     try:
         if work.bar is not None:
@@ -282,24 +278,24 @@ def compiled(work: _Work, figures: Figures, executable: bytes) -> None:
         )
         phase_log.log_compiler(1, f"{program} compiled in {figures.duration_s:.4f} s")
         phase_log.log_compiler(2, f"{program}: {len(executable)} bytes to store")
-        report.write(work.wanted, program, figures, executable)
-        report.check(work.wanted, program, executable)
+        report.write(work.request, program, figures, executable)
+        limits.check(work.request.limits, program.name, executable)
         entry = program.entry(executable, figures.duration_s)
-        save(work, entry)
-        serialize(entry, program)
+        _save(work, entry)
+        _serialize(entry, program)
         _programs.history.add(program, compiled=True)
         if work.in_application:
-            provided.compiled(entry, work.shards)
+            provided.register(entry, work.shards)
     finally:
         if work.slot is not None:
             work.slot.release()
 
 
-def save(work: _Work, entry: Entry) -> None:
-    """Writes the file; what cannot be written is lost to later processes only.
+def _save(work: _Work, entry: Entry) -> None:
+    """Writes the program's file; a failure is a warning, as later processes can compile it.
 
     Raises:
-        OSError: ... but not in PRE_COMPILE, which is done for the file.
+        tf.errors.ResourceExhaustedError: Pre-compiling failed to write it.
     """
     if work.slot is None:
         return
@@ -315,8 +311,6 @@ def save(work: _Work, entry: Entry) -> None:
     except OSError as error:
         text = f"{work.slot.path} cannot be written: {error.strerror or error}."
         if system.precompiles():
-            from tensorflow.python.framework import errors
-
             raise errors.ResourceExhaustedError(None, None, text) from error
         LOGGER.warning("%s The program runs all the same.", text)
         return
@@ -327,8 +321,8 @@ def save(work: _Work, entry: Entry) -> None:
         phase_log.log_compiler(1, f"{work.program} has been saved to {path}")
 
 
-def serialize(entry: Entry, program: Program) -> None:
-    """`serialization_output_folder`: the program, and what it takes and gives, as JSON."""
+def _serialize(entry: Entry, program: Program) -> None:
+    """Writes the program and its interface to `serialization_output_folder`."""
     folder = system.configured().serialization_output_folder
     if not folder or not entry.executable:
         return
@@ -339,8 +333,8 @@ def serialize(entry: Entry, program: Program) -> None:
     write_whole(path / f"{program.key.hex}.json", text.encode())
 
 
-def failed(work: _Work, why: str) -> None:
-    """XLA could not compile it; TensorFlow raises XLA's message."""
+def _failed(work: _Work, why: str) -> None:
+    """Handles a failed compilation; TensorFlow raises XLA's message."""
     if work.bar is not None:
         work.bar.close("Compilation Failed")
     phase_log.log_compiler(1, f"{work.program} could not be compiled: {why}")
@@ -348,8 +342,8 @@ def failed(work: _Work, why: str) -> None:
         work.slot.release()
 
 
-def onto_device(call: Any) -> None:
-    """A device has got a program that it did not hold."""
+def _onto_device(call: ProgramCall) -> None:
+    """Handles a load of a program onto a device that did not hold it."""
     figures = native.figures(call)
     with _programs.lock:
         reading = _programs.read.pop(call.key, Figures(0.0, 0))
@@ -370,14 +364,14 @@ RUN_MODES = {
     DeviceConnectionType.PRE_COMPILE: RunMode.ZEROS,
     DeviceConnectionType.NEVER: RunMode.REFUSE,
 }
-_callback = native.callback(handle)
+_callback = native.callback(_handle)
 
 
-def follow_configuration() -> None:
-    """The configuration has changed: devices are empty, and programs may not run.
+def _follow_configuration() -> None:
+    """Adapts the core to a changed configuration: devices are empty, modes may differ.
 
-    What was compiled for another one is compiled again, with its report; the same
-    configuration once more leaves programs where they are.
+    Programs of another configuration are forgotten, and compiled again with their reports;
+    setting the same configuration again keeps them.
     """
     entry = _native.entry()
     entry.ipufeed_forget_loaded()
@@ -391,10 +385,10 @@ def follow_configuration() -> None:
 
 @functools.cache
 def install() -> None:
-    """Puts this between TensorFlow and XLA, for programs of simulated IPUs; once."""
+    """Installs the handler for programs of simulated IPUs, once."""
     entry = _native.entry()
     entry.ipufeed_set_on_program(_callback)
-    in_process.set_programs(lambda: history().programs())
-    system.on_change(follow_configuration)
+    set_programs(lambda: history().programs())
+    system.on_change(_follow_configuration)
     entry.ipufeed_set_log_ops(phase_log.logs_phases())
     recorder.follow_environment()

@@ -2,6 +2,6 @@
 
 Uses hlo, program and store.
 
-The public function is `ipufeed.executable.explain`. This room is not called `explain`:
-importing a package of that name would hide the function.
+The public function is `ipufeed.executable.explain`. The package is not called `explain`:
+importing it would hide the function.
 """

@@ -1,15 +1,14 @@
-"""What changed inside of a program: shapes, constants, types, operands, ops.
+"""Compares the instructions of two programs: shapes, constants, types, operands, ops.
 
-A change of a shape goes through the program with the data. So instructions are looked at
-in the order in which they run, and a change that the operands had already, or that has
-the sizes of one that is known, is a consequence: it is counted, not listed.
+A change of a shape propagates through the program with the data. So instructions are
+compared in the order in which they run. A change that an operand has, or that has the
+sizes of a known change, is a consequence: it is counted, not listed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from typing import Any
 
 import numpy as np
 
@@ -20,14 +19,14 @@ from ipufeed.executable.explanation.known import Known
 from ipufeed.executable.explanation.pairing import Pairing
 from ipufeed.executable.explanation.structure import GLUE, explain_structure
 from ipufeed.executable.explanation.values import Values
-from ipufeed.executable.hlo.hlo import Instruction, Module, Shape
+from ipufeed.executable.hlo.hlo import Array, Instruction, Module, Shape
 from ipufeed.executable.program.program import Program
 from ipufeed.render.terminal_text import enumeration, named
 from ipufeed.render.units import counted
 
-# Of a compiled program whose stages run on other IPUs: cc/xla/calls/pipeline_calls.h.
+# Target of the call of a pipeline's stages on other IPUs: cc/xla/calls/pipeline_calls.h.
 PIPELINE_CALL = "ipufeed_pipeline"
-# What another value of an argument that XLA must know may show as.
+# Kinds of causes that a changed value of an argument that XLA must know can have.
 FROM_VALUES = ("shape", "constant", "loop count", "attribute", "structure")
 KNOWN_VALUE = (
     "XLA must know it to compile (the limit of tf.range, a bound of a slice, a shape, an "
@@ -40,9 +39,9 @@ class Body:
 
     Args:
         program: The second program.
-        modules: The two of them.
-        pairing: Which of their instructions belong together.
-        changed: Shapes of the interface that have changed, which are listed separately.
+        modules: The modules of both programs.
+        pairing: The pairs of their instructions.
+        changed: Changed shapes of the interface, which are listed separately.
     """
 
     def __init__(
@@ -66,48 +65,48 @@ class Body:
         self.rewired: list[Cause] = []
         self.attributes: list[Cause] = []
         self.results_moved = False
-        # Instructions after, whose shape is another.
+        # Instructions of the second program whose shape has changed.
         self._changed: set[Instruction] = set()
         self._entry = set(modules[1].entry.instructions)
         self._partners = set(pairing.partner.values())
 
     def explain(self) -> list[Cause]:
-        """All that changed, the most important first."""
+        """Returns the causes, the most important first."""
         for one, other in self.pairing.pairs:
-            if one.shape != other.shape and self.is_listed_elsewhere(one, other):
-                # The shape follows from that; others follow from the shape.
-                self.compare_attributes(one, other)
+            if one.shape != other.shape and self._is_listed_elsewhere(one, other):
+                # The shape follows from the fields; other shapes follow from it.
+                self._compare_attributes(one, other)
                 self._changed.add(other)
                 self.known.add(one.shape, other.shape)
             elif one.shape != other.shape:
-                self.compare_shape(one, other)
+                self._compare_shape(one, other)
             elif one.opcode == "constant":
-                self.compare_constant(one, other)
+                self._compare_constant(one, other)
             else:
-                self.compare_operands(one, other)
-                self.compare_attributes(one, other)
-        structure = self.explain_structure()
+                self._compare_operands(one, other)
+                self._compare_attributes(one, other)
+        structure = self._explain_structure()
         if structure:
-            # Ops in between give others other operands, and other gradients.
+            # Ops in between change the operands and gradients of others.
             self.consequences += self.values.drop_gradients() + len(self.rewired)
             self.rewired.clear()
         constants, loops = self.values.causes()
         causes = [*self.shapes, *constants, *self.dtypes, *self.operands, *self.rewired]
         causes += [*structure, *loops, *self.attributes]
         if self.results_moved and not causes:
-            text = "the program gives other values, or the same in another order"
+            text = "the program's results are other values, or in another order"
             causes.append(Cause("results", text))
         if self.consequences:
             number = counted(self.consequences, "instruction")
             verb = "follows" if self.consequences == 1 else "follow"
             text = f"{number} {verb} from that"
             causes.append(Cause("consequences", text, after=self.consequences))
-        return self.with_baked(causes)
+        return self._with_baked(causes)
 
-    def with_baked(self, causes: list[Cause]) -> list[Cause]:
-        """Adds the baked arguments that a changed value may come from.
+    def _with_baked(self, causes: list[Cause]) -> list[Cause]:
+        """Names the baked arguments from which a changed value may come, as advice.
 
-        They are inputs of the function already: to make them inputs would not help.
+        They are already inputs of the function, so the usual advice would not help.
         """
         if not self.program.baked:
             return causes
@@ -121,8 +120,8 @@ class Body:
             found.append(cause)
         return found
 
-    def is_listed_elsewhere(self, one: Instruction, other: Instruction) -> bool:
-        """Whether an instruction of the same operands does something else with them."""
+    def _is_listed_elsewhere(self, one: Instruction, other: Instruction) -> bool:
+        """Whether a shape changed because other fields did, with the same operands."""
         return (
             other.parameter < 0
             and other.opcode not in ("constant", "custom-call")
@@ -133,9 +132,9 @@ class Body:
             and bool(changed_fields(one, other))
         )
 
-    def compare_shape(self, one: Instruction, other: Instruction) -> None:
-        """Is it a cause, or does it follow from one?"""
-        # Of the program, listed separately; or of what is called, where it comes from.
+    def _compare_shape(self, one: Instruction, other: Instruction) -> None:
+        """Records a changed shape as a cause, or as a consequence of one."""
+        # The program's parameters are listed separately; others follow from the caller.
         is_port = other.parameter >= 0 or other.target == "ipufeed_dequeue"
         follows = (
             is_port
@@ -152,7 +151,7 @@ class Body:
                 for each in other.operands
             )
             if not inherited and (was.dtype, now.dtype) not in self.known.dtypes:
-                self.tell_dtype(other, was.dtype, now.dtype)
+                self._add_dtype(other, was.dtype, now.dtype)
                 follows = True
         if was.dims != now.dims and not follows and not self.known.has_dims(was, now):
             name = named(op_of(other))
@@ -179,8 +178,8 @@ class Body:
             self.consequences += 1
         self.known.add(was, now)
 
-    def tell_dtype(self, instruction: Instruction, was: str, now: str) -> None:
-        """An element type that nothing before has."""
+    def _add_dtype(self, instruction: Instruction, was: str, now: str) -> None:
+        """Records a changed element type that no operand has."""
         op = op_of(instruction)
         if instruction.opcode == "constant":
             op = self.values.user_of(instruction)
@@ -197,20 +196,20 @@ class Body:
             )
         )
 
-    def compare_constant(self, one: Instruction, other: Instruction) -> None:
-        """Another value; sizes of what has changed its shape follow from that."""
+    def _compare_constant(self, one: Instruction, other: Instruction) -> None:
+        """Records a changed value, unless it is the size of a changed shape."""
         if one.proto.literal == other.proto.literal:
             return
         was, now = one.constant, other.constant
         if was is None or now is None:
             self.values.add_unknown(other)
-        elif self.is_size(was, now):
+        elif self._is_size(was, now):
             self.consequences += 1
         else:
             self.values.add(other, was, now)
 
-    def is_size(self, was: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> bool:
-        """Whether a constant is a dimension or size that has changed, or 1 / of one."""
+    def _is_size(self, was: Array, now: Array) -> bool:
+        """Whether a constant is a changed dimension or size, or the inverse of one."""
         if not self.known.dims or was.dtype.kind not in "iuf" or was.size > 16:
             return False
         for one, other in zip(was.ravel(), now.ravel(), strict=True):
@@ -226,38 +225,42 @@ class Body:
                 return False
         return True
 
-    def compare_operands(self, one: Instruction, other: Instruction) -> None:
-        """The same inputs in another order, or others."""
+    def _compare_operands(self, one: Instruction, other: Instruction) -> None:
+        """Records operands that were reordered or replaced."""
         expected = [self.pairing.partner.get(each) for each in one.operands]
         if None in expected or expected == other.operands:
             return
         if any(each not in self._partners for each in other.operands):
-            return  # a new op is in between: the structure's cause covers it
+            return  # a new op is in between, for which there is a structural cause
         name = op_of(other) or other.opcode
         if Counter(expected) == Counter(other.operands):
             pair = "swapped" if len(expected) == 2 else "in another order"
             text = f"operands of {named(name)} are {pair}"
             found = self.operands
         else:
-            text = f"{named(name)} takes other operands: " + self.which(expected, other)
+            text = f"{named(name)} takes other operands: " + self._replaced_operands(
+                expected, other
+            )
             found = self.rewired
         if other.op_type in GLUE:
             self.results_moved = True
         elif not any(each.name == name for each in (*self.operands, *self.rewired)):
             found.append(Cause("operands", text, "", name, source=other.source))
 
-    def which(self, expected: list[Instruction | None], other: Instruction) -> str:
-        """What it takes instead of what."""
+    def _replaced_operands(
+        self, expected: list[Instruction | None], other: Instruction
+    ) -> str:
+        """Names the new and the old operands."""
         parts = []
         for was, now in zip(expected, other.operands, strict=False):
             if was is not now and was is not None:
                 parts.append(
-                    f"{self.value_name(now)} in place of {self.value_name(was)}"
+                    f"{self._value_name(now)} in place of {self._value_name(was)}"
                 )
         return enumeration(parts)
 
-    def value_name(self, instruction: Instruction) -> str:
-        """What an operand is, in words."""
+    def _value_name(self, instruction: Instruction) -> str:
+        """Returns a name for an operand."""
         seen = instruction
         while seen.opcode in ("reshape", "copy", "transpose", "broadcast", "convert"):
             if seen.op_type and seen.op_type not in ("XLA_Args", "XLA_Retvals"):
@@ -269,8 +272,8 @@ class Body:
             return f"value {seen.proto.tuple_index} of the loop"
         return named(op_of(seen) or seen.opcode)
 
-    def compare_attributes(self, one: Instruction, other: Instruction) -> None:
-        """An instruction's other attributes: strides, directions, dimensions."""
+    def _compare_attributes(self, one: Instruction, other: Instruction) -> None:
+        """Records changed attributes: strides, directions, dimensions."""
         fields = changed_fields(one, other)
         if not fields:
             return
@@ -280,17 +283,17 @@ class Body:
         name = op_of(other) or other.opcode
         text = f"{named(name)} changed its {enumeration(fields)}"
         if other.target == PIPELINE_CALL:
-            # It holds keys and counts of the IPUs' programs: nothing to be read in it.
+            # The field has keys and counts of the IPUs' programs, which explain nothing.
             text = (
-                f"what the stages of {named(name)} run has changed: each IPU's program "
-                "says what"
+                f"the programs of the stages of {named(name)} have changed: each IPU's "
+                "program has its own causes"
             )
         self.attributes.append(
             Cause("attribute", text, "", name, None, None, other.source)
         )
 
-    def explain_structure(self) -> list[Cause]:
-        """Ops that came and went; instructions of ops that stayed follow from shapes."""
+    def _explain_structure(self) -> list[Cause]:
+        """Returns causes for added and removed ops, and counts consequences."""
         causes, consequences = explain_structure(
             self.pairing,
             explained=bool(self.known.dims or self.known.dtypes)
@@ -301,5 +304,5 @@ class Body:
 
 
 def op_of(instruction: Instruction) -> str:
-    """The TensorFlow op that an instruction comes from, or what XLA calls it."""
+    """Returns the TensorFlow op of an instruction, or XLA's name."""
     return instruction.op_name or str(instruction.proto.name).split(".")[0]

@@ -1,24 +1,23 @@
-"""A cause: one sentence on why two programs are not the same one."""
+"""A cause: one sentence on why two programs differ."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a program is not another one; `str()` is the sentence.
+    """A reason why two programs differ; `str()` is the sentence.
 
     Attributes:
         kind: What changed: "same" (nothing), "environment", "target", "flag", "option",
             "argument", "feed", "shape", "dtype", "constant", "weights", "loop count",
             "operands", "structure", "attribute", "results", "consequences" or "unknown".
-        text: What changed, in words.
-        advice: What to do about it, or "".
-        name: Of what changed: an argument, an option, an op; or "".
-        before: What it was, ready for JSON; None if that is not a single value.
-        after: What it is, likewise.
+        text: The change, in words.
+        advice: The remedy, or "".
+        name: Name of the argument, option or op that changed, or "".
+        before: The former value, ready for JSON; None if it is not a single value.
+        after: The present value, likewise.
         source: "file:line" of the op, or "".
     """
 
@@ -26,8 +25,8 @@ class Cause:
     text: str
     advice: str = ""
     name: str = ""
-    before: Any = None
-    after: Any = None
+    before: object = None
+    after: object = None
     source: str = ""
 
     def __str__(self) -> str:

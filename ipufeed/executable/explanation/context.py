@@ -1,4 +1,4 @@
-"""What two programs were compiled for: target, options, flags, environment, host."""
+"""Compares the compile contexts: target, options, flags, environment, host."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipufeed.executable.explanation.cause import Cause
+from ipufeed.executable.program.file_format import JsonObject
 from ipufeed.render.terminal_text import printable
 
-# What a reader knows it as, and where it is set.
+# A section of a compile context, which files may contain in any form.
+Section = Any
+
+# Field -> its name in sentences, and the option that sets it.
 TARGET = {
     "num_ipus": ("number of IPUs", "IPUConfig.auto_select_ipus or select_ipus"),
     "tiles_per_ipu": (
@@ -28,80 +32,70 @@ HOST = {
 }
 
 
-def explain_surroundings(before: dict[str, Any], after: dict[str, Any]) -> list[Cause]:
-    """What differs between the surroundings of two programs, host first."""
+def explain_context(before: JsonObject, after: JsonObject) -> list[Cause]:
+    """Returns the differences between two compile contexts, host first."""
     causes = [
-        *host_causes(before.get("host"), after.get("host")),
-        *target_causes(before.get("target"), after.get("target")),
+        *_host_causes(before.get("host"), after.get("host")),
+        *_target_causes(before.get("target"), after.get("target")),
     ]
     for section, kind, title in (
         ("flags", "flag", "--{} in TF_POPLAR_FLAGS"),
         ("config", "option", "IPUConfig.{}"),
         ("environment", "environment", "environment variable {}"),
     ):
-        for name, was, now in differences(before.get(section), after.get(section)):
+        for name, was, now in _differences(before.get(section), after.get(section)):
             full = title.format(printable(name))
-            causes.append(
-                Cause(
-                    kind,
-                    f"{full} changed {show(was)} -> {show(now)}",
-                    "",
-                    name,
-                    was,
-                    now,
-                )
-            )
+            text = f"{full} changed {_show(was)} -> {_show(now)}"
+            causes.append(Cause(kind, text, "", name, was, now))
     rest = {"host", "target", "flags", "config", "environment"}
-    for name, was, now in differences(
+    for name, was, now in _differences(
         {key: value for key, value in before.items() if key not in rest},
         {key: value for key, value in after.items() if key not in rest},
     ):
-        text = f"{printable(name)} changed {show(was)} -> {show(now)}"
+        text = f"{printable(name)} changed {_show(was)} -> {_show(now)}"
         causes.append(Cause("environment", text, "", name, was, now))
     return causes
 
 
-def host_causes(before: Any, after: Any) -> Iterator[Cause]:
-    """Other versions, another machine."""
-    for name, was, now in differences(before, after):
+def _host_causes(before: Section, after: Section) -> Iterator[Cause]:
+    for name, was, now in _differences(before, after):
         if name == "tensorflow_git" and before.get("tensorflow") != after.get(
             "tensorflow"
         ):
-            continue  # the version's cause covers it
+            continue  # the cause for the version includes it
         title = HOST.get(name, printable(name))
         advice = ""
         if name == "cpus":
             advice = "start all processes with the same `taskset`"
-        text = f"{title} changed {show(was)} -> {show(now)}"
+        text = f"{title} changed {_show(was)} -> {_show(now)}"
         yield Cause("environment", text, advice, name, was, now)
 
 
-def target_causes(before: Any, after: Any) -> Iterator[Cause]:
-    """Another simulated machine."""
-    for name, was, now in differences(before, after):
+def _target_causes(before: Section, after: Section) -> Iterator[Cause]:
+    for name, was, now in _differences(before, after):
         title, option = TARGET.get(name, (printable(name), ""))
-        text = f"the target's {title} changed {show(was)} -> {show(now)}"
+        text = f"the target's {title} changed {_show(was)} -> {_show(now)}"
         yield Cause(
             "target", text + (f" ({option})" if option else ""), "", name, was, now
         )
 
 
-def differences(
-    before: Any, after: Any, prefix: str = ""
-) -> Iterator[tuple[str, Any, Any]]:
-    """Full name, value before and value after of all that differs; None if it has none."""
+def _differences(
+    before: Section, after: Section, prefix: str = ""
+) -> Iterator[tuple[str, Section, Section]]:
+    """Yields dotted name, value before and after of each difference; None if missing."""
     if isinstance(before, dict) or isinstance(after, dict):
         one = before if isinstance(before, dict) else {}
         other = after if isinstance(after, dict) else {}
         for name in sorted({*one, *other}):
             full = f"{prefix}.{name}" if prefix else str(name)
-            yield from differences(one.get(name), other.get(name), full)
+            yield from _differences(one.get(name), other.get(name), full)
     elif before != after:
         yield prefix, before, after
 
 
-def show(value: Any) -> str:
-    """A value as it is written in JSON, but for texts, which need no quotes."""
+def _show(value: object) -> str:
+    """Formats a value as JSON, but strings without quotes."""
     if value is None:
         return "(not set)"
     if isinstance(value, str):

@@ -1,13 +1,12 @@
-"""Why a program was compiled again: `explain(a, b)` names the causes in words.
+"""Explains why a program was compiled again: `explain(a, b)` names the causes in words.
 
-    surroundings --> arguments, feeds --> shapes, constants, types, operands, ops, loops
-    JSON             program's interface  paired instructions (pairing.py)
+    context --> arguments, feeds --> shapes, constants, types, operands, ops, loops
+    JSON        interface            paired instructions (pairing.py)
 
-All is read from the two programs as they were compiled; nothing is guessed from how the
-function was called.
+The causes are derived from the two compiled programs alone, not from the functions' calls.
 
-Source: the causes are the considerations of Graphcore's technical note on recompilation,
-whose last resort, comparing dumps, this does.
+Source: the causes are those of Graphcore's technical note on recompilation, whose last
+resort is to compare dumps, which this does.
 """
 
 from __future__ import annotations
@@ -18,26 +17,25 @@ from pathlib import Path
 
 from ipufeed.executable.explanation.body import Body, op_of
 from ipufeed.executable.explanation.cause import Cause
-from ipufeed.executable.explanation.context import explain_surroundings
+from ipufeed.executable.explanation.context import explain_context
 from ipufeed.executable.explanation.interface import explain_interface
 from ipufeed.executable.explanation.pairing import pair
-from ipufeed.executable.explanation.structure import strangers
+from ipufeed.executable.explanation.structure import explain_unrelated
 from ipufeed.executable.hlo.hlo import Module
-from ipufeed.executable.program import in_process
 from ipufeed.executable.program.file_format import DamagedFileError
-from ipufeed.executable.program.program import Program
+from ipufeed.executable.program.program import Program, programs_of_process
 from ipufeed.executable.store.safety import UnsafeError
 from ipufeed.render.terminal_text import named
 
 SAME = "the programs are the same"
 KEY = re.compile(r"(?:0x)?[0-9a-f]{1,16}", re.IGNORECASE)
 
-# What `explain` takes for a program.
+# An argument of `explain`.
 Reference = Program | str | os.PathLike[str]
 
 
 def explain(a: Reference, b: Reference) -> list[Cause]:
-    """Says why program `b` is not program `a`.
+    """Explains why program `b` is not program `a`.
 
         for cause in ipufeed.executable.explain("1f2e3d4c5b6a7988", "8a7b6c5d4e3f2a1b"):
             print(cause)
@@ -52,9 +50,9 @@ def explain(a: Reference, b: Reference) -> list[Cause]:
         The causes, the most important first, and at least one.
 
     Raises:
-        TypeError: It is neither of these.
-        LookupError: There is no such program; the message lists where was searched.
-        DamagedFileError, UnsafeError: The file is not whole, or others may have written it.
+        TypeError: An argument is neither of these.
+        LookupError: The program does not exist; the message has the places searched.
+        DamagedFileError, UnsafeError: The file is damaged or untrusted.
 
     Threads: any.
     """
@@ -62,27 +60,27 @@ def explain(a: Reference, b: Reference) -> list[Cause]:
 
 
 def explain_programs(before: Program, after: Program) -> list[Cause]:
-    """The causes for which `after` is not `before`, the most important first."""
+    """Returns the causes for which `after` is not `before`, the most important first."""
     if before.key.digest == after.key.digest:
         return [Cause("same", SAME)]
-    causes = explain_surroundings(before.surroundings, after.surroundings)
+    causes = explain_context(before.context, after.context)
     if before.hlo != after.hlo:
         modules = Module.parse(before.hlo), Module.parse(after.hlo)
         pairing = pair(*modules)
-        apart = strangers(modules, pairing)
+        apart = explain_unrelated(modules, pairing)
         if apart:
             return causes + apart
         found, changed = explain_interface((before, modules[0]), (after, modules[1]))
         causes += found + Body(after, modules, pairing, changed).explain()
         if not any(each.kind != "consequences" for each in causes):
-            causes = first_difference(*modules) + causes
+            causes = _first_difference(*modules) + causes
     return causes or [
         Cause("unknown", "the programs differ, but in nothing that is stored of them")
     ]
 
 
-def first_difference(before: Module, after: Module) -> list[Cause]:
-    """The last resort: the first instruction, in XLA's order, that is another one."""
+def _first_difference(before: Module, after: Module) -> list[Cause]:
+    """Returns the first instruction, in XLA's order, that differs: the last resort."""
     one, other = list(before.instructions()), list(after.instructions())
     for was, now in zip(one, other, strict=False):
         if (was.opcode, was.shape, was.op_type) != (now.opcode, now.shape, now.op_type):
@@ -99,11 +97,11 @@ def first_difference(before: Module, after: Module) -> list[Cause]:
 
 
 def find_program(reference: Reference) -> Program:
-    """The program that is meant.
+    """Returns the program of a reference.
 
     Raises:
-        TypeError: It is not a reference.
-        LookupError: There is none.
+        TypeError: The argument is not a reference.
+        LookupError: The program does not exist.
         DamagedFileError, UnsafeError: Its file cannot be used.
     """
     if isinstance(reference, Program):
@@ -124,7 +122,7 @@ def find_program(reference: Reference) -> Program:
                 f"{text!r} is neither a file nor a key in hex, such as 1f2e3d4c5b6a7988."
             )
         key = f"{int(text, 16):x}"
-        known = [each for each in in_process.programs() if each.key.hex == key]
+        known = [each for each in programs_of_process() if each.key.hex == key]
         if known:
             return known[-1]
         if folder is None:

@@ -1,13 +1,12 @@
-"""Which fields of an instruction have changed: strides, directions, dimensions."""
+"""Finds changed fields of an instruction: strides, directions, dimensions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from ipufeed.executable.hlo.hlo import Instruction
+from ipufeed.executable.hlo.hlo import Instruction, Message
 
-# Fields of an instruction that do not change what it computes, or are compared apart.
+# Fields that do not change what an instruction computes, or are compared elsewhere.
 NOT_COMPARED = (
     "called_computation_ids",
     "control_predecessor_ids",
@@ -24,7 +23,7 @@ SHORT = 40
 
 
 def changed_fields(one: Instruction, other: Instruction) -> list[str]:
-    """Returns what differs between two instructions, in words: "dimensions 0 -> 1"."""
+    """Returns the changed fields of two instructions, such as "dimensions 0 -> 1"."""
     if _strip(one.proto) == _strip(other.proto):
         return []
     found: list[str] = []
@@ -34,8 +33,8 @@ def changed_fields(one: Instruction, other: Instruction) -> list[str]:
     return found
 
 
-def _changes(field: Any, was: Any, now: Any, where: str) -> Iterator[str]:
-    """What differs in a field of two messages, down to single values."""
+def _changes(field: Message, was: Message, now: Message, where: str) -> Iterator[str]:
+    """Yields the differences in a field of two messages, down to single values."""
     one, other = getattr(was, field.name), getattr(now, field.name)
     if one == other:
         return
@@ -52,8 +51,10 @@ def _changes(field: Any, was: Any, now: Any, where: str) -> Iterator[str]:
                 yield from _value_changes(field, each, now_each, f"{where}[{n}]")
 
 
-def _value_changes(field: Any, was: Any, now: Any, where: str) -> Iterator[str]:
-    """The same of single values, which may be messages."""
+def _value_changes(
+    field: Message, was: Message, now: Message, where: str
+) -> Iterator[str]:
+    """Yields the differences of two single values, which may be messages."""
     if field.message_type is not None:
         for inner in field.message_type.fields:
             yield from _changes(inner, was, now, f"{where} ")
@@ -64,8 +65,8 @@ def _value_changes(field: Any, was: Any, now: Any, where: str) -> Iterator[str]:
     )
 
 
-def _strip(proto: Any) -> bytes:
-    """An instruction without what is compared apart."""
+def _strip(proto: Message) -> bytes:
+    """Serialises an instruction without the fields of NOT_COMPARED."""
     copy = type(proto)()
     copy.CopyFrom(proto)
     for name in NOT_COMPARED:

@@ -1,6 +1,6 @@
-"""What two programs take and exchange with queues: arguments and feeds, by name.
+"""Compares the interfaces of two programs: arguments and feeds, by name.
 
-A batch size shows as the same first dimension in several of them, and is named once.
+A changed batch size, the same first dimension in several of them, is reported once.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ KEEP_BATCH = (
 
 
 @dataclass(frozen=True)
-class Port:
+class _Port:
     """An argument, or a component of a feed's elements.
 
     Attributes:
         kind: "argument" or "feed".
-        name: In a sentence, such as "argument `x`".
-        shape: Of its value.
-        bears_batch: Whether its first dimension may be a batch: not that of a variable.
+        name: Name for sentences, such as "argument `x`".
+        shape: Shape of the value.
+        has_batch: Whether the first dimension may be the batch: not for a variable.
     """
 
     kind: str
     name: str
     shape: Shape
-    bears_batch: bool = True
+    has_batch: bool = True
 
 
 def dtype_name(name: str) -> str:
-    """XLA's name of an element type as NumPy and TensorFlow write it."""
+    """Converts XLA's name of an element type to NumPy's and TensorFlow's."""
     letters = name.rstrip("0123456789")
     if letters in DTYPES:
         return DTYPES[letters] + name[len(letters) :]
@@ -52,28 +52,27 @@ def dtype_name(name: str) -> str:
 
 
 def brackets(shape: Shape) -> str:
-    """The dimensions: [32,28,28]."""
+    """Formats dimensions as [32,28,28]."""
     return f"[{','.join(map(str, shape.dims))}]"
 
 
-def argument_ports(program: Program, module: Module) -> list[Port]:
-    """What a program takes, in order."""
+def _argument_ports(program: Program, module: Module) -> list[_Port]:
     return [
-        Port("argument", program.describe(n), shape, program.kind(n) != "variable")
+        _Port("argument", program.describe(n), shape, program.kind(n) != "variable")
         for n, shape in enumerate(module.parameters)
     ]
 
 
-def feed_ports(module: Module) -> list[list[Port]]:
-    """What each dequeue gives."""
+def _feed_ports(module: Module) -> list[list[_Port]]:
+    """Returns the components of each dequeue's element."""
     dequeues = module.calls("ipufeed_dequeue")
     ports = []
     for n, each in enumerate(dequeues):
         feed = "the infeed" if len(dequeues) == 1 else f"infeed {n + 1}"
-        parts = components(each)
+        parts = _components(each)
         ports.append(
             [
-                Port(
+                _Port(
                     "feed",
                     feed if len(parts) == 1 else f"component {m} of {feed}",
                     shape,
@@ -84,8 +83,8 @@ def feed_ports(module: Module) -> list[list[Port]]:
     return ports
 
 
-def components(dequeue: Instruction) -> list[Shape]:
-    """The shapes of an element's components; the token that orders dequeues is none."""
+def _components(dequeue: Instruction) -> list[Shape]:
+    """Returns the shapes of an element's components, without the ordering token."""
     parts = dequeue.shape.parts or (dequeue.shape,)
     return list(parts[:-1]) if len(parts) > 1 else list(parts)
 
@@ -93,12 +92,12 @@ def components(dequeue: Instruction) -> list[Shape]:
 def explain_interface(
     before: tuple[Program, Module], after: tuple[Program, Module]
 ) -> tuple[list[Cause], list[tuple[Shape, Shape]]]:
-    """What changed, and the shapes that did: others follow from them."""
-    pairs, causes = pair_arguments(argument_ports(*before), argument_ports(*after))
-    feeds, feed_causes = pair_feeds(feed_ports(before[1]), feed_ports(after[1]))
+    """Returns the causes, and the changed shapes, from which others follow."""
+    pairs, causes = _pair_arguments(_argument_ports(*before), _argument_ports(*after))
+    feeds, feed_causes = _pair_feeds(_feed_ports(before[1]), _feed_ports(after[1]))
     causes += feed_causes
     changed = [(one, other) for one, other in pairs + feeds if one.shape != other.shape]
-    causes = [*shape_causes(changed), *causes]
+    causes = [*_shape_causes(changed), *causes]
     results = len(before[1].results), len(after[1].results)
     if results[0] != results[1]:
         text = (
@@ -108,10 +107,10 @@ def explain_interface(
     return causes, [(one.shape, other.shape) for one, other in changed]
 
 
-def pair_arguments(
-    before: list[Port], after: list[Port]
-) -> tuple[list[tuple[Port, Port]], list[Cause]]:
-    """By place if there are as many, else by name."""
+def _pair_arguments(
+    before: list[_Port], after: list[_Port]
+) -> tuple[list[tuple[_Port, _Port]], list[Cause]]:
+    """Pairs arguments by position if their number is the same, else by name."""
     if len(before) == len(after):
         return list(zip(before, after, strict=True)), []
     left = list(before)
@@ -121,13 +120,13 @@ def pair_arguments(
         alike = [each for each in equal if each.shape == port.shape]
         same = next(iter(alike or equal), None)
         if same is None:
-            text = f"{port.name} is new ({text_of(port.shape)})"
+            text = f"{port.name} is new ({_text_of(port.shape)})"
             causes.append(Cause("argument", text, "", port.name, None, str(port.shape)))
         else:
             left.remove(same)
             pairs.append((same, port))
     for port in left:
-        text = f"{port.name} is gone ({text_of(port.shape)})"
+        text = f"{port.name} is gone ({_text_of(port.shape)})"
         advice = ""
         if port.name.startswith("argument"):
             advice = "if its value is baked in now, pass it as an input again"
@@ -135,11 +134,11 @@ def pair_arguments(
     return pairs, causes
 
 
-def pair_feeds(
-    before: list[list[Port]], after: list[list[Port]]
-) -> tuple[list[tuple[Port, Port]], list[Cause]]:
-    """Dequeue by dequeue."""
-    pairs: list[tuple[Port, Port]] = []
+def _pair_feeds(
+    before: list[list[_Port]], after: list[list[_Port]]
+) -> tuple[list[tuple[_Port, _Port]], list[Cause]]:
+    """Pairs the components of the dequeues in order."""
+    pairs: list[tuple[_Port, _Port]] = []
     causes = []
     if len(before) != len(after):
         text = (
@@ -158,16 +157,16 @@ def pair_feeds(
     return pairs, causes
 
 
-def text_of(shape: Shape) -> str:
-    """An array's type in words: float32 [2,3]."""
+def _text_of(shape: Shape) -> str:
+    """Formats an array's type as float32 [2,3]."""
     return f"{dtype_name(shape.dtype)} {brackets(shape)}"
 
 
-def shape_causes(changed: list[tuple[Port, Port]]) -> list[Cause]:
-    """A sentence for each; one for all that a batch size has changed."""
-    batch = batch_size(changed)
+def _shape_causes(changed: list[tuple[_Port, _Port]]) -> list[Cause]:
+    """Returns a cause per changed port, but one for all whose batch size changed."""
+    batch = _batch_size(changed)
     causes = []
-    of_batch = [both for both in changed if batch and first_dims(both) == batch]
+    of_batch = [both for both in changed if batch and _first_dims(both) == batch]
     if batch and of_batch:
         one, other = of_batch[0]
         text = (
@@ -205,28 +204,28 @@ def shape_causes(changed: list[tuple[Port, Port]]) -> list[Cause]:
     return causes
 
 
-def first_dims(both: tuple[Port, Port]) -> tuple[int, int] | None:
-    """The first dimension before and after, if nothing else of the shape has changed."""
+def _first_dims(both: tuple[_Port, _Port]) -> tuple[int, int] | None:
+    """Returns the first dimension before and after, if only it has changed."""
     one, other = both[0].shape.dims, both[1].shape.dims
-    if not both[0].bears_batch or not one or len(one) != len(other):
+    if not both[0].has_batch or not one or len(one) != len(other):
         return None
     if one[0] == other[0] or one[1:] != other[1:]:
         return None
     return one[0], other[0]
 
 
-def batch_size(changed: list[tuple[Port, Port]]) -> tuple[int, int] | None:
-    """The batch size before and after, if that is what has changed.
+def _batch_size(changed: list[tuple[_Port, _Port]]) -> tuple[int, int] | None:
+    """Returns the batch size before and after, if it has changed.
 
-    It is the first dimension of several, or of one that has more than it; and nowhere
-    another than the first.
+    It is the changed first dimension of several ports, or of one with more dimensions,
+    and no other dimension changed in the same way.
     """
-    found = [dims for both in changed if (dims := first_dims(both))]
+    found = [dims for both in changed if (dims := _first_dims(both))]
     if not found:
         return None
     best = max(found, key=found.count)
     deep = any(
-        len(both[0].shape.dims) > 1 for both in changed if first_dims(both) == best
+        len(both[0].shape.dims) > 1 for both in changed if _first_dims(both) == best
     )
     inner = {
         dims

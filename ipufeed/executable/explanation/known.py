@@ -1,4 +1,4 @@
-"""Changes that have been reported, so that others are seen to follow from them."""
+"""Records reported changes, to recognise others as their consequences."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ipufeed.executable.hlo.hlo import Shape
 
 @dataclass
 class Known:
-    """Changes that have been reported.
+    """The reported changes.
 
     Attributes:
         dims: (before, after) of dimensions and numbers of elements.
         dtypes: (before, after) of element types.
-        ratios: By how much dimensions grew.
+        ratios: Ratios of dimensions, after / before.
         ranks: (before, after) of numbers of dimensions.
     """
 
@@ -26,7 +26,7 @@ class Known:
     ranks: set[tuple[int, int]] = dataclasses.field(default_factory=set)
 
     def add(self, before: Shape, after: Shape) -> None:
-        """A shape has changed."""
+        """Records a changed shape."""
         if before.parts or after.parts:
             for part, part_after in zip(before.parts, after.parts, strict=False):
                 self.add(part, part_after)
@@ -46,9 +46,9 @@ class Known:
                     self.ratios.add(Fraction(other, one))
 
     def has_size(self, before: float, after: float) -> bool:
-        """Whether a number is a dimension that has changed, or a product with one.
+        """Whether a number is a changed dimension, or a product with one.
 
-        A mean over rows and columns divides by a part of an array's elements.
+        A mean over rows and columns, for example, divides by a product of dimensions.
         """
         if not (
             before.is_integer() and after.is_integer() and before > 1 and after > 1
@@ -64,7 +64,7 @@ class Known:
         )
 
     def has_dims(self, before: Shape, after: Shape) -> bool:
-        """Whether a change of dimensions follows from those that are known."""
+        """Whether a change of dimensions follows from recorded ones."""
         if len(before.dims) != len(after.dims):
             return bool(self.dims)
         return all(

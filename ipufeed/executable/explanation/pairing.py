@@ -1,10 +1,11 @@
-"""Which instruction of one program is which of another.
+"""Pairs the instructions of two programs.
 
-    two computations --same kinds in the same order?--> one to one
-                     --not--> equal ones anchor (difflib), the gaps are aligned by less,
-                              what is left and equal has moved; the rest came or went
+    two computations --same kinds in the same order--> one to one
+                     --else--> equal ones are anchors (difflib), gaps are aligned by weaker
+                               signatures, equal rest has moved, other rest came or went
 
-The entry computations belong together, and so do those that paired instructions call.
+The entry computations form a pair, and so do the computations that paired instructions
+call.
 
 Source: the rounds from strict to loose are those of patience diff and of GumTree (Falleri
 et al., "Fine-grained and accurate source code differencing", ASE 2014).
@@ -20,11 +21,11 @@ from dataclasses import dataclass, field
 
 from ipufeed.executable.hlo.hlo import Computation, Instruction, Module
 
-# difflib's time grows with the product of the lengths; beyond this it looks at rare
+# difflib's time grows with the product of the lengths; beyond this it compares rare
 # instructions only (its autojunk).
 MAX_PRODUCT = 4_000_000
 
-# TensorFlow numbers the ops of one name: an op more renames all that come after it.
+# TensorFlow numbers ops of the same name: an added op renames all later ones.
 NUMBER = re.compile(r"_\d+(?=/|$)")
 
 Signature = Callable[[Instruction], Hashable]
@@ -32,13 +33,13 @@ Signature = Callable[[Instruction], Hashable]
 
 @dataclass
 class Pairing:
-    """What became of the instructions of a program.
+    """The pairs of two programs' instructions.
 
     Attributes:
         pairs: (before, after), in the order in which the program runs.
-        removed: Instructions of the first that the second does not have.
-        added: Instructions of the second that the first does not have.
-        partner: From an instruction before to the one after.
+        removed: Instructions of the first program only.
+        added: Instructions of the second program only.
+        partner: Maps an instruction before to the one after.
     """
 
     pairs: list[tuple[Instruction, Instruction]] = field(default_factory=list)
@@ -47,8 +48,8 @@ class Pairing:
     partner: dict[Instruction, Instruction] = field(default_factory=dict)
 
 
-def kind(instruction: Instruction) -> Hashable:
-    """What an instruction does, and for which op: neither values nor shapes."""
+def _kind(instruction: Instruction) -> Hashable:
+    """Returns opcode and op of an instruction, without values and shapes."""
     return (
         instruction.opcode,
         instruction.op_type,
@@ -57,16 +58,16 @@ def kind(instruction: Instruction) -> Hashable:
     )
 
 
-def exact(instruction: Instruction) -> Hashable:
-    """Its kind and, of a constant, its value."""
+def _exact(instruction: Instruction) -> Hashable:
+    """Returns the kind and, for a constant, the value."""
     value = b""
     if instruction.opcode == "constant":
         value = instruction.proto.literal.SerializeToString(deterministic=True)
-    return (kind(instruction), value)
+    return (_kind(instruction), value)
 
 
-def nameless(instruction: Instruction) -> Hashable:
-    """Its kind, in whatever scope it is."""
+def _kind_only(instruction: Instruction) -> Hashable:
+    """Returns the kind without the op's name and scope."""
     return (instruction.opcode, instruction.op_type, instruction.target)
 
 
@@ -78,15 +79,12 @@ def pair(before: Module, after: Module) -> Pairing:
 
 
 def _visit(
-    before: Computation,
-    after: Computation,
-    result: Pairing,
-    seen: set[tuple[int, int]],
+    before: Computation, after: Computation, result: Pairing, seen: set[tuple[int, int]]
 ) -> None:
     if (before.id, after.id) in seen:
         return
     seen.add((before.id, after.id))
-    pairs = match(before, after)
+    pairs = _match(before, after)
     partners = dict(pairs)
     result.partner.update(partners)
     met = set(partners.values())
@@ -99,34 +97,34 @@ def _visit(
         result.pairs.append((one, other))
 
 
-def match(
+def _match(
     first: Computation, second: Computation
 ) -> list[tuple[Instruction, Instruction]]:
-    """Pairs of two computations; each instruction is in one at most."""
+    """Pairs the instructions of two computations; each is in at most one pair."""
     before, after = first.instructions, second.instructions
-    lowered, needed = (before, after), (as_needed(first), as_needed(second))
-    # Where names are others, so is the order in which they were lowered.
+    lowered, needed = (before, after), (_as_needed(first), _as_needed(second))
+    # Other names lead to another order of lowering.
     for (one, other), signature in (
-        (lowered, kind),
-        (needed, kind),
-        (needed, nameless),
-        (lowered, nameless),
+        (lowered, _kind),
+        (needed, _kind),
+        (needed, _kind_only),
+        (lowered, _kind_only),
     ):
         if list(map(signature, one)) == list(map(signature, other)):
             return list(zip(one, other, strict=True))
     pairs: list[tuple[Instruction, Instruction]] = []
     gaps = [(before, after)]
-    for signature in (exact, kind, nameless):
+    for signature in (_exact, _kind, _kind_only):
         left = []
         for one, other in gaps:
-            found, rest = align(one, other, signature)
+            found, rest = _align(one, other, signature)
             pairs += found
             left += rest
         gaps = left
     removed = [each for one, _ in gaps for each in one]
     added = [each for _, other in gaps for each in other]
-    for signature in (exact, kind):
-        moved = match_anywhere(removed, added, signature)
+    for signature in (_exact, _kind):
+        moved = _match_anywhere(removed, added, signature)
         pairs += moved
         gone, come = {one for one, _ in moved}, {other for _, other in moved}
         removed = [each for each in removed if each not in gone]
@@ -134,11 +132,11 @@ def match(
     return pairs
 
 
-def as_needed(computation: Computation) -> list[Instruction]:
-    """Instructions in the order in which the result needs them, operands first.
+def _as_needed(computation: Computation) -> list[Instruction]:
+    """Returns the instructions in the order in which the result needs them.
 
-    XLA's own order depends on what arguments and scopes are called, see canonical.cc; it
-    stays for what no result needs.
+    XLA's own order depends on names of arguments and scopes, see canonical.cc; it is kept
+    for instructions that no result needs.
     """
     instructions, root = computation.instructions, computation.root
     ordered: dict[Instruction, None] = {}
@@ -160,16 +158,16 @@ def as_needed(computation: Computation) -> list[Instruction]:
 Gap = tuple[list[Instruction], list[Instruction]]
 
 
-def align(
+def _align(
     before: list[Instruction], after: list[Instruction], signature: Signature
 ) -> tuple[list[tuple[Instruction, Instruction]], list[Gap]]:
-    """Pairs what is equal and in the same order; gives that, and the gaps in between."""
+    """Pairs equal instructions in the same order; returns also the gaps in between."""
     one, other = (
         [signature(each) for each in before],
         [signature(each) for each in after],
     )
-    start = common_prefix(one, other)
-    end = common_prefix(one[start:][::-1], other[start:][::-1])
+    start = _common_prefix(one, other)
+    end = _common_prefix(one[start:][::-1], other[start:][::-1])
     stop, stop_after = len(one) - end, len(other) - end
     pairs = list(zip(before[:start], after[:start], strict=True))
     pairs += zip(before[stop:], after[stop_after:], strict=True)
@@ -186,18 +184,18 @@ def align(
     return pairs, gaps
 
 
-def common_prefix(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
-    """How many first items are equal."""
+def _common_prefix(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
+    """Returns the length of the common prefix."""
     for n, (a, b) in enumerate(zip(one, other, strict=False)):
         if a != b:
             return n
     return min(len(one), len(other))
 
 
-def match_anywhere(
+def _match_anywhere(
     before: list[Instruction], after: list[Instruction], signature: Signature
 ) -> list[tuple[Instruction, Instruction]]:
-    """Pairs what is equal, in whatever order it is."""
+    """Pairs equal instructions in any order."""
     waiting: dict[Hashable, list[Instruction]] = defaultdict(list)
     for each in reversed(after):
         waiting[signature(each)].append(each)

@@ -1,4 +1,4 @@
-"""Ops that a program has and another has not."""
+"""Compares the ops of two programs: added and removed ones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ipufeed.executable.hlo.hlo import Instruction, Module
 from ipufeed.render.terminal_text import enumeration, named, printable
 from ipufeed.render.units import counted
 
-# What TensorFlow puts around a program's own ops.
+# Types of ops that TensorFlow adds around a program's own.
 GLUE = ("", "XLA_Args", "XLA_Retvals")
-# Two programs of which less than that is the same are two programs.
-LITTLE = 0.3
+# Below this fraction of common instructions two programs are unrelated.
+MIN_COMMON = 0.3
 UNROLLED = (
     "they repeat ops that it has; if a Python loop repeats them, `loops.repeat` makes its "
     "count an input"
@@ -23,8 +23,8 @@ UNROLLED = (
 
 
 @dataclass(frozen=True)
-class Op:
-    """A TensorFlow op, of which a program has some instructions."""
+class _Op:
+    """A TensorFlow op that a program has instructions of."""
 
     name: str
     type: str
@@ -36,20 +36,20 @@ class Op:
 
 
 def explain_structure(pairing: Pairing, *, explained: bool) -> tuple[list[Cause], int]:
-    """What came and went.
+    """Explains added and removed ops.
 
     Args:
-        pairing: Of the two programs' instructions.
-        explained: Whether arguments, shapes or types have changed: then ops that are in
-            both become other instructions because of that.
+        pairing: The pairs of the two programs' instructions.
+        explained: Whether arguments, shapes or types have changed, which turns ops of
+            both programs into other instructions.
 
     Returns:
-        The causes, and how many instructions follow from others.
+        The causes, and the number of instructions that follow from other changes.
     """
     kept = {one.op_name for one, _ in pairing.pairs}
     kept_after = {other.op_name for _, other in pairing.pairs}
-    removed = ops(pairing.removed, kept)
-    added = ops(pairing.added, kept_after)
+    removed = _ops(pairing.removed, kept)
+    added = _ops(pairing.added, kept_after)
     rest = [
         each
         for each, names in (
@@ -59,7 +59,7 @@ def explain_structure(pairing: Pairing, *, explained: bool) -> tuple[list[Cause]
         if each.op_type not in GLUE and each.op_name in names
     ]
     before = {NUMBER.sub("", one.op_name) for one, _ in pairing.pairs}
-    causes = op_causes(removed, added, before)
+    causes = _op_causes(removed, added, before)
     if not rest or explained or causes:
         return causes, len(rest) if explained else 0
     names = Counter(each.op_name for each in rest)
@@ -72,10 +72,10 @@ def explain_structure(pairing: Pairing, *, explained: bool) -> tuple[list[Cause]
     return causes, 0
 
 
-def strangers(modules: tuple[Module, Module], pairing: Pairing) -> list[Cause]:
-    """The causes for two programs that have next to nothing in common; else none."""
+def explain_unrelated(modules: tuple[Module, Module], pairing: Pairing) -> list[Cause]:
+    """Returns causes for two unrelated programs; [] if they have enough in common."""
     sizes = [sum(1 for _ in module.instructions()) for module in modules]
-    if len(pairing.pairs) >= LITTLE * max(sizes):
+    if len(pairing.pairs) >= MIN_COMMON * max(sizes):
         return []
     text = (
         f"these are two programs, not one that changed: {len(pairing.pairs):,} of "
@@ -87,22 +87,22 @@ def strangers(modules: tuple[Module, Module], pairing: Pairing) -> list[Cause]:
     ]
 
 
-def ops(instructions: list[Instruction], kept: set[str]) -> list[Op]:
-    """The ops all of whose instructions these are."""
-    found: dict[str, Op] = {}
+def _ops(instructions: list[Instruction], kept: set[str]) -> list[_Op]:
+    """Returns the ops that have only instructions among these."""
+    found: dict[str, _Op] = {}
     for each in instructions:
         if each.op_type not in GLUE and each.op_name not in kept:
-            found.setdefault(each.op_name, Op(each.op_name, each.op_type, each.source))
+            found.setdefault(each.op_name, _Op(each.op_name, each.op_type, each.source))
     return list(found.values())
 
 
-def op_causes(removed: list[Op], added: list[Op], kept: set[str]) -> list[Cause]:
-    """A sentence for an op in place of another; one for all new, one for all gone.
+def _op_causes(removed: list[_Op], added: list[_Op], kept: set[str]) -> list[Cause]:
+    """Returns a cause for a replaced op, or one for all added and one for all removed.
 
     Args:
-        removed: Ops that went.
-        added: Ops that came.
-        kept: Names of those that stayed, without their numbers.
+        removed: Ops of the first program only.
+        added: Ops of the second program only.
+        kept: Names of the ops of both, without their numbers.
     """
     if len(removed) == 1 and len(added) == 1:
         one, other = removed[0], added[0]

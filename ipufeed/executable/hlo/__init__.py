@@ -1,4 +1,4 @@
-"""XLA's HLO: parses modules, prints them, reads the compiled code.
+"""XLA's HLO: parses and prints modules, reads compiled code.
 
-Uses ipufeed._native and ipufeed.errors; no other room.
+Uses ipufeed._native and ipufeed.errors, and no other package of executable.
 """

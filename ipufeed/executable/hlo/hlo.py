@@ -1,8 +1,8 @@
-"""A lowered program to read: instructions, with shapes, names and constants.
+"""A lowered program as plain Python values: instructions, shapes, names, constants.
 
     HloModuleProto --Module.parse--> Module -> Computation -> Instruction
 
-Only what reports and explanations need, in plain Python values.
+It holds only what reports and explanations need.
 """
 
 from __future__ import annotations
@@ -13,20 +13,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-# XLA's names of element types, by number (xla_data.proto).
-TUPLE, TOKEN = 13, 17
+Message = Any  # a protobuf message: TensorFlow ships no types of its classes
+Array = npt.NDArray[Any]
+
+TUPLE = 13  # of xla_data.proto
 BITS = {"pred": 8, "u2": 2, "s2": 2, "u4": 4, "s4": 4, "bf16": 16, "token": 0}
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a value: an array's, or a tuple's.
+    """The shape of an array or a tuple.
 
     Attributes:
-        dtype: XLA's name of it, such as f32; "tuple"; "token".
-        dims: Its dimensions.
-        parts: Of a tuple.
+        dtype: XLA's name of the element type, such as f32; or "tuple" or "token".
+        dims: The dimensions of an array.
+        parts: The shapes in a tuple.
     """
 
     dtype: str
@@ -40,12 +43,12 @@ class Shape:
 
     @property
     def elements(self) -> int:
-        """Of an array."""
+        """Number of elements of an array."""
         return math.prod(self.dims)
 
     @property
     def nbytes(self) -> int:
-        """Of all of it."""
+        """Bytes of the array, or of all arrays in the tuple."""
         if self.dtype == "tuple":
             return sum(part.nbytes for part in self.parts)
         digits = "".join(filter(str.isdigit, self.dtype.split("e")[0]))
@@ -55,20 +58,20 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class Instruction:
-    """One of a computation's.
+    """An instruction.
 
     Attributes:
-        id: Its number in the module.
-        opcode: Such as "add".
-        shape: Of its result.
-        op_name: Of the TensorFlow op that it comes from, or "".
-        op_type: Such as "AddV2", or "".
-        source: "file:line" of the program's text, or "".
-        operands: The instructions whose results it takes.
-        called: Computations that it calls.
-        target: Of a custom call, or "".
-        parameter: The number of a parameter, or -1.
-        proto: All of it.
+        id: Number in the module.
+        opcode: XLA's operation, such as "add".
+        shape: Shape of the result.
+        op_name: Name of the TensorFlow op that it was lowered from, or "".
+        op_type: Type of that op, such as "AddV2", or "".
+        source: "file:line" of that op in the user's code, or "".
+        operands: The instructions whose results are its inputs.
+        called: The computations that it calls.
+        target: Target of a custom call, or "".
+        parameter: Number of a parameter, or -1.
+        proto: The HloInstructionProto.
     """
 
     id: int
@@ -81,24 +84,25 @@ class Instruction:
     called: list[Computation] = field(repr=False)
     target: str
     parameter: int
-    proto: Any = field(repr=False)
+    proto: Message = field(repr=False)
 
     @property
-    def constant(self) -> np.ndarray[Any, Any] | None:
-        """The value of a constant; None if it is none, or of an unknown type."""
+    def constant(self) -> Array | None:
+        """Value of a constant; None for other instructions and types unknown to NumPy."""
         if self.opcode != "constant":
             return None
-        return literal(self.proto.literal)
+        return _literal(self.proto.literal)
 
 
 @dataclass(eq=False)
 class Computation:
-    """A list of instructions, operands first.
+    """A list of instructions, operands before their users.
 
     Attributes:
-        id: Its number in the module.
-        name: XLA's name of it.
-        instructions: All of them.
+        id: Number in the module.
+        name: XLA's name of the computation.
+        instructions: Its instructions.
+        root: The instruction whose result is the computation's.
     """
 
     id: int
@@ -109,12 +113,12 @@ class Computation:
 
 @dataclass(eq=False)
 class Module:
-    """A program.
+    """A lowered program.
 
     Attributes:
-        name: XLA's name of it.
-        computations: All, the called ones before their callers.
-        entry: The one that is the program.
+        name: XLA's name of the program.
+        computations: All computations, called ones before their callers.
+        entry: The computation that a run executes.
     """
 
     name: str
@@ -126,7 +130,7 @@ class Module:
         """Reads a serialised HloModuleProto.
 
         Raises:
-            ValueError: It is none.
+            ValueError: The bytes are not one.
         """
         from google.protobuf.message import DecodeError
         from tensorflow.compiler.xla.service import hlo_pb2
@@ -137,12 +141,12 @@ class Module:
             raise ValueError(f"it is not a program ({error})") from error
 
     @classmethod
-    def of(cls, proto: Any) -> Module:
+    def of(cls, proto: Message) -> Module:
         """Reads an HloModuleProto."""
         computations = {
             each.id: Computation(each.id, each.name) for each in proto.computations
         }
-        types = dtype_names()
+        types = _dtype_names()
         for each in proto.computations:
             computation = computations[each.id]
             known: dict[int, Instruction] = {}
@@ -150,10 +154,10 @@ class Module:
                 known[local_id(one.id)] = Instruction(
                     id=one.id,
                     opcode=one.opcode,
-                    shape=shape_of(one.shape, types),
+                    shape=_shape_of(one.shape, types),
                     op_name=one.metadata.op_name,
                     op_type=one.metadata.op_type,
-                    source=source_of(one.metadata),
+                    source=_source_of(one.metadata),
                     operands=[known[local_id(n)] for n in one.operand_ids],
                     called=[computations[n] for n in one.called_computation_ids],
                     target=one.custom_call_target,
@@ -166,40 +170,43 @@ class Module:
         return cls(proto.name, list(computations.values()), entry)
 
     def instructions(self) -> Iterator[Instruction]:
-        """All of all computations."""
+        """Yields the instructions of all computations."""
         for computation in self.computations:
             yield from computation.instructions
 
     def calls(self, target: str) -> list[Instruction]:
-        """Its custom calls of a target, in order."""
+        """Returns the custom calls with a target, in order."""
         return [each for each in self.instructions() if each.target == target]
 
     @property
     def parameters(self) -> list[Shape]:
-        """Shapes of what it takes."""
+        """Shapes of the parameters."""
         found = [each for each in self.entry.instructions if each.parameter >= 0]
         return [each.shape for each in sorted(found, key=lambda each: each.parameter)]
 
     @property
     def results(self) -> list[Shape]:
-        """Shapes of what it gives."""
+        """Shapes of the results."""
         root = self.entry.root
         if root is None:
             return []
         return list(root.shape.parts) if root.shape.dtype == "tuple" else [root.shape]
 
 
-def dtype_names() -> dict[int, str]:
-    """XLA's names of element types, by number."""
+def opcodes(text: str) -> frozenset[str]:
+    """Returns the opcodes in a text, separated by blanks."""
+    return frozenset(text.split())
+
+
+def _dtype_names() -> dict[int, str]:
     from tensorflow.compiler.xla import xla_data_pb2
 
     return {number: name.lower() for name, number in xla_data_pb2.PrimitiveType.items()}
 
 
-def shape_of(proto: Any, types: dict[int, str]) -> Shape:
-    """A ShapeProto as a Shape."""
+def _shape_of(proto: Message, types: dict[int, str]) -> Shape:
     if proto.element_type == TUPLE:
-        parts = tuple(shape_of(part, types) for part in proto.tuple_shapes)
+        parts = tuple(_shape_of(part, types) for part in proto.tuple_shapes)
         return Shape("tuple", parts=parts)
     return Shape(types.get(proto.element_type, "?"), tuple(proto.dimensions))
 
@@ -207,19 +214,16 @@ def shape_of(proto: Any, types: dict[int, str]) -> Shape:
 OWN_SOURCE = "/tensorflow/python/"
 
 
-def source_of(metadata: Any) -> str:
-    """Where the program's text has the op, if TensorFlow has recorded it.
-
-    It often names a line of its own instead, which does not help.
-    """
+def _source_of(metadata: Message) -> str:
+    """Returns "file:line" of an op in the user's code; "" for lines of TensorFlow."""
     file = metadata.source_file
     if not file or file == "dummy_file_name" or OWN_SOURCE in file:
         return ""
     return f"{metadata.source_file}:{metadata.source_line}"
 
 
-# Where a LiteralProto has the values of an element type: the field, and how to read it.
-LITERALS: dict[str, tuple[str, Any]] = {
+# Element type -> the field of a LiteralProto that has its values, and NumPy's type.
+LITERALS: dict[str, tuple[str, npt.DTypeLike]] = {
     "pred": ("preds", np.bool_),
     "s8": ("s8s", np.int8),
     "u8": ("u8s", np.uint8),
@@ -237,9 +241,9 @@ LITERALS: dict[str, tuple[str, Any]] = {
 }
 
 
-def literal(proto: Any) -> np.ndarray[Any, Any] | None:
+def _literal(proto: Message) -> Array | None:
     """A LiteralProto's value; None for types that NumPy does not have."""
-    shape = shape_of(proto.shape, dtype_names())
+    shape = _shape_of(proto.shape, _dtype_names())
     if shape.dtype == "bf16":
         bits = np.frombuffer(proto.bf16s, np.dtype("<u2")).astype(np.uint32) << 16
         return bits.view(np.float32).reshape(shape.dims)
@@ -258,8 +262,8 @@ def literal(proto: Any) -> np.ndarray[Any, Any] | None:
 
 
 def local_id(number: int) -> int:
-    """An instruction's number in its computation.
+    """Returns an instruction's number in its computation.
 
-    XLA writes that of the computation into the upper half, but not everywhere.
+    XLA sets the upper half to the computation's number, but not in all fields.
     """
     return number & 0xFFFFFFFF

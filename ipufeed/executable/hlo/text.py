@@ -6,35 +6,47 @@ import ctypes
 
 from ipufeed import _native
 
-TAKE_TEXT = ctypes.CFUNCTYPE(
+TAKE_BYTES = ctypes.CFUNCTYPE(
     None, ctypes.c_int, ctypes.POINTER(ctypes.c_char), ctypes.c_int64
 )
 
 
-def hlo_text(program: bytes) -> str:
-    """The text of a serialised HloModuleProto.
+def bytes_of(function: str, *arguments: bytes | int) -> bytes:
+    """Calls an entry point that passes its result, or an error, to a callback.
 
     Raises:
-        ValueError: XLA does not take it for a program.
+        ValueError: The entry point's error.
+    """
+    results: list[tuple[int, bytes]] = []
+
+    @TAKE_BYTES  # type: ignore[untyped-decorator]
+    def take(ok: int, data: object, size: int) -> None:
+        results.append((ok, ctypes.string_at(data, size)))  # type: ignore[arg-type]
+
+    getattr(_native.entry(), function)(*arguments, take)
+    ((ok, data),) = results
+    if not ok:
+        raise ValueError(data.decode("utf-8", "replace"))
+    return data
+
+
+def hlo_text(program: bytes) -> str:
+    """Returns the text of a serialised HloModuleProto.
+
+    Raises:
+        ValueError: XLA cannot read the program.
     """
     return _written(program, as_dot=False)
 
 
 def hlo_dot(program: bytes) -> str:
-    """Its graph, for Graphviz's `dot`; raises the same."""
+    """Returns the graph for Graphviz's `dot`; raises what hlo_text() raises."""
     return _written(program, as_dot=True)
 
 
 def _written(program: bytes, as_dot: bool) -> str:
-    answers: list[tuple[int, str]] = []
-
-    @TAKE_TEXT  # type: ignore[untyped-decorator]
-    def take(ok: int, text: object, size: int) -> None:
-        data: bytes = ctypes.string_at(text, size)  # type: ignore[arg-type]
-        answers.append((ok, data.decode("utf-8", "replace")))
-
-    _native.entry().ipufeed_hlo_text(program, len(program), int(as_dot), take)
-    ok, text = answers[0]
-    if not ok:
-        raise ValueError(f"XLA cannot read the program: {text}")
-    return text
+    try:
+        data = bytes_of("ipufeed_hlo_text", program, len(program), int(as_dot))
+    except ValueError as error:
+        raise ValueError(f"XLA cannot read the program: {error}") from None
+    return data.decode("utf-8", "replace")

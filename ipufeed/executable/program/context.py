@@ -1,10 +1,10 @@
-"""What a program is compiled for, as far as it changes the result.
+"""The compile context: everything besides the HLO that changes a compiled program.
 
 target       tiles, IPUs
-config       the options, but those that only report, connect or select
-flags        of TF_POPLAR_FLAGS
-environment  variables whose raw text counts
-host         TensorFlow, this library, the CPU: the simulated IPU's code is the CPU's
+config       options, except those that only report, connect or select
+flags        TF_POPLAR_FLAGS
+environment  variables that are hashed as text
+host         TensorFlow, this library, the CPU: a simulated IPU runs the CPU's code
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import os
 import platform
 import shlex
 from pathlib import Path
-from typing import Any
 
 from ipufeed import _native
 from ipufeed.device.config.enums import DeviceConnectionType
 from ipufeed.device.flags import environment, flags
 from ipufeed.device.system import system
+from ipufeed.executable.program.file_format import JsonObject
 
-# Options that change nothing in a compiled program; a category stands for all in it.
+# Options and categories of options that do not change a compiled program.
 NOT_IN_KEY = (
     "auto_select_ipus",
     "select_ipus",
@@ -31,19 +31,19 @@ NOT_IN_KEY = (
     "serialization_output_folder",
 )
 CONNECTION = "device_connection"
-# What the simulated hardware is. What is compiled for the same without being attached to
-# it is the same program. Remote buffers are not among it: a program that uses them moves
-# tensors, and is another one by that.
+# The simulated hardware: a program compiled for the same version without being attached
+# is the same program. Remote buffers are not included: a program that uses them moves
+# tensors, which its HLO shows.
 HARDWARE = {"version": "ipu2"}
-# Options of the engine that only report.
+# Prefixes of engine options that only report.
 REPORTING = ("autoReport.", "debug.")
 
 
-def surroundings_of(ordinal: int) -> dict[str, Any]:
-    """The surroundings of a program on an IPU, ready for JSON; not to be changed.
+def compile_context(ordinal: int) -> JsonObject:
+    """Returns the compile context of an IPU, ready for JSON. Callers must not change it.
 
     Raises:
-        DeviceOrdinalError: the IPU has not been configured.
+        DeviceOrdinalError: The IPU is not configured.
     """
     device = system.require_usable(ordinal)
     return {
@@ -53,20 +53,20 @@ def surroundings_of(ordinal: int) -> dict[str, Any]:
             "num_io_tiles": device.num_io_tiles,
             "order": device.order.name,
         },
-        "config": config_in_key(system.generation()),
+        "config": _config_in_key(system.generation()),
         "flags": flags.get_flags().in_program_hash(),
-        "environment": variables(),
+        "environment": _variables(),
         "host": host(),
     }
 
 
 # A configuration has a few hundred values; a generation has one configuration.
 @functools.lru_cache(maxsize=4)
-def config_in_key(generation: int) -> dict[str, Any]:
-    """The options that make another program, by category."""
+def _config_in_key(generation: int) -> JsonObject:
+    """Returns the options that change a program, by category."""
     del generation
-    # As JSON has them: what cannot be written there is refused.
-    values: dict[str, Any] = json.loads(json.dumps(system.configured().by_category()))
+    # Through JSON, which raises for values that it cannot represent.
+    values: JsonObject = json.loads(json.dumps(system.configured().by_category()))
     for name in NOT_IN_KEY:
         values.pop(name, None)
     connection = values.pop(CONNECTION)
@@ -85,13 +85,13 @@ def config_in_key(generation: int) -> dict[str, Any]:
     return values
 
 
-def variables() -> dict[str, str]:
-    """The variables of the environment whose raw text counts."""
-    return environment.variables_in_program_hash() | {"XLA_FLAGS": xla_flags()}
+def _variables() -> dict[str, str]:
+    """Returns the environment variables that are hashed as text."""
+    return environment.variables_in_program_hash() | {"XLA_FLAGS": _xla_flags()}
 
 
-def xla_flags() -> str:
-    """XLA_FLAGS without what only dumps; XLA reads it once, when the process starts."""
+def _xla_flags() -> str:
+    """Returns XLA_FLAGS without dump options. XLA reads it once per process."""
     try:
         words = shlex.split(os.environ.get("XLA_FLAGS", ""))
     except ValueError:
@@ -101,8 +101,8 @@ def xla_flags() -> str:
 
 
 @functools.cache
-def host() -> dict[str, Any]:
-    """Versions, and the CPU that the code is for."""
+def host() -> JsonObject:
+    """Returns the versions and the CPU that the code is compiled for."""
     import tensorflow as tf
 
     info = _native.build_info(_native.find_library())
@@ -111,23 +111,27 @@ def host() -> dict[str, Any]:
         "tensorflow_git": tf.version.GIT_VERSION,
         "ipufeed": info["sources"][:16],
         "cpu": cpu(),
-        # XLA cuts loops into as many parts.
+        # XLA splits loops into this number of parts.
         "cpus": len(os.sched_getaffinity(0)),
     }
 
 
 def cpu() -> str:
-    """The CPU's name and a hash of what it can do."""
-    name, can = platform.machine(), ""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
+    """Returns the CPU's name with a hash of its features."""
+    fields = cpu_fields()
+    name = fields.get("model name", platform.machine())
+    if not fields:
         return name
-    for line in text.splitlines():
-        field, _, value = line.partition(":")
-        if field.strip() == "model name":
-            name = value.strip()
-        elif field.strip() in ("flags", "Features"):
-            can = " ".join(sorted(value.split()))
-            break
-    return f"{name} ({hashlib.blake2b(can.encode(), digest_size=4).hexdigest()})"
+    features = fields.get("flags") or fields.get("Features", "")
+    text = " ".join(sorted(features.split()))
+    return f"{name} ({hashlib.blake2b(text.encode(), digest_size=4).hexdigest()})"
+
+
+def cpu_fields() -> dict[str, str]:
+    """Returns the fields of the first CPU in /proc/cpuinfo; {} if it cannot be read."""
+    try:
+        first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}

@@ -1,7 +1,7 @@
-"""How the native core and Python talk of a program (ipufeed/cc/device/program_events.h).
+"""Events of programs, from the native core (ipufeed/cc/device/program_events.h).
 
-The core calls `on_program` while it compiles and loads, on whatever thread does that.
-What is raised here becomes the error of the program that was asked for.
+The core calls `on_program` while it compiles and loads, on the thread that does so. An
+exception raised in it becomes the error of the program.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ INTERNAL = 13  # of absl's status codes
 
 
 class Event(IntEnum):
-    """What has happened to a program, or is asked of it."""
+    """An event in the life of a program, or a request for one."""
 
     KEY = 0
     SHARED = 1
@@ -29,7 +29,7 @@ class Event(IntEnum):
 
 
 class RunMode(IntEnum):
-    """What becomes of programs that are started."""
+    """How the core executes programs."""
 
     RUN = 0
     ZEROS = 1
@@ -37,7 +37,7 @@ class RunMode(IntEnum):
 
 
 class ProgramCall(ctypes.Structure):
-    """ProgramCall of program_events.h."""
+    """The struct ProgramCall of program_events.h."""
 
     _fields_ = [
         ("id", ctypes.c_int64),
@@ -66,16 +66,16 @@ ON_PROGRAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.POINTER(Program
 
 @dataclass(frozen=True)
 class Lowered:
-    """A program that TensorFlow has lowered, and that is to be compiled.
+    """A program that TensorFlow has lowered and XLA is to compile.
 
     Attributes:
-        id: The same in all events of it.
-        ordinal: The IPU that wants it.
-        name: What XLA calls it: the function's name, and more.
-        function: Its FunctionDef, serialised; empty if it is not known.
-        hlo: Its HloModuleProto, serialised.
-        arguments: Of each parameter, the number of the function's argument.
-        shards: IPUs that one copy of it is spread over; 0 for a part of a program.
+        id: Identifies the program in all its events.
+        ordinal: The IPU that requests it.
+        name: XLA's name, which contains the function's.
+        function: The serialised FunctionDef; empty if unknown.
+        hlo: The serialised HloModuleProto.
+        arguments: For each parameter, the number of the function's argument.
+        shards: IPUs of one replica; 0 for a part of another program.
     """
 
     id: int
@@ -89,11 +89,11 @@ class Lowered:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a phase took.
+    """Cost of a phase.
 
     Attributes:
         duration_s: Seconds.
-        rss_bytes: By how much the process grew meanwhile; may be negative.
+        rss_bytes: Growth of the process's resident memory; may be negative.
     """
 
     duration_s: float
@@ -101,12 +101,12 @@ class Figures:
 
 
 def text(pointer: bytes | None) -> str:
-    """A C string."""
+    """Returns a C string as text."""
     return (pointer or b"").decode("utf-8", "replace")
 
 
-def lowered(call: Any) -> Lowered:
-    """A call's fields on a program, copied."""
+def lowered(call: ProgramCall) -> Lowered:
+    """Copies the fields that describe a program."""
     return Lowered(
         id=call.id,
         ordinal=call.ordinal,
@@ -120,29 +120,29 @@ def lowered(call: Any) -> Lowered:
     )
 
 
-def figures(call: Any) -> Figures:
-    """A call's fields on a phase."""
+def figures(call: ProgramCall) -> Figures:
+    """Copies the fields that describe a phase."""
     return Figures(call.duration_ns / 1e9, call.rss_bytes)
 
 
-def message_of(call: Any) -> str:
-    """The message of a call that reports an error."""
+def message_of(call: ProgramCall) -> str:
+    """Returns the message of a call that reports an error."""
     if not call.message_size:
         return ""
     whole: bytes = ctypes.string_at(call.message, call.message_size)
     return whole.decode("utf-8", "replace")
 
 
-def refuse(call: Any, error: BaseException) -> int:
-    """Makes an error the program's; returns its status code."""
+def _refuse(call: ProgramCall, error: BaseException) -> int:
+    """Writes an error into the call; returns its status code."""
     what = str(getattr(error, "message", error)) or type(error).__name__
     data = what.encode()[: call.message_size - 1] + b"\0"
     ctypes.memmove(call.message, data, len(data))
     return int(getattr(error, "error_code", INTERNAL))
 
 
-def callback(handle: Callable[[Event, Any], None]) -> Any:
-    """The function that the core calls, around one that may raise."""
+def callback(handle: Callable[[Event, ProgramCall], None]) -> object:
+    """Wraps a handler that may raise as the function that the core calls."""
 
     @ON_PROGRAM  # type: ignore[untyped-decorator]
     def on_program(event: int, pointer: Any) -> int:
@@ -150,9 +150,9 @@ def callback(handle: Callable[[Event, Any], None]) -> Any:
         try:
             handle(Event(event), call)
         except BaseException as error:
-            # An event that only reports has no room for a message.
+            # The other events only report, and have no buffer for a message.
             if event in (Event.KEY, Event.FIND, Event.COMPILED):
-                return refuse(call, error)
+                return _refuse(call, error)
             raise
         return 0
 

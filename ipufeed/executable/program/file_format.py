@@ -1,14 +1,14 @@
-"""What stands in a .poplar_exec file, and whether it is whole.
+"""The format of .poplar_exec files, with checksums.
 
     magic | length and SHA-256 of the header | header (JSON) | program | executable | more
 
-The header has the length and SHA-256 of the parts, so that no byte can change
-unnoticed. That finds damage, not attackers: a user that may write the file may write the
-sums, which is why cache.py checks which users may.
+The header has the length and SHA-256 of each part, which detects damage. It does not
+detect attacks: a user that can write the file can write the checksums, so safety.py checks
+the file's owner and mode.
 
-`program` is what was compiled, with its names and source lines (zlib, a HloModuleProto):
-`ipufeed.executable.explain` reads it. `executable` is what XLA loads. An application file
-has more parts (ipufeed/applications/file.py), which the header names in their order.
+`program` is the HloModuleProto with names and source lines, compressed by zlib, which
+`ipufeed.executable.explain` reads. XLA loads `executable`. An application file has more
+parts (ipufeed/applications/file.py), which the header lists in their order.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from typing import Any
 
 from ipufeed.render.units import counted
 
+JsonObject = dict[str, Any]
+
 MAGIC = b"ipufeed executable 1\n"
 _FIXED = struct.Struct("<Q32s")
 MAX_HEADER = 16 << 20
@@ -29,29 +31,29 @@ PARTS = ("program", "executable")
 
 
 class DamagedFileError(ValueError):
-    """A file is not an executable, or is not whole; the message names what is wrong."""
+    """A file is not an executable, or is damaged; the message names the fault."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A compiled program, as it is stored.
+    """A compiled program, as stored in a file.
 
     Attributes:
-        header: Key, digest, name, argument names, surroundings, times; ready for JSON.
-        program: A serialised HloModuleProto, with names.
-        executable: What XLA loads.
+        header: Key, digest, name, argument names, compile context, times, for JSON.
+        program: The serialised HloModuleProto, with names.
+        executable: The bytes that XLA loads.
         more: Further parts, by name.
     """
 
-    header: dict[str, Any]
+    header: JsonObject
     program: bytes = field(repr=False)
     executable: bytes = field(repr=False)
     more: dict[str, bytes] = field(default_factory=dict, repr=False)
 
 
 def pack(entry: Entry) -> bytes:
-    """The bytes of a file."""
-    # Level 1: compiling takes a second, and this must not take another.
+    """Returns the bytes of a file."""
+    # Level 1: compiling takes about a second, and a higher level would double that.
     parts = {
         "program": zlib.compress(entry.program, 1),
         "executable": entry.executable,
@@ -66,11 +68,11 @@ def pack(entry: Entry) -> bytes:
     return b"".join((MAGIC, fixed, header, *parts.values()))
 
 
-def unpack_header(data: bytes) -> tuple[dict[str, Any], int]:
-    """The header of a file's bytes, and where it ends.
+def unpack_header(data: bytes) -> tuple[JsonObject, int]:
+    """Returns the header of a file's bytes, and its end.
 
     Raises:
-        DamagedFileError: It is none, or not whole.
+        DamagedFileError: The header is missing or damaged.
     """
     start = len(MAGIC) + _FIXED.size
     if not data.startswith(MAGIC):
@@ -93,10 +95,10 @@ def unpack_header(data: bytes) -> tuple[dict[str, Any], int]:
 
 
 def unpack(data: bytes) -> Entry:
-    """What is in a file.
+    """Returns the content of a file.
 
     Raises:
-        DamagedFileError: It is not whole, or no such file.
+        DamagedFileError: The bytes are not a whole file.
     """
     header, at = unpack_header(data)
     parts: dict[str, bytes] = {}
@@ -115,15 +117,15 @@ def unpack(data: bytes) -> Entry:
     return Entry(header, inflate(program), executable, parts)
 
 
-def _more(header: dict[str, Any]) -> list[str]:
-    """The names of the parts behind PARTS, in the order of the file."""
+def _more(header: JsonObject) -> list[str]:
+    """Returns the names of the parts after PARTS, in the order of the file."""
     described = header.get("parts")
     names = described if isinstance(described, dict) else {}
     return [name for name in names if name not in PARTS]
 
 
-def _sum_of(header: dict[str, Any], name: str) -> tuple[int, str]:
-    """Length and SHA-256 of a part; raises DamagedFileError."""
+def _sum_of(header: JsonObject, name: str) -> tuple[int, str]:
+    """Returns length and SHA-256 of a part; raises DamagedFileError."""
     described = header.get("parts")
     match described.get(name) if isinstance(described, dict) else None:
         case [int(length), str(digest)] if length >= 0:
@@ -135,7 +137,7 @@ MAX_PROGRAM = 1 << 31  # protobuf's own limit
 
 
 def inflate(part: bytes) -> bytes:
-    """The program, which is bounded: a small file must not fill the memory."""
+    """Decompresses a program, up to MAX_PROGRAM: a small file must not fill the memory."""
     unpacker = zlib.decompressobj()
     try:
         program = unpacker.decompress(part, MAX_PROGRAM)

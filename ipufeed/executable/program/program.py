@@ -1,13 +1,13 @@
-"""A program as its author knows it: its name, its arguments, what it was compiled for."""
+"""A program with its author's names, its key and its compile context."""
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from ipufeed.executable.program.events import Lowered
-from ipufeed.executable.program.file_format import Entry
+from ipufeed.executable.program.file_format import Entry, JsonObject
 from ipufeed.executable.program.key import Key
 from ipufeed.executable.program.names import (
     ARGUMENT,
@@ -22,23 +22,23 @@ from ipufeed.render.terminal_text import named, printable
 
 @dataclass(frozen=True)
 class Program:
-    """A program that is, or has been, compiled.
+    """A program that is being compiled, or has been.
 
     Attributes:
-        name: Of the function, as its author wrote it.
-        key: Its key.
-        arguments: The names of its parameters, in order.
-        surroundings: What it is compiled for.
-        hlo: A serialised HloModuleProto, with names and source lines.
-        kinds: Of each parameter: "argument", "variable" or "captured value".
-        baked: The function's arguments that are not parameters, since XLA had to know
-            their values.
+        name: The function's name, as its author wrote it.
+        key: The program's key.
+        arguments: Names of the parameters, in order.
+        context: The compile context; see context.py.
+        hlo: The serialised HloModuleProto, with names and source lines.
+        kinds: Kind of each parameter: "argument", "variable" or "captured value".
+        baked: The function's arguments that are constants of the program, since XLA
+            needs their values to compile.
     """
 
     name: str
     key: Key
     arguments: tuple[str, ...]
-    surroundings: dict[str, Any] = field(repr=False)
+    context: JsonObject = field(repr=False)
     hlo: bytes = field(repr=False)
     kinds: tuple[str, ...] = ()
     baked: tuple[str, ...] = ()
@@ -47,14 +47,14 @@ class Program:
         return f"program {self.name} ({self.key.hex})"
 
     @classmethod
-    def of(cls, lowered: Lowered, key: Key, surroundings: dict[str, Any]) -> Program:
-        """What has been lowered, with its author's names."""
+    def of(cls, lowered: Lowered, key: Key, context: JsonObject) -> Program:
+        """Makes a Program of a lowered one."""
         parameters = argument_names(lowered)
         return cls(
             name=author_name(lowered.name),
             key=key,
             arguments=tuple(name for name, _ in parameters),
-            surroundings=surroundings,
+            context=context,
             hlo=lowered.hlo,
             kinds=tuple(kind for _, kind in parameters),
             baked=tuple(baked_names(lowered)),
@@ -62,10 +62,10 @@ class Program:
 
     @classmethod
     def from_entry(cls, entry: Entry) -> Program:
-        """What a file holds.
+        """Makes a Program of a file's content.
 
         Raises:
-            KeyError, TypeError, ValueError: Its header is none of ours.
+            KeyError, TypeError, ValueError: The header is invalid.
         """
         header = entry.header
         digest = str(header["digest"])
@@ -73,14 +73,14 @@ class Program:
             name=str(header["name"]),
             key=Key(int(str(header["key"]), 16), digest),
             arguments=tuple(map(str, header["arguments"])),
-            surroundings=dict(header["surroundings"]),
+            context=dict(header["surroundings"]),
             hlo=entry.program,
             kinds=tuple(map(str, header.get("argument_kinds", ()))),
             baked=tuple(map(str, header.get("baked_arguments", ()))),
         )
 
     def entry(self, executable: bytes, compile_seconds: float) -> Entry:
-        """What is stored of it."""
+        """Returns the content of the program's file."""
         now = datetime.datetime.now(datetime.timezone.utc)
         header = {
             "key": self.key.hex,
@@ -89,26 +89,26 @@ class Program:
             "arguments": list(self.arguments),
             "argument_kinds": list(self.kinds),
             "baked_arguments": list(self.baked),
-            "surroundings": self.surroundings,
+            "surroundings": self.context,
             "created": now.isoformat(timespec="seconds"),
             "compile_seconds": round(compile_seconds, 4),
         }
         return Entry(header, self.hlo, executable)
 
     def kind(self, parameter: int) -> str:
-        """What a parameter is: "argument", "variable" or "captured value"."""
+        """Returns "argument", "variable" or "captured value"."""
         return self.kinds[parameter] if parameter < len(self.kinds) else ARGUMENT
 
     def describe(self, parameter: int) -> str:
-        """A parameter in a sentence: argument `x`."""
+        """Returns a parameter's name for a sentence: argument `x`."""
         if parameter >= len(self.arguments):
             return f"argument {parameter}"
         name, kind = self.arguments[parameter], self.kind(parameter)
-        ours = kind == CAPTURED or name.startswith(OF)
-        return f"{kind} {printable(name) if ours else named(name)}"
+        generated = kind == CAPTURED or name.startswith(OF)
+        return f"{kind} {printable(name) if generated else named(name)}"
 
-    def interface(self) -> dict[str, Any]:
-        """What it takes, gives and exchanges with queues; ready for JSON."""
+    def interface(self) -> JsonObject:
+        """Returns inputs, outputs and feeds, ready for JSON."""
         from ipufeed.executable.hlo import hlo
 
         module = hlo.Module.parse(self.hlo)
@@ -126,3 +126,17 @@ class Program:
                 for call in module.calls("ipufeed_enqueue")
             ],
         }
+
+
+_find: Callable[[], list[Program]] = list
+
+
+def set_programs(find: Callable[[], list[Program]]) -> None:
+    """Sets the function that lists the programs of this process."""
+    global _find
+    _find = find
+
+
+def programs_of_process() -> list[Program]:
+    """Lists the programs that this process has compiled or read, the oldest first."""
+    return _find()

@@ -1,4 +1,4 @@
-"""The reports of autoReport: profile, memory, cost, graph, and the page made of them.
+"""autoReport's reports: memory, cost and graph of a program, and an HTML page of them.
 
 Uses hlo, program and store.
 """

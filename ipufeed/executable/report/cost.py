@@ -1,11 +1,10 @@
-"""What a program has to compute and to move, counted over its instructions.
+"""Counts the work of a program over its instructions: operations and bytes.
 
-    entry -> step, step, while -> body -> step ...      a step is what is not fused away
+    entry -> step, step, while -> body -> step ...   a step: an instruction not fused away
 
-A loop's body counts as often as it is known to run. XLA knows that of loops with a
-constant count; the others count once, so that the figures are those of one iteration. A
-stage of a pipeline has no mini-batch in some iterations of its IPU's loop: its name has in
-how many it has.
+A loop's body counts once per iteration if XLA knows their number, which it does for
+constant ones; else once, so that the figures are those of one iteration. A pipeline stage
+is idle in some iterations of its IPU's loop: its name contains the number of the others.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from ipufeed.executable.hlo.hlo import Computation, Instruction, Module
 from ipufeed.executable.report.ipu_model import IpuModel
 from ipufeed.executable.report.work import FREE, Work, step_work
 
-# As ipufeed/parallel/pipeline/ipu_program.py names what a stage does.
+# The names that ipufeed/parallel/pipeline/ipu_program.py gives to stages.
 STAGE_ITERATIONS = re.compile(r"\b(\d+)_of_(\d+)_iterations")
 
 
 @dataclass(frozen=True)
 class Step:
-    """An instruction that is executed by itself.
+    """An instruction that is executed separately.
 
     Attributes:
-        instruction: It.
-        work: Of one execution.
-        executions: In a run of the program; within loops of an unknown count, in one
-            iteration of these.
-        loop: The loops that it is in, from the outside, joined with " > "; "" for none.
+        instruction: The instruction.
+        work: Work of one execution.
+        executions: Executions per run of the program; within loops of an unknown count,
+            per iteration of these.
+        loop: The loops around it, from the outside, joined with " > "; "" for none.
     """
 
     instruction: Instruction = field(repr=False)
@@ -42,12 +41,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of the program.
+    """A loop of a program.
 
     Attributes:
-        name: With the loops that it is in.
-        trips: How often its body runs each time, or None if that is not known.
-        iteration: The work of one iteration.
+        name: The loop's name after those of the loops around it.
+        trips: Iterations of one execution, or None if unknown.
+        iteration: Work of one iteration.
     """
 
     name: str
@@ -57,12 +56,12 @@ class Loop:
 
 @dataclass
 class Cost:
-    """Of a program.
+    """The cost of a program.
 
     Attributes:
-        total: Of a run; loops of an unknown count are in it with one iteration.
-        steps: All.
-        loops: All, the outer ones first.
+        total: Work of a run; loops of an unknown count are in it with one iteration.
+        steps: The program's steps.
+        loops: The program's loops, the outer ones first.
     """
 
     total: Work
@@ -71,7 +70,7 @@ class Cost:
 
 
 def cost_of(module: Module, model: IpuModel | None = None) -> Cost:
-    """Counts a program, with the cycles of a model (default: one Mk2 IPU)."""
+    """Returns the cost of a program, with cycles of a model (default: one Mk2 IPU)."""
     counter = _Counter(model or IpuModel())
     total = counter.computation(module.entry, 1, "")
     counter.loops.sort(key=lambda loop: loop.name.count(" > "))
@@ -79,13 +78,13 @@ def cost_of(module: Module, model: IpuModel | None = None) -> Cost:
 
 
 class _Counter:
-    """Walks the computations that are executed."""
+    """Visits the computations that are executed."""
 
     def __init__(self, model: IpuModel) -> None:
         self.model = model
         self.steps: list[Step] = []
         self.loops: list[Loop] = []
-        self.in_stage = False  # of a pipeline that is idle in some iterations
+        self.in_stage = False  # within a pipeline stage that is idle in some iterations
 
     def computation(self, one: Computation, executions: int, loop: str) -> Work:
         total = Work()
@@ -109,7 +108,7 @@ class _Counter:
 
     def with_cycles(self, one: Instruction, work: Work) -> Work:
         cycles = self.model.cycles(
-            dtype=dtype_of(one),
+            dtype=_dtype_of(one),
             matrix_flops=work.matrix_flops,
             vector_flops=work.vector_flops,
             transcendentals=work.transcendentals,
@@ -130,9 +129,9 @@ class _Counter:
         return iteration.times(1 if trips is None else trips)
 
     def conditional(self, one: Instruction, executions: int, loop: str) -> Work:
-        """One branch is taken: the one with most to do, as it is unknown which."""
-        # A condition inside a stage may bear the stage's name, too.
-        taken, iterations = (1, 1) if self.in_stage else stage_iterations(one)
+        """Counts the branch with the most cycles, as it is unknown which is taken."""
+        # A condition inside a stage may have the stage's name, too.
+        taken, iterations = (1, 1) if self.in_stage else _stage_iterations(one)
         executions = executions * taken // iterations
         was_in_stage, self.in_stage = self.in_stage, self.in_stage or iterations > 1
         best, steps = Work(), list(self.steps)
@@ -146,8 +145,8 @@ class _Counter:
         return best.times(taken / iterations)
 
 
-def dtype_of(one: Instruction) -> str:
-    """The dtype that a step computes in."""
+def _dtype_of(one: Instruction) -> str:
+    """Returns the dtype in which a step computes."""
     for each in one.operands:
         if each.shape.dtype in ("f32", "f16", "bf16", "f64"):
             return each.shape.dtype
@@ -155,7 +154,7 @@ def dtype_of(one: Instruction) -> str:
 
 
 def trip_count(one: Instruction) -> int | None:
-    """How often a loop's body runs, if XLA has found out."""
+    """Returns the number of a loop's iterations, or None if XLA does not know it."""
     try:
         config = json.loads(one.proto.backend_config or b"{}")
         return max(0, int(config["known_trip_count"]["n"]))
@@ -163,8 +162,8 @@ def trip_count(one: Instruction) -> int | None:
         return None
 
 
-def stage_iterations(one: Instruction) -> tuple[int, int]:
-    """In how many iterations a stage has a mini-batch, and of how many; (1, 1) if all."""
+def _stage_iterations(one: Instruction) -> tuple[int, int]:
+    """Returns a stage's busy iterations and all iterations; (1, 1) if it is never idle."""
     found = STAGE_ITERATIONS.search(one.op_name)
     if found is None or not 0 < int(found[1]) <= int(found[2]):
         return 1, 1

@@ -1,11 +1,10 @@
-"""XLA_FLAGS=--xla_dump_to=DIR: each compiled program as files with the documented names.
+"""XLA_FLAGS=--xla_dump_to=DIR: writes each compiled program under Graphcore's file names.
 
     module_0003.0000.IPU.before_optimizations.txt
     module_0003.0001.IPU.after_optimizations.txt        .dot with --xla_dump_hlo_as_dot
 
-0003 is the program: unique in the folder, and growing. These are in addition to what XLA's
-own CPU compiler dumps there under names of its own, and there are no passes of an IPU's
-compiler to show between the two.
+0003 is the program's number, unique in the folder and growing. XLA's CPU compiler dumps
+further files there under its own names. Passes of an IPU's compiler do not exist here.
 
 Source: Graphcore's user guide, "XLA graph file naming".
 """
@@ -30,12 +29,12 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class DumpOptions:
-    """What XLA_FLAGS asks for.
+    """The dump that XLA_FLAGS requests.
 
     Attributes:
-        folder: Where to.
-        text: Whether as text: the default, if no form is asked for.
-        dot: Whether as a graph.
+        folder: The folder to write to.
+        text: Whether to write text, which is the default.
+        dot: Whether to write a graph.
     """
 
     folder: Path
@@ -44,7 +43,7 @@ class DumpOptions:
 
 
 def dump_options() -> DumpOptions | None:
-    """What is asked for now; None for nothing, or for stdout, which XLA serves itself."""
+    """Returns the requested dump; None for none, or for stdout, which XLA handles."""
     try:
         words = shlex.split(os.environ.get("XLA_FLAGS", ""))
     except ValueError:
@@ -70,7 +69,7 @@ def dump(options: DumpOptions, before: bytes, after: bytes) -> None:
         options.folder.mkdir(parents=True, exist_ok=True)
         optimised = CompiledCode.parse(after).proto if after else b""
         modules = [each for each in (before, optimised) if each]
-        number = claim(options)
+        number = _claim(options)
         for index, (stage, module) in enumerate(zip(STAGES, modules, strict=False)):
             stem = f"module_{number:04d}.{index:04d}.IPU.{stage}"
             if options.text:
@@ -81,8 +80,8 @@ def dump(options: DumpOptions, before: bytes, after: bytes) -> None:
         LOGGER.warning("A program cannot be dumped to %s: %s.", options.folder, error)
 
 
-def claim(options: DumpOptions) -> int:
-    """A number that no file there has; another process may ask at the same time."""
+def _claim(options: DumpOptions) -> int:
+    """Reserves an unused number, also against other processes, by creating a file."""
     suffix = "txt" if options.text else "dot"
     with _lock:
         used = [

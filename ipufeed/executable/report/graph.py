@@ -1,10 +1,10 @@
-"""A program as a graph that a person can take in: steps, and what they pass on.
+"""A program as a graph of limited size: steps, and the results that they pass on.
 
     Computation --> Node, Node, Node(inside=Graph of the loop's body) --> Edge
 
-Instructions that do nothing (tuples, bitcasts, parameters) are left out; what goes
-through them goes straight to where it is used. Where there are more steps than one can
-look at, neighbours with little to do are drawn as one.
+Instructions without work (tuples, bitcasts, parameters) are left out: edges pass through
+them. If a computation has more than MOST_NODES steps, neighbours with little work become
+one node.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ipufeed.executable.hlo.hlo import Computation, Instruction
+from ipufeed.executable.hlo.hlo import Computation, Instruction, opcodes
 from ipufeed.executable.report.cost import trip_count
-from ipufeed.executable.report.memory import own_source
 from ipufeed.executable.report.profile import kind_of
 from ipufeed.executable.report.work import FREE, step_work
 
 MOST_NODES = 48
 MOST_LABEL = 34
 
-# What an instruction is, for its colour.
+# The kinds of nodes, which have different colours.
 PRODUCT, FEED, LOOP, REDUCTION, MEMORY, OTHER, GROUP = KINDS = (
     "product",
     "feed",
@@ -32,33 +31,23 @@ PRODUCT, FEED, LOOP, REDUCTION, MEMORY, OTHER, GROUP = KINDS = (
     "group",
 )
 REDUCING = ("reduce", "reduce-window", "scatter", "select-and-scatter", "sort")
-MOVING = (
-    "broadcast",
-    "concatenate",
-    "copy",
-    "dynamic-slice",
-    "dynamic-update-slice",
-    "gather",
-    "iota",
-    "pad",
-    "reshape",
-    "reverse",
-    "slice",
-    "transpose",
+MOVING = opcodes(
+    "broadcast concatenate copy dynamic-slice dynamic-update-slice gather iota pad "
+    "reshape reverse slice transpose"
 )
 
 
 @dataclass(eq=False)
 class Node:
-    """A step, a loop, or several steps drawn as one.
+    """A step, a loop, or a group of steps.
 
     Attributes:
-        title: What it is.
-        detail: Of what shape, or what of.
+        title: First line of text.
+        detail: Second line: the shape, or the steps of a group.
         kind: One of KINDS.
-        inside: What a loop or branch executes.
-        tip: Its full description.
-        sources: The nodes whose results it takes.
+        inside: The graphs that a loop or branch executes.
+        tip: The full description.
+        sources: The nodes whose results it uses.
     """
 
     title: str
@@ -71,11 +60,11 @@ class Node:
 
 @dataclass(eq=False)
 class Graph:
-    """A computation: its nodes, those that are used first.
+    """The nodes of a computation, sources before their users.
 
     Attributes:
-        title: What a person calls it.
-        nodes: All.
+        title: The computation's role.
+        nodes: The nodes.
     """
 
     title: str
@@ -83,32 +72,31 @@ class Graph:
 
 
 def graph_of(computation: Computation, title: str) -> Graph:
-    """The graph of a computation, and of what it calls."""
-    shown = [each for each in computation.instructions if is_step(each)]
-    groups = grouped(shown)
+    """Returns the graph of a computation and of those that it calls."""
+    shown = [each for each in computation.instructions if _is_step(each)]
+    groups = _grouped(shown)
     nodes: dict[int, Node] = {}
     graph = Graph(title)
     for group in groups:
-        node = node_of(group[0]) if len(group) == 1 else group_node(group)
+        node = _node_of(group[0]) if len(group) == 1 else _group_node(group)
         graph.nodes.append(node)
         for each in group:
             nodes[each.id] = node
     for group in groups:
         node = nodes[group[0].id]
         for each in group:
-            for source in steps_behind(each, nodes):
+            for source in _steps_behind(each, nodes):
                 if source is not node and source not in node.sources:
                     node.sources.append(source)
     return graph
 
 
-def is_step(one: Instruction) -> bool:
-    """Whether there is anything to draw."""
+def _is_step(one: Instruction) -> bool:
     return one.opcode not in FREE
 
 
-def steps_behind(one: Instruction, nodes: dict[int, Node]) -> list[Node]:
-    """The steps that an instruction depends on, through those that are left out."""
+def _steps_behind(one: Instruction, nodes: dict[int, Node]) -> list[Node]:
+    """Returns the steps that an instruction depends on, also through omitted ones."""
     found, seen, todo = [], set(), list(reversed(one.operands))
     while todo:
         each = todo.pop()
@@ -122,23 +110,22 @@ def steps_behind(one: Instruction, nodes: dict[int, Node]) -> list[Node]:
     return found
 
 
-def weight(one: Instruction) -> float:
-    """How much a step has to do; loops and feeds are always worth seeing."""
+def _weight(one: Instruction) -> float:
+    """Returns the weight of a step's work; infinite for loops and feeds, to show them."""
     if one.opcode in ("while", "conditional", "call") or one.target:
         return float("inf")
     work = step_work(one)
     return work.matrix_flops * 8 + work.vector_flops + work.moved_bytes
 
 
-def grouped(shown: list[Instruction]) -> list[list[Instruction]]:
-    """One step to a group if there are few, else neighbours of little weight together.
+def _grouped(shown: list[Instruction]) -> list[list[Instruction]]:
+    """Groups neighbouring steps of little weight, if there are more than MOST_NODES.
 
-    Neighbours in the order of execution: a group of them depends on nothing that
-    depends on it.
+    Neighbours are adjacent in the order of execution, so that the graph stays acyclic.
     """
     if len(shown) <= MOST_NODES:
         return [[each] for each in shown]
-    heaviest = sorted(shown, key=weight, reverse=True)[: MOST_NODES // 2]
+    heaviest = sorted(shown, key=_weight, reverse=True)[: MOST_NODES // 2]
     alone = {each.id for each in heaviest}
     groups: list[list[Instruction]] = []
     for each in shown:
@@ -151,8 +138,8 @@ def grouped(shown: list[Instruction]) -> list[list[Instruction]]:
     return groups
 
 
-def kind(one: Instruction) -> str:
-    """The kind of an instruction; a fusion is what counts in it."""
+def _kind(one: Instruction) -> str:
+    """Returns the kind of an instruction; of a fusion, that of its main instruction."""
     if one.target.startswith("ipufeed_"):
         return FEED
     if one.opcode in ("while", "conditional", "call"):
@@ -165,24 +152,21 @@ def kind(one: Instruction) -> str:
     return MEMORY if one.opcode in MOVING else OTHER
 
 
-def node_of(one: Instruction) -> Node:
-    """An instruction by itself."""
+def _node_of(one: Instruction) -> Node:
     name = one.op_name.rpartition("/")[2]
     title = name or kind_of(one)
     tip = "\n".join(
-        part
-        for part in (kind_of(one), one.op_name, str(one.shape), own_source(one))
-        if part
+        part for part in (kind_of(one), one.op_name, str(one.shape), one.source) if part
     )
-    node = Node(short(title), short(str(one.shape)), kind(one), tip)
+    node = Node(_short(title), _short(str(one.shape)), _kind(one), tip)
     if one.opcode == "while":
         trips = trip_count(one)
         often = "count known when it runs" if trips is None else f"{trips} times"
-        node.title = short(f"loop: {often}")
+        node.title = _short(f"loop: {often}")
         body = one.called[0]
         node.inside = [graph_of(body, "body")]
     elif one.opcode in ("conditional", "call"):
-        node.title = short(f"{one.opcode} {name}".strip())
+        node.title = _short(f"{one.opcode} {name}".strip())
         node.inside = [
             graph_of(each, f"branch {number}" if len(one.called) > 1 else "calls")
             for number, each in enumerate(one.called)
@@ -190,20 +174,19 @@ def node_of(one: Instruction) -> Node:
     return node
 
 
-def group_node(group: list[Instruction]) -> Node:
-    """Several drawn as one."""
+def _group_node(group: list[Instruction]) -> Node:
     counts = Counter(kind_of(each) for each in group)
     words = [f"{name} x {count}" for name, count in counts.most_common()]
     return Node(
         f"{len(group)} smaller steps",
-        short(", ".join(words)),
+        _short(", ".join(words)),
         GROUP,
         "\n".join(words[:30]),
     )
 
 
-def short(text: str) -> str:
-    """At most MOST_LABEL characters; the middle is what is left out."""
+def _short(text: str) -> str:
+    """Shortens a text to MOST_LABEL characters by omitting the middle."""
     if len(text) <= MOST_LABEL:
         return text
     half = (MOST_LABEL - 1) // 2

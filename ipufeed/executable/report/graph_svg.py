@@ -1,7 +1,7 @@
-"""Draws a program's graph as SVG: steps from top to bottom, loops as boxes around theirs.
+"""Draws a program's graph as SVG: steps from top to bottom, loops as boxes around steps.
 
-Rows are the lengths of the longest ways from a start; in a row, a consumer stands
-under its producer. No program is needed to look at it but a browser.
+A node's row is the length of the longest path to it; within a row, nodes are ordered by
+the position of their sources.
 
 Source: the layers of Sugiyama, Tagawa, Toda, "Methods for Visual Understanding of
 Hierarchical System Structures", 1981, with one pass of barycentres.
@@ -16,7 +16,7 @@ from ipufeed.executable.report.graph import KINDS, Graph, Node, graph_of
 from ipufeed.render.text import escaped
 
 CHARACTER, BOLD, LINE, PAD, GAP_X, GAP_Y = 6.6, 7.7, 16, 8, 18, 30
-MOST_ROW = 6  # nodes next to each other; more go on in the next line of the row
+MOST_ROW = 6  # nodes side by side; further ones start another line of the row
 COLOURS = {
     "product": ("#dbe7ff", "#2457b3"),
     "feed": ("#dff3e4", "#217a3c"),
@@ -29,30 +29,30 @@ COLOURS = {
 
 
 @dataclass(eq=False)
-class Placed:
-    """A node with a place in its graph."""
+class _Placed:
+    """A node with its position and size."""
 
     node: Node
     width: float
     height: float
-    inside: list[Drawing] = field(default_factory=list)
+    inside: list[_Drawing] = field(default_factory=list)
     x: float = 0.0
     y: float = 0.0
 
 
 @dataclass(eq=False)
-class Drawing:
-    """A graph whose nodes have places."""
+class _Drawing:
+    """A graph whose nodes have positions."""
 
     graph: Graph
     width: float = 0.0
     height: float = 0.0
-    placed: list[Placed] = field(default_factory=list)
+    placed: list[_Placed] = field(default_factory=list)
 
 
 def draw(module: Module) -> str:
-    """The SVG of a program, with its legend."""
-    drawing = place(graph_of(module.entry, "program"))
+    """Returns the SVG of a program, with a legend."""
+    drawing = _place(graph_of(module.entry, "program"))
     legend = 34
     width, height = max(drawing.width, 560) + 2 * PAD, drawing.height + legend + 2 * PAD
     parts = [
@@ -61,21 +61,20 @@ def draw(module: Module) -> str:
         'font-family="system-ui, sans-serif" font-size="12">',
         "<title>The compiled program</title>",
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>',
-        *draw_legend(),
-        *draw_graph(drawing, PAD, legend + PAD),
+        *_draw_legend(),
+        *_draw_graph(drawing, PAD, legend + PAD),
         "</svg>",
     ]
     return "\n".join(parts)
 
 
-def place(graph: Graph) -> Drawing:
-    """Gives each node its place."""
-    drawing = Drawing(graph)
-    placed = {id(node): measured(node) for node in graph.nodes}
+def _place(graph: Graph) -> _Drawing:
+    drawing = _Drawing(graph)
+    placed = {id(node): _measured(node) for node in graph.nodes}
     drawing.placed = list(placed.values())
-    for row in rows_of(graph):
+    for row in _rows_of(graph):
         members = [placed[id(node)] for node in row]
-        members.sort(key=lambda each: middle_of_sources(each, placed))
+        members.sort(key=lambda each: _middle_of_sources(each, placed))
         for start in range(0, len(members), MOST_ROW):
             line = members[start : start + MOST_ROW]
             x = 0.0
@@ -85,13 +84,12 @@ def place(graph: Graph) -> Drawing:
             drawing.width = max(drawing.width, x - GAP_X)
             drawing.height += max(each.height for each in line) + GAP_Y
     drawing.height = max(0.0, drawing.height - GAP_Y)
-    centre_lines(drawing)
+    _centre_lines(drawing)
     return drawing
 
 
-def centre_lines(drawing: Drawing) -> None:
-    """Moves each line to the middle."""
-    lines: dict[float, list[Placed]] = {}
+def _centre_lines(drawing: _Drawing) -> None:
+    lines: dict[float, list[_Placed]] = {}
     for each in drawing.placed:
         lines.setdefault(each.y, []).append(each)
     for line in lines.values():
@@ -100,19 +98,19 @@ def centre_lines(drawing: Drawing) -> None:
             each.x += (drawing.width - right) / 2
 
 
-def measured(node: Node) -> Placed:
-    """A node with its size, and the places of what is inside."""
+def _measured(node: Node) -> _Placed:
+    """Returns a node with its size, and with the positions of the nodes inside."""
     text = max(len(node.title) * BOLD, len(node.detail) * CHARACTER) + 2 * PAD
-    inside = [place(graph) for graph in node.inside]
+    inside = [_place(graph) for graph in node.inside]
     if not inside:
-        return Placed(node, max(text, 90), 2 * LINE + 2 * PAD)
+        return _Placed(node, max(text, 90), 2 * LINE + 2 * PAD)
     width = sum(each.width + 2 * PAD for each in inside) + PAD
     height = max(each.height for each in inside)
-    return Placed(node, max(text, width), height + 3 * LINE + 3 * PAD, inside)
+    return _Placed(node, max(text, width), height + 3 * LINE + 3 * PAD, inside)
 
 
-def rows_of(graph: Graph) -> list[list[Node]]:
-    """Nodes by the length of the longest way to them."""
+def _rows_of(graph: Graph) -> list[list[Node]]:
+    """Groups nodes by the length of the longest path to them."""
     ranks: dict[int, int] = {}
     rows: list[list[Node]] = []
     for node in graph.nodes:  # sources come first
@@ -124,16 +122,15 @@ def rows_of(graph: Graph) -> list[list[Node]]:
     return rows
 
 
-def middle_of_sources(each: Placed, placed: dict[int, Placed]) -> float:
-    """Where a node would like to stand."""
+def _middle_of_sources(each: _Placed, placed: dict[int, _Placed]) -> float:
+    """Returns the mean horizontal position of a node's sources."""
     sources = [placed[id(node)] for node in each.node.sources]
     if not sources:
         return 0.0
     return sum(source.x + source.width / 2 for source in sources) / len(sources)
 
 
-def draw_legend() -> list[str]:
-    """A square of each colour."""
+def _draw_legend() -> list[str]:
     parts, x = [], float(PAD)
     for kind in KINDS:
         fill, stroke = COLOURS[kind]
@@ -146,20 +143,18 @@ def draw_legend() -> list[str]:
     return parts
 
 
-def draw_graph(drawing: Drawing, x: float, y: float) -> list[str]:
-    """The nodes of a graph, under them the edges."""
+def _draw_graph(drawing: _Drawing, x: float, y: float) -> list[str]:
     at = {id(each.node): each for each in drawing.placed}
     parts = []
     for each in drawing.placed:
         for source in each.node.sources:
-            parts.append(draw_edge(at[id(source)], each, x, y))
+            parts.append(_draw_edge(at[id(source)], each, x, y))
     for each in drawing.placed:
-        parts += draw_node(each, x, y)
+        parts += _draw_node(each, x, y)
     return parts
 
 
-def draw_edge(source: Placed, target: Placed, x: float, y: float) -> str:
-    """A curve from the foot of one to the head of the other."""
+def _draw_edge(source: _Placed, target: _Placed, x: float, y: float) -> str:
     from_x, from_y = x + source.x + source.width / 2, y + source.y + source.height
     to_x, to_y = x + target.x + target.width / 2, y + target.y
     bend = max(10.0, (to_y - from_y) / 2)
@@ -170,8 +165,8 @@ def draw_edge(source: Placed, target: Placed, x: float, y: float) -> str:
     )
 
 
-def draw_node(each: Placed, x: float, y: float) -> list[str]:
-    """A box with two lines of text, or with what a loop executes."""
+def _draw_node(each: _Placed, x: float, y: float) -> list[str]:
+    """Draws a box with two lines of text, or with the graphs inside a loop."""
     fill, stroke = COLOURS[each.node.kind]
     left, top = x + each.x, y + each.y
     dash = ' stroke-dasharray="4 3"' if each.node.kind == "group" else ""
@@ -187,13 +182,13 @@ def draw_node(each: Placed, x: float, y: float) -> list[str]:
     for drawing in each.inside:
         inside_y = top + 3 * LINE + PAD
         parts.append(text(drawing.graph.title, inside_x, inside_y - 2, "#777"))
-        parts += draw_graph(drawing, inside_x, inside_y + PAD)
+        parts += _draw_graph(drawing, inside_x, inside_y + PAD)
         inside_x += drawing.width + 2 * PAD
     return [*parts, "</g>"]
 
 
 def text(what: str, x: float, y: float, colour: str, bold: bool = False) -> str:
-    """A line of text."""
+    """Draws a line of text."""
     weight = ' font-weight="600"' if bold else ""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}"{weight}>{escaped(what)}</text>'

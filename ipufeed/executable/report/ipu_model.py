@@ -1,8 +1,8 @@
-"""The IPU that estimates are made with: public figures, in one place.
+"""Model of an IPU for estimates, made of public figures.
 
-It estimates how many cycles work takes if every tile had its part of it, so that nothing is
-in the wrong place and no tile waits for another: a lower bound, which a real program on a
-real IPU does not reach. It is for comparing programs, and for seeing what dominates one.
+It estimates the cycles of work that is spread evenly over all tiles, with all data in
+place and no waits between tiles: a lower bound, which real programs on real IPUs do not
+reach. It serves to compare programs and to find the dominant steps.
 
     compute   flops / (tiles x flops per cycle and tile)
     exchange  bytes that move between tiles / (tiles x bytes per cycle and tile)
@@ -25,21 +25,21 @@ def _flops() -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class IpuModel:
-    """One IPU. All that is computed with it is an estimate.
+    """One IPU. All results are estimates.
 
     Attributes:
-        tiles: Processors.
-        clock_hz: Cycles in a second.
+        tiles: Number of tiles (processors).
+        clock_hz: Cycles per second.
         tile_bytes: Memory of a tile.
-        matrix_flops: Of products and convolutions in a cycle of a tile, by dtype; what
-            is not named counts as float32.
-        vector_flops: Of element-wise work and reductions, likewise: two float32 lanes,
-            four float16.
+        matrix_flops: Flops of products and convolutions per cycle and tile, by dtype;
+            other dtypes count as float32.
+        vector_flops: Flops of element-wise work and reductions, likewise: two lanes of
+            float32, four of float16.
         transcendental_cycles: Cycles of a tile for one exp, log, sqrt or the like.
-        exchange_bytes: That a tile receives from others in a cycle.
-        host_bytes_per_s: Of the link to the host.
-        sync_cycles: Of each step (one instruction that is not fused away): all tiles
-            wait for each other before and after.
+        exchange_bytes: Bytes that a tile receives from others per cycle.
+        host_bytes_per_s: Bandwidth of the link to the host.
+        sync_cycles: Cycles of each step (an instruction that is not fused away) in which
+            the tiles synchronise.
     """
 
     tiles: int = 1472
@@ -56,7 +56,7 @@ class IpuModel:
 
     @property
     def memory_bytes(self) -> int:
-        """Of all tiles."""
+        """Memory of all tiles."""
         return self.tiles * self.tile_bytes
 
     def cycles(
@@ -69,7 +69,7 @@ class IpuModel:
         moved_bytes: float = 0.0,
         host_bytes: float = 0.0,
     ) -> float:
-        """Estimated cycles of one step: its parts follow each other on an IPU."""
+        """Estimates the cycles of one step, whose parts run one after another."""
         matrix = self.matrix_flops.get(dtype, self.matrix_flops["f32"])
         vector = self.vector_flops.get(dtype, self.vector_flops["f32"])
         tile = (

@@ -1,11 +1,11 @@
-"""Whether a program would fit the memory of the IPUs that it is compiled for.
+"""Compares a program's memory with that of the IPUs that it is compiled for.
 
     peak, with or without code  >  IPUs x tiles x memory of a tile  -->  warning or error
 
-The memory is the program's own, as XLA has placed it on this host; an IPU would also need
-some for exchange.
+The program's memory is the one that XLA assigned on this host; a real IPU also needs
+memory for exchange.
 
-Source: sizes of tiles are those of Graphcore's hardware overview.
+Source: the memory of a tile is from Graphcore's hardware overview.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ TILE_BYTES = {"ipu1": 256 * 1024, "ipu2": 624 * 1024, "ipu21": 624 * 1024}
 
 @dataclass(frozen=True)
 class Limits:
-    """What there is for one copy of a program.
+    """The memory available to one replica of a program.
 
     Attributes:
-        model: One IPU of its device.
-        ipus: That a copy is spread over.
+        model: One IPU of the device.
+        ipus: Number of IPUs of the replica.
         counts_code: Whether code counts: not on the IPU Model without
             `ipu_model.compile_ipu_code`.
-        is_model: Whether it is the IPU Model's.
+        is_model: Whether the device is the IPU Model.
         fails: Whether a program that does not fit is an error.
     """
 
@@ -44,12 +44,12 @@ class Limits:
 
     @property
     def bytes(self) -> int:
-        """Of all tiles of these IPUs."""
+        """Memory of all tiles of these IPUs."""
         return self.ipus * self.model.memory_bytes
 
 
 def limits_of(lowered: Lowered) -> Limits:
-    """What there is for a program that is to be compiled.
+    """Returns the limits of a program to compile.
 
     Raises:
         tf.errors.InternalError: An option of the engine is invalid.
@@ -71,11 +71,11 @@ def limits_of(lowered: Lowered) -> Limits:
 
 
 def check(limits: Limits, name: str, executable: bytes) -> None:
-    """Compares a compiled program with its limits; on hardware only where it may fail.
+    """Checks a compiled program; without the IPU Model only if `limits.fails`.
 
     Raises:
-        tf.errors.ResourceExhaustedError: It does not fit, and `debug.allowOutOfMemory` of
-            the engine's options is false. Where it is not set that is a warning.
+        tf.errors.ResourceExhaustedError: The program does not fit, and the engine option
+            `debug.allowOutOfMemory` is false. Without the option this is a warning.
     """
     if not executable or not (limits.is_model or limits.fails):
         return

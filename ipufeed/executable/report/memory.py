@@ -1,17 +1,21 @@
-"""The memory of a compiled program: its buffers, and what each is for.
+"""The memory of a compiled program: its buffers and their purposes.
 
-XLA has decided on all of it when it has compiled; nothing here is estimated. It is the
-memory of the program that runs, on this host: what an IPU would need for exchange and
-for code of its own is not in it.
+XLA assigns all buffers when it compiles, so that nothing is estimated. It is the memory on
+this host, without what a real IPU needs for exchange and for its own code.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ipufeed.executable.hlo.compiled_code import CompiledCode
-from ipufeed.executable.hlo.hlo import Computation, Instruction, Module, local_id
+from ipufeed.executable.hlo.hlo import (
+    Computation,
+    Instruction,
+    Message,
+    Module,
+    local_id,
+)
 
 PURPOSES = (
     "parameters",
@@ -29,15 +33,15 @@ REMOTE_CALL = "ipufeed_remote"
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory that a program has while it runs.
+    """A buffer of a running program.
 
     Attributes:
-        name: What it holds, as far as that has a name.
+        name: Name of its largest value.
         purpose: One of PURPOSES.
-        nbytes: Its size.
-        shape: Of its largest value, such as "f32[784,256]".
-        source: Where the program's text makes that value, or "".
-        values: How many values use it, one after the other.
+        nbytes: Size in bytes.
+        shape: Shape of its largest value, such as "f32[784,256]".
+        source: "file:line" of the op that makes that value, or "".
+        values: Number of values that use it, one after the other.
     """
 
     name: str
@@ -50,15 +54,15 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Memory:
-    """Of a program.
+    """The memory of a program.
 
     Attributes:
-        buffers: All, the largest first.
-        by_purpose: Bytes, for each of PURPOSES; the sum is `total_bytes`.
-        peak_bytes: Of all buffers but remote ones, which are the host's: they are there as
-            long as the program runs, and within them XLA has placed values so that those
-            alive at a time do not overlap.
-        total_bytes: With the code and the remote ones.
+        buffers: All buffers, the largest first.
+        by_purpose: Bytes of each of PURPOSES; the sum is `total_bytes`.
+        peak_bytes: Bytes of all buffers except remote ones, which are on the host. A
+            buffer exists while the program runs; XLA shares it among values that are not
+            alive at the same time.
+        total_bytes: Bytes of all buffers and of the code.
     """
 
     buffers: tuple[Buffer, ...]
@@ -73,22 +77,22 @@ def memory_of(
     variables: frozenset[int],
     counts_code: bool = True,
 ) -> Memory:
-    """The memory of a program.
+    """Returns the memory of a program.
 
     Args:
         code: The program.
-        arguments: Names of its parameters.
-        variables: The numbers of those that are variables.
-        counts_code: Whether its code is counted. Default: True.
+        arguments: Names of the parameters.
+        variables: Numbers of the parameters that are variables.
+        counts_code: Whether to count the code. Default: True.
     """
     made_by = {
-        logical.id: definition(code, logical)
+        logical.id: _definition(code, logical)
         for logical in code.buffers.logical_buffers
     }
-    remote = remote_parameters(code.module)
+    remote = _remote_parameters(code.module)
     found: list[Buffer] = []
     for allocation in code.buffers.buffer_allocations:
-        found += buffers_of(allocation, made_by, arguments, variables, remote)
+        found += _buffers_of(allocation, made_by, arguments, variables, remote)
     peak = sum(each.nbytes for each in found if each.purpose != "remote")
     by_purpose = dict.fromkeys(PURPOSES, 0)
     for each in found:
@@ -99,8 +103,8 @@ def memory_of(
     return Memory(tuple(found), by_purpose, peak, total)
 
 
-def remote_parameters(module: Module) -> set[int]:
-    """The parameters that are moved to the IPU before anything is done with them."""
+def _remote_parameters(module: Module) -> set[int]:
+    """Returns the parameters that the program itself transfers to the IPU."""
     callers: dict[int, Instruction] = {}
     homes: dict[int, Computation] = {}
     for computation in module.computations:
@@ -110,19 +114,19 @@ def remote_parameters(module: Module) -> set[int]:
                 callers[id(called)] = one
     found = set()
     for one in module.calls(REMOTE_CALL):
-        number = parameter_behind(one.operands[0], module, callers, homes)
+        number = _parameter_behind(one.operands[0], module, callers, homes)
         if number is not None:
             found.add(number)
     return found
 
 
-def parameter_behind(
+def _parameter_behind(
     value: Instruction,
     module: Module,
     callers: dict[int, Instruction],
     homes: dict[int, Computation],
 ) -> int | None:
-    """The parameter of the program that a value is, also within its loops."""
+    """Returns the number of the program's parameter that a value is, also within loops."""
     path: list[int] = []  # places in tuples, the outermost last
     while True:
         if value.opcode == "get-tuple-element":
@@ -145,8 +149,8 @@ def parameter_behind(
             return None
 
 
-def definition(code: CompiledCode, logical: Any) -> Instruction | None:
-    """The instruction that makes a value."""
+def _definition(code: CompiledCode, logical: Message) -> Instruction | None:
+    """Returns the instruction that makes a value."""
     wanted = logical.defined_at.instruction_id
     computation, local = wanted >> 32, local_id(wanted)
     for each in code.module.computations:
@@ -158,20 +162,20 @@ def definition(code: CompiledCode, logical: Any) -> Instruction | None:
     return None
 
 
-def buffers_of(
-    allocation: Any,
+def _buffers_of(
+    allocation: Message,
     made_by: dict[int, Instruction | None],
     arguments: tuple[str, ...],
     variables: frozenset[int],
     remote: set[int],
 ) -> list[Buffer]:
-    """An allocation as buffers: that of temporaries has the feeds' in it."""
+    """Returns an allocation's buffers: temporaries and feeds are in one allocation."""
     assigned = sorted(allocation.assigned, key=lambda each: -each.size)
     makers = [made_by.get(each.logical_buffer_id) for each in assigned]
     largest = next((one for one in makers if one is not None), None)
     shape = str(largest.shape) if largest is not None else ""
-    source = own_source(largest) if largest is not None else ""
-    name = name_of(largest)
+    source = largest.source if largest is not None else ""
+    name = _name_of(largest)
     values = len(assigned)
     if allocation.is_entry_computation_parameter:
         number = allocation.parameter_number
@@ -189,18 +193,13 @@ def buffers_of(
         for each, one in zip(assigned, makers, strict=True)
         if one is not None and one.target in FEED_CALLS
     ]
-    taken = covered([(each.offset, each.offset + each.size) for each, _ in feeds])
+    taken = _covered([(each.offset, each.offset + each.size) for each, _ in feeds])
     found = []
     if taken:
         feed = feeds[0][1]
         found.append(
             Buffer(
-                name_of(feed),
-                "feeds",
-                taken,
-                str(feed.shape),
-                own_source(feed),
-                len(feeds),
+                _name_of(feed), "feeds", taken, str(feed.shape), feed.source, len(feeds)
             )
         )
     rest = allocation.size - taken
@@ -210,20 +209,14 @@ def buffers_of(
     return found
 
 
-def own_source(one: Instruction) -> str:
-    """Where the program's text has it; "" if TensorFlow named a line of its own."""
-    return "" if "/tensorflow/python/" in one.source else one.source
-
-
-def name_of(one: Instruction | None) -> str:
-    """What a person may know a value by."""
+def _name_of(one: Instruction | None) -> str:
+    """Returns the most telling name of a value."""
     if one is None:
         return "unnamed"
     return one.op_name or one.target or one.proto.name or one.opcode
 
 
-def covered(ranges: list[tuple[int, int]]) -> int:
-    """Bytes in the union of ranges."""
+def _covered(ranges: list[tuple[int, int]]) -> int:
     total, end = 0, 0
     for start, stop in sorted(ranges):
         total += max(0, stop - max(start, end))

@@ -1,15 +1,14 @@
-"""One self-contained page of reports: it needs no network, and runs no script.
+"""Renders reports as one self-contained HTML page, without network access and scripts.
 
-All that comes from a report is data, of any origin: text is escaped, numbers are
-numbers, the graph is an image (in which nothing can run), and a content policy forbids
-the browser whatever else there might be.
+Reports are untrusted data: text is escaped, numbers are parsed, the graph is an image (in
+which scripts do not run), and a content policy forbids the browser everything else.
 """
 
 from __future__ import annotations
 
 import base64
-from typing import Any
 
+from ipufeed.executable.program.file_format import JsonObject
 from ipufeed.executable.report.files import Report
 from ipufeed.executable.report.memory import PURPOSES
 from ipufeed.render.html import document, table, tiles
@@ -28,18 +27,17 @@ MOST_ROWS = 20
 
 
 def page(reports: list[Report]) -> str:
-    """The page; the reports come in the order given."""
+    """Returns the page, with the reports in the given order."""
     names = ", ".join(dict.fromkeys(each.name for each in reports))
     parts = ["<h1>Compiled programs</h1>"]
     if len(reports) > 1:
-        parts.append(overview(reports))
+        parts.append(_overview(reports))
     for place, report in enumerate(reports):
-        parts += section(report, place)
+        parts += _section(report, place)
     return document(f"{short(names, 80)} - compiled programs", "\n".join(parts))
 
 
-def overview(reports: list[Report]) -> str:
-    """A row for each program."""
+def _overview(reports: list[Report]) -> str:
     rows = []
     for place, report in enumerate(reports):
         run = part(part(report.profile, "cost"), "run")
@@ -65,8 +63,7 @@ def overview(reports: list[Report]) -> str:
     return f"<nav>{table(heads, rows, left=2)}</nav>"
 
 
-def section(report: Report, number: int) -> list[str]:
-    """All of one program."""
+def _section(report: Report, number: int) -> list[str]:
     program = part(report.profile, "program")
     memory, cost = part(report.profile, "memory"), part(report.profile, "cost")
     run = part(cost, "run")
@@ -87,21 +84,20 @@ def section(report: Report, number: int) -> list[str]:
         ),
         f'<p class="quiet">* {escaped(str(cost.get("counted", "")))}</p>',
         "<h3>Memory by purpose</h3>",
-        purposes(part(memory, "by_purpose")),
-        f"<h3>Largest buffers</h3>{buffers(memory)}",
-        f"<h3>Loops</h3>{loops(cost)}" if rows_of(cost, "loops") else "",
+        _purposes(part(memory, "by_purpose")),
+        f"<h3>Largest buffers</h3>{_buffers(memory)}",
+        f"<h3>Loops</h3>{_loops(cost)}" if rows_of(cost, "loops") else "",
         "<h3>Steps by estimated cycles</h3>",
         f'<p class="quiet">{escaped(str(cost.get("estimated", "")))} '
-        f"{model(part(report.profile, 'ipu_model'))}</p>",
-        steps(cost),
-        graph(report),
-        f"<h3>Framework</h3>{framework(report.framework)}",
+        f"{_model(part(report.profile, 'ipu_model'))}</p>",
+        _steps(cost),
+        _graph(report),
+        f"<h3>Framework</h3>{_framework(report.framework)}",
         "</article>",
     ]
 
 
-def purposes(sizes: dict[str, Any]) -> str:
-    """A bar, and what its parts are."""
+def _purposes(sizes: JsonObject) -> str:
     known = [(name, finite(sizes.get(name))) for name in PURPOSES]
     total = sum(each for _, each in known) or 1.0
     bar, rows, x = [], [], 0.0
@@ -118,15 +114,14 @@ def purposes(sizes: dict[str, Any]) -> str:
         '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" '
         f'aria-label="Memory by purpose">{"".join(bar)}</svg>'
     )
-    return picture + table(["purpose", "size", "share"], rows)
+    return picture + table(["purpose", "size", "fraction"], rows)
 
 
-def buffers(memory: dict[str, Any]) -> str:
-    """The largest ones."""
+def _buffers(memory: JsonObject) -> str:
     found = rows_of(memory, "buffers")
     rows = [
         [
-            named(each.get("name"), each.get("source")),
+            _named(each.get("name"), each.get("source")),
             escaped(str(each.get("purpose", ""))),
             f"<code>{escaped(short(str(each.get('shape', '')), 60))}</code>",
             size(each.get("nbytes")),
@@ -136,11 +131,11 @@ def buffers(memory: dict[str, Any]) -> str:
     ]
     heads = ["largest value in it", "purpose", "shape", "size", "values in sequence"]
     more = finite(memory.get("number_of_buffers")) - len(rows)
-    return table(heads, rows, left=3) + rest(more, "smaller buffers")
+    return table(heads, rows, left=3) + _rest(more, "smaller buffers")
 
 
-def loops(cost: dict[str, Any]) -> str:
-    """What an iteration of each loop takes."""
+def _loops(cost: JsonObject) -> str:
+    """Returns a table of the work of one iteration of each loop."""
     rows = []
     for each in rows_of(cost, "loops"):
         iteration, trips = part(each, "iteration"), each.get("trips")
@@ -158,8 +153,7 @@ def loops(cost: dict[str, Any]) -> str:
     return '<p class="quiet">Figures of one iteration.</p>' + table(heads, rows, left=1)
 
 
-def steps(cost: dict[str, Any]) -> str:
-    """Those that take longest."""
+def _steps(cost: JsonObject) -> str:
     found = rows_of(cost, "steps")
     cycles = [
         finite(s.get("estimated_cycles")) * finite(s.get("executions")) for s in found
@@ -167,26 +161,27 @@ def steps(cost: dict[str, Any]) -> str:
     whole = finite(part(cost, "run").get("estimated_cycles")) or 1.0
     rows = []
     for each, taken in list(zip(found, cycles, strict=True))[:MOST_ROWS]:
-        share = min(100.0, 100 * taken / whole)
+        fraction = min(100.0, 100 * taken / whole)
         rows.append(
             [
-                named(each.get("op_name") or each.get("name"), each.get("source")),
+                _named(each.get("op_name") or each.get("name"), each.get("source")),
                 escaped(str(each.get("opcode", ""))),
                 f"<code>{escaped(short(str(each.get('shape', '')), 50))}</code>",
                 count(each.get("executions")),
                 count(each.get("flops")),
                 size(finite(each.get("bytes")) + finite(each.get("host_bytes"))),
                 count(each.get("estimated_cycles")),
-                f'<meter min="0" max="100" value="{share:.1f}"></meter> {share:.0f} %',
+                f'<meter min="0" max="100" value="{fraction:.1f}"></meter> '
+                f"{fraction:.0f} %",
             ]
         )
     heads = ["step", "kind", "result", "times", "flops", "bytes", "cycles (estimate)"]
     more = finite(cost.get("number_of_steps")) - len(rows)
-    return table([*heads, "share"], rows, left=3) + rest(more, "shorter steps")
+    return table([*heads, "fraction"], rows, left=3) + _rest(more, "shorter steps")
 
 
-def graph(report: Report) -> str:
-    """The picture of the program: as an image, in which no script runs."""
+def _graph(report: Report) -> str:
+    """Returns the graph as an image, in which scripts do not run."""
     if not report.graph:
         return ""
     data = base64.b64encode(report.graph.encode()).decode()
@@ -196,8 +191,7 @@ def graph(report: Report) -> str:
     )
 
 
-def framework(about: dict[str, Any]) -> str:
-    """TensorFlow and the system, as pairs."""
+def _framework(about: JsonObject) -> str:
     rows = [
         [escaped(str(group)), escaped(str(name)), escaped(str(value))]
         for group, values in about.items()
@@ -207,8 +201,7 @@ def framework(about: dict[str, Any]) -> str:
     return table(["", "what", "value"], rows, left=3)
 
 
-def model(values: dict[str, Any]) -> str:
-    """The IPU that was estimated with."""
+def _model(values: JsonObject) -> str:
     return (
         f"Modelled: {finite(values.get('tiles')):.0f} tiles at "
         f"{finite(values.get('clock_hz')) / 1e9:.2f} GHz, "
@@ -216,14 +209,14 @@ def model(values: dict[str, Any]) -> str:
     )
 
 
-def named(name: Any, source: Any) -> str:
-    """A name, with its line of the program's text."""
+def _named(name: object, source: object) -> str:
+    """Returns a name with its source line."""
     shown = escaped(short(str(name or ""), 60))
     if not source:
         return shown
     return f'{shown}<br><small class="quiet">{escaped(short(str(source), 70))}</small>'
 
 
-def rest(more: float, what: str) -> str:
-    """What the table does not show."""
+def _rest(more: float, what: str) -> str:
+    """Returns a line with the number of rows that a table omits."""
     return f'<p class="quiet">and {more:.0f} {what}</p>' if more > 0 else ""

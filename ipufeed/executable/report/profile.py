@@ -1,12 +1,12 @@
-"""A report's data on a program, ready for JSON: its memory and its cost."""
+"""The profile of a program in a report, ready for JSON: its memory and its cost."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from ipufeed.executable.hlo.compiled_code import CompiledCode
 from ipufeed.executable.hlo.hlo import Instruction, Module
+from ipufeed.executable.program.file_format import JsonObject
 from ipufeed.executable.report import cost, memory
 from ipufeed.executable.report.ipu_model import IpuModel
 from ipufeed.executable.report.limits import Limits
@@ -30,30 +30,29 @@ def profile_of(
     arguments: tuple[str, ...],
     variables: frozenset[int],
     limits: Limits,
-) -> dict[str, Any]:
-    """The profile of a compiled program.
+) -> JsonObject:
+    """Returns the profile of a compiled program.
 
     Args:
         code: The program.
-        arguments: Names of its parameters.
-        variables: The numbers of those that are variables.
+        arguments: Names of the parameters.
+        variables: Numbers of the parameters that are variables.
         limits: The IPUs that it is compiled for; cycles are estimated for one of them.
     """
     return {
         "version": VERSION,
-        "memory": memory_of(code, arguments, variables, limits),
-        "cost": cost_of(code.module, limits.model),
+        "memory": _memory_of(code, arguments, variables, limits),
+        "cost": _cost_of(code.module, limits.model),
         "ipu_model": dataclasses.asdict(limits.model),
     }
 
 
-def memory_of(
+def _memory_of(
     code: CompiledCode,
     arguments: tuple[str, ...],
     variables: frozenset[int],
     limits: Limits,
-) -> dict[str, Any]:
-    """The memory, ready for JSON."""
+) -> JsonObject:
     found = memory.memory_of(code, arguments, variables, limits.counts_code)
     return {
         "available_bytes": limits.bytes,
@@ -65,29 +64,28 @@ def memory_of(
     }
 
 
-def cost_of(module: Module, model: IpuModel) -> dict[str, Any]:
-    """The cost, ready for JSON; the steps with the most estimated cycles first."""
+def _cost_of(module: Module, model: IpuModel) -> JsonObject:
+    """Returns the cost, with the steps of the most estimated cycles first."""
     found = cost.cost_of(module, model)
     steps = sorted(found.steps, key=lambda each: -each.work.cycles * each.executions)
     return {
         "counted": COUNTED,
         "estimated": ESTIMATED,
-        "run": work_of(found.total, model),
+        "run": _work_of(found.total, model),
         "loops": [
             {
                 "name": each.name,
                 "trips": each.trips,
-                "iteration": work_of(each.iteration, model),
+                "iteration": _work_of(each.iteration, model),
             }
             for each in found.loops
         ],
         "number_of_steps": len(steps),
-        "steps": [step_of(each, model) for each in steps[:MOST_STEPS]],
+        "steps": [_step_of(each, model) for each in steps[:MOST_STEPS]],
     }
 
 
-def work_of(work: Work, model: IpuModel) -> dict[str, Any]:
-    """Work, ready for JSON."""
+def _work_of(work: Work, model: IpuModel) -> JsonObject:
     return {
         "flops": work.flops,
         "matrix_flops": work.matrix_flops,
@@ -99,28 +97,28 @@ def work_of(work: Work, model: IpuModel) -> dict[str, Any]:
     }
 
 
-def step_of(step: cost.Step, model: IpuModel) -> dict[str, Any]:
-    """A step, ready for JSON; its work is that of one execution."""
+def _step_of(step: cost.Step, model: IpuModel) -> JsonObject:
+    """Returns a step with the work of one execution."""
     one = step.instruction
     return {
         "name": one.proto.name,
         "opcode": kind_of(one),
         "op_name": one.op_name,
-        "source": memory.own_source(one),
+        "source": one.source,
         "shape": str(one.shape),
         "executions": step.executions,
         "loop": step.loop,
-        **work_of(step.work, model),
+        **_work_of(step.work, model),
     }
 
 
 def kind_of(one: Instruction) -> str:
-    """What an instruction is, a word or two: of a fusion, what counts in it."""
+    """Returns the opcode or target; for a fusion, with its main instruction."""
     if one.target:
         return one.target
     if one.opcode == "fusion" and one.called:
         inside = {each.opcode for each in one.called[0].instructions}
-        for telling in ("convolution", "dot", "scatter", "reduce", "reduce-window"):
-            if telling in inside:
-                return f"fusion ({telling})"
+        for main in ("convolution", "dot", "scatter", "reduce", "reduce-window"):
+            if main in inside:
+                return f"fusion ({main})"
     return one.opcode

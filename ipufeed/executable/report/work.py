@@ -1,12 +1,12 @@
-"""What one instruction has to compute and to move.
+"""Counts the work of one instruction: operations and bytes.
 
 Flops and bytes are counted, not measured: a product of [m, k] and [k, n] is 2 m n k flops,
-an element-wise instruction one flop for each element (transcendental ones are counted
-apart), a reduction one for each element that it takes in. Bytes are those of a step's
-operands and results. Cycles are estimated from both, with an IpuModel.
+an element-wise instruction one flop per element (transcendental ones are counted
+separately), a reduction one per element of its input. Bytes are those of operands and
+results. An IpuModel estimates cycles from both.
 
-Source: the counting rules of XLA's HloCostAnalysis; valid positions of a convolution
-only, as there.
+Source: the counting rules of XLA's HloCostAnalysis, which counts only valid positions of a
+convolution.
 """
 
 from __future__ import annotations
@@ -14,99 +14,39 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
-from ipufeed.executable.hlo.hlo import Computation, Instruction
+from ipufeed.executable.hlo.hlo import Computation, Instruction, Message, opcodes
 
-TRANSCENDENTAL = frozenset(
-    {
-        "acos",
-        "acosh",
-        "asin",
-        "asinh",
-        "atan2",
-        "atanh",
-        "cbrt",
-        "cosine",
-        "cosh",
-        "erf",
-        "exponential",
-        "exponential-minus-one",
-        "log",
-        "log-plus-one",
-        "logistic",
-        "power",
-        "rsqrt",
-        "sine",
-        "sinh",
-        "sqrt",
-        "tan",
-        "tanh",
-    }
+TRANSCENDENTAL = opcodes(
+    "acos acosh asin asinh atan2 atanh cbrt cosine cosh erf exponential "
+    "exponential-minus-one log log-plus-one logistic power rsqrt sine sinh sqrt "
+    "tan tanh"
 )
-ELEMENTWISE = frozenset(
-    {
-        "abs",
-        "add",
-        "and",
-        "ceil",
-        "clamp",
-        "compare",
-        "convert",
-        "divide",
-        "floor",
-        "is-finite",
-        "maximum",
-        "minimum",
-        "multiply",
-        "negate",
-        "not",
-        "or",
-        "popcnt",
-        "remainder",
-        "round-nearest-afz",
-        "round-nearest-even",
-        "select",
-        "shift-left",
-        "shift-right-arithmetic",
-        "shift-right-logical",
-        "sign",
-        "subtract",
-        "xor",
-        "stochastic-convert",
-        "map",
-    }
+ELEMENTWISE = opcodes(
+    "abs add and ceil clamp compare convert divide floor is-finite maximum minimum "
+    "multiply negate not or popcnt remainder round-nearest-afz round-nearest-even "
+    "select shift-left shift-right-arithmetic shift-right-logical sign subtract "
+    "xor stochastic-convert map"
 )
-# Names for values, or memory that is there anyway.
-FREE = frozenset(
-    {
-        "after-all",
-        "add-dependency",
-        "bitcast",
-        "constant",
-        "domain",
-        "get-tuple-element",
-        "opt-barrier",
-        "parameter",
-        "partition-id",
-        "replica-id",
-        "tuple",
-    }
+# Instructions without work: names for values, or memory that exists anyway.
+FREE = opcodes(
+    "after-all add-dependency bitcast constant domain get-tuple-element "
+    "opt-barrier parameter partition-id replica-id tuple"
 )
 
 
 @dataclass(frozen=True)
 class Work:
-    """What there is to do; all but the bytes in operations.
+    """Work of an instruction: numbers of operations, bytes and cycles.
 
     Attributes:
-        matrix_flops: Of products and convolutions.
-        vector_flops: Of element-wise work and reductions.
-        transcendentals: Of exp, log and the like, by element.
-        read_bytes: Of operands.
-        written_bytes: Of results.
-        host_bytes: That cross to or from the host, in feeds.
-        cycles: Estimated.
+        matrix_flops: Flops of products and convolutions.
+        vector_flops: Flops of element-wise work and reductions.
+        transcendentals: Elements of exp, log and the like.
+        read_bytes: Bytes of operands.
+        written_bytes: Bytes of results.
+        host_bytes: Bytes that feeds transfer to or from the host.
+        cycles: Estimated cycles.
     """
 
     matrix_flops: float = 0.0
@@ -119,12 +59,12 @@ class Work:
 
     @property
     def flops(self) -> float:
-        """Of both kinds."""
+        """Flops of both kinds."""
         return self.matrix_flops + self.vector_flops
 
     @property
     def moved_bytes(self) -> float:
-        """Read and written."""
+        """Bytes read and written."""
         return self.read_bytes + self.written_bytes
 
     def __add__(self, other: Work) -> Work:
@@ -132,12 +72,12 @@ class Work:
         return Work(**{name: mine[name] + its[name] for name in mine})
 
     def times(self, factor: float) -> Work:
-        """The same so often."""
+        """Returns the work multiplied by a factor."""
         return Work(**{name: value * factor for name, value in vars(self).items()})
 
 
 def step_work(one: Instruction) -> Work:
-    """The work of an instruction, without its cycles."""
+    """Returns the work of an instruction, without cycles."""
     work = _compute(one)
     if one.opcode == "custom-call":
         sent = one.shape.nbytes + _operand_bytes(one.operands)
@@ -148,12 +88,11 @@ def step_work(one: Instruction) -> Work:
 
 
 def _operand_bytes(operands: Iterable[Instruction]) -> int:
-    """Of all of them."""
     return sum(each.shape.nbytes for each in operands)
 
 
 def _compute(one: Instruction) -> Work:
-    """The operations of an instruction, and of what is fused into it."""
+    """Counts the operations of an instruction and of those fused into it."""
     elements = one.shape.elements if one.shape.dtype != "tuple" else 0
     match one.opcode:
         case "fusion":
@@ -186,19 +125,18 @@ def _compute(one: Instruction) -> Work:
 
 
 def _contracted(one: Instruction) -> int:
-    """Length of the dimensions that a product sums over."""
+    """Returns the size of the dimensions that a product sums over."""
     dims = one.operands[0].shape.dims
     over = one.proto.dot_dimension_numbers.lhs_contracting_dimensions
     return math.prod(dims[each] for each in over)
 
 
 def _window_size(one: Instruction) -> int:
-    """Positions of a window."""
     return math.prod(each.size for each in one.proto.window.dimensions)
 
 
 def _convolution_flops(one: Instruction) -> float:
-    """Two for each product of an input and a weight; padding has none."""
+    """Counts two flops per product of an input and a weight, without padding."""
     numbers = one.proto.convolution_dimension_numbers
     image, kernel = one.operands[0].shape.dims, one.operands[1].shape.dims
     positions = 1
@@ -214,8 +152,8 @@ def _convolution_flops(one: Instruction) -> float:
     return float(2 * positions * features * batch * outputs)
 
 
-def _valid_positions(window: Any, inputs: int, outputs: int) -> int:
-    """Pairs of an output and a place in the window that lie on an element."""
+def _valid_positions(window: Message, inputs: int, outputs: int) -> int:
+    """Counts pairs of an output and a window position that lie on an input element."""
     base = max(1, window.base_dilation)
     dilated = (inputs - 1) * base + 1 if inputs else 0
     count = 0
@@ -235,7 +173,7 @@ def _valid_positions(window: Any, inputs: int, outputs: int) -> int:
 
 
 def _traffic(one: Instruction) -> tuple[int, int]:
-    """Bytes that a step reads and writes; of what it cuts from a larger array, the part."""
+    """Counts bytes read and written; a slice of a larger array counts as the slice."""
     result = one.shape.nbytes
     match one.opcode:
         case "dynamic-slice" | "slice" | "gather":
@@ -249,7 +187,7 @@ def _traffic(one: Instruction) -> tuple[int, int]:
 
 
 def _fused_traffic(one: Instruction, fused: Computation) -> tuple[int, int]:
-    """Of a fusion: what it only cuts from counts as what is cut."""
+    """Counts a fusion's bytes; operands that it only slices count as the slices."""
     users: dict[int, list[Instruction]] = {}
     for each in fused.instructions:
         for operand in each.operands:
@@ -259,7 +197,7 @@ def _fused_traffic(one: Instruction, fused: Computation) -> tuple[int, int]:
         if each.parameter < 0:
             continue
         using = users.get(each.id, [])
-        parts = [_cut_from(each, user) for user in using]
+        parts = [_sliced_bytes(each, user) for user in using]
         whole = any(part is None for part in parts)
         read += each.shape.nbytes if whole else sum(part or 0 for part in parts)
     root = fused.root
@@ -268,8 +206,8 @@ def _fused_traffic(one: Instruction, fused: Computation) -> tuple[int, int]:
     return read, one.shape.nbytes
 
 
-def _cut_from(operand: Instruction, user: Instruction) -> int | None:
-    """Bytes that an instruction needs of an operand; None for all."""
+def _sliced_bytes(operand: Instruction, user: Instruction) -> int | None:
+    """Returns the bytes that an instruction needs of an operand; None for all."""
     if user.opcode in ("dynamic-slice", "slice", "gather"):
         if user.operands[0] is operand:
             return user.shape.nbytes

@@ -1,14 +1,14 @@
-"""autoReport: a folder for each compiled program, with what became of it.
+"""autoReport: writes a folder with the report of each compiled program.
 
     tf_report__2026-01-31T12-00-00.123__4711/
         framework.json   TensorFlow, this system
         profile.json     memory by purpose, flops and bytes, estimated cycles
         graph.svg        the compiled program
-        profile.pop      the same as profile.json, where scripts look for a report
+        profile.pop      a copy of profile.json, under the name that scripts expect
 
-A program that comes from the cache gets none: the number of folders is the number of
-programs that were compiled. The same program again, such as after the configuration was
-reset, replaces what is in its folder.
+A program read from the cache gets no folder, so that the number of folders is the number
+of compiled programs. If a program is compiled again, such as after a reset of the
+configuration, its report is replaced.
 
 `python -m ipufeed.executable report FOLDER --html FILE` makes a page of them.
 """
@@ -22,26 +22,28 @@ import platform
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ipufeed.device.log import LOGGER
 from ipufeed.device.system import system
 from ipufeed.executable.hlo.compiled_code import CompiledCode
+from ipufeed.executable.program.context import cpu_fields
 from ipufeed.executable.program.engine_options import report_options
 from ipufeed.executable.program.events import Figures, Lowered
+from ipufeed.executable.program.file_format import JsonObject
+from ipufeed.executable.program.names import variables_of
 from ipufeed.executable.program.program import Program
 from ipufeed.executable.report import dump, graph_svg, limits, profile
 from ipufeed.executable.store.cache import write_whole
 from ipufeed.process_state import STATE
 
 FRAMEWORK, PROFILE, GRAPH = "framework.json", "profile.json", "graph.svg"
-# The original's name for it: scripts find reports by it. Its viewer cannot read ours.
+# Graphcore's file name, by which scripts find reports. PopVision cannot read this format.
 POP = "profile.pop"
 
 
 @dataclass
 class _Folders:
-    """The folder of each program in this process, by its hash."""
+    """The report folders of this process, by parent folder and program hash."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     known: dict[tuple[Path, str], Path] = field(default_factory=dict)
@@ -58,13 +60,13 @@ def _forget_folders() -> None:
 
 @dataclass(frozen=True)
 class Request:
-    """What is wanted of a program once it has been compiled.
+    """The reports and checks that are requested for a program.
 
     Attributes:
-        folder: That the reports' folders are made in; None for no report.
-        dump: Of XLA_FLAGS, or None.
-        limits: The memory that there is for it.
-        variables: The numbers of the parameters that are variables.
+        folder: The parent of the reports' folders; None for no report.
+        dump: The dump of XLA_FLAGS, or None.
+        limits: The memory available to the program.
+        variables: Numbers of the parameters that are variables.
     """
 
     folder: Path | None
@@ -74,7 +76,7 @@ class Request:
 
 
 def request(lowered: Lowered) -> Request:
-    """What the options ask for of a program.
+    """Returns what the options request for a program.
 
     Raises:
         tf.errors.InternalError: An option of the engine is invalid.
@@ -87,58 +89,36 @@ def request(lowered: Lowered) -> Request:
     return Request(folder, dump.dump_options(), available, variables_of(lowered))
 
 
-def variables_of(lowered: Lowered) -> frozenset[int]:
-    """The numbers of a program's parameters that are variables."""
-    from tensorflow.core.framework import function_pb2, types_pb2
-
-    function = function_pb2.FunctionDef.FromString(lowered.function)
-    given = function.signature.input_arg
-    return frozenset(
-        number
-        for number, argument in enumerate(lowered.arguments)
-        if 0 <= argument < len(given) and given[argument].type == types_pb2.DT_RESOURCE
-    )
-
-
-def check(wanted: Request, program: Program, executable: bytes) -> None:
-    """Compares the program with the memory that there is for it: see limits.check.
-
-    Raises:
-        tf.errors.ResourceExhaustedError: It does not fit, and that is to be an error.
-    """
-    limits.check(wanted.limits, program.name, executable)
-
-
 def write(
-    wanted: Request, program: Program, figures: Figures, executable: bytes
+    request: Request, program: Program, figures: Figures, executable: bytes
 ) -> None:
-    """Writes what is wanted; a program runs all the same if that fails, with a warning."""
-    if wanted.dump is not None:
-        dump.dump(wanted.dump, program.hlo, executable)
-    if wanted.folder is None:
+    """Writes the report and the dump; a failure is a warning, and the program runs."""
+    if request.dump is not None:
+        dump.dump(request.dump, program.hlo, executable)
+    if request.folder is None:
         return
     try:
-        write_report(wanted, program, figures, executable)
-    # Whatever it is, the program has been compiled and is not to blame.
+        _write_report(request, program, figures, executable)
+    # Any error: the program itself has been compiled.
     except Exception as error:
         LOGGER.warning(
             "The report of %s cannot be written to %s: %s",
             program.name,
-            wanted.folder,
+            request.folder,
             error,
         )
 
 
-def write_report(
-    wanted: Request, program: Program, figures: Figures, executable: bytes
+def _write_report(
+    request: Request, program: Program, figures: Figures, executable: bytes
 ) -> None:
     """Writes the files of a report.
 
     Raises:
-        OSError: There is no room, or no right to.
+        OSError: A file cannot be written.
         ValueError: The executable cannot be read.
     """
-    assert wanted.folder is not None
+    assert request.folder is not None
     code = CompiledCode.parse(executable)
     now = datetime.datetime.now(datetime.timezone.utc)
     about = {
@@ -146,43 +126,44 @@ def write_report(
         "hash": program.key.hex,
         "compile_seconds": figures.duration_s,
         "arguments": list(program.arguments),
-        "target": program.surroundings["target"],
+        "target": program.context["target"],
         "created": now.isoformat(timespec="seconds"),
         "process": os.getpid(),
     }
-    found = profile.profile_of(code, program.arguments, wanted.variables, wanted.limits)
+    found = profile.profile_of(
+        code, program.arguments, request.variables, request.limits
+    )
     svg = graph_svg.draw(code.module)
-    folder = folder_of(wanted.folder, program.key.hex)
-    write_json(folder / FRAMEWORK, framework())
+    folder = _folder_of(request.folder, program.key.hex)
+    _write_json(folder / FRAMEWORK, _framework())
     write_whole(folder / GRAPH, svg.encode())
-    # Last: a folder with a profile is whole.
+    # The profile is last: a folder with a profile is complete.
     for name in (PROFILE, POP):
-        write_json(folder / name, {"program": about, **found})
+        _write_json(folder / name, {"program": about, **found})
     LOGGER.info("The report of %s is in %s", program.name, folder)
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Writes a file in one piece."""
+def _write_json(path: Path, value: JsonObject) -> None:
     write_whole(path, json.dumps(value, indent=1).encode())
 
 
-def folder_of(parent: Path, program: str) -> Path:
-    """The folder of a program (its hash) in this process; made at its first use.
+def _folder_of(parent: Path, program: str) -> Path:
+    """Returns the folder of a program (its hash), which is made at its first use.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: The folder cannot be made.
     """
     with _folders.lock:
         folder = _folders.known.get((parent, program))
         if folder is None:
             parent.mkdir(parents=True, exist_ok=True)
-            folder = _folders.known[parent, program] = new_folder(parent)
-        folder.mkdir(parents=True, exist_ok=True)  # it may have been removed
+            folder = _folders.known[parent, program] = _new_folder(parent)
+        folder.mkdir(parents=True, exist_ok=True)  # users may have removed it
         return folder
 
 
-def new_folder(parent: Path) -> Path:
-    """A folder of a name that there is not yet; colons do harm in file names."""
+def _new_folder(parent: Path) -> Path:
+    """Makes a folder with a new name, without colons, which not all systems allow."""
     moment = datetime.datetime.now()
     while True:
         stamp = moment.isoformat(timespec="milliseconds").replace(":", "-")
@@ -195,8 +176,8 @@ def new_folder(parent: Path) -> Path:
             return folder
 
 
-def framework() -> dict[str, Any]:
-    """TensorFlow and this system, under the names of the original."""
+def _framework() -> JsonObject:
+    """Describes TensorFlow and this system, with Graphcore's names."""
     import tensorflow as tf
 
     from ipufeed import _version
@@ -213,21 +194,12 @@ def framework() -> dict[str, Any]:
             "Operating system": platform.system(),
             "Operating system version": platform.release(),
             "Machine": platform.machine(),
-            "Nominal CPU frequency [GHz]": cpu_ghz(),
+            "Nominal CPU frequency [GHz]": _cpu_ghz(),
             "Number of total cpus": os.cpu_count() or 0,
         },
         "ipufeed": {"Version": _version.__version__},
     }
 
 
-def cpu_ghz() -> float:
-    """The CPU's frequency, as the kernel reports it; 0.0 if it does not."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return 0.0
-    for line in text.splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == "cpu MHz":
-            return round(float(value) / 1000, 3)
-    return 0.0
+def _cpu_ghz() -> float:
+    return round(float(cpu_fields().get("cpu MHz", 0.0)) / 1000, 3)

@@ -1,15 +1,15 @@
-"""Compiled programs on disk: `<key>.poplar_exec` in the folder of --executable_cache_path.
+"""The cache of compiled programs on disk: `<key>.poplar_exec` in --executable_cache_path.
 
-    find(key) --file is there and may be trusted--> Entry
-        |  not
-    Slot: <key>.compile_lock is held --compile--> store() --rename--> <key>.poplar_exec
+    find(key) --trusted file exists--> Entry
+        |  else
+    Slot: holds <key>.compile_lock --compile--> store() --rename--> <key>.poplar_exec
 
 Processes that start together compile a program once: the second one waits for the lock,
-and finds the file. There is no index, and nothing is ever removed: deleting files is the
-user's, and safe at any time. A file appears whole or not at all.
+and finds the file. The cache has no index and never removes files: users may delete them
+at any time. A file is written whole or not at all.
 
-What cannot be trusted or is damaged counts as not there, is replaced by what is compiled
-then, and is warned of once.
+Files that are damaged or untrusted are ignored, with one warning, and replaced after the
+compilation.
 
 Threads: any, also for one folder.
 """
@@ -32,17 +32,17 @@ from ipufeed.executable.store.counters import COUNTERS
 
 SUFFIX = ".poplar_exec"
 LOCK_SUFFIX = ".compile_lock"
-# How often a lock is asked for that another process holds.
+# Interval of the attempts to take a lock that another process holds.
 POLL_S = 0.05
-# Larger files than an executable can be are not read.
+# Larger files cannot be executables, and are not read.
 MAX_FILE = 4 << 30
 
 
 class Slot:
-    """The right to compile one program, while it is held.
+    """The exclusive right to compile one program, until it is released.
 
     Attributes:
-        path: Where the program belongs.
+        path: The program's file.
     """
 
     def __init__(self, path: Path, lock: int | None) -> None:
@@ -53,18 +53,18 @@ class Slot:
         """Writes the file, whole or not at all.
 
         Raises:
-            OSError: It cannot be written: for example a full disk. Nothing is left then.
+            OSError: The file cannot be written. No part of it remains.
         """
         write_whole(self.path, pack(entry))
         return self.path
 
     def release(self) -> None:
-        """Lets others compile it, or find it. The second call does nothing."""
+        """Releases the right. Idempotent."""
         lock, self._lock = self._lock, None
         if lock is None:
             return
-        # Unlinked while it is held: waiting processes see that it is no longer there.
-        lock_path(self.path).unlink(missing_ok=True)
+        # Unlinked while the lock is held: waiting processes see that the file is gone.
+        _lock_path(self.path).unlink(missing_ok=True)
         os.close(lock)
 
 
@@ -72,7 +72,7 @@ class Cache:
     """A folder of compiled programs.
 
     Args:
-        folder: It is made when the first program is looked for, for this user only.
+        folder: The folder; made at the first lookup, with access for this user only.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -82,22 +82,22 @@ class Cache:
         self._warned: set[str] = set()
 
     def path(self, key_hex: str) -> Path:
-        """The file of a program."""
+        """Returns the file of a program."""
         return self.folder / (key_hex + SUFFIX)
 
     def find(
         self, key_hex: str, digest: str, stopped: Callable[[], bool]
     ) -> Entry | Slot | None:
-        """Looks for a program; if there is none, waits for the right to compile it.
+        """Finds a program; if it is missing, waits for the right to compile it.
 
         Args:
-            key_hex: The key, as files are named.
-            digest: Of the program, which the file must have, too.
-            stopped: Asked while it waits for another process; True ends the wait.
+            key_hex: The key, as in file names.
+            digest: The program's digest, which the file must contain.
+            stopped: Polled while waiting for another process; True ends the wait.
 
         Returns:
-            The program; or the slot to put it into; or None if there is no such folder
-            and none can be made, or it may not be trusted.
+            The program; or the slot to store it in; or None if the folder cannot be made
+            or trusted.
         """
         if not self.is_usable():
             return None
@@ -117,17 +117,17 @@ class Cache:
         return entry
 
     def slot(self, key_hex: str, stopped: Callable[[], bool]) -> Slot:
-        """Waits for the right to compile a program, whether or not there is a file.
+        """Waits for the right to compile a program, even if its file exists.
 
         Args:
-            key_hex: The key, as files are named.
-            stopped: Asked while it waits for another process; True ends the wait.
+            key_hex: The key, as in file names.
+            stopped: Polled while waiting for another process; True ends the wait.
         """
         path = self.path(key_hex)
-        return Slot(path, self._acquire(lock_path(path), stopped))
+        return Slot(path, self._acquire(_lock_path(path), stopped))
 
     def reject(self, path: Path, why: str) -> None:
-        """Counts that a file is not used, and warns of it, once per file."""
+        """Counts a file that is not used, and warns about it, once per file."""
         COUNTERS.add(refused=1)
         replaced = "" if path.is_dir() else ", and the file replaced"
         self._warn(
@@ -136,7 +136,7 @@ class Cache:
         )
 
     def is_usable(self) -> bool:
-        """Whether the folder is there and may be trusted; makes it if it is missing."""
+        """Whether the folder may be trusted; makes it if it is missing."""
         with self._lock:
             if self._usable is None:
                 self._usable = self._prepare()
@@ -175,7 +175,7 @@ class Cache:
         return entry
 
     def _acquire(self, path: Path, stopped: Callable[[], bool]) -> int | None:
-        """The lock, or None where there are no locks: then two may compile the same."""
+        """Takes a lock; None if that fails: then two processes may compile the same."""
         while True:
             try:
                 lock = os.open(
@@ -189,13 +189,13 @@ class Cache:
                 )
                 return None
             try:
-                if not wait_for_lock(lock, stopped):
+                if not _wait_for_lock(lock, stopped):
                     os.close(lock)
                     return None
             except BaseException:
                 os.close(lock)
                 raise
-            # Another process may have removed it between the two calls.
+            # Another process may have removed the file before this one locked it.
             try:
                 if os.path.samestat(os.fstat(lock), os.stat(path)):
                     return lock
@@ -212,18 +212,17 @@ class Cache:
 
 
 def cache_folder() -> Path | None:
-    """The folder that --executable_cache_path names, or None."""
+    """Returns the folder of --executable_cache_path, or None."""
     folder = flags.get_flags().executable_cache_path
     return Path(folder).expanduser() if folder else None
 
 
-def lock_path(path: Path) -> Path:
-    """The lock next to a program's file."""
+def _lock_path(path: Path) -> Path:
     return path.with_suffix(LOCK_SUFFIX)
 
 
-def wait_for_lock(lock: int, stopped: Callable[[], bool]) -> bool:
-    """Takes a lock; False if there are none on this file system, or `stopped` ended it."""
+def _wait_for_lock(lock: int, stopped: Callable[[], bool]) -> bool:
+    """Takes a lock; False if the file system has no locks, or `stopped` ended the wait."""
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -238,13 +237,13 @@ def wait_for_lock(lock: int, stopped: Callable[[], bool]) -> bool:
 
 
 def read_trusted(path: Path) -> Entry:
-    """Reads a file that other users cannot have written.
+    """Reads a file, provided that other users cannot have written it.
 
     Raises:
-        FileNotFoundError: There is none.
-        UnsafeError: Others may have written it.
-        DamagedFileError: It is not whole.
-        OSError: It cannot be read.
+        FileNotFoundError: The file does not exist.
+        UnsafeError: Other users may have written it.
+        DamagedFileError: The file is damaged.
+        OSError: The file cannot be read.
     """
     descriptor = safety.open_trusted(path)
     with os.fdopen(descriptor, "rb") as file:
@@ -254,7 +253,7 @@ def read_trusted(path: Path) -> Entry:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file of this user's only, which others see whole or not at all."""
+    """Writes a file atomically, with access for this user only."""
     descriptor, temporary = tempfile.mkstemp(
         dir=path.parent, prefix=f".{path.stem}.", suffix=".tmp"
     )

@@ -1,4 +1,4 @@
-"""Counters: how often programs were compiled, found and put on a device."""
+"""Counters of compilations, cache hits and loads of programs."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ from ipufeed.process_state import STATE
 
 @dataclass(frozen=True)
 class ExecutableStats:
-    """What this process has done with programs since it started, or was reset.
+    """Counters of this process since its start or the last reset.
 
-    A program that is trained for hours wants `compiles` and `switches` to stand still
-    after its first steps.
+    In a long training `compiles` and `switches` should not grow after the first steps.
 
     Attributes:
         compiles: Programs compiled.
-        compile_seconds: Time of that, by XLA; without tracing and lowering.
-        memory_hits: Programs that this process had compiled already, for another
+        compile_seconds: Time of these compilations in XLA, without tracing and lowering.
+        memory_hits: Programs that this process had already compiled, for another
             function, session or IPU.
         disk_hits: Programs read from --executable_cache_path.
-        read_seconds: Time of that.
+        read_seconds: Time of reading them.
         saved: Files written.
-        refused: Files that could not be used: damaged, or written by others. The programs
+        refused: Files that were not used, as they are damaged or untrusted. Their programs
             were compiled again.
-        loads: Times that a device got a program that it did not hold.
-        switches: How many of these replaced another program.
-        load_seconds: Time of the loads, that of reading files included.
-        key_seconds: Time to work out keys.
+        loads: Loads of a program onto a device that did not hold it.
+        switches: Loads that replaced another program.
+        load_seconds: Time of the loads, including that of reading files.
+        key_seconds: Time of computing keys.
     """
 
     compiles: int = 0
@@ -48,19 +47,19 @@ class ExecutableStats:
 
     @property
     def cache_hits(self) -> int:
-        """Programs that did not have to be compiled."""
+        """Programs found in memory or on disk."""
         return self.memory_hits + self.disk_hits
 
 
-class Counters:
-    """The numbers behind `stats()`. Any thread."""
+class _Counters:
+    """The counters behind `stats()`. Threads: any."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values = ExecutableStats()
 
     def add(self, **amounts: float) -> None:
-        """Adds to some of them."""
+        """Adds to the named counters."""
         with self._lock:
             values = dataclasses.asdict(self._values)
             for name, amount in amounts.items():
@@ -68,7 +67,7 @@ class Counters:
             self._values = ExecutableStats(**values)
 
     def _take_op_loads(self) -> None:
-        """The native core counts by itself what ops do that run one by one."""
+        """Adds the native core's counts for ops that run one by one."""
         if not _native.is_loaded():
             return
         counts = (ctypes.c_int64 * 2)()
@@ -76,27 +75,27 @@ class Counters:
         self.add(loads=counts[0], switches=counts[1])
 
     def read(self) -> ExecutableStats:
-        """All of them, as of one moment."""
+        """Returns all counters, as of one moment."""
         self._take_op_loads()
         with self._lock:
             return self._values
 
     def reset(self) -> None:
-        """Starts again from 0."""
+        """Sets all counters to 0."""
         self._take_op_loads()
         with self._lock:
             self._values = ExecutableStats()
 
 
-COUNTERS = Counters()
+COUNTERS = _Counters()
 
 
 def stats() -> ExecutableStats:
-    """What this process has done with programs so far. Any thread."""
+    """Returns the counters of this process. Threads: any."""
     return COUNTERS.read()
 
 
 @STATE.part("counters")
 def reset_stats() -> None:
-    """Starts the counters of `stats()` again from 0. Any thread."""
+    """Sets the counters of `stats()` to 0. Threads: any."""
     COUNTERS.reset()

@@ -1,11 +1,11 @@
-"""Compiled programs that come with application files, and those that go into one.
+"""Compiled programs read from application files, and those compiled for one.
 
     compile:  only_compiling() --COMPILED--> the entries, and the program does not run
     start:    provide(entries) --FIND--> the program is loaded, and not compiled
 
-An application's function has a name that begins with PREFIX. Its programs have keys of
-their own (`in_application` is a part of them), so that they are not those that other
-functions of the process have compiled: what is in memory alone cannot be written to a file.
+The name of an application's function begins with PREFIX. Its programs have keys of their
+own (their context contains MARK), so that they differ from programs of other functions:
+those may be in memory only, from where they cannot be written to a file.
 
 Threads: any; one application is compiled at a time.
 """
@@ -21,24 +21,24 @@ from ipufeed.executable.program.file_format import Entry
 from ipufeed.process_state import STATE
 
 PREFIX = "ipufeed_application_"
-# Of the surroundings of an application's programs.
+# In the compile context of an application's programs.
 MARK = {"in_application": True}
 
 
 class OnlyCompiledError(Exception):
-    """An application has been compiled, and was not to run."""
+    """An application was compiled, and must not run."""
 
     error_code = 1  # of absl's: cancelled
 
 
 @dataclass
 class _Provided:
-    """What application files have brought; the lock guards it."""
+    """Programs of application files; the lock guards them."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     entries: dict[str, Entry] = field(default_factory=dict)
     captured: list[Entry] | None = None
-    running: int = 0  # applications that compile or load their programs
+    running: int = 0  # applications that are compiling or loading their programs
 
 
 _provided = _Provided()
@@ -52,10 +52,10 @@ def _forget() -> None:
 
 
 def belongs(name: str, shards: int) -> bool:
-    """Whether a program is an application's: by its name, or as a part of one.
+    """Whether a program belongs to an application, by its name or as a part.
 
     Args:
-        name: What XLA calls the program.
+        name: XLA's name of the program.
         shards: 0 for a part of a program, such as the stages of one IPU of a pipeline.
     """
     if PREFIX in name:
@@ -65,14 +65,14 @@ def belongs(name: str, shards: int) -> bool:
 
 
 def provide(entries: list[Entry]) -> None:
-    """Makes programs of a file known to this process."""
+    """Registers the programs of a file."""
     with _provided.lock:
         for entry in entries:
             _provided.entries[str(entry.header["key"])] = entry
 
 
 def find(key_hex: str, digest: str) -> Entry | None:
-    """The program of a key, if a file has brought it and this process compiles it so."""
+    """Returns a registered program with its executable, or None."""
     with _provided.lock:
         entry = _provided.entries.get(key_hex)
     if entry is None or entry.header.get("digest") != digest or not entry.executable:
@@ -80,22 +80,22 @@ def find(key_hex: str, digest: str) -> Entry | None:
     return entry
 
 
-def known(key_hex: str, digest: str, shards: int) -> None:
-    """A program of an application is wanted, which may be known already.
+def require(key_hex: str, digest: str, shards: int) -> None:
+    """Handles a request for an application's program, which may be registered.
 
     Raises:
-        OnlyCompiledError: It is, and is not to run.
+        OnlyCompiledError: It is registered, and must not run.
     """
     entry = find(key_hex, digest)
     if entry is not None:
-        compiled(entry, shards)
+        register(entry, shards)
 
 
-def compiled(entry: Entry, shards: int) -> None:
-    """A program of an application has been compiled.
+def register(entry: Entry, shards: int) -> None:
+    """Registers a compiled program of an application.
 
     Raises:
-        OnlyCompiledError: All of the application has been, and it is not to run.
+        OnlyCompiledError: It is the application's last one, and must not run.
     """
     entry.header["shards"] = shards
     with _provided.lock:
@@ -109,7 +109,7 @@ def compiled(entry: Entry, shards: int) -> None:
 
 @contextlib.contextmanager
 def loading() -> Iterator[None]:
-    """Within it an application's program is called for the first time."""
+    """Marks the first call of an application's program, which compiles or loads parts."""
     with _provided.lock:
         _provided.running += 1
     try:
@@ -121,9 +121,9 @@ def loading() -> Iterator[None]:
 
 @contextlib.contextmanager
 def only_compiling() -> Iterator[list[Entry]]:
-    """Within it applications are compiled and do not run; lists their programs.
+    """Compiles applications in its block without running them; yields their programs.
 
-    The program itself is the last one.
+    The last entry is the program itself, those before it are its parts.
     """
     entries: list[Entry] = []
     with _one_at_a_time, loading():

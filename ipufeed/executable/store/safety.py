@@ -1,10 +1,10 @@
-"""Whether files of a cache may be trusted: a compiled program is code that will run.
+"""Checks whether cached files may be trusted: a compiled program is code that will run.
 
-A file is used if only its owner can have written it, and its owner is this user or
-root: no symbolic link, a regular file, not writable by group or others; and the same for
-each folder above it, where the sticky bit makes a shared one (such as /tmp) safe.
+A file is used if it is a regular file, not a symbolic link, whose owner is this user or
+root, and which group and others cannot write. The same holds for each folder above it,
+where the sticky bit makes a shared folder (such as /tmp) safe.
 
-Source: the rules of ssh for its keys, and of ccache for its folder.
+Source: the rules of ssh for keys, and of ccache for its folder.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 class UnsafeError(PermissionError):
-    """A file or folder that others may write to; the message has the cure."""
+    """Other users may write to a file or folder; the message has the remedy."""
 
 
 def check_folder(folder: Path) -> None:
@@ -28,26 +28,26 @@ def check_folder(folder: Path) -> None:
             status = os.stat(each)
         except OSError as error:
             raise UnsafeError(
-                f"{each} cannot be looked at ({error.strerror})"
+                f"{each} cannot be accessed ({error.strerror})"
             ) from error
-        reason = unsafe(status, is_cache=each == real)
+        reason = _fault(status, is_cache=each == real)
         if reason:
             raise UnsafeError(f"{each} {reason}")
 
 
 def open_trusted(path: Path) -> int:
-    """Opens a file for reading and checks what was opened, not what the path names.
+    """Opens a file for reading, and checks the opened file rather than the path.
 
     Returns:
-        Its descriptor.
+        The file's descriptor.
 
     Raises:
-        FileNotFoundError: There is none.
-        UnsafeError: It may not be trusted.
-        OSError: It cannot be opened.
+        FileNotFoundError: The file does not exist.
+        UnsafeError: The file may not be trusted.
+        OSError: The file cannot be opened.
     """
     try:
-        # Non-blocking: a pipe in its place must not make us wait.
+        # Non-blocking: opening a pipe in its place must not block.
         descriptor = os.open(
             path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         )
@@ -61,7 +61,7 @@ def open_trusted(path: Path) -> int:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise UnsafeError("is not a regular file: put one there, or remove it")
-        reason = unsafe(status, is_cache=True)
+        reason = _fault(status, is_cache=True)
         if reason:
             raise UnsafeError(reason)
     except BaseException:
@@ -70,30 +70,30 @@ def open_trusted(path: Path) -> int:
     return descriptor
 
 
-def unsafe(status: os.stat_result, *, is_cache: bool) -> str:
-    """Why a file or folder may not be trusted, or "".
+def _fault(status: os.stat_result, *, is_cache: bool) -> str:
+    """Returns why a file or folder may not be trusted, or "".
 
     Args:
-        status: Of it.
-        is_cache: Whether it is the cache, or in it: then the sticky bit is not enough,
-            as it lets others add files.
+        status: Its status.
+        is_cache: Whether it is the cache's folder or in it: the sticky bit, which lets
+            others add files, is not sufficient then.
     """
     me = os.geteuid()
     if status.st_uid not in (me, 0):
         return (
-            f"belongs to {user_name(status.st_uid)}: use a folder of your own, or "
-            f"`chown {user_name(me)}` it if you trust what is in it"
+            f"belongs to {_user_name(status.st_uid)}: use a folder of your own, or "
+            f"`chown {_user_name(me)}` it if you trust what is in it"
         )
     sticky = bool(status.st_mode & stat.S_ISVTX) and not is_cache
     if status.st_mode & stat.S_IWOTH and not sticky:
         return "can be written by every user: `chmod o-w` it"
-    if status.st_mode & stat.S_IWGRP and not sticky and is_shared(status.st_gid):
-        return f"can be written by group {group_name(status.st_gid)}: `chmod g-w` it"
+    if status.st_mode & stat.S_IWGRP and not sticky and _is_shared(status.st_gid):
+        return f"can be written by group {_group_name(status.st_gid)}: `chmod g-w` it"
     return ""
 
 
-def is_shared(group: int) -> bool:
-    """Whether others may be in a group: any but root's, and this user's private one."""
+def _is_shared(group: int) -> bool:
+    """Whether a group may have other members: not root's nor this user's private one."""
     if group == 0:
         return False
     try:
@@ -104,16 +104,14 @@ def is_shared(group: int) -> bool:
     return user.pw_gid != group or bool(members - {user.pw_name})
 
 
-def user_name(user: int) -> str:
-    """Its name, or its number."""
+def _user_name(user: int) -> str:
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:
         return f"user {user}"
 
 
-def group_name(group: int) -> str:
-    """Its name, or its number."""
+def _group_name(group: int) -> str:
     try:
         return grp.getgrgid(group).gr_name
     except KeyError:

@@ -2,5 +2,5 @@
 
 Uses program and hlo.
 
-This room is not called `trace`: importing a package of that name would hide the function.
+The package is not called `trace`: importing it would hide the function.
 """

@@ -1,7 +1,7 @@
-"""Events of the recorder in Chrome's Trace Event Format: rows, slices, their figures.
+"""Converts the recorder's events to Chrome's Trace Event Format.
 
-An event that stands for one becomes a slice for its work, and one for its wait. One that
-stands for many becomes a slice from the first to the last, with the fractions.
+A single event becomes a slice for its work and one for its wait. A merged event becomes
+one slice from the first to the last, with the sums of both.
 
 Source: "Trace Event Format", the Chromium project.
 """
@@ -9,15 +9,15 @@ Source: "Trace Event Format", the Chromium project.
 from __future__ import annotations
 
 import re
-from typing import Any
 
+from ipufeed.executable.program.file_format import JsonObject
 from ipufeed.executable.program.names import author_name
 from ipufeed.executable.tracing.events import Event, Kind
 
 # Perfetto orders processes by their number.
 COMPILER, IPUS, FEEDS = 1, 2, 3
 PROCESSES = {COMPILER: "Compiler", IPUS: "IPUs", FEEDS: "Feeds"}
-# Below, it is the look into the ring, or a hand-over to a reader that waits for it.
+# Shorter waits are the check of the ring, or the handover to a waiting reader.
 SHORTEST_WAIT_NS = 20_000
 SLICES = {
     Kind.READ_FILE: "COMPILE (from file)",
@@ -28,24 +28,24 @@ SLICES = {
     Kind.FEEDER: "busy",
     Kind.CONSUMER: "takes an element",
 }
-# What a slice of waiting is called; {} is the queue's name.
+# Names of the slices for waits; {} is the queue's name.
 WAITS = {
     Kind.HOST_TO_DEVICE: "waits for infeed {}",
     Kind.CONSUMER: "starved: waits for the dataset",
     Kind.DEVICE_TO_HOST: "blocked: outfeed is full",
     Kind.FEEDER: "blocked: infeed is full",
 }
-# These wait before they work, the others behind it.
+# Events that wait before they work; the others wait after it.
 WAIT_FIRST = {Kind.HOST_TO_DEVICE, Kind.CONSUMER}
 
 
-def chrome_trace(events: list[Event], dropped: int, begun_ns: int) -> dict[str, Any]:
-    """A trace, ready for JSON.
+def chrome_trace(events: list[Event], dropped: int, begun_ns: int) -> JsonObject:
+    """Returns a trace, ready for JSON.
 
     Args:
-        events: By their start.
-        dropped: How many there were no room for.
-        begun_ns: When the trace began: its time 0.
+        events: The events, by their start.
+        dropped: Number of events that did not fit.
+        begun_ns: Time at which the trace began: its time 0.
     """
     rows = _Rows()
     slices = []
@@ -63,16 +63,16 @@ def chrome_trace(events: list[Event], dropped: int, begun_ns: int) -> dict[str, 
 
 
 class _Rows:
-    """Gives each event its row."""
+    """Assigns rows to events."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[int, str], int] = {}
 
     def of(self, event: Event) -> tuple[int, int]:
-        process, name = row_of(event)
+        process, name = _row_of(event)
         return process, self._rows.setdefault((process, name), len(self._rows) + 1)
 
-    def names(self) -> list[dict[str, Any]]:
+    def names(self) -> list[JsonObject]:
         used = {process for process, _ in self._rows}
         processes = [
             meta("process_name", process, 0, PROCESSES[process])
@@ -96,13 +96,13 @@ class _Rows:
         return [*processes, *threads, *order]
 
 
-def meta(what: str, process: int, row: int, name: str) -> dict[str, Any]:
-    """The event that gives a row its name."""
+def meta(what: str, process: int, row: int, name: str) -> JsonObject:
+    """Returns the event that names a process or row."""
     return {"name": what, "ph": "M", "pid": process, "tid": row, "args": {"name": name}}
 
 
-def row_of(event: Event) -> tuple[int, str]:
-    """Process and name of the row that an event belongs to."""
+def _row_of(event: Event) -> tuple[int, str]:
+    """Returns process and name of an event's row."""
     if event.kind in (Kind.COMPILE, Kind.READ_FILE):
         return COMPILER, f"compile, thread {event.thread}"
     if event.kind in (Kind.LOAD, Kind.EXECUTE):
@@ -121,23 +121,23 @@ def row_of(event: Event) -> tuple[int, str]:
     return FEEDS, f"infeed {name}: feeder"
 
 
-def slices_of(event: Event, begun_ns: int) -> list[dict[str, Any]]:
-    """The slices of an event; times in microseconds."""
+def slices_of(event: Event, begun_ns: int) -> list[JsonObject]:
+    """Returns the slices of an event; times in microseconds."""
     start = event.start_ns - begun_ns
     end = event.end_ns - begun_ns
-    figures: dict[str, Any]
+    figures: JsonObject
     if event.kind is Kind.COMPILE:
-        figures = {"program": author_name(event.name), "hash": key(event)}
+        figures = {"program": author_name(event.name), "hash": _key(event)}
         return [
-            moment("COMPILE_BEGIN", start),
+            _moment("COMPILE_BEGIN", start),
             span("COMPILE", start, end - start, figures),
-            moment("COMPILE_END", end),
+            _moment("COMPILE_END", end),
         ]
     if event.kind in (Kind.LOAD, Kind.READ_FILE, Kind.EXECUTE):
-        figures = {"program": author_name(event.name), "hash": key(event)}
+        figures = {"program": author_name(event.name), "hash": _key(event)}
         if event.count > 1:
             figures |= {"runs": event.count, "busy [us]": event.busy_ns / 1e3}
-        return [span(title(event), start, end - start, figures)]
+        return [span(_title(event), start, end - start, figures)]
     if event.kind is Kind.STAGE and event.nbytes < 0:
         return [span("weight update", start, end - start, {})]
     if event.kind is Kind.STAGE:
@@ -151,7 +151,7 @@ def slices_of(event: Event, begun_ns: int) -> list[dict[str, Any]]:
             "busy [us]": event.busy_ns / 1e3,
             "waited [us]": event.waited_ns / 1e3,
         }
-        return [span(title(event), start, end - start, figures)]
+        return [span(_title(event), start, end - start, figures)]
     waits_first = event.kind in WAIT_FIRST
     works_at = start + (event.waited_ns if waits_first else 0)
     waits_at = start + (0 if waits_first else event.busy_ns)
@@ -164,26 +164,25 @@ def slices_of(event: Event, begun_ns: int) -> list[dict[str, Any]]:
 
 
 def on_ipus(schedule: str, first: int) -> str:
-    """`Schedule.text` of a copy that begins at an IPU, with the IPUs that it has."""
+    """Renumbers the IPUs in `Schedule.text` for a replica that begins at IPU `first`."""
     what, before, ipus = schedule.rpartition("stages on IPUs ")
     if not before:
         return schedule
     return what + before + re.sub(r"\d+", lambda ipu: str(int(ipu[0]) + first), ipus)
 
 
-def title(event: Event) -> str:
-    """The name of a slice, with how many it stands for."""
+def _title(event: Event) -> str:
     name = SLICES[event.kind]
     return f"{name} x {event.count}" if event.count > 1 else name
 
 
-def key(event: Event) -> str:
-    """A program's key as it is written elsewhere."""
+def _key(event: Event) -> str:
+    """Returns a program's key as elsewhere in logs and file names."""
     return f"{event.number % 2**64:x}"
 
 
-def span(name: str, start_ns: int, ns: int, figures: dict[str, Any]) -> dict[str, Any]:
-    """A slice."""
+def span(name: str, start_ns: int, ns: int, figures: JsonObject) -> JsonObject:
+    """Returns a slice."""
     return {
         "name": name,
         "ph": "X",
@@ -193,6 +192,5 @@ def span(name: str, start_ns: int, ns: int, figures: dict[str, Any]) -> dict[str
     }
 
 
-def moment(name: str, at_ns: int) -> dict[str, Any]:
-    """An event without length."""
+def _moment(name: str, at_ns: int) -> JsonObject:
     return {"name": name, "ph": "i", "s": "t", "ts": at_ns / 1e3}

@@ -1,4 +1,4 @@
-"""The events of the native recorder."""
+"""Events of the native recorder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Kind(IntEnum):
-    """TraceKind of trace.h."""
+    """The enum TraceKind of trace.h."""
 
     COMPILE = 0
     READ_FILE = 1
@@ -23,20 +23,20 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Event:
-    """What the recorder has of an event, or of several that became one.
+    """An event, or several that the recorder merged.
 
     Attributes:
-        kind: What it is.
-        ordinal: Of the IPU; -1 for none.
-        number: Of the queue, or a program's key; of a remote buffer -1 less its number.
-        name: What a person calls that.
-        start_ns: On the monotonic clock.
-        end_ns: Of the last one that it stands for.
-        busy_ns: Of all, without waits.
-        waited_ns: Of all.
-        nbytes: Of all.
-        count: How many it stands for.
-        thread: Of the process, from 0.
+        kind: The kind of event.
+        ordinal: The IPU; -1 for none.
+        number: The queue's number or the program's key; for remote buffer n, -1 - n.
+        name: Name of the queue, program or buffer.
+        start_ns: Start on the monotonic clock.
+        end_ns: End of the last merged event.
+        busy_ns: Time without waits, summed over the merged events.
+        waited_ns: Time of waits, summed.
+        nbytes: Bytes, summed.
+        count: Number of merged events.
+        thread: Index of the thread in the process.
     """
 
     kind: Kind

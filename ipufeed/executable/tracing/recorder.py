@@ -1,4 +1,4 @@
-"""What happens when: compiling, loading, running, transfers and waits, as a Chrome trace.
+"""Records compilations, loads, runs, transfers and waits as a Chrome trace.
 
     with ipufeed.executable.trace("run.json"):
         train()                        then open run.json in https://ui.perfetto.dev
@@ -8,11 +8,11 @@
     infeed 'images'   feeder: busy, blocked | IPU 0: waits, HOST_TO_DEVICE_TRANSFER
     outfeed 'loss'    IPU 0: DEVICE_TO_HOST_TRANSFER, waits
 
-For a whole run without a change to it: PVTI_OPTIONS='{"enable":"true","directory":"."}'
-writes tf_trace__<time>__<pid>.json when the process ends.
+To record a whole run without changing the program: PVTI_OPTIONS='{"enable":"true",
+"directory":"."}' writes tf_trace__<time>__<pid>.json when the process ends.
 
-The recorder is native and bounded (cc/base/trace.h): of a long run the beginning is in
-full, later many transfers become one slice with their number.
+The recorder is native and bounded (cc/base/trace.h): the beginning of a long run is in
+full, later events are merged, with their number.
 
 Source: names of the events and of PVTI_OPTIONS are those of Graphcore's PopVision Trace
 Instrumentation; the format is the Trace Event Format of Chrome.
@@ -36,7 +36,7 @@ from ipufeed import _native
 from ipufeed.device.log import LOGGER
 from ipufeed.executable.tracing.events import Event, Kind
 
-# Events of each thread. 10 ms of one-microsecond steps in full; 5 MB if it fills up.
+# Events per thread: 10 ms of one-microsecond steps in full, 5 MB when full.
 DEFAULT_EVENTS = 1 << 16
 FIELDS = 10
 MOST_NAME = 512
@@ -46,20 +46,20 @@ MOST_NAME = 512
 def trace(
     path: str | os.PathLike[str], *, events: int = DEFAULT_EVENTS
 ) -> Iterator[None]:
-    """Records what happens in the block, and writes it as a Chrome trace.
+    """Records the block, and writes a Chrome trace at its end.
 
     Args:
-        path: The file, which is replaced at the block's end, also if that is an error.
-        events: How many events of each thread are kept, at least 64, at 72 bytes each.
+        path: The file, which is replaced at the end of the block, also after an error.
+        events: Number of events kept per thread, at least 64; 72 bytes each.
             Default: 65536.
 
     Raises:
-        RuntimeError: A trace is running already: there is one for the process.
+        RuntimeError: A trace is already running; a process has one at a time.
         ValueError: `events` is too small.
-        OSError: There is no such folder, or the file cannot be written.
+        OSError: The folder does not exist, or the file cannot be written.
 
-    Threads: any may use it; it records what all of them do. A program that is running
-    at the block's end is not in it: what is recorded has ended.
+    Threads: any; the trace covers all threads. An event that has not ended at the end of
+    the block, such as a running program, is missing.
     """
     target = Path(path)
     if not target.parent.is_dir():
@@ -72,11 +72,11 @@ def trace(
     try:
         yield
     finally:
-        write(target, *stop(), begun)
+        _write(target, *stop(), begun)
 
 
 def start(events: int = DEFAULT_EVENTS) -> None:
-    """Starts the recorder; raises as `trace` does."""
+    """Starts the recorder; raises what `trace` raises."""
     if events < 64:
         raise ValueError(f"`events` must be at least 64, got {events}.")
     if events >= 2**63:
@@ -89,7 +89,7 @@ def start(events: int = DEFAULT_EVENTS) -> None:
 
 
 def stop() -> tuple[list[Event], int]:
-    """Stops it; gives the events by their start, and how many found no room."""
+    """Stops the recorder; returns the events by start, and the number that did not fit."""
     entry = _native.entry()
     dropped = ctypes.c_int64()
     count = entry.ipufeed_trace_stop(ctypes.byref(dropped))
@@ -98,33 +98,19 @@ def stop() -> tuple[list[Event], int]:
     names: dict[tuple[int, int], str] = {}
     found = []
     for row in rows[:count].tolist():
-        kind, ordinal, number, start_ns, end_ns, busy, waited, size, many, thread = row
+        kind, ordinal, number, *figures = row
         key = (kind, number)
         if key not in names:
             buffer = ctypes.create_string_buffer(MOST_NAME)
             entry.ipufeed_trace_name(kind, number, buffer, MOST_NAME)
             names[key] = buffer.value.decode("utf-8", "replace")
-        found.append(
-            Event(
-                kind=Kind(kind),
-                ordinal=ordinal,
-                number=number,
-                name=names[key],
-                start_ns=start_ns,
-                end_ns=end_ns,
-                busy_ns=busy,
-                waited_ns=waited,
-                nbytes=size,
-                count=many,
-                thread=thread,
-            )
-        )
+        found.append(Event(Kind(kind), ordinal, number, names[key], *figures))
     found.sort(key=lambda event: event.start_ns)
     return found, dropped.value
 
 
-def write(path: Path, events: list[Event], dropped: int, begun_ns: int) -> None:
-    """Writes a trace; one that lacks events has their number."""
+def _write(path: Path, events: list[Event], dropped: int, begun_ns: int) -> None:
+    """Writes a trace, which contains the number of events that did not fit."""
     from ipufeed.executable.store.cache import write_whole
     from ipufeed.executable.tracing import chrome as chrome_trace
 
@@ -139,7 +125,7 @@ def write(path: Path, events: list[Event], dropped: int, begun_ns: int) -> None:
 
 
 def follow_environment() -> None:
-    """PVTI_OPTIONS: traces the whole run, if that is asked for. Called at import."""
+    """Traces the whole process if PVTI_OPTIONS requests it. Called at import."""
     text = os.environ.get("PVTI_OPTIONS", "")
     if not text.strip():
         return
@@ -160,7 +146,7 @@ def follow_environment() -> None:
         path = folder / f"tf_trace__{stamp.replace(':', '-')}__{os.getpid()}.json"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write(path, *stop(), begun)
+            _write(path, *stop(), begun)
         except OSError as error:
             LOGGER.warning("The trace cannot be written to %s: %s", path, error)
         else:

@@ -188,7 +188,7 @@ def test_results_in_another_order_are_a_cause(lower):
         return tf.exp(x), first
 
     assert sentences(before, lower(turned, ones(4))) == [
-        "the program gives other values, or the same in another order"
+        "the program's results are other values, or in another order"
     ]
 
 
