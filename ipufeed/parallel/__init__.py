@@ -3,17 +3,17 @@
     collectives   tensors between replicas, in one process and in several
     optimizers    mean over replicas, gradient accumulation, shards, offloaded state
     pipeline      stages on IPUs of their own, schedules
-    timelines     what a pipeline has done, as numbers and as a picture
+    timelines     when the stages of an executed pipeline ran: utilisation, picture
 
 Each uses those above it. Uses ipufeed.executable, ipufeed.device and ipufeed.queues.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> ModuleType:
     if name == "timeline":
         from ipufeed.parallel.timelines import timeline
 

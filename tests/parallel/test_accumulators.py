@@ -9,7 +9,7 @@ from accumulating import INNER, V2, v1
 from ipufeed.device.program import compiler, loops
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.parallel.optimizers import accumulation, optimizers
-from ipufeed.parallel.optimizers.reduction_method import (
+from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
 )
 

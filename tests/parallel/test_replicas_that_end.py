@@ -155,6 +155,7 @@ def test_who_enqueues_less_than_others_is_named(count, less, seed):
 def fill(infeed, elements):
     """Starts it, and waits until it holds `elements`."""
     _ = infeed.initializer
+    infeed.read_ahead()
     end = time.monotonic() + DEADLOCK_S
     while infeed.stats().filled < elements:
         assert time.monotonic() < end
@@ -181,7 +182,7 @@ def test_who_waits_for_an_element_that_is_never_dealt_out_is_told(delayed, depth
     with pytest.raises(
         tf.errors.InternalError,
         match=r"Replica 0 has ended after 2 elements of infeed queue '.*', and replica 1 "
-        r"waits for another one after \d+\. Elements are dealt out to the replicas in",
+        r"waits for another one after \d+\. Elements are distributed to the replicas",
     ):
         run(build)
 

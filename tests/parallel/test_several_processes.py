@@ -246,7 +246,7 @@ def test_a_long_wait_says_who_is_not_as_far(monkeypatch):
     group.others[1].last = [peers.PeerState(2)]
     group.others[2].last = [peers.PeerState(3, waits={0: (3, 7, "a sum")})]
     for each in group.others:
-        monkeypatch.setattr(each, "ask", lambda: None)
+        monkeypatch.setattr(each, "run_query", lambda: None)
 
     assert group.waits_for(here) == (
         "Process 0 of 4 waits in a collective of program number 3 of those with "

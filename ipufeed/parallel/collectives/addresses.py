@@ -1,4 +1,4 @@
-"""Where the processes of TF_CONFIG listen, and what can reach them there."""
+"""The addresses of TF_CONFIG at which the processes listen; their exposure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ipufeed.device.log import LOGGER
 
 
 def addresses(count: int, index: int) -> list[str]:
-    """Where the processes listen.
+    """Reads the addresses of the processes from TF_CONFIG.
 
     Raises:
         tf.errors.FailedPreconditionError: TF_CONFIG is not set, or contradicts this.
@@ -46,7 +46,7 @@ def addresses(count: int, index: int) -> list[str]:
 
 
 def warn_of_network(found: list[str]) -> None:
-    """Warns, once, of what can reach the processes if they are not on one machine."""
+    """Warns that other machines can reach the processes, if an address is not local."""
     outside = [each for each in found if not is_loopback(each)]
     if outside:
         LOGGER.warning(
@@ -59,7 +59,7 @@ def warn_of_network(found: list[str]) -> None:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether a "host:port" is of the loopback interface; names are not looked up."""
+    """Whether a "host:port" is a loopback address; names are not resolved."""
     host = address.rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host).is_loopback

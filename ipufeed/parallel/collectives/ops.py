@@ -1,14 +1,14 @@
 """Collectives between the replicas of a program, while it runs.
 
     mean = cross_replica_mean(gradient)          the same bits on every replica
-    index = replication_index()                  0, 1, ... on each its own
+    index = replication_index()                  0, 1, ...: the number of this replica
 
-Every replica must come to the same collectives in the same order: whether there is one must
-not depend on a value that differs between replicas, such as the index. One that ends while
-others wait for it is an error of the program (tf.errors.InternalError) that names it.
-Results are computed in the order of the replicas, so that they are the same from run to
-run. In a program that runs once, and in eager mode, there is one replica: all of these give
-back what they get.
+Every replica must execute the same collectives in the same order: whether one is executed
+must not depend on a value that differs between replicas, such as the index. If a
+replica ends while others wait for it, the program fails with a tf.errors.InternalError.
+Reductions are computed in the order of the replicas, so that results are reproducible. In a
+program that is not replicated, and in eager mode, there is one replica: collectives return
+their input.
 
 Source: names, arguments and shapes are those of Graphcore's cross_replica_ops,
 replication_ops, all_to_all_op and reduce_scatter_op.
@@ -19,12 +19,12 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Callable
-from typing import Any
 
 from ipufeed import _native
-from ipufeed.checks import flags_checked, shape_with_room
+from ipufeed.checks import flags_checked, is_int, shape_with_room
 from ipufeed.no_effect import no_effect
 from ipufeed.queues.chain import put_token, take_token
+from ipufeed.tf_types import Nest, Operation, Tensor
 
 
 class Collective(enum.IntEnum):
@@ -37,7 +37,7 @@ class Collective(enum.IntEnum):
     ALL_TO_ALL = 4
 
 
-# The original's names -> Reduction of cc/replicas/replicas.h, and whether it is divided.
+# Graphcore's names -> Reduction of cc/replicas/replicas.h; whether the sum is divided.
 REDUCTIONS = {
     "COLLECTIVE_OP_ADD": (0, False),
     "COLLECTIVE_OP_MEAN": (0, True),
@@ -51,15 +51,15 @@ NUMBERS = (*FLOATS, "int32", "int64")
 
 
 def cross_replica_sum(
-    x: Any, replica_group_size: int | None = None, name: str | None = None
-) -> Any:
-    """The sum of a tensor over the replicas, the same on each.
+    x: Tensor, replica_group_size: int | None = None, name: str | None = None
+) -> Tensor:
+    """Sums a tensor over the replicas (all-reduce); all get the same bits.
 
     Args:
         x: A tensor of a float or of int32 or int64. Floats of 16 bits are summed in 32.
-        replica_group_size: This many replicas that follow each other (0 to n-1, n to
-            2n-1, ...) have a sum of their own. Default: all have one, and so they have with
-            the number of all replicas of all processes.
+        replica_group_size: The size of the groups of consecutive replicas (0 to n-1, n to
+            2n-1, ...) that are summed separately. Default: one group of all replicas of all
+            processes.
         name: Of the op.
 
     Returns:
@@ -69,8 +69,7 @@ def cross_replica_sum(
         TypeError: Another dtype.
         ValueError: The group is not a positive integer.
         tf.errors.InvalidArgumentError: When it runs: it does not divide the replicas.
-        tf.errors.UnimplementedError: When it runs: a group goes from one process to
-            another, and is not of all replicas.
+        tf.errors.UnimplementedError: When it runs: it spans some of the processes.
     """
     group = checked_size(replica_group_size, "replica_group_size")
     (total,) = collective(
@@ -80,9 +79,9 @@ def cross_replica_sum(
 
 
 def cross_replica_mean(
-    x: Any, replica_group_size: int | None = None, name: str | None = None
-) -> Any:
-    """The mean of a tensor over the replicas, the same on each.
+    x: Tensor, replica_group_size: int | None = None, name: str | None = None
+) -> Tensor:
+    """Averages a tensor over the replicas (all-reduce); all get the same bits.
 
     Args:
         x: A tensor of a float.
@@ -99,20 +98,20 @@ def cross_replica_mean(
     return collective([number(x, FLOATS)], Collective.MEAN, group=group, name=name)[0]
 
 
-def cross_replica_means(tensors: list[Any]) -> list[Any]:
-    """The means of several tensors at once: the replicas meet once, not for each."""
+def cross_replica_means(tensors: list[Tensor]) -> list[Tensor]:
+    """Averages several tensors over the replicas, in one collective."""
     if not tensors:
         return []
     return collective([number(each, FLOATS) for each in tensors], Collective.MEAN)
 
 
 @flags_checked
-def assume_equal_across_replicas(tensors: Any, inplace: bool = False) -> Any:
-    """Promises that tensors are the same on all replicas, and gives them back.
+def assume_equal_across_replicas(tensors: Nest, inplace: bool = False) -> Nest:
+    """Returns the tensors, of which the caller asserts that all replicas have the same.
 
     Args:
         tensors: A structure of tensors.
-        inplace: On an IPU: without a copy. Without an effect here.
+        inplace: Whether an IPU would omit the copy. No effect here, with a warning.
 
     Returns:
         The tensors, in the same structure.
@@ -124,13 +123,13 @@ def assume_equal_across_replicas(tensors: Any, inplace: bool = False) -> Any:
     return tf.nest.map_structure(tf.identity, tensors, expand_composites=True)
 
 
-def all_gather(x: Any, replication_factor: int, name: str | None = None) -> Any:
-    """The tensors of all replicas, in their order, on each.
+def all_gather(x: Nest, replication_factor: int, name: str | None = None) -> Nest:
+    """Gathers the tensors of all replicas, in their order, on each (all-gather).
 
     Args:
         x: A tensor of a defined shape, or a nest of tensors.
-        replication_factor: How many replicas there are. If it is smaller, this many
-            that follow each other gather among themselves.
+        replication_factor: The number of replicas; a smaller number is the size of the
+            groups of consecutive replicas that gather separately.
         name: Of the op.
 
     Returns:
@@ -138,7 +137,8 @@ def all_gather(x: Any, replication_factor: int, name: str | None = None) -> Any:
 
     Raises:
         ValueError: The factor is not a positive integer.
-        tf.errors.InvalidArgumentError: When it runs: it does not divide the replicas.
+        tf.errors.InvalidArgumentError: When it runs: the factor does not divide the
+            number of replicas.
     """
     factor = required_size(replication_factor, "replication_factor")
     return _of_each(
@@ -150,17 +150,16 @@ def all_gather(x: Any, replication_factor: int, name: str | None = None) -> Any:
 
 
 def reduce_scatter(
-    x: Any,
+    x: Nest,
     replication_factor: int,
     op: str = "COLLECTIVE_OP_ADD",
     name: str | None = None,
-) -> Any:
-    """A part of the reduction over the replicas on each: the r-th on replica r.
+) -> Nest:
+    """Reduces over the replicas; replica r gets part r of the result (reduce-scatter).
 
     Args:
-        x: A tensor of a defined shape, or a nest of tensors. Its elements are taken in
-            order, however it is shaped, and filled up with zeros to a multiple of the
-            factor.
+        x: A tensor of a defined shape, or a nest of tensors. It is flattened, and padded
+            with zeros to a multiple of the factor.
         replication_factor: See all_gather.
         op: COLLECTIVE_OP_ADD, _MEAN, _MUL, _MIN or _MAX.
         name: Of the op.
@@ -169,8 +168,8 @@ def reduce_scatter(
         [ceil(elements of x / replication_factor)]; of several tensors a list.
 
     Raises:
-        TypeError: A dtype that cannot be reduced so.
-        ValueError: The factor is not a positive integer, or another op.
+        TypeError: `op` does not reduce the dtype.
+        ValueError: The factor is not a positive integer, or `op` is unknown.
         tf.errors.InvalidArgumentError: When it runs: the factor does not divide the
             replicas.
     """
@@ -179,7 +178,7 @@ def reduce_scatter(
         raise ValueError(f"`op` must be one of {', '.join(REDUCTIONS)}, got {op!r}.")
     reduction, divides = REDUCTIONS[op]
 
-    def scatter(each: Any) -> Any:
+    def scatter(each: Tensor) -> Tensor:
         (part,) = collective(
             [number(each, FLOATS if divides else NUMBERS)],
             Collective.REDUCE_SCATTER,
@@ -194,18 +193,18 @@ def reduce_scatter(
 
 
 def all_to_all(
-    x: Any,
+    x: Tensor,
     split_dimension: int,
     concat_dimension: int,
     number_of_replicas: int,
     name: str | None = None,
-) -> Any:
-    """Part r of every replica's tensor on replica r, one behind the other.
+) -> Tensor:
+    """Sends part r of every tensor to replica r, which concatenates them (all-to-all).
 
     Args:
         x: A tensor of a defined shape, of at most 253 dimensions.
-        split_dimension: The dimension that is cut into equal parts, one for each replica.
-        concat_dimension: The dimension along which the parts are joined.
+        split_dimension: The dimension that is split into equal parts, one per replica.
+        concat_dimension: The dimension along which the parts are concatenated.
         number_of_replicas: See all_gather's replication_factor.
         name: Of the op.
 
@@ -214,7 +213,7 @@ def all_to_all(
         number of replicas.
 
     Raises:
-        ValueError: A dimension that x does not have or that cannot be divided, or too many.
+        ValueError: x lacks the dimension, or has too many, or it cannot be split.
         tf.errors.InvalidArgumentError: When it runs: the number does not divide the
             replicas.
     """
@@ -236,7 +235,7 @@ def all_to_all(
     (joined,) = collective(
         [tf.transpose(parts, axes)], Collective.ALL_TO_ALL, group=count, name=name
     )
-    # The replica's axis goes right before the dimension that it multiplies.
+    # The replicas' axis goes directly before the dimension that it multiplies.
     rest = list(range(1, len(cut)))
     together = tf.transpose(joined, [*rest[:concat], 0, *rest[concat:]])
     result = [*shape]
@@ -245,29 +244,29 @@ def all_to_all(
     return tf.reshape(together, result)
 
 
-def replication_index(name: str | None = None) -> Any:
-    """Which replica this is, from 0: an int32 scalar."""
+def replication_index(name: str | None = None) -> Tensor:
+    """Returns the number of the replica that runs this, from 0: an int32 scalar."""
     register_gradients()
     return _native.load().ipufeed_replication_index(name=name)
 
 
 def collective(
-    values: list[Any],
+    values: list[Tensor],
     kind: Collective,
     *,
     reduction: int = 0,
     group: int = 0,
     replicas: int = 1,
     name: str | None = None,
-) -> list[Any]:
-    """Builds one collective of the replicas; in order with the queues' ops of the program.
+) -> list[Tensor]:
+    """Builds one collective, ordered with the program's queue ops by the token.
 
     Args:
         values: Tensors.
-        kind: What is done with each of them.
+        kind: Which collective.
         reduction: Of REDUCTIONS.
-        group: How many replicas meet; 0 for all.
-        replicas: How many that is, for the shapes of GATHER and REDUCE_SCATTER.
+        group: The replicas of a group; 0 for all.
+        replicas: Their number, for the shapes of GATHER and REDUCE_SCATTER.
         name: Of the op.
     """
     register_gradients()
@@ -286,18 +285,18 @@ def collective(
 
 @functools.cache
 def register_gradients() -> None:
-    """Registers the gradient of a collective in TensorFlow, once."""
+    """Registers the gradients of the ops in TensorFlow, once."""
     from tensorflow.python.framework import ops
 
     ops.RegisterGradient("IpufeedCollective")(gradients_of_collective)
     ops.NotDifferentiable("IpufeedReplicationIndex")
 
 
-def gradients_of_collective(op: Any, *gradients: Any) -> list[Any]:
-    """Each replica's gradient is the sum over what its tensor went into.
+def gradients_of_collective(op: Operation, *gradients: Tensor) -> list[Tensor]:
+    """Builds the gradient of a collective: the transposed collective of the gradients.
 
     Raises:
-        LookupError: Of a product, minimum or maximum.
+        LookupError: It is a product, minimum or maximum.
     """
     import tensorflow as tf
 
@@ -319,7 +318,7 @@ def gradients_of_collective(op: Any, *gradients: Any) -> list[Any]:
         Collective.REDUCE_SCATTER: Collective.GATHER,
     }.get(kind, kind)
     results = collective(coming, back, group=group, replicas=replicas)
-    if kind is Collective.REDUCE_SCATTER:  # without what it was filled up with
+    if kind is Collective.REDUCE_SCATTER:  # without the padding
         results = [
             tf.reshape(result, [-1])[: value.shape.num_elements()]
             for result, value in zip(results, inputs, strict=True)
@@ -333,8 +332,8 @@ def gradients_of_collective(op: Any, *gradients: Any) -> list[Any]:
     ]
 
 
-def tensor(x: Any) -> Any:
-    """A tensor of a defined shape.
+def tensor(x: Tensor) -> Tensor:
+    """Converts to a tensor of a fully defined shape.
 
     Raises:
         ValueError: Its shape is not fully defined.
@@ -349,11 +348,11 @@ def tensor(x: Any) -> Any:
     return value
 
 
-def number(x: Any, dtypes: tuple[str, ...]) -> Any:
-    """A tensor of one of these dtypes.
+def number(x: Tensor, dtypes: tuple[str, ...]) -> Tensor:
+    """Converts to a tensor of one of these dtypes.
 
     Raises:
-        TypeError: It has another.
+        TypeError: It has another dtype.
     """
     value = tensor(x)
     if value.dtype.name not in dtypes:
@@ -364,8 +363,8 @@ def number(x: Any, dtypes: tuple[str, ...]) -> Any:
     return value
 
 
-def _of_each(x: Any, one: Callable[[Any], Any]) -> Any:
-    """What comes of each tensor of a nest, in a list; bare of one alone."""
+def _of_each(x: Nest, one: Callable[[Tensor], Tensor]) -> Nest:
+    """Maps the tensors of a nest to a list; the result alone if there is one tensor."""
     import tensorflow as tf
 
     results = [one(each) for each in tf.nest.flatten(x)]
@@ -373,27 +372,27 @@ def _of_each(x: Any, one: Callable[[Any], Any]) -> Any:
 
 
 def checked_size(size: int | None, what: str) -> int:
-    """How many replicas take part; 0 for None or 0, which mean all.
+    """Checks an optional group size; returns 0 for None and 0, which mean all replicas.
 
     Raises:
-        ValueError: It is not an integer from 0 on.
+        ValueError: It is not an integer of at least 0.
     """
     is_all = size is None or (size == 0 and not isinstance(size, bool))
     return 0 if is_all else required_size(size, what)
 
 
-def required_size(size: Any, what: str) -> int:
-    """Raises ValueError unless it is a positive integer."""
-    if isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
+def required_size(size: object, what: str) -> int:
+    """Checks a group size; raises ValueError unless it is a positive integer."""
+    if not is_int(size) or size < 1:
         raise ValueError(f"`{what}` must be a positive integer, got {size!r}.")
     return int(size)
 
 
 def dimension(axis: int, rank: int, what: str) -> int:
-    """A dimension counted from 0; negative ones count from the end.
+    """Checks a dimension; returns it counted from 0 (a negative one is from the end).
 
     Raises:
-        ValueError: There is no such one.
+        ValueError: It is out of range.
     """
     if not -rank <= axis < rank:
         raise ValueError(f"`{what}` must be in [{-rank}, {rank}), got {axis}.")

@@ -1,11 +1,11 @@
-"""The other processes of a group as one of them sees them: listening, failed or gone.
+"""The other processes of a group, as one of them observes them: alive, failed or gone.
 
-    reach()        does a server listen at an address?         a connection
-    Peer.state()   how are its programs with collectives?        an op, run in its server
-    Peers          all of them: which ones a collective waits for, and why not all
+    reach()        does a server listen at an address?           a connection
+    Peer.state()   the state of its programs with collectives    an op, run in its server
+    Peers          all of them: which ones a collective waits for, and why
 
-A collective waits for all processes. One that has failed in its program will not come to
-it, though it lives and listens; so a process that waits asks it.
+A collective waits for all processes. A process whose program has failed does not take part,
+though it is alive and listens; so a waiting process queries its state.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ipufeed import _native
+from ipufeed.tf_types import Session, Tensor
 
-MOST_IPUS = 1024  # kMostIpus of ipufeed/cc/core/ipus.h: lanes of an IPU device
-# How long a question may take. The answer is wanted by then, or at the next poll.
+MOST_IPUS = 1024  # kMostIpus of ipufeed/cc/core/ipus.h: streams of an IPU device
+# The time limit of a query; a later answer is used by the next poll.
 ANSWER_MS = 5000
-# How often a wait checks whether the others are alive.
+# The interval at which a wait checks whether the peers are alive.
 POLL_S = 0.5
 
-# The error of a collective that has lost another process, and how long its end may take.
+# The error of a collective that has lost a peer, and how long the peer may take to exit.
 LOST_PEER = re.compile(
     r"from remote target /job:worker/replica:0/task:(\d+) .*"
     r"(?:Socket closed|Connection reset|failed to connect|recvmsg)",
@@ -41,7 +42,7 @@ SAME_PROGRAMS = (
 
 
 class Failure(NamedTuple):
-    """A program on an IPU device of a process that has failed.
+    """A failed program on an IPU device of a process.
 
     Attributes:
         run: Its number among those with collectives between processes, from 1.
@@ -58,11 +59,11 @@ class PeerState(NamedTuple):
     """The programs on one of the IPU devices of a process.
 
     Attributes:
-        begun: The number of the last one with collectives between processes; 0 for none.
-        ended: Of the last that has ended without an error.
-        failures: Those that have failed last, the latest first.
-        waits: Of each lane on which one waits in a collective: the number of the program,
-            that of the collective, and what it is.
+        begun: The number of the last program with collectives between processes; or 0.
+        ended: The number of the last that has ended without an error.
+        failures: The last failed programs, the latest first.
+        waits: By stream on which a program waits in a collective: the number of the
+            program, that of the collective, and its description.
     """
 
     begun: int
@@ -72,19 +73,19 @@ class PeerState(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A collective between processes, as the core asks for it; without its numbers.
+    """A collective between processes, as the core requests it; without its data.
 
     Attributes:
-        lane: Collectives of one lane follow each other: see processes.h.
+        stream: Collectives of one stream follow each other: see processes.h.
         reduction: Number of one of MERGES of processes.py.
         mean: Whether the result is divided by the processes.
         dtype: TensorFlow's number of the dtype.
         run: Number of the program among those with collectives: see collective_runs.h.
-        number: Of the collective, among those of the lane.
-        what: All of it, for a person.
+        number: Of the collective, among those of the stream.
+        what: Its description.
     """
 
-    lane: int
+    stream: int
     reduction: int
     mean: bool
     dtype: int
@@ -95,12 +96,12 @@ class Request(NamedTuple):
     @property
     def device(self) -> int:
         """Number of the IPU device."""
-        return self.lane // MOST_IPUS
+        return self.stream // MOST_IPUS
 
     @property
     def key(self) -> int:
-        """The same number for one collective in all processes, whatever the program."""
-        return ((self.lane * 4 + self.reduction) * 2 + self.mean) * 128 + self.dtype
+        """The key of the collective: equal in all processes, whatever the program."""
+        return ((self.stream * 4 + self.reduction) * 2 + self.mean) * 128 + self.dtype
 
 
 class Peer:
@@ -108,57 +109,60 @@ class Peer:
 
     Args:
         index: Its number.
-        address: Where it listens.
+        address: At which it listens.
 
     Threads: any; the IPUs of a pipeline wait on one each.
     """
 
     def __init__(self, index: int, address: str) -> None:
         self.index, self.address = index, address
-        self.seen = False  # whether it has listened: has gone if it does so no more
-        self.lock = threading.Lock()  # guards the thread
-        self.asked: Any = None  # the session, and what it runs; that thread's
-        self.asking: threading.Thread | None = None
+        self.seen = (
+            False  # whether it has listened before: if it then does not, it has gone
+        )
+        self.lock = threading.Lock()  # guards `querying`
+        # The session and the tensors that it runs; used by the thread `querying` alone.
+        self.query: tuple[Session, list[Tensor]] | None = None
+        self.querying: threading.Thread | None = None
         self.last: list[PeerState] = []
 
     def check(self) -> OSError | None:
-        """Checks whether it listens: returns why it has gone; None if it has not."""
+        """Checks whether it listens; returns the error if it did before and has gone."""
         error = reach(self.address)
         if error is None:
             self.seen = True
         return error if self.seen else None
 
     def state(self, device: int, *, waits: bool = False) -> PeerState | None:
-        """Returns the last known state of an IPU device, or None; asks for a newer one.
+        """Returns the last known state of an IPU device, or None; queries a newer one.
 
         Args:
             device: Its number.
-            waits: Whether to wait for the answer to that. Default: False.
+            waits: Whether to wait for the answer of that query. Default: False.
         """
-        if waits:  # for the question before, too, whose answer may be older
-            self.question().join(ANSWER_MS / 1000)
-            self.question().join(ANSWER_MS / 1000)
+        if waits:  # also for a query in progress, whose answer may be older
+            self.start_query().join(ANSWER_MS / 1000)
+            self.start_query().join(ANSWER_MS / 1000)
         else:
-            self.question()
+            self.start_query()
         return self.last[device] if self.last else None
 
-    def question(self) -> threading.Thread:
-        """What asks it: the thread that does so already, or a new one."""
+    def start_query(self) -> threading.Thread:
+        """Starts a query unless one is in progress; returns its thread."""
         with self.lock:
-            if self.asking is None or not self.asking.is_alive():
-                self.asking = threading.Thread(target=self.ask, daemon=True)
-                self.asking.start()
-            return self.asking
+            if self.querying is None or not self.querying.is_alive():
+                self.querying = threading.Thread(target=self.run_query, daemon=True)
+                self.querying.start()
+            return self.querying
 
-    def ask(self) -> None:
-        """One question. One that gets no answer changes nothing: see `reach`."""
+    def run_query(self) -> None:
+        """Queries the state once. A failed query changes nothing: see `reach`."""
         import tensorflow as tf
 
         try:
             session, tensors = self.session()
             begun, *failed, ended, waits = session.run(tensors)
         except tf.errors.OpError:
-            self.asked = None
+            self.query = None
             return
         self.last = [
             PeerState(
@@ -176,29 +180,29 @@ class Peer:
             )
         ]
 
-    def session(self) -> tuple[Any, Any]:
-        """On its server."""
+    def session(self) -> tuple[Session, list[Tensor]]:
+        """Returns the session on the peer's server, and its tensors."""
         import tensorflow as tf
 
-        if self.asked is None:
+        if self.query is None:
             with tf.Graph().as_default() as graph:
                 tensors = _native.load().ipufeed_collective_runs()
             config = tf.compat.v1.ConfigProto(
                 device_count={"IPU": 0},
-                # This session does not use the others' devices.
+                # This session uses no device of another process.
                 device_filters=[f"/job:worker/task:{self.index}"],
                 operation_timeout_in_ms=ANSWER_MS,
             )
             target = f"grpc://{self.address}"
-            self.asked = tf.compat.v1.Session(target, graph, config), tensors
-        return self.asked  # type: ignore[no-any-return]
+            self.query = tf.compat.v1.Session(target, graph, config), tensors
+        return self.query
 
 
 class Peers:
-    """The others of a group of processes.
+    """The other processes of a group.
 
     Args:
-        addresses: Where each process listens, this one too.
+        addresses: At which the processes listen, this one included.
         index: Of this one.
 
     Threads: any.
@@ -213,7 +217,7 @@ class Peers:
         ]
 
     def watch(self) -> None:
-        """Notes which listen, until all have been seen; on a thread of its own."""
+        """Starts a thread that polls the peers until each has been seen to listen."""
 
         def poll() -> None:
             while unseen := [each for each in self.others if not each.seen]:
@@ -224,7 +228,7 @@ class Peers:
         threading.Thread(target=poll, daemon=True).start()
 
     def all_were_there(self) -> None:
-        """Notes that all have taken part in a collective, perhaps between two polls."""
+        """Records that all took part in a collective, perhaps between two polls."""
         for each in self.others:
             each.seen = True
 
@@ -233,7 +237,7 @@ class Peers:
         return any(each.check() is None and each.seen for each in self.others)
 
     def waits_for(self, request: Request) -> str:
-        """A sentence for the log; "" if all are as far as this one."""
+        """Returns which peers are late, as a sentence for the log; "" if none is."""
         late = []
         for each in self.others:
             state = each.state(request.device) if each.seen else None
@@ -243,7 +247,7 @@ class Peers:
                 late.append(f"{self.name(each)}, which listens and does not answer")
             elif state.begun < request.run:
                 late.append(f"{self.name(each)}, which has begun {state.begun} of them")
-            elif state.waits.get(request.lane, ())[:2] != (
+            elif state.waits.get(request.stream, ())[:2] != (
                 request.run,
                 request.number,
             ):
@@ -257,7 +261,7 @@ class Peers:
         )
 
     def check_alive(self) -> None:
-        """Raises tf.errors.AbortedError if one has listened, and does so no more."""
+        """Raises tf.errors.AbortedError if a peer that has listened does not any more."""
         import tensorflow as tf
 
         for each in self.others:
@@ -270,27 +274,27 @@ class Peers:
                 ) from error
 
     def check_runs(self, request: Request, *, waits: bool = False) -> bool:
-        """Checks that the others are in the same program, and can come to a collective.
+        """Checks that the peers are in the same program, and can take part in a collective.
 
         Args:
             request: The collective in which this process waits.
-            waits: Whether to wait for the others' newest answers. Default: False.
+            waits: Whether to wait for the peers' newest answers. Default: False.
 
         Returns:
-            Whether one has ended the program already: as far as it knows, the collective
-            is done, or it has no such one.
+            Whether a peer has ended the program already: in its view the collective is
+            complete, or is not part of the program.
 
         Raises:
-            tf.errors.OpError: Another process has failed in the program, or waits in
-                another collective.
+            tf.errors.OpError: A peer has failed in the program, or waits in another
+                collective.
         """
         import tensorflow as tf
 
         is_past = False
         run = request.run
         for each in self.others:
-            asked = each.seen or waits
-            state = each.state(request.device, waits=waits) if asked else None
+            known = each.seen or waits
+            state = each.state(request.device, waits=waits) if known else None
             if state is None:
                 continue
             failure = next(
@@ -312,7 +316,7 @@ class Peers:
                     f"{self.index} waits for it: restart all processes. Its last error: "
                     f"{state.failures[0].message}",
                 )
-            other = state.waits.get(request.lane)
+            other = state.waits.get(request.stream)
             if (
                 other is not None
                 and other[:2] == (run, request.number)
@@ -328,9 +332,9 @@ class Peers:
         return is_past
 
     def check_left(self, error: Exception) -> None:
-        """Raises tf.errors.AbortedError if a collective has failed since one has gone.
+        """Raises tf.errors.AbortedError if a collective failed because a peer has gone.
 
-        A process that ends closes its connections first, and listens for a moment more.
+        A process that exits closes its connections first, and listens a moment longer.
         """
         import tensorflow as tf
 
@@ -351,21 +355,21 @@ class Peers:
                 ) from error
 
     def name(self, peer: Peer, noun: str = "process") -> str:
-        """One of them, for a person."""
+        """Describes a peer, for messages."""
         return f"{noun} {peer.index} of {self.count}, at {peer.address}"
 
 
 def waits_of(text: str) -> dict[int, tuple[int, int, str]]:
-    """By lane, from the op's lines; see collective_runs_op.cc."""
+    """Parses the waits by stream, from the op's lines; see collective_runs_op.cc."""
     found = {}
     for line in text.splitlines():
-        lane, run, number, what = line.split(" ", 3)
-        found[int(lane)] = int(run), int(number), what
+        stream, run, number, what = line.split(" ", 3)
+        found[int(stream)] = int(run), int(number), what
     return found
 
 
 def reach(address: str) -> OSError | None:
-    """Why no server can be reached there; None if one listens."""
+    """Connects to an address; returns the error, or None if a server listens."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=5.0).close()

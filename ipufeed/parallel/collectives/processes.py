@@ -1,4 +1,4 @@
-"""Replicas in several processes: their collectives go through TensorFlow's.
+"""Replicas in several processes: their collectives use those of TensorFlow.
 
     process 0:  replicas --> one tensor --+                  +--> replicas
     process 1:  replicas --> one tensor --+-- ring reduce ---+--> replicas
@@ -8,10 +8,10 @@
 
 Each process configures `experimental.multi_replica_distribution` with the number of
 processes and its own index, runs the same program, and feeds it its own part of the data
-(`dataset.shard(process_count, process_index)`). The addresses are those that TensorFlow's
-own strategies take, in TF_CONFIG; each process listens at its own as soon as it is
-configured, and polls the others' addresses. Reductions are computed first within each
-process, then between them, and every process gets the same bits.
+(`dataset.shard(process_count, process_index)`). The addresses are in TF_CONFIG,
+as for TensorFlow's own strategies; each process listens at its own as soon as it is
+configured, and polls those of its peers. Reductions are computed first within each process,
+then between the processes, and every process gets the same bits.
 
 Security: TensorFlow's server has neither encryption nor authentication, and listens on
 all network interfaces, also for an address such as "localhost:2301". A process that
@@ -31,9 +31,10 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ipufeed import _native
 from ipufeed.device.log import LOGGER
@@ -46,20 +47,24 @@ from ipufeed.parallel.collectives.peers import (
     Peers,
     Request,
 )
+from ipufeed.tf_types import ConfigProto, Session, Tensor
+
+if TYPE_CHECKING:
+    from _ctypes import CFuncPtr
 
 INTERNAL = 13  # of absl's status codes
-# With each collective go two numbers that are the same in all processes if these are in the
-# same program: its number modulo this, and the square (equal means of both: equal numbers).
-# They are so small that the dtype has the squares' sums exactly: of 28 processes in a
-# bfloat16, of 64 in a float32.
+# Each collective carries two tags that are equal in all processes if these are in the same
+# program: the program's number modulo this, and its square (if the means of both agree,
+# the numbers are equal). They are small enough for the dtype to represent the sum of the
+# squares exactly: of 28 processes in a bfloat16, of 64 in a float32.
 TAGS = {2: 4, 4: 512, 8: 512}  # by the dtype's size in bytes
-# After which time a wait names the processes that have not come yet; then after twice
-# as long, and so on.
-SAY_S = 10.0
+# After this time a wait logs the processes that are late; then after twice as long, and so
+# on.
+LOG_S = 10.0
 
-# How long a process stays at most whose last program has failed: its error is what the
-# others want to know. They poll each POLL_S, and get the answer one poll later.
-LINGERS_S = 5.0
+# After a failed program the process stays up to LINGER_S so that its peers can fetch the
+# error. They poll each POLL_S, and get the answer one poll later.
+LINGER_S = 5.0
 
 # By Reduction of ipufeed/cc/replicas/replicas.h.
 MERGES = ("Add", "Mul", "Min", "Max")
@@ -82,18 +87,18 @@ ON_COLLECTIVE = ctypes.CFUNCTYPE(
 
 
 class Group:
-    """The processes of TF_CONFIG, of which this is one.
+    """This process and its peers, the processes of TF_CONFIG.
 
     Args:
-        count: How many there must be.
+        count: The number of processes that TF_CONFIG must have.
         index: Of this one.
 
     Raises:
         tf.errors.FailedPreconditionError: TF_CONFIG is not set, or contradicts this.
 
-    Threads: any; collectives of one lane follow each other.
+    Threads: any; collectives of one stream follow each other.
 
-    Security: see the module; there is a warning if an address is not of this machine.
+    Security: see the module; an address of another machine is logged as a warning.
     """
 
     def __init__(self, count: int, index: int) -> None:
@@ -102,15 +107,15 @@ class Group:
         self.count, self.index = count, index
         found = addresses(count, index)
         self.lock = threading.Lock()
-        self.sessions: dict[int, Any] = {}  # by the key of the collective
-        # Why there can be no more collectives; "" while there can be.
+        self.sessions: dict[int, tuple[Session, Tensor, Tensor]] = {}  # by request.key
+        # Why further collectives fail; "" while they can run.
         self.over = ""
         try:
             self.server = tf.distribute.Server(
                 {"worker": found},
                 job_name="worker",
                 task_index=index,
-                config=self.options({"CPU": 1, "IPU": 0}),
+                config=self._config({"CPU": 1, "IPU": 0}),
             )
         except tf.errors.OpError as error:
             raise tf.errors.FailedPreconditionError(
@@ -131,27 +136,26 @@ class Group:
         _native.at_exit(self.linger)
 
     def linger(self) -> None:
-        """Lets the others ask for the error of a program that ends this process.
+        """Waits before exit while peers may fetch the error of a failed program.
 
-        They can no longer once it has gone. An error that came from them they have.
+        An error that came from a peer is known to all already.
         """
         if self.over or not _native.entry().ipufeed_last_collective_run_failed():
             return
-        end = time.monotonic() + LINGERS_S
+        end = time.monotonic() + LINGER_S
         with contextlib.suppress(KeyboardInterrupt):
             while time.monotonic() < end and self.peers.any_listens():
                 time.sleep(POLL_S / 5)
 
-    def options(self, device_count: dict[str, int]) -> Any:
-        """A ConfigProto."""
+    def _config(self, device_count: dict[str, int]) -> ConfigProto:
         import tensorflow as tf
 
         config = tf.compat.v1.ConfigProto(device_count=device_count)
         config.experimental.collective_group_leader = "/job:worker/replica:0/task:0"
         return config
 
-    def session(self, request: Request) -> Any:
-        """What runs such collectives, and its tensors; made when it is first wanted."""
+    def session(self, request: Request) -> tuple[Session, Tensor, Tensor]:
+        """Returns the session of such collectives, its input and output; makes it once."""
         import tensorflow as tf
 
         with self.lock:
@@ -174,26 +178,28 @@ class Group:
                     subdiv_offsets=[0],
                     communication_hint="ring",
                 )
-            config = self.options({})
-            # This session does not use the others' devices, and must not wait for them
-            # to be there.
+            config = self._config({})
+            # This session uses no device of a peer, and must not wait for them to be
+            # there.
             config.device_filters.append(f"/job:worker/task:{self.index}")
             session = tf.compat.v1.Session(self.server.target, graph, config)
             self.sessions[request.key] = session, value, result
             return session, value, result
 
-    def reduce(self, data: Any, request: Request, is_wanted: Callable[[], bool]) -> Any:
-        """The reduction of one array over the processes.
+    def reduce(
+        self, data: NDArray[Any], request: Request, is_wanted: Callable[[], bool]
+    ) -> NDArray[Any]:
+        """Reduces one array over the processes.
 
         Args:
             data: 1-D array.
             request: The collective.
-            is_wanted: Says whether a caller still waits.
+            is_wanted: Returns whether the caller still waits.
 
         Raises:
-            tf.errors.OpError: The others cannot be reached, or have gone, or the same
-                program has failed in one of them: its error's type, and its words. Or
-                one is in another program. After that there is no more collective.
+            tf.errors.OpError: A peer cannot be reached, or has gone, or is in another
+                program; or the program has failed in a peer: that error's type and
+                message. After that all collectives fail.
         """
         import tensorflow as tf
 
@@ -217,13 +223,13 @@ class Group:
         return found[:-2]
 
     def reduce_all(
-        self, data: Any, request: Request, is_wanted: Callable[[], bool]
-    ) -> Any:
-        """The reduction of one array, with its tags; see `reduce`."""
+        self, data: NDArray[Any], request: Request, is_wanted: Callable[[], bool]
+    ) -> NDArray[Any]:
+        """Reduces one array with its tags; see `reduce`."""
         import tensorflow as tf
 
         session, value, result = self.session(request)
-        start, pause_s = time.monotonic(), SAY_S
+        start, pause_s = time.monotonic(), LOG_S
         past_since: float | None = None
 
         def check() -> None:
@@ -231,8 +237,8 @@ class Group:
             if not is_wanted():
                 raise tf.errors.CancelledError(None, None, "The program was stopped.")
             self.peers.check_alive()
-            # A process that has ended the program has taken part in this collective, whose
-            # result is on its way; or never will.
+            # A peer that has ended the program has taken part in this collective, whose
+            # result then arrives soon; or it never will.
             if not self.peers.check_runs(request):
                 past_since = None
             elif past_since is None:
@@ -244,7 +250,7 @@ class Group:
                 if missing := self.peers.waits_for(request):
                     LOGGER.warning("%s", missing)
 
-        # Nothing stops a reduction whose peers do not come: its thread is left behind.
+        # A reduction that waits for its peers cannot be stopped: its thread is abandoned.
         ended = run_interruptibly(
             lambda: session.run(result, {value: data}),
             name="ipufeed_collective",
@@ -256,12 +262,12 @@ class Group:
             self.peers.check_left(ended.error)
             if re.search("[Ss](ize|hape) [Mm]ismatch", str(ended.error)):
                 self.refuse_another_program(request)
-        found = ended.result()
+        found: NDArray[Any] = ended.result()
         self.peers.all_were_there()
         return found
 
     def refuse_another_program(self, request: Request) -> None:
-        """Raises tf.errors.OpError: what has met were collectives of different programs."""
+        """Raises tf.errors.OpError: collectives of different programs were combined."""
         import tensorflow as tf
 
         self.peers.check_runs(request, waits=True)
@@ -277,15 +283,15 @@ class Group:
 
 @functools.cache
 def group(count: int, index: int) -> Group:
-    """The group; once for the process."""
+    """Returns the group; made once in the process."""
     return Group(count, index)
 
 
 def join(count: int, index: int) -> None:
-    """Sets in the core that there are `count` processes, of which this is one.
+    """Makes this process number `index` of `count`, in the core.
 
-    It listens from now on if TF_CONFIG says where. If it cannot, the log says why, and so
-    does the first collective, which fails.
+    It listens from now on at its address of TF_CONFIG. If it cannot, the reason is logged,
+    and the first collective fails with it.
 
     Security: the server that listens has no authentication; see the module.
 
@@ -303,17 +309,17 @@ def join(count: int, index: int) -> None:
 
 
 @functools.cache
-def callback_of(count: int, index: int) -> Any:
-    """What the core asks (OnCollective of ipufeed/cc/replicas/processes.h), kept."""
+def callback_of(count: int, index: int) -> CFuncPtr:
+    """Makes the core's callback (OnCollective of cc/replicas/processes.h), kept alive."""
 
     def on_collective(
-        lane: int,
+        stream: int,
         reduction: int,
         mean: int,
         dtype: int,
         address: int,
         elements: int,
-        wanted: Any,
+        wanted: ctypes._Pointer[ctypes.c_int],
         run: int,
         number: int,
         what: bytes,
@@ -328,7 +334,9 @@ def callback_of(count: int, index: int) -> Any:
             data = np.frombuffer(memory, kind)
             data[:] = group(count, index).reduce(
                 data,
-                Request(lane, reduction, bool(mean), dtype, run, number, what.decode()),
+                Request(
+                    stream, reduction, bool(mean), dtype, run, number, what.decode()
+                ),
                 lambda: wanted[0] != 0,
             )
         except Exception as error:

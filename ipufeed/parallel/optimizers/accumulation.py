@@ -1,40 +1,46 @@
-"""Optimizers that update once for several mini-batches.
+"""Optimizers that accumulate gradients and update once in several mini-batches.
 
     iteration   0    1    2    3    4 ...        of loops.repeat, 4 mini-batches
     gradients   g0   +g1  +g2  +g3  g4           in an accumulator for each variable
     update                     x                 of the wrapped optimizer
 
-The accumulators belong to the loop, and not to the user's variables: see accumulator.py.
+The accumulators belong to the loop, and are not variables of the model: see accumulator.py.
 The first mini-batch of each update overwrites them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import flags_checked, is_int
 from ipufeed.device.program.training_loop import training_loop
 from ipufeed.no_effect import no_effect
 from ipufeed.parallel.optimizers.accumulator import Accumulator
-from ipufeed.parallel.optimizers.checks import check_sharded_state
-from ipufeed.parallel.optimizers.dtypes import check_dtype, dtype_of, names_the_cast
-from ipufeed.parallel.optimizers.optimizers import CrossReplicaOptimizer, dense_gradient
-from ipufeed.parallel.optimizers.reduction_method import (
-    GradientAccumulationReductionMethod,
+from ipufeed.parallel.optimizers.arguments import (
+    GradientAccumulationReductionMethod as Reduction,
 )
+from ipufeed.parallel.optimizers.arguments import (
+    check_dtype,
+    check_sharded_state,
+    dtype_of,
+    names_the_cast,
+)
+from ipufeed.parallel.optimizers.optimizers import CrossReplicaOptimizer, dense_gradient
 from ipufeed.parallel.optimizers.wrapper import IpuOptimizer, accumulator_in
 from ipufeed.queues.chain import put_token, take_token
+from ipufeed.tf_types import DType, GradAndVar, Operation, Optimizer, Tensor, Variable
 
 _v1: Any = tf.compat.v1
 
 STATE = "the optimizer's state is in the host's memory anyway, whole"
-SUM = GradientAccumulationReductionMethod.SUM
+SUM = Reduction.SUM
 
 
 class GradientAccumulationOptimizerV2(IpuOptimizer):
-    """Updates with the gradients of several mini-batches, as one batch of them all would.
+    """Updates with the gradients of several mini-batches, as with one large batch.
 
         optimizer = GradientAccumulationOptimizerV2(
             tf.compat.v1.train.MomentumOptimizer(0.01, 0.9), num_mini_batches=8)
@@ -44,25 +50,26 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
 
     Args:
         opt: A TensorFlow 1 optimizer.
-        num_mini_batches: Mini-batches for one update, at least 1. The loop must run a
-            multiple of it.
-        offload_weight_update_variables: Whether the optimizer's state would be kept in the
-            host's memory between updates. It is there anyway: no effect, with a warning.
-        replicated_optimizer_state_sharding: Whether that would be divided among the
-            replicas; likewise. It must not be with `offload_weight_update_variables=False`.
+        num_mini_batches: Mini-batches of an update, at least 1. The number of iterations
+            of the loop must be a multiple of it.
+        offload_weight_update_variables: Whether the optimizer's state is kept in the host's
+            memory between updates. It always is here: no effect, with a warning.
+        replicated_optimizer_state_sharding: Whether the state is divided among the
+            replicas: no effect, with a warning. It excludes
+            `offload_weight_update_variables=False`.
         dtype: Of the accumulators: None for that of each variable, a dtype of floating
             point (TensorFlow's, NumPy's or its name), or a function of the variable that
             returns one. The wrapped optimizer gets gradients of this dtype.
-        reduction_method: A GradientAccumulationReductionMethod or its name. SUM adds the
-            gradients up, MEAN and RUNNING_MEAN give their mean.
+        reduction_method: A GradientAccumulationReductionMethod or its name: SUM, MEAN or
+            RUNNING_MEAN.
         name: Of its ops and variables.
 
     Raises:
         ValueError: `opt` is a Keras optimizer, or accumulates gradients itself;
-            num_mini_batches is less than 1; another method; state that is to be sharded
-            and not offloaded.
-        TypeError: `dtype` is none, or a flag is not a bool; in `apply_gradients`: the
-            wrapped optimizer cannot apply gradients of `dtype`.
+            num_mini_batches is less than 1; the method is unknown; state is sharded and
+            not offloaded.
+        TypeError: `dtype` is not a dtype, or a flag is not a bool; in `apply_gradients`:
+            the wrapped optimizer cannot apply gradients of `dtype`.
         tf.errors.FailedPreconditionError: When the program runs: it is not applied in the
             body of loops.repeat, or that does not run a multiple of num_mini_batches.
 
@@ -72,12 +79,12 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
     @flags_checked
     def __init__(
         self,
-        opt: Any,
+        opt: Optimizer,
         num_mini_batches: int,
         offload_weight_update_variables: bool | None = None,
         replicated_optimizer_state_sharding: bool = False,
-        dtype: Any = None,
-        reduction_method: Any = SUM,
+        dtype: DType = None,
+        reduction_method: Reduction | str = SUM,
         name: str = "GradientAccumulationOptimizerV2",
     ) -> None:
         super().__init__(opt, name)
@@ -102,13 +109,16 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         self._offload_weight_update_variables = offload_weight_update_variables
         self._replicated_optimizer_state_sharding = replicated_optimizer_state_sharding
         self._dtype = check_dtype(dtype, "dtype")
-        self._method = GradientAccumulationReductionMethod.parse(reduction_method)
-        self._of_eager_mode: dict[Any, Accumulator] = {}
+        self._method = Reduction.parse(reduction_method)
+        self._of_eager_mode: dict[object, Accumulator] = {}
 
     def apply_gradients(
-        self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
-    ) -> Any:
-        """The op that accumulates, and updates in the last mini-batch of an update."""
+        self,
+        grads_and_vars: Iterable[GradAndVar],
+        global_step: Variable = None,
+        name: str | None = None,
+    ) -> Operation:
+        """Builds the op that accumulates, and updates after the last mini-batch."""
         pairs = [
             (self._of_accumulator_dtype(gradient, variable), variable)
             for gradient, variable in grads_and_vars
@@ -117,19 +127,19 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
             return self._apply(pairs, global_step, name)
         loop = training_loop()
         count = loop.require_multiple(self._num_mini_batches)
-        if loop.iteration is None:  # the program fails when it runs
+        if loop.iteration is None:  # `count` then fails the program when it runs
             with tf.control_dependencies([count]):
                 return self._apply(pairs, global_step, name)
         position = loop.iteration % self._num_mini_batches
-        stored: list[Any] = []
+        stored: list[Tensor] = []
         accumulated = [
             (self._accumulate(gradient, variable, position, stored), variable)
             for gradient, variable in pairs
         ]
         first_token = take_token()
 
-        def update() -> Any:
-            put_token(first_token)  # collectives here are in the chain, too
+        def update() -> Tensor:
+            put_token(first_token)  # orders the collectives here, too
             op = self._apply(accumulated, global_step, None)
             with tf.control_dependencies([op] if op is not None else []):
                 return tf.identity(take_token())
@@ -142,12 +152,13 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         put_token(token)
         return tf.group(*stored, token, name=name or self.get_name())
 
-    def _apply(self, pairs: Any, global_step: Any, name: str | None) -> Any:
-        """The op in which the wrapped optimizer updates with what was accumulated."""
+    def _apply(
+        self, pairs: list[GradAndVar], global_step: Variable, name: str | None
+    ) -> Operation:
         with names_the_cast(pairs, "dtype"):
             return IpuOptimizer.apply_gradients(self, pairs, global_step, name)
 
-    def _of_accumulator_dtype(self, gradient: Any, variable: Any) -> Any:
+    def _of_accumulator_dtype(self, gradient: Tensor, variable: Variable) -> Tensor:
         gradient = dense_gradient(gradient)
         if gradient is None:
             return None
@@ -157,27 +168,31 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         )
 
     def _accumulate(
-        self, gradient: Any, variable: Any, position: Any, stored: list[Any]
-    ) -> Any:
-        """What has been accumulated with this gradient; adds what stores it to `stored`."""
+        self,
+        gradient: Tensor,
+        variable: Variable,
+        position: Tensor,
+        stored: list[Tensor],
+    ) -> Tensor:
+        """Returns the sum with this gradient; appends the op that stores it to `stored`."""
         if gradient is None:
             return None
         accumulator = self._accumulator(gradient, variable)
         sum_so_far = accumulator.value()
-        if self._method is GradientAccumulationReductionMethod.RUNNING_MEAN:
+        if self._method is Reduction.RUNNING_MEAN:
             count = tf.cast(position, gradient.dtype)
             new = sum_so_far * (count / (count + 1)) + gradient / (count + 1)
         else:
-            if self._method is GradientAccumulationReductionMethod.MEAN:
+            if self._method is Reduction.MEAN:
                 gradient = gradient * (1 / self._num_mini_batches)
             new = sum_so_far + gradient
-        # What the last update has left is not read.
+        # The sum of the last update is discarded.
         total = tf.where(tf.equal(position, 0), gradient, new)
         stored += accumulator.store(total)
         return total
 
-    def _accumulator(self, gradient: Any, variable: Any) -> Accumulator:
-        """That of a variable: in eager mode the same in each iteration."""
+    def _accumulator(self, gradient: Tensor, variable: Variable) -> Accumulator:
+        """Returns a variable's accumulator; in eager mode the same in each iteration."""
         name = f"{variable.name.partition(':')[0]}_sum"
         if not tf.executing_eagerly():
             return Accumulator(
@@ -192,9 +207,9 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
 
 
 class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV2):
-    """The same on several replicas, which all-reduce the mean of what each has accumulated.
+    """Accumulates on each of several replicas, and all-reduces the mean of their sums.
 
-    They do so once for each update, and not for each mini-batch.
+    The collective runs once for each update, and not for each mini-batch.
 
     Args, Raises: See GradientAccumulationOptimizerV2.
 
@@ -204,12 +219,12 @@ class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV
     @flags_checked
     def __init__(
         self,
-        opt: Any,
+        opt: Optimizer,
         num_mini_batches: int,
         offload_weight_update_variables: bool | None = None,
         replicated_optimizer_state_sharding: bool = False,
-        dtype: Any = None,
-        reduction_method: Any = SUM,
+        dtype: DType = None,
+        reduction_method: Reduction | str = SUM,
         name: str = "CrossReplicaGradientAccumulationOptimizerV2",
     ) -> None:
         super().__init__(
@@ -224,16 +239,16 @@ class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV
 
 
 class GradientAccumulationOptimizer(GradientAccumulationOptimizerV2):
-    """The older form, for gradient descent and momentum; it sums the gradients up.
+    """The older form, for gradient descent and momentum; it sums the gradients.
 
     Args:
         opt: A tf.compat.v1.train.GradientDescentOptimizer or MomentumOptimizer.
         num_mini_batches: See GradientAccumulationOptimizerV2.
-        verify_usage: Whether another optimizer is refused. Default: True.
+        verify_usage: Whether any other optimizer is refused. Default: True.
         name: Of its ops and variables.
 
     Raises:
-        ValueError: See GradientAccumulationOptimizerV2; or another optimizer.
+        ValueError: See GradientAccumulationOptimizerV2; or `opt` is another optimizer.
 
     Source: Graphcore's optimizer of this name.
     """
@@ -241,7 +256,7 @@ class GradientAccumulationOptimizer(GradientAccumulationOptimizerV2):
     @flags_checked
     def __init__(
         self,
-        opt: Any,
+        opt: Optimizer,
         num_mini_batches: int,
         verify_usage: bool = True,
         name: str = "GradientAccumulationOptimizer",
@@ -260,7 +275,7 @@ class CrossReplicaGradientAccumulationOptimizer(GradientAccumulationOptimizerV2)
     @flags_checked
     def __init__(
         self,
-        opt: Any,
+        opt: Optimizer,
         num_mini_batches: int,
         verify_usage: bool = True,
         name: str = "CrossReplicaGradientAccumulationOptimizer",
@@ -270,7 +285,7 @@ class CrossReplicaGradientAccumulationOptimizer(GradientAccumulationOptimizerV2)
         super().__init__(CrossReplicaOptimizer(opt), num_mini_batches, name=name)
 
 
-def refuse_others(opt: Any, name: str) -> None:
+def refuse_others(opt: Optimizer, name: str) -> None:
     """Raises ValueError unless it is gradient descent or momentum."""
     known = (_v1.train.GradientDescentOptimizer, _v1.train.MomentumOptimizer)
     if isinstance(opt, known):
@@ -282,8 +297,10 @@ def refuse_others(opt: Any, name: str) -> None:
     )
 
 
-def check_accumulates_once(outer: GradientAccumulationOptimizerV2, opt: Any) -> None:
-    """Raises ValueError if two of them would each wait for iterations of one loop."""
+def check_accumulates_once(
+    outer: GradientAccumulationOptimizerV2, opt: Optimizer
+) -> None:
+    """Raises ValueError if both optimizers would count the iterations of one loop."""
     inner = accumulator_in(opt)
     if inner is None or outer._num_mini_batches == 1:
         return
@@ -296,11 +313,10 @@ def check_accumulates_once(outer: GradientAccumulationOptimizerV2, opt: Any) -> 
     )
 
 
-def checked_number(num_mini_batches: Any) -> int:
-    """Raises ValueError unless it is a positive integer."""
-    number = num_mini_batches
-    if isinstance(number, bool) or not hasattr(number, "__index__") or number < 1:
+def checked_number(num_mini_batches: object) -> int:
+    """Checks the number of mini-batches; raises ValueError unless it is positive."""
+    if not is_int(num_mini_batches) or num_mini_batches < 1:
         raise ValueError(
             f"num_mini_batches must be a positive number, got {num_mini_batches!r}."
         )
-    return int(number.__index__())
+    return int(num_mini_batches)

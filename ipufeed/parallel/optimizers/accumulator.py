@@ -1,40 +1,39 @@
-"""Sums that live as long as a loop: state of a program, and no variable of the user's.
+"""Accumulators with the lifetime of a loop: state of a program, not of the model.
 
-They are in no collection, so that no saver, checkpoint or initializer knows them. What is
-in one before the loop is of no use: a sum begins with its first mini-batch. In a version 1
-graph the program itself makes it zeros before the loop, since TensorFlow refuses to read
-what has never been written.
+They are in no collection, so that savers, checkpoints and initializers do not see them. An
+initial value is not needed: a sum begins with its first mini-batch. In a version 1 graph
+the program writes zeros before the loop, since TensorFlow refuses to read an uninitialized
+variable.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import tensorflow as tf
 
 from ipufeed.device.program.training_loop import TrainingLoop
 from ipufeed.parallel.optimizers.lifting import variables_outside
+from ipufeed.tf_types import DType, Operation, Shape, Tensor
 
 _v1 = tf.compat.v1
 
 
 class Accumulator:
-    """A sum over iterations of a loop.
+    """A sum over the iterations of a loop.
 
     Args:
-        shape: Of the tensors that are added up.
+        shape: Of the tensors that are summed.
         dtype: Of the sum.
         loop: The loop whose body is being built.
         name: Of its operations.
-        device: Where it is. Default: where the program is being built.
+        device: Where it is placed. Default: where the program is being built.
 
     Threads: those of the program that is being built.
     """
 
     def __init__(
         self,
-        shape: Any,
-        dtype: Any,
+        shape: Shape,
+        dtype: DType,
         loop: TrainingLoop,
         name: str,
         device: str | None = None,
@@ -52,8 +51,8 @@ class Accumulator:
         if not tf.executing_eagerly() and not loop.count.graph.building_function:
             self._begin_with_zeros(loop.count, shape, dtype)
 
-    def _begin_with_zeros(self, before: Any, shape: Any, dtype: Any) -> None:
-        """Has the program write zeros before the op that the loop waits for."""
+    def _begin_with_zeros(self, before: Tensor, shape: Shape, dtype: DType) -> None:
+        """Adds the assignment of zeros as a control input of an op before the loop."""
         with before.graph.as_default(), tf.control_dependencies(None):
             context = before._get_control_flow_context()
             if context is not None:
@@ -67,15 +66,11 @@ class Accumulator:
                 if context is not None:
                     context.Exit()
 
-    def value(self) -> Any:
-        """The sum so far."""
+    def value(self) -> Tensor:
+        """Reads the sum so far."""
         return self._variable.read_value()
 
-    def store(self, total: Any) -> list[Any]:
-        """Makes it the sum so far.
-
-        Returns:
-            The operation that does it; nothing in eager mode, where it is done.
-        """
+    def store(self, total: Tensor) -> list[Operation]:
+        """Stores a sum; returns the operation, or nothing in eager mode."""
         stored = self._variable.assign(total, read_value=False)
         return [] if stored is None else [stored]

@@ -1,13 +1,13 @@
-"""Gradients of tensors in the middle of a model, for the caller to see or use.
+"""Captures gradients of tensors inside a model.
 
     x = capture_upstream_gradients(dense(x), tag="hidden")      in the model
-                                                                          .
-    with GradientCaptureContext() as context:                             .
-        gradients = tf.gradients(loss, weights)                           .
+
+    with GradientCaptureContext() as context:
+        gradients = tf.gradients(loss, weights)
     context.captured_gradients["hidden"]          [d loss / d x], of the same backward pass
 
-In a pipeline the context is given to OptimizerFunctionOutput, which passes what has been
-captured to an outfeed queue, to the optimizer, or to both.
+In a pipeline the context is an argument of OptimizerFunctionOutput, which passes the
+captured gradients to an outfeed queue, to the optimizer, or to both.
 
 Source: Graphcore's functions and classes of these names.
 """
@@ -15,11 +15,11 @@ Source: Graphcore's functions and classes of these names.
 from __future__ import annotations
 
 import contextvars
-from typing import Any
 
 import tensorflow as tf
 
 from ipufeed.checks import flags_checked
+from ipufeed.tf_types import Nest, NestFunction, Tensor
 
 _active: contextvars.ContextVar[tuple[GradientCaptureContext, ...]] = (
     contextvars.ContextVar("ipufeed_gradient_captures", default=())
@@ -27,25 +27,24 @@ _active: contextvars.ContextVar[tuple[GradientCaptureContext, ...]] = (
 
 
 class GradientCaptureContext:
-    """Within it gradients are captured; the innermost one gets them.
+    """Captures the gradients that are built within it, unless a context inside it does.
 
         with GradientCaptureContext() as context:
             x = capture_upstream_gradients(x, tag="x")
             train = optimizer.minimize(loss(x))
         (x_gradient,) = context.captured_gradients["x"]
 
-    What counts is what gradients are *built* in. A context that is entered again starts
-    again.
+    A context that is entered again starts empty.
 
     Threads: each has contexts of its own.
     """
 
     def __init__(self) -> None:
-        self._captured: dict[str, list[Any]] = {}
+        self._captured: dict[str, list[Tensor]] = {}
 
     @property
-    def captured_gradients(self) -> dict[str, list[Any]]:
-        """By tag, in the order in which they were captured: a list, one for each tensor."""
+    def captured_gradients(self) -> dict[str, list[Tensor]]:
+        """Lists of gradients by tag, in the order of capture: one for each tensor."""
         return {tag: list(each) for tag, each in self._captured.items()}
 
     def __enter__(self) -> GradientCaptureContext:
@@ -53,15 +52,15 @@ class GradientCaptureContext:
         _active.set((*_active.get(), self))
         return self
 
-    def __exit__(self, *_: Any) -> None:
-        # Its own entry, which is the last: contexts are left in reverse order.
+    def __exit__(self, *_: object) -> None:
+        # Its own entry is the last: contexts are left in reverse order.
         _active.set(_active.get()[:-1])
 
-    def add(self, tag: str, gradients: list[Any]) -> None:
-        """What one call has captured.
+    def add(self, tag: str, gradients: list[Tensor]) -> None:
+        """Adds the gradients of one capturing call.
 
         Raises:
-            ValueError: Another call of the same tag was there first.
+            ValueError: An earlier call has the same tag.
         """
         if tag in self._captured:
             raise ValueError(
@@ -72,12 +71,12 @@ class GradientCaptureContext:
 
 
 def num_gradient_collection_tapes() -> int:
-    """How many contexts of this thread capture gradients now."""
+    """Returns the number of contexts of this thread that capture gradients now."""
     return len(_active.get())
 
 
 class GradientCaptureTape(tf.GradientTape):  # type: ignore[misc]
-    """A tf.GradientTape that has the captured gradients after `gradient`, too.
+    """A tf.GradientTape that also captures gradients, in `gradient`.
 
     Args:
         persistent, watch_accessed_variables: See tf.GradientTape.
@@ -91,32 +90,32 @@ class GradientCaptureTape(tf.GradientTape):  # type: ignore[misc]
         self.context = GradientCaptureContext()
 
     @property
-    def captured_gradients(self) -> dict[str, list[Any]]:
-        """Lists of gradients by tag, those of the last call of `gradient`."""
+    def captured_gradients(self) -> dict[str, list[Tensor]]:
+        """Lists of gradients by tag, of the last call of `gradient`."""
         return self.context.captured_gradients
 
-    def gradient(self, *args: Any, **kwargs: Any) -> Any:
-        """The gradients of the sources; see tf.GradientTape."""
+    def gradient(self, *args: Nest, **kwargs: object) -> Nest:
+        """Returns the gradients of the sources; see tf.GradientTape."""
         with self.context:
             return super().gradient(*args, **kwargs)
 
 
-def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
-    """The same tensors, whose gradients are captured when they are computed.
+def capture_upstream_gradients(args: Nest, tag: str = "") -> Nest:
+    """Marks tensors whose gradients are captured when they are built.
 
-    Use what it returns in place of `args`: the gradients are those of what follows.
+    Use the returned tensors in place of `args`: their consumers' gradients are captured.
 
     Args:
         args: A floating-point tensor, or any structure of them.
-        tag: What the gradients are called: a list of one for each tensor. Default: "".
+        tag: The key of their list of gradients. Default: "".
 
     Returns:
         The tensors, in the same structure.
 
     Raises:
-        TypeError: A tensor is not of floating point: it has no gradient; or the tag is
-            not a text.
-        ValueError: There is no tensor. When gradients are built: another call has the
+        TypeError: A tensor is not of floating point, so that it has no gradient; or the
+            tag is not a str.
+        ValueError: `args` has no tensor. When gradients are built: another call has the
             same tag.
         RuntimeError: When gradients are built: not in a GradientCaptureTape or
             GradientCaptureContext.
@@ -137,8 +136,8 @@ def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
             )
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
-    def same(*values: Any) -> Any:
-        def gradient(*upstream: Any) -> Any:
+    def same(*values: Tensor) -> tuple[list[Tensor], NestFunction]:
+        def gradient(*upstream: Tensor) -> list[Tensor]:
             contexts = _active.get()
             if not contexts:
                 raise RuntimeError(
@@ -147,7 +146,7 @@ def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
                     "tensorflow.python.ipu.eager.GradientCaptureTape or "
                     "GradientCaptureContext."
                 )
-            # Ops of their own, so that in a pipeline they belong to the tensors' stage.
+            # Separate ops, so that in a pipeline they belong to the tensors' stage.
             kept = [tf.identity(each, name="captured_gradient") for each in upstream]
             contexts[-1].add(tag, kept)
             return kept
@@ -159,8 +158,8 @@ def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
     return tf.nest.pack_sequence_as(args, several)
 
 
-def flat_gradients(captured: dict[str, list[Any]]) -> dict[tuple[str, int], Any]:
-    """By tag and place in the tag's list."""
+def flat_gradients(captured: dict[str, list[Tensor]]) -> dict[tuple[str, int], Tensor]:
+    """Flattens the lists: keys are a tag and a place in the tag's list."""
     return {
         (tag, place): each
         for tag, gradients in captured.items()
@@ -168,9 +167,9 @@ def flat_gradients(captured: dict[str, list[Any]]) -> dict[tuple[str, int], Any]
     }
 
 
-def by_tag(flat: dict[tuple[str, int], Any]) -> dict[str, list[Any]]:
-    """Undoes flat_gradients, whatever the values are."""
-    found: dict[str, list[Any]] = {}
+def by_tag(flat: dict[tuple[str, int], Tensor]) -> dict[str, list[Tensor]]:
+    """Inverts flat_gradients, for values of any type."""
+    found: dict[str, list[Tensor]] = {}
     for (tag, _), each in flat.items():
         found.setdefault(tag, []).append(each)
     return found

@@ -1,27 +1,30 @@
-"""Variables of an optimizer that is made while a program is traced.
+"""Creates variables outside of the program that is being traced.
 
     tf.function --> loop body, stage --> optimizer --> its state: a variable, outside
 
-An optimizer makes its state when it is made (Keras), or when it first updates (TensorFlow
-1). A tf.function wants neither inside a loop or a graph of its own, and calls its source
-twice where variables are made. Here they are made outside of all functions, at once, and
-live as long as the program that was traced.
+An optimizer creates its state in its constructor (Keras) or in its first update (TensorFlow
+1). A tf.function allows neither inside a loop or an inner graph, and traces its source
+twice if variables are created. Here they are created outside of all functions, at once, and
+live as long as the traced program.
 """
 
 from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
-# graph of a function -> variables that were made while it was traced
-_kept: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+from ipufeed.tf_types import FuncGraph, Variable
+
+# graph of a function -> variables that were created while it was traced
+_kept: weakref.WeakKeyDictionary[FuncGraph, list[Variable]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 @contextlib.contextmanager
 def variables_outside() -> Iterator[None]:
-    """Within it variables are made outside of the tf.functions that are being traced.
+    """Within it, creates variables outside of the tf.functions that are being traced.
 
     In a version 1 graph TensorFlow does so itself.
     """
@@ -32,8 +35,8 @@ def variables_outside() -> Iterator[None]:
         yield
         return
 
-    def make(next_creator: Any, **arguments: Any) -> Any:
-        # Keras makes a number a tensor first, which is of the function.
+    def make(next_creator: Callable[..., Variable], **arguments: object) -> Variable:
+        # Keras converts a number to a tensor first, which belongs to the function.
         known = tf.get_static_value(arguments.get("initial_value"))
         if known is not None:
             arguments["initial_value"] = known
@@ -47,17 +50,17 @@ def variables_outside() -> Iterator[None]:
         yield
 
 
-def keep(variable: Any) -> None:
-    """Has a variable live as long as the program that is being traced."""
+def keep(variable: Variable) -> None:
+    """Keeps a variable alive as long as the program that is being traced."""
     program = program_graph()
     if program is not None:
         _kept.setdefault(program, []).append(variable)
 
 
-def program_graph() -> Any:
-    """The graph of the outermost tf.function that is being traced; None for none.
+def program_graph() -> FuncGraph | None:
+    """Returns the graph of the outermost tf.function that is being traced, or None.
 
-    And in version 1 programs, whose graph keeps its variables.
+    None also in version 1 programs, whose graph keeps its variables.
     """
     import tensorflow as tf
 

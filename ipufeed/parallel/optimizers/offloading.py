@@ -1,10 +1,10 @@
-"""What an optimizer keeps, in the host's memory: it is on the IPU for the update only.
+"""Offloads an optimizer's state to the host's memory, except during the update.
 
     remote buffers --moved--> IPU: update --moved--> remote buffers
 
-A remote buffer is a variable that the program has from the start and reads there alone, in
-one move. On the simulated device both memories are the host's: a move is a copy, a slice
-in a trace, and a line of its own in the memory report (docs/pipelines.md).
+A remote buffer is a variable that the program reads and writes only by moves. On the
+simulated device both memories are the host's: a move is a copy, with a slice in a trace and
+a line in the memory report (docs/pipelines.md).
 
 Source: Graphcore's `offload_weight_update_variables`.
 """
@@ -12,20 +12,20 @@ Source: Graphcore's `offload_weight_update_variables`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ipufeed import _native
+from ipufeed.tf_types import DType, Operation, Shape, Tensor
 
 
-def with_remote(handles: list[Any], update: Callable[[], Any]) -> Any:
-    """Builds an update around which variables are moved to the IPU and back.
+def with_remote(handles: list[Tensor], update: Callable[[], Operation]) -> Operation:
+    """Builds an update, preceded and followed by moves of variables.
 
     Args:
         handles: Of the variables.
-        update: Builds it; gives the operation.
+        update: Builds the update; returns its operation.
 
     Returns:
-        The operation of all of it.
+        The operation of the update and the moves.
     """
     import tensorflow as tf
 
@@ -39,8 +39,8 @@ def with_remote(handles: list[Any], update: Callable[[], Any]) -> Any:
     return tf.group(done, *stores)
 
 
-def move(handle: Any, number: int, *, stores: bool) -> Any:
-    """Moves a variable's value; gives the operation."""
+def move(handle: Tensor, number: int, *, stores: bool) -> Operation:
+    """Moves a variable's value; returns the operation."""
     import tensorflow as tf
 
     dtype, shape = described(handle)
@@ -50,8 +50,8 @@ def move(handle: Any, number: int, *, stores: bool) -> Any:
     return tf.raw_ops.AssignVariableOp(resource=handle, value=moved)
 
 
-def described(handle: Any) -> tuple[Any, Any]:
-    """Dtype and shape of a variable, by its handle."""
+def described(handle: Tensor) -> tuple[DType, Shape]:
+    """Returns the dtype and shape of a variable, by its handle."""
     import tensorflow as tf
     from tensorflow.python.ops import resource_variable_ops
 
@@ -60,8 +60,8 @@ def described(handle: Any) -> tuple[Any, Any]:
     return tf.as_dtype(found.dtype), tf.TensorShape(found.shape)
 
 
-def is_offloaded(handle: Any) -> bool:
-    """Whether it is worth a move: not a single number, such as a step's."""
+def is_offloaded(handle: Tensor) -> bool:
+    """Whether a variable is offloaded: a scalar, such as a step counter, is not."""
     import tensorflow as tf
 
     if handle.dtype != tf.resource:

@@ -1,20 +1,20 @@
-"""Optimizers around another one: over replicas, over shards, with mapped gradients."""
+"""Optimizers that wrap another one: over replicas, over shards, mapped gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import tensorflow as tf
 
 from ipufeed.device.program.sharding import propagate_sharding
 from ipufeed.parallel.collectives.ops import cross_replica_mean, cross_replica_means
-from ipufeed.parallel.optimizers.gradient_mapping import GradientMapping
+from ipufeed.parallel.optimizers.arguments import GradientMapping
 from ipufeed.parallel.optimizers.wrapper import IpuOptimizer
+from ipufeed.tf_types import GradAndVar, Operation, Optimizer, Tensor, Variable
 
 
 class CrossReplicaOptimizer(IpuOptimizer):
-    """Updates with the mean of all replicas' gradients, so that they stay the same.
+    """Updates with the mean of the replicas' gradients, so that weights stay equal.
 
         optimizer = CrossReplicaOptimizer(tf.compat.v1.train.GradientDescentOptimizer(0.1))
         train = optimizer.minimize(loss)
@@ -26,7 +26,7 @@ class CrossReplicaOptimizer(IpuOptimizer):
     Raises:
         ValueError: `opt` is a Keras optimizer; docs/pipelines.md has what to do with one.
 
-    Source: Graphcore's optimizer of this name. The replicas meet once for all gradients.
+    Source: Graphcore's optimizer of this name. One collective averages all gradients.
     """
 
     _for_keras = (
@@ -35,13 +35,16 @@ class CrossReplicaOptimizer(IpuOptimizer):
         "(docs/pipelines.md)."
     )
 
-    def __init__(self, opt: Any, name: str = "CrossReplicaOptimizer") -> None:
+    def __init__(self, opt: Optimizer, name: str = "CrossReplicaOptimizer") -> None:
         super().__init__(opt, name)
 
     def apply_gradients(
-        self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
-    ) -> Any:
-        """The op that all-reduces the gradients and updates the variables."""
+        self,
+        grads_and_vars: Iterable[GradAndVar],
+        global_step: Variable = None,
+        name: str | None = None,
+    ) -> Operation:
+        """Builds the op that all-reduces the gradients and updates the variables."""
         pairs = list(grads_and_vars)
         dense = [dense_gradient(gradient) for gradient, _ in pairs]
         means = iter(cross_replica_means([each for each in dense if each is not None]))
@@ -52,19 +55,19 @@ class CrossReplicaOptimizer(IpuOptimizer):
         return super().apply_gradients(pairs, global_step, name)
 
 
-def apply_cross_replica_op_single(grad: Any, var: Any) -> tuple[Any, Any]:
-    """Gives (the gradient's mean over the replicas, var); a gradient None stays."""
+def apply_cross_replica_op_single(grad: Tensor, var: Variable) -> GradAndVar:
+    """Returns (the gradient's mean over the replicas, var); None stays None."""
     dense = dense_gradient(grad)
     return (None if dense is None else cross_replica_mean(dense), var)
 
 
-def apply_cross_replica_op(grads_and_vars: Any) -> list[tuple[Any, Any]]:
-    """Gives apply_cross_replica_op_single of each pair of a gradient and a variable."""
+def apply_cross_replica_op(grads_and_vars: Iterable[GradAndVar]) -> list[GradAndVar]:
+    """Applies apply_cross_replica_op_single to each pair."""
     return [apply_cross_replica_op_single(*pair) for pair in grads_and_vars]
 
 
 class ShardedOptimizer(IpuOptimizer):
-    """Puts gradients and updates into the shards of what they belong to.
+    """Places gradients and updates in the shards of their ops and variables.
 
     Args:
         optimizer: A TensorFlow 1 optimizer.
@@ -75,33 +78,36 @@ class ShardedOptimizer(IpuOptimizer):
     Source: Graphcore's optimizer of this name.
     """
 
-    def __init__(self, optimizer: Any) -> None:
+    def __init__(self, optimizer: Optimizer) -> None:
         super().__init__(optimizer, "ShardedOptimizer")
 
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
-        """The gradients, each in the shard of its op."""
+    def compute_gradients(self, *args: object, **kwargs: object) -> list[GradAndVar]:
+        """Builds the gradients, each in the shard of its op."""
         kwargs["colocate_gradients_with_ops"] = True
         gradients = super().compute_gradients(*args, **kwargs)
-        propagate()
+        _propagate()
         return gradients
 
     def apply_gradients(
-        self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
-    ) -> Any:
-        """The op that updates the variables, each in its shard."""
+        self,
+        grads_and_vars: Iterable[GradAndVar],
+        global_step: Variable = None,
+        name: str | None = None,
+    ) -> Operation:
+        """Builds the op that updates the variables, each in its shard."""
         update = super().apply_gradients(grads_and_vars, global_step, name)
-        propagate()
+        _propagate()
         return update
 
 
 class MapGradientOptimizer(IpuOptimizer):
-    """Changes gradients as soon as they are computed.
+    """Maps gradients as soon as they are computed.
 
         decayed = MapGradientOptimizer(optimizer, lambda gradient, variable:
                                        gradient + 0.01 * variable)
 
-    Around it a gradient accumulation optimizer accumulates what the function returns. To
-    change what has been accumulated, wrap with MapGradientOptimizerInvertedChaining.
+    A gradient accumulation optimizer around it accumulates the mapped gradients. To map
+    the accumulated gradients, use MapGradientOptimizerInvertedChaining.
 
     Args:
         wrapped_optimizer: A TensorFlow 1 optimizer.
@@ -110,7 +116,7 @@ class MapGradientOptimizer(IpuOptimizer):
         name: Of its ops.
 
     Raises:
-        TypeError: The function cannot be called.
+        TypeError: The function is not callable.
         ValueError: `wrapped_optimizer` is a Keras optimizer.
 
     Source: Graphcore's optimizer of this name.
@@ -118,44 +124,47 @@ class MapGradientOptimizer(IpuOptimizer):
 
     def __init__(
         self,
-        wrapped_optimizer: Any,
-        gradient_mapping_function: Callable[[Any, Any], Any],
+        wrapped_optimizer: Optimizer,
+        gradient_mapping_function: Callable[[Tensor, Variable], Tensor],
         name: str | None = None,
     ) -> None:
         super().__init__(wrapped_optimizer, name)
         self._mapped = GradientMapping(gradient_mapping_function)
 
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
-        """The mapped gradients."""
+    def compute_gradients(self, *args: object, **kwargs: object) -> list[GradAndVar]:
+        """Builds the mapped gradients."""
         return self._mapped(super().compute_gradients(*args, **kwargs))
 
 
 class MapGradientOptimizerInvertedChaining(MapGradientOptimizer):
-    """Changes gradients right before the wrapped optimizer applies them.
+    """Maps gradients directly before the wrapped optimizer applies them.
 
-    Inside a gradient accumulation optimizer it maps what has been accumulated, such as with
-    a cast from the accumulators' dtype to the variable's.
+    Inside a gradient accumulation optimizer it maps the accumulated gradients, for example
+    casts them from the accumulators' dtype to the variable's.
 
     Args, Raises, Source: See MapGradientOptimizer.
     """
 
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
-        """The wrapped optimizer's gradients, as they are."""
+    def compute_gradients(self, *args: object, **kwargs: object) -> list[GradAndVar]:
+        """Builds the wrapped optimizer's gradients, without the mapping."""
         return IpuOptimizer.compute_gradients(self, *args, **kwargs)
 
     def apply_gradients(
-        self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
-    ) -> Any:
-        """The op that updates the variables with the mapped gradients."""
+        self,
+        grads_and_vars: Iterable[GradAndVar],
+        global_step: Variable = None,
+        name: str | None = None,
+    ) -> Operation:
+        """Builds the op that updates the variables with the mapped gradients."""
         return super().apply_gradients(self._mapped(grads_and_vars), global_step, name)
 
 
-def dense_gradient(gradient: Any) -> Any:
-    """A gradient as a tensor: those of embeddings are slices; None stays None."""
+def dense_gradient(gradient: Tensor) -> Tensor:
+    """Converts a gradient to a tensor (embeddings have slices); None stays None."""
     return None if gradient is None else tf.convert_to_tensor(gradient)
 
 
-def propagate() -> None:
-    """Shards for the ops of the graph that is being built."""
+def _propagate() -> None:
+    """Propagates shards in the graph that is being built."""
     if not tf.executing_eagerly():
         propagate_sharding(tf.compat.v1.get_default_graph())

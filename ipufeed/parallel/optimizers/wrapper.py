@@ -1,46 +1,48 @@
-"""What the optimizers that wrap another one have in common."""
+"""The base class of optimizers that wrap another one."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
 
 from ipufeed.parallel.optimizers.lifting import variables_outside
+from ipufeed.tf_types import GradAndVar, Operation, Optimizer, Variable
 
-Optimizer: Any = tf.compat.v1.train.Optimizer
+_Optimizer: Any = tf.compat.v1.train.Optimizer
 
 
-def accumulator_in(opt: Any) -> Any:
-    """The outermost optimizer that accumulates gradients: it, or one that it wraps.
+def accumulator_in(opt: Optimizer) -> Optimizer:
+    """Finds the outermost optimizer that accumulates gradients: it, or one it wraps.
 
     Returns:
-        One with `_num_mini_batches` other than 1; None if there is none.
+        The optimizer, whose `_num_mini_batches` is not 1; or None.
     """
     while opt is not None and getattr(opt, "_num_mini_batches", 1) == 1:
         opt = getattr(opt, "_opt", None)
     return opt
 
 
-class IpuOptimizer(Optimizer):  # type: ignore[misc]
-    """Passes everything on to the optimizer that it wraps; subclasses change a part.
+class IpuOptimizer(_Optimizer):  # type: ignore[misc]
+    """Delegates to the wrapped optimizer; subclasses override a part.
 
     Args:
-        opt: A TensorFlow 1 optimizer (tf.compat.v1.train), or another one of these.
+        opt: A TensorFlow 1 optimizer (tf.compat.v1.train), which may be an IpuOptimizer.
         name: Of its ops and variables.
 
     Raises:
-        ValueError: `opt` is a Keras (TensorFlow 2) optimizer, or none.
+        ValueError: `opt` is a Keras (TensorFlow 2) optimizer, or not an optimizer.
 
     Source: Graphcore's class of this name.
     """
 
-    # What to do in place of wrapping a Keras optimizer, if there is something.
+    # The part of the error on how to use a Keras optimizer instead.
     _for_keras = ""
 
-    def __init__(self, opt: Any, name: str | None = None) -> None:
+    def __init__(self, opt: Optimizer, name: str | None = None) -> None:
         name = name or type(self).__name__
-        if not isinstance(opt, Optimizer):
+        if not isinstance(opt, _Optimizer):
             raise ValueError(
                 f"{type(self).__name__} wraps TensorFlow 1 optimizers "
                 "(tf.compat.v1.train.GradientDescentOptimizer and the like), not Keras or "
@@ -50,28 +52,31 @@ class IpuOptimizer(Optimizer):  # type: ignore[misc]
         super().__init__(use_locking=False, name=name)
         self._opt = opt
 
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
-        """The wrapped optimizer's gradients: (gradient, variable) of each variable."""
-        gradients: list[tuple[Any, Any]] = self._opt.compute_gradients(*args, **kwargs)
+    def compute_gradients(self, *args: object, **kwargs: object) -> list[GradAndVar]:
+        """Builds the wrapped optimizer's gradients: a pair for each variable."""
+        gradients: list[GradAndVar] = self._opt.compute_gradients(*args, **kwargs)
         return gradients
 
     def apply_gradients(
-        self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
-    ) -> Any:
-        """The op in which the wrapped optimizer updates the variables."""
-        # Its state, of an optimizer that is made in the body of a loop, is made here.
+        self,
+        grads_and_vars: Iterable[GradAndVar],
+        global_step: Variable = None,
+        name: str | None = None,
+    ) -> Operation:
+        """Builds the op in which the wrapped optimizer updates the variables."""
+        # An optimizer that is made in the body of a loop creates its state here.
         with variables_outside():
             return self._opt.apply_gradients(grads_and_vars, global_step, name)
 
-    def get_slot(self, var: Any, name: str) -> Any:
-        """The wrapped optimizer's state of a variable; see tf.compat.v1.train."""
+    def get_slot(self, var: Variable, name: str) -> Variable:
+        """Returns the wrapped optimizer's state of a variable; see tf.compat.v1.train."""
         return self._opt.get_slot(var, name)
 
-    def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
-        """The names of the wrapped optimizer's states."""
+    def get_slot_names(self, *args: object, **kwargs: object) -> list[str]:
+        """Returns the names of the wrapped optimizer's states."""
         names: list[str] = self._opt.get_slot_names(*args, **kwargs)
         return names
 
-    def variables(self) -> list[Any]:
-        """What the optimizers keep between updates."""
+    def variables(self) -> list[Variable]:
+        """Returns the state of both optimizers."""
         return [*super().variables(), *self._opt.variables()]

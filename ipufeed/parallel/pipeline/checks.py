@@ -1,9 +1,8 @@
-"""What a pipeline's arguments must be; each error names it, and what to do."""
+"""Checks of a pipeline's stages, counts and schedule; errors name the argument."""
 
 from __future__ import annotations
 
 import operator
-from typing import Any
 
 from ipufeed import _native
 from ipufeed.parallel.pipeline.options import RecomputationMode
@@ -13,18 +12,21 @@ from ipufeed.parallel.pipeline.schedules import (
     possible_counts,
     refusal,
 )
+from ipufeed.tf_types import NestFunction, Tensor
 
 INT32_MAX = 2**31 - 1
-ALL_DEVICES = -1  # in a device_mapping: the stage is on all IPUs
+# In a device_mapping: the stage is on all IPUs. User programs refer to this name.
+_ALL_DEVICES = -1
 
-Stages = list[list[Any]]
+Stages = list[list[NestFunction]]  # of each stage, its concurrent functions
+Mapping = tuple[tuple[int, ...], ...]  # of each stage, their IPUs
 
 
-def check_count(count: Any, name: str, least: int = 0) -> int:
-    """A number that is known when the program is built.
+def check_count(count: object, name: str, least: int = 0) -> int:
+    """Checks a number that must be known when the program is built.
 
     Raises:
-        ValueError: It is none, or not in [least, 2^31).
+        ValueError: It is None, or not in [least, 2^31).
         TypeError: It is not an integer.
     """
     if count is None:
@@ -32,7 +34,7 @@ def check_count(count: Any, name: str, least: int = 0) -> int:
     try:
         if isinstance(count, bool):
             raise TypeError("a bool counts nothing")
-        number = operator.index(count)
+        number = operator.index(count)  # type: ignore[arg-type]
     except TypeError as error:
         raise TypeError(
             f"`{name}` must be an integer that is known when the program is built, got "
@@ -45,11 +47,11 @@ def check_count(count: Any, name: str, least: int = 0) -> int:
     return number
 
 
-def check_mini_batches(count: Any) -> Any:
-    """gradient_accumulation_count: an int, or a tensor as it is.
+def check_mini_batches(count: Tensor) -> int | Tensor:
+    """Checks gradient_accumulation_count; returns an int, or the tensor.
 
     Raises:
-        ValueError: It is none, no single number, or not in [0, 2^31), if that is known.
+        ValueError: It is None, not a scalar, or known and not in [0, 2^31).
         TypeError: It is not an integer.
     """
     import tensorflow as tf
@@ -70,20 +72,20 @@ def check_mini_batches(count: Any) -> Any:
 
 
 def check_scheduled(
-    count: Any, schedule: Schedule, serialization: int, io_tiles: bool
-) -> Any:
-    """The mini-batches of an execution; that of a tensor is looked at when it runs.
+    count: int | Tensor, schedule: Schedule, serialization: int, io_tiles: bool
+) -> int | Tensor:
+    """Checks the mini-batches of an execution; a tensor is checked when it runs.
 
     Args:
         count: An int, or a tensor, of the current graph or eager.
-        schedule: Which has them.
-        serialization: How often each stage runs for one of the count.
-        io_tiles: Whether some tiles only move data.
+        schedule: Of the pipeline.
+        serialization: Iterations of each stage for one of the count.
+        io_tiles: Whether some tiles are reserved for data transfer.
 
     Returns:
-        An int, or an int32 scalar, of all iterations of a stage. A number that the
-        schedule cannot have is a tensor, too, and the program fails with a
-        FailedPreconditionError when it runs: what else is wrong raises before that.
+        An int, or an int32 scalar: all iterations of a stage. An int that the schedule
+        does not allow becomes a tensor, and the program fails with a
+        FailedPreconditionError when it runs: other errors are raised first.
     """
     import tensorflow as tf
 
@@ -92,7 +94,7 @@ def check_scheduled(
             return count * serialization
         count = tf.constant(count, tf.int64)
     multiple, least = possible_counts(schedule, io_tiles)
-    # The IPUs count in 32 bits, and to the end of the last mini-batch.
+    # IPUs count in 32 bits, up to the end of the last mini-batch.
     most = INT32_MAX // serialization - schedule.length
     number = tf.reshape(tf.cast(count, tf.int64), [])
     checked = _native.load().ipufeed_pipeline_count(
@@ -101,12 +103,12 @@ def check_scheduled(
     return checked * serialization
 
 
-def check_stages(stages: Any) -> Stages:
-    """Lists of concurrent functions; most have one.
+def check_stages(stages: object) -> Stages:
+    """Checks the stages; returns lists of concurrent functions, most of length one.
 
     Raises:
-        TypeError: It is not a list, or an element cannot be called.
-        ValueError: There are lists in lists, or an empty one.
+        TypeError: It is not a list, or an element is not callable.
+        ValueError: Lists are nested deeper, or empty.
     """
     if not isinstance(stages, (list, tuple)):
         raise TypeError("computational_stages argument needs to be a list or a tuple.")
@@ -136,22 +138,20 @@ def check_number_of_stages(stages: Stages) -> None:
         raise ValueError("Pipeline requires at least two computational stages.")
 
 
-def check_mapping(
-    mapping: Any, stages: Stages, one_device: bool
-) -> tuple[tuple[int, ...], ...]:
-    """The IPUs of the stages.
+def check_mapping(mapping: object, stages: Stages, one_device: bool) -> Mapping:
+    """Checks device_mapping; returns the IPUs of each stage.
 
     Args:
-        mapping: What was given, or None.
+        mapping: The argument, or None.
         stages: The stages.
-        one_device: Whether all are on one IPU unless set otherwise.
+        one_device: Whether the default is one IPU for all stages.
 
     Raises:
         TypeError: It is not a list, or an element is not an integer.
         ValueError: It does not fit the stages.
     """
     if mapping is None:
-        return default_mapping(stages, one_device)
+        return _default_mapping(stages, one_device)
     if not isinstance(mapping, (list, tuple)):
         raise TypeError("device_mapping argument needs to be a list or a tuple.")
     if len(mapping) != len(stages):
@@ -174,7 +174,7 @@ def check_mapping(
                 raise TypeError(
                     f"device_mapping must hold integers, got {type(each).__name__}."
                 )
-            if int(each) < ALL_DEVICES:
+            if int(each) < _ALL_DEVICES:
                 raise ValueError(
                     "device_mapping must hold IPUs from 0, or -1 for all of them, got "
                     f"{each}."
@@ -183,8 +183,7 @@ def check_mapping(
     return tuple(found)
 
 
-def default_mapping(stages: Stages, one_device: bool) -> tuple[tuple[int, ...], ...]:
-    """An IPU for each stage, or one for all."""
+def _default_mapping(stages: Stages, one_device: bool) -> Mapping:
     found = []
     number = 0
     for concurrent in stages:
@@ -196,30 +195,32 @@ def default_mapping(stages: Stages, one_device: bool) -> tuple[tuple[int, ...], 
     return tuple(found)
 
 
-def devices_needed(mapping: tuple[tuple[int, ...], ...]) -> int:
-    """IPUs of a pipeline: a power of two."""
+def devices_needed(mapping: Mapping) -> int:
+    """Returns the number of IPUs of a pipeline: a power of two."""
     most = 1 + max(max(devices) for devices in mapping)
     return 1 << (most - 1).bit_length()
 
 
 def without_all_devices(
-    mapping: tuple[tuple[int, ...], ...],
-) -> tuple[tuple[int, ...], ...]:
-    """The IPU that computes each stage: of those on all IPUs the first that there is."""
-    used = [each for devices in mapping for each in devices if each != ALL_DEVICES]
+    mapping: Mapping,
+) -> Mapping:
+    """Replaces "all IPUs" by the one that computes the stage here: the first in use."""
+    used = [each for devices in mapping for each in devices if each != _ALL_DEVICES]
     first = min(used, default=0)
     return tuple(
-        tuple(first if each == ALL_DEVICES else each for each in devices)
+        tuple(first if each == _ALL_DEVICES else each for each in devices)
         for devices in mapping
     )
 
 
-def check_schedule(schedule: Any, serialization: int) -> PipelineSchedule:
-    """The schedule that is meant.
+def check_schedule(
+    schedule: PipelineSchedule | None, serialization: int
+) -> PipelineSchedule:
+    """Checks the schedule; None is the default one.
 
     Raises:
-        TypeError: It is none.
-        NotImplementedError: It cannot run each stage several times.
+        TypeError: It is not a PipelineSchedule.
+        NotImplementedError: It does not support batch serialization.
     """
     if schedule is None:
         schedule = (
@@ -241,13 +242,13 @@ def check_schedule(schedule: Any, serialization: int) -> PipelineSchedule:
 
 
 def check_devices(
-    mapping: tuple[tuple[int, ...], ...],
+    mapping: Mapping,
     schedule: PipelineSchedule,
     serialization: int,
     training: bool,
 ) -> None:
-    """Raises NotImplementedError if a schedule cannot have its stages on these IPUs."""
-    devices = [each for devices in mapping for each in devices if each != ALL_DEVICES]
+    """Raises NotImplementedError if the schedule does not support the mapping."""
+    devices = [each for devices in mapping for each in devices if each != _ALL_DEVICES]
     twice = len(set(devices)) < len(devices)
     if schedule is PipelineSchedule.Interleaved and training and twice:
         raise NotImplementedError(
@@ -262,12 +263,14 @@ def check_devices(
         )
 
 
-def check_recomputation(mode: Any, schedule: PipelineSchedule) -> RecomputationMode:
-    """The mode that is meant.
+def check_recomputation(
+    mode: RecomputationMode | None, schedule: PipelineSchedule
+) -> RecomputationMode:
+    """Checks the recomputation mode; None is Auto.
 
     Raises:
-        TypeError: It is none.
-        ValueError: The schedule does not have it.
+        TypeError: It is not a RecomputationMode.
+        ValueError: The schedule does not support it.
     """
     if mode is None:
         return RecomputationMode.Auto

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
 
 from ipufeed.parallel.pipeline.traced import TOKEN_INPUTS, constant_of
+from ipufeed.tf_types import FuncGraph, Operation, Tensor
 
 
 class Copier:
@@ -13,29 +13,33 @@ class Copier:
 
     Args:
         source: The FuncGraph that has them.
-        values: By the id of a tensor of `source`, what stands for it.
-        token: For ops that are chained; each copied one replaces it.
-        keep_device: Whether the current scope places the copies; otherwise they have no
-            device. Default: False.
+        values: Replacements of tensors of `source`, by the tensor's id.
+        token: The token that the next chained op takes; each copied one replaces it.
+        keep_device: Whether copies are placed by the current device scope; otherwise they
+            have no device. Default: False.
     """
 
     def __init__(
-        self, source: Any, values: dict[int, Any], token: Any, keep_device: bool = False
+        self,
+        source: FuncGraph,
+        values: dict[int, Tensor],
+        token: Tensor,
+        keep_device: bool = False,
     ) -> None:
         self.source = source
         self.values = values
         self.token = token
         self.keep_device = keep_device
-        self.ops: dict[Any, Any] = {}
-        # Also constants: TensorFlow captures small eager tensors as such, and makes
-        # arguments of them all the same.
+        self.ops: dict[Operation, Operation] = {}
+        # Includes constants: TensorFlow captures small eager tensors as such, and makes
+        # them arguments nevertheless.
         self.captured = {id(inside): outside for outside, inside in source.captures}
 
-    def value(self, tensor: Any) -> Any:
-        """What stands for a tensor; a constant is made when it is needed.
+    def value(self, tensor: Tensor) -> Tensor:
+        """Returns the replacement of a tensor; makes that of a constant on demand.
 
         Raises:
-            RuntimeError: Nothing does: the tensor's op has not been copied.
+            RuntimeError: The tensor's op has not been copied.
         """
         import tensorflow as tf
 
@@ -47,8 +51,8 @@ class Copier:
             found = self.values[id(tensor)] = tf.constant(constant, tensor.dtype)
         return found
 
-    def copy(self, op: Any) -> None:
-        """Copies one op, whose inputs are there, unless its outputs are there as well."""
+    def copy(self, op: Operation) -> None:
+        """Copies an op, whose inputs have replacements, unless its outputs have as well."""
         import tensorflow as tf
 
         if op.outputs and all(id(output) in self.values for output in op.outputs):
@@ -73,13 +77,13 @@ class Copier:
         if token is not None:
             self.token = made.outputs[-1]
 
-    def make(self, op: Any, inputs: list[Any]) -> Any:
-        """The copy itself."""
+    def make(self, op: Operation, inputs: list[Tensor]) -> Operation:
+        """Creates the copy of an op with the given inputs."""
         import tensorflow as tf
         from tensorflow.python.framework import ops
 
         graph = tf.compat.v1.get_default_graph()
-        add_functions(op, self.source, graph)
+        _add_functions(op, self.source, graph)
         before = [self.ops[each] for each in op.control_inputs if each in self.ops]
         attributes = {
             name: value
@@ -101,8 +105,8 @@ class Copier:
             )
 
 
-def add_functions(op: Any, source: Any, target: Any) -> None:
-    """Makes the functions that an op calls known to the graph that it is copied to."""
+def _add_functions(op: Operation, source: FuncGraph, target: FuncGraph) -> None:
+    """Adds the functions that an op calls to the graph of the copy."""
     for value in op.node_def.attr.values():
         names = [value.func.name] if value.HasField("func") else []
         names += [each.name for each in value.list.func]

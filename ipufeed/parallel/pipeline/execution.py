@@ -3,13 +3,13 @@
 stages.trace()       the stages, and their gradients, in one graph
 partition.split()    which op belongs to which position
 launch()             one op that runs the programs of all IPUs
-weight_update.put()  what the optimizer does with what they have accumulated
+weight_update.put()  the optimizer's update with the accumulated gradients
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ipufeed import _native
 from ipufeed.device.system import system
@@ -26,6 +26,7 @@ from ipufeed.parallel.pipeline.plan import Accumulation, Plan
 from ipufeed.parallel.pipeline.schedules import Position, Schedule
 from ipufeed.parallel.pipeline.sums import Sums, last_value
 from ipufeed.queues.chain import put_token, take_token
+from ipufeed.tf_types import DType, Nest, NestFunction, Operation, Shape, Tensor
 
 if TYPE_CHECKING:
     from ipufeed.queues.infeed import IPUInfeedQueue
@@ -44,7 +45,7 @@ class Builder:
         outfeed_queue: IPUOutfeedQueue | None,
         outfeed_loss: bool,
         accumulate_outfeed: bool,
-        outfeed_mask: Any,
+        outfeed_mask: Sequence[bool] | None,
         offload_state: bool,
         prefix: str,
     ) -> None:
@@ -60,24 +61,24 @@ class Builder:
 
     def execution(
         self,
-        functions: list[list[Callable[..., Any]]],
-        inputs: list[Any],
-        optimizer_function: Callable[..., Any] | None,
-    ) -> Any:
-        """Builds it; gives the operation."""
+        functions: checks.Stages,
+        inputs: list[Tensor],
+        optimizer_function: NestFunction | None,
+    ) -> Operation:
+        """Builds one execution; returns the operation."""
         import tensorflow as tf
 
         with stages.accumulating(self.sums.count):
             model = stages.trace(
                 functions, self.schedule, inputs, self.infeed_queue, optimizer_function
             )
-        model.traced.recomputes = recomputes()
+        model.traced.recomputes = _recomputes()
         leaving = self.leaving(model)
         left = [] if leaving is None else tf.nest.flatten(leaving)
-        tensors: list[Any] = []
+        tensors: list[Tensor] = []
         accumulations: list[Accumulation] = []
         update = None
-        captured: dict[tuple[str, int], tuple[Any, Accumulation]] = {}
+        captured: dict[tuple[str, int], tuple[Tensor, Accumulation]] = {}
         queue = None
         if model.optimizer is not None:
             captured = self.sums.of_captured(model)
@@ -96,13 +97,13 @@ class Builder:
             tensors += left
             accumulations += [self.sums.of_output(each) for each in left]
         elif left:
-            self.enqueue(model, leaving)
+            self._enqueue(model, leaving)
         if queue is not None and not self.sums.accumulates_captured:
             with model.traced.graph.as_default():
                 queue.enqueue(by_tag(model.captured))
         model.traced.results = tensors
         for tensor in tensors:
-            check_shape(tensor)
+            _check_shape(tensor)
         parts = partition.split(model.traced, self.schedule.positions)
         plan = Plan(model.traced, self.schedule, self.sums.count, parts, accumulations)
         results = launch(plan, self.prefix)
@@ -126,19 +127,19 @@ class Builder:
         """The last forward position."""
         return [each for each in self.schedule.positions if not each.backward][-1]
 
-    def leaving(self, model: traced.Model) -> Any:
-        """What is enqueued, as the traced graph has it; None for nothing.
+    def leaving(self, model: traced.Model) -> Nest:
+        """Returns the nest of traced tensors that is enqueued, or None.
 
         Raises:
-            ValueError: There is something, and no queue for it.
+            ValueError: Outputs are to be enqueued, and there is no queue.
         """
         if self.outfeed_loss:
             assert model.optimizer is not None
-            return self.with_queue(model, model.optimizer.loss)
+            return self._with_queue(model, model.optimizer.loss)
         if self.outfeed_mask is None:
             listed = self.accumulate_outfeed or model.optimizer is not None
-            structure = outfeed_structure(model.structure, listed)
-            return self.with_queue(model, structure) if model.outputs else None
+            structure = _outfeed_structure(model.structure, listed)
+            return self._with_queue(model, structure) if model.outputs else None
         mask = list(self.outfeed_mask)
         if len(mask) != len(model.outputs):
             raise ValueError(
@@ -151,10 +152,10 @@ class Builder:
             for tensor, masked in zip(model.outputs, mask, strict=True)
             if not masked
         ]
-        return self.with_queue(model, left) if left else None
+        return self._with_queue(model, left) if left else None
 
-    def with_queue(self, model: traced.Model, structure: Any) -> Any:
-        """The structure; raises ValueError where there is no queue for it."""
+    def _with_queue(self, model: traced.Model, structure: Nest) -> Nest:
+        """Returns the structure; raises ValueError if there is no outfeed queue."""
         if self.outfeed_queue is not None:
             return structure
         names = ", ".join(tensor.name for tensor in model.outputs)
@@ -163,28 +164,28 @@ class Builder:
             "outfeed_queue has been provided."
         )
 
-    def enqueue(self, model: traced.Model, structure: Any) -> None:
-        """The last stage gives each mini-batch's values to the outfeed."""
+    def _enqueue(self, model: traced.Model, structure: Nest) -> None:
+        """Builds the last stage's enqueue of each mini-batch's values."""
         assert self.outfeed_queue is not None  # checked with the outputs
         with model.traced.graph.as_default(), stages.owned(model.traced, self.last):
             self.outfeed_queue.enqueue(structure)
 
 
-def outfeed_structure(outputs: Any, listed: bool) -> Any:
-    """What is enqueued of the last stage's outputs, by the rules of Graphcore's pipeline.
+def _outfeed_structure(outputs: Nest, listed: bool) -> Nest:
+    """Returns the nest to enqueue for the last stage's outputs, as Graphcore's pipeline.
 
     Args:
         outputs: What the stage returned.
-        listed: Whether one output alone is a list, too: in training, and where outputs
-            are accumulated.
+        listed: Whether a single output becomes a list: in training, and if outputs are
+            accumulated.
     """
     if isinstance(outputs, (list, tuple)):
         return list(outputs)
     return [outputs] if listed else outputs
 
 
-def check_shape(tensor: Any) -> None:
-    """Raises ValueError unless the shape is known: there is a buffer of it."""
+def _check_shape(tensor: Tensor) -> None:
+    """Raises ValueError unless the shape is known, which the buffer needs."""
     if not tensor.shape.is_fully_defined():
         raise ValueError(
             f"What a pipeline accumulates must have a fully defined shape: {tensor.name} "
@@ -192,26 +193,28 @@ def check_shape(tensor: Any) -> None:
         )
 
 
-def recomputes() -> bool:
-    """`allow_recompute` of the configuration."""
+def _recomputes() -> bool:
+    """Returns `allow_recompute` of the configuration."""
     return bool(system.configured().allow_recompute)
 
 
-def launch(plan: Plan, prefix: str) -> list[Any]:
-    """Builds the op that runs the IPUs; gives what they have accumulated.
+def launch(plan: Plan, prefix: str) -> list[Tensor]:
+    """Builds the op that runs the IPUs; returns the accumulated tensors.
 
     Args:
-        plan: What they do.
-        prefix: With which the names of their programs begin.
+        plan: Of the pipeline.
+        prefix: Of the names of the IPUs' programs.
     """
     import tensorflow as tf
     from tensorflow.python.ops import control_flow_util_v2
 
     programs, ipus, operands, counts = [], plan.ipus(), [], []
-    arguments: dict[int, Any] = {}
-    numbers: list[int] = []  # of the accumulated tensors, as the programs give them
-    shapes: list[Any] = []
-    dtypes: list[Any] = []
+    arguments: dict[int, Tensor] = {}
+    numbers: list[
+        int
+    ] = []  # of the accumulated tensors, in the order of the programs' results
+    shapes: list[Shape] = []
+    dtypes: list[DType] = []
     for ipu in ipus:
         program = IPUProgram(plan, ipu)
         graph = stages.new_graph(

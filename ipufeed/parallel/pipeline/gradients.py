@@ -1,11 +1,9 @@
-"""The gradients of traced stages, as the optimizer function asks for them."""
+"""Builds the gradients of traced stages that the optimizer function requests."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable
-from typing import Any
 
 from ipufeed.parallel.optimizers.captured import flat_gradients
 from ipufeed.parallel.optimizers.lifting import variables_outside
@@ -15,17 +13,18 @@ from ipufeed.parallel.pipeline.stage_checks import (
 )
 from ipufeed.parallel.pipeline.traced import Model
 from ipufeed.queues.autograph import as_user_function
+from ipufeed.tf_types import FuncGraph, GradAndVar, NestFunction, Tensor, Variable
 
 
-def differentiate(model: Model, optimizer_function: Callable[..., Any]) -> None:
-    """Calls the optimizer function, and builds the gradients that it asks for.
+def differentiate(model: Model, optimizer_function: NestFunction) -> None:
+    """Calls the optimizer function, and builds the gradients that it requests.
 
     Raises:
-        TypeError: It does not take the last stage's outputs, or returns no
+        TypeError: It does not take the last stage's outputs, or does not return an
             OptimizerFunctionOutput.
-        ValueError: There is nothing to train, or to capture.
+        ValueError: No variable is trained, or no gradient captured for the queue.
     """
-    check_takes_outputs(optimizer_function, model.outputs)
+    _check_takes_outputs(optimizer_function, model.outputs)
     with variables_outside():
         output = as_user_function(optimizer_function)(*model.outputs)
     if not isinstance(output, OptimizerFunctionOutput):
@@ -41,7 +40,7 @@ def differentiate(model: Model, optimizer_function: Callable[..., Any]) -> None:
         )
     model.optimizer = output
     with output.captures or contextlib.nullcontext():
-        model.gradients = gradients_of(output, model.traced.graph)
+        model.gradients = _gradients_of(output, model.traced.graph)
     if output.captures is not None:
         model.captured = flat_gradients(output.captures.captured_gradients)
     if output.captured_gradient_outfeed is not None and not model.captured:
@@ -52,12 +51,8 @@ def differentiate(model: Model, optimizer_function: Callable[..., Any]) -> None:
         )
 
 
-def check_takes_outputs(function: Callable[..., Any], outputs: list[Any]) -> None:
-    """Finds out before it is called whether the optimizer function takes the outputs.
-
-    Raises:
-        TypeError: It does not.
-    """
+def _check_takes_outputs(function: NestFunction, outputs: list[Tensor]) -> None:
+    """Raises TypeError if the optimizer function does not take the last outputs."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # built-in functions have none
@@ -73,11 +68,13 @@ def check_takes_outputs(function: Callable[..., Any], outputs: list[Any]) -> Non
         ) from error
 
 
-def gradients_of(output: OptimizerFunctionOutput, graph: Any) -> list[tuple[Any, Any]]:
-    """Gradients and variables.
+def _gradients_of(
+    output: OptimizerFunctionOutput, graph: FuncGraph
+) -> list[GradAndVar]:
+    """Builds the pairs of a gradient and a variable.
 
-    A gradient is zeros where the loss does not depend on a variable that a stage reads,
-    and None for one that no stage reads.
+    A gradient is zeros if the loss does not depend on a variable that a stage reads, and
+    None if no stage reads it.
     """
     import tensorflow as tf
 
@@ -100,7 +97,7 @@ def gradients_of(output: OptimizerFunctionOutput, graph: Any) -> list[tuple[Any,
             and "var_list" not in keywords
             and not known
         ):
-            keywords["var_list"] = used_variables(graph)
+            keywords["var_list"] = _used_variables(graph)
         pairs = output.opt.compute_gradients(
             output.loss, *output.compute_gradients_args, **keywords
         )
@@ -110,24 +107,24 @@ def gradients_of(output: OptimizerFunctionOutput, graph: Any) -> list[tuple[Any,
         if gradient is not None:
             gradient = tf.convert_to_tensor(gradient)
         elif id(getattr(as_variable(variable), "handle", None)) in read:
-            # A stage is one function with a gradient for all that it reads.
+            # A stage has a gradient for each variable that it reads.
             kept = as_variable(variable)
             gradient = tf.zeros_like(kept.read_value())
         found.append((gradient, variable))
     return found
 
 
-def as_variable(variable: Any) -> Any:
-    """The tf.Variable, also of what Keras 3 has around it."""
+def as_variable(variable: Variable) -> Variable:
+    """Returns the tf.Variable, also of a Keras 3 variable."""
     import tensorflow as tf
 
     return variable if isinstance(variable, tf.Variable) else variable.value
 
 
-def used_variables(graph: Any) -> list[Any]:
-    """The trainable variables that a traced graph reads, in the order of first use.
+def _used_variables(graph: FuncGraph) -> list[Variable]:
+    """Returns the trainable variables that a graph reads, in the order of first use.
 
-    In TensorFlow 2 no collection has them.
+    In TensorFlow 2 there is no collection of them.
     """
     handles = {id(each.handle): each for each in graph._watched_variables}
     found = [handles.get(id(outside)) for outside in graph.external_captures]

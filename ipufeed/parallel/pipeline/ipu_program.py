@@ -3,21 +3,21 @@
     for i in range(count + lag):
         for each position of the IPU, in the schedule's order:
             mini_batch = i - its lag;  if 0 <= mini_batch < count:
-                receive what other IPUs have sent, take what this one has kept
+                receive tensors from other IPUs, read kept tensors of this one
                 begins: the inputs are there
                 compute
                 ends: the outputs are made
-                send, keep, add to what is accumulated
+                send, keep, accumulate
 
-An IPU with one lag, such as any that has one stage, has no conditions: its program is the
-stage in a loop. What is kept has a slot for each mini-batch on its way, and one more that
-is written while the position has none, so that XLA updates the slots in place.
+An IPU whose positions have one lag, such as with one stage, needs no conditions: its
+program is the stage in a loop. A kept tensor has a slot for each mini-batch in flight, and
+one more that is written while the position has no mini-batch, so that XLA updates slots in
+place.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ipufeed import _native
 from ipufeed.parallel.pipeline.copying import Copier
@@ -30,26 +30,28 @@ from ipufeed.parallel.pipeline.traced import (
     data_inputs,
     has_effect,
     in_order,
+    is_known,
 )
+from ipufeed.tf_types import Operation, Tensor
 
-# Of the ops that depend on it: the name in the causes of a program that is compiled again.
+# The name of the ops that use the count: the causes of a recompilation show it.
 COUNT_NAME = "gradient_accumulation_count"
 
 
 @dataclass
 class Kept:
-    """A tensor that waits on its IPU for a later iteration, in slots.
+    """A tensor that is kept on its IPU for a later iteration, in slots.
 
     Attributes:
         source: The position that writes it.
         target: The position that reads it.
         tensor: Of the traced graph.
-        slots: Mini-batches on their way.
+        slots: Mini-batches in flight.
     """
 
     source: Position
     target: Position
-    tensor: Any
+    tensor: Tensor
     slots: int
 
 
@@ -84,10 +86,10 @@ class IPUProgram:
         ]
         self.results = [number for part in self.parts for number in part.results]
 
-    def build(self) -> list[Any]:
-        """Builds the loop; gives its last token, and what it has accumulated.
+    def build(self) -> list[Tensor]:
+        """Builds the loop; returns its last token, then the sums in the order of `results`.
 
-        The second in the order of `results`. The token is there once it has run.
+        The token is available once the loop has run.
         """
         import tensorflow as tf
 
@@ -104,7 +106,7 @@ class IPUProgram:
 
         iterations = self.plan.count + self.last_lag
 
-        def body(iteration: Any, token: Any, *carried: Any) -> list[Any]:
+        def body(iteration: Tensor, token: Tensor, *carried: Tensor) -> list[Tensor]:
             building = _Iteration(self, iteration, token, list(carried))
             for part in self.parts:
                 building.take(part)
@@ -119,7 +121,7 @@ class IPUProgram:
         return list(results[1 : 2 + len(sums)])
 
     def iterations_of_a_stage(self) -> str:
-        """A stage's name scope: how often it runs, for executable/report/cost.py."""
+        """Returns a stage's name scope: its iterations, for executable/report/cost.py."""
         count = self.plan.count
         if not isinstance(count, int):
             return "some_iterations"
@@ -127,21 +129,25 @@ class IPUProgram:
 
 
 class _Iteration:
-    """One iteration of the loop while it is built."""
+    """Builds one iteration of the loop."""
 
     def __init__(
-        self, program: IPUProgram, iteration: Any, token: Any, carried: list[Any]
+        self,
+        program: IPUProgram,
+        iteration: Tensor,
+        token: Tensor,
+        carried: list[Tensor],
     ) -> None:
         self.program = program
         self.iteration = iteration
         self.token = token
         split = len(program.results)
         self.sums, self.slots = carried[:split], carried[split:]
-        # Of this iteration: what a position has given to another one of the IPU.
-        self.direct: dict[tuple[Position, int], Any] = {}
+        # Outputs of this iteration that other positions of the IPU read in it.
+        self.direct: dict[tuple[Position, int], Tensor] = {}
 
     def take(self, part: Part) -> None:
-        """Runs a position."""
+        """Builds a position's part of the iteration."""
         import tensorflow as tf
 
         program, position = self.program, part.position
@@ -152,11 +158,11 @@ class _Iteration:
         exports = self.exports(position)
         wanted = [*exports, *(program.plan.traced.results[n] for n in part.results)]
 
-        def compute() -> list[Any]:
+        def compute() -> list[Tensor]:
             copy = _Copy(program.plan, part, self.token, mini_batch, dict(known))
             return copy.run(wanted)
 
-        def rest() -> list[Any]:
+        def rest() -> list[Tensor]:
             return [
                 tf.identity(self.token),
                 *(tf.zeros(each.shape, each.dtype) for each in wanted),
@@ -167,7 +173,7 @@ class _Iteration:
         else:
             with tf.name_scope(program.iterations_of_a_stage()):
                 values = tf.cond(active, compute, rest)
-        values = tf.nest.flatten(values)  # a list of one has become its element
+        values = tf.nest.flatten(values)  # tf.cond unpacks a list of one
         self.token = values[0]
         given = dict(zip(map(id, exports), values[1:], strict=False))
         for tensor in exports:
@@ -177,20 +183,20 @@ class _Iteration:
         for number, value in zip(part.results, sums, strict=True):
             self.accumulate(number, value, mini_batch, active)
 
-    def exports(self, position: Position) -> list[Any]:
-        """What other positions of the IPU need of this one."""
-        found: dict[int, Any] = {}
+    def exports(self, position: Position) -> list[Tensor]:
+        """Returns the tensors of a position that other positions of the IPU need."""
+        found: dict[int, Tensor] = {}
         for part in self.program.parts:
             for tensor in part.incoming.get(position, []):
                 found[id(tensor)] = tensor
         return list(found.values())
 
-    def local_inputs(self, part: Part, mini_batch: Any) -> dict[int, Any]:
-        """What comes from positions of the same IPU, by the traced tensor's id."""
+    def local_inputs(self, part: Part, mini_batch: Tensor) -> dict[int, Tensor]:
+        """Returns the inputs from positions of the same IPU, by the traced tensor's id."""
         import tensorflow as tf
         from tensorflow.compiler.tf2xla.ops import gen_xla_ops as xla
 
-        found: dict[int, Any] = {}
+        found: dict[int, Tensor] = {}
         for place, kept in enumerate(self.program.kept):
             if kept.target != part.position:
                 continue
@@ -206,9 +212,13 @@ class _Iteration:
         return found
 
     def keep(
-        self, position: Position, mini_batch: Any, active: Any, given: dict[int, Any]
+        self,
+        position: Position,
+        mini_batch: Tensor,
+        active: Tensor,
+        given: dict[int, Tensor],
     ) -> None:
-        """Writes what later iterations need into its slots."""
+        """Writes the tensors that later iterations need into their slots."""
         import tensorflow as tf
         from tensorflow.compiler.tf2xla.ops import gen_xla_ops as xla
 
@@ -223,8 +233,10 @@ class _Iteration:
                 self.slots[place], row, at(slot, kept.tensor)
             )
 
-    def accumulate(self, number: int, value: Any, mini_batch: Any, active: Any) -> None:
-        """Adds a value; that of a position without a mini-batch is zero, and no value."""
+    def accumulate(
+        self, number: int, value: Tensor, mini_batch: Tensor, active: Tensor
+    ) -> None:
+        """Accumulates a value, unless the position has no mini-batch (it is zeros then)."""
         import tensorflow as tf
 
         place = self.program.results.index(number)
@@ -237,29 +249,29 @@ class _Iteration:
 
 
 class _Copy(Copier):
-    """Copies what a position does into the current graph."""
+    """Copies the ops of a position into the current graph."""
 
     def __init__(
         self,
         plan: Plan,
         part: Part,
-        token: Any,
-        mini_batch: Any,
-        known: dict[int, Any],
+        token: Tensor,
+        mini_batch: Tensor,
+        known: dict[int, Tensor],
     ) -> None:
         super().__init__(plan.traced.graph, known, token)
         self.plan = plan
         self.part = part
         self.mini_batch = mini_batch
-        # Ids of what is computed of the inputs, once they are there.
+        # Ids of tensors that depend on the inputs.
         self.inside: set[int] = set()
         self.begun = False
 
-    def run(self, wanted: list[Any]) -> list[Any]:
-        """Receives, computes and sends; gives the token and the tensors that are wanted.
+    def run(self, wanted: list[Tensor]) -> list[Tensor]:
+        """Receives, computes and sends; returns the token and the wanted tensors.
 
-        The two marks lie in the data, not only in the order of the calls: XLA computes
-        what has its operands, wherever the calls are.
+        The marks of begin and end are data dependencies, not only ordered by the token:
+        XLA may schedule an op anywhere once its operands are available.
         """
         ops, position = _native.load(), self.part.position
         self.token = ops.ipufeed_stage_enters(
@@ -274,7 +286,7 @@ class _Copy(Copier):
         same, started, self.token = ops.ipufeed_stage_begins(values, self.token)
         self.values.update(zip(inputs, same, strict=True))
         self.begun, self.inside = True, {id(each) for each in same}
-        enqueues = last_enqueues(self.part.ops)
+        enqueues = _last_enqueues(self.part.ops)
         for op in self.part.ops:
             if op not in enqueues:
                 self.copy(op)
@@ -298,27 +310,34 @@ class _Copy(Copier):
             self.token = ops.ipufeed_send(tensors, self.token, ring=ring.number)
         return [self.token, *results]
 
-    def make(self, op: Any, inputs: list[Any]) -> Any:
-        """The copy of an op; one that is there for its effect stays between the marks.
+    def make(self, op: Operation, inputs: list[Tensor]) -> Operation:
+        """Copies an op; one with a side effect stays between the marks.
 
         Also if it takes none of the inputs, as the gradient of a last stage's wait.
         """
         if self.begun and not any(id(each) in self.inside for each in inputs):
             if not has_effect(op) or op.type in TOKEN_INPUTS:
                 return super().make(op, inputs)
-            own = [place for place, each in enumerate(inputs) if can_cross(each)]
-            same, _, self.token = _native.load().ipufeed_stage_begins(
-                [inputs[place] for place in own], self.token
-            )
-            for place, value in zip(own, same, strict=True):
-                inputs[place] = value
+            # XLA needs the shapes and algorithms of TensorFlow's ops when it compiles.
+            constants = not op.type.startswith("Ipufeed")
+            own = [
+                place
+                for place, each in enumerate(inputs)
+                if can_cross(each) and not (constants and is_known(each))
+            ]
+            if own:
+                same, _, self.token = _native.load().ipufeed_stage_begins(
+                    [inputs[place] for place in own], self.token
+                )
+                for place, value in zip(own, same, strict=True):
+                    inputs[place] = value
         made = super().make(op, inputs)
         if self.begun:
             self.inside |= {id(each) for each in made.outputs}
         return made
 
     def receive(self, ring: Ring) -> list[int]:
-        """Takes what another IPU has sent; gives the ids of the tensors."""
+        """Receives the tensors of a ring; returns their ids."""
         tensors, self.token = _native.load().ipufeed_receive(
             self.token,
             dtypes=[each.dtype for each in ring.tensors],
@@ -330,19 +349,19 @@ class _Copy(Copier):
         return [id(tensor) for tensor in ring.tensors]
 
     def dequeue(self) -> list[int]:
-        """Takes what the infeed has, if it is this position's; gives the tensors' ids."""
+        """Dequeues from the infeed if the position does so; returns the tensors' ids."""
         own = [op for op in self.part.ops if op.type == "IpufeedDequeue"]
         for op in in_order(own, lambda op: [each.op for each in data_inputs(op)]):
             self.copy(op)
         return [id(tensor) for op in own for tensor in op.outputs[:-1]]
 
-    def effects(self, enqueues: list[Any]) -> list[Any]:
-        """What must be computed by the end though it is not a result.
+    def effects(self, enqueues: list[Operation]) -> list[Tensor]:
+        """Returns the tensors other than results that the end mark must wait for.
 
-        What is enqueued and assigned, and what an op gives that is there for its effect;
-        calls that are chained have the token.
+        Enqueued and assigned tensors, and outputs of ops with side effects; chained calls
+        are ordered by the token.
         """
-        found: dict[int, Any] = {}
+        found: dict[int, Tensor] = {}
         for op in self.part.ops:
             if op not in enqueues and (op.type in TOKEN_INPUTS or not has_effect(op)):
                 continue
@@ -353,9 +372,9 @@ class _Copy(Copier):
         return [self.value(each) for each in found.values()]
 
 
-def last_enqueues(ops: list[Any]) -> list[Any]:
-    """Those of a position's enqueues behind which it does nothing in the ops' order."""
-    found: list[Any] = []
+def _last_enqueues(ops: list[Operation]) -> list[Operation]:
+    """Returns the enqueues of a position that no other chained op follows."""
+    found: list[Operation] = []
     for op in reversed([each for each in ops if each.type in TOKEN_INPUTS]):
         if op.type != "IpufeedEnqueue":
             break
@@ -363,8 +382,8 @@ def last_enqueues(ops: list[Any]) -> list[Any]:
     return found
 
 
-def at(slot: Any, tensor: Any) -> Any:
-    """Where the slot of a tensor begins."""
+def at(slot: Tensor, tensor: Tensor) -> Tensor:
+    """Returns the start indices of a tensor's slot."""
     import tensorflow as tf
 
     return tf.stack([slot, *([0] * len(tensor.shape))])

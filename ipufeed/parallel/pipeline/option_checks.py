@@ -1,26 +1,27 @@
-"""What the options of a pipeline must be, and which of them change nothing here.
+"""Checks of a pipeline's options; warnings on those without an effect here.
 
-Its stages, counts and schedule are those of checks.py.
+Stages, counts and schedule are checked by checks.py.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ipufeed.checks import is_flag
 from ipufeed.no_effect import no_effect
-from ipufeed.parallel.optimizers.reduction_method import (
+from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
 )
 from ipufeed.parallel.pipeline.options import PipelineStageOptions
 
+if TYPE_CHECKING:
+    from ipufeed.queues.outfeed import IPUOutfeedQueue
+
 _COMPILER = "XLA compiles its programs for the CPU, without Poplar's libraries"
-
-
 _MEMORY = "its memory is the host's, and the numbers are the same"
-
-
-# The arguments of `pipeline` that change nothing.
+_INFERENCE = "without an `optimizer_function` the pipeline has no gradients"
+# The arguments of `pipeline` without an effect here, and why.
 NO_EFFECT = {
     "recomputation_mode": (
         "what `allow_recompute` computes again is computed where the backward stage needs "
@@ -38,30 +39,27 @@ NO_EFFECT = {
 }
 
 
-_INFERENCE = "without an `optimizer_function` the pipeline has no gradients"
-
-
 def warn_of_no_effect(**given: bool) -> None:
-    """Warns once of each argument of `pipeline` that was given and changes nothing."""
+    """Warns once of each given argument of `pipeline` that has no effect."""
     for name, is_given in given.items():
         if is_given:
             no_effect(f"pipeline({name}=)", NO_EFFECT[name])
 
 
 def warn_of_no_effect_on_inference(**given: bool) -> None:
-    """Warns once of each argument that concerns gradients, and was given without any."""
+    """Warns once of each given argument on gradients, in inference."""
     for name, is_given in given.items():
         if is_given:
             no_effect(f"pipeline({name}=)", _INFERENCE)
 
 
-def has_options(options: Any) -> bool:
+def has_options(options: object) -> bool:
     """Whether a PipelineStageOptions, or one of several, has any option."""
     several = options if isinstance(options, (list, tuple)) else [options]
     return any(each is not None and any(vars(each).values()) for each in several)
 
 
-def check_queues(infeed_queue: Any, outfeed_queue: Any) -> None:
+def check_queues(infeed_queue: object, outfeed_queue: object) -> None:
     """Raises TypeError unless they are queues, or None."""
     from ipufeed.queues.infeed import IPUInfeedQueue
     from ipufeed.queues.outfeed import IPUOutfeedQueue
@@ -79,17 +77,17 @@ def check_queues(infeed_queue: Any, outfeed_queue: Any) -> None:
 
 
 def check_outfeed_options(
-    outfeed_queue: Any,
+    outfeed_queue: IPUOutfeedQueue | None,
     training: bool,
     outfeed_loss: bool,
     accumulate_outfeed: bool,
-    outfeed_mask: Any,
+    outfeed_mask: Sequence[bool] | None,
 ) -> None:
-    """What of the outfeed's options goes together.
+    """Checks the combination of the outfeed's options.
 
     Raises:
-        ValueError: They do not.
-        TypeError: The mask is none.
+        ValueError: Options exclude each other, or need another one.
+        TypeError: The mask is not a list of bools.
     """
     from ipufeed.queues.outfeed import IPUOutfeedMode
 
@@ -103,7 +101,7 @@ def check_outfeed_options(
         )
     if outfeed_loss and outfeed_mask is not None:
         raise ValueError("Only one of `outfeed_loss` and `outfeed_mask` can be set.")
-    check_mask(outfeed_mask)
+    _check_mask(outfeed_mask)
     if not accumulate_outfeed:
         return
     if outfeed_queue is None:
@@ -114,8 +112,8 @@ def check_outfeed_options(
         raise ValueError("To accumulate the outfeed, it must be in IPUOutfeedMode ALL.")
 
 
-def check_mask(mask: Any) -> None:
-    """Raises TypeError unless it is a list of bools, or None."""
+def _check_mask(mask: object) -> None:
+    """Raises TypeError unless the mask is a list of bools, or None."""
     if mask is None:
         return
     if isinstance(mask, (list, tuple)) and all(is_flag(each) for each in mask):
@@ -126,8 +124,8 @@ def check_mask(mask: Any) -> None:
     )
 
 
-def check_optimizer_function(function: Any) -> None:
-    """Raises TypeError unless it can be called, or is None."""
+def check_optimizer_function(function: object) -> None:
+    """Raises TypeError unless the function is callable, or None."""
     if function is None or callable(function):
         return
     raise TypeError(
@@ -136,12 +134,12 @@ def check_optimizer_function(function: Any) -> None:
     )
 
 
-def check_stage_options(name: str, options: Any, stages: int) -> None:
-    """Options of each stage's compiler.
+def check_stage_options(name: str, options: object, stages: int) -> None:
+    """Checks the compiler options of the stages.
 
     Raises:
-        TypeError: No list of PipelineStageOptions.
-        ValueError: Not one for each stage.
+        TypeError: They are not a list of PipelineStageOptions.
+        ValueError: There is not one for each stage.
     """
     if options is None:
         return
@@ -160,12 +158,8 @@ def check_stage_options(name: str, options: Any, stages: int) -> None:
         )
 
 
-def check_weight_update_options(options: Any) -> None:
-    """Options of the weight update's compiler.
-
-    Raises:
-        TypeError: No PipelineStageOptions.
-    """
+def check_weight_update_options(options: object) -> None:
+    """Raises TypeError unless the weight update's options are PipelineStageOptions."""
     if options is not None and not isinstance(options, PipelineStageOptions):
         raise TypeError(
             "weight_update_poplar_options to be of type PipelineStageOptions, but got "
@@ -176,11 +170,11 @@ def check_weight_update_options(options: Any) -> None:
 def check_update(
     continuous: bool, serialization: int, reduction: GradientAccumulationReductionMethod
 ) -> None:
-    """What of the weight update's options there is.
+    """Checks the combination of the weight update's options.
 
     Raises:
-        ValueError: They do not go together.
-        NotImplementedError: There is no such.
+        ValueError: The reduction method excludes batch serialization.
+        NotImplementedError: Weight updates are continuous.
     """
     if serialization > 1 and reduction is not GradientAccumulationReductionMethod.SUM:
         raise ValueError(

@@ -1,22 +1,30 @@
-"""A pipeline's options: what is recomputed, the optimizer, ..."""
+"""A pipeline's options: recomputation, stages' compiler options, optimizer."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ipufeed.tf_types import Optimizer, Tensor, Variable
+
+if TYPE_CHECKING:
+    from tensorflow import GradientTape
+
+    from ipufeed.parallel.optimizers.captured import GradientCaptureContext
+    from ipufeed.queues.outfeed import IPUOutfeedQueue
 
 
 class RecomputationMode(enum.Enum):
-    """How forward stages are computed again for the backward ones.
+    """How forward stages are recomputed for the backward ones.
 
-    It has an effect with `allow_recompute` of the configuration only.
+    It needs `allow_recompute` of the configuration.
 
     Auto: As the schedule allows.
     RecomputeThenBackpropagate: First all of the forward stage, then the backward stage;
         for Grouped and Interleaved.
-    RecomputeAndBackpropagateInterleaved: Each part of the forward stage when it is needed;
-        for Grouped and Sequential.
+    RecomputeAndBackpropagateInterleaved: Each part of the forward stage when its result
+        is needed; for Grouped and Sequential.
     """
 
     Auto = 0
@@ -32,14 +40,14 @@ class PipelineStageOptions:
         matmul_options: For matrix products: names and values. Default: None.
         slice_options: For embedding look-ups: names and values. Default: None.
 
-    The simulated device has no such options; they are kept, and part of nothing else.
+    The simulated device has no such options: they are stored, without an effect.
     """
 
     def __init__(
         self,
-        convolution_options: dict[str, Any] | None = None,
-        matmul_options: dict[str, Any] | None = None,
-        slice_options: dict[str, Any] | None = None,
+        convolution_options: dict[str, object] | None = None,
+        matmul_options: dict[str, object] | None = None,
+        slice_options: dict[str, object] | None = None,
     ) -> None:
         self.convolution_options = dict(convolution_options or {})
         self.matmul_options = dict(matmul_options or {})
@@ -52,51 +60,50 @@ class OptimizerFunctionOutput:
     Args:
         opt: The optimizer: one of TensorFlow 1 (`tf.compat.v1.train.Optimizer`) or of
             Keras.
-        loss: The loss, a tensor of any shape: its elements are summed in gradients, as
-            `tf.gradients` does.
+        loss: The loss, a tensor of any shape; gradients are those of the sum of its
+            elements, as of `tf.gradients`.
         compute_gradients_args: For `opt.compute_gradients`, after the loss: a tuple.
             Default: None.
         compute_gradients_kwargs: Likewise, a dict. Default: None.
         apply_gradients_args: For `opt.apply_gradients`, after gradients and variables: a
             tuple. Default: None.
         apply_gradients_kwargs: Likewise, a dict. Default: None.
-        variables: What a Keras optimizer trains. Default: None.
-        tape: A GradientTape that has watched it, in place of `variables`. Default: None.
-        gradient_capture_context: A GradientCaptureContext that gets the gradients that
-            `capture_upstream_gradients` has marked in the stages. A GradientCaptureTape is
-            one, too. Default: None.
+        variables: The variables that a Keras optimizer trains. Default: None.
+        tape: A GradientTape that has watched them, in place of `variables`. Default: None.
+        gradient_capture_context: A GradientCaptureContext that gets the gradients of
+            tensors that `capture_upstream_gradients` has marked in the stages. A
+            GradientCaptureTape as `tape` does the same. Default: None.
         captured_gradient_outfeed: An IPUOutfeedQueue that gets them, as a dict from tag to
-            gradient: accumulated, once in each execution, or each mini-batch's without
-            `gradient_accumulation_for_captured_grads`. No context is needed with it.
-            Default: None.
+            gradient: accumulated, once in each execution; or of each mini-batch, without
+            `gradient_accumulation_for_captured_grads`. It needs no context. Default: None.
 
     If `opt.apply_gradients` has a parameter `captured_grads`, it gets the same dict by that
-    name; without accumulation the last mini-batch's.
+    name; without accumulation that of the last mini-batch.
 
-    What is assigned later is checked as what is given here.
+    Later assignments to the attributes are checked as well.
 
     Raises:
         TypeError: An argument has another type.
-        ValueError: Arguments that exclude each other; an optimizer that accumulates.
+        ValueError: Arguments exclude each other; the optimizer accumulates gradients.
 
     Source: Graphcore's class of this name.
     """
 
     def __init__(
         self,
-        opt: Any,
-        loss: Any,
-        compute_gradients_args: tuple[Any, ...] | None = None,
-        compute_gradients_kwargs: dict[str, Any] | None = None,
-        apply_gradients_args: tuple[Any, ...] | None = None,
-        apply_gradients_kwargs: dict[str, Any] | None = None,
-        variables: Any = None,
-        tape: Any = None,
-        gradient_capture_context: Any = None,
-        captured_gradient_outfeed: Any = None,
+        opt: Optimizer,
+        loss: Tensor,
+        compute_gradients_args: tuple[object, ...] | None = None,
+        compute_gradients_kwargs: dict[str, object] | None = None,
+        apply_gradients_args: tuple[object, ...] | None = None,
+        apply_gradients_kwargs: dict[str, object] | None = None,
+        variables: Sequence[Variable] | None = None,
+        tape: GradientTape | None = None,
+        gradient_capture_context: GradientCaptureContext | None = None,
+        captured_gradient_outfeed: IPUOutfeedQueue | None = None,
     ) -> None:
         self._values: dict[str, Any] = {}
-        self._own_context: Any = None
+        self._own_context: GradientCaptureContext | None = None
         self.opt = opt
         self.loss = loss
         self.compute_gradients_args = compute_gradients_args or ()
@@ -110,12 +117,12 @@ class OptimizerFunctionOutput:
 
     @property
     def is_keras(self) -> bool:
-        """Whether the optimizer is one of Keras."""
+        """Whether the optimizer is a Keras optimizer."""
         return is_keras_optimizer(self.opt)
 
     @property
-    def captures(self) -> Any:
-        """The context that gets captured gradients; None if they are not wanted."""
+    def captures(self) -> GradientCaptureContext | None:
+        """The context that gets captured gradients; None if none are captured."""
         from ipufeed.parallel.optimizers.captured import (
             GradientCaptureContext,
             GradientCaptureTape,
@@ -131,7 +138,6 @@ class OptimizerFunctionOutput:
         return self._own_context
 
     def _has(self, name: str) -> bool:
-        """Whether it has been given, and not empty."""
         return self._values.get(name) not in (None, (), [])
 
     def _refuse(self, name: str, what: str) -> None:
@@ -141,12 +147,12 @@ class OptimizerFunctionOutput:
 def _checked(
     name: str, kinds: Callable[[], tuple[type, ...]], what: str, optional: bool
 ) -> property:
-    """An attribute of OptimizerFunctionOutput that checks what is assigned to it."""
+    """Makes an attribute of OptimizerFunctionOutput that checks assigned values."""
 
     def get(output: OptimizerFunctionOutput) -> Any:
         return output._values[name]
 
-    def put(output: OptimizerFunctionOutput, value: Any) -> None:
+    def put(output: OptimizerFunctionOutput, value: object) -> None:
         if not (optional and value is None) and not isinstance(value, kinds()):
             raise TypeError(
                 f"OptimizerFunctionOutput.{name} must be {what}, got "
@@ -159,11 +165,7 @@ def _checked(
 
 
 def _check_together(output: OptimizerFunctionOutput, name: str) -> None:
-    """What goes with an attribute that has just been assigned.
-
-    Raises:
-        ValueError: It does not go with the others.
-    """
+    """Raises ValueError if a just assigned attribute excludes another one."""
     from ipufeed.parallel.optimizers.captured import GradientCaptureTape
 
     if name == "opt":
@@ -238,12 +240,12 @@ def _outfeeds() -> tuple[type, ...]:
 
 
 class _IsKeras(type):
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return is_keras_optimizer(instance)
 
 
 class _KerasOptimizer(metaclass=_IsKeras):
-    """Of which every optimizer of Keras is an instance, without an import of Keras."""
+    """The type of all Keras optimizers, without an import of Keras."""
 
 
 for _name, _kinds, _what, _optional in (
@@ -276,12 +278,8 @@ for _name, _kinds, _what, _optional in (
     setattr(OptimizerFunctionOutput, _name, _checked(_name, _kinds, _what, _optional))
 
 
-def check_accumulates_nothing(opt: Any) -> None:
-    """Refuses an optimizer that accumulates gradients, itself or in one that it wraps.
-
-    Raises:
-        ValueError: It does.
-    """
+def check_accumulates_nothing(opt: Optimizer) -> None:
+    """Raises ValueError if an optimizer, or one that it wraps, accumulates gradients."""
     from ipufeed.parallel.optimizers.wrapper import accumulator_in
 
     inner = accumulator_in(opt)
@@ -294,8 +292,8 @@ def check_accumulates_nothing(opt: Any) -> None:
         )
 
 
-def is_keras_optimizer(opt: Any) -> bool:
-    """Whether it is an optimizer of Keras 2 or 3, without importing either."""
+def is_keras_optimizer(opt: Optimizer) -> bool:
+    """Whether an optimizer is one of Keras 2 or 3, without importing either."""
     names = {"BaseOptimizer", "Optimizer"}
     return any(
         each.__name__ == "OptimizerV2"  # of Keras 2, whatever package it is in

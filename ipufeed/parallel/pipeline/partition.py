@@ -1,21 +1,20 @@
-"""Which op of a traced pipeline belongs to which position.
+"""Assigns the ops of a traced pipeline to positions.
 
-All stages are traced into one graph, where TensorFlow also takes the gradients, as of any
-model. Then each op gets a position:
+All stages are traced into one graph, in which TensorFlow also builds the gradients. Then
+each op gets a position:
 
     an op that a stage has built              -> that stage, forward
     an op of the gradient of such an op       -> that stage, backward
-    any other that depends on one of these    -> where the last of its inputs is
-    the rest (constants, reads, arguments)    -> nowhere: each stage has its own copy
+    any other that depends on one of these    -> the last position of its inputs
+    the rest (constants, reads, arguments)    -> none: each stage has its own copy
 
-and a tensor that is needed elsewhere crosses: from one IPU to another, or on one IPU from
-an iteration to a later one. The second is what keeps activations for the backward stage.
+A tensor that another position needs crosses: from one IPU to another, or on one IPU from an
+iteration to a later one. The latter keeps activations for the backward stage.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from ipufeed.parallel.pipeline.recomputation import repeats
 from ipufeed.parallel.pipeline.schedules import Position
@@ -31,58 +30,59 @@ from ipufeed.parallel.pipeline.traced import (
     in_order,
     is_assigned,
 )
+from ipufeed.tf_types import FuncGraph, Operation, Tensor
 
 
 @dataclass
 class Part:
-    """What one position does.
+    """The ops of one position.
 
     Attributes:
-        position: Which.
+        position: The position.
         ops: Ops to copy, inputs first.
-        incoming: From each other position, the tensors that it needs.
-        results: Numbers of the accumulated tensors that are its own.
+        incoming: The tensors that it needs, by the position that has them.
+        results: Numbers of the accumulated tensors that it computes.
     """
 
     position: Position
-    ops: list[Any] = field(default_factory=list)
-    incoming: dict[Position, list[Any]] = field(default_factory=dict)
+    ops: list[Operation] = field(default_factory=list)
+    incoming: dict[Position, list[Tensor]] = field(default_factory=dict)
     results: list[int] = field(default_factory=list)
 
 
-def assign(traced: Traced, last: Position) -> dict[Any, Position]:
-    """The position of each op that has one.
+def assign(traced: Traced, last: Position) -> dict[Operation, Position]:
+    """Returns the position of each op that has one.
 
     Args:
         traced: The stages.
-        last: The position of what must happen once and depends on nothing.
+        last: The position of ops that must run once and have no inputs.
     """
-    found: dict[Any, Position] = {}
+    found: dict[Operation, Position] = {}
 
-    def needs(op: Any) -> list[Any]:
+    def needs(op: Operation) -> list[Operation]:
         return [tensor.op for tensor in data_inputs(op)]
 
     for op in in_order(traced.graph.get_operations(), needs):
         position = traced.owners.get(op)
         if position is None:
-            position = of_gradient(op, traced)
+            position = _of_gradient(op, traced)
         if position is None:
             inputs = [found[each] for each in needs(op) if each in found]
             position = max(inputs, key=place_of, default=None)
         if position is None and op.op_def.is_stateful and op.type not in COPIED:
             position = last
-        if position is not None and not is_copied(op, traced, needs(op), found):
+        if position is not None and not _is_copied(op, traced, needs(op), found):
             found[op] = position
     return found
 
 
 def place_of(position: Position) -> tuple[int, int]:
-    """When it runs; the last of concurrent stages may need the others."""
+    """Returns the sort key of positions; the last concurrent stage may need the others."""
     return position.index, position.branch
 
 
-def of_gradient(op: Any, traced: Traced) -> Position | None:
-    """The backward position of the op whose gradient this is a part of."""
+def _of_gradient(op: Operation, traced: Traced) -> Position | None:
+    """Returns the backward position of the op whose gradient contains this op."""
     original = op._original_op
     while original is not None:
         if original in traced.owners:
@@ -91,13 +91,16 @@ def of_gradient(op: Any, traced: Traced) -> Position | None:
     return None
 
 
-def is_copied(
-    op: Any, traced: Traced, inputs: list[Any], found: dict[Any, Position]
+def _is_copied(
+    op: Operation,
+    traced: Traced,
+    inputs: list[Operation],
+    found: dict[Operation, Position],
 ) -> bool:
-    """Whether an op is as good anywhere: what depends on no mini-batch.
+    """Whether each position has its own copy of an op: it depends on no mini-batch.
 
-    Constants, arguments, variables that no stage assigns to, and what is computed of
-    these alone: to keep that for each mini-batch would be to keep weights many times.
+    That is true of constants, arguments, variables that no stage assigns to, and ops of
+    these alone. To keep their results for each mini-batch would multiply the weights.
     """
     if any(each in found for each in inputs):
         return False
@@ -107,17 +110,17 @@ def is_copied(
 
 
 def split(traced: Traced, positions: tuple[Position, ...]) -> list[Part]:
-    """What each position does, in the order of `positions`.
+    """Returns the ops of each position, in the order of `positions`.
 
     Raises:
-        ValueError: a stage needs what a later one computes, or stages of two IPUs assign
-            to one variable.
+        ValueError: A stage needs a result of a later one, or stages of two IPUs assign to
+            one variable.
     """
     forward = [each for each in positions if not each.backward]
     owners = assign(traced, forward[-1])
-    check_writers(traced, owners)
+    _check_writers(traced, owners)
     forward_of = {back: there for there, back in traced.backward.items()}
-    roots: dict[Position, list[Any]] = {each: [] for each in positions}
+    roots: dict[Position, list[Operation]] = {each: [] for each in positions}
     parts = {each: Part(each) for each in positions}
     for op, position in owners.items():
         if has_effect(op):
@@ -126,7 +129,7 @@ def split(traced: Traced, positions: tuple[Position, ...]) -> list[Part]:
         position = owners.get(tensor.op, forward[-1])
         parts[position].results.append(number)
         roots[position].append(tensor.op)
-    asked: dict[Position, dict[int, Any]] = {each: {} for each in positions}
+    asked: dict[Position, dict[int, Tensor]] = {each: {} for each in positions}
     waiting = list(positions)
     while waiting:
         position = waiting.pop()
@@ -147,11 +150,10 @@ def split(traced: Traced, positions: tuple[Position, ...]) -> list[Part]:
     return [parts[each] for each in positions]
 
 
-def check_writers(traced: Traced, owners: dict[Any, Position]) -> None:
-    """Refuses stages of two IPUs that assign to one variable: each has its own copy.
+def _check_writers(traced: Traced, owners: dict[Operation, Position]) -> None:
+    """Raises ValueError if stages of two IPUs assign to one variable.
 
-    Raises:
-        ValueError: There are such.
+    Each IPU has its own copy of it.
     """
     writers: dict[int, Position] = {}
     for op, position in owners.items():
@@ -168,8 +170,8 @@ def check_writers(traced: Traced, owners: dict[Any, Position]) -> None:
             )
 
 
-def name_of(handle: Any, graph: Any) -> str:
-    """What a variable is called in the program, by its handle in a traced graph."""
+def name_of(handle: Tensor, graph: FuncGraph) -> str:
+    """Returns a variable's name in the program, by its handle in a traced graph."""
     around = {id(inside): outside for outside, inside in graph.captures}
     outside = around.get(id(handle), handle)
     for variable in graph._watched_variables:
@@ -182,18 +184,18 @@ def name_of(handle: Any, graph: Any) -> str:
 def walk(
     traced: Traced,
     part: Part,
-    roots: list[Any],
-    asked: dict[int, Any],
-    owners: dict[Any, Position],
+    roots: list[Operation],
+    asked: dict[int, Tensor],
+    owners: dict[Operation, Position],
     forward_of: dict[Position, Position],
-) -> dict[Position, list[Any]]:
-    """Finds what a position needs; gives what it asks others for."""
+) -> dict[Position, list[Tensor]]:
+    """Finds the ops of a position; returns the tensors that it needs, by position."""
     own = part.position
     partner = forward_of.get(own)
-    incoming: dict[Position, dict[int, Any]] = {}
+    incoming: dict[Position, dict[int, Tensor]] = {}
 
-    def source_of(tensor: Any) -> Position | None:
-        """Where a tensor comes from; None if the position has it, or copies it."""
+    def source_of(tensor: Tensor) -> Position | None:
+        """Returns the position that has a tensor; None for the own one, or a copy."""
         owner = owners.get(tensor.op)
         if owner is None or owner == own:
             return None
@@ -206,26 +208,26 @@ def walk(
             again = traced.recomputes or not can_cross(tensor)
             if again and owner == partner and repeats(tensor, traced):
                 return None
-            # What the forward stage has got stays on the IPU.
+            # The forward stage keeps its inputs on the IPU.
             return partner
         return owner
 
-    def needs(op: Any) -> list[Any]:
+    def needs(op: Operation) -> list[Operation]:
         return [tensor.op for tensor in data_inputs(op) if not note(tensor)]
 
-    def note(tensor: Any) -> bool:
-        """Whether it need not be computed here."""
+    def note(tensor: Tensor) -> bool:
+        """Records a tensor of another position; False if it is computed here."""
         if constant_of(tensor) is not None:
             return True
         source = source_of(tensor)
         if source is None:
             return False
-        check_crossing(tensor, source, own)
+        _check_crossing(tensor, source, own)
         incoming.setdefault(source, {})[id(tensor)] = tensor
         return True
 
     wanted = [tensor.op for tensor in asked.values() if not note(tensor)]
-    # In the order in which they were built, for what is ordered by that alone.
+    # In the order of construction, which alone orders some ops.
     places = {op: place for place, op in enumerate(traced.graph.get_operations())}
     starts = sorted({*roots, *wanted}, key=places.__getitem__)
     part.ops = in_order(starts, needs)
@@ -236,12 +238,8 @@ def walk(
     return {source: list(tensors) for source, tensors in part.incoming.items()}
 
 
-def check_crossing(tensor: Any, source: Position, target: Position) -> None:
-    """Refuses what can neither be sent nor kept.
-
-    Raises:
-        ValueError: Its dtype or its shape is not one that a buffer could have.
-    """
+def _check_crossing(tensor: Tensor, source: Position, target: Position) -> None:
+    """Raises ValueError if no buffer has the dtype and shape of a crossing tensor."""
     if can_cross(tensor):
         return
     raise ValueError(

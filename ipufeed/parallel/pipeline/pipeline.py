@@ -1,32 +1,35 @@
-"""pipelining_ops.pipeline: a model's stages on several IPUs, at the same time.
+"""pipelining_ops.pipeline: runs the stages of a model on several IPUs in parallel.
 
-    checks, option_checks    what the arguments must be
+    checks, option_checks    check the arguments
     stages.trace()           all stages, and their gradients, in one graph
     partition.split()        which op belongs to which position
     Plan                     the positions of each IPU, rings between them
-    IPUProgram              a loop for each IPU                         ipu_program.py
-    Builder                  all of that for one execution                 execution.py
-    IpufeedPipeline          one op in the program: runs the IPUs' loops     ipufeed/cc
+    IPUProgram               a loop for each IPU                        ipu_program.py
+    Builder                  all of that for one execution              execution.py
+    IpufeedPipeline          one op in the program: runs the IPUs' loops  ipufeed/cc
     weight_update            after each execution, in the program itself
 
-Source: Graphcore's pipelining_ops, whose interface this is; the schedules are those of
-schedules.py.
+Source: the interface is that of Graphcore's pipelining_ops.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ipufeed.checks import flags_checked
 from ipufeed.device.log import LOGGER
 from ipufeed.device.program import executor, loops, outside_compilation
+from ipufeed.device.program.variables import contents_of
 from ipufeed.device.system import system
 from ipufeed.executable.program.names import ANONYMOUS, author_name
-from ipufeed.parallel.optimizers.checks import check_sharded_state
-from ipufeed.parallel.optimizers.dtypes import check_dtype
-from ipufeed.parallel.optimizers.reduction_method import (
+from ipufeed.parallel.optimizers.arguments import (
+    AccumulatorDType,
+    check_dtype,
+    check_sharded_state,
+)
+from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod as Reduction,
 )
 from ipufeed.parallel.pipeline import (
@@ -35,33 +38,36 @@ from ipufeed.parallel.pipeline import (
     stages,
 )
 from ipufeed.parallel.pipeline.execution import Builder
-from ipufeed.parallel.pipeline.options import RecomputationMode
+from ipufeed.parallel.pipeline.options import PipelineStageOptions, RecomputationMode
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule, Schedule
 from ipufeed.parallel.pipeline.sums import GRADIENTS, OUTPUTS, Sums
+from ipufeed.tf_types import Nest, NestFunction, Operation, Tensor, Variable
 
 if TYPE_CHECKING:
     from ipufeed.queues.infeed import IPUInfeedQueue
     from ipufeed.queues.outfeed import IPUOutfeedQueue
 
+StageOptions = Sequence[PipelineStageOptions] | None
+
 
 @flags_checked
 def pipeline(
-    computational_stages: Any,
-    gradient_accumulation_count: Any = None,
-    gradient_accumulation_dtype: Any = None,
+    computational_stages: Sequence[NestFunction | Sequence[NestFunction]],
+    gradient_accumulation_count: int | Tensor = None,
+    gradient_accumulation_dtype: AccumulatorDType = None,
     gradient_accumulation_for_captured_grads: bool = True,
     repeat_count: int = 1,
     batch_serialization_iterations: int = 1,
-    inputs: Any = None,
+    inputs: Nest = None,
     infeed_queue: IPUInfeedQueue | None = None,
     outfeed_queue: IPUOutfeedQueue | None = None,
-    optimizer_function: Callable[..., Any] | None = None,
-    device_mapping: Any = None,
+    optimizer_function: NestFunction | None = None,
+    device_mapping: Sequence[int | Sequence[int]] | None = None,
     pipeline_schedule: PipelineSchedule | None = None,
     recomputation_mode: RecomputationMode | None = None,
-    forward_propagation_stages_poplar_options: Any = None,
-    backward_propagation_stages_poplar_options: Any = None,
-    weight_update_poplar_options: Any = None,
+    forward_propagation_stages_poplar_options: StageOptions = None,
+    backward_propagation_stages_poplar_options: StageOptions = None,
+    weight_update_poplar_options: PipelineStageOptions | None = None,
     offload_weight_update_variables: bool | None = None,
     replicated_optimizer_state_sharding: bool = False,
     offload_activations: bool | None = None,
@@ -71,16 +77,16 @@ def pipeline(
     continuous_weight_updates: bool = False,
     outfeed_loss: bool = False,
     accumulate_outfeed: bool = False,
-    accumulate_outfeed_dtype: Any = None,
-    outfeed_mask: Any = None,
-    reduction_method: Any = Reduction.SUM,
+    accumulate_outfeed_dtype: AccumulatorDType = None,
+    outfeed_mask: Sequence[bool] | None = None,
+    reduction_method: Reduction | str = Reduction.SUM,
     name: str | None = None,
-) -> Any:
-    """Builds a pipeline: each stage a program of its own, on its own IPU.
+) -> Operation | Tensor:
+    """Builds a pipeline: each stage is a program on its own IPU.
 
         def stage1(x, y):              # the infeed's element
             return layer(x, 64), y
-        def stage2(x, y):              # what stage1 has returned
+        def stage2(x, y):              # the outputs of stage1
             return loss_of(layer(x, 10), y)
         def optimizer(loss):
             return OptimizerFunctionOutput(GradientDescentOptimizer(0.01), loss)
@@ -89,63 +95,60 @@ def pipeline(
                                 infeed_queue=infeed, outfeed_queue=outfeed,
                                 optimizer_function=optimizer)
 
-    One execution takes `gradient_accumulation_count` mini-batches through all stages, and
+    One execution passes `gradient_accumulation_count` mini-batches through all stages, and
     then updates the weights once.
 
     Args:
         computational_stages: Functions, at least two. The first gets `inputs` and then
-            the infeed's element (spread, or as keywords if it is a dict), each other one
-            what the one before it has returned. A list of functions in their place is
-            concurrent stages: each gets the same, and what they return is concatenated.
-        gradient_accumulation_count: Mini-batches of an execution: an int, which is a part
-            of the program, or a scalar integer tensor, which is an input of it: another
-            value does not compile another one.
-        gradient_accumulation_dtype: Of the buffers that gradients are accumulated in: a
-            dtype of floating point (TensorFlow's, NumPy's or its name), or a function
-            that gives one for a variable. The optimizer gets gradients of it, and must
-            be one that casts them if its variables have another. Default (None): that of
-            each gradient.
-        gradient_accumulation_for_captured_grads: Whether gradients that are captured
+            the infeed's element (unpacked, or as keywords if it is a dict), each other one
+            the outputs of the one before it. A list in place of a function is concurrent
+            stages: each gets the same inputs, and their outputs are concatenated.
+        gradient_accumulation_count: Mini-batches of an execution: an int, a constant of
+            the program; or a scalar integer tensor, an input of the program, whose other
+            values do not recompile it.
+        gradient_accumulation_dtype: Of the gradients' accumulators: a floating-point dtype
+            (TensorFlow's, NumPy's or its name), or a function of a variable that returns
+            one. The optimizer gets gradients of this dtype, and must cast them if its
+            variables have another. Default (None): that of each gradient.
+        gradient_accumulation_for_captured_grads: Whether captured gradients
             (OptimizerFunctionOutput) are accumulated as those of variables are. Otherwise
             the outfeed gets those of each mini-batch, and the optimizer the last.
             Default: True.
         repeat_count: Executions, at least 1. Default: 1.
-        batch_serialization_iterations: How often each stage runs for a mini-batch of the
+        batch_serialization_iterations: Iterations of each stage for one mini-batch of the
             count; with Sequential, on one IPU. Default: 1.
         inputs: Tensors for the first stage, the same for all mini-batches. Default: None.
         infeed_queue: An IPUInfeedQueue: an element for each mini-batch. Default: None.
-        outfeed_queue: An IPUOutfeedQueue for what the last stage returns. Default: None.
-        optimizer_function: Takes what the last stage returns, and returns an
-            OptimizerFunctionOutput. Default (None): nothing is trained.
-        device_mapping: The IPU of each stage, nested as the stages are; -1 for a stage on
+        outfeed_queue: An IPUOutfeedQueue for the last stage's outputs. Default: None.
+        optimizer_function: Takes the last stage's outputs, and returns an
+            OptimizerFunctionOutput. Default (None): inference.
+        device_mapping: The IPU of each stage, nested as the stages are; -1 is a stage on
             all IPUs, which one of them computes here. Default: 0, 1, ...
         pipeline_schedule: Default: Grouped; Sequential with batch serialization.
-        recomputation_mode: With `allow_recompute` of the configuration, how. Default:
-            Auto.
+        recomputation_mode: How stages are recomputed, with `allow_recompute` of the
+            configuration. Default: Auto.
         forward_propagation_stages_poplar_options: A PipelineStageOptions for each stage.
         backward_propagation_stages_poplar_options: Likewise.
         weight_update_poplar_options: Likewise, one.
         offload_weight_update_variables: Whether the optimizer's state is in the host's
-            memory and is moved to the IPU for each update (offloading.py); what is
-            computed is the same, as with the next five, which change nothing here.
-            Default (None): it is where IPUs have remote buffers, as all have that can be
-            attached to (`system.has_remote_buffers`).
-        replicated_optimizer_state_sharding: Needs the optimizer's state to be offloaded,
-            by the argument before or its default. Default: False.
-        offload_activations: Where activations are kept. Default: None.
-        offload_gradient_accumulation_buffers: Where sums are kept. Default: None.
+            memory and is moved to the IPU for each update (offloading.py); results are
+            the same. Default (None): true if IPUs have remote buffers, as all have that
+            can be attached to (`system.has_remote_buffers`).
+        replicated_optimizer_state_sharding: Whether replicas share the optimizer's state,
+            which must be offloaded. No effect here, as the next four. Default: False.
+        offload_activations: Whether activations are in the host's memory. Default: None.
+        offload_gradient_accumulation_buffers: Likewise accumulators. Default: None.
         replicated_weight_sharding: Whether replicas share weights. Default: None.
-        offload_weights: Where weights are kept. Default: None.
+        offload_weights: Whether weights are in the host's memory. Default: None.
         continuous_weight_updates: Not supported. Default: False.
-        outfeed_loss: Only the loss is enqueued, bare; else in training a list of the last
-            stage's outputs. Default: False.
-        accumulate_outfeed: Values are summed over an execution and enqueued once in it.
-            Default: False.
-        accumulate_outfeed_dtype: Of these sums: a dtype, or a function that gives one for
-            a tensor. Default: that of each value.
-        outfeed_mask: A list of a bool for each output of the last stage: True keeps it
-            back.
-            Default: None.
+        outfeed_loss: Whether the loss tensor is enqueued; otherwise, in training, a list
+            of the last stage's outputs. Default: False.
+        accumulate_outfeed: Whether outputs are summed over an execution and enqueued once
+            for it. Default: False.
+        accumulate_outfeed_dtype: Of these sums: a dtype, or a function of a tensor that
+            returns one. Default: that of each output.
+        outfeed_mask: A list of bools, one for each output of the last stage: True
+            excludes it. Default: None.
         reduction_method: Of gradients: a GradientAccumulationReductionMethod, or its name.
             Default: SUM.
         name: Of the operation. Default: None.
@@ -156,15 +159,15 @@ def pipeline(
     Raises:
         ValueError, TypeError, NotImplementedError: An argument is wrong.
         RuntimeError: It is called in eager mode.
-        tf.errors.FailedPreconditionError: When the program runs: the schedule cannot have
-            this many mini-batches (`schedules.refusal`).
-        tf.errors.InternalError: When the program is compiled: its IPUs, the power of two
-            that holds `device_mapping`, do not divide those of the device. A device that
-            has more of them runs as many copies (device/replication.py).
-        tf.errors.OutOfRangeError: When it runs: the dataset has ended. The execution
-            that failed updates no weights.
+        tf.errors.FailedPreconditionError: When the program runs: the schedule does not
+            allow this number of mini-batches (`schedules.refusal`).
+        tf.errors.InternalError: When the program is compiled: its number of IPUs, the
+            power of two that holds `device_mapping`, does not divide that of the device. A
+            device with a multiple of them runs replicas (device/replication.py).
+        tf.errors.OutOfRangeError: When it runs: the dataset has ended. The failed
+            execution updates no weights.
 
-    Threads: builds a part of the current graph. When it runs, each IPU has its own.
+    Threads: builds a part of the current graph. When it runs, each IPU has a thread.
     """
     import tensorflow as tf
 
@@ -240,8 +243,8 @@ def pipeline(
             reduction_method=reduction_method not in (Reduction.SUM, "SUM", "sum"),
         )
     schedule = Schedule(kind, checks.without_all_devices(mapping), training)
-    count = checks.check_scheduled(count, schedule, serialization, uses_io_tiles())
-    values = [by_value(value) for value in as_list(inputs)]
+    count = checks.check_scheduled(count, schedule, serialization, _uses_io_tiles())
+    values = [_by_value(value) for value in _as_list(inputs)]
     builder = Builder(
         schedule=schedule,
         sums=Sums(
@@ -257,27 +260,39 @@ def pipeline(
         accumulate_outfeed=accumulate_outfeed,
         outfeed_mask=outfeed_mask,
         offload_state=offload_state,
-        prefix=program_prefix(name),
+        prefix=_program_prefix(name),
     )
 
-    def execution() -> Any:
+    def execution() -> Operation:
         return builder.execution(found, values, optimizer_function)
 
-    is_compiled = executor.executor() == "xla"
-    body = execution if is_compiled else compiled(execution)
     with tf.name_scope(name or "pipeline"):
-        # The executor's optimizers take a compiled function in an old loop apart.
-        done = loops.repeat(repeats, body, [], use_while_v1=is_compiled)
+        if executor.executor() == "xla":
+            done = loops.repeat(repeats, execution, [])
+        else:
+            done = _on_executor(execution, repeats)
     if infeed_queue is not None:
         loops.check_dequeued(infeed_queue)
     return done
 
 
-def compiled(execution: Callable[[], Any]) -> Callable[[], Any]:
-    """What builds an execution as a compiled function, for TensorFlow's executor.
+def _on_executor(execution: Callable[[], Operation], repeats: int) -> Operation:
+    """Builds the executions for TensorFlow's executor: each is a compiled function.
 
-    The IPUs' programs are compiled in any case; what is around them is op by op.
+    The IPUs' programs are always compiled; the ops around them run one by one. Executions
+    that draw random numbers are one function, and so one run, as in a compiled program.
     """
+    stages.share_variables()
+    one, draws = compiled(execution)
+    if draws:
+        every, _ = compiled(lambda: loops.repeat(repeats, one, []))
+        return every()
+    # The executor's optimizers take a compiled function in an old loop apart.
+    return loops.repeat(repeats, one, [], use_while_v1=False)
+
+
+def compiled(build: Callable[[], Operation]) -> tuple[Callable[[], Operation], bool]:
+    """Traces a compiled function; returns its call, and whether it draws numbers."""
     import tensorflow as tf
     from tensorflow.python.eager.polymorphic_function import (
         attributes,
@@ -285,59 +300,66 @@ def compiled(execution: Callable[[], Any]) -> Callable[[], Any]:
         tracing_compilation,
     )
 
-    stages.share_variables()
-
-    def traced() -> Any:
-        with stages.resource_variables(), tf.control_dependencies([execution()]):
+    def traced() -> Tensor:
+        with stages.resource_variables():
+            done = build()
+        with tf.control_dependencies([done.op if tf.is_tensor(done) else done]):
             return tf.constant(0)
 
-    # A tf.function would trace what makes variables twice, and `get_variable` makes each
-    # once.
+    # A tf.function would trace code that creates variables twice; `get_variable` creates
+    # each once.
     options = tracing_compilation.TracingOptions(
         traced,
         name="pipeline",
         attributes={attributes.XLA_COMPILE: True},
         autograph=False,
     )
+    with polymorphic_function.OptionalXlaContext(True):
+        function = tracing_compilation.trace_function(tracing_options=options)
 
-    def call() -> Any:
+    def call() -> Operation:
         with polymorphic_function.OptionalXlaContext(True):
-            return tracing_compilation.call_function(tracing_options=options).op
+            return function._call_flat([], function.captured_inputs).op
 
-    return call
+    # Random operations number themselves: see device/random/ops.py.
+    return call, hasattr(function.graph, "_ipufeed_seeds_of_own")
 
 
-def by_value(value: Any) -> Any:
-    """An input as a tensor; of a variable its value, with a warning."""
+def _by_value(value: Tensor | Variable) -> Tensor:
+    """Converts an input to a tensor; reads a variable or its handle, with a warning."""
     import tensorflow as tf
 
     if isinstance(value, tf.Variable):
         LOGGER.warning("Passing tensor %s by value.", value.name)
-    return tf.convert_to_tensor(value)
+    tensor = tf.convert_to_tensor(value)
+    if tensor.dtype != tf.resource:
+        return tensor
+    LOGGER.warning("Passing tensor %s by value.", tensor.name)
+    dtype, shape = contents_of(tensor)
+    read = tf.raw_ops.ReadVariableOp(resource=tensor, dtype=dtype)
+    read.set_shape(shape)
+    return read
 
 
-def as_list(inputs: Any) -> list[Any]:
-    """None, one value or several."""
+def _as_list(inputs: Nest) -> list[Tensor]:
     if inputs is None:
         return []
     return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
 
 
 def offloads(wanted: bool | None) -> bool:
-    """Whether the optimizer's state is offloaded; without a wish where it can be."""
+    """Whether the optimizer's state is offloaded; by default if the device can."""
     return system.has_remote_buffers() if wanted is None else bool(wanted)
 
 
-def uses_io_tiles() -> bool:
-    """Whether some tiles only move data."""
-    config = system.configured()
-    return bool(config.io_tiles.num_io_tiles)
+def _uses_io_tiles() -> bool:
+    return bool(system.configured().io_tiles.num_io_tiles)
 
 
-def program_prefix(name: str | None) -> str:
-    """How the names of the IPUs' programs begin: with that of the one around them.
+def _program_prefix(name: str | None) -> str:
+    """Returns the prefix of the IPUs' program names: the name of the outer program.
 
-    Unrelated pipelines then are not versions of one program, in the log and in reports.
+    Logs and reports then do not treat unrelated pipelines as versions of one program.
     """
     outer = author_name(outside_compilation.program_name())
     words = [] if outer in ANONYMOUS else [outer]

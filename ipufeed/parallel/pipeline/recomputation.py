@@ -1,24 +1,31 @@
-"""What a backward stage computes again, and what is kept for it."""
+"""Decides which tensors a backward stage recomputes, and which are kept for it."""
 
 from __future__ import annotations
 
-from typing import Any
+from ipufeed.parallel.pipeline.traced import (
+    COPIED,
+    READS,
+    Traced,
+    can_cross,
+    is_assigned,
+)
+from ipufeed.tf_types import Nest, Operation, Tensor
 
-from ipufeed.parallel.pipeline.traced import COPIED, READS, Traced, is_assigned
 
-
-def repeats(tensor: Any, traced: Traced) -> bool:
-    """Whether computing a tensor of a forward stage again gives the same."""
+def repeats(tensor: Tensor, traced: Traced) -> bool:
+    """Whether recomputing a tensor of a forward stage gives the same value."""
     op = tensor.op
     if op.type in READS and is_assigned(op.inputs[0], traced.graph):
         return False
-    if op.op_def.is_stateful and op.type not in COPIED and not only_reads(op):
+    if op.op_def.is_stateful and op.type not in COPIED and not _only_reads(op):
         return False
-    return CHECKPOINT not in op.node_def.attr and op in traced.owners
+    # A tensor that only gradients use, such as zeros like a loop's list, is theirs.
+    of_stage = op in traced.owners or not can_cross(tensor)
+    return CHECKPOINT not in op.node_def.attr and of_stage
 
 
-def only_reads(op: Any) -> bool:
-    """Whether a loop or a branch does nothing but read variables: it can be repeated."""
+def _only_reads(op: Operation) -> bool:
+    """Whether the only stateful ops of a loop or a branch read variables."""
     if op.type not in ("While", "If"):
         return False
     for value in op.node_def.attr.values():
@@ -33,23 +40,23 @@ def only_reads(op: Any) -> bool:
     return True
 
 
-# Of ops whose results are kept, and not computed again.
+# The attribute of ops whose results are kept, and not recomputed.
 CHECKPOINT = "_ipufeed_checkpoint"
 
 
-def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:
-    """Tensors of a pipeline's stage that are kept, where the rest is computed again.
+def recomputation_checkpoint(tensors: Nest, name: str | None = None) -> Nest:
+    """Marks tensors of a pipeline's stage that are kept, while others are recomputed.
 
     Args:
         tensors: A tensor, or any structure of them.
         name: Of the operations. Default: None.
 
     Returns:
-        The same, to be used from there on in place of `tensors`.
+        The marked tensors, to use in place of `tensors`.
     """
     import tensorflow as tf
 
-    def mark(tensor: Any) -> Any:
+    def mark(tensor: Tensor) -> Tensor:
         marked = tf.identity(tensor, name=name or "recomputation_checkpoint")
         if not tf.executing_eagerly():
             marked.op._set_attr(CHECKPOINT, tf.compat.v1.AttrValue(b=True))

@@ -1,13 +1,13 @@
-"""When each stage of a pipeline works on which mini-batch.
+"""The schedules of a pipeline: when each stage processes which mini-batch.
 
-A pipeline has S positions: its F forward stages, and when it trains as many backward ones,
+A pipeline has S positions: its F forward stages, and in training as many backward stages,
 F-1 ... 0. Position k of mini-batch i is in time step start(i) + k. L mini-batches start in
-each block of S steps, at the block's offsets; what the schedules differ in is L:
+each block of S steps, at the block's offsets; the schedules differ in L:
 
     Grouped      L = S   one starts in each step, and a device may have several positions
                          in one step: all of its forward and backward stages
-    Interleaved  L = how often the list of devices can be rotated so that no device is
-                 asked for twice in a step: F
+    Interleaved  L = the number of rotations of the list of devices such that no device
+                 has two positions in a step: F
     Sequential   L = 1   one after the other
 
     Grouped, two stages, training:            Interleaved, the same:
@@ -18,11 +18,10 @@ each block of S steps, at the block's offsets; what the schedules differ in is L
     B1          0  1  2  3
     B0             0  1  2  3
 
-The order in which things happen does not change what is computed. It does change how long
-it takes, and how much is kept: what a forward stage leaves for its backward stage waits in
-a FIFO (`Schedule.fifo_depth`).
+The schedule does not change results. It changes the time of an execution and the memory:
+activations for the backward stage wait in a FIFO (`Schedule.fifo_depth`).
 
-Everything here is plain Python: no tensors.
+This module uses plain Python only, no tensors.
 
 Source: the schedules of Graphcore's TensorFlow, and their technical note on model
 parallelism.
@@ -37,10 +36,10 @@ from functools import cached_property
 
 
 class PipelineSchedule(enum.IntEnum):
-    """In which order the stages of a pipeline run.
+    """The order in which the stages of a pipeline run.
 
     Grouped: all forward stages together, all backward stages together. The default.
-    Interleaved: forward and backward alternate, so that less is kept.
+    Interleaved: forward and backward alternate, so that fewer activations are kept.
     Sequential: one stage after the other, as a sharded model.
     """
 
@@ -54,11 +53,11 @@ class Position:
     """A stage in one direction, on one IPU.
 
     Attributes:
-        index: k, its place among the positions; concurrent stages share one.
+        index: k, its number in the list above; concurrent stages have the same.
         stage: The forward stage's number.
-        branch: Among the concurrent stages, its number.
+        branch: Its number among concurrent stages.
         device: Its IPU.
-        backward: Its direction.
+        backward: Whether it is the backward stage.
     """
 
     index: int
@@ -69,18 +68,18 @@ class Position:
 
     @property
     def label(self) -> str:
-        """As in "F0", or "B1.1" for the second of concurrent stages."""
+        """A short name: "F0", or "B1.1" for the second of concurrent stages."""
         branch = f".{self.branch}" if self.branch else ""
         return f"{'B' if self.backward else 'F'}{self.stage}{branch}"
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The table of one pipeline.
+    """The schedule of one pipeline.
 
     Attributes:
-        kind: Which of the three.
-        devices: For each forward stage the IPUs of its (concurrent) stages.
+        kind: Its kind.
+        devices: The IPUs of each forward stage: several for concurrent stages.
         training: Whether there are backward stages.
     """
 
@@ -90,17 +89,17 @@ class Schedule:
 
     @property
     def forward_stages(self) -> int:
-        """F."""
+        """F, the number of forward stages."""
         return len(self.devices)
 
     @property
     def length(self) -> int:
-        """S, positions and steps of a block."""
+        """S, the number of positions, and of steps of a block."""
         return self.forward_stages * (2 if self.training else 1)
 
     @cached_property
     def positions(self) -> tuple[Position, ...]:
-        """All of them, by index."""
+        """All positions, by index."""
         found = [
             Position(stage, stage, branch, device)
             for stage, devices in enumerate(self.devices)
@@ -116,7 +115,7 @@ class Schedule:
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """The steps of a block in which mini-batches start, L of them."""
+        """The L steps of a block in which mini-batches start."""
         if self.kind is PipelineSchedule.Sequential:
             return (0,)
         if self.kind is PipelineSchedule.Grouped:
@@ -133,10 +132,10 @@ class Schedule:
 
     @cached_property
     def stride(self) -> int:
-        """Steps from the start of a mini-batch to that of the next.
+        """The steps from the start of a mini-batch to that of the next.
 
-        Where they are not the same throughout, which happens with few device mappings
-        only, mini-batches do not overlap.
+        If they are not constant, which few device mappings cause, mini-batches do not
+        overlap.
         """
         stride = self.length // self.overlap
         even = tuple(range(0, stride * self.overlap, stride))
@@ -144,15 +143,15 @@ class Schedule:
 
     @property
     def one_at_a_time(self) -> bool:
-        """Whether a mini-batch starts when the one before it is through."""
+        """Whether a mini-batch starts when the one before it has left."""
         return self.stride == self.length
 
     def start(self, mini_batch: int) -> int:
-        """The step in which a mini-batch enters the pipeline."""
+        """Returns the step in which a mini-batch enters the pipeline."""
         return mini_batch * self.stride
 
     def steps(self, count: int) -> list[list[tuple[Position, int]]]:
-        """What happens in each step: positions and their mini-batches.
+        """Returns the positions of each step, with their mini-batches.
 
         Args:
             count: Mini-batches.
@@ -169,27 +168,27 @@ class Schedule:
         return table
 
     def lag(self, position: Position) -> int:
-        """How many mini-batches the position is behind the one that starts."""
+        """Returns how many mini-batches a position lags behind the one that starts."""
         return position.index // self.stride
 
     def phase(self, position: Position) -> int:
-        """When it runs, among the steps between two starts."""
+        """Returns the step of a position between two starts of mini-batches."""
         return position.index % self.stride
 
     def fifo_depth(self, stage: int) -> int:
-        """How many mini-batches of a stage wait between its two directions.
+        """Returns how many mini-batches wait between a stage's forward and backward stage.
 
-        A FIFO moves on at the end of each step, after the stages: what comes out of one
-        of depth d was put in d + 1 iterations before.
+        A FIFO advances at the end of each step, after the stages: its output, at depth d,
+        was its input d + 1 iterations before.
         """
         steps = self.length - 1 - 2 * stage
         return (steps - 1) // self.stride if self.training else 0
 
     def ideal_utilisation(self, count: int) -> dict[int, float]:
-        """Of each IPU, the share of an execution that it is at work at best.
+        """Returns the fraction of an execution in which each IPU is at best busy.
 
-        That is if every stage took as long as any other, and nothing else took any time:
-        an IPU then waits for nothing but its inputs. With F stages on as many IPUs it is
+        It assumes that all stages take the same time and everything else takes none, so
+        that an IPU waits only for its inputs. With F stages on as many IPUs it is
         N / (N + F - 1) for Grouped and Interleaved (which in inference, where S = F, is
         N / (N + S - 1)), and 1 / F for Sequential.
 
@@ -198,7 +197,7 @@ class Schedule:
         """
         free: dict[int, int] = {}
         busy: dict[int, int] = {}
-        # Of all branches, by index and mini-batch.
+        # The latest end of the branches, by index and mini-batch.
         ends: dict[tuple[int, int], int] = {}
         for step in self.steps(count):
             for position, mini_batch in step:
@@ -213,10 +212,10 @@ class Schedule:
         return {device: busy[device] / max(free.values()) for device in sorted(busy)}
 
     def text(self, count: int | None) -> str:
-        """All of it in a line, as a trace has it: see `read`.
+        """Describes the schedule in a line, for a trace; `read` parses it.
 
         Args:
-            count: Mini-batches; None if only the run knows, then there is an N for them.
+            count: Mini-batches; None, written as N, if a tensor has the number.
         """
         devices = ["+".join(map(str, each)) for each in self.devices]
         return (
@@ -226,7 +225,7 @@ class Schedule:
         )
 
 
-# In the place of a number of mini-batches that only the run knows.
+# Stands for a number of mini-batches that is known only at run time.
 UNKNOWN = "N"
 TEXT = re.compile(
     r"(\w+) (training|inference), (\d+) mini-batches, stages on IPUs ([\d+ ]+)"
@@ -234,7 +233,7 @@ TEXT = re.compile(
 
 
 def read(text: str) -> tuple[Schedule, int] | None:
-    """The schedule and its mini-batches, from `Schedule.text`; None of another text."""
+    """Parses `Schedule.text`; returns the schedule and the mini-batches, or None."""
     found = TEXT.fullmatch(text)
     if found is None:
         return None
@@ -246,7 +245,7 @@ def read(text: str) -> tuple[Schedule, int] | None:
 
 
 def rotations(devices: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """Returns by how much a list of devices can be rotated without repeating itself.
+    """Returns offsets by which a list of devices can be rotated without conflicts.
 
     Args:
         devices: Of each position.
@@ -256,7 +255,7 @@ def rotations(devices: list[tuple[int, ...]]) -> tuple[int, ...]:
     """
     length = len(devices)
 
-    def meet(one: int, other: int) -> bool:
+    def conflict(one: int, other: int) -> bool:
         return any(
             set(devices[(step - one) % length]) & set(devices[(step - other) % length])
             for step in range(length)
@@ -264,7 +263,7 @@ def rotations(devices: list[tuple[int, ...]]) -> tuple[int, ...]:
 
     found: list[int] = [0]
     for offset in range(1, length):
-        if not any(meet(offset, other) for other in found):
+        if not any(conflict(offset, other) for other in found):
             found.append(offset)
     return tuple(found)
 
@@ -277,13 +276,13 @@ NAMES_OF_THE_COUNT = (
 
 
 def possible_counts(schedule: Schedule, io_tiles: bool = False) -> tuple[int, int]:
-    """How many mini-batches can be scheduled: multiples of what, and how many at least.
+    """Returns the divisor of the possible numbers of mini-batches, and the least one.
 
     Args:
-        schedule: The table.
-        io_tiles: Whether some tiles only move data: transfers then take steps of their
-            own in a grouped schedule, and the count need not be a multiple. Default:
-            False.
+        schedule: The schedule.
+        io_tiles: Whether some tiles are reserved for data transfer: transfers then have
+            their own steps in a grouped schedule, and the count need not be a multiple.
+            Default: False.
     """
     if io_tiles and schedule.kind is PipelineSchedule.Grouped:
         return 1, schedule.overlap + 2
@@ -291,10 +290,10 @@ def possible_counts(schedule: Schedule, io_tiles: bool = False) -> tuple[int, in
 
 
 def refusal(schedule: Schedule, count: int, io_tiles: bool = False) -> str:
-    """Why `count` mini-batches cannot be scheduled; "" if they can.
+    """Returns why `count` mini-batches cannot be scheduled; "" if they can.
 
     Args:
-        schedule: The table.
+        schedule: The schedule.
         count: Mini-batches of one execution.
         io_tiles: See `possible_counts`. Default: False.
     """

@@ -1,29 +1,29 @@
-"""What a stage of a pipeline may take, use and return."""
+"""Checks of a stage's arguments, captured tensors, ops and results."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
+from ipufeed.device.program.outside_compilation import OUTSIDE_ATTR
 from ipufeed.device.program.sharding import with_called
 from ipufeed.parallel.pipeline.schedules import Position
 from ipufeed.parallel.pipeline.traced import Traced
 from ipufeed.python_ops import PYTHON_OPS
+from ipufeed.tf_types import FuncGraph, Nest, NestFunction, Operation, Tensor
 
 
 def check_arity(
-    function: Callable[..., Any],
+    function: NestFunction,
     position: Position,
-    stages: list[list[Callable[..., Any]]],
-    arguments: list[Any],
-    keywords: dict[str, Any],
+    stages: list[list[NestFunction]],
+    arguments: list[Tensor],
+    keywords: dict[str, Tensor],
 ) -> None:
-    """Finds out before tracing whether a stage takes what it will get.
+    """Raises TypeError, before tracing, if a stage does not take its inputs.
 
-    Raises:
-        TypeError: It does not; the error names both stages.
+    The error names both stages.
     """
     try:
         signature = inspect.signature(function)
@@ -47,16 +47,16 @@ def check_arity(
         ) from error
 
 
-def name_of(function: Any) -> str:
-    """What a stage is called in its source."""
+def name_of(function: NestFunction) -> str:
+    """Returns a function's name in its source."""
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def tensors_of(structure: Any, stage: int, is_last: bool) -> list[Any]:
-    """What a stage has returned, as tensors; operations only have to run.
+def tensors_of(structure: Nest, stage: int, is_last: bool) -> list[Tensor]:
+    """Converts a stage's results to tensors; drops operations, which only have to run.
 
     Raises:
-        TypeError: It is more than a flat list, or has something else than numbers.
+        TypeError: They are nested deeper than a flat list, or not numeric.
     """
     import tensorflow as tf
 
@@ -90,13 +90,18 @@ def tensors_of(structure: Any, stage: int, is_last: bool) -> list[Any]:
     return found
 
 
-def check_python(ops: list[Any], stage: int) -> None:
-    """Refuses what calls back into Python: it cannot be compiled.
+def check_host_ops(ops: list[Operation], stage: int) -> None:
+    """Raises TypeError if an op, or one in its loops or branches, runs on the host.
 
-    Raises:
-        TypeError: One of the ops of a stage does, or of a loop or a branch in it.
+    Such as a call of Python, or an op in an outside_compilation_scope.
     """
     for op in with_called(ops):
+        if OUTSIDE_ATTR in op.node_def.attr:
+            raise TypeError(
+                f"Stage {stage} of the pipeline has {op.name} in an "
+                "outside_compilation_scope (ctc_beam_search_decoder has one, too): IPUs "
+                "run compiled programs. Call it on what the outfeed gives."
+            )
         if op.type in PYTHON_OPS:
             raise TypeError(
                 f"Stage {stage} of the pipeline has {op.name}, a call of Python "
@@ -105,18 +110,14 @@ def check_python(ops: list[Any], stage: int) -> None:
             )
 
 
-def check_captures(graph: Any, allowed: set[int]) -> None:
-    """Refuses tensors of the program around the pipeline that are not an argument.
-
-    Raises:
-        ValueError: A stage uses one.
-    """
+def check_captures(graph: FuncGraph, allowed: set[int]) -> None:
+    """Raises ValueError if a stage uses a tensor of the outer program directly."""
     import tensorflow as tf
 
     for outside, inside in graph.captures:
         if id(inside) in allowed or inside.dtype == tf.resource:
             continue
-        if isinstance(outside, tf.Tensor) and is_ours(outside):
+        if isinstance(outside, tf.Tensor) and _is_ours(outside):
             continue
         name = getattr(outside, "name", None) or "an eager tensor"
         raise ValueError(
@@ -126,8 +127,8 @@ def check_captures(graph: Any, allowed: set[int]) -> None:
         )
 
 
-def is_ours(tensor: Any) -> bool:
-    """Whether it is the number of a queue."""
+def _is_ours(tensor: Tensor) -> bool:
+    """Whether a tensor is the handle of a queue."""
     import tensorflow as tf
 
     if isinstance(tensor, tf.__internal__.EagerTensor):
@@ -136,22 +137,18 @@ def is_ours(tensor: Any) -> bool:
 
 
 def check_sources(
-    traced: Traced, position: Position, arguments: list[Any], keywords: dict[str, Any]
+    traced: Traced,
+    position: Position,
+    arguments: list[Tensor],
+    keywords: dict[str, Tensor],
 ) -> None:
-    """Refuses tensors of another stage that are not an argument.
-
-    Raises:
-        ValueError: A stage uses one.
-    """
+    """Raises ValueError if a stage uses a tensor of another stage directly."""
     given = {id(each) for each in [*arguments, *keywords.values()]}
     for op, owner in traced.owners.items():
         if owner != position or op.type.startswith("Ipufeed"):
             continue
         for tensor in op.inputs:
-            if tensor.op.type in (
-                "Placeholder",
-                "Const",
-            ):  # of both, such as a variable
+            if tensor.op.type in ("Placeholder", "Const"):  # shared, as a variable is
                 continue
             source = traced.owners.get(tensor.op)
             if source in (None, position) or id(tensor) in given:
@@ -164,8 +161,8 @@ def check_sources(
 
 
 @contextlib.contextmanager
-def named(function: Callable[..., Any], position: Position) -> Iterator[None]:
-    """An error within it is noted to be the stage's."""
+def named(function: NestFunction, position: Position) -> Iterator[None]:
+    """Adds the stage as a note to an error within it."""
     try:
         yield
     except Exception as error:
@@ -173,6 +170,6 @@ def named(function: Callable[..., Any], position: Position) -> Iterator[None]:
             f"In stage {position.stage} of the pipeline ({position.label}, "
             f"`{name_of(function)}`)."
         )
-        # As add_note() does, which Python 3.10 has not; nor does it print notes.
+        # As add_note(), which Python 3.10 lacks; nor does it print notes.
         error.__notes__ = [*getattr(error, "__notes__", ()), note]
         raise

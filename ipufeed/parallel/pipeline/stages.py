@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ipufeed.parallel.pipeline.gradients import differentiate
 from ipufeed.parallel.pipeline.schedules import Position, Schedule
 from ipufeed.parallel.pipeline.stage_checks import (
     check_arity,
     check_captures,
-    check_python,
+    check_host_ops,
     check_sources,
     named,
     tensors_of,
@@ -20,18 +20,19 @@ from ipufeed.parallel.pipeline.stage_checks import (
 from ipufeed.parallel.pipeline.traced import Model, Traced
 from ipufeed.queues.autograph import as_user_function
 from ipufeed.queues.structure import body_arguments
+from ipufeed.tf_types import FuncGraph, Nest, NestFunction, Tensor
 
 if TYPE_CHECKING:
     from ipufeed.queues.infeed import IPUInfeedQueue
 
-_accumulation_count: contextvars.ContextVar[Any] = contextvars.ContextVar(
-    "ipufeed_accumulation_count", default=None
+_accumulation_count: contextvars.ContextVar[int | Tensor | None] = (
+    contextvars.ContextVar("ipufeed_accumulation_count", default=None)
 )
 
 
 @contextlib.contextmanager
-def accumulating(count: Any) -> Iterator[None]:
-    """Within it the stages of a pipeline with this many mini-batches are built."""
+def accumulating(count: int | Tensor) -> Iterator[None]:
+    """Sets, within it, the mini-batches of the pipeline whose stages are built."""
     token = _accumulation_count.set(count)
     try:
         yield
@@ -39,33 +40,33 @@ def accumulating(count: Any) -> Iterator[None]:
         _accumulation_count.reset(token)
 
 
-def current_accumulation_count() -> Any:
+def current_accumulation_count() -> int | Tensor | None:
     """Returns the mini-batches of an execution of the pipeline whose stages are built.
 
-    None outside of a pipeline; a tensor if it is known only when the program runs.
+    None outside of a pipeline; a tensor if the number is an input of the program.
     """
     return _accumulation_count.get()
 
 
 def trace(
-    stages: list[list[Callable[..., Any]]],
+    stages: list[list[NestFunction]],
     schedule: Schedule,
-    inputs: list[Any],
+    inputs: list[Tensor],
     infeed_queue: IPUInfeedQueue | None,
-    optimizer_function: Callable[..., Any] | None,
+    optimizer_function: NestFunction | None,
 ) -> Model:
-    """Builds all stages, and their gradients, in a graph of their own.
+    """Builds all stages and their gradients in a separate graph.
 
     Args:
         stages: The functions.
         schedule: Their positions.
         inputs: Tensors of the current graph, for the first stage.
-        infeed_queue: What the first stage gets after these, or None.
+        infeed_queue: The queue of the first stage's further inputs, or None.
         optimizer_function: See `pipeline`.
 
     Raises:
-        TypeError, ValueError: A stage returns what it must not, or takes other tensors
-            than its arguments.
+        TypeError, ValueError: A stage returns invalid results, or uses other tensors than
+            its arguments.
     """
     graph = new_graph("pipeline")
     traced = Traced(graph)
@@ -76,38 +77,39 @@ def trace(
                 back = schedule.length - 1 - stage
                 traced.backward[places[stage, branch]] = places[back, branch]
     with graph.as_default():
-        arguments: list[Any] = [graph.capture(tensor) for tensor in inputs]
-        keywords: dict[str, Any] = {}
+        arguments: list[Tensor] = [graph.capture(tensor) for tensor in inputs]
+        keywords: dict[str, Tensor] = {}
         if infeed_queue is not None:
             with owned(traced, places[0, 0]):
                 element = infeed_queue._dequeue()
             more, keywords = body_arguments(element)
             arguments = [*arguments, *more]
         allowed = {id(inside) for _, inside in graph.captures}
-        structure: Any = None
+        structure: Nest = None
         for number, concurrent in enumerate(stages):
-            outputs: list[Any] = []
+            outputs: list[Tensor] = []
             for branch, function in enumerate(concurrent):
                 position = places[number, branch]
                 check_arity(function, position, stages, arguments, keywords)
                 with owned(traced, position), named(function, position):
                     first = len(graph.get_operations())
                     structure = call(function, arguments, keywords)
-                    check_python(graph.get_operations()[first:], number)
+                    check_host_ops(graph.get_operations()[first:], number)
                     outputs += tensors_of(structure, number, number == len(stages) - 1)
                 check_captures(graph, allowed)
                 check_sources(traced, position, arguments, keywords)
             arguments, keywords = outputs, {}
         if len(stages[-1]) > 1 or not isinstance(structure, dict):
-            structure = outputs[0] if len(outputs) == 1 else outputs
+            bare = len(outputs) == 1 and not isinstance(structure, (list, tuple))
+            structure = outputs[0] if bare else outputs
         model = Model(traced, outputs, structure)
         if optimizer_function is not None:
             differentiate(model, optimizer_function)
     return model
 
 
-def new_graph(name: str) -> Any:
-    """A graph for a function, inside the current one.
+def new_graph(name: str) -> FuncGraph:
+    """Makes the graph of a function, inside the current one.
 
     In a version 1 graph `get_variable` finds the same variables in both.
     """
@@ -129,7 +131,7 @@ def share_variables() -> None:
 
 @contextlib.contextmanager
 def resource_variables() -> Iterator[None]:
-    """Within it `get_variable` makes resource variables, as in a compiled program."""
+    """Makes `get_variable` create resource variables, as in a compiled program."""
     import tensorflow as tf
 
     scope = tf.compat.v1.get_variable_scope()
@@ -143,7 +145,7 @@ def resource_variables() -> Iterator[None]:
 
 @contextlib.contextmanager
 def owned(traced: Traced, position: Position) -> Iterator[None]:
-    """What is built within it belongs to the position."""
+    """Assigns the ops that are built within it to the position."""
     first = len(traced.graph.get_operations())
     yield
     for op in traced.graph.get_operations()[first:]:
@@ -151,11 +153,11 @@ def owned(traced: Traced, position: Position) -> Iterator[None]:
 
 
 def call(
-    function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]
-) -> Any:
-    """Builds one stage; what has an effect in it happens in the order of the source.
+    function: NestFunction, arguments: list[Tensor], keywords: dict[str, Tensor]
+) -> Nest:
+    """Builds one stage, whose side effects are in the order of the source.
 
-    In a tf.function, that is. A version 1 program states itself what comes after what.
+    A version 1 program has its own control dependencies instead.
     """
     import tensorflow as tf
     from tensorflow.python.framework import auto_control_deps

@@ -1,15 +1,19 @@
-"""A pipeline's stages in one graph, and what their ops are: chained, stateful, copied."""
+"""A pipeline's traced stages, and properties of their ops: chained, stateful, copied."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.schedules import Position
+from ipufeed.tf_types import FuncGraph, GradAndVar, Nest, Operation, Tensor
 
-# Of each op of ours that is chained, the input that is its token.
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# ipufeed's chained ops -> the input that is the token.
 TOKEN_INPUTS = {
     "IpufeedClock": 0,
     "IpufeedDequeue": 1,
@@ -18,16 +22,10 @@ TOKEN_INPUTS = {
     "IpufeedHostCall": -1,
     "IpufeedStep": 1,
 }
-
-
 READS = ("ReadVariableOp", "ResourceGather")
-
-
-# How the types of ops begin that change the variable whose handle is their first input.
+# Prefixes of the types of ops that assign to the variable of their first input.
 WRITES = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply")
-
-
-# Stateful by their definition, and the same wherever they are copied to.
+# Declared stateful, but every copy gives the same result.
 COPIED = {
     "IpufeedHostNumber",
     "IpufeedReplicationIndex",
@@ -45,33 +43,35 @@ class Traced:
 
     Attributes:
         graph: The FuncGraph.
-        owners: Of ops that stages have built, their forward position.
-        backward: Of each forward position, its backward one; empty without training.
-        results: What is accumulated over the mini-batches: tensors of `graph`.
-        recomputes: Whether backward stages compute again what forward stages have.
+        owners: The forward position of ops that stages have built.
+        backward: The backward position of each forward one; empty in inference.
+        results: The tensors of `graph` that are accumulated over the mini-batches.
+        recomputes: Whether backward stages recompute activations.
     """
 
-    graph: Any
-    owners: dict[Any, Position] = field(default_factory=dict)
+    graph: FuncGraph
+    owners: dict[Operation, Position] = field(default_factory=dict)
     backward: dict[Position, Position] = field(default_factory=dict)
-    results: list[Any] = field(default_factory=list)
+    results: list[Tensor] = field(default_factory=list)
     recomputes: bool = False
 
 
-def data_inputs(op: Any) -> list[Any]:
-    """An op's inputs without the token that only orders it."""
+def data_inputs(op: Operation) -> list[Tensor]:
+    """Returns an op's inputs without the token, which only orders it."""
     inputs = list(op.inputs)
     if op.type in TOKEN_INPUTS:
         del inputs[TOKEN_INPUTS[op.type]]
     return inputs
 
 
-def in_order(ops: Iterable[Any], needs: Callable[[Any], Iterable[Any]]) -> list[Any]:
-    """The ops and all that they need, each after what it needs."""
-    done: dict[Any, bool] = {}
-    order: list[Any] = []
+def in_order(
+    ops: Iterable[Operation], needs: Callable[[Operation], Iterable[Operation]]
+) -> list[Operation]:
+    """Returns the ops and their transitive needs in topological order."""
+    done: dict[Operation, bool] = {}
+    order: list[Operation] = []
     for root in ops:
-        stack: list[tuple[Any, Iterator[Any]]] = []
+        stack: list[tuple[Operation, Iterator[Operation]]] = []
         if root not in done:
             done[root] = True
             stack.append((root, iter(needs(root))))
@@ -87,23 +87,24 @@ def in_order(ops: Iterable[Any], needs: Callable[[Any], Iterable[Any]]) -> list[
     return order
 
 
-def is_assigned(handle: Any, graph: Any) -> bool:
-    """Whether the traced graph changes a variable, or may in a function."""
+def is_assigned(handle: Tensor, graph: FuncGraph) -> bool:
+    """Whether the traced graph assigns to a variable, or may in a function."""
     return any(
         consumer.type not in (*READS, "VariableShape")
         for consumer in handle.consumers()
     )
 
 
-def has_effect(op: Any) -> bool:
-    """Whether an op must run though its results are not needed."""
+def has_effect(op: Operation) -> bool:
+    """Whether an op must run even if its results are not used."""
     if op.type in COPIED or not op.op_def.is_stateful:
         return False
-    return not op.type.startswith(("Random", "Stateless", "VarIsInitialized"))
+    pure = ("Empty", "Random", "Stateless", "VarIsInitialized")
+    return not op.type.startswith(pure)
 
 
-def can_cross(tensor: Any) -> bool:
-    """Whether there is memory of a known size that could hold a tensor."""
+def can_cross(tensor: Tensor) -> bool:
+    """Whether a tensor fits a buffer: it has a numeric dtype and a known shape."""
     import tensorflow as tf
 
     if tensor.dtype in (tf.variant, tf.resource, tf.string):
@@ -111,20 +112,28 @@ def can_cross(tensor: Any) -> bool:
     return bool(tensor.shape.is_fully_defined())
 
 
-def constant_of(tensor: Any) -> Any:
-    """The value of an integer tensor that is known, such as a shape; else None.
+def is_known(tensor: Tensor) -> bool:
+    """Returns whether an integer tensor, such as a shape, has its value in the graph."""
+    from tensorflow.python.framework import tensor_util
 
-    XLA must know shapes when it compiles, and does not know what crosses.
+    return tensor.dtype.is_integer and tensor_util.constant_value(tensor) is not None
+
+
+def constant_of(tensor: Tensor) -> NDArray[Any] | None:
+    """Returns the value of a constant integer tensor, such as a shape, or None.
+
+    XLA must know shapes when it compiles; tensors that cross are not constant to it.
     """
     from tensorflow.python.framework import tensor_util
 
     if not tensor.dtype.is_integer or tensor.op.op_def.is_stateful:
         return None
-    if tensor.op.type == "Const":  # copied as it is, and it may be an argument
+    if tensor.op.type == "Const":  # is copied as an op, and may be an argument
         return None
     if not tensor.shape.is_fully_defined() or tensor.shape.num_elements() > 64:
         return None
-    return tensor_util.constant_value(tensor)
+    value: NDArray[Any] | None = tensor_util.constant_value(tensor)
+    return value
 
 
 @dataclass
@@ -132,18 +141,17 @@ class Model:
     """Stages that have been traced.
 
     Attributes:
-        traced: Their graph, and which op is whose.
-        outputs: What the last stage has returned: tensors of the graph.
-        structure: Likewise, as it was returned: a tensor, a list or a dict.
-        optimizer: What the optimizer function has returned, if there is one.
-        gradients: With it, gradients and variables; a gradient may be None.
-        captured: Gradients in the middle of the stages, by tag and place in the tag's
-            list: captured.py.
+        traced: Their graph, and the positions of its ops.
+        outputs: The last stage's results: tensors of the graph.
+        structure: The same as the stage returned them: a tensor, a list or a dict.
+        optimizer: The result of the optimizer function, in training.
+        gradients: Pairs of a gradient, or None, and a variable, in training.
+        captured: Captured gradients, by tag and place in the tag's list: captured.py.
     """
 
     traced: Traced
-    outputs: list[Any]
-    structure: Any
+    outputs: list[Tensor]
+    structure: Nest
     optimizer: OptimizerFunctionOutput | None = None
-    gradients: list[tuple[Any, Any]] = field(default_factory=list)
-    captured: dict[tuple[str, int], Any] = field(default_factory=dict)
+    gradients: list[GradAndVar] = field(default_factory=list)
+    captured: dict[tuple[str, int], Tensor] = field(default_factory=dict)

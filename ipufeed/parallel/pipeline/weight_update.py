@@ -1,8 +1,8 @@
-"""The weight update of a pipeline: what the optimizer does with accumulated gradients.
+"""The weight update of a pipeline: the optimizer applies accumulated gradients.
 
-It is built in a graph inside the stages' own, since an optimizer may use tensors of these:
-the learning rate is an input of the first stage that all hand on. Then it is copied into
-the program, after the pipeline's op.
+It is built in a graph inside that of the stages, since an optimizer may use their tensors,
+such as a learning rate that is an input of the first stage. Then it is copied into the
+program, after the pipeline's op.
 """
 
 from __future__ import annotations
@@ -10,17 +10,22 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ipufeed import _native
+from ipufeed.parallel.optimizers.arguments import names_the_cast
 from ipufeed.parallel.optimizers.captured import by_tag
-from ipufeed.parallel.optimizers.dtypes import names_the_cast
 from ipufeed.parallel.optimizers.lifting import keep, variables_outside
 from ipufeed.parallel.optimizers.offloading import is_offloaded, with_remote
 from ipufeed.parallel.pipeline import gradients, partition, stages, traced
 from ipufeed.parallel.pipeline.copying import Copier
+from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.schedules import Position
 from ipufeed.queues.chain import put_token, take_token
+from ipufeed.tf_types import DType, FuncGraph, GradAndVar, Operation, Tensor, Variable
+
+if TYPE_CHECKING:
+    from ipufeed.parallel.pipeline.plan import Accumulation
 
 
 @dataclass
@@ -29,32 +34,32 @@ class WeightUpdate:
 
     Attributes:
         graph: Its FuncGraph.
-        gradients: Placeholders in it, for those of variables and those captured.
+        gradients: Its placeholders of variables' gradients and of captured ones.
         from_stages: Tensors of the stages that it uses and that depend on a mini-batch:
-            the last one's values are meant.
-        elsewhere: Tensors of the stages' graph that depend on none.
+            it gets the last one's values.
+        elsewhere: Tensors of the stages' graph that depend on no mini-batch.
     """
 
-    graph: Any
-    gradients: list[Any]
-    from_stages: list[Any]
-    elsewhere: list[Any]
+    graph: FuncGraph
+    gradients: list[Tensor]
+    from_stages: list[Tensor]
+    elsewhere: list[Tensor]
 
 
 def trace(
     model: traced.Model,
-    dtype_of: Callable[[Any, Any], Any],
+    dtype_of: Callable[[Variable, Tensor], DType],
     last: Position,
-    captured: dict[tuple[str, int], tuple[Any, Any]],
+    captured: dict[tuple[str, int], tuple[Tensor, Accumulation]],
 ) -> WeightUpdate:
-    """Builds what the optimizer does.
+    """Traces the optimizer's update.
 
     Args:
         model: The stages, with an optimizer.
-        dtype_of: Of the sum of a gradient, for the variable and the gradient.
+        dtype_of: Returns the dtype of a gradient's sum, from the variable and the gradient.
         last: The last forward position.
-        captured: Gradients in the middle of the stages that are results of the pipeline:
-            by tag, each with how it is accumulated.
+        captured: Captured gradients that the pipeline returns, by tag, with their
+            accumulation.
     """
     import tensorflow as tf
 
@@ -79,16 +84,16 @@ def trace(
             }
             placeholders += given.values()
             with variables_outside():
-                stages.call(lambda: apply(output, pairs, by_tag(given)), [], {})
+                stages.call(lambda: _apply(output, pairs, by_tag(given)), [], {})
     owners = partition.assign(model.traced, last)
-    used = [outside for outside in graph.external_captures if is_in(outside, outer)]
+    used = [outside for outside in graph.external_captures if _is_in(outside, outer)]
     from_stages = [tensor for tensor in used if tensor.op in owners]
     elsewhere = [tensor for tensor in used if tensor.op not in owners]
     return WeightUpdate(graph, placeholders, from_stages, elsewhere)
 
 
-def takes_captured(output: Any) -> bool:
-    """Whether the optimizer wants to see captured gradients."""
+def takes_captured(output: OptimizerFunctionOutput) -> bool:
+    """Whether the optimizer takes captured gradients."""
     if output.captures is None:
         return False
     if getattr(output.opt, "supports_captured_grads", False) is True:
@@ -96,10 +101,11 @@ def takes_captured(output: Any) -> bool:
     return "captured_grads" in inspect.signature(output.opt.apply_gradients).parameters
 
 
-def apply(
-    output: Any, pairs: list[tuple[Any, Any]], captured: dict[str, list[Any]]
-) -> Any:
-    """Calls the optimizer."""
+def _apply(
+    output: OptimizerFunctionOutput,
+    pairs: list[GradAndVar],
+    captured: dict[str, list[Tensor]],
+) -> Operation:
     import tensorflow as tf
     from tensorflow.python.framework import auto_control_deps
 
@@ -123,30 +129,30 @@ def apply(
     state = output.opt.variables
     for variable in state() if callable(state) else state:
         keep(gradients.as_variable(variable))
-    # Keras reads what it has just assigned, in the order of its source; version 1
-    # programs, which `stages.call` leaves as they are, would read it before.
+    # Keras reads variables that it has just assigned, in the order of its source; in
+    # version 1 programs `stages.call` adds no control dependencies for that.
     with auto_control_deps.AutomaticControlDependencies():
         return output.opt.apply_gradients(
             trained, *output.apply_gradients_args, **keywords
         )
 
 
-def is_in(tensor: Any, graph: Any) -> bool:
-    """Whether a tensor, which may be an eager one, belongs to the graph."""
+def _is_in(tensor: Tensor, graph: FuncGraph) -> bool:
+    """Whether a tensor, possibly an eager one, belongs to the graph."""
     return getattr(tensor, "graph", None) is graph
 
 
 def put(
-    update: WeightUpdate, model: traced.Model, results: list[Any], offload: bool
-) -> Any:
+    update: WeightUpdate, model: traced.Model, results: list[Tensor], offload: bool
+) -> Operation:
     """Copies the update into the current graph.
 
     Args:
         update: The update.
         model: The stages.
-        results: For each of its gradients what has been accumulated, and then for each of
-            `from_stages` the last value.
-        offload: Whether what only the optimizer uses is in the host's memory.
+        results: The accumulated value of each of its gradients, then the last value of
+            each of `from_stages`.
+        offload: Whether the optimizer's state is in the host's memory.
 
     Returns:
         The operation.
@@ -158,15 +164,15 @@ def put(
     )
     around = Copier(model.traced.graph, inner, None, keep_device=True)
     wanted = [tensor.op for tensor in update.elsewhere]
-    for op in traced.in_order(wanted, inputs_of):
+    for op in traced.in_order(wanted, _inputs_of):
         around.copy(op)
     values = dict(zip(map(id, update.gradients), results, strict=False))
     for outside, inside in update.graph.captures:
-        is_own = is_in(outside, model.traced.graph)
+        is_own = _is_in(outside, model.traced.graph)
         values[id(inside)] = around.value(outside) if is_own else outside
 
-    def copied() -> Any:
-        # Collectives of the program's copies come after those of the stages.
+    def copied() -> Operation:
+        # Collectives of the update come after those of the stages.
         sums = [id(each) for each in update.gradients]
         same, started, token = _native.load().ipufeed_stage_begins(
             [values[each] for each in sums], take_token()
@@ -194,13 +200,13 @@ def put(
 
     if not offload:
         return copied()
-    return with_remote(states(update, model, values), copied)
+    return with_remote(_states(update, model, values), copied)
 
 
-def states(
-    update: WeightUpdate, model: traced.Model, values: dict[int, Any]
-) -> list[Any]:
-    """The handles of the variables that only the optimizer uses, where the update is."""
+def _states(
+    update: WeightUpdate, model: traced.Model, values: dict[int, Tensor]
+) -> list[Tensor]:
+    """Returns the handles, in the update's graph, of the optimizer's own variables."""
     trained = {id(gradients.as_variable(each).handle) for _, each in model.gradients}
     outermost = {id(inside): outside for outside, inside in model.traced.graph.captures}
     found = []
@@ -211,6 +217,6 @@ def states(
     return found
 
 
-def inputs_of(op: Any) -> list[Any]:
-    """The ops whose results an op takes."""
+def _inputs_of(op: Operation) -> list[Operation]:
+    """Returns the ops of an op's inputs."""
     return [tensor.op for tensor in op.inputs]

@@ -1,4 +1,4 @@
-"""The timeline of a pipeline: what was recorded, its utilisation, its picture.
+"""The timeline of a pipeline: its record, utilisation and picture.
 
 Uses the schedules of pipeline, and ipufeed.executable's recorder.
 """

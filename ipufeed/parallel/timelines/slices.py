@@ -1,4 +1,4 @@
-"""What a timeline consists of: slices, executions, the share of the time."""
+"""The parts of a timeline: slices, executions, utilisation."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ UPDATE = "update"
 
 
 class Utilisation(float):
-    """A share of the time, which is a number like any other, and what is ideal.
+    """The fraction of the time in which an IPU is busy, a float, and its ideal.
 
     Attributes:
-        ideal: The most that the schedule allows, were all stages equally long
-            (`Schedule.ideal_utilisation`); None if that is not known, as of pipelines of
+        ideal: The maximum of the schedule with stages of equal duration
+            (`Schedule.ideal_utilisation`); None if it is unknown, as of pipelines of
             several schedules in one block.
     """
 
     ideal: float | None
 
-    def __new__(cls, share: float, ideal: float | None = None) -> Utilisation:
-        """A share of 0 to 1."""
-        made = super().__new__(cls, share)
+    def __new__(cls, fraction: float, ideal: float | None = None) -> Utilisation:
+        """Makes it of a fraction in [0, 1]."""
+        made = super().__new__(cls, fraction)
         made.ideal = ideal
         return made
 
@@ -37,7 +37,7 @@ class Utilisation(float):
 
 @dataclass(frozen=True)
 class Slice:
-    """A stage at work on a mini-batch, or a weight update.
+    """The time in which a stage processes a mini-batch, or of a weight update.
 
     Attributes:
         label: The stage, as in "F0" or "B1"; "update".
@@ -45,8 +45,8 @@ class Slice:
             the pipeline.
         mini_batch: The number of the mini-batch, from 0 in each execution; -1 of an
             update.
-        start_ns: When its inputs were there, on the monotonic clock.
-        end_ns: When its outputs were made, likewise.
+        start_ns: When its inputs were available, on the monotonic clock.
+        end_ns: When its outputs were available, likewise.
     """
 
     label: str
@@ -57,7 +57,7 @@ class Slice:
 
     @property
     def order(self) -> tuple[bool, int, bool, str]:
-        """Rows by IPU, forward first; updates below all others."""
+        """The sort key of rows: by IPU, forward first; updates last."""
         return (
             self.label == UPDATE,
             self.ipu,
@@ -71,7 +71,7 @@ class Execution:
     """An execution of a pipeline, by one of its copies.
 
     Attributes:
-        schedule: All of it, as in "Grouped training, 8 mini-batches, stages on IPUs 0 1".
+        schedule: In words: "Grouped training, 8 mini-batches, stages on IPUs 0 1".
         first_ipu: The first of the copy's IPUs within the device.
         start_ns: On the monotonic clock.
         end_ns: Likewise, before the weight update.
@@ -83,9 +83,9 @@ class Execution:
     end_ns: int
 
     def ideal_utilisation(self) -> dict[int, float]:
-        """Of each IPU of the copy."""
+        """Returns the ideal utilisation of each IPU of the copy."""
         found = schedules.read(self.schedule)
         if found is None:
             return {}
-        shares = found[0].ideal_utilisation(found[1])
-        return {self.first_ipu + ipu: share for ipu, share in shares.items()}
+        ideals = found[0].ideal_utilisation(found[1])
+        return {self.first_ipu + ipu: ideal for ipu, ideal in ideals.items()}

@@ -1,8 +1,8 @@
-"""Draws a timeline: a row for each stage, time from left to right, what is idle is grey.
+"""Draws a timeline: a row for each stage, time from left to right, idle time in grey.
 
-It stands alone, in a light or a dark page: words and lines have the colour of the text
-around them, all others enough contrast on white and on black. It has as many pixels as its
-width needs, since text that is scaled cannot be read.
+The SVG works standalone, in a light or a dark page: text and lines have the colour of the
+surrounding text, other colours have enough contrast on white and on black. Its size is in
+pixels, since scaled text is hard to read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 from ipufeed.parallel.pipeline import schedules
 from ipufeed.parallel.timelines.slices import UPDATE, Execution, Slice, Utilisation
 
-# Of mini-batches, in rotation: white digits can be read on each.
+# Of mini-batches, cyclic: white digits are legible on each.
 COLOURS = (
     "#3b82c4",
     "#cf7229",
@@ -32,14 +32,14 @@ STYLE = (
     "<style>svg{color:#1d1d22;background:#fff}"
     "@media (prefers-color-scheme:dark){svg{color:#e8e8ee;background:#16161a}}</style>"
 )
-FONT, CHARACTER = 12, 6.8  # pixels; of a digit or a small letter
+FONT, CHARACTER = 12, 6.8  # pixels; the latter is the width of a digit
 ROW, TOP, FOOT = 26, 58, 40
-NAMES, SHARES = 94, 112  # pixels of the columns left and right of the rows
+NAMES, PERCENTAGES = 94, 112  # pixels of the columns left and right of the rows
 EDGE = 8
 
 
 class Timeline(Protocol):
-    """What is drawn, as parallel.timelines.timeline.Timeline has it."""
+    """The drawn data, as parallel.timelines.timeline.Timeline has it."""
 
     executions: list[Execution]
 
@@ -52,59 +52,59 @@ class Timeline(Protocol):
         """When the last stage ended."""
 
     def rows(self) -> dict[str, list[Slice]]:
-        """The slices of each stage, by a name of it."""
+        """Returns the slices of each stage, by its name."""
 
     def utilisation(self) -> dict[int, Utilisation]:
-        """The share of the time of each IPU."""
+        """Returns the utilisation of each IPU."""
 
 
 def draw(timeline: Timeline, width: int, whole_ms: float | None) -> str:
-    """The SVG; the arguments are those of `Timeline.to_svg`."""
+    """Returns the SVG; the arguments are those of `Timeline.to_svg`."""
     rows = timeline.rows()
     height = TOP + ROW * len(rows) + FOOT
     own = max(1, timeline.end_ns - timeline.start_ns)
-    # An update behind the last stage has its place, too.
+    # Includes an update after the last stage.
     last = max(each.end_ns for row in rows.values() for each in row)
     whole = max(own, last - timeline.start_ns)
     if whole_ms is not None:
         whole = max(whole, round(whole_ms * 1e6))
-    shares = timeline.utilisation()
-    room = width - NAMES - SHARES
+    fractions = timeline.utilisation()
+    room = width - NAMES - PERCENTAGES
     scale = room / whole
-    shown = ", ".join(f"IPU {ipu} {share}" for ipu, share in shares.items())
-    title = f"{heading(timeline)}. At work, and at best: {shown}"
+    shown = ", ".join(f"IPU {ipu} {fraction}" for ipu, fraction in fractions.items())
+    title = f"{_heading(timeline)}. At work, and at best: {shown}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" role="img" '
         f'font-family="system-ui, sans-serif" font-size="{FONT}" fill="currentColor">',
         f"<title>{html.escape(title)}</title>{STYLE}",
-        words(EDGE, 18, heading(timeline), 'font-weight="600"'),
-        words(
+        _words(EDGE, 18, _heading(timeline), 'font-weight="600"'),
+        _words(
             EDGE, 34, f"in {own / 1e6:.1f} ms. A colour is a mini-batch, grey is idle."
         ),
-        words(width - EDGE, 52, "at work (ideal)", 'text-anchor="end"'),
+        _words(width - EDGE, 52, "at work (ideal)", 'text-anchor="end"'),
     ]
-    parts += ruler(whole, scale, TOP + ROW * len(rows))
+    parts += _ruler(whole, scale, TOP + ROW * len(rows))
     ipu = None
     for number, (name, slices) in enumerate(rows.items()):
         y = TOP + number * ROW
-        parts.append(words(EDGE, y + 17, name))
+        parts.append(_words(EDGE, y + 17, name))
         if slices[0].label != UPDATE and slices[0].ipu != ipu:
             ipu = slices[0].ipu
-            share = str(shares[ipu])
-            parts.append(words(width - EDGE, y + 17, share, 'text-anchor="end"'))
+            fraction = str(fractions[ipu])
+            parts.append(_words(width - EDGE, y + 17, fraction, 'text-anchor="end"'))
         parts.append(
             f'<rect x="{NAMES}" y="{y + 2}" width="{room}" height="{ROW - 4}" '
             f'fill="{GREY}" fill-opacity=".22"/>'
         )
         for each in slices:
             x = NAMES + (each.start_ns - timeline.start_ns) * scale
-            parts.append(block(each, x, (each.end_ns - each.start_ns) * scale, y))
+            parts.append(_block(each, x, (each.end_ns - each.start_ns) * scale, y))
     return "\n".join([*parts, "</svg>", ""])
 
 
-def heading(timeline: Timeline) -> str:
-    """Which pipelines it shows, as far as that is one kind."""
+def _heading(timeline: Timeline) -> str:
+    """Returns the title: the pipelines' schedule, if all have the same."""
     found = {each.schedule for each in timeline.executions}
     text = next(iter(found)) if len(found) == 1 else ""
     if schedules.read(text) is None:
@@ -116,8 +116,8 @@ def heading(timeline: Timeline) -> str:
     return re.sub(r"\b1 mini-batches", "1 mini-batch", what) + times
 
 
-def block(each: Slice, x: float, width: float, y: int) -> str:
-    """A slice, with its number if there is room."""
+def _block(each: Slice, x: float, width: float, y: int) -> str:
+    """Draws a slice, with its number if there is room."""
     is_update = each.label == UPDATE
     colour = "currentColor" if is_update else COLOURS[each.mini_batch % len(COLOURS)]
     text = (
@@ -132,12 +132,12 @@ def block(each: Slice, x: float, width: float, y: int) -> str:
     )
     if not digits or width < len(digits) * CHARACTER + 3:
         return drawn
-    look = 'fill="#fff" text-anchor="middle"'
-    return drawn + words(x + width / 2, y + 17, digits, look)
+    style = 'fill="#fff" text-anchor="middle"'
+    return drawn + _words(x + width / 2, y + 17, digits, style)
 
 
-def ruler(whole_ns: float, scale: float, y: int) -> list[str]:
-    """Marks below the rows at round times."""
+def _ruler(whole_ns: float, scale: float, y: int) -> list[str]:
+    """Draws the time axis: marks at round times."""
     power = 10.0 ** math.floor(math.log10(whole_ns / 1e6))
     most = 4 if scale * whole_ns < 400 else 8
     steps = (power * part for part in (0.1, 0.2, 0.5, 1, 2, 5))
@@ -149,11 +149,10 @@ def ruler(whole_ns: float, scale: float, y: int) -> list[str]:
             f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{y + 4}" '
             'stroke="currentColor" stroke-opacity=".3"/>'
         )
-        parts.append(words(x, y + 18, f"{number * step:g}", 'text-anchor="middle"'))
-    parts.append(words(EDGE, y + 18, "ms"))
+        parts.append(_words(x, y + 18, f"{number * step:g}", 'text-anchor="middle"'))
+    parts.append(_words(EDGE, y + 18, "ms"))
     return parts
 
 
-def words(x: float, y: float, text: str, look: str = "") -> str:
-    """A line of text."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" {look}>{html.escape(text)}</text>'
+def _words(x: float, y: float, text: str, attributes: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" {attributes}>{html.escape(text)}</text>'

@@ -1,14 +1,14 @@
-"""What a pipeline has really done: a row for each stage, a colour for each mini-batch.
+"""The timeline of an executed pipeline: rows of stages, colours of mini-batches.
 
     with timeline.record() as executed:
         session.run(program)
     executed.write_svg("pipeline.svg")
     print(executed.utilisation())
 
-The programs of the IPUs record when each stage has its inputs and when it has made its
-outputs; nothing is computed from the schedule, but for the ideal that is written next to
-what was measured. `ipufeed.executable.trace` writes the same into a Chrome trace, with the
-rest.
+The programs of the IPUs record when each stage has its inputs and when its outputs are
+available. All times are measured; only the ideal utilisation next to the measured one is
+computed from the schedule. `ipufeed.executable.trace` writes the same, among others, into a
+Chrome trace.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ LABEL = re.compile(r"([FB][\d.]+|update) on chip (\d+)")
 
 @dataclass
 class Timeline:
-    """What has been recorded; it is filled at the end of the block of `record`.
+    """The recorded slices; filled at the end of the block of `record`.
 
     Attributes:
-        slices: Stages at work, by their start.
-        updates: Weight updates, likewise. An update is part of the program, and no IPU's
-            work alone.
+        slices: Of stages, by their start.
+        updates: Of weight updates, likewise. An update is part of the program, not of an
+            IPU.
         executions: Of pipelines, likewise.
     """
 
@@ -46,20 +46,16 @@ class Timeline:
 
     @property
     def start_ns(self) -> int:
-        """When the first stage begins; raises ValueError as `utilisation` does."""
+        """The start of the first slice; raises ValueError as `utilisation` does."""
         return min(each.start_ns for each in self.recorded())
 
     @property
     def end_ns(self) -> int:
-        """When the last one ends; likewise."""
+        """The end of the last slice; likewise."""
         return max(each.end_ns for each in self.recorded())
 
     def recorded(self) -> list[Slice]:
-        """The slices.
-
-        Raises:
-            ValueError: There are none.
-        """
+        """Returns the slices; raises ValueError if there are none."""
         if not self.slices:
             raise ValueError(
                 "No stage has been recorded: run a pipeline inside the block of "
@@ -69,9 +65,9 @@ class Timeline:
         return self.slices
 
     def rows(self) -> dict[str, list[Slice]]:
-        """The slices of each stage, by a name of it; rows of an IPU stand together.
+        """Returns the slices of each stage, by its name; rows of an IPU are adjacent.
 
-        Updates are called by their copy of the pipeline, if there are several.
+        Updates are named by their copy of the pipeline, if there are several.
         """
         found: dict[str, list[Slice]] = {}
         every = [*self.slices, *self.updates]
@@ -85,12 +81,12 @@ class Timeline:
         return found
 
     def utilisation(self) -> dict[int, Utilisation]:
-        """Of each IPU, which share of the time some stage of it was at work.
+        """Returns, of each IPU, the fraction of the time in which a stage of it was busy.
 
-        A stage is at work from when it has its inputs until its outputs are made: waits
+        A stage is busy from when it has its inputs until its outputs are available: waits
         for other IPUs and for feeds are idle time, and so is a weight update between two
-        executions. The time is that from the first stage's beginning to the last one's
-        end. Next to each share is the ideal (`Schedule.ideal_utilisation`), such as
+        executions. The time is that from the first stage's start to the last one's end.
+        Next to each fraction is the ideal (`Schedule.ideal_utilisation`), such as
         N / (N + S - 1) for a stage of a grouped pipeline in inference on each IPU.
 
         Raises:
@@ -105,20 +101,20 @@ class Timeline:
             (one.schedule, one.first_ipu) for one in self.executions
         }:
             execution = Execution(schedule, first, 0, 0)
-            for ipu, share in execution.ideal_utilisation().items():
-                ideals.setdefault(ipu, set()).add(share)
+            for ipu, ideal in execution.ideal_utilisation().items():
+                ideals.setdefault(ipu, set()).add(ideal)
         return {
-            ipu: Utilisation(busy[ipu] / whole, only(ideals.get(ipu, set())))
+            ipu: Utilisation(busy[ipu] / whole, _only(ideals.get(ipu, set())))
             for ipu in sorted(busy)
         }
 
     def to_svg(self, width: int = 960, whole_ms: float | None = None) -> str:
-        """The picture.
+        """Draws the timeline; returns the SVG.
 
         Args:
             width: Pixels, at least 320. Default: 960.
-            whole_ms: Which time the rows stand for at least, so that several pictures can
-                have one scale. Default (None): that of this timeline.
+            whole_ms: The minimal time span of the rows, so that several pictures can have
+                one scale. Default (None): that of this timeline.
 
         Raises:
             ValueError: No stage has been recorded, or `width` is too small.
@@ -131,7 +127,7 @@ class Timeline:
         return draw(self, width, whole_ms)
 
     def write_svg(self, path: str | os.PathLike[str]) -> None:
-        """Writes it, in place of what the file has.
+        """Writes the SVG, replacing the file.
 
         Raises:
             ValueError: No stage has been recorded.
@@ -140,8 +136,7 @@ class Timeline:
         Path(path).write_text(self.to_svg(), encoding="utf-8")
 
 
-def only(values: set[float]) -> float | None:
-    """The value, if there is one."""
+def _only(values: set[float]) -> float | None:
     return next(iter(values)) if len(values) == 1 else None
 
 
@@ -150,13 +145,13 @@ def record(events: int = recorder.DEFAULT_EVENTS) -> Iterator[Timeline]:
     """Records the pipelines that run in the block.
 
     Args:
-        events: How many events of each thread are kept. Default: 65536.
+        events: The number of events of each thread that are kept. Default: 65536.
 
     Yields:
         A timeline, which is filled at the block's end.
 
     Raises:
-        RuntimeError: A trace is running already: there is one for the process.
+        RuntimeError: A trace is running already: a process has one at a time.
     """
     timeline = Timeline()
     recorder.start(events)
@@ -173,8 +168,8 @@ def record(events: int = recorder.DEFAULT_EVENTS) -> Iterator[Timeline]:
             )
 
 
-def execution_of(event: Event, events: list[Event]) -> Execution:
-    """The execution; how many mini-batches it had is seen where only the run knew."""
+def _execution_of(event: Event, events: list[Event]) -> Execution:
+    """Makes the execution of an event; counts the mini-batches if unknown before."""
     schedule = event.name
     unknown = f" {schedules.UNKNOWN} mini-batches"
     if unknown in schedule:
@@ -192,10 +187,10 @@ def execution_of(event: Event, events: list[Event]) -> Execution:
 
 
 def fill(timeline: Timeline, events: list[Event]) -> None:
-    """Sorts what has been recorded."""
+    """Sorts the recorded events into the timeline."""
     for event in events:
         if event.kind is Kind.PIPELINE:
-            timeline.executions.append(execution_of(event, events))
+            timeline.executions.append(_execution_of(event, events))
         label = LABEL.fullmatch(event.name) if event.kind is Kind.STAGE else None
         if label is None:
             continue

@@ -230,8 +230,9 @@ def test_a_variable_that_the_loss_does_not_use_has_a_gradient_of_zeros(style, on
 
 
 @pytest.mark.parametrize("style", ["graph", "function"])
+@pytest.mark.parametrize("as_handle", [False, True], ids=["variable", "handle"])
 @pytest.mark.usefixtures("clean_system")
-def test_a_variable_among_the_inputs_is_passed_by_value(style, caplog):
+def test_a_variable_among_the_inputs_is_passed_by_value(style, as_handle, caplog):
     """With a warning that names it."""
     with on(2, style) as ready:
         outfeed = IPUOutfeedQueue()
@@ -240,11 +241,33 @@ def test_a_variable_among_the_inputs_is_passed_by_value(style, caplog):
             lambda x: pipeline(
                 [lambda x, y: x * y, lambda x: x + 1.0],
                 2,
-                inputs=[x, weight],
+                inputs=[x, weight.handle if as_handle else weight],
                 outfeed_queue=outfeed,
             ),
             np.float32(3.0),
         )
 
         assert ready.read(outfeed.dequeue()).tolist() == [7.0, 7.0]
-    assert f"Passing tensor {weight.name} by value." in caplog.messages
+    (message,) = [each for each in caplog.messages if "by value" in each]
+    if not as_handle:
+        assert message == f"Passing tensor {weight.name} by value."
+
+
+@pytest.mark.parametrize("style", ["graph", "function"])
+@pytest.mark.parametrize("bare", [False, True])
+@pytest.mark.usefixtures("clean_system")
+def test_a_list_of_one_output_stays_a_list_in_inference(style, bare):
+    """A tensor alone is a tensor."""
+    with on(2, style) as ready:
+        outfeed = IPUOutfeedQueue()
+        last = (lambda x: x + 1.0) if bare else (lambda x: [x + 1.0])
+        ready.run(
+            lambda x: pipeline(
+                [lambda x: x * 2.0, last], 2, inputs=[x], outfeed_queue=outfeed
+            ),
+            np.float32(3.0),
+        )
+        results = ready.read(outfeed.dequeue())
+
+    assert isinstance(results, list) is not bare
+    assert np.asarray(results if bare else results[0]).tolist() == [7.0, 7.0]

@@ -49,7 +49,7 @@ def test_another_count_is_named_as_what_it_is(clean_system):
         assert "8 -> 12" in text
         assert "gradient_accumulation_count`" in text
         assert "_tfg_inlined" not in text
-    assert "each IPU's program says what" in around
+    assert "each IPU's program has its own causes" in around
 
 
 @pytest.mark.parametrize(

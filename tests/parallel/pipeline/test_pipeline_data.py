@@ -131,6 +131,18 @@ def test_sums_leave_once_in_an_execution(dtype):
     np.testing.assert_array_equal(results[:, 0], sums)
 
 
+def test_truth_values_are_summed_as_numbers_or_refused():
+    """A sum of bool does not exist; the error says what to give."""
+    stages = [lambda x: x + 1.0, lambda x: tf.reduce_all(x > 2.0)]
+    options = {"repeat_count": 1, "accumulate_outfeed": True}
+
+    counts = run(stages, 4, accumulate_outfeed_dtype=tf.int32, **options)
+    with pytest.raises(TypeError, match="type bool, which has no sum"):
+        run(stages, 4, **options)
+
+    np.testing.assert_array_equal(counts, [2])
+
+
 def test_batch_serialization_runs_a_stage_several_times_for_a_mini_batch():
     """All on one IPU, one after the other."""
     configure(1)

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program import executor as params
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.device.system import seeds, system
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
@@ -109,3 +110,74 @@ def test_copies_of_a_pipeline_draw_other_numbers(schedule):
 
     np.testing.assert_array_equal(both[:, 0], alone)
     assert len({each.tobytes() for each in both.reshape([-1, WIDTH])}) == 2 * len(both)
+
+
+def draws(executor):
+    """What a pipeline of three executions draws, in two runs, and a draw after them."""
+    configure(2, False)
+    params.set_executor(executor)
+    try:
+        strategy = IPUStrategy()
+        data = tf.data.Dataset.from_tensors(np.ones(2, "f")).repeat()
+        infeed, outfeed = IPUInfeedQueue(data), IPUOutfeedQueue()
+        _ = infeed.initializer
+
+        @tf.function(jit_compile=True)
+        def program():
+            pipeline(
+                [lambda x: x * tf.random.uniform([2]), lambda x: x + 0.0],
+                gradient_accumulation_count=COUNT,
+                repeat_count=REPEATS,
+                infeed_queue=infeed,
+                outfeed_queue=outfeed,
+            )
+
+        tf.random.set_seed(1)  # else seeds of operations depend on the tests before
+        seeds.reset_ipu_seed(5)
+        with strategy.scope():
+            strategy.run(program)
+            strategy.run(program)
+            later = tf.random.uniform([2])
+        return outfeed.dequeue().numpy(), later.numpy()
+    finally:
+        params.set_executor("xla")
+
+
+def test_the_executor_draws_what_a_compiled_program_draws():
+    """P4: all executions are one run, on the executor, too."""
+    found, later = draws("tensorflow")
+    expected, expected_later = draws("xla")
+
+    assert found.shape == (2 * COUNT * REPEATS, 2)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(later, expected_later)
+
+
+def test_a_generator_of_a_stage_draws_what_it_draws_alone():
+    """In the order of the mini-batches; its state moves on as after those draws."""
+    configure(2, False)
+    strategy = IPUStrategy()
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(np.float32(0.5)).repeat())
+    outfeed = IPUOutfeedQueue()
+    _ = infeed.initializer
+    with strategy.scope():
+        generator = tf.random.Generator.from_seed(3)
+
+    @tf.function(jit_compile=True)
+    def program():
+        pipeline(
+            [lambda x: x, lambda x: x + generator.normal([WIDTH])],
+            gradient_accumulation_count=COUNT,
+            repeat_count=REPEATS,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+        )
+
+    strategy.run(program)
+    with strategy.scope():
+        stock = tf.random.Generator.from_seed(3)
+        draw = tf.function(lambda: stock.normal([WIDTH]) + 0.5, jit_compile=True)
+        expected = [strategy.run(draw) for _ in range(COUNT * REPEATS)]
+
+    np.testing.assert_allclose(outfeed.dequeue(), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(generator.state, stock.state)
