@@ -3,14 +3,13 @@
     dataset --> infeed --> [ train_step x steps_per_execution ] --> outfeed --> callbacks
                            one compiled program for each execution
 
-A model that is made in the scope of an IPUStrategy has these by itself. `install` changes
-Keras once; `calls` has the three methods, `feed` the data, `programs` what is compiled,
-`executions` what runs it and reads its results, `options` the `set_...` methods. All of
-them work for any Keras: what differs between Keras 3 and tf_keras stands in a kit
-(`keras3`, `legacy_keras`). `pipeline` has the stages of layers, `layers` those of the
-original's `ipu.keras.layers`. Importing this package imports no Keras. Uses
-ipufeed.device, ipufeed.parallel
-and ipufeed.queues.
+Models that are made in the scope of an IPUStrategy use these methods. `install` patches
+Keras once; `calls` has the three methods, `feed` the data, `programs` the compiled
+programs, `executions` runs them and reads results, `model_options` has the `set_...`
+methods. These work for any Keras: the differences between Keras 3 and tf_keras are in kits
+(`kit`, `keras3`, `legacy_keras`). `pipeline` has the stages of layers, `layers` those of
+Graphcore's `ipu.keras.layers`, `older` the models of SDK 2.1. Importing this package
+imports no Keras. Uses ipufeed.device, ipufeed.parallel and ipufeed.queues.
 """
 
 from __future__ import annotations
@@ -22,33 +21,24 @@ _NAMES = {
     "FunctionalLayerPipelineStageAssignment": "pipeline.assignment",
     "FunctionalNestedModelPipelineStageAssignment": "pipeline.assignment",
     "InputBound": "input_bound",
+    "Model": "older.models",
     "ModelLayerPipelineStageAssignment": "pipeline.assignment",
     "NestedModelPipelineStageAssignment": "pipeline.assignment",
+    "PipelineModel": "older.models",
+    "PipelineSequential": "older.models",
     "PipelineStage": "pipeline.scope",
     "ReplicatedMetricReductionMethod": "metric_reduction",
+    "Sequential": "older.models",
     "SequentialLayerPipelineStageAssignment": "pipeline.assignment",
     "SequentialNestedModelPipelineStageAssignment": "pipeline.assignment",
-}
-# Names of older releases, and what to use.
-_REFUSED = {
-    "Model": "keras.Model in the scope of an IPUStrategy, and its `set_...` methods",
-    "PipelineModel": "keras.Model with PipelineStage, and `set_pipelining_options`",
-    "PipelineSequential": (
-        "keras.Sequential with `set_pipeline_stage_assignment`, and "
-        "`set_pipelining_options`"
-    ),
-    "Sequential": "keras.Sequential in the scope of an IPUStrategy",
+    "SequentialPipelineModel": "older.models",
 }
 __all__ = sorted(_NAMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("extensions", "layers", "optimizers"):
+    if name in ("extensions", "layers", "losses", "optimizers"):
         return importlib.import_module(f"ipufeed.keras.{name}")
-    if name in _REFUSED:
-        raise AttributeError(
-            f"`{name}` is not supported on a simulated IPU. Use {_REFUSED[name]}."
-        )
     if name not in _NAMES:
         raise AttributeError(f"module 'ipufeed.keras' has no attribute {name!r}")
     module = importlib.import_module(f"ipufeed.keras.{_NAMES[name]}")

@@ -1,4 +1,4 @@
-"""fit, evaluate and predict: epochs, callbacks and validation, as Keras has them."""
+"""Implements fit, evaluate and predict: epochs, callbacks and validation."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 from ipufeed.device.log import LOGGER
 from ipufeed.keras.executions import Epoch, reads_while_running, run_epoch
 from ipufeed.keras.feed import Feed, feedable, zeros_of
+from ipufeed.keras.kit import CallbackList, Kit
 from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
+from ipufeed.keras.pipeline.calls import Logs
 from ipufeed.keras.pipeline_state import NEEDS_COUNT
 from ipufeed.keras.pipelining import resolve
 from ipufeed.keras.state import ModelState
 from ipufeed.keras.steps import check_accumulation
+from ipufeed.tf_types import KerasModel, Nest, Tensor
 
 EAGERLY = (
     "Keras models cannot run eagerly when using `IPUStrategy`. Set `run_eagerly=False` "
@@ -20,26 +23,26 @@ EAGERLY = (
 
 
 def fit(
-    model: Any,
+    model: KerasModel,
     state: ModelState,
-    x: Any = None,
-    y: Any = None,
+    x: Nest = None,
+    y: Nest = None,
     batch_size: int | None = None,
     epochs: int = 1,
-    verbose: Any = "auto",
-    callbacks: Any = None,
+    verbose: str | int = "auto",
+    callbacks: object = None,
     validation_split: float = 0.0,
-    validation_data: Any = None,
-    shuffle: Any = True,
-    class_weight: Any = None,
-    sample_weight: Any = None,
+    validation_data: Nest = None,
+    shuffle: bool | str = True,
+    class_weight: dict[int, float] | None = None,
+    sample_weight: Nest = None,
     initial_epoch: int = 0,
     steps_per_epoch: int | None = None,
     validation_steps: int | None = None,
     validation_batch_size: int | None = None,
-    validation_freq: Any = 1,
-    **others: Any,
-) -> Any:
+    validation_freq: int | list[int] = 1,
+    **others: object,
+) -> object:
     """Trains: see `fit` of the model's Keras for the arguments.
 
     Returns:
@@ -76,24 +79,25 @@ def fit(
             **{"batch_size": validation_batch_size or batch_size},
             "steps": validation_steps,
         }
-    callbacks = kit.callbacks(model, callbacks, verbose, epochs, feed.steps.epoch)
+    called = kit.callbacks(model, callbacks, verbose, epochs, feed.steps.epoch)
     model.stop_training, logs = False, None
     state.feed = feed
+    feed.begin_call("fit")
     try:
-        callbacks.on_train_begin()
+        called.on_train_begin()
         for epoch in range(kit.initial_epoch(model, initial_epoch), epochs):
             model.reset_metrics()
-            callbacks.on_epoch_begin(epoch)
+            called.on_epoch_begin(epoch)
             results = run_epoch(
                 Epoch(
                     *(model, state, "fit", feed),
-                    *(callbacks.on_train_batch_begin, callbacks.on_train_batch_end),
+                    *(called.on_train_batch_begin, called.on_train_batch_end),
                 )
             )
             logs = kit.numbers(results[-1])
             if validation is not None and model._should_eval(epoch, validation_freq):
-                logs.update(_validate(model, state, validation, callbacks))
-            callbacks.on_epoch_end(epoch, logs)
+                logs.update(_validate(model, state, validation, called))
+            called.on_epoch_end(epoch, logs)
             if model.stop_training:
                 break
     finally:
@@ -101,14 +105,17 @@ def fit(
         state.validation = state.feed = None
     if epochs > 0:
         kit.finish(model)
-    callbacks.on_train_end(logs)
+    called.on_train_end(logs)
     return model.history
 
 
 def _validate(
-    model: Any, state: ModelState, arguments: dict[str, Any], callbacks: Any
-) -> dict[str, Any]:
-    """Evaluates the validation data, with the feed of the epoch before."""
+    model: KerasModel,
+    state: ModelState,
+    arguments: dict[str, Any],
+    callbacks: CallbackList,
+) -> Logs:
+    """Evaluates the validation data, with the feed of the previous epoch."""
     if state.validation is None:
         of_data = {name: arguments[name] for name in arguments if name != "steps"}
         state.validation = _prepare(
@@ -120,23 +127,23 @@ def _validate(
     return {f"val_{name}": value for name, value in values.items()}
 
 
-# What a Keras's own fit passes to its evaluate, which a subclass passes on.
+# The argument of Keras's fit to evaluate, which a subclass passes on.
 _CACHED = "_use_cached_eval_dataset"
 
 
 def evaluate(
-    model: Any,
+    model: KerasModel,
     state: ModelState,
-    x: Any = None,
-    y: Any = None,
+    x: Nest = None,
+    y: Nest = None,
     batch_size: int | None = None,
-    verbose: Any = "auto",
-    sample_weight: Any = None,
+    verbose: str | int = "auto",
+    sample_weight: Nest = None,
     steps: int | None = None,
-    callbacks: Any = None,
+    callbacks: object = None,
     return_dict: bool = False,
-    **others: Any,
-) -> Any:
+    **others: object,
+) -> Nest:
     """Evaluates: see `evaluate` of the model's Keras for the arguments and results."""
     kit = state.kit
     cached = others.pop(_CACHED, False)
@@ -155,37 +162,39 @@ def evaluate(
                 "batch_size": batch_size,
             },
         )
-    callbacks = kit.callbacks(model, callbacks, verbose, 1, feed.steps.epoch)
-    callbacks.on_test_begin()
+    called = kit.callbacks(model, callbacks, verbose, 1, feed.steps.epoch)
+    model.stop_evaluating = False
+    feed.begin_call("evaluate")
+    called.on_test_begin()
     model.reset_metrics()
     try:
         results = run_epoch(
             Epoch(
                 *(model, state, "evaluate", feed),
-                *(callbacks.on_test_batch_begin, callbacks.on_test_batch_end),
+                *(called.on_test_batch_begin, called.on_test_batch_end),
             )
         )
     finally:
         feed.close()
     logs = kit.numbers(results[-1])
-    callbacks.on_test_end(logs)
+    called.on_test_end(logs)
     return logs if return_dict else kit.in_order(model, logs)
 
 
 def predict(
-    model: Any,
+    model: KerasModel,
     state: ModelState,
-    x: Any,
+    x: Nest,
     batch_size: int | None = None,
-    verbose: Any = "auto",
+    verbose: str | int = "auto",
     steps: int | None = None,
-    callbacks: Any = None,
-    **others: Any,
-) -> Any:
+    callbacks: object = None,
+    **others: object,
+) -> Nest:
     """Predicts: see `predict` of the model's Keras for the arguments.
 
     Returns:
-        The outputs of all steps, one behind the other, as NumPy arrays.
+        The concatenated outputs of all steps, as NumPy arrays.
     """
     import tensorflow as tf
 
@@ -195,27 +204,29 @@ def predict(
     feed = _prepare(
         model, state, "predict", steps, 1, {"x": x, "batch_size": batch_size}
     )
-    callbacks = kit.callbacks(model, callbacks, verbose, 1, feed.steps.epoch)
-    callbacks.on_predict_begin()
+    called = kit.callbacks(model, callbacks, verbose, 1, feed.steps.epoch)
+    model.stop_predicting = False
+    feed.begin_call("predict")
+    called.on_predict_begin()
     of_execution = not reads_while_running(state, "predict")
 
-    def end(step: int, rows: Any) -> None:
+    def end(step: int, rows: Nest) -> None:
         outputs = _joined(state, rows, of_execution)
-        callbacks.on_predict_batch_end(step, {"outputs": outputs})
+        called.on_predict_batch_end(step, {"outputs": outputs})
 
     try:
         results = run_epoch(
-            Epoch(model, state, "predict", feed, callbacks.on_predict_batch_begin, end)
+            Epoch(model, state, "predict", feed, called.on_predict_batch_begin, end)
         )
     finally:
         feed.close()
-    callbacks.on_predict_end()
+    called.on_predict_end()
     parts = [_joined(state, rows, has_steps=True) for rows in results]
     return tf.nest.map_structure(lambda *each: tf.concat(each, 0).numpy(), *parts)
 
 
-def _joined(state: ModelState, rows: Any, has_steps: bool) -> Any:
-    """Outputs of steps and replicas as one batch: [(steps,) (replicas,) batch, ...]."""
+def _joined(state: ModelState, rows: Nest, has_steps: bool) -> Nest:
+    """Joins outputs [(steps,) (replicas,) batch, ...] to one batch."""
     import tensorflow as tf
 
     several = state.replicas() > 1
@@ -223,7 +234,7 @@ def _joined(state: ModelState, rows: Any, has_steps: bool) -> Any:
     reduced = several and state.metric_reduction in (kinds.SUM, kinds.MEAN)
     leading = has_steps + (several and not reduced)
 
-    def flatten(x: Any) -> Any:
+    def flatten(x: Tensor) -> Tensor:
         if reduced:  # the same on each replica
             x = x[:, -1] if has_steps else x[-1]
         return tf.reshape(x, [-1, *x.shape[leading + 1 :]]) if leading else x
@@ -231,25 +242,25 @@ def _joined(state: ModelState, rows: Any, has_steps: bool) -> Any:
     return tf.nest.map_structure(flatten, rows)
 
 
-def _refuse(call: str, kit: Any, others: dict[str, Any]) -> None:
-    """Arguments that the call does not have are errors, as Python has them."""
+def _refuse(call: str, kit: Kit, others: dict[str, object]) -> None:
+    """Raises TypeError for unknown arguments."""
     unknown = sorted(set(others) - kit.ignored)
     if unknown:
         raise TypeError(f"{call}() got an unexpected keyword argument '{unknown[0]}'")
 
 
 def _prepare(
-    model: Any,
+    model: KerasModel,
     state: ModelState,
     mode: str,
     steps: int | None,
     epochs: int,
     arguments: dict[str, Any],
 ) -> Feed:
-    """Checks the data, and makes all variables."""
+    """Checks the data, and creates all variables."""
     if model.run_eagerly:
         raise RuntimeError(EAGERLY)
-    source = state.kit.source(model, {**arguments, "steps": steps})
+    source = state.kit.source(model, {**arguments, "steps": steps, "epochs": epochs})
     per_execution = state.kit.steps_per_execution(model)
     dataset = feedable(source)
     example = zeros_of(dataset)
@@ -258,8 +269,8 @@ def _prepare(
     return Feed(state, source, dataset, steps, per_execution, epochs)
 
 
-def _log_sizes(model: Any, state: ModelState, feed: Feed) -> None:
-    """What the sizes of this training come to."""
+def _log_sizes(model: KerasModel, state: ModelState, feed: Feed) -> None:
+    """Logs the sizes of this training."""
     execution, count = feed.steps.execution, state.updates_from() or 1
     if execution == 1:
         LOGGER.info(

@@ -1,28 +1,29 @@
-"""Runs the program of an epoch, execution after execution, and reads its results.
+"""Runs the executions of an epoch, and passes their results to callbacks.
 
-synchronous   run, then the last result, then the callback of the last step
-asynchronous  a thread reads each result while the program runs, and calls for each
+synchronous   run; read the last result; call the callback of the last step
+asynchronous  a thread reads each result while the program runs, and calls its callback
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from ipufeed.device.program.strategy import IPUStrategyV1
 from ipufeed.keras.feed import Feed
 from ipufeed.keras.metric_reduction import (
     ReplicatedMetricReductionMethod,
     reduce_on_host,
 )
-from ipufeed.keras.programs import program_of
+from ipufeed.keras.programs import AnyProgram, Execute, program_of
 from ipufeed.keras.state import ModelState
-from ipufeed.queues.hooks import surroundings
+from ipufeed.queues.hooks import device_hooks
 from ipufeed.queues.outfeed import IPUOutfeedMode
+from ipufeed.tf_types import KerasModel, Nest, Tensor
 
-# How long the reader's thread waits until it sees that it is to end.
+# The interval at which the reader checks whether it must end.
 POLL_S = 0.1
 
 
@@ -32,19 +33,19 @@ class Epoch:
 
     Attributes:
         model: The Keras model.
-        state: What belongs to it.
+        state: Its state.
         mode: "fit", "evaluate" or "predict".
         feed: The data.
-        begin: Called with the number of the first step of what begins.
+        begin: Called with the number of the first step of an execution, or of a step.
         end: Called with the number of the last step, and its results.
     """
 
-    model: Any
+    model: KerasModel
     state: ModelState
     mode: str
     feed: Feed
     begin: Callable[[int], None]
-    end: Callable[[int, Any], None]
+    end: Callable[[int, Nest], None]
 
     def __post_init__(self) -> None:
         self.replicas = self.state.replicas()
@@ -56,30 +57,29 @@ class Epoch:
         )
 
 
-def run_epoch(epoch: Epoch) -> list[Any]:
+def run_epoch(epoch: Epoch) -> list[Nest]:
     """Runs all executions of an epoch.
 
     Returns:
-        The results of the last step; of predict one structure for each execution or
-        step, in order, whose tensors have the steps in front: [steps, *shape], with
-        several replicas [steps, replicas, *shape].
+        The results of the last step; for predict a nest for each execution or step, in
+        order, of tensors [steps, *shape], with several replicas [steps, replicas, *shape].
 
     Raises:
-        Exception: Of the program, of the dataset or of a callback; the feed and the
-            outfeed can be used afterwards.
+        Exception: The program, the dataset or a callback failed; the feed and the outfeed
+            remain usable.
     """
     with epoch.state.kit.training(epoch.model, epoch.mode):
         return _run_epoch(epoch)
 
 
-def _run_epoch(epoch: Epoch) -> list[Any]:
+def _run_epoch(epoch: Epoch) -> list[Nest]:
     program = program_of(epoch.model, epoch.state, epoch.mode, epoch.feed)
     execute = _timed(epoch, program.begin(epoch.feed))
     if program.outfeed._structure is not None:
-        program.outfeed.deleter  # noqa: B018 (results that a failed call has left)
+        program.outfeed.deleter  # noqa: B018 (drops results of a failed call)
     if reads_while_running(epoch.state, epoch.mode):
         return _run_asynchronously(epoch, program, execute)
-    results: list[Any] = []
+    results: list[Tensor] = []
     for first in _executions(epoch):
         epoch.begin(first)
         execute(epoch.state.strategy)
@@ -91,14 +91,14 @@ def _run_epoch(epoch: Epoch) -> list[Any]:
     return results
 
 
-def _timed(epoch: Epoch, execute: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Runs an execution, and adds its time to that of the epoch of a fit."""
+def _timed(epoch: Epoch, execute: Execute) -> Execute:
+    """Wraps `execute`: adds the run time to that of the epoch, in fit."""
     state, steps, first = epoch.state, epoch.feed.steps.execution, 0
     fits = epoch.mode == "fit"
     if fits:
         state.ran_s = 0.0
 
-    def run(strategy: Any) -> None:
+    def run(strategy: IPUStrategyV1) -> None:
         nonlocal first
         begin = time.monotonic()
         execute(strategy)
@@ -111,33 +111,42 @@ def _timed(epoch: Epoch, execute: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def reads_while_running(state: ModelState, mode: str) -> bool:
-    """Whether each step's result is read as it comes.
+    """Whether the result of each step is read while the program runs.
 
-    Where none comes, since data are synthetic or accumulated, callbacks are synchronous.
+    With synthetic or accumulated results there is none to read: callbacks are synchronous.
     """
     own = state.pipeline
     if own.is_on and own.accumulate_outfeed and mode != "predict":
         return False
-    comes = surroundings.runs_programs() and not surroundings.synthetic_outfeed()
+    comes = device_hooks.runs_programs() and not device_hooks.synthetic_outfeed()
     return state.asynchronous and comes
 
 
-def _executions(epoch: Epoch) -> Any:
-    """The first step of each execution, until a callback stops the training."""
-    steps = epoch.feed.steps
+# The attribute of the model with which a callback stops a call.
+STOPS = {
+    "fit": "stop_training",
+    "evaluate": "stop_evaluating",
+    "predict": "stop_predicting",
+}
+
+
+def _executions(epoch: Epoch) -> Iterator[int]:
+    """Yields the first step of each execution, until a callback stops the call."""
+    steps, stop = epoch.feed.steps, STOPS[epoch.mode]
     for first in range(0, steps.epoch, steps.execution):
         yield first
-        if epoch.mode == "fit" and epoch.model.stop_training:
+        if getattr(epoch.model, stop, False):
             return
+    epoch.feed.end_epoch()
 
 
-def _take(epoch: Epoch, program: Any) -> Any:
-    """The results of an execution that has ended: all for predict, else the last."""
+def _take(epoch: Epoch, program: AnyProgram) -> Nest:
+    """Reads the results of an execution: all for predict, else the last."""
     import tensorflow as tf
 
     outfeed, steps = program.outfeed, program.rows(epoch.feed.steps.execution)
     several = epoch.replicas > 1
-    if surroundings.synthetic_outfeed() or not surroundings.runs_programs():
+    if device_hooks.synthetic_outfeed() or not device_hooks.runs_programs():
         shape = [epoch.replicas] if several else []
         front = (
             shape if outfeed._outfeed_mode is IPUOutfeedMode.LAST else [steps, *shape]
@@ -155,8 +164,8 @@ def _take(epoch: Epoch, program: Any) -> Any:
     return _of_replicas(epoch, program, results) if several else results
 
 
-def _of_replicas(epoch: Epoch, program: Any, results: Any) -> Any:
-    """[replicas, *shape] -> the last replica's, or the reduction."""
+def _of_replicas(epoch: Epoch, program: AnyProgram, results: Nest) -> Nest:
+    """Reduces [replicas, *shape] to the last replica's values, or by the method."""
     import tensorflow as tf
 
     method = epoch.state.metric_reduction
@@ -166,7 +175,9 @@ def _of_replicas(epoch: Epoch, program: Any, results: Any) -> Any:
     )
 
 
-def _run_asynchronously(epoch: Epoch, program: Any, execute: Any) -> list[Any]:
+def _run_asynchronously(
+    epoch: Epoch, program: AnyProgram, execute: Execute
+) -> list[Nest]:
     import tensorflow as tf
 
     reader = _Reader(epoch, program)
@@ -187,16 +198,16 @@ def _run_asynchronously(epoch: Epoch, program: Any, execute: Any) -> list[Any]:
 
 
 class _Reader(threading.Thread):
-    """Calls the callbacks of each step as soon as the step's result is there.
+    """Calls the callbacks of each step as soon as its result is available.
 
-    After an error of a callback it goes on to read, so that the program does not have to
-    wait for a reader, and calls nothing.
+    After an error of a callback it continues to read, so that the program is not blocked,
+    without calling callbacks.
     """
 
-    def __init__(self, epoch: Epoch, program: Any) -> None:
+    def __init__(self, epoch: Epoch, program: AnyProgram) -> None:
         super().__init__(name="ipufeed_keras_callbacks", daemon=True)
         self.error: BaseException | None = None
-        self.results: list[Any] = []
+        self.results: list[Tensor] = []
         self._epoch = epoch
         self._program = program
         self._outfeed = program.outfeed
@@ -206,7 +217,7 @@ class _Reader(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """The thread's work."""
+        """Reads results until the thread must end."""
         import tensorflow as tf
 
         try:
@@ -217,14 +228,14 @@ class _Reader(threading.Thread):
                         if self._stopped:
                             return
                 except tf.errors.DeadlineExceededError:
-                    continue  # nothing is lost
+                    continue  # no result is lost
         except BaseException as error:
             self.error = self.error or error
 
     def _done(self) -> bool:
         return self._stopped or (self._last is not None and self._read >= self._last)
 
-    def _pass_on(self, row: Any) -> None:
+    def _pass_on(self, row: Nest) -> None:
         step, self._read = self._read, self._read + 1
         epoch = self._epoch
         if self.error is not None:
@@ -235,7 +246,7 @@ class _Reader(threading.Thread):
                 import tensorflow as tf
 
                 for replica in range(epoch.replicas):
-                    # Bound here, for the lambda is used at once.
+                    # Bound as a default; the lambda is used at once.
                     logs = tf.nest.map_structure(lambda rows, r=replica: rows[r], row)
                     epoch.begin(step)
                     epoch.end(step, logs)
@@ -254,7 +265,7 @@ class _Reader(threading.Thread):
         """Waits until the callbacks of all steps have been called.
 
         Raises:
-            BaseException: What a callback has raised.
+            BaseException: A callback has raised it.
         """
         self._last = ran
         self.join()
@@ -262,6 +273,6 @@ class _Reader(threading.Thread):
             raise self.error
 
     def stop(self) -> None:
-        """Ends the thread, whatever has not been read."""
+        """Ends the thread, also with results left to read."""
         self._stopped = True
         self.join()

@@ -1,26 +1,24 @@
-"""The original's classes of what a model of an IPUStrategy is, for `isinstance`.
+"""Graphcore's classes of an IPUStrategy's models, for `isinstance`.
 
     isinstance(model, ipufeed.keras.extensions.SequentialExtension)
 
-No model derives from them: they ask what was made in the scope of an IPUStrategy with
-enable_keras_extensions=True, and of which kind it is.
+No model derives from them: `isinstance` checks whether a model was made in the scope of an
+IPUStrategy with enable_keras_extensions=True, and its kind.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from ipufeed.device.program.strategy import IPUStrategyV1
 from ipufeed.keras.state import strategy_of
 
 
-class _Asks(type):
-    """Answers `isinstance` by the kind of model, which is the name of its Keras's class."""
+class _ChecksKind(type):
+    """Implements `isinstance` by the names of the model's Keras classes."""
 
     kinds: tuple[str, ...]
     others: tuple[str, ...]
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         strategy = strategy_of(instance) if hasattr(instance, "__dict__") else None
         if not isinstance(strategy, IPUStrategyV1):
             return False
@@ -32,19 +30,19 @@ class _Asks(type):
         )
 
 
-class FunctionalExtension(metaclass=_Asks):
+class FunctionalExtension(metaclass=_ChecksKind):
     """A functional model of an IPUStrategy."""
 
     kinds, others = ("Functional",), ("Sequential",)
 
 
-class SequentialExtension(metaclass=_Asks):
+class SequentialExtension(metaclass=_ChecksKind):
     """A Sequential of an IPUStrategy."""
 
     kinds, others = ("Sequential",), ()
 
 
-class ModelExtension(metaclass=_Asks):
+class ModelExtension(metaclass=_ChecksKind):
     """A model of an IPUStrategy that is a subclass of keras.Model."""
 
     kinds, others = ("Model",), ("Functional", "Sequential")

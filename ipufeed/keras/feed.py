@@ -1,53 +1,32 @@
-"""The data of one call: a dataset that an infeed can carry, and its iterators."""
+"""The data of one call: a dataset for an infeed, and its iterators."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ipufeed.device.log import LOGGER
+from ipufeed.keras.kit import Source
 from ipufeed.keras.state import ModelState
 from ipufeed.keras.steps import Steps, count_steps
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.iterators import IPUIterator
-from ipufeed.tf_types import Dataset
+from ipufeed.tf_types import Dataset, Nest, Spec
 
-
-@dataclass(frozen=True)
-class Source:
-    """What a kit makes of the data that Keras was given.
-
-    Attributes:
-        dataset: A tf.data.Dataset of batches.
-        size: Batches in it; None if unknown or without an end.
-        endless: Whether there is no end.
-        partial_batch: The size of batches if the last one is smaller, else None.
-        renewed: Whether each epoch begins with a new iterator.
-        epoch_begins: Called before each iterator is made.
-        epoch_ends: Called when an iterator is left.
-    """
-
-    dataset: Any
-    size: int | None
-    partial_batch: int | None
-    renewed: bool
-    endless: bool = False
-    epoch_begins: Callable[[], None] = lambda: None
-    epoch_ends: Callable[[], None] = lambda: None
+# Infeeds have no 64-bit dtypes.
+NARROWER = {"float64": "float32", "int64": "int32", "uint32": "int32"}
 
 
 class Feed:
-    """A dataset that can be fed, its steps, and one iterator after the other over it.
+    """A dataset for an infeed, its steps, and its successive iterators.
 
     Args:
         state: Of the model.
         source: The data.
-        dataset: What `feedable` has made of it.
-        steps: Of an epoch, per replica, as the caller gave it; None: all data.
-        steps_per_execution: What `compile` was given.
+        dataset: The result of `feedable`.
+        steps: Of an epoch, per replica, from the caller; None: all data.
+        steps_per_execution: The argument of `compile`.
         epochs: Of the call.
 
     Raises:
@@ -64,18 +43,22 @@ class Feed:
         epochs: int = 1,
     ) -> None:
         self.dataset = dataset
-        self._renewed = source.renewed or steps is None
+        replicas = state.replicas()
+        # If each epoch drops a remainder, each has its own iterator.
+        whole = steps is not None or not source.size or source.size % replicas == 0
+        one = source.holds_epochs and whole
+        self._renewed = not one and (source.renewed or steps is None)
         self.steps: Steps = count_steps(
             source.size,
             steps,
             steps_per_execution,
-            state.replicas(),
-            1 if self._renewed else epochs,
+            replicas,
+            1 if self._renewed or one else epochs,
         )
         if source.size is None and not source.endless:
             LOGGER.info(
                 "The size of the dataset is unknown. It must give %d batches in an epoch.",
-                self.steps.epoch * state.replicas(),
+                self.steps.epoch * replicas,
             )
         self._state = state
         self._source = source
@@ -83,8 +66,18 @@ class Feed:
         self._started: IPUInfeedQueue | None = None
         self._waited_before = 0.0
 
+    def begin_call(self, mode: str) -> None:
+        """Notifies the source before the first epoch of a call."""
+        self._source.call_begins(mode)
+
+    def end_epoch(self) -> None:
+        """Notifies the source if an epoch has used all its batches."""
+        size = self._source.size
+        if size is not None and self.steps.epoch * self._state.replicas() >= size:
+            self._source.epoch_done()
+
     def iterator(self) -> IPUIterator:
-        """The iterator of the epoch that begins; all of them have the same type."""
+        """Returns the iterator of the next epoch; all have the same type."""
         if self._iterator is None or self._renewed:
             self.close()
             self._source.epoch_begins()
@@ -96,7 +89,7 @@ class Feed:
         return self._iterator
 
     def start(self, infeed: IPUInfeedQueue) -> None:
-        """Lets a queue of a program read the data of the epoch that begins."""
+        """Starts a program's queue on the data of the next epoch."""
         if self._started is infeed and not self._renewed:
             self._begin_epoch()
             return
@@ -107,7 +100,7 @@ class Feed:
         self._begin_epoch()
 
     def waited_s(self) -> float:
-        """Seconds that programs have waited for the data of the epoch, or the last one."""
+        """Returns the seconds that programs waited for data in this or the last epoch."""
         queue = self._started
         if self._iterator is not None:
             queue = self._iterator._infeed_queue
@@ -115,12 +108,12 @@ class Feed:
         return max(0.0, total - self._waited_before)
 
     def _begin_epoch(self) -> None:
-        """Keeps what was waited before, on a queue that goes on."""
+        """Records the wait time of earlier epochs on the same queue."""
         self._waited_before = 0.0
         self._waited_before = self.waited_s()
 
     def close(self) -> None:
-        """Deletes the iterator's queue, or stops the program's. Does no harm twice."""
+        """Deletes the iterator's queue, or stops the program's; idempotent."""
         started, self._started = self._started, None
         if started is not None:
             started.deleter  # noqa: B018 (acts when it is read)
@@ -131,11 +124,31 @@ class Feed:
             self._source.epoch_ends()
 
 
-def feedable(source: Source) -> Any:
-    """The dataset of a source as an infeed can carry it.
+def shuffle_again(dataset: Dataset) -> None:
+    """Advances a dataset's shuffle order by one iterator.
+
+    Keras makes iterators that it does not use; each changes the order of a dataset that
+    shuffles. With the same number of iterators an epoch has the order of stock Keras.
+    """
+    import tensorflow as tf
+    from tensorflow.python.data.ops.iterator_ops import OwnedIterator
+
+    if _shuffles(dataset):
+        with tf.device("/device:CPU:0"):
+            OwnedIterator(dataset)  # `iter` would make a feed in the strategy's scope
+
+
+def _shuffles(dataset: Dataset) -> bool:
+    """Whether a dataset contains a shuffle."""
+    own = "shuffle" in type(dataset).__name__.lower()
+    return own or any(_shuffles(each) for each in dataset._inputs())
+
+
+def feedable(source: Source) -> Dataset:
+    """Returns the dataset of a source, converted for an infeed.
 
     Raises:
-        ValueError: The data have a partial batch, or a dimension that is not known.
+        ValueError: The data have a partial batch, or an unknown dimension.
     """
     if source.partial_batch is not None:
         raise ValueError(
@@ -150,14 +163,14 @@ def feedable(source: Source) -> Any:
 
 
 def with_shapes(
-    dataset: Dataset, batch: Any, last: Any = None
-) -> tuple[Any, int | None]:
-    """A dataset of a generator, whose elements all have the shapes of one batch.
+    dataset: Dataset, batch: Nest, last: Nest = None
+) -> tuple[Dataset, int | None]:
+    """Sets the shapes of a generator's dataset to those of its first batch.
 
     Args:
-        dataset: Its elements have dimensions that are not known.
-        batch: The first one, as arrays.
-        last: The last one, if it is known without reading all.
+        dataset: Its elements have unknown dimensions.
+        batch: The first batch, as arrays.
+        last: The last batch, if it is known without reading all.
 
     Returns:
         The dataset; and the batch size if the last batch is smaller, else None.
@@ -175,7 +188,7 @@ def with_shapes(
         if ends != first:
             return dataset, int(first[0][0])
 
-    def fixed(*element: Any) -> Any:
+    def fixed(*element: Nest) -> Any:
         whole = element if isinstance(spec, tuple) else element[0]
         flat = [
             tf.ensure_shape(each, shape)
@@ -186,8 +199,8 @@ def with_shapes(
     return dataset.map(fixed), None
 
 
-def zeros_of(dataset: Dataset) -> Any:
-    """An element of zeros, on the host."""
+def zeros_of(dataset: Dataset) -> Nest:
+    """Returns an element of zeros, on the host."""
     import tensorflow as tf
 
     with tf.device("/device:CPU:0"):
@@ -196,24 +209,24 @@ def zeros_of(dataset: Dataset) -> Any:
         )
 
 
-def narrow(dataset: Dataset) -> Any:
-    """The dataset with float64 as float32, and int64 and uint32 as int32.
+def narrow(dataset: Dataset) -> Dataset:
+    """Casts a dataset's float64 to float32, and int64 and uint32 to int32.
 
-    A prefetch at its end is put again behind the cast.
+    A prefetch at its end is repeated after the cast.
     """
     import tensorflow as tf
 
-    narrower = {tf.float64: tf.float32, tf.int64: tf.int32, tf.uint32: tf.int32}
     specs = tf.nest.flatten(dataset.element_spec)
-    if not any(getattr(spec, "dtype", None) in narrower for spec in specs):
+    dtypes = [getattr(spec, "dtype", None) for spec in specs]
+    if not any(each is not None and each.name in NARROWER for each in dtypes):
         return dataset
     if not all(isinstance(spec, tf.TensorSpec) for spec in specs):
         return dataset  # the infeed raises for what it cannot carry
 
-    def cast(*element: Any) -> Any:
+    def cast(*element: Nest) -> Any:
         whole = element if isinstance(dataset.element_spec, tuple) else element[0]
         return tf.nest.map_structure(
-            lambda x: tf.cast(x, narrower.get(x.dtype, x.dtype)), whole
+            lambda x: tf.cast(x, NARROWER.get(x.dtype.name, x.dtype)), whole
         )
 
     narrowed = dataset.map(cast, num_parallel_calls=tf.data.AUTOTUNE)
@@ -223,12 +236,24 @@ def narrow(dataset: Dataset) -> Any:
     return narrowed.prefetch(int(tf.get_static_value(buffered._buffer_size)))
 
 
-def check_shapes(element_spec: Any) -> None:
-    """A program has fixed shapes.
+def narrow_arrays(arguments: Nest) -> Nest:
+    """Casts arrays and tensors of a call's arguments as `narrow` does."""
+    import tensorflow as tf
 
-    Raises:
-        ValueError: A dimension of an element is not known.
-    """
+    def cast(each: Nest) -> Nest:
+        if not isinstance(each, (np.ndarray, np.generic, tf.Tensor)):
+            return each
+        narrower = NARROWER.get(each.dtype.name)
+        if narrower is None or isinstance(each, tf.Tensor):
+            with tf.device("/device:CPU:0"):
+                return each if narrower is None else tf.cast(each, narrower)
+        return each.astype(narrower)
+
+    return tf.nest.map_structure(cast, arguments)
+
+
+def check_shapes(element_spec: Spec) -> None:
+    """Raises ValueError if a dimension of an element is unknown."""
     import tensorflow as tf
 
     for spec in tf.nest.flatten(element_spec):
@@ -237,5 +262,6 @@ def check_shapes(element_spec: Any) -> None:
             raise ValueError(
                 f"The provided set of data contains a shape {shape} which is not fully "
                 "defined. Executing on IPU requires all dataset elements to have fully "
-                "defined shapes. If using batch() make sure to set `drop_remainder=True`."
+                "defined shapes. If using batch() make sure to set `drop_remainder=True`. "
+                "Where a later map() loses the shape, set it again with tf.ensure_shape()."
             )

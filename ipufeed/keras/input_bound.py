@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipufeed.device.log import LOGGER
 from ipufeed.keras.layers.in_use import keras
+from ipufeed.keras.pipeline.calls import Logs
 from ipufeed.keras.state import existing_state
 
-# Below it a faster pipeline changes little, from the other on nearly everything.
+# Starved fractions from which a faster pipeline helps, and is what matters most.
 SOME, MOST = 0.05, 0.5
 
 
 class InputBound(keras.callbacks.Callback):  # type: ignore[misc]
-    """Logs after each epoch of `fit` how long the device was starved of data.
+    """Logs after each epoch of `fit` the fraction of time that the device was starved.
 
         model.fit(dataset, epochs=3, callbacks=[ipufeed.keras.InputBound()])
 
-    The share is the time in which the program waited at its empty infeed, over the time in
-    which it ran; with several replicas the mean of theirs. It is that of `python -m
-    ipufeed.benchmark --through device`, for the steps of the model. It is added to the
-    logs, and so to the History, as `starved`. The first epoch's time has that of the
-    compilation in it. A model of stock Keras has no infeed: then
-    nothing is added, and one warning is logged.
+    The fraction is the time in which the program waited at its empty infeed, over its run
+    time; with several replicas their mean. It is that of `python -m ipufeed.benchmark
+    --through device`, for the steps of the model. It is added to the logs, and so to the
+    History, as `starved`. The first epoch's time includes the compilation. A model of stock
+    Keras has no infeed: then a warning is logged once, and nothing added.
 
     Attributes:
-        starved: The share of each epoch, in [0, 1].
+        starved: The fraction of each epoch, in [0, 1].
     """
 
     def __init__(self) -> None:
@@ -33,12 +31,12 @@ class InputBound(keras.callbacks.Callback):  # type: ignore[misc]
         self.starved: list[float] = []
         self._warned = False
 
-    def on_train_begin(self, logs: Any = None) -> None:
-        """Forgets the fit before."""
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        """Clears the fractions of an earlier fit."""
         self.starved = []
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Reads the infeed's counters, and logs what they come to."""
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        """Computes the fraction from the infeed's counters, and logs it."""
         state = existing_state(self.model)
         if state is None or state.feed is None:
             if not self._warned:
@@ -50,18 +48,18 @@ class InputBound(keras.callbacks.Callback):  # type: ignore[misc]
             self._warned = True
             return
         waited_s, ran_s = state.feed.waited_s(), state.ran_s
-        share = min(1.0, waited_s / state.replicas() / ran_s) if ran_s > 0 else 0.0
-        self.starved.append(share)
+        fraction = min(1.0, waited_s / state.replicas() / ran_s) if ran_s > 0 else 0.0
+        self.starved.append(fraction)
         if logs is not None:
-            logs["starved"] = share
+            logs["starved"] = fraction
         verdict = (
             "its pipeline is the bottleneck"
-            if share >= MOST
+            if fraction >= MOST
             else "a faster pipeline would help"
-            if share >= SOME
+            if fraction >= SOME
             else "its pipeline is fast enough"
         )
         LOGGER.info(
             "Epoch %d of `%s`: the device waited for data during %.0f %% of %.2f s: %s.",
-            *(epoch + 1, self.model.name, 100 * share, ran_s, verdict),
+            *(epoch + 1, self.model.name, 100 * fraction, ran_s, verdict),
         )

@@ -1,7 +1,7 @@
-"""Changes Keras once: models of an IPUStrategy get calls and methods of their own.
+"""Patches Keras once: models of an IPUStrategy get ipufeed's calls and methods.
 
-`connect` lets IPUStrategy call `install`. A Keras that is imported later is changed by
-then: no program imports a Keras because of this package.
+`connect` makes IPUStrategy call `install`. A Keras that is imported later is patched after
+its import: this package itself imports no Keras.
 """
 
 from __future__ import annotations
@@ -10,16 +10,21 @@ import functools
 import importlib.abc
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 from ipufeed.keras import calls, model_options, pipelining, saving
-from ipufeed.keras.state import ModelState, existing_state, has_state, state_of
+from ipufeed.keras.feed import narrow_arrays
+from ipufeed.keras.kit import Kit
+from ipufeed.keras.state import ModelState, existing_state, state_of
+from ipufeed.tf_types import KerasModel, NestFunction
 
 
 @functools.cache
 def install() -> None:
-    """Changes each Keras that has been imported, and the others when they are."""
+    """Patches each imported Keras now, and others when they are imported."""
     if sys.modules.get("keras") is not None:
         _change_keras3()
     if sys.modules.get("tf_keras") is not None:
@@ -45,7 +50,8 @@ def _change_keras3() -> None:
     change(keras3.KIT, keras3.MODEL, keras3.TRAINER, keras3.COMPILER)
     keras3.note_stages()
     keras3.encode_without_bincount()
-    keras3.restore_options(restoring(keras3.KIT))
+    keras3.accept_name()
+    keras3.restore_options(_restoring(keras3.KIT))
     for name in ("add", "pop"):
         stock = getattr(keras.Sequential, name)
         setattr(keras.Sequential, name, _changing_layers(keras3.KIT, stock))
@@ -57,6 +63,7 @@ def _change_legacy_keras() -> None:
 
     try:
         from ipufeed.keras import legacy_keras
+        from ipufeed.keras.changes import legacy
     except (ImportError, AttributeError) as error:
         raise ImportError(
             f"ipufeed cannot run models of tf_keras {tf_keras.__version__} on an IPU: "
@@ -66,16 +73,15 @@ def _change_legacy_keras() -> None:
     model = legacy_keras.MODEL
     change(legacy_keras.KIT, model, model, model)
     legacy_keras.note_stages()
-    legacy_keras.restore_options(restoring(legacy_keras.KIT))
-    legacy_keras.allow_float16()
-    legacy_keras.sum_over_replicas()
+    legacy_keras.restore_options(_restoring(legacy_keras.KIT))
+    legacy.install()
 
 
-def change(kit: Any, model_class: type, trainer: type, compiler: type) -> None:
-    """Puts the calls and the methods into the classes of a Keras.
+def change(kit: Kit, model_class: type, trainer: type, compiler: type) -> None:
+    """Installs the calls and the methods in the classes of a Keras.
 
     Args:
-        kit: What knows this Keras.
+        kit: Of this Keras.
         model_class: Gets the `set_...` methods.
         trainer: Has fit, evaluate and predict.
         compiler: Has compile.
@@ -88,7 +94,7 @@ def change(kit: Any, model_class: type, trainer: type, compiler: type) -> None:
     stock_compile = compiler.compile  # type: ignore[attr-defined]
 
     def compile_here(
-        model: Any, state: ModelState, *arguments: Any, **keywords: Any
+        model: KerasModel, state: ModelState, *arguments: object, **keywords: object
     ) -> None:
         stock_compile(model, *arguments, **keywords)
         kit.adopt(model)
@@ -99,7 +105,7 @@ def change(kit: Any, model_class: type, trainer: type, compiler: type) -> None:
     stock_config = model_class.get_build_config  # type: ignore[attr-defined]
 
     @functools.wraps(stock_config)
-    def get_build_config(model: Any) -> Any:
+    def get_build_config(model: KerasModel) -> Any:
         config, state = stock_config(model), existing_state(model)
         if state is None:
             return config
@@ -112,13 +118,11 @@ def change(kit: Any, model_class: type, trainer: type, compiler: type) -> None:
         setattr(model_class, method.__name__, _method(kit, method, with_model=True))
 
 
-def _dispatch(
-    kit: Any, stock: Callable[..., Any], ours: Callable[..., Any]
-) -> Callable[..., Any]:
-    """The method for a model of an IPUStrategy, Keras's own for others."""
+def _dispatch(kit: Kit, stock: NestFunction, ours: NestFunction) -> NestFunction:
+    """Returns a method: ours for models of an IPUStrategy, Keras's own for others."""
 
     @functools.wraps(stock)
-    def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
+    def method(self: KerasModel, *arguments: object, **keywords: object) -> object:
         state = state_of(self, kit)
         if state is None:
             return stock(self, *arguments, **keywords)
@@ -128,21 +132,22 @@ def _dispatch(
     return method
 
 
-def _in_scope(kit: Any, stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Keras's own method, in the scope that the model was made in."""
+def _in_scope(kit: Kit, stock: NestFunction) -> NestFunction:
+    """Returns Keras's own method, run in the strategy scope of the model."""
 
-    def ours(model: Any, state: ModelState, *arguments: Any, **keywords: Any) -> Any:
-        del state
+    def ours(
+        model: KerasModel, state: ModelState, *arguments: object, **keywords: object
+    ) -> object:
+        state.kit.prepare_batch(model)
+        arguments, keywords = narrow_arrays((arguments, keywords))
         return stock(model, *arguments, **keywords)
 
     return _dispatch(kit, stock, ours)
 
 
-def _method(
-    kit: Any, option: Callable[..., Any], with_model: bool = False
-) -> Callable[..., Any]:
+def _method(kit: Kit, option: NestFunction, with_model: bool = False) -> NestFunction:
     @functools.wraps(option)
-    def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
+    def method(self: KerasModel, *arguments: object, **keywords: object) -> object:
         state = state_of(self, kit)
         if state is None:
             raise ValueError(
@@ -152,30 +157,32 @@ def _method(
             )
         if option.__name__.startswith(("set", "reset")):
             state.forget_programs()
-        own = (self,) if with_model else ()
-        return option(state, *own, *arguments, **keywords)
+        if not with_model:
+            return option(state, *arguments, **keywords)
+        with state.strategy.scope():  # `call` of a subclass may be followed
+            return option(state, self, *arguments, **keywords)
 
     return method
 
 
-def _changing_layers(kit: Any, stock: Callable[..., Any]) -> Callable[..., Any]:
-    """`add` or `pop` of a Sequential, after which its stages are not known."""
+def _changing_layers(kit: Kit, stock: NestFunction) -> NestFunction:
+    """Returns `add` or `pop` of a Sequential, after which its stages are unknown."""
 
     @functools.wraps(stock)
-    def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
+    def method(self: KerasModel, *arguments: object, **keywords: object) -> object:
         result = stock(self, *arguments, **keywords)
         # Keras's constructor adds layers, too: a new model has no state yet.
-        if has_state(self):
-            pipelining.forget_graph(state_of(self, kit), self)
+        if (state := existing_state(self)) is not None:
+            pipelining.forget_graph(state, self)
         return result
 
     return method
 
 
-def restoring(kit: Any) -> Callable[[Any, dict[str, Any]], None]:
-    """What sets the options that a file has on the model that was made of it."""
+def _restoring(kit: Kit) -> Callable[[Any, dict[str, Any]], None]:
+    """Returns the function that sets a file's options on the loaded model."""
 
-    def restore(model: Any, config: dict[str, Any]) -> None:
+    def restore(model: KerasModel, config: dict[str, Any]) -> None:
         options = (config.get("build_config") or {}).get(saving.KEY)
         state = state_of(model, kit) if options else None
         if state is not None and options:
@@ -190,8 +197,13 @@ class _AfterImport(importlib.abc.MetaPathFinder):
     def __init__(self, functions: dict[str, Callable[[], None]]) -> None:
         self._functions = dict(functions)
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """The spec that the other finders have, with a loader that calls afterwards."""
+    def find_spec(
+        self,
+        name: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        """Returns the other finders' spec, whose loader calls the function afterwards."""
         function = self._functions.pop(name, None)
         if function is None:
             return None
@@ -200,7 +212,7 @@ class _AfterImport(importlib.abc.MetaPathFinder):
             return spec
         execute = spec.loader.exec_module
 
-        def exec_module(module: Any) -> None:
+        def exec_module(module: ModuleType) -> None:
             execute(module)
             function()
 

@@ -1,14 +1,15 @@
-"""What the calls need of Keras 3, on its TensorFlow backend.
+"""The kit of Keras 3, on its TensorFlow backend.
 
-Public names come from keras; what stands below keras.src is Keras's own and is imported
-here, and nowhere else in the package.
+Public names come from keras; private ones of keras.src are imported here and in
+pipeline/keras3_*.py only.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
@@ -34,17 +35,29 @@ from keras.src.trainers.trainer import Trainer
 from keras.src.utils import tf_utils
 from keras.src.utils.python_utils import pythonify_logs
 
-from ipufeed.device.log import LOGGER
 from ipufeed.device.random.ops import on_ipu
-from ipufeed.keras.feed import Source, with_shapes
+from ipufeed.keras.feed import shuffle_again, with_shapes
+from ipufeed.keras.kit import Source
 from ipufeed.keras.pipeline import scope
+from ipufeed.keras.pipeline.calls import Graph, Logs
+from ipufeed.keras.pipeline.keras3_kit import Pipelines
 from ipufeed.keras.refusals import (
     check_not_overridden,
     refuse_override,
     refuse_without_call,
     refuse_without_shapes,
+    warn_of_average,
 )
 from ipufeed.tf_patches.changes import replace
+from ipufeed.tf_types import (
+    Config,
+    GradAndVar,
+    KerasModel,
+    Nest,
+    NestFunction,
+    Tensor,
+    Variable,
+)
 
 MODEL = keras.Model
 # The classes that have fit, evaluate and predict, and compile.
@@ -64,19 +77,19 @@ MAKERS = {
 }
 
 
-class Keras3:
+class Keras3(Pipelines):
     """See kit.Kit."""
 
     name = f"Keras {keras.__version__}"
     ignored: frozenset[str] = frozenset()
 
-    def source(self, model: Any, arguments: dict[str, Any]) -> Source:
-        """Arrays, tensors, tf.data, generators and PyDatasets.
+    def source(self, model: KerasModel, arguments: dict[str, Any]) -> Source:
+        """See kit.Kit: arrays, tensors, tf.data, generators and PyDatasets.
 
         Generators and PyDatasets have the shapes of their first batch.
 
         Raises:
-            ValueError: Data of another kind, which does not state its shapes.
+            ValueError: Data of another kind, whose shapes are unknown.
         """
         del model
         adapter = self._adapter(arguments)
@@ -84,7 +97,14 @@ class Keras3:
         dataset = adapter.get_tf_dataset()
         if isinstance(adapter, TFDatasetAdapter):
             endless = int(dataset.cardinality()) == tf.data.INFINITE_CARDINALITY
-            return Source(dataset, batches, None, renewed=False, endless=endless)
+            return Source(
+                dataset,
+                batches,
+                None,
+                renewed=False,
+                endless=endless,
+                epoch_done=functools.partial(shuffle_again, dataset),
+            )
         if isinstance(adapter, GeneratorDataAdapter):
             dataset, _ = with_shapes(dataset, adapter._first_batches[0])
             return Source(dataset, None, None, renewed=False)
@@ -94,12 +114,18 @@ class Keras3:
                 last = adapter._standardize_batch(data[batches - 1])
             first = adapter._standardize_batch(data[0])
             dataset, smaller = with_shapes(dataset, first, last)
+
+            def reset(mode: str) -> None:  # as Keras resets its iterator
+                if mode != "predict":
+                    adapter.on_epoch_end()
+
             return Source(
                 dataset,
                 batches,
                 smaller,
                 renewed=True,
                 endless=batches is None,
+                call_begins=reset,
                 epoch_begins=adapter.on_epoch_begin,
                 epoch_ends=adapter.on_epoch_end,
             )
@@ -128,31 +154,35 @@ class Keras3:
             refuse_without_shapes(x)
         return adapter
 
-    def split(self, arrays: Any, fraction: float) -> Any:
+    def split(self, arrays: Nest, fraction: float) -> Nest:
         """See kit.Kit."""
         return array_slicing.train_validation_split(arrays, validation_split=fraction)
 
-    def unpack(self, data: Any) -> Any:
+    def unpack(self, data: Nest) -> Nest:
         """See kit.Kit."""
         return data_adapter_utils.unpack_x_y_sample_weight(data)
 
-    def check(self, model: Any, mode: str) -> None:
+    def check(self, model: KerasModel, mode: str) -> None:
         """See kit.Kit.
 
         Raises:
             NotImplementedError: A subclass has no `call`.
-            RuntimeError: One that makes its own functions for the steps.
+            RuntimeError: The model overrides the function of its steps.
         """
         refuse_without_call(model, MODEL)
         check_not_overridden(model, TRAINER, MAKERS[mode])
         if mode != "predict":
             model._assert_compile_called(mode)
 
-    def steps_per_execution(self, model: Any) -> int:
+    def steps_per_execution(self, model: KerasModel) -> int:
         """See kit.Kit."""
         return int(model.steps_per_execution)
 
-    def build(self, model: Any, zeros: Any, mode: str) -> None:
+    def set_steps_per_execution(self, model: KerasModel, steps: int) -> None:
+        """See kit.Kit."""
+        model.steps_per_execution = steps
+
+    def build(self, model: KerasModel, zeros: Nest, mode: str) -> None:
         """See kit.Kit: predict needs no loss, optimizer or metric."""
         if mode == "predict":
             x, _, _ = self.unpack(zeros)
@@ -164,8 +194,11 @@ class Keras3:
         model._symbolic_build(data_batch=zeros)
         _move_here(model.metrics_variables)
 
-    def adopt(self, model: Any) -> None:
-        """See kit.Kit: an optimizer has its learning rate and count from the beginning."""
+    def prepare_batch(self, model: KerasModel) -> None:
+        """See kit.Kit: Keras 3 compiles it by itself."""
+
+    def adopt(self, model: KerasModel) -> None:
+        """See kit.Kit: the variables of an unbuilt optimizer are rate and count."""
         optimizer = model.optimizer
         for each in (optimizer, getattr(optimizer, "inner_optimizer", None)):
             if isinstance(each, BaseOptimizer) and not each.built:
@@ -173,7 +206,12 @@ class Keras3:
                 _move_here(each.variables)
 
     def callbacks(
-        self, model: Any, callbacks: Any, verbose: Any, epochs: int, steps: int
+        self,
+        model: KerasModel,
+        callbacks: object,
+        verbose: str | int,
+        epochs: int,
+        steps: int,
     ) -> Any:
         """See kit.Kit."""
         if isinstance(callbacks, CallbackList):
@@ -188,32 +226,34 @@ class Keras3:
             model=model,
         )
 
-    def numbers(self, logs: Any) -> dict[str, Any]:
+    def numbers(self, logs: Nest) -> Logs:
         """See kit.Kit."""
         return dict(pythonify_logs(logs))
 
-    def in_order(self, model: Any, logs: dict[str, Any]) -> Any:
+    def in_order(self, model: KerasModel, logs: Logs) -> Nest:
         """See kit.Kit."""
         return model._flatten_metrics_in_order(logs)
 
-    def initial_epoch(self, model: Any, initial_epoch: int) -> int:
+    def initial_epoch(self, model: KerasModel, initial_epoch: int) -> int:
         """See kit.Kit."""
         return int(model._initial_epoch or initial_epoch)
 
-    def finish(self, model: Any) -> None:
+    def finish(self, model: KerasModel) -> None:
         """See kit.Kit: with use_ema, the averages become the weights."""
         if isinstance(model.optimizer, BaseOptimizer):
             model.optimizer.finalize_variable_values(model.trainable_weights)
 
-    def training(self, model: Any, mode: str) -> Any:
+    def training(
+        self, model: KerasModel, mode: str
+    ) -> contextlib.AbstractContextManager[object]:
         """See kit.Kit."""
         del model, mode
         return contextlib.nullcontext()
 
-    def ran(self, model: Any, mode: str, first: int, steps: int) -> None:
+    def ran(self, model: KerasModel, mode: str, first: int, steps: int) -> None:
         """See kit.Kit: Keras 3 counts in its callbacks."""
 
-    def step(self, model: Any, mode: str) -> Callable[[Any], Any]:
+    def step(self, model: KerasModel, mode: str) -> NestFunction:
         """See kit.Kit."""
         steps = {
             "fit": model.train_step,
@@ -222,10 +262,10 @@ class Keras3:
         }
         return steps[mode]  # type: ignore[no-any-return]
 
-    def forward(self, model: Any, weights: list[Any]) -> Callable[[Any], Any]:
+    def forward(self, model: KerasModel, weights: list[Variable]) -> NestFunction:
         """See kit.Kit: Keras's train_step, up to the gradients."""
 
-        def step(data: Any) -> Any:
+        def step(data: Nest) -> tuple[Nest, list[Tensor]]:
             x, y, sample_weight = self.unpack(data)
             with tf.GradientTape() as tape:
                 training = {"training": True} if model._call_has_training_arg else {}
@@ -242,50 +282,8 @@ class Keras3:
 
         return step
 
-    # ---- Pipelines; see pipelining.py
-
-    def kind(self, model: Any) -> str:
-        """The kind of model that decides on the class of its assignments."""
-        if isinstance(model, keras.Sequential):
-            return "sequential"
-        return "functional" if isinstance(model, Functional) else "model"
-
-    def is_taken_apart(self, model: Any) -> bool:
-        """Whether the calls of a model are known without calling it."""
-        return isinstance(model, (keras.Sequential, Functional))
-
-    def may_be_pipelined(self, model: Any, given: Any) -> bool:
-        """Whether it is worth looking: a stage was set, or a scope has been entered."""
-        del model
-        return given is not None or scope.times_entered() > 0
-
-    def x(self, example: Any) -> Any:
-        """The inputs of an element."""
-        return self.unpack(example)[0]
-
-    def example(self, model: Any) -> Any:
-        """Inputs of a subclass that was built; None if their shapes are not known."""
-        shapes = getattr(model, "_build_shapes_dict", None)
-        if not shapes or len(shapes) != 1:
-            return None
-        (shape,) = shapes.values()
-        if isinstance(shape, dict) or (shape and isinstance(shape[0], (list, tuple))):
-            return None
-        return keras.KerasTensor(shape, model.input_dtype)
-
-    def inputs(self, model: Any, element: Any) -> list[Any]:
-        """The flat inputs of a model, in the order of its graph."""
-        x = self.x(element)
-        if isinstance(model, Functional):
-            return list(model._standardize_inputs(x))
-        return list(keras.tree.flatten(x))
-
-    def check_step_not_overridden(self, model: Any, function: str) -> None:
-        """The steps of a pipeline are made of layers.
-
-        Raises:
-            RuntimeError: The model has its own, or a functional one its own `call`.
-        """
+    def check_step_not_overridden(self, model: KerasModel, function: str) -> None:
+        """See kit.Kit: a functional model must not override `call`, either."""
         if getattr(type(model), function) is not getattr(TRAINER, function):
             when = "for pipelined Keras models"
             if function == "train_step":
@@ -296,59 +294,33 @@ class Keras3:
                 kind = "Sequential" if base is keras.Sequential else "Functional"
                 refuse_override(model, "call", f"for pipelined Keras {kind} models")
 
-    def warn_of_averages(self, model: Any, graph: Any) -> None:
-        """Moving averages see each mini-batch, in the order of the schedule."""
+    def warn_of_averages(self, model: KerasModel, graph: Graph) -> None:
+        """See kit.Kit."""
         normal = keras.layers.BatchNormalization
         for call in graph.flat():
-            layer = call.operation
-            if isinstance(layer, normal) and 0 < layer.momentum < 1:
-                LOGGER.warning(
-                    "The model `%s` has the BatchNormalization layer `%s` with momentum "
-                    "%s: its moving statistics in pipelined models are not properly "
-                    "updated when training.",
-                    *(model.name, layer.name, layer.momentum),
-                )
+            if isinstance(call.operation, normal) and 0 < call.operation.momentum < 1:
+                warn_of_average(model, call.operation)
 
-    def number_of_logs(self, model: Any) -> int:
-        """Values that the last stage enqueues."""
-        return len(model.get_metrics_result())
-
-    def finish_step(
-        self, model: Any, data: Any, y_pred: Any, losses: Any, mode: str
-    ) -> tuple[Any, dict[str, Any]]:
-        """The scaled loss and the logs of a step, from outputs and the layers' losses."""
-        x, y, sample_weight = self.unpack(data)
-        loss = losses
-        if type(model).compute_loss is not COMPILER.compute_loss:
-            loss = model._compute_loss(
-                x, y, y_pred, sample_weight, training=mode == "fit"
-            )
-        elif model._compile_loss is not None:
-            value = model._compile_loss(y, y_pred, sample_weight)
-            if value is not None:
-                loss = value + tf.cast(losses, value.dtype)
-        samples = tf.shape(tf.nest.flatten(x)[0])[0]
-        model._loss_tracker.update_state(loss, sample_weight=samples)
-        if mode == "fit":
-            loss = model.optimizer.scale_loss(loss)
-        return loss, model.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
-
-    def metric_variables(self, model: Any) -> list[Any]:
+    def variables(self, variables: list[Variable]) -> list[Variable]:
         """See kit.Kit."""
-        return [each.value for each in model.metrics_variables]
+        return [each.value for each in variables]
+
+    def metric_variables(self, model: KerasModel) -> list[Variable]:
+        """See kit.Kit."""
+        return self.variables(model.metrics_variables)
 
 
 def note_stages() -> None:
-    """Lets layers and their calls know the PipelineStage that they are made in."""
+    """Makes layers and their calls record the PipelineStage that they are made in."""
     scope.note(keras.layers.Layer)
     scope.note(Node)
 
 
-def restore_options(restore: Callable[[Any, dict[str, Any]], None]) -> None:
-    """Lets what makes a model of a file set the options that the file has."""
+def restore_options(restore: Callable[[KerasModel, Config], None]) -> None:
+    """Makes Keras's loading of a model restore the options of the file."""
     stock = saving_lib._model_from_config
 
-    def make(config_json: Any, *arguments: Any, **keywords: Any) -> Any:
+    def make(config_json: str, *arguments: object, **keywords: object) -> KerasModel:
         model = stock(config_json, *arguments, **keywords)
         restore(model, json.loads(config_json))
         return model
@@ -357,14 +329,14 @@ def restore_options(restore: Callable[[Any, dict[str, Any]], None]) -> None:
 
 
 def encode_without_bincount() -> None:
-    """Lets CategoryEncoding and its like use keras.ops in a program.
+    """Makes CategoryEncoding and similar layers use keras.ops in a program.
 
-    Keras counts with tf.math.bincount, of whose result XLA cannot know the shape; where
-    that raises ValueError, Keras has another way.
+    Keras counts with tf.math.bincount, whose result has no shape that XLA knows; if that
+    raises ValueError, Keras falls back to keras.ops.
     """
     stock = tf_utils.tf_encode_categorical_inputs
 
-    def encode(*arguments: Any, **keywords: Any) -> Any:
+    def encode(*arguments: object, **keywords: object) -> Tensor:
         if not tf.executing_eagerly() and on_ipu():
             raise ValueError("There is no bincount in a program of an IPU.")
         return stock(*arguments, **keywords)
@@ -372,15 +344,33 @@ def encode_without_bincount() -> None:
     replace(tf_utils, "tf_encode_categorical_inputs", encode)
 
 
-def _symbolic(x: Any) -> Any:
-    """Symbolic tensors like these."""
+def accept_name() -> None:
+    """Lets `apply_gradients` of Keras 3's optimizers take the `name` of Keras 2's.
+
+    A subclass that is written for Keras 2 passes it on to its base class.
+    """
+    apply = BaseOptimizer.apply_gradients
+
+    @functools.wraps(apply)
+    def apply_gradients(
+        self: BaseOptimizer,
+        grads_and_vars: Iterable[GradAndVar],
+        name: str | None = None,
+    ) -> Tensor:
+        del name
+        return apply(self, grads_and_vars)
+
+    replace(BaseOptimizer, "apply_gradients", apply_gradients)
+
+
+def _symbolic(x: Nest) -> Nest:
     return tf.nest.map_structure(
         lambda each: keras.KerasTensor(each.shape, each.dtype.name), x
     )
 
 
-def _move_here(variables: list[Any]) -> None:
-    """Puts variables that were made outside of the scope onto the IPU of this one."""
+def _move_here(variables: list[Variable]) -> None:
+    """Moves variables that were made outside of the scope to its IPU."""
     here = tf.distribute.get_strategy().extended._default_device
     for each in variables:
         old = each._value

@@ -1,15 +1,16 @@
-"""How the metrics of several replicas become one value."""
+"""Reduces the metrics of several replicas to one value."""
 
 from __future__ import annotations
 
 import enum
-from typing import Any
 
+from ipufeed.checks import as_member
 from ipufeed.parallel.collectives import ops as collectives
+from ipufeed.tf_types import Tensor
 
 
 class ReplicatedMetricReductionMethod(enum.Enum):
-    """What `fit` reports for a metric that each replica has a value of.
+    """How the values of a metric on several replicas are reduced to one.
 
     NONE: the last replica's value. LIST: a vector of all values, in the order of the
     replicas. SUM, MEAN: their sum, their mean.
@@ -23,24 +24,17 @@ class ReplicatedMetricReductionMethod(enum.Enum):
     MEAN = 3
 
     @classmethod
-    def parse(cls, method: Any) -> ReplicatedMetricReductionMethod:
-        """The method, from one of these or its name in letters of any case.
+    def parse(cls, method: object) -> ReplicatedMetricReductionMethod:
+        """Returns the method, given as a member or by its name in any case.
 
         Raises:
-            ValueError: It is none of them.
+            ValueError: It is neither.
         """
-        if isinstance(method, cls):
-            return method
-        if isinstance(method, str) and method.upper() in cls.__members__:
-            return cls[method.upper()]
-        raise ValueError(
-            f"Cannot parse {method} as a ReplicatedMetricReductionMethod. Valid values "
-            f"are: {', '.join(cls.__members__)}."
-        )
+        return as_member(cls, method)
 
 
-def reduce_on_host(method: ReplicatedMetricReductionMethod, rows: Any) -> Any:
-    """The same of [replicas, *shape], after the program."""
+def reduce_on_host(method: ReplicatedMetricReductionMethod, rows: Tensor) -> Tensor:
+    """Reduces [replicas, *shape] on the host, after the program."""
     import tensorflow as tf
 
     kinds = ReplicatedMetricReductionMethod
@@ -52,8 +46,8 @@ def reduce_on_host(method: ReplicatedMetricReductionMethod, rows: Any) -> Any:
 
 
 def reduce_on_device(
-    method: ReplicatedMetricReductionMethod, value: Any, replicas: int
-) -> Any:
+    method: ReplicatedMetricReductionMethod, value: Tensor, replicas: int
+) -> Tensor:
     """Builds the reduction of one metric, before each replica enqueues the result."""
     import tensorflow as tf
 

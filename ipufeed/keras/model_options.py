@@ -1,11 +1,9 @@
-"""The `set_...` methods that an IPUStrategy's models have; see keras.md of the docs.
+"""The `set_...` methods of an IPUStrategy's models; see docs/keras.md.
 
-Each is a function of the model's state. An option that is None leaves what was set before.
+Each is a function of the model's state. None leaves an option unchanged.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from ipufeed.checks import check_flags
 from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
@@ -13,10 +11,11 @@ from ipufeed.keras.pipelining import set_pipelining_options
 from ipufeed.keras.refusals import check_count, refuse_keys
 from ipufeed.keras.state import ModelState
 from ipufeed.no_effect import no_effect
-from ipufeed.parallel.optimizers.dtypes import check_dtype
-from ipufeed.parallel.optimizers.reduction_method import (
+from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
+    check_dtype,
 )
+from ipufeed.tf_types import KerasModel
 
 
 def set_asynchronous_callbacks(state: ModelState, asynchronous: bool = False) -> None:
@@ -24,39 +23,39 @@ def set_asynchronous_callbacks(state: ModelState, asynchronous: bool = False) ->
 
     Args:
         asynchronous: False: once for each execution, when it has ended. True: for each
-            step, on a thread of its own, as soon as the step's result is there. With
-            several replicas they are called for each replica, in order. Such a callback
-            must not use the model's variables: the program that runs has them.
+            step, on a separate thread, as soon as its result is available; with several
+            replicas for each replica, in order. Such a callback must not use the model's
+            variables, which the running program uses.
     """
     check_flags(asynchronous=asynchronous)
     state.asynchronous = bool(asynchronous)
 
 
 def set_replication_options(
-    state: ModelState, replicated_metric_reduction_method: Any = "NONE"
+    state: ModelState, replicated_metric_reduction_method: object = "NONE"
 ) -> None:
-    """Sets what becomes of the metrics and predictions of several replicas.
+    """Sets the reduction of metrics and predictions of several replicas.
 
     Args:
         replicated_metric_reduction_method: A ReplicatedMetricReductionMethod, or its
-            name in letters of any case.
+            name in any case.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is neither.
     """
     state.metric_reduction = ReplicatedMetricReductionMethod.parse(
         replicated_metric_reduction_method
     )
 
 
-def set_infeed_queue_options(state: ModelState, **kwargs: Any) -> None:
+def set_infeed_queue_options(state: ModelState, **kwargs: object) -> None:
     """Sets arguments of each IPUInfeedQueue that the model's calls make.
 
     Args:
         **kwargs: See IPUInfeedQueue.
 
     Raises:
-        ValueError: One that Keras sets itself.
+        ValueError: An argument is set by Keras itself.
     """
     refuse_keys(
         *(kwargs, "kwargs", ("dataset", "infeed_spec", "element_spec")),
@@ -69,14 +68,14 @@ def set_infeed_queue_options(state: ModelState, **kwargs: Any) -> None:
     state.infeed = kwargs
 
 
-def set_outfeed_queue_options(state: ModelState, **kwargs: Any) -> None:
+def set_outfeed_queue_options(state: ModelState, **kwargs: object) -> None:
     """Sets arguments of each IPUOutfeedQueue that the model's calls make.
 
     Args:
         **kwargs: See IPUOutfeedQueue.
 
     Raises:
-        ValueError: One that Keras sets itself.
+        ValueError: An argument is set by Keras itself.
     """
     refuse_keys(
         *(kwargs, "kwargs", ("_internal_id", "outfeed_mode", "device_ordinal")),
@@ -88,24 +87,24 @@ def set_outfeed_queue_options(state: ModelState, **kwargs: Any) -> None:
 def set_gradient_accumulation_options(
     state: ModelState,
     gradient_accumulation_steps_per_replica: int | None = None,
-    gradient_accumulation_reduction_method: Any = "sum",
+    gradient_accumulation_reduction_method: object = "sum",
     use_v2_gradient_accumulation_optimizer: bool = False,
-    **gradient_accumulation_optimizer_kwargs: Any,
+    **gradient_accumulation_optimizer_kwargs: object,
 ) -> None:
-    """Sets that several mini-batches make one weight update.
+    """Sets gradient accumulation: one weight update for several mini-batches.
 
     Args:
         gradient_accumulation_steps_per_replica: Mini-batches of an update, on each
             replica; must divide `steps_per_execution`.
-        gradient_accumulation_reduction_method: SUM, MEAN or RUNNING_MEAN: how their
-            gradients become one.
+        gradient_accumulation_reduction_method: SUM, MEAN or RUNNING_MEAN of their
+            gradients.
         use_v2_gradient_accumulation_optimizer: No effect, with a warning.
         **gradient_accumulation_optimizer_kwargs: `offload_weight_update_variables` and
             `replicated_optimizer_state_sharding` have no effect, with a warning;
-            `dtype`: what the sums are kept in, a dtype or a function of the weight.
+            `dtype`: of the sums, a dtype or a function of the weight.
 
     Raises:
-        ValueError: A number that is not a positive int, or an argument that Keras sets.
+        ValueError: The number is not a positive int, or an argument is set by Keras.
     """
     kwargs, name = (
         gradient_accumulation_optimizer_kwargs,
@@ -153,8 +152,8 @@ def set_gradient_accumulation_options(
     state.accumulation_dtype = check_dtype(kwargs.get("dtype"), "dtype")
 
 
-def take_from_optimizer(model: Any, state: ModelState) -> None:
-    """Sets the options that a GradientAccumulationOptimizer stands for."""
+def take_from_optimizer(model: KerasModel, state: ModelState) -> None:
+    """Sets the options of a GradientAccumulationOptimizer."""
     optimizer = getattr(model, "optimizer", None)
     count = getattr(optimizer, "num_mini_batches", None)
     if count is not None and optimizer is not None:

@@ -1,13 +1,14 @@
-"""What a model knows of its pipeline."""
+"""The options and the stages of a model's pipeline."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipufeed.parallel.optimizers.reduction_method import (
+from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
 )
+from ipufeed.tf_types import FuncGraph, Tensor
 
 NEEDS_COUNT = (
     "The model which you are attempting to train is pipelined, however "
@@ -19,18 +20,19 @@ NEEDS_COUNT = (
 
 @dataclass
 class PipelineState:
-    """What a model knows of its pipeline.
+    """The options and the stages of a model's pipeline.
 
     Attributes:
         accumulation: Mini-batches of a weight update, None if it was not set.
-        reduction: How their gradients become one.
+        reduction: How their gradients are reduced to one.
         device_mapping: The IPU of each stage.
         accumulate_outfeed: Whether results are summed before they are enqueued.
         options: Other arguments of pipelining_ops.pipeline.
-        given: The assignment that was set.
-        saved: The stages of all layer calls that a file had, in their order.
-        graph: The model, taken apart; its calls have stages if it is pipelined.
-        checked: Whether `graph` has been looked for.
+        given: The assignment that the program has set.
+        saved: The stages of all layer calls of a file, in their order.
+        is_reset: Whether the program has reset the stages.
+        graph: The model's layer calls, with stages if it is pipelined.
+        stages: Their number.
     """
 
     accumulation: int | None = None
@@ -40,20 +42,25 @@ class PipelineState:
     device_mapping: list[int] | None = None
     accumulate_outfeed: bool = False
     options: dict[str, Any] = field(default_factory=dict)
-    given: Any = None
+    given: list[Tensor] | None = None
     saved: list[int | None] | None = None
     is_reset: bool = False
-    graph: Any = None
+    graph: FuncGraph = None
     stages: int = 0
 
     @property
     def is_on(self) -> bool:
-        """Whether the model is pipelined, as far as it is known."""
+        """Whether the model is known to be pipelined."""
         return self.stages > 0
 
-    def shards(self) -> int:
-        """The IPUs of one copy of the program: a power of two."""
-        if not self.is_on:
+    def shards(self, stages: int | None = None) -> int:
+        """Returns the IPUs of one replica: a power of two.
+
+        Args:
+            stages: Of the pipeline, if it is not known yet.
+        """
+        stages = stages or self.stages
+        if not stages:
             return 1
-        used = max(self.device_mapping or range(self.stages)) + 1
+        used = max(self.device_mapping or range(stages)) + 1
         return 1 << (used - 1).bit_length()

@@ -1,4 +1,4 @@
-"""The program of a pipelined model: stages made of its layers, and their queues."""
+"""Builds the program of a pipelined model: stages of its layers, and queues."""
 
 from __future__ import annotations
 
@@ -6,43 +6,47 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ipufeed.keras.pipeline_state import NEEDS_COUNT, PipelineState
+from ipufeed.device.program.strategy import IPUStrategyV1
+from ipufeed.keras.feed import Feed
+from ipufeed.keras.pipeline_state import NEEDS_COUNT
+from ipufeed.keras.state import ModelState
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedQueue
+from ipufeed.tf_types import Dataset, Function, KerasModel, Nest, Operation, Tensor
 
 
 @dataclass
 class PipelinedProgram:
-    """A pipeline, compiled, with the queues that it is bound to.
+    """A compiled pipeline, and the queues that it is bound to.
 
     Attributes:
         function: The tf.function, without arguments.
-        infeed: It is started for each call with the call's dataset.
-        outfeed: What the last stage gives, flat.
-        pack: Makes logs or outputs of that.
-        divisor: By what sums are divided.
+        infeed: Restarted for each call with the call's dataset.
+        outfeed: The last stage's flat results.
+        pack: Converts these to logs or outputs.
+        divisor: Of sums over mini-batches.
         reduces: Whether the metrics of replicas are reduced on the device.
     """
 
-    function: Any
+    function: Function
     infeed: IPUInfeedQueue
     outfeed: IPUOutfeedQueue
-    pack: Callable[[list[Any]], Any]
+    pack: Callable[[list[Tensor]], Nest]
     divisor: int
     reduces: bool = False
 
-    def begin(self, feed: Any) -> Any:
+    def begin(self, feed: Feed) -> Callable[[IPUStrategyV1], None]:
         """See programs.Program."""
         feed.start(self.infeed)
         return lambda strategy: strategy.run(self.function)
 
-    def unpack(self, results: Any) -> Any:
-        """See programs.Program: means, where sums were enqueued."""
+    def unpack(self, results: Nest) -> Nest:
+        """See programs.Program; sums become means."""
         import tensorflow as tf
 
-        flat = tf.nest.flatten(results)  # one tensor alone is not in a list
+        flat = tf.nest.flatten(results)  # a single tensor is not in a list
         if self.divisor > 1:
             flat = [each / self.divisor for each in flat]
         return self.pack(flat)
@@ -53,37 +57,41 @@ class PipelinedProgram:
 
 
 def build(
-    model: Any, state: Any, mode: str, dataset: Any, execution: int, name: str
+    model: KerasModel,
+    state: ModelState,
+    mode: str,
+    dataset: Dataset,
+    execution: int,
+    name: str,
 ) -> PipelinedProgram:
     """Builds the program of a mode for executions of this many steps.
 
     Args:
         model: The Keras model, which has been built.
         state: Its ModelState.
-        mode: "fit", "evaluate" or "predict".
+        mode: See Kit.
         dataset: Of the first call.
         execution: Steps of an execution.
         name: Of the program.
 
     Raises:
-        ValueError: The accumulation was not set.
+        ValueError: The mini-batches of an update are not set.
     """
     import tensorflow as tf
 
     from ipufeed.keras.pipeline.program import Stages
 
-    own: PipelineState = state.pipeline
-    if mode == "fit" and own.accumulation is None:
-        raise ValueError(NEEDS_COUNT)
+    own = state.pipeline
     count = own.accumulation if mode == "fit" else execution
-    assert count is not None
+    if count is None:
+        raise ValueError(NEEDS_COUNT)
     ordinal = state.strategy.device_ordinal
     infeed = IPUInfeedQueue(dataset, **{"device_ordinal": ordinal, **state.infeed})
     outfeed = IPUOutfeedQueue(device_ordinal=ordinal, **state.outfeed)
     names: list[str] = []
-    packed: list[Any] = []
+    packed: list[Nest] = []
 
-    def finish(outputs: Any, element: list[Any], losses: Any) -> Any:
+    def finish(outputs: Nest, element: list[Tensor], losses: Tensor) -> Nest:
         if mode == "predict":
             packed[:] = [outputs]
             return tf.nest.flatten(outputs)
@@ -100,12 +108,10 @@ def build(
         mode == "fit",
         finish,
     )
-
     sums = own.accumulate_outfeed and mode != "predict"
-    of_mode = _of_training if mode == "fit" else _of_inference
-    arguments = of_mode(model, state)
+    arguments = (_of_training if mode == "fit" else _of_inference)(model, state)
 
-    def program() -> Any:
+    def program() -> Operation | Tensor:
         return pipeline(
             stages.functions(),
             count,
@@ -117,7 +123,7 @@ def build(
             **arguments,
         )
 
-    def pack(flat: list[Any]) -> Any:
+    def pack(flat: list[Tensor]) -> Nest:
         if mode == "predict":
             return tf.nest.pack_sequence_as(packed[0], flat)
         return dict(zip(names, flat, strict=True))
@@ -132,7 +138,7 @@ def build(
     )
 
 
-# Options that concern gradients, which inference has none of.
+# Options that apply to training only.
 OF_TRAINING = (
     "gradient_accumulation_dtype",
     "gradient_accumulation_for_captured_grads",
@@ -142,10 +148,11 @@ OF_TRAINING = (
 )
 
 
-def _of_training(model: Any, state: Any) -> dict[str, Any]:
-    def optimize(loss: Any, *_: Any) -> OptimizerFunctionOutput:
-        weights = [each.value for each in model.trainable_variables]
-        return OptimizerFunctionOutput(model.optimizer, loss, variables=weights)
+def _of_training(model: KerasModel, state: ModelState) -> dict[str, Any]:
+    def optimize(loss: Tensor, *_: object) -> OptimizerFunctionOutput:
+        weights = state.kit.variables(model.trainable_variables)
+        optimizer = state.kit.optimizer(model)
+        return OptimizerFunctionOutput(optimizer, loss, variables=weights)
 
     return {
         **state.pipeline.options,
@@ -155,7 +162,7 @@ def _of_training(model: Any, state: Any) -> dict[str, Any]:
     }
 
 
-def _of_inference(model: Any, state: Any) -> dict[str, Any]:
+def _of_inference(model: KerasModel, state: ModelState) -> dict[str, Any]:
     del model
     options = state.pipeline.options
     return {name: options[name] for name in options if name not in OF_TRAINING}

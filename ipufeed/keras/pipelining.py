@@ -1,20 +1,24 @@
-"""The pipelining methods of an IPU's models, and the programs of pipelined ones."""
+"""The pipelining methods of an IPUStrategy's models, and the checks of stages."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ipufeed.device.log import LOGGER
-from ipufeed.keras.pipeline_state import NEEDS_COUNT, PipelineState
+from ipufeed.keras.pipeline.calls import Graph
+from ipufeed.keras.pipeline_state import NEEDS_COUNT
 from ipufeed.keras.refusals import check_count, refuse_for_pipeline, refuse_keys
-from ipufeed.parallel.optimizers.reduction_method import (
+from ipufeed.keras.state import ModelState
+from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
 )
 from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.tf_types import FuncGraph, KerasModel, Nest
 
 
-def resolve(model: Any, state: Any, example: Any) -> None:
-    """Finds out whether a model, which has been built, is pipelined, and checks how.
+def resolve(model: KerasModel, state: ModelState, example: Nest) -> None:
+    """Determines whether a built model is pipelined, and checks its stages.
 
     Args:
         model: The Keras model.
@@ -22,9 +26,9 @@ def resolve(model: Any, state: Any, example: Any) -> None:
         example: An element of the dataset, as tensors.
 
     Raises:
-        ValueError, RuntimeError: The stages do not suit the layers.
+        ValueError, RuntimeError: The stages do not match the layers.
     """
-    own: PipelineState = state.pipeline
+    own = state.pipeline
     if own.is_on or own.is_reset:
         return
     if not state.kit.may_be_pipelined(model, own.given or own.saved):
@@ -57,36 +61,36 @@ def resolve(model: Any, state: Any, example: Any) -> None:
     state.kit.warn_of_averages(model, own.graph)
 
 
-def _graph(model: Any, state: Any, example: Any = None) -> Any:
-    from ipufeed.keras.pipeline.calls import graph_of
-
-    own: PipelineState = state.pipeline
+def _graph(model: KerasModel, state: ModelState, example: Nest = None) -> Graph:
+    own = state.pipeline
     if own.graph is None:
         if not state.kit.is_taken_apart(model) and example is None:
             example = state.kit.example(model)
-        own.graph = graph_of(model, None if example is None else state.kit.x(example))
-    return own.graph
+        x = None if example is None else state.kit.x(example)
+        own.graph = state.kit.graph(model, x)
+    graph: Graph = own.graph
+    return graph
 
 
-def _assign(graph: Any, given: Any, model: Any, state: Any) -> None:
+def _assign(graph: FuncGraph, given: Any, model: KerasModel, state: ModelState) -> None:
     from ipufeed.keras.pipeline import assignment
 
     kind = state.kit.kind
     assignment.assign(graph.calls, given, model, kind(model), kind)
 
 
-# ---- The methods; `state` stands for the method's model ------------------------------
+# ---- The methods, as functions of the model's state
 
 
 def set_pipelining_options(
-    state: Any,
+    state: ModelState,
     gradient_accumulation_steps_per_replica: int | None = None,
     device_mapping: list[int] | None = None,
     accumulate_outfeed: bool | None = None,
-    gradient_accumulation_reduction_method: Any = "sum",
-    **pipelining_kwargs: Any,
+    gradient_accumulation_reduction_method: object = "sum",
+    **pipelining_kwargs: object,
 ) -> None:
-    """Sets how the model's pipeline runs.
+    """Sets the options of the model's pipeline.
 
     Args:
         gradient_accumulation_steps_per_replica: Mini-batches of a weight update, which
@@ -95,10 +99,10 @@ def set_pipelining_options(
         accumulate_outfeed: Whether metrics are averaged on the device over the mini-
             batches of an update (fit) or of an execution (evaluate), and enqueued once.
         gradient_accumulation_reduction_method: SUM, MEAN or RUNNING_MEAN.
-        **pipelining_kwargs: Others of pipelining_ops.pipeline.
+        **pipelining_kwargs: Other arguments of pipelining_ops.pipeline.
 
     Raises:
-        ValueError: An argument has another type, or is one that Keras sets.
+        ValueError: An argument has another type, or is set by Keras.
     """
     for key, argument in (
         ("gradient_accumulation_count", "gradient_accumulation_steps_per_replica"),
@@ -126,7 +130,7 @@ def set_pipelining_options(
     )
     known = {name: pipelining_kwargs[name] for name in pipelining_kwargs}
     _check_known(known)
-    own: PipelineState = state.pipeline
+    own = state.pipeline
     if gradient_accumulation_steps_per_replica is not None:
         own.accumulation = gradient_accumulation_steps_per_replica
     if device_mapping is not None:
@@ -151,7 +155,7 @@ NOT_WITH_KERAS = ("outfeed_loss", "outfeed_mask", "batch_serialization_iteration
 
 
 def _check_known(options: dict[str, Any]) -> None:
-    """Raises TypeError for an argument that `pipeline` does not have."""
+    """Raises TypeError for an unknown argument of `pipeline`."""
     import inspect
 
     parameters = inspect.signature(pipeline).parameters
@@ -162,8 +166,8 @@ def _check_known(options: dict[str, Any]) -> None:
             )
 
 
-def get_pipeline_stage_assignment(state: Any, model: Any) -> list[Any]:
-    """The stages of the model's layer calls, in the order of execution.
+def get_pipeline_stage_assignment(state: ModelState, model: KerasModel) -> list[Any]:
+    """Returns the stages of the model's layer calls, in the order of execution.
 
     Returns:
         A list of assignments, whose `pipeline_stage` may be set, for
@@ -176,7 +180,7 @@ def get_pipeline_stage_assignment(state: Any, model: Any) -> list[Any]:
 
     _require_built(model, state, "get")
     graph = _graph(model, state)
-    own: PipelineState = state.pipeline
+    own = state.pipeline
     if not own.is_on:
         stages.reset(graph)
         if own.given is not None:
@@ -190,21 +194,21 @@ def get_pipeline_stage_assignment(state: Any, model: Any) -> list[Any]:
 
 
 def set_pipeline_stage_assignment(
-    state: Any, model: Any, pipeline_stage_assignment: Any
+    state: ModelState, model: KerasModel, pipeline_stage_assignment: Any
 ) -> None:
     """Assigns the model's layer calls to stages.
 
     Args:
-        pipeline_stage_assignment: A list of what `get_pipeline_stage_assignment` gives;
-            for a Sequential also of ints, one for each layer.
+        pipeline_stage_assignment: A list as of `get_pipeline_stage_assignment`; for a
+            Sequential also of ints, one for each layer.
 
     Raises:
-        ValueError: It does not suit the model.
+        ValueError: It does not match the model.
         RuntimeError: The model has not been built.
     """
     from ipufeed.keras.pipeline import stages
 
-    own: PipelineState = state.pipeline
+    own = state.pipeline
     if not isinstance(pipeline_stage_assignment, list):
         raise ValueError("`pipeline_stage_assignment` needs to be a list.")
     _require_built(model, state, "set")
@@ -217,9 +221,9 @@ def set_pipeline_stage_assignment(
     own.saved = None
 
 
-def saved_stages(model: Any, state: Any) -> list[int | None] | None:
-    """The stages of all layer calls, for a file; None if the model is not pipelined."""
-    own: PipelineState = state.pipeline
+def saved_stages(model: KerasModel, state: ModelState) -> list[int | None] | None:
+    """Returns the stages of all layer calls, for a file; None without a pipeline."""
+    own = state.pipeline
     if own.is_reset or not (
         own.is_on or state.kit.may_be_pipelined(model, own.given or own.saved)
     ):
@@ -228,20 +232,24 @@ def saved_stages(model: Any, state: Any) -> list[int | None] | None:
         get_pipeline_stage_assignment(state, model)
     except RuntimeError:  # it has not been built
         return own.saved
+    assert own.graph is not None  # made above
     found = [each.stage for each in own.graph.flat() if each.is_layer]
     return found if any(each is not None for each in found) else None
 
 
-def reset_pipeline_stage_assignment(state: Any, model: Any) -> None:
-    """Makes the model one that is not pipelined, whatever scopes it was made in."""
+def reset_pipeline_stage_assignment(state: ModelState, model: KerasModel) -> None:
+    """Disables the model's pipeline, whatever scopes it was made in."""
     del model
-    own: PipelineState = state.pipeline
+    own = state.pipeline
     own.given, own.graph, own.stages, own.is_reset = None, None, 0, True
     own.saved = None
 
 
 def print_pipeline_stage_assignment_summary(
-    state: Any, model: Any, line_length: int | None = None, print_fn: Any = None
+    state: ModelState,
+    model: KerasModel,
+    line_length: int | None = None,
+    print_fn: Callable[[str], None] | None = None,
 ) -> None:
     """Prints a table of the model's layers and their stages.
 
@@ -257,7 +265,9 @@ def print_pipeline_stage_assignment_summary(
         show(line)
 
 
-def export_for_ipu_serving(state: Any, model: Any, *_: Any, **__: Any) -> None:
+def export_for_ipu_serving(
+    state: ModelState, model: KerasModel, *_: object, **__: object
+) -> None:
     """Not supported: there is no serving runtime for the simulated IPU.
 
     Raises:
@@ -270,7 +280,7 @@ def export_for_ipu_serving(state: Any, model: Any, *_: Any, **__: Any) -> None:
     )
 
 
-def _require_built(model: Any, state: Any, verb: str) -> None:
+def _require_built(model: KerasModel, state: ModelState, verb: str) -> None:
     if state.kit.is_taken_apart(model):
         return
     if not model.built or state.kit.example(model) is None:
@@ -281,9 +291,9 @@ def _require_built(model: Any, state: Any, verb: str) -> None:
         )
 
 
-def forget_graph(state: Any, model: Any) -> None:
-    """Layers were added to a Sequential, or taken from it."""
-    own: PipelineState = state.pipeline
+def forget_graph(state: ModelState, model: KerasModel) -> None:
+    """Resets the stages of a Sequential whose layers have changed."""
+    own = state.pipeline
     if own.given is not None or own.is_on:
         LOGGER.info(
             "The layers of the model `%s` have changed: its pipeline stage assignment is "

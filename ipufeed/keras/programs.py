@@ -1,7 +1,7 @@
-"""What is compiled: a loop of steps that reads from an infeed and writes to an outfeed.
+"""Builds the compiled programs: loops of steps from an infeed to an outfeed.
 
 The number of steps and the iterator are inputs of the program: it is traced and compiled
-once for all epochs, calls and datasets of one type. It holds no list of variables: weights,
+once for all epochs, calls and datasets of one type. It has no list of variables: weights,
 optimizer state, metrics, averages and seeds are variables that the trace captures.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ipufeed.device.program.strategy import IPUStrategyV1
 from ipufeed.keras.feed import Feed
 from ipufeed.keras.metric_reduction import (
     ReplicatedMetricReductionMethod,
@@ -20,11 +21,22 @@ from ipufeed.keras.metric_reduction import (
 from ipufeed.keras.pipelined_program import PipelinedProgram, build
 from ipufeed.keras.state import ModelState
 from ipufeed.parallel.collectives import ops as collectives
-from ipufeed.parallel.optimizers.dtypes import dtype_of
-from ipufeed.parallel.optimizers.reduction_method import (
+from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
+    dtype_of,
 )
 from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
+from ipufeed.tf_types import (
+    Function,
+    GradAndVar,
+    KerasModel,
+    Nest,
+    NestFunction,
+    Tensor,
+    Variable,
+)
+
+Execute = Callable[[IPUStrategyV1], None]  # runs one execution
 
 
 @dataclass
@@ -33,30 +45,26 @@ class Program:
 
     Attributes:
         function: The tf.function.
-        outfeed: Its results; of the last step only, unless all are wanted.
+        outfeed: Its results: of all steps, or of the last one.
         metrics: The metrics of replicas; see ReplicaMetrics.
         reduces: Whether the metrics of replicas are reduced on the device.
     """
 
-    function: Any
+    function: Function
     outfeed: IPUOutfeedQueue
     metrics: ReplicaMetrics
     reduces: bool = True
 
-    def begin(self, feed: Feed) -> Any:
-        """Begins an epoch.
-
-        Returns:
-            What runs an execution: a function of the strategy.
-        """
+    def begin(self, feed: Feed) -> Execute:
+        """Begins an epoch; returns the function of the strategy that runs an execution."""
         import tensorflow as tf
 
         iterator = feed.iterator()
         self.metrics.begin_epoch()
         steps = tf.constant(feed.steps.execution)
-        again: Callable[[], Any] | None = None
+        again: Callable[[], None] | None = None
 
-        def execute(strategy: Any) -> None:
+        def execute(strategy: IPUStrategyV1) -> None:
             nonlocal again
             if again is not None:
                 again()
@@ -66,20 +74,22 @@ class Program:
 
         return execute
 
-    def unpack(self, results: Any) -> Any:
-        """Logs or outputs, of what the outfeed gave."""
+    def unpack(self, results: Nest) -> Nest:
+        """Converts results of the outfeed to logs or outputs."""
         return results
 
     def rows(self, execution: int) -> int:
-        """Results of an execution of this many steps."""
+        """Returns the number of results of an execution of `execution` steps."""
         return execution
 
 
-def _repeated(function: Any, strategy: Any, arguments: list[Any]) -> Any:
-    """What runs a function again that has run with these arguments; None: nothing knows.
+def _repeated(
+    function: Function, strategy: IPUStrategyV1, arguments: list[Tensor]
+) -> Callable[[], None] | None:
+    """Returns a fast repetition of a function's call with the same arguments, or None.
 
-    The function is called as it was traced and compiled: TensorFlow would look for the
-    trace of the arguments each time, which costs more than a small step does.
+    It calls the compiled trace directly: TensorFlow's look-up of the trace of the arguments
+    takes longer than a small step.
     """
     import tensorflow as tf
 
@@ -105,19 +115,19 @@ def _repeated(function: Any, strategy: Any, arguments: list[Any]) -> Any:
 class ReplicaMetrics:
     """Keeps the metrics of each replica from one execution to the next.
 
-    A program begins with replica 0's variables on each replica. Metrics must go on from
-    the replica's own: they are kept as [replicas, *shape] between two executions.
+    A program starts with replica 0's variables on all replicas. Metrics must continue from
+    the replica's own values: between executions they are kept as [replicas, *shape].
 
     Attributes:
-        replicas: Copies of the program.
-        pairs: Each metric's variable, and the variable that holds those of all replicas.
+        replicas: Their number.
+        pairs: Each metric's variable, and the variable of all replicas' values.
     """
 
     replicas: int
-    pairs: list[tuple[Any, Any]] = field(default_factory=list)
+    pairs: list[GradAndVar] = field(default_factory=list)
 
-    def prepare(self, variables: list[Any]) -> None:
-        """Makes the variables; before the program is traced, which may make none."""
+    def prepare(self, variables: list[Variable]) -> None:
+        """Creates the variables, which tracing the program must not do."""
         import tensorflow as tf
 
         if self.replicas > 1:
@@ -127,14 +137,14 @@ class ReplicaMetrics:
             ]
 
     def begin_epoch(self) -> None:
-        """Gives all replicas the values of now: those of metrics that were reset."""
+        """Sets all replicas to the current values: those of reset metrics."""
         import tensorflow as tf
 
         for variable, kept in self.pairs:
             kept.assign(tf.stack([variable] * self.replicas))
 
     def restore(self) -> None:
-        """Builds the beginning of a program: each replica takes its own values."""
+        """Builds the start of a program: each replica reads its own values."""
         import tensorflow as tf
 
         if self.pairs:
@@ -143,15 +153,18 @@ class ReplicaMetrics:
                 variable.assign(tf.gather(kept, index))
 
     def keep(self) -> None:
-        """Builds the end of a program: the values of all replicas, on each."""
+        """Builds the end of a program: all replicas' values are stored."""
         for variable, kept in self.pairs:
             kept.assign(collectives.all_gather(variable, self.replicas))
 
 
+AnyProgram = Program | PipelinedProgram
+
+
 def program_of(
-    model: Any, state: ModelState, mode: str, feed: Feed
-) -> Program | PipelinedProgram:
-    """The program of a mode, built at its first call since an option has changed.
+    model: KerasModel, state: ModelState, mode: str, feed: Feed
+) -> AnyProgram:
+    """Returns the program of a mode; builds it if options have changed since.
 
     That of a pipelined model is bound to its queue, and to the steps of an execution.
     """
@@ -170,7 +183,7 @@ def program_of(
     return program
 
 
-def _new_program(model: Any, state: ModelState, mode: str) -> Program:
+def _new_program(model: KerasModel, state: ModelState, mode: str) -> Program:
     keeps_all = mode == "predict" or state.asynchronous
     outfeed = IPUOutfeedQueue(
         IPUOutfeedMode.ALL if keeps_all else IPUOutfeedMode.LAST,
@@ -186,7 +199,7 @@ def _new_program(model: Any, state: ModelState, mode: str) -> Program:
     else:
         body = _stepping(state.kit.step(model, mode), enqueue)
 
-    def program(steps: Any, iterator: Any) -> None:
+    def program(steps: Tensor, iterator: Tensor) -> None:
         metrics.restore()
         body(steps, iterator)
         metrics.keep()
@@ -194,13 +207,12 @@ def _new_program(model: Any, state: ModelState, mode: str) -> Program:
     return Program(_compiled(program, program_name(model, mode)), outfeed, metrics)
 
 
-def program_name(model: Any, mode: str) -> str:
-    """By which the log, reports and the cache know a program."""
+def program_name(model: KerasModel, mode: str) -> str:
+    """Returns the name of a program in the log, reports and the cache."""
     return re.sub(r"\W", "_", f"{model.name}_{mode}")
 
 
-def _compiled(function: Callable[..., Any], name: str) -> Any:
-    """The tf.function, under a name."""
+def _compiled(function: NestFunction, name: str) -> Function:
     import tensorflow as tf
 
     function.__name__ = name
@@ -209,16 +221,16 @@ def _compiled(function: Callable[..., Any], name: str) -> Any:
 
 def _enqueue_reduced(
     outfeed: IPUOutfeedQueue, state: ModelState, mode: str
-) -> Callable[[Any], None]:
-    """What enqueues the results of a step, after the replicas' reduction."""
+) -> Callable[[Nest], None]:
+    """Returns the function that reduces a step's results over replicas and enqueues."""
     import tensorflow as tf
 
     method, replicas = state.metric_reduction, state.replicas()
     kinds = ReplicatedMetricReductionMethod
-    # The predictions of all replicas are a list in any case.
+    # The outfeed has the predictions of all replicas as a list already.
     as_they_are = replicas == 1 or (mode == "predict" and method is kinds.LIST)
 
-    def enqueue(results: Any) -> None:
+    def enqueue(results: Nest) -> None:
         if not as_they_are and method is not kinds.NONE:
             results = tf.nest.map_structure(
                 lambda value: reduce_on_device(method, value, replicas), results
@@ -229,13 +241,13 @@ def _enqueue_reduced(
 
 
 def _stepping(
-    step: Callable[[Any], Any], enqueue: Callable[[Any], None]
+    step: NestFunction, enqueue: Callable[[Nest], None]
 ) -> Callable[..., None]:
-    """A loop of steps."""
+    """Builds a loop of steps."""
     import tensorflow as tf
 
-    def run(steps: Any, iterator: Any) -> None:
-        def body(i: Any) -> Any:
+    def run(steps: Tensor, iterator: Tensor) -> None:
+        def body(i: Tensor) -> Tensor:
             enqueue(step(next(iterator)))
             return i + 1
 
@@ -245,11 +257,11 @@ def _stepping(
 
 
 def _accumulating(
-    model: Any, state: ModelState, enqueue: Callable[[Any], None]
+    model: KerasModel, state: ModelState, enqueue: Callable[[Nest], None]
 ) -> Callable[..., None]:
-    """A loop of weight updates around one of mini-batches, which carries the sums.
+    """Builds a loop of weight updates around one of mini-batches, which carries sums.
 
-    An execution holds whole updates, so that no sum outlives it: none is a variable.
+    An execution holds whole updates, so that sums need not be variables.
     """
     import tensorflow as tf
 
@@ -257,13 +269,13 @@ def _accumulating(
     weights = list(model.trainable_variables)
     forward = state.kit.forward(model, weights)
     optimizer = model.optimizer
-    # Ours distinguish gradients of a mini-batch from those of an update.
+    # ipufeed's optimizers distinguish gradients of a mini-batch and of an update.
     map_each = getattr(optimizer, "map_each", None)
     apply = getattr(optimizer, "apply_accumulated", optimizer.apply_gradients)
     unused: set[int] = set()  # weights that the loss does not depend on
 
-    def run(steps: Any, iterator: Any) -> None:
-        def add(j: Any, *sums: Any) -> Any:
+    def run(steps: Tensor, iterator: Tensor) -> None:
+        def add(j: Tensor, *sums: Tensor) -> list[Tensor]:
             logs, gradients = forward(next(iterator))
             enqueue(logs)
             if map_each is not None:
@@ -278,7 +290,7 @@ def _accumulating(
                 ),
             ]
 
-        def update(i: Any) -> Any:
+        def update(i: Tensor) -> Tensor:
             zeros = [
                 tf.zeros(each.shape, _dtype_of_sum(state, each)) for each in weights
             ]
@@ -300,14 +312,17 @@ def _accumulating(
     return run
 
 
-def _dtype_of_sum(state: ModelState, weight: Any) -> Any:
+def _dtype_of_sum(state: ModelState, weight: Tensor) -> Any:
     return dtype_of(state.accumulation_dtype, weight, weight.dtype, "dtype", "variable")
 
 
 def _accumulate(
-    method: GradientAccumulationReductionMethod, total: Any, gradient: Any, j: Any
+    method: GradientAccumulationReductionMethod,
+    total: Tensor,
+    gradient: Tensor,
+    j: Tensor,
 ) -> Any:
-    """The sum, or the running mean, with the gradient of mini-batch j."""
+    """Adds the gradient of mini-batch j to the sum or running mean."""
     import tensorflow as tf
 
     gradient = tf.cast(tf.convert_to_tensor(gradient), total.dtype)

@@ -1,16 +1,15 @@
-"""What a model of an IPUStrategy cannot do, in the words of the original."""
+"""Errors and warnings on unsupported models and options, in Graphcore's words."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from ipufeed.device.log import LOGGER
+from ipufeed.tf_types import KerasLayer, KerasModel, Nest
 
-def refuse_without_shapes(data: Any) -> NoReturn:
-    """Data whose shapes are known only when they are read.
 
-    Raises:
-        ValueError: Always.
-    """
+def refuse_without_shapes(data: Nest) -> NoReturn:
+    """Raises ValueError for data whose shapes are unknown before they are read."""
     raise ValueError(
         f"The provided set of data is of type `{type(data).__name__}` which is not "
         "compatible with the IPU's requirement to know the data shape ahead of time. "
@@ -18,12 +17,8 @@ def refuse_without_shapes(data: Any) -> NoReturn:
     )
 
 
-def refuse_without_call(model: Any, base: type) -> None:
-    """A subclass must define what it computes.
-
-    Raises:
-        NotImplementedError: It has not overridden `call`.
-    """
+def refuse_without_call(model: KerasModel, base: type) -> None:
+    """Raises NotImplementedError if a subclass does not override `call`."""
     if type(model).call is base.call:  # type: ignore[attr-defined]
         raise NotImplementedError(
             f"The function `call` for the model {model.name} has not been implemented. "
@@ -31,49 +26,35 @@ def refuse_without_call(model: Any, base: type) -> None:
         )
 
 
-def check_not_overridden(model: Any, base: type, function: str) -> None:
-    """A function of Keras that the calls do not use, or replace.
-
-    Raises:
-        RuntimeError: The model has its own.
-    """
+def check_not_overridden(model: KerasModel, base: type, function: str) -> None:
+    """Raises RuntimeError if the model overrides a function that our calls replace."""
     if getattr(type(model), function) is not getattr(base, function):
         refuse_override(model, function)
 
 
-def refuse_for_pipeline(model: Any, why: str) -> NoReturn:
-    """Refuses options of models that are not pipelined.
-
-    Raises:
-        ValueError: Always.
-    """
+def refuse_for_pipeline(model: KerasModel, why: str) -> NoReturn:
+    """Raises ValueError for options that a pipelined model does not have."""
     raise ValueError(
         f"The model {model.name} is pipelined: `set_gradient_accumulation_options` has no "
         f"effect on it. {why}"
     )
 
 
-def refuse_legacy_pipeline() -> NoReturn:
-    """The stages of a pipeline are made of layers of Keras 3.
-
-    Raises:
-        NotImplementedError: Always.
-    """
-    raise NotImplementedError(
-        "A model of tf_keras (TF_USE_LEGACY_KERAS=1) cannot run as a pipeline on the "
-        "simulated IPU. Make it of Keras 3, or without stages: "
-        "`set_gradient_accumulation_options` gives the same weight updates."
+def warn_of_average(model: KerasModel, layer: KerasLayer) -> None:
+    """Warns that a pipeline does not update a layer's moving averages properly."""
+    LOGGER.warning(
+        "The model `%s` has the BatchNormalization layer `%s` with momentum %s: its "
+        "moving statistics in pipelined models are not properly updated when training.",
+        *(model.name, layer.name, layer.momentum),
     )
 
 
 def refuse_override(
-    model: Any, function: str, when: str = "when using Keras within an IPUStrategy"
+    model: KerasModel,
+    function: str,
+    when: str = "when using Keras within an IPUStrategy",
 ) -> NoReturn:
-    """Refuses a function that the model has overridden.
-
-    Raises:
-        RuntimeError: Always.
-    """
+    """Raises RuntimeError for a function that the model has overridden."""
     raise RuntimeError(
         f"The function `{function}` for the model {model.name} has been overridden. This "
         f"is not supported {when}. Either remove the "
@@ -82,12 +63,8 @@ def refuse_override(
     )
 
 
-def check_count(steps: Any) -> None:
-    """Checks the number of mini-batches of a weight update.
-
-    Raises:
-        ValueError: It is neither None nor a positive int.
-    """
+def check_count(steps: object) -> None:
+    """Raises ValueError unless the mini-batches of an update are None or positive."""
     if steps is None:
         return
     if isinstance(steps, bool) or not isinstance(steps, int) or steps <= 0:
@@ -100,7 +77,7 @@ def check_count(steps: Any) -> None:
 def refuse_keys(
     kwargs: dict[str, Any], name: str, keys: tuple[str, ...], why: str
 ) -> None:
-    """Raises ValueError for arguments that are not the caller's to set."""
+    """Raises ValueError for arguments that Keras sets itself."""
     for key in keys:
         if key in kwargs:
             raise ValueError(f"Found `{key}` key in `{name}`. {why}")

@@ -1,8 +1,8 @@
-"""The options of an IPU's models in the files that `model.save` writes.
+"""Saves the options of an IPUStrategy's models in the files of `model.save`.
 
-They stand in the build configuration, of which a Keras reads its own keys alone: a file
-that was saved in the scope of an IPUStrategy loads in any process, and one that was not
-loads in the scope. Weights and checkpoints do not have them.
+They are in the build configuration, in which Keras ignores unknown keys: a file that was
+saved in the scope of an IPUStrategy loads in any process, and one that was not loads in the
+scope. Weights and checkpoints do not contain them.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from ipufeed.device.log import LOGGER
 from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
 from ipufeed.keras.pipelining import saved_stages
 from ipufeed.keras.state import ModelState
-from ipufeed.parallel.optimizers.reduction_method import (
+from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
 )
+from ipufeed.tf_types import KerasModel
 
 KEY = "ipu_options"
 
 
-def options_of(model: Any, state: ModelState) -> dict[str, Any]:
-    """What was set, under the names of the original's configuration."""
+def options_of(model: KerasModel, state: ModelState) -> dict[str, Any]:
+    """Returns the options by the names of Graphcore's configuration."""
     own = state.pipeline
     found = {
         "gradient_accumulation_steps_per_replica": state.accumulation,
@@ -48,8 +49,8 @@ def options_of(model: Any, state: ModelState) -> dict[str, Any]:
     return found
 
 
-def _plain(model: Any, queue: str, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """What a file of text can hold."""
+def _plain(model: KerasModel, queue: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of a queue that JSON can represent."""
     kept = {}
     for name, value in kwargs.items():
         try:
@@ -65,7 +66,7 @@ def _plain(model: Any, queue: str, kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def restore(state: ModelState, options: dict[str, Any]) -> None:
-    """Sets what options_of gave; keys of a later release are left out."""
+    """Sets the options of `options_of`; ignores keys of a later release."""
     own, method = state.pipeline, GradientAccumulationReductionMethod
     state.accumulation = options.get("gradient_accumulation_steps_per_replica")
     state.reduction = method.parse(

@@ -1,52 +1,56 @@
-"""What a model of an IPUStrategy has in addition to what Keras keeps: options, programs."""
+"""The state of an IPUStrategy's model in addition to Keras's: options, programs."""
 
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from ipufeed.device.program.strategy import IPUStrategyV1
 from ipufeed.device.system.system import require_usable
+from ipufeed.keras.kit import Kit
 from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
 from ipufeed.keras.pipeline_state import PipelineState
-from ipufeed.parallel.optimizers.reduction_method import (
+from ipufeed.parallel.optimizers.arguments import (
+    AccumulatorDType,
     GradientAccumulationReductionMethod,
 )
+from ipufeed.tf_types import KerasModel
 
 _KEY = "_ipufeed"
 
 
 @dataclass
 class ModelState:
-    """The options of one model, and what was compiled for it.
+    """The options of one model, and its compiled programs.
 
     Attributes:
-        kit: What knows the model's Keras.
+        kit: Of the model's Keras.
         strategy: The IPUStrategy that it was made in.
         accumulation: Mini-batches for one weight update, None if it was not set.
-        reduction: How the gradients of these become one.
-        accumulation_dtype: What their sums are kept in: a dtype, a function of a weight,
-            or None for each weight's own.
-        asynchronous: Whether callbacks of batches fire while the program runs.
-        metric_reduction: How the metrics of replicas become one value.
+        reduction: How their gradients are reduced to one.
+        accumulation_dtype: Of the sums: a dtype, a function of a weight, or None for that
+            of each weight.
+        asynchronous: Whether batch callbacks are called while the program runs.
+        metric_reduction: How the metrics of replicas are reduced to one value.
         infeed: Arguments of each IPUInfeedQueue.
         outfeed: Arguments of each IPUOutfeedQueue.
         pipeline: Of its stages.
-        programs: By "fit", "evaluate" and "predict", what has been built.
-        validation: The validation data of the fit that runs, as a Feed.
-        feed: The data of the fit that runs, as a Feed.
-        ran_s: Seconds in which programs of its current epoch have run.
-        running: Held by the call that runs.
+        programs: The built programs, by mode.
+        validation: The Feed of validation data of the running fit.
+        feed: The Feed of the running fit.
+        ran_s: Run time of the current epoch's programs, in seconds.
+        running: Held by the running call.
     """
 
-    kit: Any
+    kit: Kit
     strategy: IPUStrategyV1
     accumulation: int | None = None
     reduction: GradientAccumulationReductionMethod = (
         GradientAccumulationReductionMethod.SUM
     )
-    accumulation_dtype: Any = None
+    accumulation_dtype: AccumulatorDType = None
     asynchronous: bool = False
     metric_reduction: ReplicatedMetricReductionMethod = (
         ReplicatedMetricReductionMethod.NONE
@@ -55,28 +59,32 @@ class ModelState:
     outfeed: dict[str, Any] = field(default_factory=dict)
     pipeline: PipelineState = field(default_factory=PipelineState)
     programs: dict[str, Any] = field(default_factory=dict)
+    # Feed imports this module.
     validation: Any = None
     feed: Any = None
     ran_s: float = 0.0
-    running: Any = field(default_factory=threading.RLock)
+    running: AbstractContextManager[object] = field(default_factory=threading.RLock)
 
     def forget_programs(self) -> None:
-        """Lets the next call build its program and outfeed: something has changed."""
+        """Makes the next call build its program and outfeed again."""
         self.programs = {}
 
     def updates_from(self) -> int | None:
-        """Mini-batches of a weight update, None if it was not set."""
+        """Returns the mini-batches of a weight update, None if not set."""
         pipelined = self.pipeline.is_on
         return self.pipeline.accumulation if pipelined else self.accumulation
 
-    def replicas(self) -> int:
-        """Copies of the program that the device runs.
+    def replicas(self, stages: int | None = None) -> int:
+        """Returns the number of replicas on the device.
+
+        Args:
+            stages: Of the pipeline, if that is not known yet.
 
         Raises:
             ValueError: The IPUs of a pipeline do not divide those of the device.
         """
         ipus = require_usable(self.strategy.device_ordinal).num_ipus
-        shards = self.pipeline.shards()
+        shards = self.pipeline.shards(stages)
         if ipus % shards:
             raise ValueError(
                 f"Current device has {ipus} IPUs attached, however the current model "
@@ -85,31 +93,26 @@ class ModelState:
         return ipus // shards
 
 
-def strategy_of(model: Any) -> Any:
-    """The tf.distribute strategy that a model was made in, or None."""
+def strategy_of(model: KerasModel) -> Any:
+    """Returns the tf.distribute strategy in whose scope a model was made, or None."""
     own = model.__dict__
     # Keras 3's name, then that of tf_keras.
     return own.get("_distribute_strategy", own.get("_distribution_strategy"))
 
 
-def existing_state(model: Any) -> ModelState | None:
-    """The state that a model was given before; None if it has none."""
+def existing_state(model: KerasModel) -> ModelState | None:
+    """Returns a model's state if it has one already."""
     state: ModelState | None = model.__dict__.get(_KEY)
     return state
 
 
-def has_state(model: Any) -> bool:
-    """Whether `state_of` has given the model a state."""
-    return _KEY in model.__dict__
-
-
-def state_of(model: Any, kit: Any) -> ModelState | None:
-    """The state of a model; None unless it was made in the scope of an IPUStrategy."""
+def state_of(model: KerasModel, kit: Kit) -> ModelState | None:
+    """Returns a model's state; None unless it was made in the scope of an IPUStrategy."""
     strategy = strategy_of(model)
     if not isinstance(strategy, IPUStrategyV1) or not strategy._enable_keras_extensions:
         return None
-    # Keras's __setattr__ tracks what it is given, and refuses new state of a built model.
-    state = model.__dict__.get(_KEY)
+    # Keras's __setattr__ tracks values, and refuses new state of a built model.
+    state = existing_state(model)
     if state is None:
         state = model.__dict__[_KEY] = ModelState(kit, strategy)
-    return state  # type: ignore[no-any-return]
+    return state

@@ -1,4 +1,4 @@
-"""How many steps a call runs, in executions of how many: what must divide what."""
+"""Counts the steps of a call and of an execution, and checks their divisibility."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Steps:
 
     Attributes:
         epoch: Steps of an epoch.
-        execution: Steps of one run of the program; divides `epoch`.
+        execution: Steps of one execution; divides `epoch`.
     """
 
     epoch: int
@@ -30,11 +30,10 @@ def count_steps(
     """Counts the steps of a call over a dataset.
 
     Args:
-        size: Batches that one iteration over the dataset gives; None if unknown or
-            without an end.
-        steps: What the caller has asked for, per replica; None: all of the dataset.
-        steps_per_execution: What `compile` was given.
-        replicas: Copies of the program; each takes a batch in a step.
+        size: Batches of one iteration over the dataset; None if unknown or infinite.
+        steps: The caller's argument, per replica; None: all of the dataset.
+        steps_per_execution: The argument of `compile`.
+        replicas: Each takes a batch in a step.
         epochs: Epochs that share one iteration over the dataset.
 
     Raises:
@@ -99,11 +98,7 @@ def _execution(steps: int, steps_per_execution: int, replicas: int) -> int:
 def check_accumulation(
     execution: int, accumulation: int | None, pipelined: bool = False
 ) -> None:
-    """An execution must hold whole weight updates.
-
-    Raises:
-        RuntimeError: It does not.
-    """
+    """Raises RuntimeError unless an execution holds whole weight updates."""
     if accumulation is None or execution % accumulation == 0:
         return
     raise RuntimeError(

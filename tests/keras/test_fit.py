@@ -50,8 +50,8 @@ def train(model, epochs=3, **arguments):
     return steps, history, score, model.predict(data, verbose=0)
 
 
-def assert_same(make, optimizer, strategy):
-    """Bit for bit: each step's logs, results, variables; all of it on the IPU."""
+def assert_same(make, optimizer, strategy, furthest=0.0):
+    """Each step's logs, results, variables; all of it on the IPU."""
     stock = models.compiled(make, optimizer, jit_compile=True)
     theirs = train(stock)
     with strategy.scope():
@@ -60,11 +60,14 @@ def assert_same(make, optimizer, strategy):
     ours = train(model)
 
     assert theirs[0].ends == ours[0].ends
-    assert theirs[0].logs == ours[0].logs
-    assert theirs[1].history == ours[1].history
-    assert theirs[2] == ours[2]
-    assert np.array_equal(theirs[3], ours[3])
-    assert models.furthest(models.values(stock), models.values(model)) == 0.0
+    for one, other in [
+        (theirs[0].logs, ours[0].logs),
+        (theirs[1].history, ours[1].history),
+        (theirs[2:], ours[2:]),
+        (models.values(stock), models.values(model)),
+    ]:
+        tf.nest.assert_same_structure(one, other)
+        assert models.furthest(models.numbers(one), models.numbers(other)) <= furthest
     devices = {each.value.device.split("/device:")[1] for each in model.variables}
     assert devices == {"IPU:0"}
     assert program(model).function.experimental_get_tracing_count() == 1
@@ -88,8 +91,14 @@ def test_all_state_advances_as_in_stock_keras(strategy):
     ],
 )
 def test_all_models_train_as_in_stock_keras(strategy, make, optimizer):
-    """Each kind of layer and optimizer: exactly equal."""
-    assert_same(make, optimizer, strategy)
+    """Each kind of layer and optimizer: exactly equal, but for convolutions.
+
+    XLA chooses the instructions of a convolution for the whole program, so that a step
+    alone and a step in a loop differ by a rounding error on some CPUs.
+    """
+    assert_same(
+        make, optimizer, strategy, 1e-5 if make is models.convolutional else 0.0
+    )
 
 
 def test_a_callback_is_called_once_for_each_execution(dense):
@@ -143,10 +152,18 @@ def test_arrays_are_taken_as_keras_takes_them(strategy):
 
 
 class Batches(keras.utils.PyDataset):
+    """Its order changes when Keras says that an epoch ends, or that `fit` begins."""
+
+    ends = 0
+
     def __len__(self):
         return 8
 
+    def on_epoch_end(self):
+        self.ends += 1
+
     def __getitem__(self, index):
+        index = (index * 3 + self.ends) % 8
         return tuple(each[8 * index : 8 * index + 8] for each in models.arrays())
 
 
@@ -175,9 +192,44 @@ def test_generators_and_pydatasets_reach_the_infeed(strategy, make, arguments):
     assert models.histories_differ(*found) < 1e-5
 
 
+class StopAfter(keras.callbacks.Callback):
+    """Ends `evaluate` and `predict` after their second execution."""
+
+    def on_test_batch_end(self, batch, logs=None):
+        self.model.stop_evaluating = batch == 3
+
+    def on_predict_batch_end(self, batch, logs=None):
+        self.model.stop_predicting = batch == 3
+
+
+def test_shuffles_and_stops_are_those_of_keras(strategy):
+    """A dataset that shuffles has the order of stock Keras in each epoch of each call."""
+    found = []
+    for scope in (contextlib.nullcontext(), strategy.scope()):
+        with scope:
+            model = models.compiled(models.dense, steps_per_execution=2)
+        x, y = models.arrays()
+        data = tf.data.Dataset.from_tensor_slices((x, y.astype("int64")))
+        data = data.shuffle(64, seed=1)
+        data = data.batch(8, drop_remainder=True)
+        history = model.fit(
+            data, epochs=3, verbose=0, shuffle=False, validation_data=data
+        )
+        stopped = model.evaluate(data, verbose=0, callbacks=[StopAfter()])
+        again = model.fit(data, verbose=0, shuffle=False)
+        rows = len(model.predict(data, verbose=0, callbacks=[StopAfter()]))
+        found.append(
+            [*history.history.values(), stopped, again.history["loss"], [rows]]
+        )
+
+    assert found[0][-1] == [32]
+    assert models.furthest(*found) < 1e-5
+
+
 def test_calls_of_one_batch_need_no_scope(strategy):
     """train_on_batch and its like are stock Keras, on the IPU, wherever they are called."""
     x, y = Batches()[0]
+    x = x.astype("float64")  # NumPy's own floats, which no IPU has
     found = []
     for scope in (contextlib.nullcontext(), strategy.scope()):
         with scope:
@@ -185,7 +237,7 @@ def test_calls_of_one_batch_need_no_scope(strategy):
         found.append(
             [
                 *model.train_on_batch(x, y),
-                *model.train_on_batch(x, y),
+                *model.train_on_batch(x, y, sample_weight=np.linspace(0, 1, 8)),
                 *model.test_on_batch(x, y),
                 model.predict_on_batch(x),
             ]

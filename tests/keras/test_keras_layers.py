@@ -143,7 +143,12 @@ def test_checkpoints_and_dropout_in_a_model_on_the_ipu():
         ),
         (lambda: ipu_layers.EffectiveTransformer, AttributeError, "MultiHeadAttention"),
         (lambda: ipu_layers.Nonsense, AttributeError, "'ipufeed.keras.layers' has no"),
-        (lambda: ipu_keras.PipelineModel, AttributeError, "Use keras.Model with Pipel"),
+        (
+            lambda: ipu_layers.CaptureUpstreamGradients,
+            AttributeError,
+            "Use GradientCaptureTape",
+        ),
+        (lambda: ipu_keras.losses.CTCLoss, AttributeError, "Use tf.nn.ctc_loss"),
         (
             lambda: ipu_keras.Nonsense,
             AttributeError,
@@ -159,12 +164,14 @@ def test_what_a_layer_refuses(make, error, words):
 
 
 def test_keras_has_them_under_its_names():
-    """`keras.ipu`, also of TensorFlow's, and `tensorflow.python.ipu.keras`."""
+    """`keras.ipu`, also of TensorFlow's, `tensorflow.python.ipu.keras`, and the addons."""
     import tensorflow as tf
 
     from ipufeed import compat
 
     compat.install()
+    from ipu_tensorflow_addons.keras import optimizers as of_addons
+    from ipu_tensorflow_addons.keras.layers import GroupNormalization
     from tensorflow.keras.ipu import PipelineStage
     from tensorflow.python.ipu import keras as of_python
     from tensorflow.python.ipu.keras import layers as of_layers
@@ -172,4 +179,6 @@ def test_keras_has_them_under_its_names():
     assert keras.ipu.PipelineStage is PipelineStage is ipu_keras.PipelineStage
     assert tf.keras.ipu is of_python is ipu_keras
     assert of_layers is ipu_layers
+    assert GroupNormalization is ipu_layers.GroupNormalization
+    assert of_addons is ipu_keras.optimizers
     assert of_layers.PopnnLSTM is of_layers.LSTM

@@ -186,6 +186,7 @@ def test_tensorflows_old_keras_is_the_one_in_use():
     from tensorflow.python import keras as old
     from tensorflow.python.keras.datasets import mnist
     from tensorflow.python.keras.engine import training
+    from tensorflow.python.keras.optimizer_v2.adam import Adam
     from tensorflow.python.keras.preprocessing.sequence import pad_sequences
     from tensorflow.python.keras.utils import conv_utils
     from tensorflow.python.layers import core
@@ -195,6 +196,7 @@ def test_tensorflows_old_keras_is_the_one_in_use():
     assert mnist.load_data is keras.datasets.mnist.load_data
     assert pad_sequences([[1], [2, 3]]).shape == (2, 2)
     assert training.Model is not keras.Model
+    assert Adam is keras.optimizers.Adam
     assert conv_utils.normalize_tuple(2, 2, "n") == (2, 2)
     assert core.Dense is not keras.layers.Dense
     with pytest.raises(AttributeError, match=r"keras.layers' has no attribute 'Dens'"):
@@ -224,3 +226,17 @@ def test_extensions_tell_what_belongs_to_the_ipu():
             assert isinstance(model, asked) is (kind == name)
             assert not isinstance(elsewhere, asked)
             assert not isinstance(left, asked)
+
+
+def test_a_subclass_may_pass_the_name_of_keras_2_on():
+    """As the documents of the original have it."""
+
+    class CastGradientsSGD(SGD):
+        def apply_gradients(self, grads_and_vars, name=None):
+            pairs = [(tf.cast(g, v.dtype), v) for g, v in grads_and_vars]
+            return super().apply_gradients(pairs, name)
+
+    options = {"gradient_accumulation_steps_per_replica": 4}
+    found = trained(lambda: CastGradientsSGD(0.1), batch=4, **options)
+
+    assert_near(found, trained(lambda: SGD(0.1), batch=4, **options))

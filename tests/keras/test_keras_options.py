@@ -324,7 +324,7 @@ def test_each_replica_has_masks_of_its_own(replicated):
 def test_a_reduction_that_is_none(model):
     """The error names those that there are."""
     with pytest.raises(
-        ValueError, match=r"Cannot parse best as a .*NONE, LIST, SUM, MEAN"
+        ValueError, match=r"Cannot parse best as one of .*NONE, LIST, SUM, MEAN"
     ):
         model.set_replication_options("best")
 

@@ -46,7 +46,7 @@ class Batches(keras.utils.PyDataset):
         (lambda: {"x": x[:60], "y": y[:60], "batch_size": 8}, "has a partial batch"),
         (
             lambda: {"x": tf.data.Dataset.from_tensor_slices((x, y)).batch(8)},
-            r"contains a shape \(None, 6\) which is not fully defined.*drop_remainder",
+            r"shape \(None, 6\) which is not fully .*drop_remainder.*tf.ensure_shape",
         ),
         (lambda: {"x": models.dataset().repeat()}, "Could not infer the size"),
         (lambda: {"x": models.dataset().take(6)}, r"\(4\) must be a divisor .* \(6\)"),

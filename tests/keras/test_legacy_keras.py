@@ -267,18 +267,22 @@ def test_generators_and_sequences_reach_the_infeed(strategy):
 
 
 def test_what_a_program_cannot_take_is_refused(strategy):
-    """Partial batches; stages, which are of Keras 3."""
+    """Partial batches; a pipeline without its count; arguments that do not exist."""
     with strategy.scope():
         model = compiled(dense, momentum, steps_per_execution=4)
         with ipu_keras.PipelineStage(0):
             staged = compiled(dense, momentum)
+            first = keras.layers.Dense(8)
+        halved = compiled(
+            lambda: keras.Sequential([first, keras.layers.Dense(4)]), momentum
+        )
     x, y = arrays()
     with pytest.raises(ValueError, match="has a partial batch"):
         model.fit(x[:62], y[:62], batch_size=8, verbose=0)
-    with pytest.raises(NotImplementedError, match="cannot run as a pipeline"):
+    with pytest.raises(RuntimeError, match=r"has 1 stage\. A pipeline"):
         staged.fit(dataset(), verbose=0)
-    with pytest.raises(NotImplementedError, match="Make it of Keras 3"):
-        model.set_pipeline_stage_assignment([0, 1])
+    with pytest.raises(ValueError, match=r"However, dense\w* has not been"):
+        halved.fit(dataset(), verbose=0)
     with pytest.raises(TypeError, match="unexpected keyword argument 'epoch'"):
         model.fit(x, y, epoch=2)
 

@@ -1,11 +1,11 @@
-"""Layers of the original's `ipu.keras.layers`, on those of Keras 3.
+"""Layers of Graphcore's `ipu.keras.layers`, as subclasses of Keras's layers.
 
     basic      Dropout, Embedding, SerialDense, RecomputationCheckpoint, ...
     norms      GroupNormalization, InstanceNormalization, LayerNormalization
     recurrent  LSTM and GRU, also as PopnnLSTM and PopnnGRU
 
-They work in any model, on the IPU or not. What has to do with the hardware's memory alone
-has no effect, with a warning. Uses ipufeed.no_effect.
+They work in any model, on the IPU or not. Options on the hardware's memory have no effect,
+with a warning. Uses ipufeed.no_effect.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _NAMES = {
     "SerialDense": ("basic", "SerialDense"),
 }
 _REFUSED = {
+    "CaptureActivationGradients": "GradientCaptureTape in a `train_step` of your own",
+    "CaptureUpstreamGradients": "GradientCaptureTape in a `train_step` of your own",
     "CTCInferenceLayer": "tf.nn.ctc_beam_search_decoder, on the host",
     "CTCPredictionsLayer": "tf.nn.ctc_beam_search_decoder, on the host",
     "EffectiveTransformer": "keras.layers.MultiHeadAttention with an attention_mask",

@@ -1,12 +1,15 @@
-"""Layers whose results are those of Keras's own."""
+"""Layers with the results of Keras's layers."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from ipufeed.checks import check_flags
 from ipufeed.keras.layers.in_use import keras
 from ipufeed.no_effect import no_effect
+from ipufeed.tf_types import Config, Nest, Shape
+
+Seed = int | Sequence[int] | None
 
 
 @keras.saving.register_keras_serializable("ipufeed")
@@ -16,7 +19,7 @@ class Dropout(keras.layers.Dropout):  # type: ignore[misc]
     Args:
         rate: The fraction, in [0, 1).
         noise_shape: Shape of the mask, whose dimensions of size 1 are broadcast.
-        seed: An int, or a pair of them as in the original. Default: Keras's.
+        seed: An int, or a pair of ints as Graphcore's. Default: Keras's.
         **kwargs: See keras.layers.Layer.
 
     Raises:
@@ -24,18 +27,22 @@ class Dropout(keras.layers.Dropout):  # type: ignore[misc]
     """
 
     def __init__(
-        self, rate: float, noise_shape: Any = None, seed: Any = None, **kwargs: Any
+        self,
+        rate: float,
+        noise_shape: Shape = None,
+        seed: Seed = None,
+        **kwargs: object,
     ) -> None:
         self._given_seed = seed
         super().__init__(rate, noise_shape=noise_shape, seed=_one_seed(seed), **kwargs)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         """See keras.layers.Layer."""
         return {**super().get_config(), "seed": self._given_seed}
 
 
-def _one_seed(seed: Any) -> int | None:
-    """Keras's seed of 31 bits, of one or two numbers.
+def _one_seed(seed: Seed) -> int | None:
+    """Returns Keras's seed of 31 bits, from one or two numbers.
 
     Raises:
         ValueError: It is neither None, an int nor a pair of ints.
@@ -50,7 +57,7 @@ def _one_seed(seed: Any) -> int | None:
 
 @keras.saving.register_keras_serializable("ipufeed")
 class Embedding(keras.layers.Embedding):  # type: ignore[misc]
-    """Rows of a table by their numbers: [batch, length] -> [batch, length, output_dim].
+    """Looks up rows of a table: [batch, length] -> [batch, length, output_dim].
 
     Args:
         input_dim: Rows of the table.
@@ -61,26 +68,26 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]
         embeddings_constraint: Likewise.
         mask_zero: Must be False.
         input_length: Must be None.
-        serialization_factor: No effect, with a warning: no memory is saved by parts.
+        serialization_factor: No effect, with a warning: parts save no memory here.
         **kwargs: See keras.layers.Layer.
 
     Raises:
-        NotImplementedError: An argument that the original does not support.
-        ValueError: When it is built: inputs of another rank.
+        NotImplementedError: An argument is set that Graphcore's layer does not support.
+        ValueError: When it is built: inputs have another rank.
     """
 
     def __init__(
         self,
         input_dim: int,
         output_dim: int,
-        embeddings_initializer: Any = "uniform",
-        embeddings_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        embeddings_constraint: Any = None,
+        embeddings_initializer: object = "uniform",
+        embeddings_regularizer: object = None,
+        activity_regularizer: object = None,
+        embeddings_constraint: object = None,
         mask_zero: bool = False,
-        input_length: Any = None,
+        input_length: object = None,
         serialization_factor: int = 1,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         check_flags(mask_zero=mask_zero)
         for name, value in (
@@ -107,8 +114,8 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]
             **kwargs,
         )
 
-    def call(self, inputs: Any) -> Any:
-        """The rows."""
+    def call(self, inputs: Nest) -> Nest:
+        """Returns the rows."""
         if len(inputs.shape) != 2:
             raise ValueError(
                 "The input shape should be a tensor of shape [batch, input_length], got "
@@ -116,7 +123,7 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]
             )
         return super().call(inputs)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         """See keras.layers.Layer."""
         config = super().get_config()
         for name in ("weights", "lora_rank", "lora_alpha", "quantization_config"):
@@ -129,18 +136,18 @@ DIMENSIONS = ("input_columns", "input_rows_kernel_columns", "kernel_rows")
 
 @keras.saving.register_keras_serializable("ipufeed")
 class SerialDense(keras.layers.Dense):  # type: ignore[misc]
-    """A dense layer; the parts into which the original cuts its product change nothing.
+    """A dense layer; the serialization of the product has no effect.
 
     Args:
         units: Elements of its outputs.
-        serialization_factor: Parts, at least 1; another number than 1 warns.
+        serialization_factor: Parts of the product, at least 1; more than 1 warns.
         serialization_dimension: "input_columns", "input_rows_kernel_columns" or
             "kernel_rows".
         activation: Of the outputs. Default: none.
         **kwargs: See keras.layers.Dense.
 
     Raises:
-        ValueError: The factor or the dimension is none.
+        ValueError: The factor or the dimension is invalid.
     """
 
     def __init__(
@@ -148,8 +155,8 @@ class SerialDense(keras.layers.Dense):  # type: ignore[misc]
         units: int,
         serialization_factor: int,
         serialization_dimension: str,
-        activation: Any = None,
-        **kwargs: Any,
+        activation: object = None,
+        **kwargs: object,
     ) -> None:
         if not isinstance(serialization_factor, int) or serialization_factor < 1:
             raise ValueError(
@@ -169,7 +176,7 @@ class SerialDense(keras.layers.Dense):  # type: ignore[misc]
         self.serialization_dimension = serialization_dimension
         super().__init__(units, activation=activation, **kwargs)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         """See keras.layers.Layer."""
         return {
             **super().get_config(),
@@ -180,10 +187,10 @@ class SerialDense(keras.layers.Dense):  # type: ignore[misc]
 
 @keras.saving.register_keras_serializable("ipufeed")
 class RecomputationCheckpoint(keras.layers.Layer):  # type: ignore[misc]
-    """Gives back its inputs, of any nest: recomputation is TensorFlow's to decide here."""
+    """Returns its inputs, of any nest: TensorFlow decides on recomputation here."""
 
-    def call(self, inputs: Any) -> Any:
-        """The inputs."""
+    def call(self, inputs: Nest) -> Nest:
+        """Returns the inputs."""
         import tensorflow as tf
 
         return tf.nest.map_structure(tf.identity, inputs)
@@ -191,26 +198,26 @@ class RecomputationCheckpoint(keras.layers.Layer):  # type: ignore[misc]
 
 @keras.saving.register_keras_serializable("ipufeed")
 class AssumeEqualAcrossReplicas(keras.layers.Layer):  # type: ignore[misc]
-    """Gives back its inputs: nothing here needs to know that replicas agree.
+    """Returns its inputs: the assertion that replicas agree is not used here.
 
     Args:
-        inplace: Whether the original copies its inputs; no effect, with a warning.
+        inplace: Whether an IPU would omit a copy; no effect, with a warning.
         **kwargs: See keras.layers.Layer.
     """
 
-    def __init__(self, inplace: bool = False, **kwargs: Any) -> None:
+    def __init__(self, inplace: bool = False, **kwargs: object) -> None:
         check_flags(inplace=inplace)
         if inplace:
             no_effect("AssumeEqualAcrossReplicas(inplace=)", "values are never changed")
         self.inplace = inplace
         super().__init__(**kwargs)
 
-    def call(self, inputs: Any) -> Any:
-        """The inputs."""
+    def call(self, inputs: Nest) -> Nest:
+        """Returns the inputs."""
         import tensorflow as tf
 
         return tf.nest.map_structure(tf.identity, inputs)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         """See keras.layers.Layer."""
         return {**super().get_config(), "inplace": self.inplace}

@@ -1,7 +1,7 @@
-"""The Keras that a program means by `tf.keras`: Keras 3, or tf_keras.
+"""Selects the Keras of `tf.keras`: Keras 3, or tf_keras.
 
-TensorFlow decides by the environment variable TF_USE_LEGACY_KERAS when it is imported. What
-this package derives from Keras's classes derives from those of this one.
+TensorFlow selects by the environment variable TF_USE_LEGACY_KERAS when it is imported. The
+classes of this package derive from those of the selected Keras.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ def is_legacy() -> bool:
     return os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
 
 
-def load() -> Any:
-    """Imports it.
+def _load() -> Any:
+    """Imports the selected Keras.
 
     Raises:
-        ImportError: tf_keras is asked for, and not installed.
+        ImportError: tf_keras is selected, and not installed.
     """
     if not is_legacy():
         import keras
@@ -36,4 +36,4 @@ def load() -> Any:
         ) from error
 
 
-keras: Any = load()
+keras: Any = _load()

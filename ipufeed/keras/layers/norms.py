@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ipufeed.checks import check_flags
 from ipufeed.keras.layers.in_use import keras
+from ipufeed.tf_types import Config, Nest, Shape, Tensor
 
 
-def _shape(x: Any) -> list[Any]:
-    """The sizes of a tensor; one that is not known is a tensor."""
+def _shape(x: Tensor) -> list[int | Tensor]:
+    """Returns the sizes of a tensor: ints, or tensors for unknown ones."""
     import tensorflow as tf
 
     sizes = tf.shape(x)
     return [sizes[i] if size is None else size for i, size in enumerate(x.shape)]
 
 
-def _moved(x: Any, source: int, target: int) -> Any:
-    """The tensor with an axis moved to another place."""
+def _moved(x: Tensor, source: int, target: int) -> Tensor:
+    """Moves an axis of a tensor to another position."""
     import tensorflow as tf
 
     order = list(range(len(x.shape)))
@@ -30,7 +32,7 @@ class GroupNormalization(keras.layers.Layer):  # type: ignore[misc]
     """Normalises the channels of each group, of each sample, to mean 0 and variance 1.
 
     Args:
-        groups: Number of groups, which divides the channels.
+        groups: Number of groups, a divisor of the number of channels.
         channels_axis: The axis of the channels: -1 or 1.
         center: Whether a learned beta is added.
         scale: Whether the result is multiplied by a learned gamma.
@@ -38,12 +40,12 @@ class GroupNormalization(keras.layers.Layer):  # type: ignore[misc]
         beta_initializer: Default (None): zeros.
         gamma_initializer: Default (None): ones.
         strided_channel_grouping: True: channel c is in group c % groups. False: groups are
-            channels that follow each other, as in Keras.
+            consecutive channels, as in Keras.
         **kwargs: See keras.layers.Layer.
 
     Raises:
-        ValueError: The axis is another; when it is built: the groups do not divide the
-            channels.
+        ValueError: The axis is not 1 or -1; when it is built: the groups do not divide
+            the channels.
     """
 
     def __init__(
@@ -53,10 +55,10 @@ class GroupNormalization(keras.layers.Layer):  # type: ignore[misc]
         center: bool = True,
         scale: bool = True,
         epsilon: float = 1e-3,
-        beta_initializer: Any = None,
-        gamma_initializer: Any = None,
+        beta_initializer: object = None,
+        gamma_initializer: object = None,
         strided_channel_grouping: bool = True,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         check_flags(
             center=center,
@@ -76,7 +78,7 @@ class GroupNormalization(keras.layers.Layer):  # type: ignore[misc]
         self.strided_channel_grouping = strided_channel_grouping
 
     def _group_count(self, channels: int) -> int:
-        """Groups of this many channels."""
+        """Checks and returns the number of groups."""
         if not isinstance(self.groups, int) or not 1 <= self.groups <= channels:
             raise ValueError(f"Invalid groups {self.groups} for {channels} channels.")
         if channels % self.groups:
@@ -85,8 +87,8 @@ class GroupNormalization(keras.layers.Layer):  # type: ignore[misc]
             )
         return self.groups
 
-    def build(self, input_shape: Any) -> None:
-        """Makes gamma and beta, [channels], in Keras's order."""
+    def build(self, input_shape: Shape) -> None:
+        """Creates gamma and beta, [channels], in Keras's order."""
         channels = input_shape[self.channels_axis]
         self._count = self._group_count(channels)
         if self.scale:
@@ -98,22 +100,17 @@ class GroupNormalization(keras.layers.Layer):  # type: ignore[misc]
                 shape=(channels,), initializer=self.beta_initializer, name="beta"
             )
 
-    def call(self, inputs: Any) -> Any:
-        """The normalised inputs."""
+    def call(self, inputs: Nest) -> Nest:
+        """Normalises the inputs."""
         import tensorflow as tf
 
         last = self.channels_axis == -1
         x = inputs if last else _moved(inputs, 1, -1)
         shape = _shape(x)
         channels, size = x.shape[-1], x.shape[-1] // self._count
-        parts = (
-            (size, self._count)
-            if self.strided_channel_grouping
-            else (
-                self._count,
-                size,
-            )
-        )
+        parts = (size, self._count)
+        if not self.strided_channel_grouping:
+            parts = (self._count, size)
         grouped = tf.reshape(tf.cast(x, tf.float32), (*shape[:-1], *parts))
         group_axis = len(shape) - (not self.strided_channel_grouping)
         axes = [axis for axis in range(1, len(shape) + 1) if axis != group_axis]
@@ -127,7 +124,7 @@ class GroupNormalization(keras.layers.Layer):  # type: ignore[misc]
             x = x + tf.cast(self.beta, x.dtype)
         return x if last else _moved(x, -1, 1)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         """See keras.layers.Layer."""
         return {
             **super().get_config(),
@@ -160,7 +157,7 @@ class InstanceNormalization(GroupNormalization):
 
 @keras.saving.register_keras_serializable("ipufeed")
 class LayerNormalization(keras.layers.LayerNormalization):  # type: ignore[misc]
-    """keras.layers.LayerNormalization, with the original's default epsilon of 0.001.
+    """keras.layers.LayerNormalization, with Graphcore's default epsilon of 0.001.
 
     Args:
         axis: The axes over which it normalises.
@@ -168,5 +165,7 @@ class LayerNormalization(keras.layers.LayerNormalization):  # type: ignore[misc]
         **kwargs: See keras.layers.LayerNormalization.
     """
 
-    def __init__(self, axis: Any = -1, epsilon: float = 1e-3, **kwargs: Any) -> None:
+    def __init__(
+        self, axis: int | Sequence[int] = -1, epsilon: float = 1e-3, **kwargs: object
+    ) -> None:
         super().__init__(axis=axis, epsilon=epsilon, **kwargs)

@@ -1,29 +1,30 @@
-"""LSTM and GRU with the arguments of the original's."""
+"""LSTM and GRU with the arguments of Graphcore's layers."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from ipufeed.checks import check_flags
 from ipufeed.keras.layers.in_use import is_legacy, keras
 from ipufeed.no_effect import no_effect
+from ipufeed.tf_types import Config, DType, Nest, Tensor
 
 RECURRENT = ("tanh", "softmax", "sigmoid", "hard_sigmoid")
 ACTIVATIONS = (*RECURRENT, "relu")
 
 
 class _Popnn:
-    """What both layers have in common; stands before Keras's layer in a class."""
+    """The common part of both layers; the first base, before Keras's layer."""
 
     def __init__(
         self,
         units: int,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
-        partials_dtype: Any = None,
+        activation: object = "tanh",
+        recurrent_activation: object = "sigmoid",
+        partials_dtype: object = None,
         time_major: bool = False,
-        dropout_seed: Any = None,
-        **kwargs: Any,
+        dropout_seed: Sequence[int] | None = None,
+        **kwargs: object,
     ) -> None:
         check_flags(time_major=time_major)
         for name, value, known in (
@@ -38,7 +39,7 @@ class _Popnn:
             no_effect(
                 f"{type(self).__name__}(partials_dtype=)", "XLA chooses what it sums in"
             )
-        kwargs.pop("implementation", None)  # the original ignores it, too
+        kwargs.pop("implementation", None)  # Graphcore's ignores it, too
         if dropout_seed is not None:
             seed = sum(map(int, dropout_seed)) % 2**31
             if is_legacy():  # its dropout draws from the device's generator
@@ -56,11 +57,11 @@ class _Popnn:
 
     def call(
         self,
-        sequences: Any,
-        initial_state: Any = None,
-        mask: Any = None,
+        sequences: Nest,
+        initial_state: Nest = None,
+        mask: Nest = None,
         training: bool = False,
-    ) -> Any:
+    ) -> Nest:
         """See Keras's layer; with time_major inputs and outputs are [time, batch, ...]."""
         if self.has_time_first:
             sequences = _swapped(sequences)
@@ -68,33 +69,33 @@ class _Popnn:
         results = super().call(  # type: ignore[misc]
             sequences, initial_state=initial_state, mask=mask, training=training
         )
-        own: Any = self
+        own: DType = self
         if not self.has_time_first or not own.return_sequences:
             return results
         if not own.return_state:
             return _swapped(results)
         return [_swapped(results[0]), *results[1:]]
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         """See keras.layers.Layer."""
         config = super().get_config()  # type: ignore[misc]
         return {**config, "time_major": self.has_time_first}
 
 
-def _swapped(x: Any) -> Any:
-    """The tensor with its first two axes exchanged."""
+def _swapped(x: Tensor) -> Tensor:
+    """Exchanges the first two axes of a tensor."""
     import tensorflow as tf
 
     return tf.transpose(x, [1, 0, *range(2, len(x.shape))])
 
 
-def _name_of(activation: Any) -> Any:
+def _name_of(activation: object) -> object:
     return getattr(activation, "__name__", activation)
 
 
 @keras.saving.register_keras_serializable("ipufeed")
 class LSTM(_Popnn, keras.layers.LSTM):  # type: ignore[misc]
-    """keras.layers.LSTM, with the original's options.
+    """keras.layers.LSTM, with Graphcore's options.
 
     Args:
         units: Elements of its outputs.
@@ -106,13 +107,13 @@ class LSTM(_Popnn, keras.layers.LSTM):  # type: ignore[misc]
         **kwargs: See keras.layers.LSTM.
 
     Raises:
-        ValueError: Another activation.
+        ValueError: The activation is another one.
     """
 
 
 @keras.saving.register_keras_serializable("ipufeed")
 class GRU(_Popnn, keras.layers.GRU):  # type: ignore[misc]
-    """keras.layers.GRU, with the original's options.
+    """keras.layers.GRU, with Graphcore's options.
 
     Args:
         units: Elements of its outputs.
@@ -124,5 +125,5 @@ class GRU(_Popnn, keras.layers.GRU):  # type: ignore[misc]
         **kwargs: See keras.layers.GRU.
 
     Raises:
-        ValueError: Another activation.
+        ValueError: The activation is another one.
     """

@@ -1,4 +1,4 @@
-"""Optimizers of the original's `ipu.keras.optimizers` and of its addons.
+"""Optimizers of Graphcore's `ipu.keras.optimizers` and of its addons.
 
     wrappers     IpuOptimizer, CrossReplicaOptimizer, MapGradientOptimizer, ...
     with_extras  AdamIpuOptimizer, LAMBIpuOptimizer

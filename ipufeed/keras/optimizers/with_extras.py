@@ -1,12 +1,13 @@
-"""Adam and LAMB with the arguments that the original's addons have in addition."""
+"""Adam and LAMB with the additional arguments of Graphcore's addons."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ipufeed.keras.layers.in_use import is_legacy, keras
 from ipufeed.no_effect import no_effect
+from ipufeed.tf_types import GradAndVar
 
 Adam: Any = keras.optimizers.Adam
 # tf_keras has no LAMB; the error is raised when one is made.
@@ -14,14 +15,16 @@ Lamb: Any = keras.optimizers.Adam if is_legacy() else keras.optimizers.Lamb
 
 IGNORED = ("m_dtype", "v_dtype", "vhat_dtype", "optimizer_compute_precisions")
 
+Transformer = Callable[[list[GradAndVar]], Iterable[GradAndVar]]
+
 
 class _Extras:
-    """What both have in common; stands before Keras's optimizer in a class."""
+    """The common part of both; the first base, before Keras's optimizer."""
 
-    _transformers: list[Callable[..., Any]]
+    _transformers: list[Transformer]
 
-    def _warn(self, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Warns of what has no effect, and gives what is left for Keras."""
+    def _warn(self, kwargs: dict[str, object]) -> dict[str, object]:
+        """Warns of arguments without an effect; returns the others, for Keras."""
         for name in IGNORED:
             if kwargs.pop(name, None) is not None:
                 no_effect(
@@ -30,7 +33,9 @@ class _Extras:
                 )
         return kwargs
 
-    def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+    def apply_gradients(
+        self, grads_and_vars: Iterable[GradAndVar], *args: object, **kwargs: object
+    ) -> Any:
         """Updates the weights with the transformed gradients."""
         pairs = list(grads_and_vars)
         for transform in self._transformers:
@@ -40,7 +45,7 @@ class _Extras:
 
 @keras.utils.register_keras_serializable("ipufeed")
 class AdamIpuOptimizer(_Extras, Adam):  # type: ignore[misc]
-    """keras.optimizers.Adam, with the arguments of the original's addon.
+    """keras.optimizers.Adam, with the arguments of Graphcore's addon.
 
     Args:
         learning_rate: A number or a schedule. Default: 0.001.
@@ -49,8 +54,8 @@ class AdamIpuOptimizer(_Extras, Adam):  # type: ignore[misc]
         epsilon: Added to the root. Default: 1e-7.
         amsgrad: See keras.optimizers.Adam.
         name: Its name.
-        gradient_transformers: Functions of a list of (gradient, variable) that give such a
-            list; called in their order by `apply_gradients`.
+        gradient_transformers: Functions from a list of (gradient, variable) to such a list;
+            `apply_gradients` calls them in order.
         **kwargs: See keras.optimizers.Adam. `m_dtype`, `v_dtype`, `vhat_dtype` and
             `optimizer_compute_precisions` have no effect, with a warning.
 
@@ -59,14 +64,14 @@ class AdamIpuOptimizer(_Extras, Adam):  # type: ignore[misc]
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: object = 0.001,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-7,
         amsgrad: bool = False,
         name: str = "Adam",
-        gradient_transformers: Any = None,
-        **kwargs: Any,
+        gradient_transformers: Iterable[Transformer] | None = None,
+        **kwargs: object,
     ) -> None:
         kwargs = self._warn(kwargs)
         super().__init__(
@@ -77,7 +82,7 @@ class AdamIpuOptimizer(_Extras, Adam):  # type: ignore[misc]
 
 @keras.utils.register_keras_serializable("ipufeed")
 class LAMBIpuOptimizer(_Extras, Lamb):  # type: ignore[misc]
-    """keras.optimizers.Lamb, with the arguments of the original's addon.
+    """keras.optimizers.Lamb, with the arguments of Graphcore's addon.
 
     Args:
         learning_rate: A number or a schedule. Default: 0.001.
@@ -92,7 +97,7 @@ class LAMBIpuOptimizer(_Extras, Lamb):  # type: ignore[misc]
         **kwargs: See keras.optimizers.Lamb; see AdamIpuOptimizer.
 
     Raises:
-        NotImplementedError: Under tf_keras, which has no LAMB; layers to leave out of the
+        NotImplementedError: Under tf_keras, which has no LAMB; layers are excluded from the
             adaptation.
 
     Source: the class of this name of ipu_tensorflow_addons, whose source is not public.
@@ -100,7 +105,7 @@ class LAMBIpuOptimizer(_Extras, Lamb):  # type: ignore[misc]
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: object = 0.001,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-6,
@@ -108,8 +113,8 @@ class LAMBIpuOptimizer(_Extras, Lamb):  # type: ignore[misc]
         exclude_from_weight_decay: Sequence[str] | None = None,
         exclude_from_layer_adaptation: Sequence[str] | None = None,
         name: str = "LAMB",
-        gradient_transformers: Any = None,
-        **kwargs: Any,
+        gradient_transformers: Iterable[Transformer] | None = None,
+        **kwargs: object,
     ) -> None:
         if is_legacy():
             raise NotImplementedError(

@@ -1,40 +1,41 @@
-"""Optimizers around a Keras optimizer: over replicas, with mapped or summed gradients."""
+"""Optimizers that wrap a Keras one: over replicas, mapped or summed gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ipufeed.keras.layers.in_use import is_legacy, keras
 from ipufeed.no_effect import no_effect
 from ipufeed.parallel.collectives import ops as collectives
-from ipufeed.parallel.optimizers.dtypes import check_dtype
-from ipufeed.parallel.optimizers.gradient_mapping import GradientMapping
-from ipufeed.parallel.optimizers.reduction_method import (
+from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
+    GradientMapping,
+    check_dtype,
 )
+from ipufeed.tf_types import Config, DType, GradAndVar, Optimizer, Tensor, Variable
 
-Optimizer: Any = keras.optimizers.Optimizer
-KINDS: tuple[Any, ...] = (Optimizer,)
+_Optimizer: Any = keras.optimizers.Optimizer
+KINDS: tuple[Any, ...] = (_Optimizer,)
 if is_legacy():
-    KINDS = (Optimizer, keras.optimizers.legacy.Optimizer)
+    KINDS = (_Optimizer, keras.optimizers.legacy.Optimizer)
 
 
 @keras.utils.register_keras_serializable("ipufeed")
-class IpuOptimizer(Optimizer):  # type: ignore[misc]
-    """Passes everything on to the optimizer that it wraps; subclasses change a part.
+class IpuOptimizer(_Optimizer):  # type: ignore[misc]
+    """Delegates to the wrapped optimizer; subclasses override a part.
 
     Args:
         opt: A Keras optimizer.
         name: Its name. Default: that of the class.
 
     Raises:
-        ValueError: `opt` is none.
+        ValueError: `opt` is not a Keras optimizer.
 
     Source: Graphcore's class of this name.
     """
 
-    def __init__(self, opt: Any, name: str | None = None) -> None:
+    def __init__(self, opt: Optimizer, name: str | None = None) -> None:
         if not isinstance(opt, KINDS):
             raise ValueError(
                 f"{type(self).__name__} wraps Keras optimizers, got "
@@ -48,41 +49,45 @@ class IpuOptimizer(Optimizer):  # type: ignore[misc]
             super().__init__(learning_rate=0.0, name=name)
         self.inner_optimizer = opt
 
-    # ---- What subclasses change
+    # ---- Overridden by subclasses
 
-    def map_each(self, pairs: list[Any]) -> list[Any]:
-        """Changes the gradients of a mini-batch: (gradient, variable) -> the same."""
+    def map_each(self, pairs: list[GradAndVar]) -> list[GradAndVar]:
+        """Maps the gradients of a mini-batch."""
         inner = getattr(self.inner_optimizer, "map_each", None)
         return pairs if inner is None else inner(pairs)
 
-    def map_last(self, pairs: list[Any]) -> list[Any]:
-        """Changes the gradients that are applied, of all mini-batches of an update."""
+    def map_last(self, pairs: list[GradAndVar]) -> list[GradAndVar]:
+        """Maps the gradients of an update, of all its mini-batches."""
         return pairs
 
-    # ---- What a Keras calls
+    # ---- Called by Keras
 
-    def apply_accumulated(self, pairs: Any) -> Any:
-        """Updates the weights with gradients that `map_each` has seen."""
+    def apply_accumulated(self, pairs: Iterable[GradAndVar]) -> object:
+        """Updates the weights with gradients that `map_each` has mapped."""
         inner = self.inner_optimizer
         apply = getattr(inner, "apply_accumulated", inner.apply_gradients)
         return apply(self.map_last(list(pairs)))
 
-    def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+    def apply_gradients(
+        self, grads_and_vars: Iterable[GradAndVar], *args: object, **kwargs: object
+    ) -> Any:
         """Updates the weights; see keras.optimizers.Optimizer."""
-        del args, kwargs  # of the wrapped optimizer's own
+        del args, kwargs  # of the wrapped optimizer
         pairs = list(grads_and_vars)
         if not self.built:
             self.build([variable for _, variable in pairs])
         return self.apply_accumulated(self.map_each(pairs))
 
-    def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+    def apply(
+        self, grads: list[Tensor], trainable_variables: list[Variable] | None = None
+    ) -> None:
         """Updates the weights; see keras.optimizers.Optimizer."""
         if trainable_variables is None:
             trainable_variables = self.inner_optimizer._trainable_variables
         self.apply_gradients(zip(grads, trainable_variables, strict=True))
 
-    def build(self, var_list: Any) -> None:
-        """Makes the wrapped optimizer's state."""
+    def build(self, var_list: list[Variable]) -> None:
+        """Creates the wrapped optimizer's state."""
         inner = self.inner_optimizer
         if is_legacy():
             build = "build" if hasattr(inner, "build") else "_create_all_weights"
@@ -97,44 +102,46 @@ class IpuOptimizer(Optimizer):  # type: ignore[misc]
         built = property(lambda self: getattr(self, "_built", False))
 
     @property
-    def variables(self) -> Any:
-        """What the wrapped optimizer keeps between updates."""
+    def variables(self) -> list[Variable]:
+        """The wrapped optimizer's state."""
         found = self.inner_optimizer.variables
-        # Those of tf_keras before 2.11 are a method.
-        return found() if callable(found) and not isinstance(found, list) else found
+        # In tf_keras before 2.11 it is a method.
+        is_method = callable(found) and not isinstance(found, list)
+        variables: list[Variable] = found() if is_method else found
+        return variables
 
     @property
-    def iterations(self) -> Any:
-        """Updates so far."""
+    def iterations(self) -> Variable:
+        """The number of updates so far."""
         return self.inner_optimizer.iterations
 
     @iterations.setter
-    def iterations(self, variable: Any) -> None:
+    def iterations(self, variable: Variable) -> None:
         self.inner_optimizer.iterations = variable
 
     @property
-    def learning_rate(self) -> Any:
+    def learning_rate(self) -> Variable:
         """The wrapped optimizer's learning rate."""
         return self.inner_optimizer.learning_rate
 
     @learning_rate.setter
-    def learning_rate(self, learning_rate: Any) -> None:
+    def learning_rate(self, learning_rate: object) -> None:
         # Keras's constructor sets one, before there is a wrapped optimizer.
         if "inner_optimizer" in self.__dict__:
             self.inner_optimizer.learning_rate = learning_rate
 
     lr = learning_rate
 
-    def scale_loss(self, loss: Any) -> Any:
-        """The loss, scaled as the wrapped optimizer expects it."""
+    def scale_loss(self, loss: Tensor) -> Tensor:
+        """Scales the loss as the wrapped optimizer expects it."""
         return self.inner_optimizer.scale_loss(loss)
 
-    def finalize_variable_values(self, var_list: Any) -> None:
+    def finalize_variable_values(self, var_list: list[Variable]) -> None:
         """See keras.optimizers.Optimizer."""
         if hasattr(self.inner_optimizer, "finalize_variable_values"):
             self.inner_optimizer.finalize_variable_values(var_list)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         """See keras.optimizers.Optimizer."""
         return {
             "name": self.name,
@@ -142,7 +149,9 @@ class IpuOptimizer(Optimizer):  # type: ignore[misc]
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+    def from_config(
+        cls, config: Config, custom_objects: Config | None = None
+    ) -> IpuOptimizer:
         """See keras.optimizers.Optimizer."""
         opt = keras.optimizers.deserialize(config["opt"], custom_objects=custom_objects)
         return cls(**{**config, "opt": opt})
@@ -150,58 +159,58 @@ class IpuOptimizer(Optimizer):  # type: ignore[misc]
 
 @keras.utils.register_keras_serializable("ipufeed")
 class CrossReplicaOptimizer(IpuOptimizer):
-    """Updates with the mean of the replicas' gradients, and not with their sum.
+    """Updates with the mean of the replicas' gradients instead of their sum.
 
     Args:
-        opt: A Keras optimizer, which by itself adds the gradients up in an IPUStrategy.
+        opt: A Keras optimizer, which alone sums the gradients in an IPUStrategy.
         name: Its name.
 
     Raises:
-        ValueError: `opt` is none.
+        ValueError: `opt` is not a Keras optimizer.
 
     Source: Graphcore's optimizer of this name.
     """
 
-    def map_last(self, pairs: list[Any]) -> list[Any]:
-        """The gradients over the number of replicas."""
+    def map_last(self, pairs: list[GradAndVar]) -> list[GradAndVar]:
+        """Divides the gradients by the number of replicas."""
         return _over_replicas(pairs)
 
 
 @keras.utils.register_keras_serializable("ipufeed")
 class MapGradientOptimizer(IpuOptimizer):
-    """Changes the gradients of each mini-batch, on each replica.
+    """Maps the gradients of each mini-batch, on each replica.
 
     Args:
         wrapped_optimizer: A Keras optimizer.
-        gradient_mapping_function: Takes a gradient and its variable, and gives the
+        gradient_mapping_function: Takes a gradient and its variable, and returns the
             gradient to use. It is not called for variables without a gradient.
         name: Its name.
 
     Raises:
-        ValueError: `wrapped_optimizer` is none.
-        TypeError: The function cannot be called.
+        ValueError: `wrapped_optimizer` is not a Keras optimizer.
+        TypeError: The function is not callable.
 
     Source: Graphcore's optimizer of this name.
     """
 
     def __init__(
         self,
-        wrapped_optimizer: Any,
-        gradient_mapping_function: Callable[[Any, Any], Any],
+        wrapped_optimizer: Optimizer,
+        gradient_mapping_function: Callable[[Tensor, Variable], Tensor],
         name: str | None = None,
     ) -> None:
         super().__init__(wrapped_optimizer, name)
         self._mapped = GradientMapping(gradient_mapping_function)
 
-    def map_each(self, pairs: list[Any]) -> list[Any]:
-        """The mapped gradients, after those of an optimizer inside."""
+    def map_each(self, pairs: list[GradAndVar]) -> list[GradAndVar]:
+        """Maps the gradients, after a wrapped optimizer has mapped them."""
         return self._mapped(super().map_each(pairs))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         """Not supported: a function has no config.
 
         Raises:
-            NotImplementedError: Always, with what to use.
+            NotImplementedError: Always.
         """
         raise NotImplementedError(
             f"{type(self).__name__} cannot be saved: its function has no config. Save the "
@@ -210,19 +219,19 @@ class MapGradientOptimizer(IpuOptimizer):
 
 
 class MapGradientOptimizerInvertedChaining(MapGradientOptimizer):
-    """Changes the gradients right before they are applied.
+    """Maps the gradients directly before they are applied.
 
     They are sums over the mini-batches of an update, and over the replicas.
 
     Args, Raises, Source: See MapGradientOptimizer.
     """
 
-    def map_each(self, pairs: list[Any]) -> list[Any]:
-        """The gradients of a mini-batch, as they are."""
+    def map_each(self, pairs: list[GradAndVar]) -> list[GradAndVar]:
+        """Returns the gradients of a mini-batch without a mapping."""
         return IpuOptimizer.map_each(self, pairs)
 
-    def map_last(self, pairs: list[Any]) -> list[Any]:
-        """The mapped sums, a part for each replica: the wrapped optimizer adds up again."""
+    def map_last(self, pairs: list[GradAndVar]) -> list[GradAndVar]:
+        """Maps the sums; divides by the replicas, as the wrapped optimizer sums again."""
         if _replicas_are_several():
             pairs = [
                 (
@@ -236,22 +245,23 @@ class MapGradientOptimizerInvertedChaining(MapGradientOptimizer):
 
 @keras.utils.register_keras_serializable("ipufeed")
 class GradientAccumulationOptimizer(IpuOptimizer):
-    """Makes one update from several mini-batches, in a model's `fit`.
+    """Accumulates the gradients of several mini-batches, in a model's `fit`.
 
     `compile` reads it as `set_gradient_accumulation_options` of these numbers.
 
     Args:
         opt: A Keras optimizer.
-        num_mini_batches: Mini-batches of an update, which divide `steps_per_execution`.
+        num_mini_batches: Mini-batches of an update; must divide `steps_per_execution`.
         offload_weight_update_variables: No effect, with a warning if it is set.
         replicated_optimizer_state_sharding: Likewise.
-        dtype: What the sums are kept in: a dtype, a function of the weight that gives one,
-            or None for each weight's own.
+        dtype: Of the sums: a dtype, a function of the weight that returns one, or None for
+            that of each weight.
         reduction_method: SUM, MEAN or RUNNING_MEAN.
         name: Its name.
 
     Raises:
-        ValueError: `opt` is none, the number is not positive, or another method.
+        ValueError: `opt` is not a Keras optimizer, the number is not positive, or the
+            method is unknown.
         RuntimeError: When it is applied outside of `fit`.
 
     Source: Graphcore's optimizer of this name.
@@ -259,12 +269,12 @@ class GradientAccumulationOptimizer(IpuOptimizer):
 
     def __init__(
         self,
-        opt: Any,
+        opt: Optimizer,
         num_mini_batches: int,
         offload_weight_update_variables: bool | None = None,
         replicated_optimizer_state_sharding: bool = False,
-        dtype: Any = None,
-        reduction_method: Any = "sum",
+        dtype: DType = None,
+        reduction_method: GradientAccumulationReductionMethod | str = "sum",
         name: str | None = None,
     ) -> None:
         super().__init__(opt, name)
@@ -294,11 +304,13 @@ class GradientAccumulationOptimizer(IpuOptimizer):
             reduction_method
         )
 
-    def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
-        """Not supported: the loop that has the sums is that of `fit`.
+    def apply_gradients(
+        self, grads_and_vars: Iterable[GradAndVar], *args: object, **kwargs: object
+    ) -> Any:
+        """Not supported: the sums are those of the loop of `fit`.
 
         Raises:
-            RuntimeError: Always, with what to use.
+            RuntimeError: Always.
         """
         raise RuntimeError(
             "GradientAccumulationOptimizer of a Keras optimizer works in the `fit` of a "
@@ -306,7 +318,7 @@ class GradientAccumulationOptimizer(IpuOptimizer):
             "the gradients up, or use pipelining_ops.pipeline, which accumulates."
         )
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         """See keras.optimizers.Optimizer."""
         return {
             **super().get_config(),
@@ -328,8 +340,8 @@ def _replicas_are_several() -> bool:
     return require_usable(strategy.device_ordinal).num_ipus > 1
 
 
-def _over_replicas(pairs: list[Any]) -> list[Any]:
-    """The gradients divided by the number of replicas."""
+def _over_replicas(pairs: list[GradAndVar]) -> list[GradAndVar]:
+    """Divides gradients by the number of replicas."""
     import tensorflow as tf
 
     if not _replicas_are_several():
@@ -341,7 +353,7 @@ def _over_replicas(pairs: list[Any]) -> list[Any]:
     ]
 
 
-def _dense(gradient: Any) -> Any:
+def _dense(gradient: Tensor) -> Tensor:
     import tensorflow as tf
 
     return None if gradient is None else tf.convert_to_tensor(gradient)

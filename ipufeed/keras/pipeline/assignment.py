@@ -1,11 +1,15 @@
-"""The classes in which a program reads and writes the stages of layer calls.
+"""The classes with which a program reads and sets the stages of layer calls.
 
 Source: Graphcore's classes of these names.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from ipufeed.keras.pipeline.calls import Call, flat
+from ipufeed.tf_types import KerasLayer, KerasModel
 
 
 class _OfLayer:
@@ -14,26 +18,26 @@ class _OfLayer:
     is_nested_model = False
 
     def __init__(
-        self, layer: Any, node_index: int, pipeline_stage: int | None = None
+        self, layer: KerasLayer, node_index: int, pipeline_stage: int | None = None
     ) -> None:
         self._layer = layer
         self._node_index = node_index
-        self._inbound: list[Any] = []
+        self._inbound: list[KerasLayer] = []
         self.pipeline_stage = pipeline_stage
 
     @property
-    def layer(self) -> Any:
+    def layer(self) -> KerasLayer:
         """The layer that is called."""
         return self._layer
 
     @property
     def node_index(self) -> int:
-        """Which of the layer's calls this is."""
+        """The number of this call among those of the layer."""
         return self._node_index
 
     @property
-    def inbound_layers(self) -> Any:
-        """The layers that made its inputs; one, or a list."""
+    def inbound_layers(self) -> KerasLayer:
+        """The layer that made its input, or a list of several."""
         return self._inbound[0] if len(self._inbound) == 1 else list(self._inbound)
 
     @property
@@ -57,7 +61,7 @@ class FunctionalLayerPipelineStageAssignment(_OfLayer):
 
     Args:
         layer: The layer.
-        node_index: Which of its calls it is.
+        node_index: The number of the call, among those of the layer.
         pipeline_stage: The stage, from 0. Default: None, which a pipeline refuses.
     """
 
@@ -67,7 +71,7 @@ class ModelLayerPipelineStageAssignment(_OfLayer):
 
     Args:
         layer: The layer.
-        node_index: Which of its calls it is.
+        node_index: The number of the call, among those of the layer.
         pipeline_stage: The stage, from 0. Default: None, which a pipeline refuses.
     """
 
@@ -80,7 +84,7 @@ class SequentialLayerPipelineStageAssignment(_OfLayer):
         pipeline_stage: The stage, from 0. Default: None, which a pipeline refuses.
     """
 
-    def __init__(self, layer: Any, pipeline_stage: int | None = None) -> None:
+    def __init__(self, layer: KerasLayer, pipeline_stage: int | None = None) -> None:
         super().__init__(layer, 0, pipeline_stage)
 
     def __str__(self) -> str:
@@ -90,42 +94,45 @@ class SequentialLayerPipelineStageAssignment(_OfLayer):
         )
 
 
-class _OfModel:
+class OfModel:
     """The stages of the calls in a nested model."""
 
     is_nested_model = True
 
     def __init__(
-        self, nested_model: Any, node_index: int, pipeline_stage_assignments: Any
+        self,
+        nested_model: KerasModel,
+        node_index: int,
+        pipeline_stage_assignments: Iterable[Assignment],
     ) -> None:
         self._nested_model = nested_model
         self._node_index = node_index
-        self._inbound: list[Any] = []
+        self._inbound: list[KerasLayer] = []
         self._assignments = list(pipeline_stage_assignments)
 
     @property
-    def nested_model(self) -> Any:
+    def nested_model(self) -> KerasModel:
         """The model that is called."""
         return self._nested_model
 
     @property
-    def layer(self) -> Any:
-        """The same, as of a layer."""
+    def layer(self) -> KerasLayer:
+        """The model, named as for a layer."""
         return self._nested_model
 
     @property
     def node_index(self) -> int:
-        """Which of the model's calls this is."""
+        """The number of this call among those of the model."""
         return self._node_index
 
     @property
-    def inbound_layers(self) -> Any:
-        """The layers that made its inputs; one, or a list."""
+    def inbound_layers(self) -> KerasLayer:
+        """The layer that made its input, or a list of several."""
         return self._inbound[0] if len(self._inbound) == 1 else list(self._inbound)
 
     @property
-    def pipeline_stage_assignments(self) -> list[Any]:
-        """Those of the calls inside."""
+    def pipeline_stage_assignments(self) -> list[Assignment]:
+        """The assignments of the calls inside."""
         return self._assignments
 
     def _title(self) -> str:
@@ -139,27 +146,27 @@ class _OfModel:
         return "\n".join(lines)
 
 
-class FunctionalNestedModelPipelineStageAssignment(_OfModel):
+class FunctionalNestedModelPipelineStageAssignment(OfModel):
     """The stages of a nested model's call in a functional model.
 
     Args:
         nested_model: The model.
-        node_index: Which of its calls it is.
+        node_index: The number of the call, among those of the layer.
         pipeline_stage_assignments: A list of assignments, of the calls inside.
     """
 
 
-class NestedModelPipelineStageAssignment(_OfModel):
+class NestedModelPipelineStageAssignment(OfModel):
     """The stages of a nested model's call in a subclass of Model.
 
     Args:
         nested_model: The model.
-        node_index: Which of its calls it is.
+        node_index: The number of the call, among those of the layer.
         pipeline_stage_assignments: A list of assignments, of the calls inside.
     """
 
 
-class SequentialNestedModelPipelineStageAssignment(_OfModel):
+class SequentialNestedModelPipelineStageAssignment(OfModel):
     """The stages of a nested model in a Sequential.
 
     Args:
@@ -167,15 +174,19 @@ class SequentialNestedModelPipelineStageAssignment(_OfModel):
         pipeline_stage_assignments: A list of assignments, of the calls inside.
     """
 
-    def __init__(self, nested_model: Any, pipeline_stage_assignments: Any) -> None:
+    def __init__(
+        self, nested_model: KerasModel, pipeline_stage_assignments: Iterable[Assignment]
+    ) -> None:
         super().__init__(nested_model, 0, pipeline_stage_assignments)
 
     def _title(self) -> str:
         return f"Model: {self._nested_model.name}"
 
 
-# The classes for layers, and for nested models, by the kind of model.
-CLASSES: dict[str, tuple[type[_OfLayer], type[_OfModel]]] = {
+Assignment = _OfLayer | OfModel
+
+# Kind of model -> classes for layers and for nested models.
+CLASSES: dict[str, tuple[type[_OfLayer], type[OfModel]]] = {
     "sequential": (
         SequentialLayerPipelineStageAssignment,
         SequentialNestedModelPipelineStageAssignment,
@@ -188,13 +199,15 @@ CLASSES: dict[str, tuple[type[_OfLayer], type[_OfModel]]] = {
 }
 
 
-def assignments_of(calls: list[Any], kind: str, kinds: Any) -> list[Any]:
-    """The assignments of a model's calls, those that are not of a layer left out.
+def assignments_of(
+    calls: list[Call], kind: str, kinds: Callable[[KerasModel], str]
+) -> list[Assignment]:
+    """Makes the assignments of a model's calls of layers.
 
     Args:
         calls: See calls.Graph.
         kind: Of CLASSES.
-        kinds: Gives the kind of a nested model.
+        kinds: Returns the kind of a nested model.
     """
     of_layer, of_model = CLASSES[kind]
     found = []
@@ -205,7 +218,7 @@ def assignments_of(calls: list[Any], kind: str, kinds: Any) -> list[Any]:
         if call.inner is not None:
             inner = assignments_of(call.inner, kinds(call.operation), kinds)
             one = of_model.__new__(of_model)
-            _OfModel.__init__(one, call.operation, call.node_index, inner)
+            OfModel.__init__(one, call.operation, call.node_index, inner)
         else:
             one = of_layer.__new__(of_layer)
             _OfLayer.__init__(one, call.operation, call.node_index, call.stage)
@@ -214,18 +227,20 @@ def assignments_of(calls: list[Any], kind: str, kinds: Any) -> list[Any]:
     return found
 
 
-def assign(calls: list[Any], given: Any, model: Any, kind: str, kinds: Any) -> None:
-    """Checks assignments against a model's calls, and gives them their stages.
+def assign(
+    calls: list[Any], given: Any, model: KerasModel, kind: str, kinds: Any
+) -> None:
+    """Checks assignments against a model's calls, and sets the calls' stages.
 
     Args:
         calls: See calls.Graph.
-        given: What set_pipeline_stage_assignment got.
+        given: The argument of set_pipeline_stage_assignment.
         model: The model, for errors.
         kind: Of CLASSES.
-        kinds: Gives the kind of a nested model.
+        kinds: Returns the kind of a nested model.
 
     Raises:
-        ValueError: They are of other calls, of another class, or have no stage.
+        ValueError: They do not match the calls, have another class, or no stage.
     """
     if not isinstance(given, list):
         raise ValueError("`pipeline_stage_assignment` needs to be a list.")
@@ -245,7 +260,7 @@ def assign(calls: list[Any], given: Any, model: Any, kind: str, kinds: Any) -> N
             call.stage = one
             continue
         if kind == "sequential" and _is_stage(one):
-            for inner in _flat(call.inner):
+            for inner in flat(call.inner):
                 inner.stage = one
             continue
         if not isinstance(one, expected):
@@ -275,10 +290,5 @@ def assign(calls: list[Any], given: Any, model: Any, kind: str, kinds: Any) -> N
             call.stage = one.pipeline_stage
 
 
-def _flat(calls: Any) -> Any:
-    for each in calls:
-        yield from [each] if each.inner is None else _flat(each.inner)
-
-
-def _is_stage(value: Any) -> bool:
+def _is_stage(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)

@@ -1,22 +1,20 @@
-"""The functions of a model's stages, as pipelining_ops.pipeline takes them.
+"""Builds the functions of a model's stages, for pipelining_ops.pipeline.
 
-Between two stages go the values that later ones use, their masks, the losses that the
-layers so far have added, and the targets. All of it is flat.
+A stage passes on a flat list: the values that later stages use, their masks, the sum of the
+layers' losses so far, and the targets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
-import keras
 import tensorflow as tf
 
-from ipufeed.keras.pipeline import calls as layer_calls
 from ipufeed.keras.pipeline.calls import Call, Graph
+from ipufeed.tf_types import Nest, NestFunction, Spec, Tensor
 
-Finish = Callable[[Any, list[Any], Any], Any]
+Finish = Callable[[Nest, list[Tensor], Tensor], Nest]
 
 
 @dataclass
@@ -24,50 +22,53 @@ class Stages:
     """Builds the stage functions of one program.
 
     Attributes:
-        graph: The model, whose calls have stages.
+        graph: Of the model, whose calls have stages.
         number: Of stages.
         element_spec: Of an element of the dataset.
-        inputs_of: Gives the flat inputs of an element.
-        training: Whether layers are called so.
-        finish: Called in the last stage with the outputs, the flat element but for its
-            inputs, and the sum of the layers' losses; gives what the stage returns.
+        inputs_of: Returns the flat inputs of an element.
+        training: The argument of the layers.
+        finish: Called in the last stage with the outputs, the flat element without its
+            inputs, and the sum of the layers' losses; returns the stage's results.
     """
 
     graph: Graph
     number: int
-    element_spec: Any
-    inputs_of: Callable[[Any], list[Any]]
+    element_spec: Spec
+    inputs_of: Callable[[Nest], list[Tensor]]
     training: bool
     finish: Finish
     _masked: dict[int, list[int]] = field(default_factory=dict)
     _counted: set[int] = field(default_factory=set)
 
-    def functions(self) -> list[Callable[..., Any]]:
-        """One for each stage; they are traced in their order."""
+    def functions(self) -> list[NestFunction]:
+        """Returns a function for each stage, which must be traced in this order."""
         return [self._function(stage) for stage in range(self.number)]
 
-    def _function(self, stage: int) -> Callable[..., Any]:
+    def _function(self, stage: int) -> NestFunction:
         mine = [each for each in self.graph.flat() if each.stage == stage]
         taken, left = self._live(stage), self._live(stage + 1)
 
-        def run(*arguments: Any, **keywords: Any) -> Any:
+        def run(*arguments: Tensor, **keywords: Tensor) -> Nest:
             if stage == 0:
                 element, values = self._first(arguments, keywords)
                 losses = tf.zeros([], tf.float32)
             else:
                 values, losses, element = self._arrived(stage, taken, list(arguments))
-            for call in mine:
-                layer_calls.run(call, values, self.training)
+            with self.graph.running(mine, self.training):
+                for call in mine:
+                    self.graph.run(call, values, self.training)
             losses = losses + self._losses(mine)
             if stage == self.number - 1:
                 outputs = [values[slot] for slot in self.graph.outputs]
-                return self.finish(self._packed(outputs), element, losses)
+                return self.finish(self.graph.pack(outputs), element, losses)
             return self._leaving(stage, left, values, losses, element)
 
         run.__name__ = f"stage_{stage}"
         return run
 
-    def _first(self, arguments: Any, keywords: Any) -> tuple[list[Any], dict[int, Any]]:
+    def _first(
+        self, arguments: tuple[Tensor, ...], keywords: dict[str, Tensor]
+    ) -> tuple[list[Tensor], dict[int, Tensor]]:
         flat = [*arguments, *keywords.values()] if keywords else list(arguments)
         element = tf.nest.pack_sequence_as(self.element_spec, tf.nest.flatten(flat))
         inputs = self.inputs_of(element)
@@ -76,7 +77,7 @@ class Stages:
         )
 
     def _live(self, stage: int) -> list[int]:
-        """The slots that this stage or a later one takes, and an earlier one made."""
+        """Returns the slots that cross into the stage: made before, used in it or later."""
         before = {
             slot
             for call in self.graph.flat()
@@ -95,10 +96,10 @@ class Stages:
         self,
         stage: int,
         left: list[int],
-        values: dict[int, Any],
-        losses: Any,
-        element: list[Any],
-    ) -> list[Any]:
+        values: dict[int, Tensor],
+        losses: Tensor,
+        element: list[Tensor],
+    ) -> list[Tensor]:
         masks = {slot: getattr(values[slot], "_keras_mask", None) for slot in left}
         self._masked[stage + 1] = [slot for slot in left if masks[slot] is not None]
         return [
@@ -109,8 +110,8 @@ class Stages:
         ]
 
     def _arrived(
-        self, stage: int, taken: list[int], arguments: list[Any]
-    ) -> tuple[dict[int, Any], Any, list[Any]]:
+        self, stage: int, taken: list[int], arguments: list[Tensor]
+    ) -> tuple[dict[int, Tensor], Tensor, list[Tensor]]:
         values = dict(zip(taken, arguments, strict=False))
         masked = self._masked[stage]
         rest = arguments[len(taken) :]
@@ -119,17 +120,16 @@ class Stages:
         losses, *element = rest[len(masked) :]
         return values, losses, element
 
-    def _losses(self, mine: list[Call]) -> Any:
-        """What regularizers and add_loss of these layers come to; of each layer once."""
+    def _losses(self, mine: list[Call]) -> Tensor:
+        """Sums the losses of add_loss and of regularizers, the latter once per layer."""
         total = tf.zeros([], tf.float32)
+        here: set[int] = set()  # layers that the stage has called
         for call in mine:
-            if call.is_layer and id(call.operation) not in self._counted:
-                self._counted.add(id(call.operation))
-                for loss in call.operation.losses:
-                    total = total + tf.reduce_sum(tf.cast(loss, tf.float32))
+            key = id(call.operation)
+            if not call.is_layer or key in here:
+                continue
+            here.add(key)
+            for loss in self.graph.losses(call.operation, key not in self._counted):
+                total = total + tf.reduce_sum(tf.cast(loss, tf.float32))
+            self._counted.add(key)
         return total
-
-    def _packed(self, outputs: list[Any]) -> Any:
-        if self.graph.structure is None:
-            return outputs[0]
-        return keras.tree.pack_sequence_as(self.graph.structure, outputs)

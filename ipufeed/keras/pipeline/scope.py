@@ -12,7 +12,7 @@ _STAGE = "_ipufeed_stage"
 _current: contextvars.ContextVar[int | None] = contextvars.ContextVar(
     "ipufeed_keras_stage", default=None
 )
-_entered = 0  # how often a scope has been entered in this process
+_entered = 0  # number of entered scopes in this process
 
 
 class PipelineStage:
@@ -24,13 +24,13 @@ class PipelineStage:
             with PipelineStage(1):
                 outputs = keras.layers.Dense(4)(x)
 
-    A stage that a call has wins over the one that its layer was made in.
+    The stage of a call takes precedence over that of its layer.
 
     Args:
         stage: The stage, from 0.
 
     Raises:
-        ValueError: It is negative, or no int.
+        ValueError: It is not an int of at least 0.
 
     Source: Graphcore's class of this name.
     """
@@ -53,31 +53,31 @@ class PipelineStage:
         _entered += 1
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._token is not None:
             _current.reset(self._token)
         self._token = None
 
 
 def times_entered() -> int:
-    """How often a scope has been entered."""
+    """Returns the number of scopes entered in this process."""
     return _entered
 
 
-def stage_of(thing: Any) -> int | None:
-    """The stage that a layer was made in, or a node was called in; None for none."""
+def stage_of(thing: object) -> int | None:
+    """Returns the stage that a layer or a node was made in, or None."""
     stage: int | None = getattr(thing, _STAGE, None)
     return stage
 
 
 def note(kind: type) -> None:
-    """Lets each new object of a class of Keras know the stage that it is made in.
+    """Makes each new object of a Keras class record the stage that it is made in.
 
-    Keras inspects `__init__` of layers, so that it has to stay as it is.
+    It patches `__new__`: Keras inspects the `__init__` of layers.
     """
     make: Any = kind.__new__
 
-    def new(cls: type, *arguments: Any, **keywords: Any) -> Any:
+    def new(cls: type, *arguments: object, **keywords: object) -> object:
         made = (
             make(cls) if make is object.__new__ else make(cls, *arguments, **keywords)
         )

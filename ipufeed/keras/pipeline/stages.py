@@ -1,19 +1,13 @@
-"""Checks the stages of a model's calls, and completes them."""
+"""Completes and checks the stages of a model's calls."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from ipufeed.keras.pipeline.calls import Call, Graph
+from ipufeed.keras.pipeline.calls import Call, Graph, flat
 from ipufeed.keras.pipeline.scope import stage_of
 
 
 def take_from_scopes(graph: Graph) -> bool:
-    """Gives the calls the stages of the scopes that they, or their layers, were made in.
-
-    Returns:
-        Whether there is any.
-    """
+    """Sets stages from the scopes of calls or layers; returns whether there are any."""
     _take(graph.calls, None)
     return any(each.stage is not None for each in graph.flat() if each.is_layer)
 
@@ -28,7 +22,7 @@ def _take(calls: list[Call], around: int | None) -> None:
 
 
 def take(graph: Graph, saved: list[int | None]) -> None:
-    """Gives the layer calls the stages that a file had.
+    """Sets the stages of a file on the layer calls.
 
     Raises:
         ValueError: The model has another number of layer calls.
@@ -45,10 +39,10 @@ def take(graph: Graph, saved: list[int | None]) -> None:
 
 
 def check(graph: Graph, is_sequential: bool) -> None:
-    """Checks that each layer has a stage, and that none uses what comes later.
+    """Checks that each layer has a stage, and uses outputs of no later stage.
 
     Raises:
-        ValueError: A layer has none, or depends on a later one; in a Sequential the
+        ValueError: A layer has no stage, or depends on a later one; in a Sequential the
             stages are not in order.
     """
     if is_sequential:
@@ -77,10 +71,7 @@ def check(graph: Graph, is_sequential: bool) -> None:
 def _check_order(calls: list[Call]) -> None:
     last, name = 0, None
     for call in calls:
-        inner = (
-            [call] if call.inner is None else list(Graph([call], [], [], None).flat())
-        )
-        for each in inner:
+        for each in flat([call]):
             if each.stage is None or not each.is_layer:
                 continue
             layer = each.operation.name
@@ -101,10 +92,10 @@ def _check_order(calls: list[Call]) -> None:
 
 
 def count(graph: Graph) -> int:
-    """The number of stages.
+    """Returns the number of stages.
 
     Raises:
-        RuntimeError: One has no layer.
+        RuntimeError: A stage has no layer.
     """
     used = {each.stage for each in graph.flat() if each.is_layer}
     stages = max((each for each in used if each is not None), default=-1) + 1
@@ -118,17 +109,6 @@ def count(graph: Graph) -> int:
 
 
 def reset(graph: Graph) -> None:
-    """Takes the stages from all calls."""
+    """Clears the stages of all calls."""
     for each in graph.flat():
         each.stage = None
-
-
-def copy_stages(source: Graph) -> list[Any]:
-    """The stages of all calls, to give them back."""
-    return [each.stage for each in source.flat()]
-
-
-def restore(graph: Graph, kept: list[Any]) -> None:
-    """Gives the calls the stages that copy_stages gave."""
-    for each, stage in zip(graph.flat(), kept, strict=True):
-        each.stage = stage

@@ -1,16 +1,18 @@
-"""The table of layers and stages that programs print."""
+"""Formats the table of layers and stages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from ipufeed.keras.pipeline.assignment import (
+    Assignment,
+    OfModel,
     SequentialLayerPipelineStageAssignment,
     SequentialNestedModelPipelineStageAssignment,
 )
+from ipufeed.tf_types import KerasModel
 
-# Headers, where their columns end as a part of the line, and its length.
+# Headers, column ends as fractions of the line, default length of the line.
 SEQUENTIAL = (("Layer (type)", "Pipeline Stage"), (0.5, 1.0), 60)
 OTHERS = (
     ("Layer (type) (node index)", "Input Layers", "Pipeline Stage"),
@@ -19,8 +21,10 @@ OTHERS = (
 )
 
 
-def lines(model: Any, rows: list[Any], line_length: int | None) -> Iterator[str]:
-    """The lines of a model's table.
+def lines(
+    model: KerasModel, rows: list[Assignment], line_length: int | None
+) -> Iterator[str]:
+    """Yields the lines of a model's table.
 
     Args:
         model: The model.
@@ -44,7 +48,11 @@ def lines(model: Any, rows: list[Any], line_length: int | None) -> Iterator[str]
 
 
 def _table(
-    title: str, rows: list[Any], headers: Any, columns: list[int], width: int
+    title: str,
+    rows: list[Assignment],
+    headers: Sequence[str],
+    columns: list[int],
+    width: int,
 ) -> Iterator[str]:
     yield title
     yield "_" * width
@@ -54,7 +62,7 @@ def _table(
     for number, row in enumerate(rows):
         if number:
             yield "_" * width
-        if row.is_nested_model:
+        if isinstance(row, OfModel):
             nested.append(row)
         yield _line(_cells(row, len(columns)), columns)
     yield "=" * width
@@ -64,10 +72,10 @@ def _table(
         yield from _table(name, inner, headers, columns, width)
 
 
-def _cells(row: Any, number: int) -> list[str]:
+def _cells(row: Assignment, number: int) -> list[str]:
     layer = row.layer
     name = f"{layer.name} ({type(layer).__name__})"
-    stage = "" if row.is_nested_model else str(row.pipeline_stage)
+    stage = "" if isinstance(row, OfModel) else str(row.pipeline_stage)
     if number == 2:
         return [name, stage]
     inbound = row.inbound_layers
@@ -79,7 +87,7 @@ def _cells(row: Any, number: int) -> list[str]:
     ]
 
 
-def _line(cells: Any, columns: list[int]) -> str:
+def _line(cells: Sequence[str], columns: list[int]) -> str:
     line = ""
     for cell, end in zip(cells, columns, strict=True):
         line = (line + cell)[: end - 1].ljust(end)

@@ -1,0 +1,5 @@
+"""Patches of a Keras, so that its features work in the scope of an IPUStrategy.
+
+legacy patches tf_keras; the patches of Keras 3 are in ipufeed.keras.keras3. Uses
+ipufeed.device.
+"""

@@ -1,0 +1,117 @@
+"""Patches of tf_keras for an IPUStrategy; without one tf_keras is unchanged."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+import tensorflow as tf
+import tf_keras as keras
+from tf_keras.src.mixed_precision import loss_scale_optimizer
+from tf_keras.src.optimizers import utils as optimizer_utils
+from tf_keras.src.utils import losses_utils
+
+from ipufeed.device.program.strategy import IPUStrategyV1, current_strategy
+from ipufeed.tf_types import GradAndVar, KerasLayer, KerasModel
+
+
+def install() -> None:
+    """Applies all patches."""
+    _allow_float16()
+    _allow_losses()
+    _allow_states()
+    _allow_backups()
+    _sum_over_replicas()
+
+
+def _allow_float16() -> None:
+    """Allows float16 policies and loss scales in the scope of an IPUStrategy.
+
+    tf_keras allows them for a list of strategies.
+    """
+    stock = loss_scale_optimizer.strategy_supports_loss_scaling
+
+    def supports() -> bool:
+        return current_strategy() is not None or stock()
+
+    loss_scale_optimizer.strategy_supports_loss_scaling = supports
+
+
+def _sum_over_replicas() -> None:
+    """Makes tf_keras's optimizers sum the gradients of the replicas, as Keras 3's do.
+
+    They name the variables as destinations, as TensorFlow 1 optimizers do, whose gradients
+    a strategy does not reduce.
+    """
+    stock = optimizer_utils.all_reduce_sum_gradients
+
+    def sums(grads_and_vars: Iterable[GradAndVar]) -> object:
+        strategy = current_strategy()
+        if strategy is None:
+            return stock(grads_and_vars)
+        reduce, add = strategy.extended._reduce_to, tf.distribute.ReduceOp.SUM
+        return [
+            (None if each is None else reduce(add, each, each, None), weight)
+            for each, weight in grads_and_vars
+        ]
+
+    optimizer_utils.all_reduce_sum_gradients = sums
+
+
+def take_plain_recurrences(model: KerasModel) -> None:
+    """Makes LSTM and GRU loops of the program instead of functions that it calls.
+
+    XLA treats all inputs of such a function as compile-time constants, the iterator too, so
+    that each epoch would compile another program.
+    """
+    for layer in model._flatten_layers():
+        if getattr(layer, "_could_use_gpu_kernel", False):
+            layer._could_use_gpu_kernel = False
+
+
+def _allow_losses() -> None:
+    """Allows a loss with the default reduction in a custom training step.
+
+    tf_keras refuses it, since the mean over a replica's batch is not that over all. On an
+    IPU the gradients of the replicas are summed, as those of `fit` are.
+    """
+    stock = keras.losses.Loss._get_reduction
+    kinds = losses_utils.ReductionV2
+
+    def reduction(loss: keras.losses.Loss) -> object:
+        if current_strategy() is None:
+            return stock(loss)
+        auto = loss.reduction == kinds.AUTO
+        return kinds.SUM_OVER_BATCH_SIZE if auto else loss.reduction
+
+    keras.losses.Loss._get_reduction = reduction
+
+
+def _allow_states() -> None:
+    """Allows stateful recurrent layers."""
+    stock = keras.layers.RNN.__init__
+
+    @functools.wraps(stock)
+    def make(layer: KerasLayer, *arguments: object, **keywords: object) -> None:
+        keeps = keywords.get("stateful") and current_strategy() is not None
+        if keeps:
+            keywords["stateful"] = False
+        stock(layer, *arguments, **keywords)
+        if keeps:
+            layer.stateful = True
+
+    keras.layers.RNN.__init__ = make
+
+
+def _allow_backups() -> None:
+    """Allows the BackupAndRestore callback, which has a list of strategies."""
+    stock = keras.callbacks.BackupAndRestore.__init__
+
+    @functools.wraps(stock)
+    def make(
+        callback: keras.callbacks.Callback, *arguments: object, **keywords: object
+    ) -> None:
+        stock(callback, *arguments, **keywords)
+        callback._supported_strategies += (IPUStrategyV1,)
+
+    keras.callbacks.BackupAndRestore.__init__ = make

@@ -1,0 +1,104 @@
+"""The pipelines' part of the kit of tf_keras; see ipufeed.keras.kit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+from tf_keras.src.engine import data_adapter
+
+from ipufeed.keras.pipeline import legacy_calls, scope
+from ipufeed.keras.pipeline.calls import Graph, Logs
+from ipufeed.tf_types import GradAndVar, KerasModel, Nest, Optimizer, Tensor, Variable
+
+
+class Unscaling(keras.optimizers.Optimizer):  # type: ignore[misc]
+    """Divides gradients by a LossScaleOptimizer's scale, which does not do so itself.
+
+    Args:
+        scaling: The LossScaleOptimizer.
+    """
+
+    def __init__(self, scaling: Optimizer) -> None:
+        object.__setattr__(self, "_scaling", scaling)
+
+    def apply_gradients(
+        self, grads_and_vars: Iterable[GradAndVar], **keywords: object
+    ) -> Any:
+        """Applies the unscaled gradients."""
+        gradients, weights = zip(*grads_and_vars, strict=True)
+        gradients = self._scaling.get_unscaled_gradients(gradients)
+        pairs = zip(gradients, weights, strict=True)
+        return self._scaling.apply_gradients(pairs, **keywords)
+
+
+class Pipelines:
+    """See kit.Kit."""
+
+    def kind(self, model: KerasModel) -> str:
+        """See kit.Kit."""
+        if isinstance(model, keras.Sequential):
+            return "sequential"
+        return "functional" if legacy_calls.is_taken_apart(model) else "model"
+
+    def is_taken_apart(self, model: KerasModel) -> bool:
+        """See kit.Kit."""
+        return legacy_calls.is_taken_apart(model)
+
+    def may_be_pipelined(self, model: KerasModel, given: object) -> bool:
+        """See kit.Kit."""
+        del model
+        return given is not None or scope.times_entered() > 0
+
+    def x(self, example: Nest) -> Nest:
+        """See kit.Kit."""
+        return data_adapter.unpack_x_y_sample_weight(example)[0]
+
+    def example(self, model: KerasModel) -> Nest:
+        """See kit.Kit."""
+        called_with = model._saved_model_inputs_spec
+        if called_with is not None:
+            return (called_with,)
+        shape = model._build_input_shape
+        if shape is None or isinstance(shape, (dict, list)):
+            return None
+        return (tf.TensorSpec(shape, model.compute_dtype),)
+
+    def graph(self, model: KerasModel, x: Nest) -> Graph:
+        """See kit.Kit."""
+        return legacy_calls.graph_of(model, x)
+
+    def inputs(self, model: KerasModel, element: Nest) -> list[Tensor]:
+        """See kit.Kit."""
+        return legacy_calls.conformed(model, self.x(element))
+
+    def number_of_logs(self, model: KerasModel) -> int:
+        """See kit.Kit."""
+        return len(model.get_metrics_result())
+
+    def finish_step(
+        self, model: KerasModel, data: Nest, y_pred: Nest, losses: Tensor, mode: str
+    ) -> tuple[Tensor, Logs]:
+        """See kit.Kit."""
+        x, y, sample_weight = data_adapter.unpack_x_y_sample_weight(data)
+        if type(model).compute_loss is not keras.Model.compute_loss:
+            loss = model.compute_loss(x, y, y_pred, sample_weight)
+        else:
+            loss = model.compiled_loss(
+                y, y_pred, sample_weight, regularization_losses=[losses]
+            )
+        logs = model.compute_metrics(x, y, y_pred, sample_weight)
+        if mode == "fit" and hasattr(model.optimizer, "get_scaled_loss"):
+            loss = model.optimizer.get_scaled_loss(loss)
+        return loss, logs
+
+    def optimizer(self, model: KerasModel) -> Optimizer:
+        """See kit.Kit."""
+        scales = hasattr(model.optimizer, "get_scaled_loss")
+        return Unscaling(model.optimizer) if scales else model.optimizer
+
+    def variables(self, variables: list[Variable]) -> list[Variable]:
+        """See kit.Kit."""
+        return list(variables)
