@@ -1,26 +1,30 @@
-"""Measures tf.data pipelines and other loaders, and reports what the numbers leave out.
+"""Measures tf.data pipelines and loaders of other frameworks.
 
-    measure(dataset)               the pipeline as training iterates it -> Result
-    with_stages(result, dataset)   the same with what holds the pipeline back
+    measure(dataset)               iterates the pipeline as training does -> Result
+    with_stages(result, dataset)   adds the stages' times and advice to the result
     Result.to_json()               the JSON that `python -m ipufeed.benchmark` prints
     compare(base, new)             better, worse or cannot tell -> Comparison
 
-    cli                        argv, options, exit codes; load: the dataset's file
-    advice                     what to change        stages: where the time goes
-    device, cold, scaleout     other ways to run a dataset
-    measuring                  the native op, the steady state, warnings -> Result
-    comparing                  two results           graph: reads and edits its graph
+    cli                        argv, options, exit codes
+    load                       the dataset's file, or the built-in dataset
     loaders                    other frameworks' loaders: kinds, elements, the Python loop
-    result, report, process    Settings and Result, their views, child processes
+    measuring                  the native op, the steady state, warnings -> Result
+    device, cold, scaleout     other ways to run a dataset
+    stages, advice             where the time goes, what to change
+    graph                      reads and edits a dataset's graph
+    comparing                  compares two results
+    result, report             Settings and Result; their views
+    process                    streams, signals, child processes
+    plugin, selftest           the fixture of pytest; checks on sources of known rate
 
-Uses every package below it. The names below are loaded at their first use: the command
-reads its options, and answers `--help`, without TensorFlow.
+Uses every package below it. The names below are loaded at first use: the command
+parses its options, and prints `--help`, without TensorFlow.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ipufeed.benchmark import dataset_benchmark
@@ -51,10 +55,11 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _HOMES:
         module = importlib.import_module(f"ipufeed.benchmark.{_HOMES[name]}")
-        return getattr(module, name)
+        found: object = getattr(module, name)
+        return found
     if name == "dataset_benchmark":
         return importlib.import_module("ipufeed.benchmark.dataset_benchmark")
     raise AttributeError(f"module 'ipufeed.benchmark' has no attribute {name!r}")

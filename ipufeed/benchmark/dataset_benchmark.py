@@ -3,26 +3,26 @@
     dataset_benchmark(dataset, number_of_epochs, elements_per_epochs) -> string [1]
     json.loads(result.numpy()[0])["epochs"][0]["elements_per_second"]
 
-In eager mode they run at once and return a tensor; in a graph they return an op to give
-to Session.run. Epoch 0 contains the start-up; epochs are contiguous and the iterator is
-not restarted between them. `ipufeed.benchmark.measure` says more, and is not limited to
-datasets that last.
+In eager mode they run immediately and return a tensor; in a graph they return an op for
+Session.run. Epoch 0 contains the start-up; epochs are contiguous and the iterator is
+not restarted between them. `ipufeed.benchmark.measure` reports more, and accepts datasets
+that end early.
 
 Source: names, arguments, JSON fields and messages follow `dataset_benchmark` in
-graphcore/tensorflow. Differences: wrong arguments raise where there an exception object
-was returned; a dataset that ends or fails early raises, with the epochs so far, where
-there the call hung; counts are exact where there they were float32.
+graphcore/tensorflow. Differences: wrong arguments raise, where the original returned an
+exception object; a dataset that ends or fails early raises, with the epochs so far, where
+the original hung; counts are exact, where the original's were float32.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ipufeed import _native
 from ipufeed.benchmark.result.settings import MOST
 from ipufeed.checks import as_int, flags_checked
-from ipufeed.tf_types import Dataset
+from ipufeed.tf_types import Dataset, Tensor
 
 if TYPE_CHECKING:
     from ipufeed.queues.infeed import IPUInfeedQueue
@@ -38,7 +38,7 @@ def dataset_benchmark(
     print_stats: bool = True,
     apply_debug_options: bool = True,
     do_memcpy: bool = True,
-) -> Any:
+) -> Tensor:
     """Measures `number_of_epochs` epochs of `elements_per_epochs` elements each.
 
     Args:
@@ -59,9 +59,9 @@ def dataset_benchmark(
         TypeError: `dataset` is not a tf.data.Dataset, or a count is not an int.
         ValueError: A count is below 1.
         tf.errors.OutOfRangeError: The dataset is shorter; `partial_epochs(error)` has
-            the epochs that there were.
+            the epochs so far.
         tf.errors.InvalidArgumentError: A tensor has a dimension of size 0.
-        tf.errors.OpError: What the dataset itself failed with; likewise.
+        tf.errors.OpError: The dataset failed; likewise.
     """
     import tensorflow as tf
 
@@ -70,8 +70,8 @@ def dataset_benchmark(
             "Expected `dataset` argument to be of type `tf.data.Dataset`, but got "
             f"{dataset!r} of type {type(dataset).__name__} instead."
         )
-    epochs = check_count("number_of_epochs", number_of_epochs)
-    elements = check_count("elements_per_epochs", elements_per_epochs)
+    epochs = _check_count("number_of_epochs", number_of_epochs)
+    elements = _check_count("elements_per_epochs", elements_per_epochs)
     if apply_debug_options:
         dataset = dataset._apply_debug_options()
     variant = dataset._variant_tensor
@@ -92,7 +92,7 @@ def infeed_benchmark(
     elements_per_epochs: int,
     print_stats: bool = True,
     do_memcpy: bool = True,
-) -> Any:
+) -> Tensor:
     """Measures the dataset of an infeed queue; see `dataset_benchmark`.
 
     The queue need not be initialised and is not consumed.
@@ -120,14 +120,14 @@ def infeed_benchmark(
 
 
 def partial_epochs(error: Exception) -> list[dict[str, float]]:
-    """The epochs that were complete, or begun, before a benchmark function failed.
+    """Returns the epochs that were complete, or begun, when a benchmark function failed.
 
     Args:
-        error: What `dataset_benchmark` or Session.run raised.
+        error: From `dataset_benchmark` or Session.run.
 
     Returns:
         The entries as in the JSON; the last one may have fewer elements. Empty if the
-        error came before any.
+        error came before the first epoch.
     """
     text = str(getattr(error, "message", error))
     start = text.rfind(_SO_FAR)
@@ -137,8 +137,8 @@ def partial_epochs(error: Exception) -> list[dict[str, float]]:
     return list(epochs["epochs"])
 
 
-def check_count(name: str, value: Any) -> int:
-    """The count as an int. The original returned these errors instead of raising them."""
+def _check_count(name: str, value: object) -> int:
+    # The original returned these errors instead of raising them.
     try:
         count = as_int(name, value)
     except TypeError:

@@ -53,7 +53,7 @@ def test_a_check_that_raises_is_a_failure():
 
     assert not row.passed
     assert row.measured == "ZeroDivisionError: division by zero"
-    assert "division by zero" in table.show(row)
+    assert "division by zero" in table.text_of(row)
 
 
 def test_the_table_fits_80_columns(monkeypatch):
@@ -64,9 +64,9 @@ def test_the_table_fits_80_columns(monkeypatch):
         exact(
             "of a name that goes on and on and on", "InvalidArgumentError", "It " * 99
         ),
-        Row("records: what skip() says", "µs", 1.5, 1.5, (0.0, float("inf")), True),
+        Row("records: time with skip()", "µs", 1.5, 1.5, (0.0, float("inf")), True),
     ]
-    lines = [table.HEAD, *"\n".join(map(table.show, rows)).splitlines()]
+    lines = [table.HEAD, *"\n".join(map(table.text_of, rows)).splitlines()]
 
     assert max(map(len, lines)) < 80
     assert lines[1].endswith("pass")
@@ -176,7 +176,7 @@ def test_a_tool_that_names_the_wrong_stage_is_found(monkeypatch):
 
     monkeypatch.setattr(stages, "with_stages", last_first)
 
-    assert failed(stages.slowest({"decode": 4.0, "augment": 1.0}, "decode", True)) == [
+    assert failed(stages._slowest({"decode": 4.0, "augment": 1.0}, "decode", True)) == [
         "slowest of 2, at place 1",
         "its share",
     ]
@@ -234,9 +234,9 @@ class Quiet:
 
 def test_a_busy_machine_is_worth_a_word():
     """From a quarter of the CPUs on."""
-    assert selftest.noise(0.4, 2) == []
-    assert selftest.noise(None, 2) == []
-    assert "1.5 of 2 CPUs busy" in selftest.noise(1.5, 2)[0]
+    assert selftest.load_notes(0.4, 2) == []
+    assert selftest.load_notes(None, 2) == []
+    assert "1.5 of 2 CPUs busy" in selftest.load_notes(1.5, 2)[0]
 
 
 @pytest.mark.process

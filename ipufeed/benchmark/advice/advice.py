@@ -1,7 +1,7 @@
-"""What to change about a pipeline: an edit as its author would write it, and a rate.
+"""Advice: an edit of a pipeline in words and in the graph, and the rate to expect.
 
-Rules (rules.py) propose; here is what a proposal is, and which of them are worth
-saying. A pipeline with nothing wrong gets no advice.
+rules.py has the rules and finds the advice that is worth giving. A pipeline without a
+problem gets none.
 """
 
 from __future__ import annotations
@@ -12,40 +12,40 @@ from typing import TYPE_CHECKING, Any
 
 from ipufeed.benchmark.graph.pipeline_graph import Step
 from ipufeed.benchmark.graph.step_functions import runs_python
+from ipufeed.tf_types import GraphDef
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.stages.explain import Explanation, Stage
 
-# A gain below this is not worth an edit, and hard to distinguish from the noise.
+# A smaller gain is not worth an edit, and hard to distinguish from noise.
 LEAST_GAIN = 1.1
-# A stage with less of the time that matters is not what holds a pipeline back.
+# A stage with a smaller share is not a bottleneck.
 LEAST_SHARE = 0.15
-MOST_ADVICE = 3
-# With this much of a CPU idle, functions that compute do so for more than this share of
-# their time; else they also wait for a CPU.
+# With this much of a CPU idle, functions that compute use a CPU for more than the first
+# fraction of their time; else for more than the second, since they also wait for a CPU.
 IDLE_CPUS = 0.25
-COMPUTING_SHARE, CROWDED_COMPUTING_SHARE = 0.5, 0.3
+COMPUTING_FRACTION, CROWDED_COMPUTING_FRACTION = 0.5, 0.3
 
-Edit = Callable[[Any, str], None]
+Edit = Callable[[GraphDef, str], None]
 
 
 @dataclass
 class Advice:
-    """One edit.
+    """One edit of a pipeline.
 
     Attributes:
-        code: The rule's.
-        stage: Name of the stage that it is about.
-        node: That stage in the rewritten graph.
+        code: Name of the rule.
+        stage: Name of the stage.
+        node: Node of the stage in the rewritten graph.
         text: The edit in words.
-        gain: Predicted rate over the measured one; None where none can be predicted.
-        edit: Makes it, in the graph as written; None where that takes a human.
-        pool: Threads of options.threading.private_threadpool_size, if that is (part of)
-            the edit.
-        predicted: Elements per second.
+        gain: Predicted rate divided by the measured one; None without a prediction.
+        edit: Makes the edit in the graph as written; None if only its author can.
+        pool: New value of options.threading.private_threadpool_size, if the edit has one.
+        predicted: Predicted elements per second.
         measured: Elements per second with the edit, from --verify; else None.
-        measured_gain: Its ratio to the rate without, measured alternately with it.
-        held: Whether the gain was there; None if it was not tried.
+        measured_gain: The same divided by the rate without, measured alternately.
+        held: Whether the gain was confirmed; None if it was not tried.
+        note: Why it was not tried.
     """
 
     code: str
@@ -62,7 +62,7 @@ class Advice:
     note: str | None = None
 
     def row(self) -> dict[str, Any]:
-        """For the JSON."""
+        """Returns the advice as the JSON holds it."""
         return {
             "code": self.code,
             "stage": self.stage,
@@ -78,14 +78,14 @@ class Advice:
 
 @dataclass(frozen=True)
 class Case:
-    """What the rules look at.
+    """The input of the rules.
 
     Attributes:
         explanation: The stages and the model.
-        usable_cpus: For this process.
+        usable_cpus: CPUs that this process may use.
         memory_available: Bytes.
-        startup_seconds: Until the first element; None if unknown.
-        memcpy_share: Of the time that the copies took; None if unknown.
+        startup_seconds: Seconds until the first element; None if unknown.
+        memcpy_share: Fraction of the time that the copies took; None if unknown.
     """
 
     explanation: Explanation
@@ -94,45 +94,59 @@ class Case:
     startup_seconds: float | None = None
     memcpy_share: float | None = None
 
+    def advise(
+        self,
+        code: str,
+        node: str,
+        text: str,
+        gain: float | None = None,
+        edit: Edit | None = None,
+        pool: int | None = None,
+    ) -> Advice:
+        """Returns advice about the stage of a node."""
+        name = self.explanation.names[node]
+        return Advice(code, name, node, text, gain, edit, pool)
+
     def step(self, stage: Stage) -> Step:
-        """The step of a stage."""
+        """Returns the step of a stage."""
         return next(s for s in self.explanation.graph.steps if s.node == stage.node)
 
     def important(self) -> list[Stage]:
-        """The stages that matter."""
+        """Returns the stages with a fraction of at least LEAST_SHARE."""
         return [s for s in self.explanation.stages if s.share >= LEAST_SHARE]
 
     def elements_of_source(self, inputs: tuple[str, ...]) -> int | None:
-        """How many elements a step's only input is known to hold."""
+        """Returns the number of elements of a step's only input, if it is known."""
         graph = self.explanation.graph
         if len(inputs) != 1 or (spec := graph.spec_of(inputs[0])) is None:
             return None
         try:
             count = int(graph.dataset(graph.graph, inputs[0], spec).cardinality())
-        except Exception:  # a source that does not know it without reading
+        except Exception:  # known only by reading the source
             return None
         return count if count >= 0 else None
 
     def readers(self, node: str) -> list[Step]:
-        """The steps that read a step's elements."""
+        """Returns the steps that read a step's elements."""
         return [s for s in self.explanation.graph.steps if node in s.inputs]
 
-    def gain(self, code_gain: float) -> float | None:
-        """A gain that is worth it, or None."""
-        return code_gain if code_gain >= LEAST_GAIN else None
+    def gain(self, gain: float) -> float | None:
+        """Returns the gain, or None if it is less than LEAST_GAIN."""
+        return gain if gain >= LEAST_GAIN else None
 
     def workers(self) -> float:
-        """As many as AUTOTUNE would use at most."""
+        """Returns the most workers that AUTOTUNE would use."""
         return float(max(1, self.usable_cpus))
 
     def computes(self, stage: Stage) -> bool:
-        """Whether a stage's functions compute more than they wait.
+        """Returns whether a stage's functions compute rather than wait.
 
-        Where all CPUs are taken, a function that only computes waits for one, too. Calls
-        in Python wait for each other: together they compute at most all of the time.
+        If all CPUs are busy, a function that only computes also waits for a CPU. Calls in
+        Python wait for each other: together they compute at most all of the time.
         """
         model = self.explanation.model
-        least = COMPUTING_SHARE if model.idle >= IDLE_CPUS else CROWDED_COMPUTING_SHARE
+        idle = model.idle >= IDLE_CPUS
+        least = COMPUTING_FRACTION if idle else CROWDED_COMPUTING_FRACTION
         seconds = stage.seconds_per_element
         if runs_python(self.explanation.graph.graph, self.step(stage)):
             seconds = min(seconds, model.period)

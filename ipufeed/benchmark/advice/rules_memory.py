@@ -2,63 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipufeed.benchmark.advice.advice import Advice, Case
 from ipufeed.benchmark.graph import edits
+from ipufeed.benchmark.graph.pipeline_graph import Step
 from ipufeed.benchmark.graph.step_functions import is_random, ops_of, reads_files
+from ipufeed.tf_types import GraphDef
 
-# Of the memory that there is, for a cache; and for a shuffle buffer.
-CACHE_MEMORY_SHARE = 0.5
-SHUFFLE_MEMORY_SHARE = 0.25
+# Fractions of the available memory for a cache, and for a shuffle buffer.
+CACHE_MEMORY_FRACTION = 0.5
+SHUFFLE_MEMORY_FRACTION = 0.25
 LONG_STARTUP_S = 10.0
-# Of the time, from which on copies matter.
-COPIES_MATTER_SHARE = 0.2
+# Copies matter if they take this fraction of the time.
+COPIES_MATTER_FRACTION = 0.2
 
 
 def missing_cache(case: Case) -> list[Advice]:
-    """The same files read and decoded on every pass, where memory could hold them."""
-    explanation = case.explanation
+    """The same files read and decoded in every pass, where memory could hold them."""
+    explanation, memory = case.explanation, case.memory_available
     graph, steps = explanation.graph, explanation.graph.steps
-    if any("Cache" in step.kind for step in steps) or case.memory_available is None:
+    if any("Cache" in step.kind for step in steps) or memory is None:
         return []
     if any(len(step.inputs) > 1 for step in steps):
         return []
     if not any(reads_files(graph.graph, step) for step in steps):
         return []
     factors: dict[str, float] = {}
-    best: tuple[float, str] | None = None
+    best: tuple[float, str, int] | None = None
     for step in steps:
         if is_random(graph.graph, step) or step.kind.endswith("Repeat"):
             break
         factors[step.node] = 0.0
         size = _bytes_of(case, step.node)
-        if size is None or size > CACHE_MEMORY_SHARE * case.memory_available:
+        if size is None or size > CACHE_MEMORY_FRACTION * memory:
             continue
         if step.op in ("PrefetchDataset", "TensorSliceDataset"):
             continue
         gain = explanation.model.predict(factors)
         if case.gain(gain) and (best is None or gain > 1.05 * best[0]):
-            best = (gain, step.node)
+            best = (gain, step.node, size)
     if best is None:
         return []
-    name, size = explanation.names[best[1]], _bytes_of(case, best[1]) or 0
-    return [
-        Advice(
-            "missing_cache",
-            name,
-            best[1],
-            f"put .cache() behind `{name}`: from the second pass on its elements come "
-            f"from memory ({size / 1e6:,.0f} MB of the "
-            f"{case.memory_available / 1e6:,.0f} MB that are free)",
-            best[0],
-            edits.cache_behind,
-        )
-    ]
+    gain, node, size = best
+    text = (
+        f"put .cache() after `{explanation.names[node]}`: from the second pass on its "
+        f"elements come from memory ({size / 1e6:,.0f} MB of the {memory / 1e6:,.0f} MB "
+        "that are free)"
+    )
+    return [case.advise("missing_cache", node, text, gain, edits.cache_behind)]
 
 
 def _bytes_of(case: Case, node: str) -> int | None:
-    """Bytes of all elements of a step together, where that is known."""
+    """Returns the bytes of all elements of a step together, if they are known."""
     import tensorflow as tf
 
     graph = case.explanation.graph
@@ -81,55 +75,45 @@ def _bytes_of(case: Case, node: str) -> int | None:
 def large_shuffle(case: Case) -> list[Advice]:
     """A shuffle buffer that takes the memory, or most of a long start."""
     found = []
+    memory, startup = case.memory_available, case.startup_seconds or 0.0
     for stage in case.explanation.stages:
         if "Shuffle" not in stage.kind:
             continue
         held = stage.buffered_bytes or 0
-        memory = case.memory_available
-        if memory is not None and held > SHUFFLE_MEMORY_SHARE * memory:
+        if memory is not None and held > SHUFFLE_MEMORY_FRACTION * memory:
             why = f"it holds {held / 1e6:,.0f} MB"
-        elif (case.startup_seconds or 0.0) > LONG_STARTUP_S:
+        elif startup > LONG_STARTUP_S:
             why = (
-                f"the first element took {case.startup_seconds:.0f} s, in which the "
-                "buffer is filled"
+                f"the first element took {startup:.0f} s, in which the buffer is filled"
             )
         else:
             continue
-        found.append(
-            Advice(
-                "large_shuffle",
-                stage.name,
-                stage.node,
-                f"make the buffer of shuffle `{stage.name}` smaller, or shuffle file "
-                f"names or keys instead of elements: {why}",
-            )
+        text = (
+            f"make the buffer of shuffle `{stage.name}` smaller, or shuffle file names or "
+            f"keys instead of elements: {why}"
         )
+        found.append(case.advise("large_shuffle", stage.node, text))
     return found
 
 
 def floats_from_bytes(case: Case) -> list[Advice]:
-    """Bytes turned into floats on the host, when copying is what takes the time."""
-    if (case.memcpy_share or 0.0) < COPIES_MATTER_SHARE:
+    """Bytes converted to floats on the host, where copies take much of the time."""
+    if (case.memcpy_share or 0.0) < COPIES_MATTER_FRACTION:
         return []
     graph = case.explanation.graph.graph
     for stage in case.explanation.stages:
         step = case.step(stage)
         if "Map" in step.kind and _casts_bytes(graph, step):
-            return [
-                Advice(
-                    "floats_from_bytes",
-                    stage.name,
-                    stage.node,
-                    f"keep uint8 in map `{stage.name}` and cast on the device: copying "
-                    f"takes {case.memcpy_share:.0%} of the time, and floats are four "
-                    "times the bytes",
-                )
-            ]
+            text = (
+                f"keep uint8 in map `{stage.name}` and cast on the device: copying takes "
+                f"{case.memcpy_share:.0%} of the time, and floats are four times the bytes"
+            )
+            return [case.advise("floats_from_bytes", stage.node, text)]
     return []
 
 
-def _casts_bytes(graph: Any, step: Any) -> bool:
-    """Whether a step's function casts uint8 to float32."""
+def _casts_bytes(graph: GraphDef, step: Step) -> bool:
+    """Returns whether a step's function casts uint8 to float32."""
     import tensorflow as tf
 
     uint8, float32 = tf.uint8.as_datatype_enum, tf.float32.as_datatype_enum

@@ -1,16 +1,15 @@
-"""`--verify`: tries each piece of advice, and reports whether it held.
+"""`--verify`: measures the pipeline with each piece of advice applied.
 
-The edit is made in the graph of the pipeline as it was written, so that the edited one
-gets tf.data's rewrites and the user's options like any. Both run alternately, a short time
-each and several times, so that what else the machine does meets both alike; the ratio is
-that of the medians.
+The edit is made in the graph of the pipeline as it was written, so that the edited pipeline
+gets tf.data's rewrites and the user's options. Both pipelines are measured alternately, in
+several short runs each, so that other load on the machine affects both; the gain is the
+ratio of the medians.
 """
 
 from __future__ import annotations
 
 import copy
 import statistics
-from typing import Any
 
 from ipufeed.benchmark.advice.advice import Advice
 from ipufeed.benchmark.graph.edits import last_node
@@ -19,8 +18,8 @@ from ipufeed.benchmark.stages.measure_alone import rate_of
 from ipufeed.tf_types import Dataset
 
 ROUNDS = 3
-# Of the predicted gain: what has to be there for advice to have held.
-HELD_SHARE = 0.5
+# Advice held if at least this fraction of the predicted gain was measured.
+HELD_FRACTION = 0.5
 
 
 def verify(
@@ -30,13 +29,13 @@ def verify(
     seconds: float,
     rate: float,
 ) -> None:
-    """Fills in what each edit gave.
+    """Sets the measured rate and gain of each piece of advice.
 
     Args:
-        advice: Those without an edit, or without a predicted gain, get a note.
-        dataset: The user's.
-        graph: The one that `advice` is about, rewritten.
-        seconds: For each run; an edit takes six of them, and their starts.
+        advice: Advice without an edit, or that cannot be tried, gets a note.
+        dataset: The user's dataset.
+        graph: Its rewritten graph, which `advice` refers to.
+        seconds: Length of each run; an edit takes six of them, and their starts.
         rate: Elements per second of the measurement.
 
     Raises:
@@ -49,16 +48,14 @@ def verify(
     written = PipelineGraph.of(dataset, rewritten=False)
     for each in advice:
         if each.edit is None and each.pool is None:
-            each.note = "not tried: it takes an edit of the program"
+            each.note = "not tried: only the author of the program can edit it"
             continue
         edited = copy.deepcopy(written.graph)
         try:
             if each.edit is not None:
-                node = same_step(graph, each.node, written)
+                node = _same_step(graph, each.node, written)
                 if node is None:
-                    each.note = (
-                        "not tried: tf.data has made the stage, by fusing others"
-                    )
+                    each.note = "not tried: tf.data made this stage, by fusing others"
                     continue
                 each.edit(edited, node)
             changed = written.with_options(edited, last_node(edited, written.root))
@@ -75,11 +72,11 @@ def verify(
             continue
         each.measured_gain, each.measured = gain, gain * rate
         if each.gain is not None:
-            each.held = gain - 1 >= HELD_SHARE * (each.gain - 1)
+            each.held = gain - 1 >= HELD_FRACTION * (each.gain - 1)
 
 
-def gain_of(dataset: Dataset, changed: Any, seconds: float) -> float | None:
-    """Rate of `changed` over that of `dataset`, alternately; None for too few elements."""
+def gain_of(dataset: Dataset, changed: Dataset, seconds: float) -> float | None:
+    """Returns the rate of `changed` divided by that of `dataset`; None: too few."""
     before: list[float] = []
     after: list[float] = []
     for number in range(ROUNDS):
@@ -92,18 +89,18 @@ def gain_of(dataset: Dataset, changed: Any, seconds: float) -> float | None:
     return statistics.median(after) / statistics.median(before)
 
 
-def same_step(graph: PipelineGraph, node: str, written: PipelineGraph) -> str | None:
-    """A rewritten graph's step in the graph as written, or None."""
+def _same_step(graph: PipelineGraph, node: str, written: PipelineGraph) -> str | None:
+    """Returns the node of a rewritten graph's step in the graph as written, or None."""
     step = next(each for each in graph.steps if each.node == node)
     if step.label:
         same = [each for each in written.steps if each.label == step.label]
         if len(same) == 1:
             return same[0].node
-    return by_function(step, written)
+    return _by_function(step, written)
 
 
-def by_function(step: Step, written: PipelineGraph) -> str | None:
-    """The only step with the same functions."""
+def _by_function(step: Step, written: PipelineGraph) -> str | None:
+    """Returns the node of the only step with the same functions, or None."""
     if not step.functions:
         return None
     same = [

@@ -1,7 +1,7 @@
-"""`--what-if decode=2x`: the rate that a pipeline would have with a stage changed.
+"""`--what-if decode=2x`: predicts the rate of a pipeline with a changed stage.
 
-From the model (stages/model.py) alone: nothing runs. `2x` is twice as fast, `0.5x` half as
-fast, `free` costs nothing.
+The prediction is the model's (stages/model.py); nothing is run. `2x` is twice as fast,
+`0.5x` half as fast, `free` takes no time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_NAMES = 12
 
 @dataclass(frozen=True)
 class WhatIf:
-    """A question: `stage` costs `factor` times what it does."""
+    """A question: `stage` costs `factor` times as much."""
 
     stage: str
     factor: float
@@ -31,7 +31,7 @@ class WhatIf:
 
 
 def parse_what_if(text: str) -> WhatIf:
-    """`decode=2x` as a question.
+    """Parses a question such as `decode=2x`.
 
     Raises:
         ValueError: It is not of that form.
@@ -49,12 +49,12 @@ def parse_what_if(text: str) -> WhatIf:
 
 
 def check_stages(questions: Iterable[WhatIf], dataset: Any) -> None:
-    """Refuses questions about stages that a dataset does not have. Nothing is iterated.
+    """Checks that a dataset has the stages that questions name, without iterating it.
 
-    A dataset that cannot be taken apart is left to the measurement.
+    A dataset whose graph cannot be read is checked when it is measured.
 
     Raises:
-        ValueError: There is no such stage; the message names those that there are.
+        ValueError: A stage does not exist; the message names the existing ones.
     """
     import tensorflow as tf
 
@@ -69,37 +69,28 @@ def check_stages(questions: Iterable[WhatIf], dataset: Any) -> None:
     except tf.errors.OpError:
         return
     for question in questions:
-        nodes_of_stage(question, names)
+        _nodes_of_stage(question, names)
 
 
-def nodes_of_stage(question: WhatIf, names: Mapping[str, str]) -> list[str]:
-    """The nodes of the stage that is asked for.
-
-    Args:
-        question: What is asked.
-        names: Of all stages, by node.
-
-    Raises:
-        ValueError: There is no such stage; the message names those that there are.
-    """
+def _nodes_of_stage(question: WhatIf, names: Mapping[str, str]) -> list[str]:
     nodes = [node for node, name in names.items() if name == question.stage]
     if not nodes:
         there = ", ".join(f"`{name}`" for name in list(names.values())[:MOST_NAMES])
         raise ValueError(
-            f"`what_if` must name a stage of the pipeline, and `{question.stage}` is "
-            f"none. There are: {there}."
+            f"`what_if` must name a stage of the pipeline, got `{question.stage}`. There "
+            f"are: {there}."
         )
     return nodes
 
 
 def answer(question: WhatIf, explanation: Explanation) -> dict[str, Any]:
-    """The predicted rate, and what would then hold the pipeline up.
+    """Returns the predicted rate, and the bottleneck of the changed pipeline.
 
     Raises:
-        ValueError: There is no such stage; see nodes_of_stage().
+        ValueError: The stage does not exist; the message names the existing ones.
     """
     factors = dict.fromkeys(
-        nodes_of_stage(question, explanation.names), question.factor
+        _nodes_of_stage(question, explanation.names), question.factor
     )
     gain = explanation.model.predict(factors)
     limit = explanation.model.next_limit(factors)

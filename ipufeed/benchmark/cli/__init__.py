@@ -1,4 +1,4 @@
 """The commands of `python -m ipufeed.benchmark`: sub-commands, exit codes, progress.
 
-Uses every other room of the benchmark; only `__main__` uses it.
+Uses every other package of the benchmark; only `__main__` uses it.
 """

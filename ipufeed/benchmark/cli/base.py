@@ -1,15 +1,15 @@
-"""`--compare`: holds a run that is about to be measured against results of earlier ones.
+"""`--compare`: compares a run with the results of earlier runs, the bases.
 
-The bases are read, and refused, before anything is measured. numpy is imported only where
-there is a base.
+Bases are read and checked before anything is measured. numpy is imported only if there is
+a base.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ipufeed.benchmark.cli.options.command import Command
 from ipufeed.benchmark.cli.options.compare import (
@@ -18,6 +18,7 @@ from ipufeed.benchmark.cli.options.compare import (
     HELD,
     NOTHING_MEASURED,
 )
+from ipufeed.benchmark.result.json_text import JsonObject
 from ipufeed.errors import ComparisonError, NothingToCompareError
 from ipufeed.render.terminal import wrap
 
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What came of it.
+class _Found:
+    """The outcome of a comparison.
 
     Attributes:
-        result: The measured result, with its `comparison` where there is one.
-        lines: For people.
-        code: The exit code of a run that went well otherwise.
-        failure: Whether there was nothing to compare.
+        result: The measured result, with its `comparison` if the comparison succeeded.
+        lines: The verdict, or the reason why there is none, as text.
+        code: The exit code, if the run itself succeeded.
+        failure: Whether the comparison failed.
     """
 
     result: Result
@@ -44,14 +45,14 @@ class Found:
 
 @dataclass(frozen=True)
 class Base:
-    """The results to compare with, and their files' names."""
+    """The results of earlier runs, and their files' names."""
 
-    results: Sequence[Mapping[str, Any]]
+    results: Sequence[JsonObject]
     names: list[str]
     allowed_loss: float | None
 
-    def compared_with(self, result: Result) -> Found:
-        """Compares them with what was measured now."""
+    def compared_with(self, result: Result) -> _Found:
+        """Compares the bases with a new result."""
         from ipufeed.benchmark.comparing.compare import compare
         from ipufeed.benchmark.comparing.text import verdict_lines
 
@@ -65,9 +66,9 @@ class Base:
             )
         except ComparisonError as error:
             lines = wrap(f"ipufeed.benchmark: not compared: {error}")
-            return Found(result, lines, code_of(error), True)
+            return _Found(result, lines, code_of(error), True)
         gate = comparison.gate
-        return Found(
+        return _Found(
             dataclasses.replace(result, comparison=comparison.to_dict()),
             verdict_lines(comparison),
             HELD if gate is None else CODES[gate["verdict"]],
@@ -76,10 +77,10 @@ class Base:
 
 
 def read_bases(command: Command) -> Base | None:
-    """What `--compare` names, or None where it was not given.
+    """Reads the files of `--compare`; returns None without that option.
 
     Raises:
-        ComparisonError: A file holds no result that can be compared.
+        ComparisonError: A file does not hold a result that can be compared.
     """
     names = list(command.compare)
     if not names:
@@ -88,10 +89,10 @@ def read_bases(command: Command) -> Base | None:
 
     results = [read_result(name) for name in names]
     for result, name in zip(results, names, strict=True):
-        run_of(result, name)  # refuses what could not be compared ten seconds later
+        run_of(result, name)  # raises now, not after ten seconds of measuring
     return Base(results, names, command.allowed_loss)
 
 
 def code_of(error: ComparisonError) -> int:
-    """The exit code for what could not be compared."""
+    """Returns the exit code of a comparison that failed."""
     return NOTHING_MEASURED if isinstance(error, NothingToCompareError) else BAD_INPUT

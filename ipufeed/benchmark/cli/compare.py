@@ -1,4 +1,4 @@
-"""python -m ipufeed.benchmark compare: two results, or several of each, and a verdict."""
+"""python -m ipufeed.benchmark compare: compares two results, or several of each."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ examples:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser, with what `compare --help` shows."""
+    """Returns the parser of `compare`."""
     parser = argparse.ArgumentParser(
         prog="python -m ipufeed.benchmark compare",
         usage="%(prog)s BASE.json NEW.json [option ...]\n"
@@ -46,10 +46,10 @@ def build_parser() -> argparse.ArgumentParser:
         description=textwrap.dedent(
             """\
             Reports whether a new result is better or worse than a base, or that it
-            cannot tell, and which difference it could have seen.
+            cannot tell, and the smallest difference that it could have detected.
 
-            stdout is the comparison as JSON and nothing else; the sentences for
-            people go to stderr. Several runs of each, measured alternately, see smaller
+            stdout is the comparison as JSON and nothing else; its summary goes to
+            stderr. Several runs of each, measured alternately, detect smaller
             differences."""
         ),
         epilog=EPILOG,
@@ -60,44 +60,44 @@ def build_parser() -> argparse.ArgumentParser:
         "results",
         nargs="*",
         metavar="RESULT.json",
-        help="what --json has written: one of the base and a new one; with `--` between "
-        "them, several of each",
+        help="files that --json has written: one of the base and a new one; with `--` "
+        "between them, several of each",
     )
     add_gate(parser)
     parser.add_argument(
-        "--quiet", action="store_true", help="no sentences on stderr but for errors"
+        "--quiet", action="store_true", help="nothing on stderr but errors"
     )
     return parser
 
 
 def main(arguments: list[str]) -> int:
-    """Runs `compare` with what stands behind that word; returns the exit code."""
+    """Runs `compare` with its own arguments; returns the exit code."""
     open_missing_streams()
     parser = build_parser()
-    options, base, new = split(parser, with_negative_values(arguments))
+    options, base, new = _split(parser, with_negative_values(arguments))
     from ipufeed.benchmark.comparing.text import verdict_lines
 
     try:
-        comparison = compare_files(base, new, options.allowed_loss)
+        comparison = _compare_files(base, new, options.allowed_loss)
     except ComparisonError as error:
-        print_message(str(error))
+        _print_message(str(error))
         return code_of(error)
     try:
         print(comparison.to_json(), flush=True)
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         sys.stdout = None  # or Python would flush it again
     except OSError as error:
-        print_message(f"cannot write to stdout: {error.strerror or error}.")
+        _print_message(f"cannot write to stdout: {error.strerror or error}.")
         return BAD_INPUT
     if not options.quiet:
         print("\n".join(verdict_lines(comparison)), file=sys.stderr, flush=True)
-    return exit_code(comparison)
+    return HELD if comparison.gate is None else CODES[comparison.gate["verdict"]]
 
 
-def split(
+def _split(
     parser: argparse.ArgumentParser, arguments: list[str]
 ) -> tuple[argparse.Namespace, list[str], list[str]]:
-    """The options, and the files of the base and the new ones."""
+    """Returns the options, the files of the base, and those of the new runs."""
     if "--" not in arguments:
         options = parser.parse_intermixed_args(arguments)
         if len(options.results) != 2:
@@ -109,21 +109,16 @@ def split(
     border = arguments.index("--")
     options = parser.parse_intermixed_args(arguments[:border])
     base = options.results
-    del options.results  # argparse would warn about a list that is there already
+    del options.results  # or argparse would append to it
     options = parser.parse_intermixed_args(arguments[border + 1 :], options)
     if not base or not options.results:
         parser.error("there must be at least one result on either side of `--`.")
     return options, base, options.results
 
 
-def compare_files(
+def _compare_files(
     base: list[str], new: list[str], allowed_loss: float | None
 ) -> Comparison:
-    """Reads and compares.
-
-    Raises:
-        ComparisonError: What a file holds cannot be compared.
-    """
     from ipufeed.benchmark.comparing.compare import compare
     from ipufeed.benchmark.comparing.read_result import read_result
 
@@ -136,12 +131,6 @@ def compare_files(
     )
 
 
-def exit_code(comparison: Comparison) -> int:
-    """The gate's, or that of success."""
-    return HELD if comparison.gate is None else CODES[comparison.gate["verdict"]]
-
-
-def print_message(message: str) -> None:
-    """A paragraph on stderr."""
+def _print_message(message: str) -> None:
     lines = wrap(f"ipufeed.benchmark compare: {message}")
     print("\n".join(lines), file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""How far a measurement is, on stderr: a bar where that is a terminal."""
+"""Shows the progress of a measurement on stderr: a bar if stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -6,31 +6,34 @@ import contextlib
 import sys
 import time
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ipufeed.benchmark.measuring.run import Progress
 from ipufeed.benchmark.result.settings import Settings
 
-# A first element that takes longer is worth a word in a log.
-SAY_AFTER_S = 10.0
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+# Without a bar, a first element that takes longer is logged.
+LOG_AFTER_S = 10.0
 
 
 class ProgressBar:
-    """Follows a measurement with tqdm; call it with each Progress.
+    """Shows a measurement's progress with tqdm; call it with each Progress.
 
-    It counts elements where their number is fixed, else seconds.
+    It counts elements if their number is fixed, else seconds.
     """
 
     def __init__(self, settings: Settings, quiet: bool) -> None:
         self._settings = settings
-        self._bar: Any = None
+        self._bar: tqdm[None] | None = None
         self._silent = quiet  # or has logged its line
-        self._asked = time.monotonic()
+        self._requested = time.monotonic()
         if quiet or not sys.stderr.isatty():
             return
         from tqdm import tqdm
 
-        total: float | None = settings.asked_elements
+        total: float | None = settings.requested_elements
         self._in_seconds = total is None
         if total is None:
             total = settings.time_limit or settings.epochs
@@ -43,9 +46,9 @@ class ProgressBar:
         )
 
     def __call__(self, progress: Progress) -> None:
-        """Shows how far the measurement is."""
+        """Updates the bar, or logs a slow first element."""
         if self._bar is None:
-            self._say_who_is_waited_for(progress)
+            self._log_slow_start(progress)
             return
         if progress.first_ns == 0:
             self._bar.refresh()
@@ -61,10 +64,9 @@ class ProgressBar:
         )
         self._bar.refresh()
 
-    def _say_who_is_waited_for(self, progress: Progress) -> None:
-        """A line, once, where no bar shows it: a first element may never come."""
-        waited = time.monotonic() - self._asked
-        if self._silent or progress.first_ns != 0 or waited < SAY_AFTER_S:
+    def _log_slow_start(self, progress: Progress) -> None:
+        waited = time.monotonic() - self._requested
+        if self._silent or progress.first_ns != 0 or waited < LOG_AFTER_S:
             return
         self._silent = True
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
 """`--cold`: measures a dataset whose files are not in the page cache.
 
-Uses measuring and graph. It does not import another mode (device, scaleout).
+Uses measuring, graph and result. It does not import another mode (device, scaleout).
 """

@@ -1,8 +1,8 @@
-"""Which files a dataset reads, as far as it can be seen from outside.
+"""Finds the files that a dataset reads.
 
-Three places are looked at: the text constants of the serialised pipeline (names and
-patterns of files), what the sources of `ipufeed.sources` below it read in Python, and the
-patterns that the user gave.
+They are the string constants of the serialised pipeline (names and patterns of files) and
+the files that datasets of `ipufeed.sources` read in Python; or only the patterns that the
+user gave.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import glob
 import os
 from collections.abc import Iterable, Iterator
 
-from ipufeed.benchmark.graph.dataset_graph import graph_nodes
+from ipufeed.benchmark.graph.step_functions import graph_nodes
 from ipufeed.sources.files import FILES_OF
 from ipufeed.tf_types import Dataset
 
 MAGIC = frozenset("*?[")
-# A path is no longer; constants of megabytes are data.
+# Longer constants are data, not paths.
 MOST_CHARACTERS = 4096
 
 
 def dataset_files(dataset: Dataset, patterns: Iterable[str] = ()) -> list[str]:
-    """Real paths of the regular files that the dataset seems to read, sorted.
+    """Returns the real paths of the regular files that the dataset seems to read, sorted.
 
     Args:
         dataset: A tf.data.Dataset.
-        patterns: Names or patterns of further files; with them nothing else is looked at.
+        patterns: Names or patterns of the files; then the dataset is not searched.
 
     Raises:
         tf.errors.OpError: The pipeline cannot be serialised.
@@ -33,13 +33,13 @@ def dataset_files(dataset: Dataset, patterns: Iterable[str] = ()) -> list[str]:
     patterns = list(patterns)
     names = set(patterns)
     if not patterns:
-        names = set(graph_texts(dataset)) | files_of_sources(dataset)
+        names = set(_graph_texts(dataset)) | _files_of_sources(dataset)
     found: set[str] = set()
     for name in names:
         if os.path.isfile(name):
             found.add(os.path.realpath(name))
         elif MAGIC & set(name) and (patterns or "/" in name):
-            # A star in a constant without a slash is rarely the name of a file.
+            # A constant with a star and without a slash is rarely a pattern of files.
             found.update(
                 os.path.realpath(path)
                 for path in glob.iglob(name, recursive=True)
@@ -48,8 +48,8 @@ def dataset_files(dataset: Dataset, patterns: Iterable[str] = ()) -> list[str]:
     return sorted(found)
 
 
-def files_of_sources(dataset: Dataset) -> set[str]:
-    """Files that sources of ours read in Python, where no graph shows them."""
+def _files_of_sources(dataset: Dataset) -> set[str]:
+    """Returns the files that datasets of ipufeed.sources read in Python."""
     found: set[str] = set()
     steps = [dataset]
     while steps:
@@ -60,27 +60,27 @@ def files_of_sources(dataset: Dataset) -> set[str]:
     return found
 
 
-def graph_texts(dataset: Dataset) -> Iterator[str]:
-    """The texts in the constants of a dataset's graph and its functions."""
+def _graph_texts(dataset: Dataset) -> Iterator[str]:
+    """Yields the strings in the constants of a dataset's graph and its functions."""
     import tensorflow as tf
 
     for node in graph_nodes(dataset):
         if node.op != "Const" or node.attr["dtype"].type != tf.string.as_datatype_enum:
             continue
         tensor = node.attr["value"].tensor
-        values = tensor.string_val or packed_texts(tensor.tensor_content)
+        values = tensor.string_val or _packed_texts(tensor.tensor_content)
         for value in values:
             if 0 < len(value) <= MOST_CHARACTERS and b"\0" not in value:
                 yield os.fsdecode(value)
 
 
-def packed_texts(content: bytes) -> list[bytes]:
-    """The texts of a tensor's packed form: all lengths as varints, then all bytes.
+def _packed_texts(content: bytes) -> list[bytes]:
+    """Returns the strings of a tensor's packed form: lengths as varints, then all bytes.
 
-    NumPy's reader of such constants, tf.make_ndarray, takes numbers only.
+    tf.make_ndarray does not read string constants in this form.
     """
     lengths, at, total = [], 0, 0
-    # The lengths end where the bytes that they add up to are what is left.
+    # The lengths end where their sum is the number of bytes that follow.
     while at + total < len(content):
         length = shift = 0
         while True:

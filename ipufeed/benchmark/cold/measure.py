@@ -1,10 +1,10 @@
-"""A run on a cold page cache: its files are dropped before it, and between passes.
+"""Measures with a cold page cache: the files are dropped before the run and between passes.
 
-    find files --> drop --> look --> measure a pass --> drop --> look --> ...
-                   fadvise  mincore  as always                            not measured
+    find files --> drop --> check --> measure a pass --> drop --> check --> ...
+                   fadvise  mincore                               not measured
 
-What the kernel would not drop is reported, not hidden. The time between passes that
-dropping takes is in no figure.
+Files that the kernel kept in memory are reported. The time of dropping between passes is
+in no figure.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.sections import ColdSection, WarningSection
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.errors import MeasurementInterrupted, SourceError
-from ipufeed.render.terminal import printable
+from ipufeed.render.terminal_text import printable
 from ipufeed.tf_types import Dataset
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.measuring.recording import Recording
 
 SHOWN = 20
-# More of the files' bytes than this still in memory, and the run was not cold.
-WARM_SHARE = 0.01
-# What one run after the other adds up.
+# The run was not cold if more than this fraction of the files' bytes stayed in memory.
+WARM_FRACTION = 0.01
+# Counters of the whole measurement that are sums over its passes.
 SUMS = (
     "elements",
     "bytes",
@@ -51,20 +51,20 @@ SUMS = (
 
 
 @dataclasses.dataclass
-class Cache:
-    """The files, and what became of them."""
+class ColdFiles:
+    """The files, and how much of them is in the page cache."""
 
     files: list[str]
     drops: int = 0
     bytes: int = 0
     cached_before: int = 0
-    # The most that was left after any drop: the worst case counts.
+    # The most after any drop.
     cached_left: int = 0
     unknown: list[str] = dataclasses.field(default_factory=list)
     warm: list[str] = dataclasses.field(default_factory=list)
 
     def drop(self) -> None:
-        """Drops all files, and looks at what is left.
+        """Drops all files from the page cache, and counts the bytes that stay in it.
 
         Raises:
             SourceError: A file is gone or cannot be opened.
@@ -106,15 +106,14 @@ def measure_cold(
     files: Iterable[str] = (),
     recording: Recording | None = None,
 ) -> Result:
-    """Measures `dataset` as measure() does, its files out of the page cache.
+    """Measures `dataset` as measure() does, with its files dropped from the page cache.
 
     Args:
         dataset: As for measure().
-        settings: With `passes` the files are dropped before each of them; else once.
+        settings: With `passes` the files are dropped before each pass, else once.
         name: As for measure().
         on_progress: As for measure().
-        files: Names or patterns of the files to drop. Default: those that the pipeline
-            names, and those of ipufeed.sources.
+        files: Names or patterns of the files to drop. Default: see dataset_files().
         recording: As for measure().
 
     Returns:
@@ -122,19 +121,19 @@ def measure_cold(
 
     Raises:
         SourceError: No files are found, or one cannot be opened.
-        And all that measure() raises.
+        And the errors of measure().
 
     Threads: one at a time.
     """
     settings = Settings() if settings is None else settings
-    cache = Cache(find_files(dataset, list(files)))
+    cold = ColdFiles(_find_files(dataset, list(files)))
 
     def run(
         dataset: Dataset,
         attributes: dict[str, Any],
         on_progress: Callable[[Progress], None] | None = None,
     ) -> tuple[RawMeasurement | None, BaseException | None]:
-        return run_passes(dataset, attributes, on_progress, cache.drop)
+        return _run_passes(dataset, attributes, on_progress, cold.drop)
 
     try:
         result = measure_run(
@@ -149,43 +148,38 @@ def measure_cold(
         if interruption.result is None:
             raise
         raise MeasurementInterrupted(
-            with_cold(interruption.result, cache)
+            _with_cold(interruption.result, cold)
         ) from interruption
-    return with_cold(result, cache)
+    return _with_cold(result, cold)
 
 
-def find_files(dataset: Dataset, patterns: list[str]) -> list[str]:
-    """The files to drop.
-
-    Raises:
-        SourceError: There are none.
-    """
+def _find_files(dataset: Dataset, patterns: list[str]) -> list[str]:
     import tensorflow as tf
 
     try:
         files = dataset_files(dataset, patterns)
     except tf.errors.OpError as error:
         raise SourceError(
-            f"--cold cannot see which files the dataset reads ({error.message}). Name "
-            "them: --cold-files 'data/*.tfrecord'."
+            f"--cold cannot find the files of the dataset ({error.message}). Name them: "
+            "--cold-files 'data/*.tfrecord'."
         ) from error
     if files:
         return files
     if patterns:
-        raise SourceError(f"--cold-files {' '.join(patterns)} fits no file.")
+        raise SourceError(f"--cold-files {' '.join(patterns)} matches no file.")
     raise SourceError(
-        "--cold finds no files in the pipeline: its Python functions may open some, which "
-        "cannot be seen. Name them: --cold-files 'data/*.tfrecord'."
+        "--cold finds no files in the graph of the pipeline. If its Python functions open "
+        "files, name them: --cold-files 'data/*.tfrecord'."
     )
 
 
-def run_passes(
+def _run_passes(
     dataset: Dataset,
     attributes: dict[str, Any],
     on_progress: Callable[[Progress], None] | None,
     prepare: Callable[[], None],
 ) -> tuple[RawMeasurement | None, BaseException | None]:
-    """run_measurement with `prepare` before it, and between its passes."""
+    """Calls run_measurement once for each pass, and `prepare` before each."""
     passes = attributes["passes"] if attributes["epoch_per_pass"] else 1
     attributes = {**attributes, "passes": attributes["passes"] if passes == 1 else 1}
     limit = attributes["seconds_ns"]
@@ -198,7 +192,7 @@ def run_passes(
             interruption = error
             break
         raw, interruption = run_measurement(
-            dataset, attributes, moved_on(on_progress, runs)
+            dataset, attributes, _with_earlier(on_progress, runs)
         )
         if raw is not None:
             runs.append(raw)
@@ -213,13 +207,13 @@ def run_passes(
             if used >= limit:
                 break
             attributes["seconds_ns"] = limit - used
-    return (join(runs) if runs else None), interruption
+    return (_join(runs) if runs else None), interruption
 
 
-def moved_on(
+def _with_earlier(
     on_progress: Callable[[Progress], None] | None, runs: list[RawMeasurement]
 ) -> Callable[[Progress], None] | None:
-    """Progress that counts earlier passes, too."""
+    """Returns a callback that adds the earlier passes to the progress."""
     if on_progress is None or not runs:
         return on_progress
     elements = sum(raw.counters["elements"] for raw in runs)
@@ -239,8 +233,8 @@ def moved_on(
     return report
 
 
-def join(runs: list[RawMeasurement]) -> RawMeasurement:
-    """The runs as one, without the time between them."""
+def _join(runs: list[RawMeasurement]) -> RawMeasurement:
+    """Returns the passes as one run, without the time between them."""
     whole = runs[0]
     for raw in runs[1:]:
         first, counters = whole.counters, raw.counters
@@ -249,7 +243,7 @@ def join(runs: list[RawMeasurement]) -> RawMeasurement:
         epochs[:, 3:] -= back
         marks = raw.marks.copy()
         marks[:, 0] -= back
-        if len(whole.marks):  # the rest of a row counts from the beginning
+        if len(whole.marks):  # all columns but the time count from the beginning
             marks[:, 1:] += whole.marks[-1, 1:]
         joined = {name: first[name] + counters[name] for name in SUMS}
         # Until the first element of a later pass the consumer's wait is not counted.
@@ -278,26 +272,25 @@ def join(runs: list[RawMeasurement]) -> RawMeasurement:
     return whole
 
 
-def with_cold(result: Result, cache: Cache) -> Result:
-    """The result with what became of the files, and the warnings about it."""
+def _with_cold(result: Result, cold: ColdFiles) -> Result:
+    """Adds the section `cold` and its warnings."""
     section: ColdSection = {
-        "files": len(cache.files),
-        "bytes": cache.bytes,
-        "drops": cache.drops,
-        "cached_bytes_before": cache.cached_before,
-        "cached_bytes_left": cache.cached_left,
-        "unknown_files": len(cache.unknown),
-        "paths": cache.files[:SHOWN],
+        "files": len(cold.files),
+        "bytes": cold.bytes,
+        "drops": cold.drops,
+        "cached_bytes_before": cold.cached_before,
+        "cached_bytes_left": cold.cached_left,
+        "unknown_files": len(cold.unknown),
+        "paths": cold.files[:SHOWN],
     }
-    warnings = [*cold_warnings(result, cache), *result.warnings]
+    warnings = [*_warnings_of(result, cold), *result.warnings]
     return dataclasses.replace(result, cold=section, warnings=warnings)
 
 
-def cold_warnings(result: Result, cache: Cache) -> list[WarningSection]:
-    """What to know before such a rate is quoted as that of cold files."""
+def _warnings_of(result: Result, cold: ColdFiles) -> list[WarningSection]:
     found = []
-    if cache.bytes and cache.cached_left > WARM_SHARE * cache.bytes:
-        kinds = {page_cache.file_system(path) for path in cache.warm}
+    if cold.bytes and cold.cached_left > WARM_FRACTION * cold.bytes:
+        kinds = {page_cache.file_system(path) for path in cold.warm}
         in_memory = sorted(kind for kind in kinds if kind in page_cache.IN_MEMORY)
         why = (
             f"They are on {', '.join(in_memory)}, which is memory: copy them to a disk"
@@ -307,16 +300,16 @@ def cold_warnings(result: Result, cache: Cache) -> list[WarningSection]:
         found.append(
             (
                 "not_cold",
-                f"{cache.cached_left / cache.bytes:.0%} of the files' bytes stayed in the "
-                f"page cache (first {printable(cache.warm[0])}). {why}.",
+                f"{cold.cached_left / cold.bytes:.0%} of the files' bytes stayed in the "
+                f"page cache (first {printable(cold.warm[0])}). {why}.",
             )
         )
-    if cache.unknown:
+    if cold.unknown:
         found.append(
             (
                 "cold_unknown",
-                f"Whether {len(cache.unknown)} of the files were cold is unknown (first "
-                f"{printable(cache.unknown[0])}): the kernel reports it only to a file's "
+                f"It is unknown whether {len(cold.unknown)} of the files were cold (first "
+                f"{printable(cold.unknown[0])}): the kernel reports it only to a file's "
                 "owner and to users with write permission.",
             )
         )

@@ -1,10 +1,10 @@
-"""Drops files from the page cache, and looks at what of them is in it.
+"""Drops files from the page cache, and counts the bytes of a file in it.
 
-    drop(path)      fsync, then posix_fadvise(DONTNEED): no root is needed
+    drop(path)      fsync, then posix_fadvise(DONTNEED); needs no root
     resident(path)  bytes of the file in memory, by mincore
 
-The kernel keeps pages that a process has mapped and touched, and all of a file system
-that lives in memory (tmpfs). Hence the second look.
+The kernel keeps pages that a process has mapped and touched, and all files of a file system
+in memory (tmpfs), so `resident` is called after each `drop`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ IN_MEMORY = frozenset({"tmpfs", "ramfs", "hugetlbfs"})
 
 
 @functools.cache
-def libc() -> ctypes.CDLL:
-    """C's own mmap and mincore: Python's mmap object gives no address."""
+def _libc() -> ctypes.CDLL:
+    """Returns C's mmap and mincore: a Python mmap object has no address."""
     library = ctypes.CDLL(None, use_errno=True)
     size, address = ctypes.c_size_t, ctypes.c_void_p
     library.mmap.restype = address
@@ -41,14 +41,14 @@ def libc() -> ctypes.CDLL:
 
 
 def drop(path: str) -> None:
-    """Asks the kernel to forget the file's pages.
+    """Asks the kernel to drop the file's pages.
 
     Raises:
         OSError: The file cannot be opened.
     """
     handle = os.open(path, os.O_RDONLY)
     try:
-        # Pages that are not on disk yet stay. Not every file system can, read-only.
+        # Dirty pages are not dropped. Some file systems refuse fsync of a read-only file.
         with contextlib.suppress(OSError):
             os.fsync(handle)
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -57,10 +57,10 @@ def drop(path: str) -> None:
 
 
 def resident(path: str) -> int | None:
-    """Bytes of the file that are in the page cache, in whole pages; None: not to be known.
+    """Returns the bytes of the file in the page cache, in whole pages; None if unknown.
 
     The kernel answers only the file's owner and users with write permission; to others all
-    of it seems to be there.
+    of it seems to be in memory.
 
     Raises:
         OSError: The file cannot be opened or mapped.
@@ -71,16 +71,16 @@ def resident(path: str) -> int | None:
         if status.st_uid != os.geteuid() and not os.access(path, os.W_OK):
             return None
         return sum(
-            resident_piece(handle, start, min(PIECE_BYTES, status.st_size - start))
+            _resident_piece(handle, start, min(PIECE_BYTES, status.st_size - start))
             for start in range(0, status.st_size, PIECE_BYTES)
         )
     finally:
         os.close(handle)
 
 
-def resident_piece(handle: int, start: int, size: int) -> int:
-    """The same for a part of a file; `start` is a multiple of a page."""
-    library = libc()
+def _resident_piece(handle: int, start: int, size: int) -> int:
+    """Returns the same for a part of a file; `start` is a multiple of the page size."""
+    library = _libc()
     address = library.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, handle, start)
     if address in (None, MAP_FAILED):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -90,13 +90,13 @@ def resident_piece(handle: int, start: int, size: int) -> int:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     finally:
         library.munmap(address, size)
-    # The lowest bit alone has a meaning.
-    there = sum(byte & 1 for byte in pages.raw) if any(pages.raw) else 0
-    return min(size, there * mmap.PAGESIZE)
+    # Only the lowest bit of each byte has a meaning.
+    count = sum(byte & 1 for byte in pages.raw) if any(pages.raw) else 0
+    return min(size, count * mmap.PAGESIZE)
 
 
 def file_system(path: str) -> str | None:
-    """The type of the file system that a file is on, such as `ext4`, or None."""
+    """Returns the type of a file's file system, such as `ext4`, or None."""
     target = os.path.realpath(path)
     best, found = "", None
     try:

@@ -2,6 +2,6 @@
 
 Reads results as JSON. Uses result and ipufeed.render only.
 
-The public function is `ipufeed.benchmark.compare`. This room is not called `compare`:
+The public function is `ipufeed.benchmark.compare`. This package is not called `compare`:
 importing a package of that name would hide the function.
 """

@@ -1,19 +1,19 @@
 """Compares two results, or several of each: better, worse, or cannot tell.
 
-    result --> read_result.py: rate, windows --> variance.py: how well each rate is known
+    result --> read_result.py: rate, windows --> variance.py: the variance of each rate
                                              |
     rates of base, rates of new ----------> ratio, interval --> verdict
 
-Compared are logarithms of rates. Each has the variance of its own windows, and what one
-run cannot show: that the next one of the same thing comes out a little different, from
-where threads and memory lie, the CPU's frequency, the path of AUTOTUNE. With one run of
-each that part is assumed, RUN_TO_RUN; with several it is more and more what they show
-themselves, weighed as Smyth does, with Student's t for the little that is known of it.
-Where they differ by far more than was assumed, the assumption counts for next to nothing.
+Logarithms of rates are compared. A rate has two variances. That within the run is
+estimated from its windows. That from run to run (placement of threads and memory, the
+CPU's frequency, the path of AUTOTUNE) is not visible in one run: with one run of each it
+is assumed, RUN_TO_RUN; with several it is estimated, weighed against that prior as Smyth
+does, with Student's t for the remaining degrees of freedom. If the runs differ by far more
+than assumed, the prior gets almost no weight.
 
-Others on the machine add to that. Where one side had more of them to endure than the
-other, the interval is widened by all that they can have taken, in the direction in which
-they can have moved the ratio.
+The load of other processes adds to that. If one side had more of it than the other, the
+interval is widened by all that it can have cost, in the direction in which it can have
+moved the ratio.
 
 Source: Smyth, "Linear models and empirical Bayes methods", Statistical Applications in
 Genetics and Molecular Biology 3(1), 2004 (the moderated t).
@@ -25,67 +25,67 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
 from ipufeed.benchmark.comparing.notes import Note, notes_on
-from ipufeed.benchmark.comparing.read_result import Run, run_of
+from ipufeed.benchmark.comparing.read_result import ComparedRun, run_of
 from ipufeed.benchmark.comparing.variance import student_quantile
-from ipufeed.benchmark.result.json_text import json_text
+from ipufeed.benchmark.result.json_text import JsonObject, json_text
 from ipufeed.benchmark.result.result import Result
 
 # History: 1, the first one.
 COMPARISON_VERSION = 1
 
 BETTER, WORSE, CANNOT_TELL = "better", "worse", "cannot tell"
-# Two runs of the same thing are called different in at most 1 of 100 cases.
+HELD, SLOWER = "held", "slower"  # verdicts of a gate, with CANNOT_TELL
+# Two runs of the same pipeline are called different in at most 1 of 100 cases.
 CONFIDENCE = 0.99
 # For the interval that is shown next to it, as every other one of a result.
 SHOWN = 0.95
-# A difference counts as one that would have been seen if 95 of 100 comparisons see it.
+# A difference is detectable if 95 of 100 comparisons detect it.
 POWER = 1.645  # standard errors
-# The difference for which seconds_needed and runs_needed are given.
+# The difference for which seconds_needed and runs_needed are computed.
 WANTED = 0.05
-# Standard deviation from run to run of the same thing on a quiet machine, and how many
-# degrees of freedom that is worth. Chosen for what both promises leave room for: much less,
-# and the same thing is called different; twice as much, and 5 % are missed.
+# Run-to-run standard deviation of one pipeline on a quiet machine, and the degrees of
+# freedom of that prior. Chosen between two errors: with much less, equal pipelines are
+# called different; with twice as much, a difference of 5 % is missed.
 # `python -m benchmarks.confidence` shows whether it fits a machine.
 RUN_TO_RUN = 0.006
 PRIOR_FREEDOM = 10.0
-# The contention of runs under the same load varies by about so much of itself; and what
-# that is worth, which is less. Several runs show by themselves how it varies.
+# The contention of runs under the same load varies by about this fraction of itself, a
+# prior of few degrees of freedom: several runs show themselves how it varies.
 CONTENTION_VARIES = 0.2
 CONTENTION_FREEDOM = 2.0
 MOST_RUNS = 100
 # Estimates for runs of other lengths are for runs of at least this length.
 LEAST_SECONDS, MOST_SECONDS = 1.0, 86_400.0
 
-Results = Result | Mapping[str, Any] | Sequence[Result | Mapping[str, Any]]
+Results = Result | Mapping[str, object] | Sequence[Result | Mapping[str, object]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What came of comparing a new result with a base.
+    """The comparison of a new result with a base.
 
     Attributes:
         verdict: `better`, `worse` or `cannot tell`, with 99 % confidence.
         ratio: The new rate divided by that of the base.
         interval: The ratio's 95 % interval.
-        verdict_interval: Its 99 % interval: the verdict is that 1 lies below it, above
-            it, or in it.
-        smallest_detectable: The smallest difference, as a share, that 95 of 100 such
-            comparisons would have seen. None where the runs are too short.
-        seconds_needed: Steady seconds of each run, for as many runs as there were, after
-            which a difference of 5 % (of the gate's, if there is one) would be seen. None
-            where no length is enough: then compare several runs.
-        runs_needed: Runs of each, as long as these, after which it would be. None for
-            more than 100.
+        verdict_interval: Its 99 % interval. The verdict is `better` if 1 lies below it,
+            `worse` if above, else `cannot tell`.
+        smallest_detectable: The smallest difference, as a fraction, that 95 of 100 such
+            comparisons would detect. None if the runs are too short.
+        seconds_needed: Steady seconds of each run, with the same number of runs, to detect
+            a difference of 5 % (or of the gate's). None if no length is enough: then
+            compare several runs.
+        runs_needed: Runs of each, of the same length, to detect it. None for more than
+            100.
         unit: `elements` or `samples`: what the rates count.
         base, new: names, mean rate and seconds of the runs.
-        notes: What to know about it: code, message, and whether it forbids a verdict.
-        gate: The verdict of a gate, or None: `allowed_loss` and `verdict`, which is
-            `held`, `slower` or `cannot tell`.
+        notes: Facts to know about it: code, message, and whether it forbids a verdict.
+        gate: None without a gate, else `allowed_loss` and `verdict`, which is `held`,
+            `slower` or `cannot tell`.
     """
 
     verdict: str
@@ -96,13 +96,13 @@ class Comparison:
     seconds_needed: float | None
     runs_needed: int | None
     unit: str
-    base: dict[str, Any]
-    new: dict[str, Any]
+    base: JsonObject
+    new: JsonObject
     notes: tuple[Note, ...] = ()
-    gate: dict[str, Any] | None = None
+    gate: JsonObject | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The comparison as the JSON holds it."""
+    def to_dict(self) -> JsonObject:
+        """Returns the comparison with the keys of the JSON."""
         return {
             "schema_version": COMPARISON_VERSION,
             **vars(self),
@@ -110,7 +110,7 @@ class Comparison:
         }
 
     def to_json(self) -> str:
-        """Strict JSON."""
+        """Returns strict JSON."""
         return json_text(self.to_dict())
 
 
@@ -125,56 +125,54 @@ def compare(
     """Compares the steady rates of two results, or of several results of each side.
 
     Args:
-        base: A Result, what its JSON holds, or several of either. Measure them alternately
-            with those of `new`, so that what changes on the machine changes for both.
+        base: A Result, its JSON as a dict, or several of either. Measure them alternately
+            with those of `new`, so that changes of the machine affect both.
         new: Likewise.
-        allowed_loss: For a gate: the share of the base's rate that may be lost, in
-            [0, 1). It is held if surely less is lost, and failed if surely more is.
+        allowed_loss: For a gate: the fraction of the base's rate that may be lost, in
+            [0, 1). The gate is held if surely less is lost, and failed if surely more is.
             Default: no gate.
-        base_names: What to call the results of `base` in messages. Default: their
-            datasets' names.
+        base_names: Names of the results of `base` in messages. Default: their datasets'
+            names.
         new_names: Likewise.
 
     Returns:
-        The comparison. Results of different things have a ratio, the verdict `cannot
-        tell`, and a note names what differs.
+        The comparison. Results that are not comparable have a ratio, the verdict `cannot
+        tell`, and a note that names the difference.
 
     Raises:
-        ComparisonError: (a ValueError) something is not a result, of another version, of a
-            dataset that failed, or damaged.
+        ComparisonError: (a ValueError) a value is not a result, is of another version or
+            of a dataset that failed, or is damaged.
         NothingToCompareError: (a ComparisonError) a result has no rate.
-        ValueError: `allowed_loss` is out of range, or there is no result.
+        ValueError: `allowed_loss` is out of range, or one side is empty.
 
     Threads: any.
     """
     if allowed_loss is not None and not 0 <= allowed_loss < 1:
         raise ValueError(f"`allowed_loss` must be in [0, 1), got {allowed_loss}.")
-    sides = Sides(
-        runs_of("base", base, base_names),
-        runs_of("new", new, new_names),
+    sides = _Sides(
+        _runs_of("base", base, base_names),
+        _runs_of("new", new, new_names),
     )
     return sides.compared(allowed_loss)
 
 
-def runs_of(
+def _runs_of(
     side: str, results: Results, names: Sequence[str] | None
-) -> tuple[Run, ...]:
-    """The runs of one side."""
+) -> tuple[ComparedRun, ...]:
     if isinstance(results, (Result, Mapping)):
         results = [results]
-    plain = [
+    plain: list[Mapping[str, object]] = [
         json.loads(result.to_json()) if isinstance(result, Result) else result
         for result in results
     ]
     if not plain:
         raise ValueError(f"`{side}` must have at least one result, got none.")
     if names is None:
-        names = [name_in(result, side) for result in plain]
+        names = [_name_in(result, side) for result in plain]
     return tuple(run_of(*pair) for pair in zip(plain, names, strict=True))
 
 
-def name_in(result: Any, side: str) -> str:
-    """The dataset's name, or the side's."""
+def _name_in(result: object, side: str) -> str:
     dataset = result.get("dataset") if isinstance(result, Mapping) else None
     name = dataset.get("name") if isinstance(dataset, Mapping) else None
     return f"{side} ({name})" if isinstance(name, str) else side
@@ -182,57 +180,58 @@ def name_in(result: Any, side: str) -> str:
 
 @dataclass(frozen=True)
 class Noise:
-    """The variance of a log rate from run to run, and what that knowledge is worth.
+    """The run-to-run variance of a log rate.
 
     Attributes:
-        variance: Its root is a share: 0.01 is 1 %.
-        freedom: Degrees of freedom of the t that belongs to it.
+        variance: Its root is a fraction of the rate: 0.01 is 1 %.
+        freedom: The degrees of freedom of its Student's t.
     """
 
     variance: float
     freedom: float
 
     def error(self, base: int, new: int) -> float:
-        """The standard error of the log ratio, with this number of runs of each."""
+        """Returns the standard error of the log ratio, with these numbers of runs."""
         return math.sqrt(self.variance * (1 / base + 1 / new))
 
 
-class Sides:
-    """The runs of both sides, and what they add up to."""
+class _Sides:
+    """The runs of base and new, and the statistics of their log rates."""
 
-    def __init__(self, base: tuple[Run, ...], new: tuple[Run, ...]) -> None:
+    def __init__(
+        self, base: tuple[ComparedRun, ...], new: tuple[ComparedRun, ...]
+    ) -> None:
         self.base, self.new = base, new
-        self.unit = unit_of(base, new)
-        logs = [np.log([self.rate_of(run) for run in side]) for side in (base, new)]
+        self.unit = _unit_of(base, new)
+        logs = [np.log([self._rate_of(run) for run in side]) for side in (base, new)]
         self.log_ratio = float(logs[1].mean() - logs[0].mean())
         self.freedom = len(base) + len(new) - 2
         self.squares = float(sum(((log - log.mean()) ** 2).sum() for log in logs))
 
     @property
-    def runs(self) -> tuple[Run, ...]:
-        """Those of both sides."""
+    def runs(self) -> tuple[ComparedRun, ...]:
+        """The runs of both sides."""
         return (*self.base, *self.new)
 
-    def rate_of(self, run: Run) -> float:
-        """In elements or samples per second."""
+    def _rate_of(self, run: ComparedRun) -> float:
         return run.rate * (run.samples or 1.0) if self.unit == "samples" else run.rate
 
     def compared(self, allowed_loss: float | None) -> Comparison:
-        """The comparison."""
+        """Returns the comparison, with a gate if `allowed_loss` is given."""
         notes = notes_on(self.base, self.new, self.unit)
         forbidden = any(note.forbids for note in notes)
         shown, sure, smallest = None, None, None
         seconds, runs = None, None
-        if all(run.spread is not None for run in self.runs):
+        if all(run.log_variance is not None for run in self.runs):
             wanted = -math.log1p(-(allowed_loss or WANTED))
-            shown, sure = self.interval(SHOWN), self.interval(CONFIDENCE)
+            shown, sure = self._interval(SHOWN), self._interval(CONFIDENCE)
             smallest = math.expm1(
-                self.detectable(self.noise(), len(self.base), len(self.new))
+                self._detectable(self._noise(), len(self.base), len(self.new))
             )
             if not forbidden:
-                seconds, runs = self.seconds_for(wanted), self.runs_for(wanted)
+                seconds, runs = self._seconds_for(wanted), self._runs_for(wanted)
         return Comparison(
-            verdict=CANNOT_TELL if forbidden else verdict_of(sure),
+            verdict=CANNOT_TELL if forbidden else _verdict_of(sure),
             ratio=math.exp(self.log_ratio),
             interval=shown,
             verdict_interval=sure,
@@ -240,20 +239,19 @@ class Sides:
             seconds_needed=seconds,
             runs_needed=runs,
             unit=self.unit,
-            base=self.described(self.base),
-            new=self.described(self.new),
+            base=self._described(self.base),
+            new=self._described(self.new),
             notes=tuple(notes),
             gate=None
             if allowed_loss is None
             else {
                 "allowed_loss": allowed_loss,
-                "verdict": CANNOT_TELL if forbidden else gate_of(sure, allowed_loss),
+                "verdict": CANNOT_TELL if forbidden else _gate_of(sure, allowed_loss),
             },
         )
 
-    def described(self, side: tuple[Run, ...]) -> dict[str, Any]:
-        """A side for people and programs."""
-        rates = [self.rate_of(run) for run in side]
+    def _described(self, side: tuple[ComparedRun, ...]) -> JsonObject:
+        rates = [self._rate_of(run) for run in side]
         return {
             "names": [run.name for run in side],
             "rate": float(np.exp(np.log(rates).mean())),
@@ -261,54 +259,55 @@ class Sides:
             "seconds": [run.seconds for run in side],
         }
 
-    def interval(self, level: float) -> tuple[float, float]:
-        """The ratio's interval."""
-        noise = self.noise()
+    def _interval(self, level: float) -> tuple[float, float]:
+        noise = self._noise()
         half = student_quantile(level, noise.freedom) * noise.error(
             len(self.base), len(self.new)
         )
-        low, high = self.contended()
+        low, high = self._contention_margins()
         return (
             math.exp(self.log_ratio - half - low),
             math.exp(self.log_ratio + half + high),
         )
 
-    def within(self) -> float:
-        """The mean variance that the runs' own windows show."""
-        return float(np.mean([run.spread.variance for run in self.runs if run.spread]))
+    def _within(self) -> float:
+        """The mean variance within the runs, estimated from their windows."""
+        return float(
+            np.mean([run.log_variance.value for run in self.runs if run.log_variance])
+        )
 
-    def noise(self, within: float | None = None) -> Noise:
-        """What is known of the variance of a log rate from run to run.
+    def _noise(self, within: float | None = None) -> Noise:
+        """The run-to-run variance of a log rate: the prior, weighed with the runs.
 
         Args:
-            within: Instead of what the windows show: for runs of another length.
+            within: The variance within runs of another length. Default: that of the runs.
         """
-        seen = self.within()
+        estimated = self._within()
         if within is None:
-            within = seen
+            within = estimated
         quiet = within + RUN_TO_RUN**2
-        contention = [(CONTENTION_VARIES * run.contention) ** 2 for run in self.runs]
-        beside = float(np.mean(contention))
-        prior = quiet + beside
+        contention = float(
+            np.mean([(CONTENTION_VARIES * run.contention) ** 2 for run in self.runs])
+        )
+        prior = quiet + contention
         weight = (
-            PRIOR_FREEDOM * quiet + CONTENTION_FREEDOM / (1 + self.freedom) * beside
+            PRIOR_FREEDOM * quiet + CONTENTION_FREEDOM / (1 + self.freedom) * contention
         ) / prior
         if self.freedom == 0:
             return Noise(prior, PRIOR_FREEDOM)
-        # What the runs differ by beyond their windows stays, however long they are.
-        squares = max(0.0, self.squares + self.freedom * (within - seen))
-        # Runs that differ by far more than was expected know better.
+        # The variance between the runs does not depend on their length.
+        squares = max(0.0, self.squares + self.freedom * (within - estimated))
+        # If the runs differ by far more than the prior, they count more than the prior.
         trust = min(1.0, prior * self.freedom / squares) ** 2 if squares > 0 else 1.0
         return Noise(
             (weight * trust * prior + squares) / (weight * trust + self.freedom),
             PRIOR_FREEDOM * trust + self.freedom,
         )
 
-    def contended(self) -> tuple[float, float]:
-        """What others can have taken from one side more than from the other.
+    def _contention_margins(self) -> tuple[float, float]:
+        """The widening of the log ratio's interval below and above, for contention.
 
-        To be added below and above the log ratio: without them it may be smaller, if the
-        base had more to endure, or larger.
+        Without contention the ratio may be smaller if the base had more of it, else larger.
         """
         base, new = (
             float(np.mean([run.contention for run in side]))
@@ -316,48 +315,50 @@ class Sides:
         )
         return max(0.0, base - new), max(0.0, new - base)
 
-    def detectable(self, noise: Noise, base: int, new: int) -> float:
-        """The smallest difference of logarithms that 95 of 100 such comparisons see."""
+    def _detectable(self, noise: Noise, base: int, new: int) -> float:
+        """The smallest log ratio that 95 of 100 such comparisons detect."""
         quantile = student_quantile(CONFIDENCE, noise.freedom)
-        return (quantile + POWER) * noise.error(base, new) + max(self.contended())
+        error = (quantile + POWER) * noise.error(base, new)
+        return error + max(self._contention_margins())
 
-    def seconds_for(self, wanted: float) -> float | None:
-        """Steady seconds of each run that show a difference of `wanted`; None for never."""
+    def _seconds_for(self, wanted: float) -> float | None:
+        """Steady seconds of each run to detect a log ratio of `wanted`; None for never."""
 
-        def seen_after(seconds: float) -> bool:
+        def detects_after(seconds: float) -> bool:
             within = np.mean(
                 [
-                    run.spread.variance * (seconds / run.seconds) ** run.spread.slope
+                    run.log_variance.value
+                    * (seconds / run.seconds) ** run.log_variance.slope
                     for run in self.runs
-                    if run.spread
+                    if run.log_variance
                 ]
             )
-            noise = self.noise(float(within))
-            return self.detectable(noise, len(self.base), len(self.new)) <= wanted
+            noise = self._noise(float(within))
+            return self._detectable(noise, len(self.base), len(self.new)) <= wanted
 
         low, high = LEAST_SECONDS, MOST_SECONDS
-        if seen_after(low):
+        if detects_after(low):
             return low
-        if not seen_after(high):
+        if not detects_after(high):
             return None
         while high / low > 1.01:
             middle = math.sqrt(low * high)
-            low, high = (low, middle) if seen_after(middle) else (middle, high)
+            low, high = (low, middle) if detects_after(middle) else (middle, high)
         return high
 
-    def runs_for(self, wanted: float) -> int | None:
-        """Runs of each side, as long as these, that show it; None for more than 100."""
-        now = self.noise()
+    def _runs_for(self, wanted: float) -> int | None:
+        """Runs of each side, of the same length, to detect it; None for more than 100."""
+        now = self._noise()
         for runs in range(1, MOST_RUNS + 1):
             more = max(0, 2 * runs - 2 - self.freedom)
             noise = Noise(now.variance, now.freedom + more)
-            if self.detectable(noise, runs, runs) <= wanted:
+            if self._detectable(noise, runs, runs) <= wanted:
                 return runs
         return None
 
 
-def unit_of(base: tuple[Run, ...], new: tuple[Run, ...]) -> str:
-    """Samples where they are known and elements have different numbers of them."""
+def _unit_of(base: tuple[ComparedRun, ...], new: tuple[ComparedRun, ...]) -> str:
+    """Samples if they are known and the elements' numbers of them differ."""
     samples = [run.samples for run in (*base, *new)]
     known = [count for count in samples if count is not None]
     if len(known) < len(samples) or max(known) <= min(known) * (1 + 1e-3):
@@ -365,31 +366,31 @@ def unit_of(base: tuple[Run, ...], new: tuple[Run, ...]) -> str:
     return "samples"
 
 
-def verdict_of(interval: tuple[float, float] | None) -> str:
-    """Where 1 lies."""
+def _verdict_of(interval: tuple[float, float] | None) -> str:
+    """The verdict from where 1.0 lies relative to the ratio's confidence interval."""
     if interval is None or interval[0] <= 1 <= interval[1]:
         return CANNOT_TELL
     return BETTER if interval[0] > 1 else WORSE
 
 
-def gate_of(interval: tuple[float, float] | None, allowed_loss: float) -> str:
-    """Where what is allowed lies."""
+def _gate_of(interval: tuple[float, float] | None, allowed_loss: float) -> str:
+    """The verdict from where 1 - allowed_loss lies relative to the interval."""
     if interval is None:
         return CANNOT_TELL
     if interval[0] >= 1 - allowed_loss:
-        return "held"
-    return "slower" if interval[1] < 1 - allowed_loss else CANNOT_TELL
+        return HELD
+    return SLOWER if interval[1] < 1 - allowed_loss else CANNOT_TELL
 
 
-def rate_interval(run: Run, level: float) -> tuple[float, float] | None:
-    """Elements per second that the next runs of the same thing would give.
+def rate_interval(run: ComparedRun, level: float) -> tuple[float, float] | None:
+    """Returns the interval of elements per second that further runs would have.
 
-    Without the others on the machine they may give more: the upper bound has that in it.
-    None where the run is too short.
+    The upper bound includes the rate without the load of other processes. None if the run
+    is too short.
     """
-    if run.spread is None:
+    if run.log_variance is None:
         return None
     varies = (CONTENTION_VARIES * run.contention) ** 2
-    error = math.sqrt(run.spread.variance + RUN_TO_RUN**2 + varies)
+    error = math.sqrt(run.log_variance.value + RUN_TO_RUN**2 + varies)
     half = student_quantile(level, PRIOR_FREEDOM) * error
     return run.rate * math.exp(-half), run.rate * math.exp(half + run.contention)

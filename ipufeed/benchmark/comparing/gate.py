@@ -1,4 +1,4 @@
-"""The allowed loss of a gate, as a number."""
+"""Parses the allowed loss of a gate."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import argparse
 import re
 
 
-def share(text: str) -> float:
-    """`5%` or `0.05` as 0.05.
+def fraction(text: str) -> float:
+    """Returns `5%` or `0.05` as 0.05.
 
     Raises:
-        argparse.ArgumentTypeError: It is not a fraction from 0 to below 1; nor is a bare 5.
+        argparse.ArgumentTypeError: `text` is not in [0, 1); neither is a bare 5.
     """
     found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(%?)\s*", text)
     value = float(found[1]) / (100 if found[2] else 1) if found else -1.0
     if not 0 <= value < 1:
         raise argparse.ArgumentTypeError(
-            f"must be a share from 0% to below 100%, as 5% or 0.05, got {text!r}"
+            f"must be a fraction from 0% to below 100%, as 5% or 0.05, got {text!r}"
         )
     return value

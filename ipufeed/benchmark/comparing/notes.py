@@ -1,25 +1,24 @@
-"""Whether two results are of the same thing, and what to know where they are not quite."""
+"""Notes on a comparison: whether results are comparable, and how they differ."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ipufeed.benchmark.comparing.read_result import Run
+from ipufeed.benchmark.comparing.read_result import ComparedRun
 
-# Elements of unknown shapes whose mean sizes differ by less are of one kind.
+# Elements of unknown shapes whose mean sizes differ by less are taken for equal.
 SIZES_DIFFER = 0.1
 
 
 @dataclass(frozen=True)
 class Note:
-    """What to know about a comparison.
+    """A fact to know about a comparison.
 
     Attributes:
-        code: For programs.
-        message: For people.
-        forbids: Whether the ratio is not one of two pipelines, so that there is no verdict.
+        code: The kind of note.
+        message: A sentence.
+        forbids: Whether the results are not comparable, so that there is no verdict.
     """
 
     code: str
@@ -27,99 +26,96 @@ class Note:
     forbids: bool
 
 
-def notes_on(base: Sequence[Run], new: Sequence[Run], unit: str) -> list[Note]:
-    """All notes, the weightiest first."""
+def notes_on(
+    base: Sequence[ComparedRun], new: Sequence[ComparedRun], unit: str
+) -> list[Note]:
+    """Returns the notes, the most important first."""
     runs = [*base, *new]
     found = [
-        differing_machines(runs),
-        differing_settings(runs),
-        differing_elements(runs, unit),
-        unknown_spread(runs),
-        differing_versions(runs),
-        differing_sizes(runs, unit),
+        _differing_machines(runs),
+        _differing_settings(runs),
+        _differing_elements(runs, unit),
+        _too_short(runs),
+        _differing_versions(runs),
+        _differing_sizes(runs, unit),
         *warned(runs),
     ]
     return [note for note in found if note is not None]
 
 
-def value_at(run: Run, part: str, key: str) -> Any:
-    """A value of a section, or None."""
+def _value_at(run: ComparedRun, part: str, key: str) -> object:
     section = run.result.get(part)
     return section.get(key) if isinstance(section, Mapping) else None
 
 
-def differ(runs: Sequence[Run], part: str, key: str) -> str | None:
-    """`a, b` where runs have different values for a key."""
-    values = [value_at(run, part, key) for run in runs]
+def differ(runs: Sequence[ComparedRun], part: str, key: str) -> str | None:
+    """Returns the runs' values of a key as `a and b`, or None if they are equal."""
+    values = [_value_at(run, part, key) for run in runs]
     distinct = [value for n, value in enumerate(values) if value not in values[:n]]
     if len(distinct) < 2:
         return None
     return " and ".join(f"{value}" for value in distinct)
 
 
-def differing_machines(runs: Sequence[Run]) -> Note | None:
-    """Other CPUs, or other numbers of them."""
+def _differing_machines(runs: Sequence[ComparedRun]) -> Note | None:
     for key, what in (("cpu", "CPUs"), ("usable_cpus", "numbers of usable CPUs")):
         values = differ(runs, "machine", key)
         if values is not None:
             return Note(
                 "other_machine",
-                f"The results are of different {what} ({values}): their ratio says more "
-                "about the machines than about the pipelines. Measure both on one.",
+                f"The results are of different {what} ({values}): their ratio compares "
+                "the machines more than the pipelines. Measure both on one machine.",
                 True,
             )
     return None
 
 
-def differing_settings(runs: Sequence[Run]) -> Note | None:
-    """Measured in ways whose rates are not the same thing."""
-    questions: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
+def _differing_settings(runs: Sequence[ComparedRun]) -> Note | None:
+    options: tuple[tuple[str, str, Callable[[object], object]], ...] = (
         ("memcpy", "--no-memcpy", bool),
         ("through", "--through", lambda value: value),
         ("passes", "--passes", lambda value: value is not None),
     )
-    for key, option, seen in questions:
-        if len({seen(value_at(run, "settings", key)) for run in runs}) > 1:
+    for key, option, aspect in options:
+        if len({aspect(_value_at(run, "settings", key)) for run in runs}) > 1:
             return Note(
                 "other_settings",
                 f"The results were measured with and without {option}: their rates are "
-                "not the same thing. Measure both in one way.",
+                "not comparable. Measure both with the same options.",
                 True,
             )
     return None
 
 
-def differing_elements(runs: Sequence[Run], unit: str) -> Note | None:
-    """Elements that are not the same thing."""
-    first = value_at(runs[0], "dataset", "element_spec")
+def _differing_elements(runs: Sequence[ComparedRun], unit: str) -> Note | None:
+    first = _value_at(runs[0], "dataset", "element_spec")
     other = next(
         (
             spec
             for run in runs
-            if (spec := value_at(run, "dataset", "element_spec")) != first
+            if (spec := _value_at(run, "dataset", "element_spec")) != first
         ),
         None,
     )
     if unit == "samples":
         return Note(
             "other_elements",
-            "Elements hold different numbers of samples: compared are samples/s.",
+            "Elements hold different numbers of samples: samples/s are compared.",
             False,
         )
     if other is None:
         return None
     return Note(
         "other_elements",
-        f"The elements are different things ({first} and {other}), as many samples in "
-        "each as far as is known: the ratio is one of elements/s.",
+        f"The elements differ ({first} and {other}), with as many samples in each as far "
+        "as is known: elements/s are compared.",
         any(run.samples is None for run in runs),
     )
 
 
-def unknown_spread(runs: Sequence[Run]) -> Note | None:
-    """A rate from too few windows."""
+def _too_short(runs: Sequence[ComparedRun]) -> Note | None:
     for run in runs:
-        if run.spread is None:
+        if run.log_variance is None:
             return Note(
                 "too_short",
                 f"{run.name} rests on too few elements to determine its rate's error: "
@@ -129,8 +125,7 @@ def unknown_spread(runs: Sequence[Run]) -> Note | None:
     return None
 
 
-def differing_versions(runs: Sequence[Run]) -> Note | None:
-    """Other software below the pipelines."""
+def _differing_versions(runs: Sequence[ComparedRun]) -> Note | None:
     found = []
     for key in ("tensorflow", "ipufeed", "numpy", "python", "kernel", "governor"):
         values = differ(runs, "machine", key)
@@ -145,10 +140,10 @@ def differing_versions(runs: Sequence[Run]) -> Note | None:
     )
 
 
-def differing_sizes(runs: Sequence[Run], unit: str) -> Note | None:
-    """Elements of the same structure that are much larger on one side."""
-    sizes = [value_at(run, "dataset", "bytes_per_element") for run in runs]
-    if unit == "samples" or not all(isinstance(size, (int, float)) for size in sizes):
+def _differing_sizes(runs: Sequence[ComparedRun], unit: str) -> Note | None:
+    values = [_value_at(run, "dataset", "bytes_per_element") for run in runs]
+    sizes = [size for size in values if isinstance(size, (int, float))]
+    if unit == "samples" or len(sizes) < len(values):
         return None
     if max(sizes) <= (1 + SIZES_DIFFER) * min(sizes):
         return None
@@ -179,18 +174,17 @@ WARNED = {
 }
 
 
-def warned(runs: Sequence[Run]) -> list[Note]:
-    """The results' own warnings, where they matter to a comparison."""
+def warned(runs: Sequence[ComparedRun]) -> list[Note]:
+    """Returns notes for the results' own warnings that affect a comparison."""
     notes = []
     for warning, (code, verb, message) in WARNED.items():
         names = [run.name for run in runs if warning in run.warnings]
         if names:
             form = verb if len(names) == 1 else PLURAL[verb]
-            notes.append(Note(code, f"{all_of(names)} {form} {message}.", False))
+            notes.append(Note(code, f"{_all_of(names)} {form} {message}.", False))
     return notes
 
 
-def all_of(names: Sequence[str]) -> str:
-    """`a, b and c`."""
+def _all_of(names: Sequence[str]) -> str:
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last

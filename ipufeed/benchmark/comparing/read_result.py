@@ -1,7 +1,7 @@
-"""What a comparison needs of a result, taken out of its JSON and checked.
+"""Reads and checks the values of a result that a comparison needs.
 
-A result may come from anywhere: another version, another tool, a disk that was full. So
-each value is looked at before it is used, and an error names the file.
+A result may come from another version or tool, or from a full disk. So each value is
+checked before use, and an error names the file.
 """
 
 from __future__ import annotations
@@ -12,52 +12,60 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 
-from ipufeed.benchmark.comparing.variance import Numbers, Spread, spread_of
+from ipufeed.benchmark.comparing.variance import LogVariance, Numbers, log_variance_of
+from ipufeed.benchmark.result.json_text import JsonObject
 from ipufeed.benchmark.result.result import SCHEMA_VERSION
 from ipufeed.errors import ComparisonError, NothingToCompareError
 
-# Windows and rate are written with all their digits: only other numbers differ by more.
+# Windows and rate are written with all their digits: unless edited they agree to this.
 SAME = 1e-3
+MOST_BYTES = 256 << 20  # far more than any result has
 
 
 @dataclass(frozen=True)
-class Run:
-    """One result, as far as a comparison reads it.
+class ComparedRun:
+    """The values of a result that a comparison needs.
 
     Attributes:
-        name: Of its file, or of its dataset.
+        name: The name of its file or dataset.
         rate: Elements per second of the steady state.
         seconds: Length of the steady state.
-        spread: How well the rate is known; None where the windows are too few.
+        log_variance: The variance of log(rate) within the run; None for too few windows.
         samples: Samples per element, or None.
-        contention: See contention_of().
+        contention: See _contention_of().
         warnings: The codes of its warnings.
-        result: All of it.
+        result: The whole result.
     """
 
     name: str
     rate: float
     seconds: float
-    spread: Spread | None
+    log_variance: LogVariance | None
     samples: float | None
     contention: float
     warnings: frozenset[str]
-    result: Mapping[str, Any]
+    result: Mapping[str, object]
 
 
-def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON of a result that the command has written.
+def read_result(path: str | os.PathLike[str]) -> JsonObject:
+    """Reads the JSON of a result that the command has written.
 
     Raises:
-        ComparisonError: There is none in that file; the message says what there is.
+        ComparisonError: The file does not hold a result.
     """
     name = os.fspath(path)
     try:
+        if Path(path).stat().st_size > MOST_BYTES:
+            raise ComparisonError(
+                f"{name} is larger than {MOST_BYTES >> 20} MiB: it is not a result."
+            )
         text = Path(path).read_text(encoding="utf-8")
+    except ComparisonError:
+        raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise ComparisonError(f"{name} cannot be read: {reason}.") from error
@@ -66,27 +74,26 @@ def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"{name} is empty: was the run that should have written it ended?"
         )
     try:
-        value = json.loads(text, parse_constant=refuse)
+        value = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise ComparisonError(
             f"{name} must be the JSON of one result, and is not: {error}."
         ) from error
-    return check_schema(value, name)
+    return _check_schema(value, name)
 
 
-def refuse(constant: str) -> float:
-    """Numbers that JSON does not have."""
+def _refuse(constant: str) -> float:
     raise ValueError(f"{constant} is not a JSON number")
 
 
-def check_schema(value: Any, name: str) -> dict[str, Any]:
-    """The value, if it is a result of a version that can be read."""
+def _check_schema(value: object, name: str) -> JsonObject:
     if not isinstance(value, dict) or "schema_version" not in value:
         kind = "an object without `schema_version`"
         if not isinstance(value, dict):
             kind = f"a JSON {type(value).__name__}"
         raise ComparisonError(
-            f"{name} must be a result of `python -m ipufeed.benchmark`, got {kind}."
+            f"{name} must be a result of `python -m ipufeed.benchmark`, got {kind}. "
+            "Give a file that --json has written."
         )
     version = value["schema_version"]
     if version != SCHEMA_VERSION:
@@ -97,14 +104,14 @@ def check_schema(value: Any, name: str) -> dict[str, Any]:
     return value
 
 
-def run_of(result: Mapping[str, Any], name: str) -> Run:
-    """Takes a result apart.
+def run_of(result: Mapping[str, object], name: str) -> ComparedRun:
+    """Returns the values of a result that a comparison needs.
 
     Raises:
-        ComparisonError: Something in it is missing or no result's.
-        NothingToCompareError: It has no rate.
+        ComparisonError: A value is missing or invalid.
+        NothingToCompareError: The result has no rate.
     """
-    value = check_schema(dict(result), name)
+    value = _check_schema(dict(result), name)
     error = value.get("error")
     if isinstance(error, dict):
         raise ComparisonError(
@@ -114,29 +121,30 @@ def run_of(result: Mapping[str, Any], name: str) -> Run:
     steady = value.get("steady")
     if steady is None:
         raise NothingToCompareError(
-            f"{name} has no rate: the dataset gave too few elements. See its `warnings`."
+            f"{name} has no rate: the dataset had too few elements. See its `warnings`."
         )
-    rate = positive(steady, "elements_per_second", f"{name}: steady")
-    seconds = positive(steady, "seconds", f"{name}: steady")
-    elements, lengths = windows_of(steady, name)
-    again = elements.sum() / lengths.sum()
-    if abs(again / rate - 1) > SAME:
+    rate = _positive(steady, "elements_per_second", f"{name}: steady")
+    seconds = _positive(steady, "seconds", f"{name}: steady")
+    elements, lengths = _windows_of(steady, name)
+    from_windows = elements.sum() / lengths.sum()
+    if abs(from_windows / rate - 1) > SAME:
         raise ComparisonError(
-            f"{name}: `elements_per_second` must be what the windows of `steady` give, "
-            f"{again:.6g}, got {rate:.6g}: it was edited or damaged. Measure it again."
+            f"{name}: `elements_per_second` must be the rate of the windows of `steady`, "
+            f"{from_windows:.6g}, got {rate:.6g}: it was edited or damaged. Measure it "
+            "again."
         )
-    dataset = section(value, "dataset", name)
+    dataset = _section(value, "dataset", name)
     samples = dataset.get("samples_per_element")
     warnings = value.get("warnings")
-    return Run(
+    return ComparedRun(
         name=name,
         rate=rate,
         seconds=seconds,
-        spread=spread_of(elements, lengths),
+        log_variance=log_variance_of(elements, lengths),
         samples=None
         if samples is None
-        else positive(dataset, "samples_per_element", f"{name}: dataset"),
-        contention=contention_of(value, name),
+        else _positive(dataset, "samples_per_element", f"{name}: dataset"),
+        contention=_contention_of(value, name),
         warnings=frozenset(
             str(warning.get("code"))
             for warning in (warnings if isinstance(warnings, list) else [])
@@ -146,26 +154,24 @@ def run_of(result: Mapping[str, Any], name: str) -> Run:
     )
 
 
-def section(value: Mapping[str, Any], key: str, name: str) -> Mapping[str, Any]:
-    """An object inside a result."""
+def _section(value: Mapping[str, object], key: str, name: str) -> Mapping[str, object]:
     inner = value.get(key)
     if not isinstance(inner, dict):
         raise ComparisonError(f"{name} must have an object `{key}`, got {inner!r:.40}.")
     return inner
 
 
-def positive(value: Any, key: str, where: str) -> float:
-    """A number above 0."""
+def _positive(value: object, key: str, where: str) -> float:
     number = value.get(key) if isinstance(value, dict) else None
-    if not is_positive(number):
+    if not _is_positive(number):
         raise ComparisonError(
             f"{where}: `{key}` must be a number above 0, got {number!r:.40}."
         )
-    return float(number)  # type: ignore[arg-type]  # is_positive has looked
+    return float(number)
 
 
-def is_positive(number: Any) -> bool:
-    """Whether it is a finite number above 0, as a float; True is not one."""
+def _is_positive(number: object) -> TypeGuard[float]:
+    """Whether it is a finite number above 0; True is not a number."""
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         return False
     try:
@@ -174,8 +180,7 @@ def is_positive(number: Any) -> bool:
         return False
 
 
-def windows_of(steady: Any, name: str) -> tuple[Numbers, Numbers]:
-    """The elements and the seconds of each window."""
+def _windows_of(steady: object, name: str) -> tuple[Numbers, Numbers]:
     windows = steady.get("windows") if isinstance(steady, dict) else None
     if windows is None:
         raise ComparisonError(
@@ -192,7 +197,7 @@ def windows_of(steady: Any, name: str) -> tuple[Numbers, Numbers]:
                 f"{name}: `{key}` of the windows must be a list of numbers, got "
                 f"{column!r:.40}."
             )
-        wrong = [number for number in column if not is_positive(number)]
+        wrong = [number for number in column if not _is_positive(number)]
         if wrong:
             raise ComparisonError(
                 f"{name}: `{key}` of the windows must be numbers above 0, got "
@@ -201,41 +206,41 @@ def windows_of(steady: Any, name: str) -> tuple[Numbers, Numbers]:
     elements, seconds = (np.asarray(column, dtype=float) for column in columns)
     if len(elements) != len(seconds):
         raise ComparisonError(
-            f"{name}: the windows have {len(elements)} `elements` and {len(seconds)} "
-            "`seconds`: as many of each must be there."
+            f"{name}: the windows must have as many `elements` as `seconds`, got "
+            f"{len(elements)} and {len(seconds)}."
         )
     return elements, seconds
 
 
-# Used by others and yet no contention, in CPUs: what a quiet machine's own services take.
+# CPUs that a quiet machine's own services use; not contention.
 QUIET_CPUS = 0.02
-# A pipeline that only sleeps must still be woken, and waits for a CPU then.
+# Fraction of a CPU that a pipeline needs which only sleeps: its threads must be woken.
 WAKING = 0.1
-# What a CPU computes less while the others are busy, at most: they share caches, memory
-# and often the core itself.
+# Slow-down of a CPU while the others are busy, at most: they share caches, memory and
+# often the core itself.
 SLOWED = 0.5
-# From this share of the CPUs on, a thread has to queue for one.
+# From this fraction of busy CPUs on, a thread has to queue for one.
 SATURATED = 0.9
 
 
-def contention_of(value: Mapping[str, Any], name: str) -> float:
-    """The logarithm of how many times as fast the run can have been without the others.
+def _contention_of(value: Mapping[str, object], name: str) -> float:
+    """Log of the largest factor by which the run was slowed by other processes.
 
-    0 on a quiet machine. As long as there are CPUs left, it is the share that others used
-    times the share that the pipeline needed. Once they are all in use, it is unknown what
-    the pipeline would have done with those of the others: up to as much as with its own.
-    Never more than what its threads have waited for CPUs, as the kernel counted it, and
-    what a CPU computes less next to a busy one. Load that cannot be seen (mostly of a
-    hypervisor's other guests) is not in it.
+    0 on a quiet machine. While CPUs are free, it is the fraction that other processes used
+    times the fraction that the pipeline needed. If all are busy, it is unknown how the
+    pipeline would have used those of the others: at most as efficiently as its own. It is
+    bounded by the run-queue delay of the pipeline's threads and the slow-down of a CPU next
+    to a busy one. Load that is not visible (mostly of a hypervisor's other guests) is
+    missing.
     """
-    machine = section(value, "machine", name)
+    machine = _section(value, "machine", name)
     others, usable = machine.get("cpus_used_by_others"), machine.get("usable_cpus")
-    if not is_positive(others) or not is_positive(usable):
+    if not _is_positive(others) or not _is_positive(usable):
         return 0.0
-    others, usable = max(0.0, float(others) - QUIET_CPUS), float(usable)  # type: ignore[arg-type]
+    others, usable = max(0.0, float(others) - QUIET_CPUS), float(usable)
     resources = value.get("resources")
     used = resources.get("cpus_busy") if isinstance(resources, dict) else None
-    busy = float(used) if is_positive(used) else usable  # type: ignore[arg-type]
+    busy = float(used) if _is_positive(used) else usable
     taken = min(SATURATED, others / usable)
     if others > QUIET_CPUS and others + busy >= SATURATED * usable:
         most = math.log1p(others / busy)

@@ -1,29 +1,35 @@
-"""A comparison in sentences for people."""
+"""A comparison as text."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from ipufeed.benchmark.comparing.compare import CANNOT_TELL, WANTED, Comparison
+from ipufeed.benchmark.comparing.compare import (
+    CANNOT_TELL,
+    HELD,
+    SLOWER,
+    WANTED,
+    Comparison,
+)
+from ipufeed.benchmark.result.json_text import JsonObject
 from ipufeed.render.terminal import wrap
 from ipufeed.render.units import duration_up, number, percent
 
 
 def verdict_lines(comparison: Comparison) -> list[str]:
-    """The verdict, the gate's, what could have been seen, and what to know."""
-    lines = wrap(f"{comparison.verdict}: {what_was_found(comparison)}")
+    """Returns the verdict, the gate's, how to detect more, and the notes."""
+    lines = wrap(f"{comparison.verdict}: {_what_was_found(comparison)}")
     if comparison.gate is not None:
-        lines += wrap(gate_sentence(comparison))
-    if undecided(comparison):
-        lines += wrap(way_out(comparison))
+        lines += wrap(_gate_sentence(comparison))
+    if _undecided(comparison):
+        lines += wrap(_way_out(comparison))
     for note in comparison.notes:
         lines += wrap(f"note: {note.message}")
     return lines
 
 
-def undecided(comparison: Comparison) -> bool:
-    """Whether there is a question left that more measuring may answer."""
+def _undecided(comparison: Comparison) -> bool:
+    """Whether longer or more runs may give a verdict."""
     if any(note.forbids for note in comparison.notes):
         return False
     if comparison.gate is not None:
@@ -31,12 +37,12 @@ def undecided(comparison: Comparison) -> bool:
     return comparison.verdict == CANNOT_TELL
 
 
-def what_was_found(comparison: Comparison) -> str:
+def _what_was_found(comparison: Comparison) -> str:
     """The rates, their ratio and its interval."""
     base, new = comparison.base, comparison.new
     found = (
-        f"{number(new['rate'])} {comparison.unit}/s{of_runs(new)} after "
-        f"{number(base['rate'])}{of_runs(base) or ' in ' + base['names'][0]}: "
+        f"{number(new['rate'])} {comparison.unit}/s{_of_runs(new)} after "
+        f"{number(base['rate'])}{_of_runs(base) or ' in ' + base['names'][0]}: "
         f"{comparison.ratio:.3f} times the rate"
     )
     if comparison.verdict_interval is None:
@@ -46,26 +52,24 @@ def what_was_found(comparison: Comparison) -> str:
     return f"{found}, {sure} from {low:.3f} to {high:.3f} times."
 
 
-def of_runs(side: dict[str, Any]) -> str:
-    """` (mean of 3 runs)`, where there are several."""
+def _of_runs(side: JsonObject) -> str:
     count = len(side["names"])
     return "" if count == 1 else f" (mean of {count} runs)"
 
 
-def gate_sentence(comparison: Comparison) -> str:
-    """The gate's verdict in words."""
+def _gate_sentence(comparison: Comparison) -> str:
     gate = comparison.gate or {}
     allowed = percent(gate["allowed_loss"])
     return {
-        "held": f"gate held: surely no more than {allowed} of the rate is lost.",
-        "slower": f"gate failed: surely more than {allowed} of the rate is lost.",
-        "cannot tell": f"gate open: whether more than {allowed} of the rate is lost "
+        HELD: f"gate held: surely no more than {allowed} of the rate is lost.",
+        SLOWER: f"gate failed: surely more than {allowed} of the rate is lost.",
+        CANNOT_TELL: f"gate open: whether more than {allowed} of the rate is lost "
         "cannot be determined.",
     }[gate["verdict"]]
 
 
-def way_out(comparison: Comparison) -> str:
-    """What could have been seen, and what it takes to see more."""
+def _way_out(comparison: Comparison) -> str:
+    """The smallest detectable difference, and how to detect smaller ones."""
     smallest = comparison.smallest_detectable
     if smallest is None:
         return ""

@@ -1,9 +1,9 @@
-"""How far a run's rate lies from what the next run would give, from its windows alone.
+"""Estimates the variance of a run's rate from its windows alone.
 
-Neighbouring windows are not independent: noise comes in stretches, and the longest of
-them decide how well a rate is known. So the variance of a mean over b windows is taken at
-each scale b, from 1 to a fifth of the run, and carried on to the whole run along the slope
-at which it falls:
+Neighbouring windows are not independent: noise is correlated in time, and its longest
+correlations dominate the error of a rate. So the variance of a mean over b windows is taken
+at each scale b, from 1 to a fifth of the run, and extrapolated to the whole run along the
+slope at which it falls:
 
     log variance
       |  o
@@ -13,9 +13,9 @@ at which it falls:
       |                  .  the whole run
       +------------------------- log b
 
-The slope is never taken for steeper than -1, of all scales the one that gives the most
-counts, and the flatter the slope the more is added for what is longer than the run: so what
-is wrong is wrong in the direction of *cannot tell*.
+The slope is at least -1, the scale with the largest extrapolated variance counts, and the
+flatter the slope, the more is added for noise that is longer than the run: errors of the
+estimate lead to *cannot tell*.
 
 Source: the aggregated variance method of Taqqu, Teverovsky and Willinger, "Estimators for
 long-range dependence: an empirical study", Fractals 3(4), 1995, on the overlapping batch
@@ -27,36 +27,36 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-# Batches that the largest scale must still have, for their variance to mean something.
+# Fewest batches of the largest scale: their variance is not meaningful with fewer.
 FEWEST_BATCHES = 5
-# Noise that does not average out within a run goes on beyond it: with a slope of 0 there
-# is as much in each octave of time, and the next run lies some octaves away.
+# Noise that does not average out within a run also has longer periods: with a slope of 0
+# each octave of time adds as much, and the next run lies some octaves away.
 UNSEEN = 1.5
-# Fewer windows give no slope.
+# Fewer windows do not determine a slope.
 FEWEST_WINDOWS = 8
 
-Numbers = np.ndarray[Any, np.dtype[np.float64]]
+Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Spread:
-    """The variance of the logarithm of a run's rate, as its own windows show it.
+class LogVariance:
+    """The variance of the logarithm of a run's rate, estimated from its windows.
 
     Attributes:
-        variance: For the run as long as it was. Its root is a share: 0.01 is 1 %.
+        value: For the run's own length. Its root is a fraction: 0.01 is 1 %.
         slope: In [-1, 0]: a run that is k times as long has k ** slope of the variance.
     """
 
-    variance: float
+    value: float
     slope: float
 
 
-def spread_of(elements: Numbers, seconds: Numbers) -> Spread | None:
-    """Returns the variance of such windows' rate; None where they are too few.
+def log_variance_of(elements: Numbers, seconds: Numbers) -> LogVariance | None:
+    """Estimates the variance of the windows' log rate; None if they are too few.
 
     Args:
         elements: float64 [n], elements of each window, in order.
@@ -66,37 +66,37 @@ def spread_of(elements: Numbers, seconds: Numbers) -> Spread | None:
     if windows < FEWEST_WINDOWS:
         return None
     rate = elements.sum() / seconds.sum()
-    # What each window has more or less than its time's share: a ratio's linear part.
+    # Each window's deviation from the mean rate: the linear part of the ratio.
     excess = (elements - rate * seconds) / elements.mean()
-    scales = scales_of(windows)
+    scales = _scales_of(windows)
     variances = np.array([batch_variance(excess, scale) for scale in scales])
     if not variances.max() > 0:
-        return Spread(0.0, -1.0)
-    slope = slope_of(scales, np.maximum(variances, 1e-3 * variances.max()))
+        return LogVariance(0.0, -1.0)
+    slope = _slope_of(scales, np.maximum(variances, 1e-3 * variances.max()))
     carried = variances * (windows / scales) ** slope
-    return Spread(float(carried.max()) * (1 + UNSEEN * (1 + slope)), slope)
+    return LogVariance(float(carried.max()) * (1 + UNSEEN * (1 + slope)), slope)
 
 
-def scales_of(windows: int) -> Numbers:
-    """1, 2, 4, ... windows, as long as a run has FEWEST_BATCHES of them."""
+def _scales_of(windows: int) -> Numbers:
+    """1, 2, 4, ... windows, while the run has at least FEWEST_BATCHES such batches."""
     largest = max(1, windows // FEWEST_BATCHES)
     return np.array([2.0**power for power in range(int(np.log2(largest)) + 1)])
 
 
 def batch_variance(excess: Numbers, scale: float) -> float:
-    """The variance of the mean of `scale` neighbours, over all places in the run."""
+    """Returns the variance of the mean of `scale` neighbours, over all positions."""
     batch = int(scale)
     sums = np.cumsum(np.concatenate([[0.0], excess]))
     means = (sums[batch:] - sums[:-batch]) / batch
     batches = len(excess) / batch
-    # The mean of all is known to be 0, at the price of one degree of freedom.
+    # The mean of all is 0 by definition, which takes one degree of freedom.
     return float(np.mean(means**2) * batches / (batches - 1))
 
 
-def slope_of(scales: Numbers, variances: Numbers) -> float:
+def _slope_of(scales: Numbers, variances: Numbers) -> float:
     """The slope of log variance on log scale, in [-1, 0].
 
-    All scales count alike: the short ones are known better, and are weaker evidence of
+    All scales have the same weight: the short ones are more precise, but say less about
     the long ones.
     """
     if len(scales) < 2:
@@ -107,12 +107,14 @@ def slope_of(scales: Numbers, variances: Numbers) -> float:
 
 @functools.cache
 def student_quantile(level: float, freedom: float) -> float:
-    """How many standard errors hold `level` of Student's t, on both sides together.
+    """Returns the two-sided quantile of Student's t at `level`, in standard errors.
 
-    With t = sqrt(freedom) * tan(angle) its density is a power of cos(angle): that is
-    integrated here, for any freedom from 1 up. (scipy has it, and takes 1.7 s to import.)
+    With t = sqrt(freedom) * tan(angle) its density is a power of cos(angle), which is
+    integrated here for any freedom from 1 up. (scipy takes 1.7 s to import.)
     """
     angle = np.linspace(0, np.pi / 2, 20_001)
     density = np.cos(angle) ** (freedom - 1)
-    share = np.cumsum(density) - (density + density[0]) / 2  # the trapezoids up to here
-    return float(np.sqrt(freedom) * np.tan(np.interp(level, share / share[-1], angle)))
+    area = (
+        np.cumsum(density) - (density + density[0]) / 2
+    )  # trapezoids up to each angle
+    return float(np.sqrt(freedom) * np.tan(np.interp(level, area / area[-1], angle)))

@@ -1,13 +1,12 @@
-"""Whether an infeed can carry a dataset, and if not, which edit makes it so."""
+"""Checks that an infeed can carry a dataset; the error names the edit that is needed."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipufeed.errors import UnsupportedElementError
 from ipufeed.queues.structure import FEED_DTYPES, check_spec
+from ipufeed.tf_types import Shape, Spec, TensorSpec
 
-# What becomes of a dtype that feeds do not carry.
+# A dtype that feeds do not carry -> the dtype to cast it to.
 CASTS = {
     "int64": "int32",
     "uint32": "int32",
@@ -19,8 +18,8 @@ CASTS = {
 }
 
 
-def check_feedable(spec: Any) -> list[Any]:
-    """The flat specs of the elements, all of which an infeed carries.
+def check_feedable(spec: Spec) -> list[TensorSpec]:
+    """Returns the flat specs of the elements, if an infeed carries all of them.
 
     Args:
         spec: A dataset's element_spec.
@@ -33,12 +32,12 @@ def check_feedable(spec: Any) -> list[Any]:
     from tensorflow.python.util import nest
 
     named = [
-        (component_name(path), component)
+        (_component_name(path), component)
         for path, component in nest.flatten_with_joined_string_paths(spec)
     ]
     for name, component in named:
         if isinstance(component, tf.TensorSpec):
-            check_shape(name, component.shape)
+            _check_shape(name, component.shape)
     try:
         flat = check_spec(spec)
     except UnsupportedElementError as error:
@@ -52,14 +51,13 @@ def check_feedable(spec: Any) -> list[Any]:
         found = ", ".join(f"{name} is {dtype}" for name, dtype in wrong)
         raise UnsupportedElementError(
             f"--through device: {found}, which a feed does not carry. It carries "
-            f"{', '.join(FEED_DTYPES)}. Put `{cast_edit(spec)}` at the end of the "
+            f"{', '.join(FEED_DTYPES)}. Put `{_cast_edit(spec)}` at the end of the "
             "pipeline."
         )
     return flat
 
 
-def check_shape(name: str, shape: Any) -> None:
-    """Refuses a shape that is not fixed, and a dimension of size 0."""
+def _check_shape(name: str, shape: Shape) -> None:
     if shape.is_fully_defined():
         if 0 in shape.as_list():
             raise UnsupportedElementError(
@@ -81,16 +79,16 @@ def check_shape(name: str, shape: Any) -> None:
     )
 
 
-def component_name(path: str) -> str:
-    """What to call a component: its place in the structure, or `the element`."""
+def _component_name(path: str) -> str:
+    """Returns a component's name: its place in the structure, or `the element`."""
     return f"component {path}" if path else "the element"
 
 
-def cast_edit(spec: Any) -> str:
-    """The `.map` that casts what must be cast."""
+def _cast_edit(spec: Spec) -> str:
+    """Returns the `.map` that casts the components that must be cast."""
     import tensorflow as tf
 
-    def cast(value: str, component: Any) -> str:
+    def cast(value: str, component: TensorSpec) -> str:
         target = CASTS.get(component.dtype.name)
         return value if target is None else f"tf.cast({value}, tf.{target})"
 

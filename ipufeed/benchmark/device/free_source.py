@@ -1,7 +1,7 @@
-"""What the simulated device costs: a source that is never late, at the same step time.
+"""The simulator's overhead: the utilisation with a source that is never late.
 
-With it a device is never starved, so that whatever its utilisation is short of 100 % is
-the simulation's own. A tool that counts itself reads 15 to 20 % here.
+With this source a device is never starved, so that the difference of its utilisation to
+100 % is the simulator's overhead. For a tool that includes its own time it is 15 to 20 %.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ipufeed.benchmark.device.utilisation import Utilisation, utilisation
 from ipufeed.benchmark.measuring.calibration import null_pipeline
 from ipufeed.benchmark.result.settings import Settings
 
-# The bounds of its steps and of its seconds.
+# The bounds of its steps and of its duration.
 FEWEST_STEPS, MOST_STEPS = 3, 1000
 LEAST_S, MOST_S = 0.5, 3.0
 
@@ -20,11 +20,11 @@ LEAST_S, MOST_S = 0.5, 3.0
 def measure_free_source(
     bytes_per_element: int, device: DeviceSettings
 ) -> Utilisation | None:
-    """The utilisation with elements of that size from memory; None after no steps.
+    """Returns the utilisation with elements of this size from memory; None without steps.
 
     Args:
-        bytes_per_element: Of the measured elements.
-        device: The device; its results are read as fast as they come.
+        bytes_per_element: The size of the measured elements.
+        device: The device; its results are read without a delay.
     """
     step = device.step_seconds or 0.0
     wanted = max(10, round(LEAST_S / max(step, 1e-6)))
@@ -37,4 +37,6 @@ def measure_free_source(
     )
     if interruption is not None:
         raise interruption
+    if run is None:
+        return None
     return utilisation(run.step_times(), device.step_ns)

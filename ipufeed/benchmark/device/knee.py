@@ -1,4 +1,4 @@
-"""The knee: utilisation over the step time, across the period of a pipeline.
+"""The knee: utilisation as a function of the step time, around a pipeline's period.
 
     AU
     1 |        .------------      AU = min(1, step / period)
@@ -8,18 +8,18 @@
     0 +--------|------------ step
              period
 
-A pipeline whose elements come evenly follows the bend. One that delivers in bursts falls
-short of it near the knee, where only buffers as large as its bursts would help.
+A pipeline with a constant interval between elements follows this curve. One that delivers
+in bursts is below it near the knee, where only buffers of the size of its bursts help.
 
-The iterator goes on from one step time to the next, the shortest first: what its buffers
-hold after a slow step would make the next, faster one look better than it is.
+All step times use one iterator, the shortest first: after a slow step its buffers are full,
+which would increase the utilisation of a faster one.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -34,19 +34,19 @@ from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 from ipufeed.tf_types import Dataset
 
 MULTIPLES = (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0, 4.0)
-# Each step time is tried for this long, and for at least this many steps.
+# Each step time is measured for this duration, and for at least this number of steps.
 POINT_S = 0.8
 FEWEST_STEPS = 16
 MOST_STEPS = 100_000
-# Points that a utilisation may be off before it is a deviation.
+# A larger difference of a utilisation to the expected one is a deviation.
 TOLERANCE = 0.05
-# Where the simulation itself took more than this share, a point is void.
+# A point with a larger fraction of simulator overhead is ignored.
 MOST_LATE = 0.05
 
 
 @dataclass(frozen=True)
 class Point:
-    """One step time and what came of it."""
+    """A step time and its utilisation."""
 
     step_seconds: float
     found: Utilisation
@@ -54,12 +54,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Knee:
-    """A sweep.
+    """A sweep over step times.
 
     Attributes:
-        period: Seconds between two elements where the device waits for each.
-        points: In the order of their step times.
-        ended: Whether the dataset came to its end before the last one.
+        period: Seconds between two elements while the device waits for each.
+        points: The points, in the order of their step times.
+        ended: Whether the dataset ended before the last point.
     """
 
     period: float
@@ -67,11 +67,11 @@ class Knee:
     ended: bool
 
     def expected(self, point: Point) -> float:
-        """The utilisation of an even pipeline of this period."""
+        """Returns the utilisation of a pipeline with a constant interval."""
         return min(1.0, point.step_seconds / self.period)
 
     def deviation(self) -> tuple[Point, float] | None:
-        """The point that is furthest off, and by how much; None where none counts."""
+        """Returns the point of the largest deviation, and this; None without a point."""
         off = [
             (point, point.found.au - self.expected(point))
             for point in self.points
@@ -81,7 +81,7 @@ class Knee:
 
 
 class Sweep:
-    """Runs one loop on the device again and again, over one iterator of the dataset."""
+    """Runs one loop on the device repeatedly, with one iterator of the dataset."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.infeed = IPUInfeedQueue(dataset, device_ordinal=0)
@@ -91,7 +91,7 @@ class Sweep:
         self.ended = False
 
     def steps(self, count: int, step_ns: int) -> StepTimes:
-        """The times of up to `count` steps; fewer where the dataset ends."""
+        """Returns the times of `count` steps, or fewer if the dataset ends."""
         import tensorflow as tf
 
         try:
@@ -104,7 +104,7 @@ class Sweep:
         return to_times(np.asarray(self.outfeed.dequeue()["times"]))
 
     def close(self) -> None:
-        """Lets go of the dataset, without waiting for Python code inside it."""
+        """Releases the dataset, without waiting for its Python code."""
         entry = _native.entry()
         entry.ipufeed_infeed_delete(self.infeed._number)
         entry.ipufeed_outfeed_delete(self.outfeed._number)
@@ -114,9 +114,9 @@ def sweep_knee(dataset: Dataset, period: float) -> Knee | None:
     """Sweeps the step time from 1/4 to 4 times the period of `dataset`.
 
     Args:
-        dataset: What an infeed can feed. It is iterated again, once.
-        period: Seconds between two of its elements, as far as they are known: it is
-            measured again on the way through the device.
+        dataset: A dataset that an infeed can carry. It is iterated again, once.
+        period: An estimate of the seconds between two of its elements: it is measured
+            again through the device.
 
     Returns:
         None if the dataset ended before there was a period.
@@ -138,9 +138,20 @@ def sweep_knee(dataset: Dataset, period: float) -> Knee | None:
     return found
 
 
-def sweep_points(sweep: Any, period: float) -> Knee | None:
-    """The points, from a Sweep or what stands for one."""
-    # As fast as it goes: what the buffers hold is used up, and the period shows.
+class Steps(Protocol):
+    """The part of a Sweep that sweep_points uses."""
+
+    ended: bool
+
+    @property
+    def infeed(self) -> Any: ...  # noqa: D102 - an IPUInfeedQueue
+
+    def steps(self, count: int, step_ns: int) -> StepTimes: ...  # noqa: D102
+
+
+def sweep_points(sweep: Steps, period: float) -> Knee | None:
+    """Measures the period and the points."""
+    # Without a step time: this empties the buffers, and the period can be measured.
     ends = sweep.steps(steps_for(period) + sweep.infeed.stats().capacity, 0).end
     steady = find_steady(ends, sweep.ended)
     if steady is None:
@@ -156,18 +167,18 @@ def sweep_points(sweep: Any, period: float) -> Knee | None:
         found = utilisation(times, step_ns)
         if found is not None and found.steps >= FEWEST_STEPS // 2:
             points.append(Point(seconds, found))
-    return Knee(settled_period(period, points), tuple(points), sweep.ended)
+    return Knee(_settled_period(period, points), tuple(points), sweep.ended)
 
 
 def steps_for(seconds: float) -> int:
-    """Steps of that length that make a point."""
+    """Returns the number of steps of this length for a point."""
     return min(MOST_STEPS, max(FEWEST_STEPS, math.ceil(POINT_S / max(seconds, 1e-9))))
 
 
-def settled_period(first: float, points: list[Point]) -> float:
-    """The median of the periods that were seen where the device waited for elements.
+def _settled_period(first: float, points: list[Point]) -> float:
+    """Returns the median of the periods at points where the device waited for elements.
 
-    A single one is that of half a second, in which another process may have come by.
+    A single one is that of half a second, which another process may have disturbed.
     """
     seen = [point.found.period for point in points if point.found.starved > 0.1]
     return float(np.median([first, *seen]))

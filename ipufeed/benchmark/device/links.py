@@ -1,4 +1,4 @@
-"""What each link of the way through the device did, and which one held the others up."""
+"""The waits of each link of the path through the device, and the slowest link."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ipufeed.benchmark.device.run import DeviceRun
 from ipufeed.benchmark.measuring.steady_state import Steady
 from ipufeed.benchmark.result.sections import LinksSection
 from ipufeed.queues import QueueStats
 
-# A dataset that is so much faster alone is not what the program waits for: the hand-over
-# is.
+# If the dataset alone is faster by this ratio, the program waits for the infeed instead.
 HAND_OVER = 1.5
 
 
 @dataclass(frozen=True)
 class Waits:
-    """A queue's waits from the first result on; see QueueStats."""
+    """A queue's waits since the first result; see QueueStats."""
 
     elements: int
     capacity: int
@@ -32,17 +32,20 @@ class Waits:
 
 
 def waits(run: DeviceRun) -> tuple[Waits, Waits]:
-    """Of the infeed and of the outfeed, over all passes."""
-    # Each pass makes a new infeed, with new counters; the outfeed goes on.
+    """Returns those of the infeed and of the outfeed, over all passes."""
+    # Each pass creates a new infeed, with new counters; the outfeed is the same.
     infeeds = [after[0] for after in run.after]
     outfeeds = [after[1] for after in run.after[-1:]]
     if run.before is None:
-        return add([], infeeds), add([], outfeeds)
-    return add([run.before[0]], infeeds), add([run.before[1]], outfeeds)
+        return _difference(infeeds, []), _difference(outfeeds, [])
+    return (
+        _difference(infeeds, [run.before[0]]),
+        _difference(outfeeds, [run.before[1]]),
+    )
 
 
-def add(minus: list[QueueStats], plus: list[QueueStats]) -> Waits:
-    """The sum of the one without the sum of the other."""
+def _difference(plus: list[QueueStats], minus: list[QueueStats]) -> Waits:
+    """Returns the sum of `plus` minus the sum of `minus`."""
 
     def total(name: str) -> Any:
         value = sum(getattr(stats, name) for stats in plus) - sum(
@@ -63,16 +66,15 @@ def add(minus: list[QueueStats], plus: list[QueueStats]) -> Waits:
 
 
 def links_section(run: DeviceRun, alone: Steady | None) -> LinksSection:
-    """`links` of the result: docs/result.md says how to read each number."""
+    """Returns `links` of the result: docs/result.md describes each number."""
     infeed, outfeed = waits(run)
-    table = run.table
     seconds = max(1e-9, run.running_ns / 1e9)
     starved = min(1.0, infeed.device_waited_s / seconds)
-    held = min(1.0, outfeed.device_waited_s / seconds)
-    busy = max(0.0, 1.0 - starved - held)
-    rate = table.elements / seconds
+    blocked = min(1.0, outfeed.device_waited_s / seconds)
+    busy = max(0.0, 1.0 - starved - blocked)
+    rate = run.elements / seconds
     return {
-        "slowest": slowest(starved, busy, held, rate, alone),
+        "slowest": _slowest(starved, busy, blocked, rate, alone),
         "dataset": None
         if alone is None
         else {
@@ -91,24 +93,24 @@ def links_section(run: DeviceRun, alone: Steady | None) -> LinksSection:
         },
         "program": {
             "busy_share": busy,
-            "seconds_per_element": busy * seconds / max(1, table.elements),
+            "seconds_per_element": busy * seconds / max(1, run.elements),
         },
         "outfeed": {
             "capacity": outfeed.capacity,
-            "blocked_share": held,
+            "blocked_share": blocked,
             "blocked_waits": outfeed.device_waits,
             "blocked_parks": outfeed.device_parks,
             "stored_bytes": run.stored_bytes,
         },
-        "host": {"latency_ns": percentiles(run.latencies)},
+        "host": {"latency_ns": _percentiles(run.latencies)},
     }
 
 
-def slowest(
-    starved: float, busy: float, held: float, rate: float, alone: Steady | None
+def _slowest(
+    starved: float, busy: float, blocked: float, rate: float, alone: Steady | None
 ) -> str:
-    """The link that the others waited for: dataset, infeed, program or host."""
-    if held > max(starved, busy):
+    """Returns the link that the others waited for: dataset, infeed, program or host."""
+    if blocked > max(starved, busy):
         return "host"
     if busy >= starved:
         return "program"
@@ -118,7 +120,7 @@ def slowest(
 
 
 def slowest_by_verdict(verdict: str, rate: float, alone: Steady | None) -> str:
-    """The same of a device with a step time, whose own clock knows better."""
+    """Returns the slowest link of a device with a step time, by its own clock."""
     if verdict == "reader-bound":
         return "host"
     if verdict != "host-bound":
@@ -128,9 +130,9 @@ def slowest_by_verdict(verdict: str, rate: float, alone: Steady | None) -> str:
     )
 
 
-def percentiles(latencies: list[int]) -> dict[str, float] | None:
-    """p50, p90, p99, max, and of how many; None of none."""
-    if not latencies:
+def _percentiles(latencies: NDArray[np.int64]) -> dict[str, float] | None:
+    """Returns the count, p50, p90, p99 and max; None without a latency."""
+    if len(latencies) == 0:
         return None
     p50, p90, p99 = np.percentile(latencies, [50, 90, 99])
     return {
@@ -138,5 +140,5 @@ def percentiles(latencies: list[int]) -> dict[str, float] | None:
         "p50": float(p50),
         "p90": float(p90),
         "p99": float(p99),
-        "max": int(max(latencies)),
+        "max": int(latencies.max()),
     }

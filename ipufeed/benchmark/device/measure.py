@@ -1,12 +1,12 @@
-"""Measures a dataset on its whole way through the device, and each link of that way.
+"""Measures a dataset on its whole path through the device, and each link of that path.
 
     dataset --> infeed --> loop on the device --> outfeed --> host
     alone       starved,   its own time           blocked     latency
                 blocked
 
-The rate is that of the loop: how often it got an element. What each link did meanwhile
-is in `Result.links` (links.py). Afterwards the dataset is measured alone, for a moment,
-and then a null pipeline on the same way: the most that this way can carry.
+The rate is that of the loop, in dequeued elements. `Result.links` has the waits of each
+link during the run (links.py). Then the dataset is measured alone, for a short time, and
+last a null pipeline on the same path: the largest rate of this path.
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ from ipufeed.benchmark.device.feed_check import check_feedable
 from ipufeed.benchmark.device.free_source import measure_free_source
 from ipufeed.benchmark.device.knee import sweep_knee
 from ipufeed.benchmark.device.links import links_section, slowest_by_verdict, waits
-from ipufeed.benchmark.device.run import DeviceRun, results_depth, run_on_device
+from ipufeed.benchmark.device.run import (
+    DeviceRun,
+    element_size,
+    results_depth,
+    run_on_device,
+)
 from ipufeed.benchmark.device.section import DeviceFacts, device_section
 from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.device.warnings import device_warnings
@@ -34,7 +39,7 @@ from ipufeed.benchmark.measuring.calibration import (
     Calibration,
     null_pipeline,
 )
-from ipufeed.benchmark.measuring.cpu_wait import Waiting
+from ipufeed.benchmark.measuring.cpu_wait import RunQueueDelay
 from ipufeed.benchmark.measuring.describe import (
     SampleRule,
     describe_dataset,
@@ -59,15 +64,15 @@ from ipufeed.benchmark.measuring.warnings import interrupted_later
 from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.sections import SettingsSection, WarningSection
 from ipufeed.benchmark.result.settings import Settings
-from ipufeed.queues.hooks import surroundings
+from ipufeed.queues.hooks import device_hooks
 from ipufeed.tf_types import Dataset
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.measuring.recording import Recording
 
-# The dataset alone is for comparison: so long at most.
+# The longest measurement of the dataset alone, for comparison.
 ALONE_S = 3.0
-# What the device's queue puts before the dataset's own message.
+# The device queue's prefix of the dataset's own message.
 PREFIX = re.compile(
     r".*?An infeed dataset iterator has failed: element \d+ \(from 0\) of infeed queue "
     r"'[^']*': ",
@@ -89,14 +94,14 @@ def measure_through(
     Args:
         dataset: A tf.data.Dataset whose elements an infeed carries: dense tensors of
             int32, float32, float16, bool, int8 or uint8, each of fixed shape. Or a loader
-            of another framework, whose arrays are handed to tf.data (as_dataset.py).
-        settings: How much. Default: about ten seconds, and then three for the dataset
-            alone.
-        name: Stands in the result. Default: the dataset's class.
+            of another framework, whose arrays tf.data reads (as_dataset.py).
+        settings: The bounds of the measurement. Default: about ten seconds, and then
+            three for the dataset alone.
+        name: The name in the result. Default: the dataset's class.
         on_progress: Called about twenty times a second, on the calling thread.
-        recording: Gets what feeder, program and host did, for a trace. Default: none.
-        device: How long a step takes, how large its results are, and so on. Default: a
-            step takes as long as the hand-over.
+        recording: Records feeder, program and host for a trace. Default: none.
+        device: The length of a step, the size of its results, and so on. Default: a step
+            only takes the element.
 
     Returns:
         The result, with `links`, and with `device` if that was given. Its `memcpy` is
@@ -104,69 +109,81 @@ def measure_through(
 
     Raises:
         TypeError: `dataset` is neither a tf.data.Dataset nor a loader.
-        ValueError: The elements cannot be fed (the message names the edit that helps), the
-            dataset was not made in eager mode, or the settings do not fit.
+        ValueError: The elements cannot be fed (the message names the remedy), the dataset
+            was not built in eager mode, or the settings do not apply.
         tf.errors.OpError: The dataset could not be started.
         MeasurementInterrupted: (a KeyboardInterrupt) after Ctrl-C, with the result so far.
 
-    Threads: any, one measurement at a time: it takes IPU 0.
+    Threads: any, one measurement at a time: it uses IPU 0.
     """
     settings = settings or Settings()
-    loader = kind_of(dataset)
-    if loader is not None:
-        dataset = as_dataset(dataset, loader)
-    specs = checked_specs(dataset, settings)
+    dataset, loader = _feedable(dataset, settings)
     described = describe_dataset(dataset, name, loader)
     check_ends(settings, described)
     before = machine.Activity.now()
-    with attaching_quietly(), recording or contextlib.nullcontext():
-        waiting = Waiting(on_progress)
-        run, interruption = run_on_device(dataset, settings, waiting, device)
+    with _attaching_quietly(), recording or contextlib.nullcontext():
+        waiting = RunQueueDelay(on_progress)
+        found, interruption = run_on_device(dataset, settings, waiting, device)
     conditions = conditions_since(before, waiting)
+    run = _completed_run(found, interruption)
+    raw = _complete_counts(run, dataset)
     if recording is not None:
-        recording.requested_ns = run.requested_ns
-    raw = as_raw(run, specs)
+        recording.requested_ns = raw.counters["requested_ns"]
     compared, calibration = Comparisons(), None
     later: list[WarningSection] = []
-    if interruption is None and run.table.elements:
-        size = raw.counters["bytes"] // run.table.elements
+    if interruption is None and run.elements:
+        size = raw.counters["bytes"] // run.elements
         try:
             if run.failure is None:
                 compared.alone = measure_alone(dataset, settings)
-            calibration = calibrate_device(size)
+            calibration = _calibrate_device(size)
             if device is not None:
-                facts = device_facts(run, device, raw, compared.alone)
-                compared.facts = with_comparisons(facts, dataset, size)
+                facts = _device_facts(run, device, raw, compared.alone)
+                compared.facts = _with_comparisons(facts, dataset, size)
         except KeyboardInterrupt as error:
             interruption = error
-            later = [interrupted_later(not_finished(device))]
-    rule = rule_for(dataset, loader, raw, settings)
+            later = [interrupted_later(_not_finished(device))]
+    rule = _rule_for(dataset, loader, raw, settings)
     # The copy into the program is a part of the device's time.
     own = OwnSections(None, resources_section(raw.counters, conditions))
     result = assemble(raw, settings, described, rule, calibration, conditions, own)
-    if device is not None and run.table.elements:
+    if device is not None and run.elements:
+        facts = compared.facts or _device_facts(run, device, raw, compared.alone)
+        samples = result.dataset["samples_per_element"]
         compared.facts = dataclasses.replace(
-            compared.facts or device_facts(run, device, raw, compared.alone),
-            samples=result.dataset["samples_per_element"],
-            interrupted=interruption is not None,
+            facts, samples=samples, interrupted=interruption is not None
         )
-    result = with_links(result, run, device, compared)
+    result = _with_links(result, run, device, compared)
     result = dataclasses.replace(result, warnings=[*later, *result.warnings])
     raise_interruption(interruption, result)
     return result
 
 
-def checked_specs(dataset: Any, settings: Settings) -> list[Any]:
-    """The flat specs of what can be measured in this way; refuses the rest."""
+def _feedable(dataset: Dataset, settings: Settings) -> tuple[Dataset, Kind | None]:
+    """Returns a checked dataset, and the kind of the loader that it reads, or None."""
+    loader = kind_of(dataset)
+    if loader is not None:
+        dataset = as_dataset(dataset, loader)
     check_arguments(dataset, settings)
-    check_mode(dataset, settings)
-    return check_feedable(dataset.element_spec)
+    _check_mode(dataset, settings)
+    check_feedable(dataset.element_spec)
+    return dataset, loader
 
 
-def rule_for(
+def _completed_run(
+    found: DeviceRun | None, interruption: BaseException | None
+) -> DeviceRun:
+    """Returns the run; raises an interruption that came before its first result."""
+    if found is None:
+        raise_interruption(interruption, None)
+        raise AssertionError("a run without a result was interrupted")
+    return found
+
+
+def _rule_for(
     dataset: Dataset, loader: Kind | None, raw: RawMeasurement, settings: Settings
 ) -> SampleRule:
-    """What a sample is, of a dataset or of the loader that it was made of."""
+    """Returns the rule for samples of a dataset, or of the loader that it reads."""
     if loader is None:
         return sample_rule(dataset, settings.items_per_element)
     alike = isinstance(dataset.element_spec, (tuple, dict)) and bool(
@@ -177,26 +194,26 @@ def rule_for(
 
 @dataclasses.dataclass
 class Comparisons:
-    """What a run through the device is compared with, as far as it was measured.
+    """The comparisons of a run through the device that were measured.
 
     Attributes:
         alone: The steady state of the dataset without a device.
-        facts: Of a device with a step time.
+        facts: The facts of a device with settings.
     """
 
     alone: Steady | None = None
     facts: DeviceFacts | None = None
 
 
-def with_links(
+def _with_links(
     result: Result,
     run: DeviceRun,
     device: DeviceSettings | None,
     compared: Comparisons,
 ) -> Result:
-    """Adds `links` and `device`."""
+    """Returns the result with `links` and `device`."""
     facts, alone = compared.facts, compared.alone
-    links = links_section(run, alone) if run.table.elements else None
+    links = links_section(run, alone) if run.elements else None
     section = None if facts is None else device_section(facts)
     if links is not None and section is not None:
         rate = section["steps"] / section["seconds"]
@@ -216,22 +233,22 @@ def with_links(
     )
 
 
-def not_finished(device: DeviceSettings | None) -> str:
-    """What comes after the measurement, for a warning."""
+def _not_finished(device: DeviceSettings | None) -> str:
+    """Returns the part of a warning that names the unfinished comparisons."""
     if device is not None and device.knee:
-        return "and what it is compared with, the knee included, was not finished."
-    return "and what it is compared with was not finished."
+        return "and its comparisons, the knee included, were not finished."
+    return "and its comparisons were not finished."
 
 
-def device_facts(
+def _device_facts(
     run: DeviceRun, device: DeviceSettings, raw: RawMeasurement, alone: Steady | None
 ) -> DeviceFacts:
-    """The device's section from the run alone."""
+    """Returns the facts of the run alone, without comparisons."""
     passes = len(run.begun) > 1 and len(raw.epochs) > 0
     return DeviceFacts(
         run=run,
         device=device,
-        last_pass=run.table.elements - int(raw.epochs[-1, 0]) if passes else 0,
+        last_pass=run.elements - int(raw.epochs[-1, 0]) if passes else 0,
         capacity=results_depth(device),
         alone=alone,
         free=None,
@@ -240,21 +257,20 @@ def device_facts(
     )
 
 
-def with_comparisons(facts: DeviceFacts, dataset: Dataset, size: int) -> DeviceFacts:
-    """A free source on the same device, and the knee where it was asked for."""
+def _with_comparisons(facts: DeviceFacts, dataset: Dataset, size: int) -> DeviceFacts:
+    """Measures a free source on the same device, and the knee if requested."""
     free = measure_free_source(size, facts.device)
     facts = dataclasses.replace(facts, free=free)
     if not facts.device.knee or facts.run.failure is not None or facts.alone is None:
         return facts
     try:
         knee = sweep_knee(dataset, 1 / facts.alone.rate)
-    except tf_error() as error:
+    except _tf_error() as error:
         return dataclasses.replace(facts, failed=f"{type(error).__name__} in the sweep")
     return dataclasses.replace(facts, knee=knee)
 
 
-def tf_error() -> type[Exception]:
-    """What a dataset fails with."""
+def _tf_error() -> type[Exception]:
     import tensorflow as tf
 
     kind: type[Exception] = tf.errors.OpError
@@ -262,8 +278,8 @@ def tf_error() -> type[Exception]:
 
 
 @contextlib.contextmanager
-def attaching_quietly() -> Iterator[None]:
-    """Keeps the line about the attached IPU off stderr: the result has what ran where."""
+def _attaching_quietly() -> Iterator[None]:
+    """Suppresses the line of the attached IPU: the result has the device."""
     logger = logging.getLogger("ipufeed")
     before = logger.level
     logger.setLevel(logging.WARNING)
@@ -273,8 +289,8 @@ def attaching_quietly() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def check_mode(dataset: Any, settings: Settings) -> None:
-    """Refuses what a run through the device cannot be."""
+def _check_mode(dataset: Dataset, settings: Settings) -> None:
+    """Refuses datasets and settings that a run through the device does not support."""
     import tensorflow as tf
 
     if tf.is_symbolic_tensor(dataset._variant_tensor):
@@ -288,55 +304,30 @@ def check_mode(dataset: Any, settings: Settings) -> None:
             "A run through the device always copies its elements, into the program: "
             "leave out --no-memcpy."
         )
-    if surroundings.synthetic_infeed() is not None or surroundings.synthetic_outfeed():
+    if device_hooks.synthetic_infeed() is not None or device_hooks.synthetic_outfeed():
         raise ValueError(
-            "--through device needs data, and TF_POPLAR_FLAGS asks for synthetic data, "
-            "which feeds nothing. Unset it."
+            "--through device needs data, and TF_POPLAR_FLAGS selects synthetic data, with "
+            "which queues carry none. Unset it."
         )
 
 
-def as_raw(run: DeviceRun, specs: list[Any]) -> RawMeasurement:
-    """The run in the form that the measuring op gives (cc/measure/measurement.h).
-
-    Without the counters of what this path does not have: copies, and threads of the op.
-    """
-    table = run.table
-    each = sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
-    leading = {spec.shape[0] if spec.shape.rank else None for spec in specs}
-    samples = min((size for size in leading if size is not None), default=0)
+def _complete_counts(run: DeviceRun, dataset: Dataset) -> RawMeasurement:
+    """Returns the consumer's counts, with the infeed's waits and the dataset's error."""
+    _, _, alike = element_size(dataset)
     infeed, _ = waits(run)
-    epochs = table.rows(each, samples)
     counters = {
-        "requested_ns": run.requested_ns,
-        "created_ns": run.created_ns,
-        "first_ns": table.first_ns,
-        "steady_ns": table.first_ns,
-        "last_ns": table.last_ns,
-        "finished_ns": run.finished_ns or table.last_ns,
-        "elements": table.elements,
-        "bytes": table.elements * each,
-        "opaque": 0,  # an infeed refuses them
+        **run.raw.counters,
         "starved_ns": round(infeed.device_waited_s * 1e9),
         "blocked_ns": round(infeed.host_waited_s * 1e9),
-        "cpu_ns": run.cpu_ns,
-        "cpu_wall_ns": run.cpu_wall_ns,
-        "capacity": infeed.capacity,
-        "ended": int(run.ended),
-        "stopped": int(run.stopped),
-        "same_leading_dimension": int(len(leading) == 1 and None not in leading),
-        "epochs_per_entry": 1,
+        "same_leading_dimension": int(alike),
     }
-    return RawMeasurement(
-        counters,
-        epochs,
-        table.stamps(),
-        own_words(run.failure),
-        run.marks.rows(each),
+    return dataclasses.replace(
+        run.raw, counters=counters, failure=_dataset_error(run.failure)
     )
 
 
-def own_words(failure: Any) -> Any:
-    """The dataset's error without what the queue, and TensorFlow, have put around it."""
+def _dataset_error(failure: Any) -> Any:
+    """Returns the dataset's error without the additions of the queue and TensorFlow."""
     if failure is None:
         return None
     message = PREFIX.sub("", str(failure.message), count=1)
@@ -345,7 +336,7 @@ def own_words(failure: Any) -> Any:
 
 
 def measure_alone(dataset: Dataset, settings: Settings) -> Steady | None:
-    """The dataset without a device, for up to ALONE_S: its steady rate."""
+    """Measures the dataset without a device, for up to ALONE_S."""
     limit = ALONE_S if settings.time_limit is None else settings.time_limit
     shorter = dataclasses.replace(
         settings, seconds=min(ALONE_S, limit), passes=None, memcpy=False
@@ -358,16 +349,16 @@ def measure_alone(dataset: Dataset, settings: Settings) -> Steady | None:
     return find_steady(raw.stamps, bool(raw.counters["ended"]))
 
 
-def calibrate_device(bytes_per_element: int) -> Calibration | None:
-    """A null pipeline of such elements on the same way, for 0.3 s."""
+def _calibrate_device(bytes_per_element: int) -> Calibration | None:
+    """Measures a null pipeline of such elements on the same path, for 0.3 s."""
     size = max(1, bytes_per_element)
     run, interruption = run_on_device(
         null_pipeline(size, 1), Settings(seconds=CALIBRATION_S)
     )
     if interruption is not None:
         raise interruption
-    table = run.table
-    if table.elements < 2 or table.last_ns <= table.first_ns:
+    if run is None or run.elements < 2:
         return None
-    seconds = (table.last_ns - table.first_ns) / 1e9
-    return Calibration(size, table.elements - 1, seconds / (table.elements - 1))
+    seconds = (run.raw.counters["last_ns"] - run.first_ns) / 1e9
+    count = run.elements - 1
+    return Calibration(size, count, seconds / count) if seconds > 0 else None

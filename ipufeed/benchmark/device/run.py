@@ -1,15 +1,16 @@
 """Runs a dataset through an infeed, a loop on the device, and an outfeed.
 
-    dataset --> infeed --> loop on /device:IPU:0 --> outfeed --> collector
-                           one stamp per element                 counts, latencies
+    dataset --> infeed --> loop on /device:IPU:0 --> outfeed --> native consumer
+                           one stamp per element                 counts, epochs, latencies
 
-The loop takes an element and gives the time at which it did. The element itself goes no
-further: what is measured is that it has been put where the program can compute with it.
-With DeviceSettings each iteration is a step of a given length, which gives its times
-(ipufeed/device/program/steps.py), and the host may take its time for the results.
+The loop dequeues an element and enqueues the time of it. The element is not used further:
+the measurement ends where the program can compute with it. With DeviceSettings each
+iteration is a step of a given length, whose result is its times
+(ipufeed/device/program/steps.py), and the host may delay the reading of the results.
 
-Three threads: the program's, which is inside TensorFlow until its end; the collector's;
-and the caller's, which watches the clock, reports progress and sees Ctrl-C.
+Three threads: the program's, which is inside TensorFlow until its end; one inside the op
+that reads the results (ipufeed/cc/feeds/outfeed_consumer.h) and stops the program at the
+bounds of the settings; and the caller's, which reports progress and handles Ctrl-C.
 """
 
 from __future__ import annotations
@@ -18,87 +19,95 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ipufeed import _native
-from ipufeed.benchmark.device.epochs import EpochTable
-from ipufeed.benchmark.device.marks import MarkTable
 from ipufeed.benchmark.device.settings import TIMES_BYTES, DeviceSettings
-from ipufeed.benchmark.measuring.run import Progress
+from ipufeed.benchmark.measuring.measure import op_attributes
+from ipufeed.benchmark.measuring.run import (
+    Progress,
+    RawMeasurement,
+    read_outputs,
+    read_progress,
+)
 from ipufeed.benchmark.result.settings import Settings
-from ipufeed.device import queue_hooks as queue_hooks  # the queues ask the device
-from ipufeed.device.program.clock import read_clock, to_ns
+from ipufeed.device import queue_hooks as queue_hooks  # connects queues and device
+from ipufeed.device.program.clock import read_clock
 from ipufeed.device.program.loops import repeat
-from ipufeed.device.program.steps import StepTimes, step, to_times
-from ipufeed.interruptible import POLL_S, run_interruptibly
+from ipufeed.device.program.steps import StepTimes, step
+from ipufeed.interruptible import run_interruptibly
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, QueueStats
-from ipufeed.tf_types import Dataset
+from ipufeed.queues.stats import as_stats
+from ipufeed.tf_types import Dataset, Nest, Operation, Tensor
 
 DEVICE = "/device:IPU:0"
-# More than any run takes; with it a program ends with its dataset, or when it is stopped.
+# More elements than in any run: the program ends with its dataset, or when it is stopped.
 ENDLESS = 2**62
-# The collector rests so long after each look: it shares the CPUs with what it measures.
-REST_S = 0.004
-# A stamp is small: a slow reader must not hold the program up. A host that is to be
-# slow gets what an outfeed has by default.
+# A stamp is small: a deep ring decouples the program from its reader. With `read_seconds`
+# the ring has the default depth of an outfeed.
 STAMPS_DEPTH, READ_DEPTH = 256, 3
-SLICE_NS = 50_000_000
-STOPPED_BY_US = "the measurement is over"
+# The attributes of the native measurement that apply to a run through the device.
+ATTRIBUTES = ("epochs", "elements_per_epoch", "seconds_ns", "epoch_per_pass")
+STOP_REASON = "the measurement is over"
 
 
-@dataclass
+@dataclass(frozen=True)
 class DeviceRun:
-    """What was counted. Times are monotonic nanoseconds.
+    """The counts of a run. Times are monotonic nanoseconds.
 
     Attributes:
-        table: Epochs and stamps.
-        marks: The course of the run.
-        requested_ns: When the first iterator was asked for; created_ns: it was there.
-        finished_ns: When the last program had ended.
-        running_ns: How long programs ran, from the first result on. Between two passes
-            none does.
-        cpu_ns: CPU time of the process from the first element on; cpu_wall_ns: the time
-            meanwhile.
-        ended: Whether the dataset came to its end.
-        stopped: Whether the caller was interrupted.
-        failure: What the dataset failed with, a tf.errors exception, or None.
-        before: The queues' statistics (infeed, outfeed) at the first result.
-        after: The same at the end of each pass.
-        latencies: From the enqueue of a result to when a thread that was blocked in the
-            wait for it had it, in ns.
-        stored_bytes: The most that the outfeed had stored when it was sampled.
-        begun: How many results there had been when each program began.
-        depths: Looks at the queues: when (ns), elements in the infeed, results that the
+        raw: The native consumer's counts.
+        programs: The start and end of each program: one per pass.
+        ended: Whether the dataset ended.
+        failure: The dataset's tf.errors exception, or None.
+        before: The queues' statistics (infeed, outfeed) at the first result, or None.
+        after: The queues' statistics at the end of each pass.
+        latencies: From the enqueue of a result until a thread blocked in the wait for it
+            had it, in ns.
+        stored_bytes: The largest sample of the outfeed's stored bytes.
+        begun: The number of results before the start of each program.
+        depths: Samples of the queues: time (ns), elements in the infeed, results that the
             host has not read.
-        step_chunks: Times of the steps, int32 [n, 8] each; none without DeviceSettings.
+        rows: The times of the steps, int64 [n, 4]; empty without DeviceSettings.
     """
 
-    table: EpochTable
-    marks: MarkTable = field(default_factory=MarkTable)
-    requested_ns: int = 0
-    created_ns: int = 0
-    finished_ns: int = 0
-    running_ns: int = 0
-    cpu_ns: int = 0
-    cpu_wall_ns: int = 0
-    ended: bool = False
-    stopped: bool = False
-    failure: Any = None
-    before: tuple[QueueStats, QueueStats] | None = None
-    after: list[tuple[QueueStats, QueueStats]] = field(default_factory=list)
-    latencies: list[int] = field(default_factory=list)
-    stored_bytes: int = 0
-    begun: list[int] = field(default_factory=list)
-    depths: list[tuple[int, int, int]] = field(default_factory=list)
-    step_chunks: list[Any] = field(default_factory=list)
+    raw: RawMeasurement
+    programs: list[tuple[int, int]]
+    ended: bool
+    failure: Exception | None
+    before: tuple[QueueStats, QueueStats] | None
+    after: list[tuple[QueueStats, QueueStats]]
+    latencies: NDArray[np.int64]
+    stored_bytes: int
+    begun: list[int]
+    depths: list[tuple[int, int, int]]
+    rows: NDArray[np.int64]
+
+    @property
+    def elements(self) -> int:
+        """The number of elements."""
+        return self.raw.counters["elements"]
+
+    @property
+    def first_ns(self) -> int:
+        """The time of the first element; 0 without one."""
+        return self.raw.counters["first_ns"]
+
+    @property
+    def running_ns(self) -> int:
+        """The time in programs since the first result, without the time between passes."""
+        return sum(
+            max(0, ended_ns - max(begun_ns, self.first_ns))
+            for begun_ns, ended_ns in self.programs
+        )
 
     def step_times(self) -> StepTimes:
-        """The times of the steps that the table counts and keeps a stamp of."""
-        rows = np.concatenate([np.empty([0, 8], np.int32), *self.step_chunks])
-        return to_times(rows[: len(self.table.stamps())])
+        """Returns the times of the counted steps that have a stamp."""
+        return StepTimes(*(self.rows[:, place] for place in range(4)))
 
 
 class Runner:
@@ -107,6 +116,7 @@ class Runner:
     def __init__(
         self, dataset: Dataset, settings: Settings, device: DeviceSettings | None = None
     ) -> None:
+        self.dataset = dataset
         self.settings = settings
         self.device = device
         self.infeed = IPUInfeedQueue(dataset, device_ordinal=0)
@@ -114,183 +124,152 @@ class Runner:
             device_ordinal=0, buffer_depth=results_depth(device)
         )
         self.program = build_program(self.infeed, self.outfeed, device)
-        self.run = DeviceRun(EpochTable(settings))
         self.entry = _native.entry()
-        self.closing = threading.Event()
-        self.program_done = threading.Event()
+        self.number = self.entry.ipufeed_run_new()
+        self.outputs: list[Any] | None = None
+        self.requested_ns = self.created_ns = 0
+        self.programs: list[tuple[int, int]] = []
+        self.ended = False
+        self.failure: Exception | None = None
         self.error: BaseException | None = None
-        self._cpu_start: tuple[int, int] | None = None
-        # Results that had been read, when the host took more, and how many.
-        self._reading = (0, 0, 0)
+        self.begun: list[int] = []
+        self.after: list[tuple[QueueStats, QueueStats]] = []
+        self.depths: list[tuple[int, int, int]] = []
+        self.programs_done = False
 
-    def run_all(self) -> None:
-        """The collector's thread, which starts that of the program."""
-        # A daemon: Python code inside the dataset may never return.
+    def measure(self) -> None:
+        """Starts the program's thread, and reads its results until it has ended."""
+        self.requested_ns = time.monotonic_ns()
+        # A daemon thread: Python code of the dataset may never return.
         threading.Thread(
             target=self.execute, name="ipufeed_program", daemon=True
         ).start()
-        self.collect()
+        try:
+            self.outputs = self.read_results()
+        except BaseException:
+            self.stop()
+            stop_programs()
+            raise
         if self.error is not None:
             raise self.error
 
-    def execute(self) -> None:
-        """The program's thread: each pass is one run of the program."""
+    def read_results(self) -> list[Any]:
+        """Returns the outputs of the op, which returns when the programs have ended."""
         import tensorflow as tf
 
-        settings, run = self.settings, self.run
-        bound = settings.asked_elements or ENDLESS
-        step_ns = 0 if self.device is None else self.device.step_ns
-        try:
-            for number in range(settings.passes or 1):
-                run.requested_ns = run.requested_ns or time.monotonic_ns()
-                _ = self.infeed.initializer
-                run.created_ns = run.created_ns or time.monotonic_ns()
-                if self.closing.is_set():
-                    break
-                run.ended = False
-                run.begun.append(self.outfeed.stats().elements)
-                begun = time.monotonic_ns()
-                try:
-                    with tf.device(DEVICE):
-                        self.program(
-                            tf.constant(bound, tf.int64), tf.constant(step_ns, tf.int64)
-                        )
-                except tf.errors.OutOfRangeError as error:
-                    run.ended = "Are you trying to dequeue more" in error.message
-                    run.failure = None if run.ended else error
-                except tf.errors.OpError as error:
-                    if not self.closing.is_set():
-                        run.failure = error
-                ended_ns = time.monotonic_ns()
-                run.running_ns += ended_ns - max(begun, run.table.first_ns)
-                run.after.append((self.infeed.stats(), self.outfeed.stats()))
-                if not run.ended or self.closing.is_set():
-                    break
-                if settings.passes:
-                    self.drain_pass(number)
-        except BaseException as error:  # of the initializer; the caller raises it
-            self.error = error
-        finally:
-            run.finished_ns = time.monotonic_ns()
-            if self._cpu_start is not None:
-                cpu, wall = self._cpu_start
-                run.cpu_ns = time.process_time_ns() - cpu
-                run.cpu_wall_ns = run.finished_ns - wall
-            self.program_done.set()
-
-    def drain_pass(self, number: int) -> None:
-        """Waits until the collector has all of a pass, and closes its epoch."""
-        given = self.run.after[-1][1].elements
-        while self.run.table.elements < given and not self.closing.is_set():
-            time.sleep(1e-3)
-        self.run.table.end_pass()
-
-    def collect(self) -> None:
-        """Takes what comes, until the program has ended."""
-        try:
-            # Between two looks it rests; then it takes what has come meanwhile, and
-            # blocks for one more, as a thread that waits for each result would.
-            while not self.program_done.is_set():
-                self.read(self.take(waited_from=None))
-                self.read(self.block())
-                time.sleep(REST_S)
-            self.take(waited_from=None)
-        except BaseException as error:
-            self.error = error
-        finally:
-            table = self.run.table
-            table.finish()
-            finished_ns = self.run.finished_ns or table.last_ns
-            self.run.marks.finish(
-                table.last_ns, finished_ns, table.elements, self.infeed.stats()
+        attributes = op_attributes(self.settings)
+        device = self.device or DeviceSettings()
+        size, samples, _ = element_size(self.dataset)
+        with tf.device("/CPU:0"):
+            outputs = _native.load().ipufeed_measure_outfeed(
+                run=tf.constant(self.number, tf.int64),
+                infeed=tf.constant(self.infeed._number, tf.int64),
+                outfeed=tf.constant(self.outfeed._number, tf.int64),
+                requested_ns=tf.constant(self.requested_ns, tf.int64),
+                # The component "times" follows "more", in the order of their names.
+                component=int(_more_bytes(device) > 0),
+                words=1 if self.device is None else TIMES_BYTES // 8,
+                element_bytes=size,
+                element_samples=samples,
+                read_ns=round((device.read_seconds or 0.0) * 1e9),
+                **{name: attributes[name] for name in ATTRIBUTES},
             )
+        return [tensor.numpy() for tensor in outputs]
 
-    def read(self, results: int) -> None:
-        """Takes the time that the host takes for `results` results, if it takes any."""
-        before = sum(self._reading[::2])
-        self._reading = (before, time.monotonic_ns(), results)
-        if self.device is None or self.device.read_seconds is None or not results:
-            return
-        end = time.monotonic() + results * self.device.read_seconds
-        # In slices: what it would be too much to wait for may be an hour.
-        while (left := end - time.monotonic()) > 0 and not self.program_done.wait(
-            min(left, SLICE_NS / 1e9)
-        ):
-            pass
+    def execute(self) -> None:
+        """Runs the program once per pass, on the program's thread."""
+        try:
+            for _ in range(self.settings.passes or 1):
+                _ = self.infeed.initializer
+                self.created_ns = self.created_ns or time.monotonic_ns()
+                self.ended = False
+                if self.is_over():
+                    break
+                self.begun.append(self.outfeed.stats().elements)
+                self.run_program()
+                self.after.append((self.infeed.stats(), self.outfeed.stats()))
+                if not self.ended or self.is_over():
+                    break
+                results = self.after[-1][1].elements
+                self.entry.ipufeed_run_end_pass(self.number, results)
+        except BaseException as error:  # the initializer's; the caller raises it
+            self.error = error
+        finally:
+            self.programs_done = True
+            self.entry.ipufeed_run_end_source(self.number)
 
-    def unread(self) -> int:
-        """Results that the host has not read yet. Any thread."""
-        before, start, taken = self._reading
-        each = None if self.device is None else self.device.read_seconds
-        if each is not None:
-            done = (time.monotonic_ns() - start) / 1e9 / each
-            taken = min(taken, int(done))
-        return max(0, self.outfeed.stats().elements - before - taken)
+    def run_program(self) -> None:
+        """Runs the program until the dataset ends or fails, or until it is stopped."""
+        import tensorflow as tf
 
-    def look(self) -> None:
-        """Notes how full the queues are. The caller's thread."""
-        if self.run.table.first_ns == 0 or self.program_done.is_set():
-            return
-        self.run.depths.append(
-            (time.monotonic_ns(), self.infeed.stats().filled, self.unread())
-        )
+        bound = self.settings.requested_elements or ENDLESS
+        step_ns = 0 if self.device is None else self.device.step_ns
+        begun_ns = time.monotonic_ns()
+        try:
+            with tf.device(DEVICE):
+                self.program(
+                    tf.constant(bound, tf.int64), tf.constant(step_ns, tf.int64)
+                )
+        except tf.errors.OutOfRangeError as error:
+            self.ended = "Are you trying to dequeue more" in error.message
+            self.failure = None if self.ended else error
+        except tf.errors.OpError as error:
+            if not self.is_over():
+                self.failure = error
+        self.programs.append((begun_ns, time.monotonic_ns()))
 
-    def block(self) -> int:
-        """Waits for the next result, and notes how long it was on its way."""
-        while not self.program_done.is_set():
-            number = self.outfeed._number
-            seen = self.entry.ipufeed_outfeed_runs(number)
-            start = time.monotonic_ns()
-            if self.entry.ipufeed_outfeed_wait(number, seen, SLICE_NS) != 0:
-                return self.take(waited_from=start)
-        return 0
+    def is_over(self) -> bool:
+        """Returns whether a bound is reached, so that the program is stopped."""
+        return bool(self.entry.ipufeed_run_is_over(self.number))
 
-    def take(self, waited_from: int | None) -> int:
-        """Takes all results; waited_from: when the thread began to wait for them."""
-        run = self.run
-        stored = self.outfeed.stats().stored_bytes
-        results = self.outfeed.dequeue()
-        visible = time.monotonic_ns()
-        stamps = self.stamps(results)
-        if not len(stamps):
-            return 0
-        if run.before is None:
-            run.before = (self.infeed.stats(), self.outfeed.stats())
-            self._cpu_start = (time.process_time_ns(), time.monotonic_ns())
-        elif waited_from is not None and stamps[0] >= waited_from:
-            run.latencies.append(visible - int(stamps[0]))
-        run.stored_bytes = max(run.stored_bytes, stored)
-        table, begun = run.table, run.table.elements > 0
-        table.add(stamps, run.requested_ns)
-        if begun:
-            run.marks.look(table.last_ns, table.elements, self.infeed.stats())
-        else:  # the first mark is that of the first element, whatever came with it
-            run.marks.look(table.first_ns, 1, self.infeed.stats())
-        return len(stamps)
-
-    def stamps(self, results: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """When each result was given; of steps the times are kept."""
-        if isinstance(results, list):  # nothing has been enqueued yet
-            return np.empty(0, np.int64)
-        if self.device is None:
-            return to_ns(results)
-        rows = np.asarray(results["times"])
-        if len(rows):
-            self.run.step_chunks.append(rows)
-        return to_times(rows).end
+    def sample(self) -> Progress:
+        """Samples the fill of the queues, on the caller's thread; returns the progress."""
+        progress = read_progress(self.entry, self.number)
+        if progress.first_ns and not self.programs_done:
+            filled = self.infeed.stats().filled
+            read = self.entry.ipufeed_run_results_read(self.number)
+            unread = max(0, self.outfeed.stats().elements - read)
+            self.depths.append((time.monotonic_ns(), filled, unread))
+        return progress
 
     def stop(self) -> None:
-        """Any thread. The program ends soon; also one that is only about to begin."""
-        self.closing.set()
-        if not self.program_done.is_set():
-            stop_programs()
+        """Makes the consumer stop the program, also one that is starting. Threads: any."""
+        self.entry.ipufeed_run_stop(self.number)
 
-    def delete(self) -> None:
-        """Lets go of the dataset, so that its threads take no CPU any more."""
+    def found(self) -> DeviceRun | None:
+        """Returns the run after measure() has returned; before that None."""
+        if self.outputs is None:
+            return None
+        raw = read_outputs(self.outputs[:7])
+        latencies, rows, queues, stored_bytes = self.outputs[7:]
+        counters = {**raw.counters, "created_ns": self.created_ns}
+        counters["ended"] = int(self.ended)
+        infeed, outfeed = queues.tolist()
+        before = (
+            as_stats(self.infeed.stats().name, infeed),
+            as_stats(self.outfeed.stats().name, outfeed),
+        )
+        return DeviceRun(
+            raw=RawMeasurement(counters, raw.epochs, raw.stamps, None, raw.marks),
+            programs=self.programs,
+            ended=self.ended,
+            failure=self.failure,
+            before=before if counters["elements"] else None,
+            after=self.after,
+            latencies=latencies,
+            stored_bytes=int(stored_bytes),
+            begun=self.begun,
+            depths=self.depths,
+            rows=rows,
+        )
+
+    def delete(self, interrupted: bool) -> None:
+        """Releases the dataset, so that its threads stop using CPU time."""
         import tensorflow as tf
 
-        if self.run.stopped or not self.program_done.is_set():
-            # Python code inside the dataset may still run: do not wait for it.
+        self.entry.ipufeed_run_free(self.number)  # a program that starts now is stopped
+        if interrupted or not self.programs_done:
+            # Python code of the dataset may still run: do not wait for it.
             self.entry.ipufeed_infeed_delete(self.infeed._number)
         else:
             with contextlib.suppress(tf.errors.NotFoundError):  # its initializer failed
@@ -299,9 +278,31 @@ class Runner:
 
 
 def results_depth(device: DeviceSettings | None) -> int:
-    """Results that the outfeed's ring holds."""
+    """Returns the capacity of the outfeed's ring."""
     slow = device is not None and device.read_seconds is not None
     return READ_DEPTH if slow else STAMPS_DEPTH
+
+
+def _more_bytes(device: DeviceSettings) -> int:
+    """Returns the bytes of a result in addition to the times of its step."""
+    return (device.result_bytes or TIMES_BYTES) - TIMES_BYTES
+
+
+def element_size(dataset: Dataset) -> tuple[int, int, bool]:
+    """Returns an element's bytes and samples, and whether its tensors agree in the latter.
+
+    The samples are the smallest leading dimension, 0 if no tensor has one.
+    """
+    import tensorflow as tf
+
+    specs = tf.nest.flatten(dataset.element_spec)
+    leading = {spec.shape[0] if spec.shape.rank else None for spec in specs}
+    samples = min((size for size in leading if size is not None), default=0)
+    return (
+        sum(spec.shape.num_elements() * spec.dtype.size for spec in specs),
+        samples,
+        len(leading) == 1 and None not in leading,
+    )
 
 
 def build_program(
@@ -309,19 +310,19 @@ def build_program(
     outfeed: IPUOutfeedQueue,
     device: DeviceSettings | None = None,
 ) -> Any:
-    """The loop, compiled: n, nanoseconds of a step -> nothing.
+    """Compiles the loop, a function of n and the nanoseconds of a step.
 
-    Compiling it takes nothing from the dataset.
+    It reads no element of the dataset.
     """
     import tensorflow as tf
 
-    def loop(n: Any, step_ns: Any) -> Any:
-        def body(*components: Any, **named: Any) -> Any:
+    def loop(n: Tensor, step_ns: Tensor) -> Nest:
+        def body(*components: Tensor, **named: Tensor) -> Operation | None:
             if device is None:
                 return outfeed.enqueue(read_clock())
-            # The times are a part of the result's bytes, as far as these go.
+            # The times are part of the result's bytes.
             results = {"times": step(tf.cast(step_ns, tf.float64) / 1e9)}
-            more = (device.result_bytes or TIMES_BYTES) - TIMES_BYTES
+            more = _more_bytes(device)
             if more > 0:
                 results["more"] = tf.fill([more], tf.constant(1, tf.uint8))
             return outfeed.enqueue(results)
@@ -330,7 +331,7 @@ def build_program(
 
     number = tf.TensorSpec([], tf.int64)
     with tf.device(DEVICE):
-        # By its signature: a loop that is built for each run is not a cause for a warning.
+        # With a signature: TensorFlow would warn of a loop that is built for each run.
         program = tf.function(
             loop, jit_compile=True, autograph=False
         ).get_concrete_function(number, number)
@@ -343,57 +344,38 @@ def run_on_device(
     settings: Settings,
     on_progress: Callable[[Progress], None] | None = None,
     device: DeviceSettings | None = None,
-) -> tuple[DeviceRun, BaseException | None]:
-    """Runs `dataset` through the device until a bound of `settings` is met.
+) -> tuple[DeviceRun | None, BaseException | None]:
+    """Runs `dataset` through the device until a bound of `settings` is reached.
 
     Returns:
-        What was counted, and what interrupted it (the KeyboardInterrupt, or what
-        `on_progress` raised), or None.
+        The counts, and the exception that interrupted the run (the KeyboardInterrupt, or
+        that of `on_progress`), or None. The counts are None if it was interrupted before
+        the first result.
 
     Raises:
         tf.errors.OpError: The dataset could not be started.
     """
     runner = Runner(dataset, settings, device)
-    run, table = runner.run, runner.run.table
-    limit = settings.time_limit
 
-    def follow() -> bool:
-        runner.look()
+    def follow() -> None:
+        progress = runner.sample()
         if on_progress is not None:
-            on_progress(table.progress())
-        return table.complete or is_over(limit, table.first_ns)
+            on_progress(progress)
 
+    interrupted = True
     try:
         ended = run_interruptibly(
-            runner.run_all,
-            name="ipufeed_collect",
-            on_poll=follow,
-            stop=runner.stop,
-            pause_s=lambda: poll_time(limit, table.first_ns),
+            runner.measure, name="ipufeed_collect", on_poll=follow, stop=runner.stop
         )
-        run.stopped = ended.interruption is not None
+        interrupted = ended.interruption is not None
+        run = runner.found()
     finally:
-        runner.delete()
+        runner.delete(interrupted)
     if ended.interruption is None and ended.error is not None:
         raise ended.error
     return run, ended.interruption
 
 
 def stop_programs() -> None:
-    """Ends the program on the device."""
-    _native.entry().ipufeed_stop_programs(STOPPED_BY_US.encode())
-
-
-def poll_time(limit: float | None, first_ns: int) -> float:
-    """Until the next look: short of POLL_S where the end is nearer."""
-    if limit is None or first_ns == 0:
-        return POLL_S
-    left = limit - (time.monotonic_ns() - first_ns) / 1e9
-    return min(POLL_S, max(0.0, left))
-
-
-def is_over(limit: float | None, first_ns: int) -> bool:
-    """Whether the time that was asked for has gone by since the first element."""
-    if limit is None or first_ns == 0:
-        return False
-    return time.monotonic_ns() - first_ns >= limit * 1e9
+    """Stops the program on the device."""
+    _native.entry().ipufeed_stop_programs(STOP_REASON.encode())

@@ -1,4 +1,4 @@
-"""`device` of the result: utilisation, which side waited, the knee, and what to know."""
+"""`device` of the result: utilisation, verdict, queue depths, results and knee."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ipufeed.benchmark.device.knee import TOLERANCE, Knee
+from ipufeed.benchmark.device.knee import TOLERANCE, Knee, Point
 from ipufeed.benchmark.device.links import waits
 from ipufeed.benchmark.device.run import DeviceRun
 from ipufeed.benchmark.device.settings import TIMES_BYTES, DeviceSettings
@@ -16,30 +16,30 @@ from ipufeed.benchmark.measuring.steady_state import Steady, find_steady
 from ipufeed.benchmark.measuring.warnings import STALLED_SHARE
 from ipufeed.benchmark.result.sections import DeviceSection
 
-# Less than this share of the time gives no verdict.
+# A smaller fraction of the time does not determine the verdict.
 NEGLIGIBLE = 0.05
-# Looks at the queues that are kept.
-MOST_LOOKS = 200
-# The host falls behind if it leaves more than this share of the results, and more than
-# the outfeed holds anyway.
+# The largest number of samples of the queues in the result.
+MOST_SAMPLES = 200
+# The host falls behind if the unread results grow by more than this fraction of all, and
+# exceed the outfeed's ring.
 BEHIND = 0.05
 
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """What the section and the warnings are made of.
+    """The input of the section and the warnings.
 
     Attributes:
         run: The run.
-        device: What the device was asked to do.
+        device: The device's settings.
         last_pass: See find_steady.
-        capacity: Results that the outfeed's ring holds.
+        capacity: The capacity of the outfeed's ring.
         alone: The dataset's steady state without a device, or None.
-        free: A free source on the same device, or None.
+        free: The utilisation of a free source on the same device, or None.
         knee: The sweep, or None.
-        samples: Samples in an element, or None where that is not known.
-        failed: What kept the sweep from being made, or None.
-        interrupted: Whether Ctrl-C kept it.
+        samples: The samples of an element, or None if unknown.
+        failed: Why the sweep failed, or None.
+        interrupted: Whether Ctrl-C interrupted it.
     """
 
     run: DeviceRun
@@ -55,14 +55,14 @@ class DeviceFacts:
 
     @property
     def steady(self) -> Steady | None:
-        """The steady state of the run, which `steady` of the result is, too."""
-        stamps = self.run.table.stamps()
-        can_drain = self.run.ended and len(stamps) == self.run.table.elements
+        """The steady state of the run, as in `steady` of the result."""
+        stamps = self.run.raw.stamps
+        can_drain = self.run.ended and len(stamps) == self.run.elements
         return find_steady(stamps, can_drain, self.last_pass)
 
     @property
     def utilisation(self) -> Utilisation | None:
-        """The device's time in the steady state."""
+        """The device's utilisation in the steady state."""
         steady = self.steady
         if steady is None:
             return None
@@ -76,7 +76,7 @@ class DeviceFacts:
 
 
 def device_section(facts: DeviceFacts) -> DeviceSection | None:
-    """The section, for docs/result.md; None of a run without a steady state."""
+    """Returns the section (see docs/result.md); None without a steady state."""
     used, device, free, knee = (
         facts.utilisation,
         facts.device,
@@ -98,14 +98,14 @@ def device_section(facts: DeviceFacts) -> DeviceSection | None:
         "overhead_time_share": used.late if timed else None,
         "overhead_seconds_per_step": (free or used).harness_seconds,
         "free_source_au": free.au if free is not None and timed else None,
-        "verdict": last_wait(facts) or verdict(used, timed, results, free),
+        "verdict": _last_wait(facts) or verdict(used, timed, results, free),
         "period_seconds": period(facts, used),
         "steps": used.steps,
         "seconds": used.seconds,
         "queue_depth": depths(facts),
         "results": results,
-        "knee": None if knee is None else [point_row(knee, p) for p in knee.points],
-        "knee_deviation": knee_deviation(knee),
+        "knee": None if knee is None else [_point_row(knee, p) for p in knee.points],
+        "knee_deviation": _knee_deviation(knee),
         "knee_tolerance": None if knee is None else TOLERANCE,
     }
     return section
@@ -117,10 +117,10 @@ def verdict(
     results: dict[str, Any] | None,
     free: Utilisation | None = None,
 ) -> str:
-    """host-bound, device-bound, reader-bound or harness-bound: what to look at first.
+    """Returns the bottleneck: host-bound, device-bound, reader-bound or harness-bound.
 
-    With results that pile up, each needs memory of its own, which makes steps late. The
-    simulation is too slow only if it is so with a free source, whose results are read.
+    Unread results need new memory, which makes steps late. So the simulator is too slow
+    only if it is also too slow with a free source, whose results are read.
     """
     piled_up = results is not None and not results["keeps_up"]
     if used.blocked > max(NEGLIGIBLE, used.starved):
@@ -133,26 +133,27 @@ def verdict(
     return "reader-bound" if piled_up else "device-bound"
 
 
-def last_wait(facts: DeviceFacts) -> str | None:
-    """Whose a wait is that lasted to the end of the run, so that no step has it.
+def _last_wait(facts: DeviceFacts) -> str | None:
+    """Returns the verdict of a wait until the end of the run, which no step includes.
 
-    None for one that is no longer than a stall is: see warn.stalled.
+    None for one that is not longer than a stall: see warn.stalled.
     """
     run = facts.run
-    stamps = run.table.stamps()
+    stamps = run.raw.stamps
     if run.ended or run.failure is not None or len(stamps) < 2:
         return None
-    silence = run.finished_ns - int(stamps[-1]) - facts.device.step_ns
-    whole = run.finished_ns - int(stamps[0])
+    finished_ns = run.raw.counters["finished_ns"]
+    silence = finished_ns - int(stamps[-1]) - facts.device.step_ns
+    whole = finished_ns - int(stamps[0])
     if silence <= STALLED_SHARE * whole or silence <= 2 * int(np.diff(stamps).max()):
         return None
     infeed, outfeed = waits(run)
-    held = outfeed.device_waited_s > infeed.device_waited_s
-    return "reader-bound" if held else "host-bound"
+    blocked = outfeed.device_waited_s > infeed.device_waited_s
+    return "reader-bound" if blocked else "host-bound"
 
 
 def period(facts: DeviceFacts, used: Utilisation) -> float | None:
-    """Seconds between two elements of the pipeline: a shorter step would starve."""
+    """Returns the pipeline's seconds per element: a shorter step would starve."""
     if facts.knee is not None:
         return facts.knee.period
     if used.starved > NEGLIGIBLE >= used.blocked:
@@ -161,12 +162,12 @@ def period(facts: DeviceFacts, used: Utilisation) -> float | None:
 
 
 def results_section(facts: DeviceFacts, used: Utilisation) -> dict[str, Any] | None:
-    """How the host kept up with the results; None where it was not asked to do much."""
+    """Returns `results`: whether the host keeps up; None without a setting of results."""
     device, run = facts.device, facts.run
     if device.result_bytes is None and device.read_seconds is None:
         return None
     each = device.result_bytes or TIMES_BYTES
-    unread = [look[2] for look in run.depths] or [0]
+    unread = [sample[2] for sample in run.depths] or [0]
     produced = used.steps / used.seconds
     read = None if device.read_seconds is None else 1 / device.read_seconds
     growth = slope(run.depths)
@@ -186,29 +187,28 @@ def results_section(facts: DeviceFacts, used: Utilisation) -> dict[str, Any] | N
     }
 
 
-def slope(looks: list[tuple[int, int, int]]) -> float:
-    """Unread results that are added in a second, from first to last look's halves."""
-    if len(looks) < 4:
+def slope(samples: list[tuple[int, int, int]]) -> float:
+    """Returns the growth of unread results per second, between the samples' halves."""
+    if len(samples) < 4:
         return 0.0
-    table = np.array(looks, dtype=np.float64)
+    table = np.array(samples, dtype=np.float64)
     half = len(table) // 2
     early, late = table[:half].mean(axis=0), table[half:].mean(axis=0)
     return float((late[2] - early[2]) / ((late[0] - early[0]) / 1e9))
 
 
 def depths(facts: DeviceFacts) -> list[dict[str, float]]:
-    """Looks at the queues: seconds from the first element, elements and results in them."""
-    looks = facts.run.depths
-    every = max(1, -(-len(looks) // MOST_LOOKS))
-    first_ns = facts.run.table.first_ns
+    """Returns samples of the queues: seconds since the first element, and their fill."""
+    samples = facts.run.depths
+    every = max(1, -(-len(samples) // MOST_SAMPLES))
+    first_ns = facts.run.first_ns
     return [
         {"seconds": (ns - first_ns) / 1e9, "infeed": infeed, "unread_results": unread}
-        for ns, infeed, unread in looks[::every]
+        for ns, infeed, unread in samples[::every]
     ]
 
 
-def point_row(knee: Knee, point: Any) -> dict[str, float]:
-    """A step time of the sweep."""
+def _point_row(knee: Knee, point: Point) -> dict[str, float]:
     return {
         "step_seconds": point.step_seconds,
         "au": point.found.au,
@@ -219,8 +219,8 @@ def point_row(knee: Knee, point: Any) -> dict[str, float]:
     }
 
 
-def knee_deviation(knee: Knee | None) -> dict[str, float] | None:
-    """The point that is furthest from min(1, step / period)."""
+def _knee_deviation(knee: Knee | None) -> dict[str, float] | None:
+    """Returns the point with the largest deviation from min(1, step / period)."""
     found = None if knee is None else knee.deviation()
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""What a simulated device is asked to do with the elements it gets."""
+"""The settings of a simulated device: step time, results, and presets of both."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from ipufeed.checks import as_int, as_number, is_within
 
 SHORTEST_STEP_S, LONGEST_STEP_S = 1e-6, 3600.0
 MOST_RESULT_BYTES = 1 << 30
-# What the times of a step take of its result: int32 [8].
+# The bytes of a step's times in its result: int32 [8].
 TIMES_BYTES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceSettings:
-    """A device that takes its time for each element, and gives a result for it.
+    """A device with a step for each element, and a result of each step.
 
     Args:
-        step_seconds: How long a step takes, 1e-6 to 3600. Default: that of `preset`, and
-            without one as long as it takes to hand an element over.
+        step_seconds: The length of a step, 1e-6 to 3600. Default: that of `preset`, and
+            without one a step only dequeues.
         preset: The name of one of PRESETS instead.
-        knee: Afterwards, sweep the step time across the pipeline's period.
-        result_bytes: Bytes of the result that each step gives, 32 to 2^30. Default: 32,
-            which hold its times.
-        read_seconds: How long the host takes for each result, up to 3600. Default: no
-            time.
+        knee: Whether to sweep the step time around the pipeline's period afterwards.
+        result_bytes: The size of each step's result, 32 to 2^30. Default: 32, for its
+            times.
+        read_seconds: The host's time for each result, up to 3600. Default: 0.
 
     Raises:
-        TypeError: A value is not a number, or `knee` no bool.
+        TypeError: A value is not a number, or `knee` not a bool.
         ValueError: A value is out of range, or there is no such preset.
     """
 
@@ -46,7 +45,7 @@ class DeviceSettings:
                 )
             if self.step_seconds is not None:
                 raise ValueError(
-                    "`preset` excludes `step_seconds`: it says how long a step takes."
+                    "`preset` excludes `step_seconds`: it sets the length of a step."
                 )
             object.__setattr__(self, "step_seconds", PRESETS[self.preset].seconds)
         check_seconds("step_seconds", self.step_seconds)
@@ -66,17 +65,17 @@ class DeviceSettings:
 
     @property
     def known_preset(self) -> Preset | None:
-        """The preset, with all that is known of it."""
+        """The preset, or None."""
         return None if self.preset is None else PRESETS[self.preset]
 
     @property
     def step_ns(self) -> int:
-        """Nanoseconds of a step; 0: as long as it takes to hand an element over."""
+        """Nanoseconds of a step; 0: it only dequeues."""
         return 0 if self.step_seconds is None else round(self.step_seconds * 1e9)
 
 
 def check_seconds(name: str, value: object) -> None:
-    """Refuses a value that is not a usable time."""
+    """Raises an error for a value that is neither None nor a time in range."""
     if value is None:
         return
     amount = as_number(name, value)
@@ -93,12 +92,12 @@ class Preset:
     """A model on an accelerator.
 
     Attributes:
-        name: How it is asked for: model-accelerator.
-        title: The model's name for people.
-        batch: Samples in one step.
-        sample_bytes: Bytes of one sample, as stored.
-        seconds: One step on the accelerator.
-        bar: The utilisation that MLPerf Storage asks for.
+        name: The value of --preset: model-accelerator.
+        title: The model's name in texts.
+        batch: The samples of one step.
+        sample_bytes: The stored bytes of one sample.
+        seconds: The length of one step on the accelerator.
+        bar: The utilisation that MLPerf Storage requires.
     """
 
     name: str
@@ -109,10 +108,10 @@ class Preset:
     bar: float
 
 
-# Step times of known training jobs: what an accelerator takes to compute on one batch.
-# Source: MLPerf Storage, whose benchmarks simulate accelerators by sleeping as long as
-# these take (the `computation_time` of its workloads), and whose bar is the utilisation
-# that a storage system must reach.
+# Step times of known training jobs: an accelerator's computation time of one batch.
+# Source: MLPerf Storage, whose benchmarks simulate accelerators by sleeping for this time
+# (the `computation_time` of its workloads), and whose bar is the utilisation that a storage
+# system must reach.
 PRESETS = {
     preset.name: preset
     for preset in (

@@ -1,14 +1,13 @@
-"""Where the time of a device went, from the times of its steps.
+"""The fractions of a device's time, from the times of its steps.
 
     end(n-1) --blocked--> free --starved--> start --step, late--> end(n)
 
-AU, accelerator utilisation, is the time in which the device computed, as a share of all:
-steps times their length over the time from the end of one step to the end of a later one.
-The first step of a run is therefore never in it, nor is one that was cut off. `late` is
-what the simulation itself took beyond a whole step: with starved and blocked time it is
-what AU is short of 100 %, and it is the simulator's overhead.
+AU, accelerator utilisation, is the fraction of the time in which the device computed: steps
+times their length over the time from the end of one step to the end of a later one. So it
+excludes the first step of a run, and one that was cut off. `late` is the simulator's
+overhead, its time beyond a whole step. AU, starved, blocked and late time add up to 100 %.
 
-Source: MLPerf Storage defines AU so.
+Source: the definition of AU is that of MLPerf Storage.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from ipufeed.device.program.steps import StepTimes
 
 @dataclass(frozen=True)
 class Utilisation:
-    """What a device did from one step's end to another's.
+    """The fractions of a device's time from one step's end to another's.
 
     Attributes:
-        steps: How many there were.
-        seconds: The time that they took together.
-        au: Share of it in which the device computed; with the next three it is 1.
-        starved: Share in which it waited for an element.
-        blocked: Share in which it waited for room in its outfeed.
-        late: Share by which the simulation itself was late.
-        starved_steps: Share of the steps that had to wait for their element.
-        harness_seconds: What the simulation took of a step, as the median.
+        steps: The number of steps.
+        seconds: Their total time.
+        au: The fraction in which the device computed; with the next three the sum is 1.
+        starved: The fraction in which it waited for an element.
+        blocked: The fraction in which it waited for space in its outfeed.
+        late: The fraction of the simulator's overhead.
+        starved_steps: The fraction of the steps that waited for their element.
+        harness_seconds: The median of the simulator's time in a step.
     """
 
     steps: int
@@ -46,7 +45,7 @@ class Utilisation:
 
     @property
     def period(self) -> float:
-        """Seconds from step to step."""
+        """The mean seconds from step to step."""
         return self.seconds / self.steps
 
 
@@ -57,15 +56,15 @@ def utilisation(
     last: int = -1,
     begun: tuple[int, ...] = (),
 ) -> Utilisation | None:
-    """The utilisation from the end of step `first` to that of step `last`.
+    """Returns the utilisation from the end of step `first` to that of step `last`.
 
     Args:
-        times: Of all steps, in order.
-        step_ns: How long each was to take.
-        first: Index of the step whose end begins the time; negative as in a list.
-        last: Index of the step whose end ends it.
-        begun: Indices of steps with which a program began: before them no program waited
-            for an outfeed, so that the time since the step before is starvation.
+        times: The times of all steps, in order.
+        step_ns: The length of each step.
+        first: The index of the step whose end is the start; negative as in a list.
+        last: The index of the step whose end is the end.
+        begun: The indices of the programs' first steps: no program waited for an outfeed
+            before them, so that the time since the step before counts as starved.
 
     Returns:
         None if there is no time between the two.

@@ -7,33 +7,32 @@ from ipufeed.benchmark.device.section import NEGLIGIBLE, DeviceFacts, results_se
 from ipufeed.benchmark.device.utilisation import Utilisation
 from ipufeed.benchmark.result.sections import WarningSection
 
-# A harness that takes more of a step than this is too slow for it.
+# If the harness takes a larger fraction of a step, it is too slow for the step.
 MOST_HARNESS = 0.5
-# A free source must keep the device at least so busy.
+# The least utilisation with a free source.
 LEAST_FREE = 0.98
-# Fewer steps make a magnitude.
+# The AU of fewer steps is only a magnitude.
 FEWEST_STEPS = 20
 Warning_ = tuple[str, str] | None
 
 
 def device_warnings(facts: DeviceFacts) -> list[WarningSection]:
-    """What to know before quoting the utilisation."""
+    """Returns the warnings about the utilisation and the results."""
     used = facts.utilisation
     if used is None:
         return []
     found = [
-        too_short_a_step(facts, used),
-        few_steps(facts, used),
-        other_batch(facts),
-        bent_knee(facts),
-        short_knee(facts),
-        falls_behind(facts, used),
+        _too_short_a_step(facts, used),
+        _few_steps(facts, used),
+        _other_batch(facts),
+        _bent_knee(facts),
+        _short_knee(facts),
+        _falls_behind(facts, used),
     ]
     return [{"code": code, "message": message} for code, message in filter(None, found)]
 
 
-def too_short_a_step(facts: DeviceFacts, used: Utilisation) -> Warning_:
-    """The simulation itself takes too much of it."""
+def _too_short_a_step(facts: DeviceFacts, used: Utilisation) -> Warning_:
     step, free = facts.device.step_seconds, facts.free
     if step is None or free is None:
         return None
@@ -43,23 +42,21 @@ def too_short_a_step(facts: DeviceFacts, used: Utilisation) -> Warning_:
         "step_too_short",
         f"Handing an element of this size over takes {free.harness_seconds * 1e6:.3g} µs "
         f"of a step of {step * 1e6:.3g} µs, and a free source gets an AU of {free.au:.0%}: "
-        "what is missing there is the simulation's, not the pipeline's.",
+        "the rest is the simulator's overhead, not the pipeline's.",
     )
 
 
-def few_steps(facts: DeviceFacts, used: Utilisation) -> Warning_:
-    """An AU from hardly any steps."""
+def _few_steps(facts: DeviceFacts, used: Utilisation) -> Warning_:
     if used.steps >= FEWEST_STEPS or facts.device.step_seconds is None:
         return None
     return (
         "few_steps",
-        f"The AU rests on {used.steps} steps: take it as a magnitude, or ask for more "
+        f"The AU is based on {used.steps} steps: it is only a magnitude. Measure longer "
         "(--seconds).",
     )
 
 
-def other_batch(facts: DeviceFacts) -> Warning_:
-    """A preset's step time for a batch that is not the preset's."""
+def _other_batch(facts: DeviceFacts) -> Warning_:
     preset = facts.device.known_preset
     if preset is None or facts.samples is None or facts.samples == preset.batch:
         return None
@@ -72,17 +69,16 @@ def other_batch(facts: DeviceFacts) -> Warning_:
     )
 
 
-def bent_knee(facts: DeviceFacts) -> Warning_:
-    """A pipeline that is not even."""
+def _bent_knee(facts: DeviceFacts) -> Warning_:
     found = None if facts.knee is None else facts.knee.deviation()
     if found is None or facts.knee is None or abs(found[1]) <= TOLERANCE:
         return None
     point, off = found
     cause = (
         "elements come in bursts, which its buffers do not even out, or its rate changed "
-        "meanwhile"
+        "during the sweep"
         if off < 0
-        else "its rate changed during the sweep, or its buffers held more than was used up"
+        else "its rate changed during the sweep, or its buffers were not empty at its start"
     )
     return (
         "knee_deviates",
@@ -91,8 +87,8 @@ def bent_knee(facts: DeviceFacts) -> Warning_:
     )
 
 
-def short_knee(facts: DeviceFacts) -> Warning_:
-    """A sweep that was not gone through, for a reason that nothing else reports."""
+def _short_knee(facts: DeviceFacts) -> Warning_:
+    """Warns of an incomplete sweep, unless another message reports the reason."""
     if facts.interrupted or facts.run.failure is not None:
         return None
     if not facts.device.knee or facts.failed is not None:
@@ -109,8 +105,7 @@ def short_knee(facts: DeviceFacts) -> Warning_:
     )
 
 
-def falls_behind(facts: DeviceFacts, used: Utilisation) -> Warning_:
-    """Results that pile up."""
+def _falls_behind(facts: DeviceFacts, used: Utilisation) -> Warning_:
     results = results_section(facts, used)
     if results is None or results["keeps_up"]:
         return None
@@ -118,11 +113,11 @@ def falls_behind(facts: DeviceFacts, used: Utilisation) -> Warning_:
         cause = f"the device was blocked {used.blocked:.0%} of the time"
     else:
         cause = (
-            f"what is unread grows by {results['growth_bytes_per_second'] / 1e6:.3g} MB/s, "
-            "and the device will be blocked once the queue's limit is reached"
+            f"unread results grow by {results['growth_bytes_per_second'] / 1e6:.3g} MB/s, "
+            "and the device will be blocked at the queue's limit"
         )
     return (
         "results_pile_up",
         f"The host does not keep up with the results ({results['produced_per_second']:.3g}"
-        f" per second): {cause}. Read faster, or give fewer or smaller results.",
+        f" per second): {cause}. Read faster, or enqueue fewer or smaller results.",
     )

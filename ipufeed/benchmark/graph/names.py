@@ -1,13 +1,13 @@
-"""What to call a step of a pipeline: by the user's name for it where there is one.
+"""Names of a pipeline's stages.
 
-The order: `name=`, else the function's name (`decode` of `.map(decode)`), else what it
-reads (`TFRecord`), else the op and its place from the source (`Batch 4`).
+The name is the user's `name=`, else that of the function (`decode` of `.map(decode)`), else
+that of the files read (`TFRecord`), else the op and its position from the source
+(`Batch 4`).
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from ipufeed.benchmark.graph.pipeline_graph import (
     PipelineGraph,
@@ -16,12 +16,13 @@ from ipufeed.benchmark.graph.pipeline_graph import (
     step_of,
 )
 from ipufeed.benchmark.graph.step_functions import file_reader, nodes_of
-from ipufeed.render.terminal import printable
+from ipufeed.render.terminal_text import printable
+from ipufeed.tf_types import GraphDef
 
-# Names come from outside; a longer one would only be in the way.
+# Longer names are cut: they can be any text.
 MOST_CHARACTERS = 100
 
-# Functions of tf.data's own that make a source out of flat_map and interleave.
+# tf.data's own functions, which make a source out of flat_map and interleave.
 _GENERATOR = "flat_map_fn"
 _READER = "read_one_file"
 _SOURCES = (_GENERATOR, _READER)
@@ -40,15 +41,15 @@ _TRANSFORMATIONS = (
 
 
 def stage_names(graph: PipelineGraph) -> dict[str, str]:
-    """A name for each step, by node; no two are the same."""
+    """Returns a unique name for each step, by node."""
     names: dict[str, str] = {}
     taken: dict[str, int] = {}
     places = {step.node: place for place, step in enumerate(graph.steps, start=1)}
-    # Of several steps that stand for one of the user's, the one that works has its name.
-    ordered = sorted(graph.steps, key=lambda step: function_name(step) not in _SOURCES)
+    # Where several steps make up one of the user's, the step that does the work gets the
+    # name without a number.
+    ordered = sorted(graph.steps, key=lambda step: _function_name(step) not in _SOURCES)
     for step in ordered:
-        place = places[step.node]
-        name = step.name or own_name(graph.graph, step) or f"{step.kind} {place}"
+        name = _own_name(graph.graph, step) or f"{step.kind} {places[step.node]}"
         name = printable(name)
         if len(name) > MOST_CHARACTERS:
             name = name[: MOST_CHARACTERS - 1] + "\N{HORIZONTAL ELLIPSIS}"
@@ -57,28 +58,27 @@ def stage_names(graph: PipelineGraph) -> dict[str, str]:
     return names
 
 
-def inner_names(graph: Any, step: Step) -> list[str]:
-    """Names of the steps of the datasets that a step's function makes, in their order.
+def inner_names(graph: GraphDef, step: Step) -> list[str]:
+    """Returns the names of the dataset steps inside a step's functions, in their order.
 
-    Those that the user has named, by `name=` or by their function; their time is in that
-    of the step around them.
+    Only those named by the user (`name=`, or a named function); their time is part of that
+    of the enclosing step.
     """
     found: list[str] = []
-    if function_name(step) in _SOURCES:
+    if _function_name(step) in _SOURCES:
         return found
     for node in nodes_of(graph, step):
         if not is_dataset(node.op):
             continue
-        inner = step_of(node, [])
-        name = inner.name or own_name(graph, inner)
+        name = _own_name(graph, step_of(node, []))
         if name and printable(name) not in found:
             found.append(printable(name)[:MOST_CHARACTERS])
     return found
 
 
 def stage_kind(graph: PipelineGraph, step: Step) -> str:
-    """The op, or what it is when it stands for a source: `Generator`, `TFRecord`."""
-    function = function_name(step)
+    """Returns the op, or the kind of the source that it makes: `Generator`, `TFRecord`."""
+    function = _function_name(step)
     if function == _GENERATOR:
         return "Generator"
     if function == _READER:
@@ -86,9 +86,10 @@ def stage_kind(graph: PipelineGraph, step: Step) -> str:
     return step.kind
 
 
-def own_name(graph: Any, step: Step) -> str | None:
-    """What the step's function calls itself, or what the step reads."""
-    function = function_name(step)
+def _own_name(graph: GraphDef, step: Step) -> str | None:
+    if step.name:
+        return step.name
+    function = _function_name(step)
     if function == _GENERATOR:
         return "from_generator"
     if function == _READER or function is None:
@@ -96,11 +97,11 @@ def own_name(graph: Any, step: Step) -> str | None:
     return function
 
 
-def function_name(step: Step) -> str | None:
-    """`decode` for `__inference_Dataset_map_decode_9`; None for a lambda."""
+def _function_name(step: Step) -> str | None:
+    """Returns `decode` for `__inference_Dataset_map_decode_9`; None for a lambda."""
     for function in step.functions.values():
         found = _TRACED.match(function)
-        if found is None:  # tf.data made it, by fusing others
+        if found is None:  # made by tf.data, by fusing others
             continue
         rest = found["rest"]
         for transformation in _TRANSFORMATIONS:
@@ -108,7 +109,7 @@ def function_name(step: Step) -> str | None:
                 rest = rest[len(transformation) + 1 :]
                 break
         name = rest.strip("_")
-        # A class in place of a function: interleave(tf.data.TFRecordDataset).
+        # "None" is a class in place of a function: interleave(tf.data.TFRecordDataset).
         if name not in _NAMELESS and name.isidentifier():
             return name
     return None

@@ -1,41 +1,41 @@
-"""A dataset taken apart into steps, and put together again with some of them changed.
+"""Takes a dataset apart into steps, and makes datasets of an edited copy of its graph.
 
     PipelineGraph.of(dataset)                    the steps that training runs
-    graph.steps                                  from the sources to the last one
+    graph.steps                                  in order, the sources first
     graph.dataset(edits, node)                   any step of an edited graph as a dataset
 
-The graph is the one that tf.data's own rewrites work on, with what the functions have
-captured as placeholders; ipufeed/cc/data/dataset_graph_op.cc runs an edited one. The user's
-Python functions are neither called nor traced again, and the dataset that was given
-stays as it is.
+The graph is the one that tf.data's rewrites work on, with placeholders for what the
+functions captured; ipufeed/cc/data/dataset_graph_op.cc runs an edited copy. The user's
+Python functions are neither called nor traced again, and the given dataset is not changed.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.tf_types import Dataset
+from ipufeed.tf_types import Dataset, GraphDef, NodeDef, Spec, Tensor
 
 _DATASET_OP = re.compile(r"Dataset(V\d+)?$")
 _AUTOMATIC = re.compile(r"(\w*Dataset(V\d+)?):\d+")
-# Says something of the dataset below it, and gives its very iterator.
+# Holds options for the dataset below it, whose iterator it returns.
 OPTIONS_OP = "OptionsDataset"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One dataset of a pipeline.
+    """One dataset op of a pipeline.
 
     Attributes:
         node: Name of its node in the graph.
         op: TensorFlow's op.
-        inputs: The nodes of the steps that it reads, in order.
+        inputs: Nodes of the steps that it reads, in order.
         name: The user's `name=`, or None.
-        label: That, or the name that tf.data gave it.
-        functions: The functions that it calls, by attribute.
+        label: The same, or the name that tf.data generated.
+        functions: Names of the functions that it calls, by attribute.
     """
 
     node: str
@@ -55,30 +55,32 @@ class PipelineGraph:
     """The graph of a dataset that was made eagerly.
 
     Args:
-        dataset: Keeps what the graph stands for alive.
-        variant: The dataset that `graph` describes.
-        graph: Its GraphDef. Copy it before changing anything.
-        root: The node of the last step.
+        dataset: The dataset; it keeps the resources of the graph alive.
+        variant: Variant tensor of the dataset that `graph` describes.
+        graph: Its GraphDef. Copy it before an edit.
+        root: Node of the last step.
     """
 
-    def __init__(self, dataset: Dataset, variant: Any, graph: Any, root: str) -> None:
+    def __init__(
+        self, dataset: Dataset, variant: Tensor, graph: GraphDef, root: str
+    ) -> None:
         self._dataset = dataset
         self._variant = variant
         self.graph = graph
         self.root = root
-        self.steps = find_steps(graph, root)
+        self.steps = _find_steps(graph, root)
 
     @classmethod
     def of(cls, dataset: Dataset, *, rewritten: bool = True) -> PipelineGraph:
-        """Takes `dataset` apart.
+        """Returns the graph of `dataset`.
 
         Args:
-            dataset: Made eagerly: one of a tf.Graph has no values to run.
-            rewritten: As training runs it, with fused and injected steps; False for
-                the steps as they were written.
+            dataset: Made eagerly: a dataset of a tf.Graph has no values to run.
+            rewritten: Whether to apply tf.data's rewrites, as training does, so that steps
+                are fused and injected. False: the steps as written.
 
         Raises:
-            tf.errors.OpError: It has a step that cannot be described as a graph.
+            tf.errors.OpError: A step cannot be described as a graph.
         """
         import tensorflow as tf
 
@@ -89,13 +91,13 @@ class PipelineGraph:
         graph = tf.compat.v1.GraphDef.FromString(text.numpy())
         return cls(dataset, variant, graph, root.numpy().decode())
 
-    def dataset(self, graph: Any, node: str, spec: Any = None) -> Any:
-        """The dataset that `node` of an edited `graph` gives, with the options of ours.
+    def dataset(self, graph: GraphDef, node: str, spec: Spec = None) -> Dataset:
+        """Returns a node of an edited graph as a dataset, with this dataset's options.
 
         Args:
             graph: A changed copy of `self.graph`.
             node: One of its nodes.
-            spec: The structure of its elements. Default: that of the whole dataset.
+            spec: Structure of its elements. Default: that of the whole dataset.
 
         Raises:
             tf.errors.OpError: The graph does not run.
@@ -108,46 +110,48 @@ class PipelineGraph:
                 self._variant, graph.SerializeToString(), node
             )
         spec = self._dataset.element_spec if spec is None else spec
-        return dataset_ops._VariantDataset(variant, spec)
+        made: Dataset = dataset_ops._VariantDataset(variant, spec)
+        return made
 
-    def as_it_is(self, graph: Any, node: str, spec: Any = None) -> Any:
-        """Like `dataset`, and tf.data rewrites nothing in it a second time."""
-        options = frozen_options(self._dataset)
+    def as_it_is(self, graph: GraphDef, node: str, spec: Spec = None) -> Dataset:
+        """Returns the same as `dataset`, with tf.data's rewrites off: `graph` has them."""
+        options = _frozen_options(self._dataset)
         return self.dataset(graph, node, spec).with_options(options)
 
-    def with_options(self, graph: Any, node: str) -> Any:
-        """Like `dataset`, rewritten as the dataset that was taken apart would be."""
+    def with_options(self, graph: GraphDef, node: str) -> Dataset:
+        """Returns the same as `dataset`, with tf.data's rewrites as the user set them."""
         return self.dataset(graph, node).with_options(self._dataset._options_attr)
 
-    def spec_of(self, node: str) -> Any | None:
-        """The flat structure of a node's elements; None where the graph is silent."""
+    def spec_of(self, node: str) -> Spec | None:
+        """Returns the flat structure of a node's elements; None if it is unknown."""
         import tensorflow as tf
 
-        types = types_of(find_node(self.graph, node))
-        if types is None:
+        step = find_node(self.graph, node)
+        key = types_key(step)
+        if key is None:
             return None
-        dtypes, shapes = types
+        dtypes = [tf.as_dtype(number) for number in step.attr[key].list.type]
         if any(dtype in (tf.variant, tf.resource) for dtype in dtypes):
             return None
         return tuple(
-            tf.TensorSpec(shape, dtype)
-            for shape, dtype in zip(shapes, dtypes, strict=True)
+            tf.TensorSpec(tf.TensorShape(shape), dtype)
+            for shape, dtype in zip(
+                step.attr["output_shapes"].list.shape, dtypes, strict=True
+            )
         )
 
 
-def find_steps(graph: Any, root: str) -> list[Step]:
-    """The steps that `root` needs, each behind its inputs."""
+def _find_steps(graph: GraphDef, root: str) -> list[Step]:
+    """Returns the steps below `root`, each after its inputs."""
     nodes = {node.name: node for node in graph.node}
     steps: dict[str, Step] = {}
-    while nodes[root].op == OPTIONS_OP:
-        root = node_name(nodes[root].input[0])
-    # An explicit stack: a pipeline may be longer than Python's.
-    stack = [(root, False)]
+    # An explicit stack: a pipeline can be deeper than Python's recursion limit.
+    stack = [(skip_options(nodes, root), False)]
     while stack:
         name, ready = stack.pop()
         if name in steps:
             continue
-        inputs = dataset_inputs(nodes, name)
+        inputs = _dataset_inputs(nodes, name)
         if ready:
             steps[name] = step_of(nodes[name], inputs)
             continue
@@ -156,36 +160,40 @@ def find_steps(graph: Any, root: str) -> list[Step]:
     return list(steps.values())
 
 
-def dataset_inputs(nodes: dict[str, Any], name: str) -> list[str]:
-    """The inputs of a node that are datasets; options are looked through."""
-    found = []
-    for text in nodes[name].input:
-        each = node_name(text)
-        if each in nodes and is_dataset(nodes[each].op):
-            while nodes[each].op == OPTIONS_OP:
-                each = node_name(nodes[each].input[0])
-            found.append(each)
-    return found
+def _dataset_inputs(nodes: Mapping[str, NodeDef], name: str) -> list[str]:
+    inputs = map(node_name, nodes[name].input)
+    return [
+        skip_options(nodes, each)
+        for each in inputs
+        if each in nodes and is_dataset(nodes[each].op)
+    ]
+
+
+def skip_options(nodes: Mapping[str, NodeDef], name: str) -> str:
+    """Returns the first node at or below `name` that is not an options node."""
+    while name in nodes and nodes[name].op == OPTIONS_OP:
+        name = node_name(nodes[name].input[0])
+    return name
 
 
 def is_dataset(op: str) -> bool:
-    """Whether an op makes a dataset."""
+    """Returns whether an op makes a dataset."""
     return bool(_DATASET_OP.search(op))
 
 
-def step_of(node: Any, inputs: list[str]) -> Step:
-    """A node as a step."""
+def step_of(node: NodeDef, inputs: list[str]) -> Step:
+    """Returns a node as a step with the given inputs."""
     functions = {
         name: value.func.name
         for name, value in node.attr.items()
         if value.WhichOneof("value") == "func"
     }
-    label = label_of(node)
-    return Step(node.name, node.op, tuple(inputs), own_name(label), label, functions)
+    label = _label_of(node)
+    return Step(node.name, node.op, tuple(inputs), _user_name(label), label, functions)
 
 
-def own_name(label: str | None) -> str | None:
-    """What the user has called a step, or the steps that tf.data fused into it."""
+def _user_name(label: str | None) -> str | None:
+    """Returns the user's name in a label, or those of the steps that tf.data fused."""
     if label is None or label.startswith("inject/"):
         return None
     fused = re.fullmatch(r"fused\((.*)\)", label)
@@ -193,8 +201,8 @@ def own_name(label: str | None) -> str | None:
     return " + ".join(p for p in parts if not _AUTOMATIC.fullmatch(p)) or None
 
 
-def label_of(node: Any) -> str | None:
-    """The name in a node's metadata: the user's, or tf.data's own `MapDataset:3`."""
+def _label_of(node: NodeDef) -> str | None:
+    """Returns the name in a node's metadata: the user's, or a generated `MapDataset:3`."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.framework import dataset_metadata_pb2
 
@@ -209,37 +217,29 @@ def label_of(node: Any) -> str | None:
 
 
 def node_name(text: str) -> str:
-    """The node of an input such as `^node` or `node:0`."""
+    """Returns the node of an input such as `^node` or `node:0`."""
     return text.removeprefix("^").split(":", 1)[0]
 
 
-def find_node(graph: Any, name: str) -> Any:
-    """The node of that name."""
+def find_node(graph: GraphDef, name: str) -> NodeDef:
+    """Returns the node with that name."""
     return next(node for node in graph.node if node.name == name)
 
 
-def types_of(node: Any) -> tuple[list[Any], list[Any]] | None:
-    """Dtypes and shapes of a dataset node's components, or None."""
-    import tensorflow as tf
-
+def types_key(node: NodeDef) -> str | None:
+    """Returns the attribute with the dtypes of a node's elements; None without shapes."""
     for name in ("output_types", "Toutput_types"):
         if name in node.attr and "output_shapes" in node.attr:
-            return (
-                [tf.as_dtype(number) for number in node.attr[name].list.type],
-                [
-                    tf.TensorShape(shape)
-                    for shape in node.attr["output_shapes"].list.shape
-                ],
-            )
+            return name
     return None
 
 
-def frozen_options(dataset: Dataset) -> Any:
-    """The options of `dataset` without the rewrites, which its graph has behind it."""
+def _frozen_options(dataset: Dataset) -> Any:
+    """Returns the options of `dataset` with all of tf.data's rewrites off."""
     import tensorflow as tf
 
     options = tf.data.Options().merge(dataset._options_attr)
-    # A new one: what merge() took over belongs to the dataset, and may not be changed.
+    # A new object: merge() keeps a reference to the dataset's own.
     rewrites = tf.data.experimental.OptimizationOptions()
     for name in type(rewrites).__dict__:
         if isinstance(getattr(type(rewrites), name), property):

@@ -1,16 +1,16 @@
-"""Properties of a step's function, read from the graph without calling it."""
+"""Properties of datasets, steps and their functions, read from the graph without a call."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ipufeed.benchmark.graph.pipeline_graph import Step
 from ipufeed.python_ops import PYTHON_OPS
+from ipufeed.tf_types import Dataset, GraphDef, NodeDef
 
 READING_OPS = {"ReadFile", "IO>ReadFile"}
 READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "CSV")
-# Work on each number alone: on a batch as on its elements.
+# Ops that treat each number on its own: a batch gives the same as its elements one by one.
 ELEMENTWISE_OPS = {
     "Abs", "Add", "AddV2", "BiasAdd", "Cast", "ClipByValue", "Const", "Div", "DivNoNan",
     "Equal", "Exp", "Floor", "FloorDiv", "Greater", "GreaterEqual", "Identity", "Less",
@@ -21,13 +21,43 @@ ELEMENTWISE_OPS = {
 }  # fmt: skip
 
 
-def ops_of(graph: Any, step: Step) -> set[str]:
-    """The ops in a step's functions and in all that these call."""
+def graph_nodes(dataset: Dataset) -> Iterator[NodeDef]:
+    """Yields all nodes of a dataset's serialised graph and of its functions.
+
+    Raises:
+        tf.errors.OpError: The pipeline cannot be serialised.
+    """
+    import tensorflow as tf
+    from tensorflow.python.data.ops import options
+
+    if tf.is_symbolic_tensor(dataset._variant_tensor):
+        graph_def = dataset._variant_tensor.graph.as_graph_def()
+    else:
+        serialized = dataset._as_serialized_graph(
+            external_state_policy=options.ExternalStatePolicy.IGNORE
+        )
+        graph_def = tf.compat.v1.GraphDef.FromString(serialized.numpy())
+    yield from graph_def.node
+    for function in graph_def.library.function:
+        yield from function.node_def
+
+
+def calls_python(dataset: Dataset) -> bool:
+    """Returns whether a dataset calls Python: from_generator, py_function, numpy_function.
+
+    Raises:
+        tf.errors.OpError: The pipeline cannot be serialised.
+    """
+    return any(node.op in PYTHON_OPS for node in graph_nodes(dataset))
+
+
+def ops_of(graph: GraphDef, step: Step) -> set[str]:
+    """Returns the ops in a step's functions and in all functions that these call."""
     return {node.op for node in nodes_of(graph, step)}
 
 
-def nodes_of(graph: Any, step: Step) -> Iterator[Any]:
-    """The nodes in a step's functions and in all that these call."""
+def nodes_of(graph: GraphDef, step: Step) -> Iterator[NodeDef]:
+    """Yields the nodes in a step's functions and in all functions that these call."""
     library = {each.signature.name: each for each in graph.library.function}
     seen: set[str] = set()
     stack = list(step.functions.values())
@@ -44,13 +74,13 @@ def nodes_of(graph: Any, step: Step) -> Iterator[Any]:
                 stack += [each.name for each in value.list.func]
 
 
-def runs_python(graph: Any, step: Step) -> bool:
-    """Whether the step calls back into the interpreter, which runs one at a time."""
+def runs_python(graph: GraphDef, step: Step) -> bool:
+    """Returns whether a step calls Python, where the GIL allows one call at a time."""
     return bool(ops_of(graph, step) & PYTHON_OPS)
 
 
-def is_random(graph: Any, step: Step) -> bool:
-    """Whether two passes may differ, as far as the graph shows."""
+def is_random(graph: GraphDef, step: Step) -> bool:
+    """Returns whether two passes may differ, as far as the graph shows."""
     ops = ops_of(graph, step)
     return (
         "Shuffle" in step.kind
@@ -60,8 +90,8 @@ def is_random(graph: Any, step: Step) -> bool:
     )
 
 
-def reads_files(graph: Any, step: Step) -> bool:
-    """Whether the step, or a dataset that it makes, reads files."""
+def reads_files(graph: GraphDef, step: Step) -> bool:
+    """Returns whether a step, or a dataset inside its functions, reads files."""
     return (
         step.kind.startswith(READERS)
         or file_reader(graph, step) is not None
@@ -69,15 +99,15 @@ def reads_files(graph: Any, step: Step) -> bool:
     )
 
 
-def file_reader(graph: Any, step: Step) -> str | None:
-    """`TFRecord` for a step whose function makes a dataset of such files, or None."""
+def file_reader(graph: GraphDef, step: Step) -> str | None:
+    """Returns `TFRecord` for a step whose function makes a TFRecordDataset; else None."""
     for op in sorted(ops_of(graph, step)):
         if op.startswith(READERS) and "Dataset" in op:
             return op[: op.index("Dataset")]
     return None
 
 
-def is_elementwise(graph: Any, step: Step) -> bool:
-    """Whether the function works on a batch as on its elements."""
+def is_elementwise(graph: GraphDef, step: Step) -> bool:
+    """Returns whether a step's function can take a batch in place of its elements."""
     ops = ops_of(graph, step)
     return bool(ops) and ops <= ELEMENTWISE_OPS

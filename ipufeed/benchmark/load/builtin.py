@@ -1,8 +1,8 @@
 """The dataset that is measured when no file is given: JPEGs in TFRecords.
 
-Nothing is downloaded. The images are made here: smooth colours, edges and some noise, so
+Nothing is downloaded. The images are generated: smooth colours, edges and some noise, so
 that they compress and decode like photographs (about 25 kB for 320 x 240). They are
-written to a temporary folder, which goes when the process ends.
+written to a temporary folder, which is removed when the process ends.
 """
 
 from __future__ import annotations
@@ -10,37 +10,38 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ipufeed import _native
 from ipufeed.checks import as_int
+from ipufeed.tf_types import Dataset, Tensor
 
 HEIGHT, WIDTH = 240, 320
 
 _folders: list[Path] = []
 
 
-def remove_files() -> None:
-    """Removes what make_dataset wrote; its datasets cannot be iterated afterwards."""
+def _remove_files() -> None:
+    """Removes the files of make_dataset; its datasets cannot be iterated afterwards."""
     while _folders:
         shutil.rmtree(_folders.pop(), ignore_errors=True)
 
 
-_native.at_exit(remove_files)
+_native.at_exit(_remove_files)
 
 
 def make_dataset(
     batch_size: int = 32, images: int = 512, files: int = 4, image_size: int = 224
-) -> Any:
-    """Reads, decodes, augments and batches; repeats for ever.
+) -> Dataset:
+    """Returns a dataset that reads, decodes, augments, batches and repeats.
 
     Args:
         batch_size: Images of a batch.
-        images: Different images, over all files.
+        images: Distinct images in all files.
         files: TFRecord files, read in parallel.
-        image_size: Height and width of what comes out.
+        image_size: Height and width of the augmented images.
 
     Returns:
         A dataset of ({"image": float32 [batch, size, size, 3]}, int32 [batch]).
@@ -62,9 +63,9 @@ def make_dataset(
             raise ValueError(f"`{name}` must be in [1, {most}], got {count}.")
     folder = Path(tempfile.mkdtemp(prefix="ipufeed-"))
     _folders.append(folder)
-    paths = write_files(folder, images, files)
+    paths = _write_files(folder, images, files)
 
-    def parse(record: Any) -> Any:
+    def parse(record: Tensor) -> tuple[Tensor, Tensor]:
         features = tf.io.parse_single_example(
             record,
             {
@@ -75,7 +76,7 @@ def make_dataset(
         image = tf.io.decode_jpeg(features["image"], channels=3)
         return image, tf.cast(features["label"], tf.int32)
 
-    def augment(image: Any, label: Any) -> Any:
+    def augment(image: Tensor, label: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         image = tf.image.random_crop(image, [200, 200, 3])
         image = tf.image.resize(image, [image_size, image_size])
         image = tf.image.random_flip_left_right(image) / 255.0
@@ -89,18 +90,18 @@ def make_dataset(
     dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE, name="decode")
     dataset = dataset.map(augment, num_parallel_calls=tf.data.AUTOTUNE, name="augment")
     dataset = dataset.batch(batch_size, drop_remainder=True)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    found: Dataset = dataset.prefetch(tf.data.AUTOTUNE)
+    return found
 
 
-def write_files(folder: Path, images: int, files: int) -> list[Path]:
-    """Writes the images, spread over the files."""
+def _write_files(folder: Path, images: int, files: int) -> list[Path]:
     import tensorflow as tf
 
     random = np.random.default_rng(0)
     paths = [folder / f"images-{number:03}.tfrecord" for number in range(files)]
     writers = [tf.io.TFRecordWriter(str(path)) for path in paths]
     for number in range(images):
-        jpeg = tf.io.encode_jpeg(make_image(random), quality=90).numpy()
+        jpeg = tf.io.encode_jpeg(_make_image(random), quality=90).numpy()
         features = {
             "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[jpeg])),
             "label": tf.train.Feature(
@@ -114,7 +115,7 @@ def write_files(folder: Path, images: int, files: int) -> list[Path]:
     return paths
 
 
-def make_image(random: np.random.Generator) -> Any:
+def _make_image(random: np.random.Generator) -> NDArray[np.uint8]:
     """uint8 [240, 320, 3]: waves of colour, a few rectangles, sensor-like noise."""
     y, x = np.mgrid[0:HEIGHT, 0:WIDTH].astype(np.float32)
     image = np.empty((HEIGHT, WIDTH, 3), np.float32)
@@ -128,4 +129,4 @@ def make_image(random: np.random.Generator) -> Any:
             -90, 90, size=3
         )
     image += random.normal(0, 6, size=image.shape)
-    return np.clip(image, 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(image, 0, 255), np.uint8)

@@ -2,11 +2,11 @@
 
     dataset.py           `dataset`, else its only dataset, else its only factory; without
                          a tf.data dataset likewise its loaders, `loader` first
-    dataset.py:name      that one: a dataset, a loader, or a function that returns one
+    dataset.py:name      that name: a dataset, a loader, or a function that returns one
 
-A dataset file is a program, and running it is running its code: only the file that was
-named is run, with its own folder first on sys.path, as `python dataset.py` would. Its
-`if __name__ == "__main__":` part does not run.
+A dataset file is a program, which is executed as `python dataset.py` would, with its own
+folder first on sys.path. No other file is executed, nor is its
+`if __name__ == "__main__":` part.
 """
 
 from __future__ import annotations
@@ -16,14 +16,18 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypeGuard
 
 from ipufeed.benchmark.load.set_values import value_for
 from ipufeed.benchmark.loaders.kinds import Remade, is_known, kind_of, why_not
 from ipufeed.benchmark.loaders.stages import listen
 from ipufeed.errors import DatasetFileError
+
+# A tf.data.Dataset, or a loader of another framework.
+Source = object
+Factory = Callable[..., Source]
 
 FACTORY_NAMES = (
     "make_dataset",
@@ -43,14 +47,14 @@ FACTORY_NAMES = (
     "make_pipeline",
     "build_pipeline",
 )
-# Under these names anything that can be iterated is a loader.
+# Any iterable of one of these names is taken for a loader.
 LOADER_NAMES = ("loader", "dataloader", "data_loader")
-# Names in a message.
+# At most as many names in a message.
 MOST_SHOWN = 8
 
 
 def split_target(target: str) -> tuple[Path, str | None]:
-    """`file.py:name` -> (file.py, name); a file whose own name has a colon wins."""
+    """Splits `file.py:name`, unless there is a file with the whole text as its name."""
     if ":" in target and not Path(target).exists():
         path, name = target.rsplit(":", 1)
         if not name.isidentifier():
@@ -62,12 +66,12 @@ def split_target(target: str) -> tuple[Path, str | None]:
 
 
 def parse_assignments(assignments: list[str]) -> dict[str, str]:
-    """`["batch_size=64", "path=data"]` -> the texts by name.
+    """Returns the texts by name of `["batch_size=64", "path=data"]`.
 
-    What they mean is up to the parameter that they are for: see set_values.py.
+    set_values.py converts them to the type of the factory's parameter.
 
     Raises:
-        DatasetFileError: One is not of the form NAME=VALUE, or a name comes twice.
+        DatasetFileError: An entry is not NAME=VALUE, or a name occurs twice.
     """
     texts: dict[str, str] = {}
     for assignment in assignments:
@@ -84,12 +88,12 @@ def parse_assignments(assignments: list[str]) -> dict[str, str]:
 
 
 def run_file(path: Path) -> types.ModuleType:
-    """Runs a dataset file as a module of its own name.
+    """Executes a dataset file as a module named after it.
 
-    What it raises is passed on as it is, SystemExit and SyntaxError too.
+    The file's own exceptions pass through unchanged, also SystemExit and SyntaxError.
 
     Raises:
-        DatasetFileError: It cannot be read.
+        DatasetFileError: The file cannot be read.
     """
     try:
         source = path.read_bytes()
@@ -98,14 +102,14 @@ def run_file(path: Path) -> types.ModuleType:
         raise DatasetFileError(f"cannot read {path}: {reason}.") from error
     resolved = path.resolve()
     if b"spdl" in source:
-        listen()  # a pipeline takes its hooks when it is built
+        listen()  # a pipeline gets its hooks when it is built
     code = compile(source, str(path), "exec", dont_inherit=True)
     name = resolved.stem if resolved.stem.isidentifier() else "dataset_file"
     if name in sys.modules:  # a file called json.py must not replace json
         name = f"dataset_file_{name}"
     module = types.ModuleType(name)
     module.__file__ = str(resolved)
-    sys.modules[name] = module  # pickle and dataclasses look their module up
+    sys.modules[name] = module  # pickle and dataclasses import their module
     sys.path.insert(0, str(resolved.parent))
     sys.argv = [str(path)]
     exec(code, module.__dict__)
@@ -118,18 +122,18 @@ def find_dataset(
     texts: dict[str, str],
     file: str,
     on_note: Callable[[str], None] = lambda note: None,
-) -> tuple[Any, str]:
-    """The dataset of a module that has run, and what to call it.
+) -> tuple[Source, str]:
+    """Returns the dataset or loader of an executed module, and its name.
 
     Args:
         module: From run_file.
-        name: The dataset or factory that was asked for, or None.
+        name: The dataset or factory that the command line names, or None.
         texts: Arguments for a factory, from parse_assignments.
-        file: How to call the file in messages.
-        on_note: Gets the note that a factory was passed over for a dataset.
+        file: The file's name in messages.
+        on_note: Gets a note if a factory was ignored because of a dataset.
 
     Raises:
-        DatasetFileError: There is none, there are several, or `texts` do not fit.
+        DatasetFileError: The module has none, has several, or `texts` do not fit.
     """
     import tensorflow as tf
 
@@ -140,30 +144,30 @@ def find_dataset(
         if isinstance(value, tf.data.Dataset) and not key.startswith("_")
     }
     if not datasets:
-        datasets = loaders_of(found)
+        datasets = _loaders_of(found)
     factories = {
-        key: value for key, value in found.items() if is_factory(key, value, module)
+        key: value for key, value in found.items() if _is_factory(key, value, module)
     }
     usual = [key for key in FACTORY_NAMES if key in factories]
-    if not factories:  # a file may do nothing but import one
+    if not factories:  # a file may only import one
         factories = {
             key: found[key]
             for key in (*FACTORY_NAMES, *LOADER_NAMES, "dataset")
-            if is_callable(found.get(key)) and kind_of(found[key]) is None
+            if _is_callable(found.get(key)) and kind_of(found[key]) is None
         }
     if name is None and not datasets and not factories and "dataset" in found:
-        name = "dataset"  # of another kind, and refused as such
+        name = "dataset"  # of another type, which is refused below
     if name is None:
-        name = choose(datasets, factories, bool(texts), file)
+        name = _choose(datasets, factories, bool(texts), file)
         if name in datasets and usual:
             on_note(
                 f"{file} has {usual[0]}() as well: measuring `{name}`. For the other "
                 f"name it: {file}:{usual[0]}."
             )
     elif name not in found:
-        others = [key for key in found if is_own_function(key, found[key], module)]
+        others = [key for key in found if _is_own_function(key, found[key], module)]
         functions = list(dict.fromkeys([*factories, *others]))
-        known = likeliest(name, [*datasets, *(f"{key}()" for key in functions)])
+        known = _likeliest(name, [*datasets, *(f"{key}()" for key in functions)])
         raise DatasetFileError(f"{file} defines no `{name}`. Found: {known}.")
     chosen = found[name]
     if isinstance(chosen, tf.data.Dataset) or kind_of(chosen) is not None:
@@ -174,20 +178,20 @@ def find_dataset(
                 f"a {what}. Define `def make_dataset({', '.join(texts)}): ...`."
             )
         return chosen, name
-    if not is_callable(chosen):
+    if not _is_callable(chosen):
         raise DatasetFileError(
             f"`{name}` in {file} must be a tf.data.Dataset, a loader that can be "
             f"iterated, or a function that returns one, got {type(chosen).__name__}."
-            f"{advice_for(chosen)}"
+            f"{_advice_for(chosen)}"
         )
     return call_factory(chosen, name, texts, file), name
 
 
-def loaders_of(found: dict[str, Any]) -> dict[str, Any]:
+def _loaders_of(found: dict[str, object]) -> dict[str, object]:
     """The loaders of other frameworks among a module's values.
 
-    Whatever can be iterated under one of the usual names, else what a framework's own
-    class is registered as one. What is called `loader` reads what is called `dataset`.
+    Iterables with one of the usual names, else objects of a framework's loader class.
+    LOADER_NAMES come before `dataset`, which the loader usually reads.
     """
     for names in (LOADER_NAMES, ("dataset",)):
         named = {
@@ -202,31 +206,30 @@ def loaders_of(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def is_factory(name: str, value: Any, module: types.ModuleType) -> bool:
-    """Whether it makes a dataset, by its name or annotation, and is the file's own.
+def _is_factory(name: str, value: object, module: types.ModuleType) -> bool:
+    """Whether the file defines it to make a dataset, by its name or annotation.
 
-    Under one of the usual names anything will do that can be called: a function, a
-    functools.partial, an object, what a decorator has made. Other names need a function
-    that is annotated.
+    With one of the usual names any callable will do: a function, a functools.partial, an
+    object, the result of a decorator. Other names need an annotated function.
     """
-    if not is_callable(value):
+    if not _is_callable(value):
         return False
     if name in (*FACTORY_NAMES, *LOADER_NAMES, "dataset"):
-        return not is_imported(name, value, module)
+        return not _is_imported(name, value, module)
     if not inspect.isfunction(value) or value.__module__ != module.__name__:
         return False
     returns = str(value.__annotations__.get("return", ""))
     return "Dataset" in returns or "Loader" in returns
 
 
-def is_own_function(name: str, value: Any, module: types.ModuleType) -> bool:
-    """Whether the file itself defines it, for others to call; what it gives is unknown."""
+def _is_own_function(name: str, value: object, module: types.ModuleType) -> bool:
+    """Whether it is a public callable of the file; its return value is unknown."""
     home = getattr(value, "__module__", None)
-    return is_callable(value) and home == module.__name__ and not name.startswith("_")
+    return _is_callable(value) and home == module.__name__ and not name.startswith("_")
 
 
-def likeliest(name: str, known: list[str]) -> str:
-    """A few of the names, those first that look like the one that was asked for."""
+def _likeliest(name: str, known: list[str]) -> str:
+    """A few of the names as text, those similar to `name` first."""
     plain = {each.removesuffix("()").casefold(): each for each in known}
     close = difflib.get_close_matches(name.casefold(), plain, n=MOST_SHOWN)
     ordered = list(dict.fromkeys([*(plain[each] for each in close), *known]))
@@ -235,26 +238,31 @@ def likeliest(name: str, known: list[str]) -> str:
     return (", ".join(ordered[:MOST_SHOWN]) or "nothing") + more
 
 
-def is_callable(value: Any) -> bool:
-    """Whether calling it may give a dataset; a class gives an object of its own."""
+def _is_callable(value: object) -> TypeGuard[Factory]:
+    """Whether calling it may return a dataset; a class returns its own instance."""
     return callable(value) and not isinstance(value, type)
 
 
-def is_imported(name: str, value: Any, module: types.ModuleType) -> bool:
-    """Whether the file has it from another module, where it has the same name.
+def _is_imported(name: str, value: object, module: types.ModuleType) -> bool:
+    """Whether another module has it under the same name.
 
-    That it was made by another module's decorator does not count.
+    A value that another module's decorator made is not imported.
     """
     home = sys.modules.get(getattr(value, "__module__", None) or "")
     return home is not None and home is not module and vars(home).get(name) is value
 
 
-def choose(
-    datasets: dict[str, Any], factories: dict[str, Any], with_values: bool, file: str
+def _choose(
+    datasets: dict[str, object],
+    factories: dict[str, Factory],
+    with_values: bool,
+    file: str,
 ) -> str:
-    """Picks one by the rule in this module's docstring, or raises with the reason."""
-    # Values can only go to a factory, so with values it comes first.
-    pools = [factories, datasets] if with_values else [datasets, factories]
+    """The name by the rule in this module's docstring."""
+    # Only a factory takes values, so with values it comes first.
+    pools: list[Mapping[str, object]] = [datasets, factories]
+    if with_values:
+        pools.reverse()
     for pool in pools:
         for usual in ("dataset", *LOADER_NAMES):
             if usual in pool:
@@ -274,13 +282,17 @@ def choose(
 
 
 def call_factory(
-    factory: Callable[..., Any], name: str, texts: dict[str, str], file: str
-) -> Any:
-    """Calls it with the values that were set, once they are known to fit."""
+    factory: Factory, name: str, texts: dict[str, str], file: str
+) -> Source:
+    """Calls a factory with the values of --set, after checking that they fit.
+
+    Raises:
+        DatasetFileError: They do not fit, or the factory returned something else.
+    """
     import tensorflow as tf
 
     try:
-        signature = signature_of(factory)
+        signature = _signature_of(factory)
     except (TypeError, ValueError):  # written in C
         signature = inspect.Signature(
             [inspect.Parameter("values", inspect.Parameter.VAR_KEYWORD)]
@@ -326,27 +338,27 @@ def call_factory(
     if not isinstance(dataset, tf.data.Dataset) and kind is None:
         raise DatasetFileError(
             f"{name}() in {file} must return a tf.data.Dataset or a loader that can be "
-            f"iterated, got {type(dataset).__name__}.{advice_for(dataset)}"
+            f"iterated, got {type(dataset).__name__}.{_advice_for(dataset)}"
         )
     return dataset
 
 
-def signature_of(factory: Callable[..., Any]) -> inspect.Signature:
-    """Its signature, with annotations that are text evaluated where that is possible."""
+def _signature_of(factory: Factory) -> inspect.Signature:
+    """The signature, with annotations that are text evaluated if possible."""
     try:
         return inspect.signature(factory, eval_str=True)
-    except Exception:  # whatever the text raises, such as a name for type checkers only
+    except Exception:  # from evaluating the text, such as a name for type checkers only
         return inspect.signature(factory)
 
 
-def advice_for(value: Any) -> str:
-    """How to make a dataset of what is none, after a space; empty if unknown."""
+def _advice_for(value: object) -> str:
+    """The way to make a dataset of another value, after a space; empty if unknown."""
     import tensorflow as tf
 
     if value is None:
         return " Is a `return` missing?"
     if inspect.iscoroutine(value):
-        value.close()  # else Python warns, later, that it was never awaited
+        value.close()  # or Python warns later that it was never awaited
         return " Make it a plain function, without `async`."
     reason = why_not(value)
     if reason is not None:

@@ -5,40 +5,49 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from ipufeed import _quiet_import
-from ipufeed.benchmark.process.messages import drop_message, print_message
+from ipufeed.benchmark.process.streams import print_message
 from ipufeed.errors import DatasetFileError, SourceError
 
 
 def load_dataset(
     target: str | None, assignments: Sequence[str], quiet: bool
 ) -> tuple[Any, str]:
-    """The dataset that was asked for, and what to call it.
+    """Returns the dataset or loader, and its name in the result.
 
     Args:
-        target: Its file, with a name in it; None for the built-in pipeline.
-        assignments: Values for its function, as `batch_size=32`.
-        quiet: Whether stderr gets only errors.
+        target: Its file, perhaps with a name in it; None for the built-in pipeline.
+        assignments: Values for its factory, as `batch_size=32`.
+        quiet: Whether only errors are printed on stderr.
+
+    Raises:
+        DatasetFileError: The file has no dataset, or the values do not fit.
+        ScriptError: The file itself raised an exception.
     """
     from ipufeed.benchmark.load import dataset_file
 
     texts = dataset_file.parse_assignments(list(assignments))
     if target is None:
-        return load_builtin(texts, quiet)
+        return _load_builtin(texts, quiet)
     path, name = dataset_file.split_target(target)
     if not path.is_file():
         raise DatasetFileError(
             f"{path} is {'not a file' if path.exists() else 'not there'}: give a Python "
             "file that defines a dataset, or none for the built-in one."
         )
-    load_native()
+    _load_native()
     try:
         module = dataset_file.run_file(path)
         dataset, found = dataset_file.find_dataset(
-            module, name, texts, str(path), drop_message if quiet else print_message
+            module,
+            name,
+            texts,
+            str(path),
+            (lambda note: None) if quiet else print_message,
         )
     except (DatasetFileError, KeyboardInterrupt):
         raise
@@ -47,11 +56,10 @@ def load_dataset(
     return dataset, f"{path.name}:{found}"
 
 
-def load_builtin(texts: dict[str, str], quiet: bool) -> tuple[Any, str]:
-    """The built-in pipeline, which takes --set like any factory."""
+def _load_builtin(texts: dict[str, str], quiet: bool) -> tuple[Any, str]:
     from ipufeed.benchmark.load import builtin, dataset_file
 
-    load_native()
+    _load_native()
     if not quiet:
         print("no file given: measuring the built-in JPEG pipeline", file=sys.stderr)
     try:
@@ -63,33 +71,34 @@ def load_builtin(texts: dict[str, str], quiet: bool) -> tuple[Any, str]:
     return dataset, "built-in JPEG pipeline"
 
 
-def load_native() -> None:
-    """Before the file runs: TensorFlow must not have started when the library comes."""
-    with _quiet_import.hushed("3"):  # the GPUs are missed later on, too
+def _load_native() -> None:
+    # Before the file runs: the library must be loaded before TensorFlow's first op.
+    with _quiet_import.quiet_stderr("3"):  # TensorFlow also logs missing GPUs later
         from ipufeed import _native
 
         _native.load()
 
 
 class ScriptError(Exception):
-    """A dataset file raised something; `show` prints it as Python would have."""
+    """A dataset file raised an exception; `show` prints it as Python would."""
 
-    def __init__(self, error: BaseException, path: Any) -> None:
+    def __init__(self, error: BaseException, path: Path) -> None:
         super().__init__(str(error))
         self.error = error
         self.path = path
 
     def show(self) -> None:
-        """The file's own traceback, without our frames above it."""
+        """Prints the file's own traceback, without the frames of ipufeed above it."""
         error = self.error
         if isinstance(error, SystemExit):
             print_message(
-                f"{self.path} called sys.exit({error.code!r}) before it gave a dataset."
+                f"{self.path} called sys.exit({error.code!r}) before it returned a "
+                "dataset."
             )
             return
-        frames = own_frames(error.__traceback__, str(self.path))
+        frames = _own_frames(error.__traceback__, str(self.path))
         if isinstance(error, SourceError) and frames is not None:
-            # The message has the cure: our own frames would bury it.
+            # The message has the remedy, which a traceback of ipufeed would hide.
             print_message(f"{self.path}:{frames.tb_lineno}: {error}")
             return
         traceback.print_exception(type(error), error, frames)
@@ -102,8 +111,7 @@ class ScriptError(Exception):
             )
 
 
-def own_frames(frames: TracebackType | None, path: str) -> TracebackType | None:
-    """The traceback from the first frame in the file on; None if none is in it."""
+def _own_frames(frames: TracebackType | None, path: str) -> TracebackType | None:
     while frames is not None and frames.tb_frame.f_code.co_filename != path:
         frames = frames.tb_next
     return frames

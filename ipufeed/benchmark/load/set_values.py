@@ -1,13 +1,13 @@
-"""What the text of `--set NAME=TEXT` means to the parameter that it is for.
+"""Converts the text of `--set NAME=TEXT` to the type of the factory's parameter.
 
     annotated as bool        true, yes, on, 1 or false, no, off, 0, in any case
     annotated as int, float  a number of that kind
     any of these or None     `none` as well
-    annotated as str         the text, as it was typed
+    annotated as str         the text, as typed
     anything else            a Python literal, else the text
 
-Without an annotation the default's type decides whether it is text, and for a bool that
-the words above are meant: `false` as text would be true.
+Without an annotation the type of the default decides: a str takes the text, a bool the
+words above, since the text `false` would be true.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import inspect
 import types
 import typing
 from collections.abc import Callable
-from typing import Any
 
 from ipufeed.errors import DatasetFileError
 
@@ -25,31 +24,30 @@ WORDS = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
     **dict.fromkeys(("false", "no", "off", "0"), False),
 }
-# For annotations that are text which could not be evaluated.
-NAMES: dict[str, Any] = {"bool": bool, "int": int, "float": float, "str": str}
+# For annotations whose text could not be evaluated.
+NAMES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
 
 
-def value_for(name: str, text: str, parameter: inspect.Parameter | None) -> Any:
-    """The value of a text for a parameter, or for none that is known.
+def value_for(name: str, text: str, parameter: inspect.Parameter | None) -> object:
+    """Returns the value of a text for a parameter; None for a parameter of **kwargs.
 
     Raises:
-        DatasetFileError: The parameter's annotation asks for another type.
+        DatasetFileError: The text is not of the annotated type.
     """
     if parameter is None:
-        return literal(text)
-    kinds = kinds_of(parameter.annotation)
+        return _literal(text)
+    kinds = _kinds_of(parameter.annotation)
     if kinds == {str} or isinstance(parameter.default, str):
         return text
     if kinds and kinds <= {bool, int, float, type(None)}:
-        return number_for(name, text, kinds)
+        return _number_for(name, text, kinds)
     unannotated = parameter.annotation is inspect.Parameter.empty
     if unannotated and isinstance(parameter.default, bool) and not text.isdigit():
-        return WORDS.get(text.strip().lower(), literal(text))
-    return literal(text)
+        return WORDS.get(text.strip().lower(), _literal(text))
+    return _literal(text)
 
 
-def kinds_of(annotation: Any) -> set[Any]:
-    """The types that an annotation allows: itself, or the members of a union."""
+def _kinds_of(annotation: object) -> set[object]:
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return set(typing.get_args(annotation))
     if isinstance(annotation, str):
@@ -57,14 +55,14 @@ def kinds_of(annotation: Any) -> set[Any]:
     return {annotation}
 
 
-def number_for(name: str, text: str, kinds: set[Any]) -> Any:
-    """A bool, an int, a float or None, whichever of `kinds` comes first and fits."""
+def _number_for(name: str, text: str, kinds: set[object]) -> float | None:
+    """The first of None, bool, int and float that is in `kinds` and fits."""
     typed = text.strip().lower()
     if type(None) in kinds and typed == "none":
         return None
     if bool in kinds and typed in WORDS and not (typed.isdigit() and int in kinds):
         return WORDS[typed]
-    readers: list[tuple[type, Callable[[str], Any]]] = [
+    readers: list[tuple[type, Callable[[str], float]]] = [
         (int, int),
         (int, lambda text: int(text, 0)),  # 0x10
         (float, float),
@@ -85,15 +83,15 @@ def number_for(name: str, text: str, kinds: set[Any]) -> Any:
         )
         if kind in kinds
     ]
-    got = literal(text)
+    got = _literal(text)
     raise DatasetFileError(
         f"`{name}` must be {' or '.join(wanted)}, got {type(got).__name__} {got!r}."
     )
 
 
-def literal(text: str) -> Any:
-    """A Python literal, else the text itself."""
+def _literal(text: str) -> object:
     try:
-        return ast.literal_eval(text)
+        found: object = ast.literal_eval(text)
+        return found
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text

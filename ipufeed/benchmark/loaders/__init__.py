@@ -1,10 +1,10 @@
-"""Loaders of other frameworks: what they are, how they are iterated, what they give.
+"""Loaders of other frameworks: recognising, iterating and measuring them.
 
-    kinds      which framework an object is of, and how a pass over it begins
+    kinds      the framework of an object, and how to start a pass over it
     leaves     an element's arrays: bytes, leading dimensions, copies
-    consumer   the loop that takes the elements, counts and stamps them
+    consumer   the loop that takes, counts and stamps the elements
     stages     where the time goes, as Grain and SPDL report it
     as_dataset a tf.data dataset of a loader, for the device
 
-Uses nothing of the package but errors; a framework is imported only by the loader itself.
+Uses errors and interruptible only; a framework is imported only by the loader itself.
 """

@@ -1,21 +1,29 @@
-"""A loader as a tf.data dataset, for what only a dataset can do: feed the device.
+"""Makes a tf.data dataset of a loader, since only a dataset can feed the device.
 
     loader --next(), in Python--> arrays --from_generator--> tf.data --> infeed
 
-Each element costs some 0.1 ms more than in the loader's own loop, in Python, in the
-thread that asks. int64 goes as int32 and float64 as float32, which is what feeds carry.
+Each element costs about 0.1 ms more than in the loader's own loop, in Python, in the
+thread that requests it. int64 becomes int32 and float64 becomes float32, the types that
+feeds carry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from ipufeed.benchmark.loaders.kinds import Kind
-from ipufeed.benchmark.loaders.leaves import NUMBERS, as_array, is_mapping
+from ipufeed.benchmark.loaders.kinds import Kind, Loader
+from ipufeed.benchmark.loaders.leaves import (
+    NUMBERS,
+    Array,
+    Element,
+    Leaf,
+    as_array,
+    is_mapping,
+)
 from ipufeed.errors import UnsupportedElementError
+from ipufeed.tf_types import Dataset, Nest
 
 NARROWER = {
     "int64": "int32",
@@ -25,22 +33,22 @@ NARROWER = {
 }
 
 
-def as_dataset(source: Any, kind: Kind) -> Any:
-    """A tf.data.Dataset of the loader's elements.
+def as_dataset(source: Loader, kind: Kind) -> Dataset:
+    """Returns a tf.data.Dataset of the loader's elements.
 
-    Its structure is that of the loader's first element, for which a pass is begun once
-    and ended again; each iteration of the dataset begins a pass of its own.
+    Its structure is that of the loader's first element, which is read in a separate pass;
+    each iteration of the dataset starts a new pass.
 
     Args:
         source: The loader.
-        kind: Of it.
+        kind: The loader's kind.
 
     Returns:
-        The dataset; its cardinality is that of the loader where it has a length.
+        The dataset; its cardinality is the loader's length, if it has one.
 
     Raises:
-        ValueError: The loader can be read only once, or gave no element.
-        UnsupportedElementError: (a ValueError) An element holds something else than arrays.
+        ValueError: The loader can be read only once, or is empty.
+        UnsupportedElementError: (a ValueError) An element has leaves that are not arrays.
     """
     import tensorflow as tf
 
@@ -58,20 +66,22 @@ def as_dataset(source: Any, kind: Kind) -> Any:
         arrays_of(first, "element"),
     )
 
-    def generate() -> Iterator[Any]:
+    def generate() -> Iterator[Nest]:
         with kind.open() as iterator:
             for element in iterator:
                 yield arrays_of(element, "element")
 
-    dataset = tf.data.Dataset.from_generator(generate, output_signature=signature)
+    dataset: Dataset = tf.data.Dataset.from_generator(
+        generate, output_signature=signature
+    )
     try:
         return dataset.apply(tf.data.experimental.assert_cardinality(len(source)))
-    except Exception:  # it has no length, or none that its __len__ can give
+    except Exception:  # without a length, or from its own __len__
         return dataset
 
 
-def arrays_of(element: Any, path: str) -> Any:
-    """The element with NumPy arrays as leaves, in a structure that tf.data takes."""
+def arrays_of(element: Element, path: str) -> Nest:
+    """Returns the element with NumPy arrays as leaves, in a structure for tf.data."""
     if isinstance(element, dict) or is_mapping(element):
         parts = dict(element).items()
         return {
@@ -87,7 +97,7 @@ def arrays_of(element: Any, path: str) -> Any:
             for number, value in enumerate(element)
             if value is not None
         )
-    array = as_numbers(element)
+    array = _as_numbers(element)
     if array is None:
         raise UnsupportedElementError(
             f"{path} must be an array of numbers, got {type(element).__name__}: the "
@@ -96,8 +106,8 @@ def arrays_of(element: Any, path: str) -> Any:
     return array
 
 
-def as_numbers(leaf: Any) -> np.ndarray[Any, Any] | None:
-    """The leaf as an array that a feed carries; None of a string or an object."""
+def _as_numbers(leaf: Leaf) -> Array | None:
+    """The leaf as an array of a feed's type; None for a string or an object."""
     if isinstance(leaf, (str, bytes)):
         return None
     if hasattr(leaf, "detach"):  # a torch tensor

@@ -1,15 +1,14 @@
-"""Takes a loader's elements one after the other, as a training loop does, and counts.
+"""Takes a loader's elements in a Python loop, as training does, and counts them.
 
-    asked ---- next() ---- came ---- leaves, copy ---- asked ---- next() ---- ...
-          starved                 blocked: the loader is not asked
+    begun ---- next() ---- came ---- leaves, copy ---- begun ---- next() ---- ...
+          starved                 blocked: the loader is not called
 
-The loop is Python, as the loop of a program that trains with such a loader is. It holds
-the GIL while it counts, and so does what the loader does in threads of this process: what
-the loop costs is measured afterwards with the last element given again and again
-(`calibrate`), and stands in the result.
+The loop is Python, like that of a program that trains with such a loader. It holds the GIL
+while it counts, as do the loader's threads in this process: the loop's cost is measured
+afterwards by repeating the last element (`calibrate`), and is in the result.
 
-A thread of its own runs the loop. The caller waits, reports progress, and leaves at the
-deadline: a loader that hangs in native code cannot be stopped, and is left behind.
+The loop runs on its own thread. The caller waits, reports progress, and returns at the
+deadline: a loader that hangs in native code cannot be stopped, and its thread stays.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from ipufeed.benchmark.loaders.leaves import (
     Copies,
+    Element,
     OpaqueError,
     bytes_of,
     leading_of,
@@ -31,25 +30,25 @@ from ipufeed.benchmark.loaders.leaves import (
 )
 from ipufeed.interruptible import POLL_S, run_interruptibly
 
-# As the native consumer has them (cc/measure/measurement.h).
+# As in the native consumer (cc/measure/measurement.h).
 MOST_ENTRIES = 8192
 MARK_NS = 10_000_000
 MOST_MARKS = 4096
 MOST_STAMPS = 1 << 25
-# A consumer that is not inside next() sees a stop within an element's copy.
+# A consumer that is not inside next() stops after at most one element's copy.
 LEAVE_S = 0.5
 _clock = time.monotonic_ns
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop, and what an epoch is; as the attributes of the native op.
+    """Bounds of the run and length of an epoch; as the attributes of the native op.
 
     Attributes:
-        epochs: Stop after as many, 0 for no bound.
+        epochs: Stop after this many, 0 for no bound.
         elements_per_epoch: 0: an epoch is a pass (`epoch_per_pass`) or `epoch_ns` long.
         epoch_ns: Length of an epoch from the first element on.
-        seconds_ns: Stop as long after the first element, 0 for no bound.
+        seconds_ns: Stop this long after the first element, 0 for no bound.
         passes: Over the loader.
         epoch_per_pass: Whether a pass is an epoch.
         copy: Whether elements are copied.
@@ -66,9 +65,9 @@ class Limits:
 
 @dataclass
 class Counts:
-    """What the loop has counted; times in monotonic nanoseconds.
+    """The counts of the loop; times in monotonic nanoseconds.
 
-    Written by the consumer; read by others while it runs for progress only.
+    Threads: written by the consumer; others read it during the run for progress only.
     """
 
     requested_ns: int = 0
@@ -93,23 +92,30 @@ class Counts:
     stamps: list[int] = field(default_factory=list)
     marks: list[tuple[int, ...]] = field(default_factory=list)
     failure: BaseException | None = None
-    sample: Any = None  # the last element
-    opaque_kinds: set[str] = field(default_factory=set)
+    sample: Element = None  # the last element
 
 
-Open = Callable[[], contextlib.AbstractContextManager[Iterator[Any]]]
+Open = Callable[[], contextlib.AbstractContextManager[Iterator[Element]]]
 
 
 class Consumer:
-    """One measurement. `run` on the consumer's thread; the rest from any."""
+    """One run over a loader.
+
+    Attributes:
+        counts: The counts so far.
+        in_next: Whether the loader has been called, and has not returned.
+        left: Whether run() has ended.
+
+    Threads: `run` on the consumer's thread; the rest from any.
+    """
 
     def __init__(self, open_pass: Open, limits: Limits) -> None:
         self.counts = Counts()
         self._open = open_pass
         self._limits = limits
         self._stop = False
-        self.asking = True  # the loader has been asked, and has not answered
-        self.left = False  # run() has ended
+        self.in_next = True
+        self.left = False
         self._left_ns = 0
         self._epoch = [0, 0, 0, 0, 0]
         self._next_epoch = 0
@@ -118,19 +124,14 @@ class Consumer:
         self._on_first: Callable[[], None] = lambda: None
 
     def stop(self) -> None:
-        """Ends the loop behind the element that it waits for; that one is not counted."""
+        """Ends the loop after the element that it waits for, which is not counted."""
         self._stop = True
-
-    @property
-    def stopped(self) -> bool:
-        """Whether stop() was called."""
-        return self._stop
 
     def run(self, on_first: Callable[[], None] = lambda: None) -> None:
         """Iterates until the limits, the loader's end, its failure or stop().
 
         Args:
-            on_first: Called once, behind the first element.
+            on_first: Called once, after the first element.
         """
         self._on_first = on_first
         counts, began = self.counts, time.thread_time_ns()
@@ -153,7 +154,7 @@ class Consumer:
             self.left = True
 
     def finish(self) -> None:
-        """Closes the epoch and the course of the run; once, when nothing else counts."""
+        """Ends the last epoch and adds the last marks; once, after the loop."""
         counts = self.counts
         if counts.finished_ns:
             return
@@ -166,21 +167,21 @@ class Consumer:
             self._mark(counts.finished_ns)
 
     def _one_pass(self) -> bool:
-        """True if the loader ended; False if a limit did."""
-        asked, self.asking = _clock(), True
+        """Whether the loader ended, not a limit."""
+        begun, self.in_next = _clock(), True
         with self._open() as iterator:
             if not self.counts.created_ns:
                 self.counts.created_ns = _clock()
             try:
-                return self._take_all(iterator, asked)
+                return self._take_all(iterator, begun)
             finally:
-                self._left_ns = _clock()  # to stop the loader is not of the run
+                self._left_ns = _clock()  # stopping the loader is not part of the run
 
-    def _take_all(self, iterator: Iterator[Any], asked: int) -> bool:
-        """The loop; `asked` is when the pass was begun, whose start counts, too."""
+    def _take_all(self, iterator: Iterator[Element], begun: int) -> bool:
+        """The loop; the pass was opened at `begun`, which counts as starved, too."""
         counts, limits = self.counts, self._limits
         while True:
-            self.asking = True
+            self.in_next = True
             try:
                 element = next(iterator)
             except StopIteration:
@@ -188,23 +189,23 @@ class Consumer:
             came = _clock()
             if self._stop:
                 return False
-            self.asking = False
+            self.in_next = False
             if counts.elements:
-                counts.starved_ns += came - asked
+                counts.starved_ns += came - begun
             if self._take(element, came, limits):
                 return False
-            asked = _clock()
+            begun = _clock()
             if counts.elements > 1:
-                counts.blocked_ns += asked - came
+                counts.blocked_ns += begun - came
 
-    def _take(self, element: Any, came: int, limits: Limits) -> bool:
+    def _take(self, element: Element, came: int, limits: Limits) -> bool:
         """Counts an element; returns whether the limits are reached."""
         counts, epoch = self.counts, self._epoch
-        # As in the native consumer, what came behind the deadline is not of the run.
+        # As in the native consumer, elements after the deadline are not part of the run.
         late = came - counts.first_ns > limits.seconds_ns > 0
         if counts.elements and late:
             return True
-        size, samples = self._look(element)
+        size, samples = self._measure(element)
         counts.sample = element
         counts.elements += 1
         counts.bytes += size
@@ -226,7 +227,7 @@ class Consumer:
         return bool(limits.epochs) and counts.finished_epochs >= limits.epochs
 
     def _first(self, came: int, limits: Limits) -> None:
-        """Start-up ends with the first element, and its copy is a part of that."""
+        """Ends the start-up, of which the first element's copy is a part."""
         counts = self.counts
         counts.first_copy_ns = counts.copy_ns
         counts.first_ns = came
@@ -235,8 +236,8 @@ class Consumer:
         self._on_first()
         counts.steady_ns = _clock()
 
-    def _look(self, element: Any) -> tuple[int, int]:
-        """Bytes of the element, copied if asked for, and its samples."""
+    def _measure(self, element: Element) -> tuple[int, int]:
+        """Bytes and samples of the element, after copying it if the limits ask for it."""
         counts = self.counts
         leaves = leaves_of(element)
         size = 0
@@ -244,9 +245,8 @@ class Consumer:
         for number, leaf in enumerate(leaves):
             try:
                 size += bytes_of(leaf)
-            except OpaqueError as error:
+            except OpaqueError:
                 counts.opaque += 1
-                counts.opaque_kinds.add(str(error))
                 continue
             leading = leading_of(leaf)
             if number == 0:
@@ -277,16 +277,16 @@ class Consumer:
         counts.marks.append(mark)
 
     def _end_epoch(self) -> None:
-        """Epochs follow each other without a gap; too many are merged in pairs."""
+        """Ends an epoch where the next one starts; too many are merged in pairs."""
         counts, epoch, end = self.counts, self._epoch, self.counts.last_ns
         epoch[4] = end
         entries = counts.epochs
         if counts.finished_epochs % counts.epochs_per_entry:
-            merge(entries[-1], epoch)
+            _merge(entries[-1], epoch)
         else:
             if len(entries) == MOST_ENTRIES:
                 for first, second in zip(entries[::2], entries[1::2], strict=True):
-                    merge(first, second)
+                    _merge(first, second)
                 entries[:] = entries[::2]
                 counts.epochs_per_entry *= 2
             entries.append(epoch)
@@ -297,8 +297,7 @@ class Consumer:
             self._next_epoch += step * ((end - self._next_epoch) // step + 1)
 
 
-def merge(first: list[int], second: list[int]) -> None:
-    """Adds an epoch to its neighbour before it."""
+def _merge(first: list[int], second: list[int]) -> None:
     for column in range(3):
         first[column] += second[column]
     first[4] = second[4]
@@ -310,56 +309,57 @@ def consume(
     on_first: Callable[[], None],
     on_wait: Callable[[Counts], None],
 ) -> tuple[Consumer, BaseException | None]:
-    """Runs a consumer on a thread of its own until it is done or its time is over.
+    """Runs a consumer on its own thread until its loop or its time is over.
 
     Args:
-        open_pass: Begins a pass.
-        limits: When to stop.
-        on_first: Called behind the first element, on the consumer's thread.
-        on_wait: Called about twenty times a second on the calling thread; what it raises
-            stops the run, as Ctrl-C does.
+        open_pass: Starts a pass.
+        limits: Bounds of the run.
+        on_first: Called after the first element, on the consumer's thread.
+        on_wait: Called about twenty times a second on the calling thread; its exceptions
+            stop the run, as Ctrl-C does.
 
     Returns:
-        The consumer, whose counts no longer change, and what interrupted it or None.
+        The consumer, whose counts no longer change, and the exception that interrupted
+        the run, or None.
     """
     consumer = Consumer(open_pass, limits)
 
-    def look() -> bool:
+    def on_poll() -> bool:
         on_wait(consumer.counts)
-        return overdue(consumer.counts, limits)
+        return _overdue(consumer.counts, limits)
 
     ended = run_interruptibly(
         lambda: consumer.run(on_first),
         name="ipufeed_consumer",
-        on_poll=look,
+        on_poll=on_poll,
         stop=consumer.stop,
         grace_s=LEAVE_S,
     )
-    while not (consumer.asking or consumer.left):
+    while not (consumer.in_next or consumer.left):
         time.sleep(POLL_S)  # the copy of a huge element
     consumer.finish()
     return consumer, ended.interruption
 
 
-def overdue(counts: Counts, limits: Limits) -> bool:
-    """Whether the time is over while the loader has not given its next element."""
+def _overdue(counts: Counts, limits: Limits) -> bool:
+    """Whether the time is over while the loader has not returned its next element."""
     if not (limits.seconds_ns and counts.first_ns):
         return False
     return _clock() - counts.first_ns > limits.seconds_ns
 
 
 def calibrate(
-    element: Any, copy: bool, seconds: float, stretch_s: float
+    element: Element, copy: bool, seconds: float, interval_s: float
 ) -> tuple[int, float] | None:
-    """What the loop itself takes: the same element, given at once, again and again.
+    """Measures the cost of the loop by repeating one element without a loader.
 
     Returns:
-        Elements, and seconds per element of the fastest stretch; None without any.
+        Elements, and seconds per element of the fastest interval; None without elements.
     """
     limits = Limits(
         epochs=0,
         elements_per_epoch=0,
-        epoch_ns=round(stretch_s * 1e9),
+        epoch_ns=round(interval_s * 1e9),
         seconds_ns=round(seconds * 1e9),
         passes=1,
         epoch_per_pass=False,
@@ -384,7 +384,7 @@ def calibrate(
 
 
 def place_of(error: BaseException) -> str:
-    """` (batches.py:12)`: the innermost line of the loader's own code; "" if unknown."""
+    """Returns ` (batches.py:12)`: the innermost line of the loader, or ""."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

@@ -1,4 +1,4 @@
-"""Which framework a loader is of, and how a pass over it begins.
+"""Recognises a loader's framework, and starts passes over the loader.
 
     kind                                     an element       a pass
     torch.utils.data.DataLoader              a batch          iter()
@@ -7,10 +7,10 @@
     ray.data Dataset, DataIterator           a batch          iter_batches()
     datasets (Hugging Face)                  a row            iter()
     keras.utils.PyDataset                    a batch          by index, as fit() does
-    anything else with __iter__              whatever comes   iter()
+    anything else with __iter__              as returned      iter()
 
-An object is recognised by the modules of its classes: nothing is imported for it. A new
-release of a framework that keeps its public names keeps its kind.
+An object is recognised by the modules of its classes, without importing anything. A new
+release of a framework that keeps its public names is still recognised.
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-# Data that a user has in memory, not a loader: to iterate it measures nothing.
+if TYPE_CHECKING:  # leaves imports numpy, which --help does without
+    from ipufeed.benchmark.loaders.leaves import Element
+
+# Any: the classes of frameworks that may not be installed.
+Loader = Any
+
+# Data in memory, not a loader: iterating it would measure nothing.
 DATA = (str, bytes, bytearray, memoryview, list, tuple, dict, set, frozenset, range)
-# What is refused although it can be iterated, by module and class: the reason.
+# Iterables that are refused, by module and class, and the reason.
 REFUSED = {
     ("torch", "Tensor"): "a tensor",
     ("numpy", "ndarray"): "an array",
@@ -35,50 +41,50 @@ REFUSED = {
 
 @dataclass(frozen=True)
 class Kind:
-    """What a loader is.
+    """The kind of a loader.
 
     Attributes:
         name: `torch DataLoader`, `grain IterDataset`, `generator`, ...
-        open: Begins a pass: gives a context manager whose value is an iterator, and whose
-            end stops what the pass has started.
-        passes: Whether a second pass starts again; False for a generator or an iterator.
-        batch: How its elements are batched, for people: `batch_size=32`; "" if they are
-            batches by the framework's rule; None if it is unknown.
+        open: Starts a pass: returns a context manager of an iterator, whose exit stops the
+            pass's threads and processes.
+        passes: Whether a second pass is possible; False for a generator or an iterator.
+        batch: The source of its batches as text: `batch_size=32`; "" if the framework
+            always batches; None if unknown.
     """
 
     name: str
-    open: Callable[[], contextlib.AbstractContextManager[Iterator[Any]]]
+    open: Callable[[], contextlib.AbstractContextManager[Iterator[Element]]]
     passes: bool
     batch: str | None = None
 
 
-def kind_of(source: Any) -> Kind | None:
-    """The kind of a loader, or None for what is none."""
+def kind_of(source: Loader) -> Kind | None:
+    """Returns the kind of a loader, or None for another object."""
     if isinstance(source, Remade):
         return source.kind
-    if isinstance(source, (*DATA, type)) or is_tensorflow(source) or is_data(source):
+    if isinstance(source, (*DATA, type)) or _is_tensorflow(source) or _is_data(source):
         return None
-    for recognise in (torch_kind, spdl_kind, ray_kind, keras_kind):
+    for recognise in (_torch_kind, _spdl_kind, _ray_kind, _keras_kind):
         kind = recognise(source)
         if kind is not None:
             return kind
     if not hasattr(type(source), "__iter__"):
         return None
-    once = iterates_itself(source)
-    return Kind(name_of(source), lambda: plain(source), passes=not once)
+    once = hasattr(type(source), "__next__")
+    return Kind(_name_of(source), lambda: _plain(source), passes=not once)
 
 
-def why_not(source: Any) -> str | None:
-    """What to do with an object that is nearly a loader, or None."""
-    if classes(source, "torch.utils.data", "Dataset") and not hasattr(
+def why_not(source: object) -> str | None:
+    """Returns how to make a loader of an object that can be one, or None."""
+    if has_class(source, "torch.utils.data", "Dataset") and not hasattr(
         type(source), "__iter__"
     ):
         return (
-            "It is a torch Dataset, whose items are asked for by index: give the "
+            "It is a torch Dataset, which is read by index: give the "
             "torch.utils.data.DataLoader that training makes of it."
         )
     for (package, name), what in REFUSED.items():
-        if classes(source, package, name):
+        if has_class(source, package, name):
             return (
                 f"It is {what} in memory: give the loader that makes batches of it, or "
                 "tf.data.Dataset.from_tensor_slices of it."
@@ -86,8 +92,8 @@ def why_not(source: Any) -> str | None:
     return None
 
 
-def classes(source: Any, package: str, name: str) -> bool:
-    """Whether one of its classes is called so, in that package or one below it."""
+def has_class(source: object, package: str, name: str) -> bool:
+    """Whether one of its classes has that name, in that package or one below it."""
     return any(
         kind.__name__ == name
         and (kind.__module__ == package or kind.__module__.startswith(package + "."))
@@ -95,20 +101,20 @@ def classes(source: Any, package: str, name: str) -> bool:
     )
 
 
-def is_tensorflow(source: Any) -> bool:
-    """Whether it is TensorFlow's own, or a queue of ours: a dataset, an iterator, ..."""
+def _is_tensorflow(source: object) -> bool:
+    """Whether its class is of TensorFlow or ipufeed: a dataset, an iterator, a queue."""
     return type(source).__module__.split(".")[0] in ("tensorflow", "ipufeed")
 
 
 class Remade:
-    """What a function gives that can be read once, as a loader of several passes.
+    """Several passes over loaders that can be read once, made by a function.
 
     Args:
-        make: The function; each pass but the first calls it again.
-        first: What it gave already.
+        make: The function; each pass but the first calls it.
+        first: The loader of the first pass.
     """
 
-    def __init__(self, make: Callable[[], Any], first: Any) -> None:
+    def __init__(self, make: Callable[[], Loader], first: Loader) -> None:
         self._make = make
         self._first = first
         kind = kind_of(first)
@@ -116,18 +122,16 @@ class Remade:
             raise TypeError(f"`first` must be a loader, got {type(first).__name__}.")
         self.kind = replace(kind, open=self._open, passes=True)
 
-    def _open(self) -> contextlib.AbstractContextManager[Iterator[Any]]:
+    def _open(self) -> contextlib.AbstractContextManager[Iterator[Element]]:
         source, self._first = self._first, None
         kind = kind_of(self._make() if source is None else source)
         if kind is None:
-            raise TypeError(
-                "the function has given a loader once, and now something else"
-            )
+            raise TypeError("the function must return a loader each time it is called")
         return kind.open()
 
 
-def is_known(source: Any) -> bool:
-    """Whether it is of a framework's loader class, and not only has `__iter__`."""
+def is_known(source: Loader) -> bool:
+    """Whether it is of a framework's loader class, not any object with `__iter__`."""
     kind = kind_of(source)
     return kind is not None and (
         kind.name.startswith(("torch DataLoader", "spdl Pipeline", "ray.data", "keras"))
@@ -135,18 +139,12 @@ def is_known(source: Any) -> bool:
     )
 
 
-def is_data(source: Any) -> bool:
-    """Whether it is an array or a table in memory."""
-    return any(classes(source, package, name) for package, name in REFUSED)
+def _is_data(source: object) -> bool:
+    return any(has_class(source, package, name) for package, name in REFUSED)
 
 
-def iterates_itself(source: Any) -> bool:
-    """Whether it is an iterator, so that what was read is gone."""
-    return hasattr(type(source), "__next__")
-
-
-def name_of(source: Any) -> str:
-    """`package Class`, or the class alone for what is built in or of a dataset's file."""
+def _name_of(source: object) -> str:
+    """`package Class`, or the class alone if the package is not a known framework."""
     kind = type(source)
     package = kind.__module__.split(".")[0]
     known = ("torch", "grain", "datasets", "nvidia", "webdataset", "petastorm", "spdl")
@@ -154,8 +152,8 @@ def name_of(source: Any) -> str:
 
 
 @contextlib.contextmanager
-def plain(source: Any) -> Iterator[Iterator[Any]]:
-    """A pass by iter(); a generator is closed behind it."""
+def _plain(source: Loader) -> Iterator[Iterator[Element]]:
+    """A pass by iter(), which closes a generator at its end."""
     iterator = iter(source)
     try:
         yield iterator
@@ -166,72 +164,57 @@ def plain(source: Any) -> Iterator[Iterator[Any]]:
                 close()
 
 
-def torch_kind(source: Any) -> Kind | None:
-    """A DataLoader; its workers end with the iterator that has started them."""
-    if not classes(source, "torch.utils.data", "DataLoader"):
+def _torch_kind(source: Loader) -> Kind | None:
+    """A DataLoader; its workers end with the iterator that started them."""
+    if not has_class(source, "torch.utils.data", "DataLoader"):
         return None
-    size = source.batch_size
-    return Kind(
-        "torch DataLoader",
-        lambda: plain(source),
-        passes=True,
-        batch=f"batch_size={size}" if size is not None else custom_batch(source),
-    )
+    batch: str | None = None
+    if source.batch_size is not None:
+        batch = f"batch_size={source.batch_size}"
+    elif source.batch_sampler is not None:
+        batch = "batch_sampler"
+    return Kind("torch DataLoader", lambda: _plain(source), passes=True, batch=batch)
 
 
-def custom_batch(source: Any) -> str | None:
-    """`batch_sampler` where that makes the batches; None without any batching."""
-    return "batch_sampler" if source.batch_sampler is not None else None
-
-
-def spdl_kind(source: Any) -> Kind | None:
-    """A Pipeline runs once, in threads of its own that have to be stopped."""
-    if not classes(source, "spdl", "Pipeline"):
+def _spdl_kind(source: Loader) -> Kind | None:
+    """A Pipeline runs once, in its own threads, which have to be stopped."""
+    if not has_class(source, "spdl", "Pipeline"):
         return None
 
     @contextlib.contextmanager
-    def run() -> Iterator[Iterator[Any]]:
+    def run() -> Iterator[Iterator[Element]]:
         with source.auto_stop():
             yield iter(source)
 
     return Kind("spdl Pipeline", run, passes=False)
 
 
-def ray_kind(source: Any) -> Kind | None:
-    """Ray's datasets give batches, of 256 rows unless asked otherwise, and by a method."""
-    if not (
-        classes(source, "ray.data", "Dataset")
-        or classes(source, "ray.data", "DataIterator")
-    ):
-        return None
-    name = next(
-        name
-        for name in ("Dataset", "DataIterator")
-        if classes(source, "ray.data", name)
-    )
-    return Kind(
-        f"ray.data {name}",
-        lambda: plain(source.iter_batches()),
-        passes=True,
-        batch="iter_batches()",
-    )
+def _ray_kind(source: Loader) -> Kind | None:
+    """Ray's datasets return batches from a method, of 256 rows by default."""
+    for name in ("Dataset", "DataIterator"):
+        if has_class(source, "ray.data", name):
+            return Kind(
+                f"ray.data {name}",
+                lambda: _plain(source.iter_batches()),
+                passes=True,
+                batch="iter_batches()",
+            )
+    return None
 
 
-def keras_kind(source: Any) -> Kind | None:
-    """A PyDataset gives its batches by index; Keras' own adapter runs its workers."""
+def _keras_kind(source: Loader) -> Kind | None:
+    """A PyDataset returns batches by index; Keras's own adapter runs its workers."""
     if not (
-        classes(source, "keras", "PyDataset") or classes(source, "keras", "Sequence")
+        has_class(source, "keras", "PyDataset")
+        or has_class(source, "keras", "Sequence")
     ):
         return None
-    return Kind("keras PyDataset", lambda: keras_pass(source), passes=True, batch="")
+    return Kind("keras PyDataset", lambda: _keras_pass(source), passes=True, batch="")
 
 
 @contextlib.contextmanager
-def keras_pass(source: Any) -> Iterator[Iterator[Any]]:
-    """One epoch, with as many workers as the dataset asks for.
-
-    Keras 3 hands them out by `PyDatasetAdapter`, which fit() makes.
-    """
+def _keras_pass(source: Loader) -> Iterator[Iterator[Element]]:
+    """One epoch with the dataset's number of workers, through fit()'s own adapter."""
     from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 
     adapter = PyDatasetAdapter(source)

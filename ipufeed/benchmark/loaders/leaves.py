@@ -1,8 +1,8 @@
-"""What an element of a loader holds: bytes, leading dimensions, copies.
+"""The leaves of a loader's element: bytes, leading dimensions, copies.
 
 An element is nested in dicts, lists, tuples and dataclasses; its leaves are arrays of any
-framework (whatever has `nbytes` and `shape`: NumPy, Torch, JAX, TensorFlow), strings, and
-numbers. A list of numbers is one leaf, as a row of Hugging Face's datasets holds it.
+framework (objects with `nbytes` and `shape`: NumPy, Torch, JAX, TensorFlow), strings, and
+numbers. A list of numbers is one leaf, as in a row of Hugging Face's datasets.
 """
 
 from __future__ import annotations
@@ -13,25 +13,30 @@ import sys
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+# Any: frameworks have no common type; attributes are checked at run time.
+Leaf = Any
+Element = Any  # a nest of leaves
+Array = NDArray[Any]
 
 NUMBERS = (int, float, bool)
 NUMBER_BYTES = 8
 # A larger leaf is copied in rounds through the same pages.
 BUFFER_BYTES = 64 << 20
-# Shapes that are remembered; ragged batches have many.
-MOST_ALIKE = 64
-_SKIPPED = frozenset([type(None)])
+# At most as many views by shape and dtype: ragged batches have many shapes.
+MOST_VIEWS = 64
 
 
 class OpaqueError(Exception):
     """A leaf of unknown size."""
 
 
-def leaves_of(element: Any) -> list[Any]:
-    """The leaves in order; None is none."""
+def leaves_of(element: Element) -> list[Leaf]:
+    """Returns the leaves in order, without those that are None."""
     kind = type(element)
     if kind is dict:
-        found: list[Any] = []
+        found: list[Leaf] = []
         for value in element.values():
             found += leaves_of(value)
         return found
@@ -42,7 +47,7 @@ def leaves_of(element: Any) -> list[Any]:
         for value in element:
             found += leaves_of(value)
         return found
-    if kind in _SKIPPED:
+    if element is None:
         return []
     if isinstance(element, dict) or is_mapping(element):
         return leaves_of(dict(element))
@@ -53,16 +58,16 @@ def leaves_of(element: Any) -> list[Any]:
     return [element]
 
 
-def is_mapping(element: Any) -> bool:
-    """Whether it has names for its parts, as a BatchEncoding does."""
+def is_mapping(element: Element) -> bool:
+    """Whether its parts have names, as those of a BatchEncoding."""
     return hasattr(element, "keys") and hasattr(element, "__getitem__")
 
 
-def bytes_of(leaf: Any) -> int:
-    """Its bytes in memory.
+def bytes_of(leaf: Leaf) -> int:
+    """Returns the leaf's bytes in memory.
 
     Raises:
-        OpaqueError: It is of no kind that has any.
+        OpaqueError: Their number cannot be determined.
     """
     try:
         size = getattr(leaf, "nbytes", None)
@@ -83,20 +88,20 @@ def bytes_of(leaf: Any) -> int:
         if size is not None:
             return int(size)
         return int(np.prod(tuple(leaf.shape)) * np.dtype(leaf.dtype.name).itemsize)
-    except Exception:  # not an array after all, or a sparse one
+    except Exception:  # not an array, or a sparse one
         raise OpaqueError(kind.__name__) from None
 
 
-def leading_of(leaf: Any) -> int | None:
-    """The first dimension; None of a scalar, a string or a number."""
+def leading_of(leaf: Leaf) -> int | None:
+    """Returns the first dimension; None for a scalar, a string or a number."""
     shape = getattr(leaf, "shape", None)
     if shape is not None:
         return int(shape[0]) if len(shape) else None
     return len(leaf) if type(leaf) is list else None
 
 
-def text_of(leaf: Any) -> str:
-    """`float32 (32, 224, 224, 3)`, or the class of anything but an array."""
+def text_of(leaf: Leaf) -> str:
+    """Returns `float32 (32, 224, 224, 3)`, or the class if it is not an array."""
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if shape is None or dtype is None:
         return type(leaf).__name__
@@ -104,8 +109,8 @@ def text_of(leaf: Any) -> str:
     return f"{name} {tuple(int(size) for size in shape)}"
 
 
-def spec_of(element: Any) -> Any:
-    """The structure with the text of each leaf, ready for JSON."""
+def spec_of(element: Element) -> object:
+    """Returns the structure with the text of each leaf, for the JSON."""
     if element is None:
         return "None"
     if isinstance(element, dict) or is_mapping(element):
@@ -131,48 +136,49 @@ class Copies:
     """
 
     def __init__(self) -> None:
-        self._pages: np.ndarray[Any, np.dtype[np.uint8]] | None = None
-        # Batches are alike: the pages as an array of that shape and dtype.
-        self._alike: dict[Any, np.ndarray[Any, Any]] = {}
+        self._pages: NDArray[np.uint8] | None = None
+        # The pages as an array of a shape and dtype: those of most batches are the same.
+        self._views: dict[tuple[tuple[int, ...], np.dtype[Any]], Array] = {}
 
-    def copy(self, leaf: Any) -> None:
-        """Reads all of its bytes once; a number is not worth it."""
+    def copy(self, leaf: Leaf) -> None:
+        """Copies all bytes of an array or a string; a number is not worth it."""
         if type(leaf) is np.ndarray:
-            alike = self._alike.get((leaf.shape, leaf.dtype))
-            if alike is None:
-                alike = self._like(leaf)
-            if alike is not None:
-                np.copyto(alike, leaf)
+            view = self._views.get((leaf.shape, leaf.dtype))
+            if view is None:
+                view = self._view_for(leaf)
+            if view is not None:
+                np.copyto(view, leaf)
                 return
-        view = bytes_view(leaf)
-        if view is None or not len(view):
+        source = bytes_view(leaf)
+        if source is None or not len(source):
             return
-        pages = self._room(len(view))
-        for start in range(0, len(view), len(pages)):
-            part = view[start : start + len(pages)]
+        pages = self._at_least(len(source))
+        for start in range(0, len(source), len(pages)):
+            part = source[start : start + len(pages)]
             pages[: len(part)] = part
 
-    def _like(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    def _view_for(self, array: Array) -> Array | None:
         if array.dtype.hasobject or not 0 < array.nbytes <= BUFFER_BYTES:
             return None
-        pages = self._room(array.nbytes)[: array.nbytes]
-        if len(self._alike) == MOST_ALIKE:
-            self._alike.clear()
-        view: np.ndarray[Any, Any] = pages.view(array.dtype).reshape(array.shape)
-        self._alike[array.shape, array.dtype] = view
+        pages = self._at_least(array.nbytes)[: array.nbytes]
+        if len(self._views) == MOST_VIEWS:
+            self._views.clear()
+        view: Array = pages.view(array.dtype).reshape(array.shape)
+        self._views[array.shape, array.dtype] = view
         return view
 
-    def _room(self, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    def _at_least(self, size: int) -> NDArray[np.uint8]:
+        """The pages, of at least `size` bytes or BUFFER_BYTES."""
         size = min(size, BUFFER_BYTES)
         if self._pages is None or len(self._pages) < size:
-            self._alike.clear()
+            self._views.clear()
             self._pages = np.frombuffer(mmap.mmap(-1, size), np.uint8)
-            self._pages[:] = 1  # the pages are there before the clock runs
+            self._pages[:] = 1  # the pages are mapped before the time is taken
         return self._pages
 
 
-def bytes_view(leaf: Any) -> np.ndarray[Any, np.dtype[np.uint8]] | None:
-    """Its bytes as NumPy sees them without a copy where it can; None for numbers."""
+def bytes_view(leaf: Leaf) -> NDArray[np.uint8] | None:
+    """Returns the leaf's bytes, without a copy if NumPy can; None for numbers."""
     kind = type(leaf)
     if kind is bytes or kind is bytearray:
         return np.frombuffer(leaf, np.uint8)
@@ -180,23 +186,23 @@ def bytes_view(leaf: Any) -> np.ndarray[Any, np.dtype[np.uint8]] | None:
         return np.frombuffer(leaf.encode(errors="surrogatepass"), np.uint8)
     if kind in NUMBERS or kind is list:
         return None
-    array: np.ndarray[Any, Any] | None = leaf if kind is np.ndarray else as_array(leaf)
+    array: Array | None = leaf if kind is np.ndarray else as_array(leaf)
     if array is None or array.dtype.hasobject:
         return None
     if not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)
-    flat: np.ndarray[Any, np.dtype[np.uint8]] = array.reshape(-1).view(np.uint8)
+    flat: NDArray[np.uint8] = array.reshape(-1).view(np.uint8)
     return flat
 
 
-def as_array(leaf: Any) -> np.ndarray[Any, Any] | None:
-    """A view of another framework's array on the host; None of what has none."""
+def as_array(leaf: Leaf) -> Array | None:
+    """Returns a view of another framework's array on the host, or None."""
     try:
         detach = getattr(leaf, "detach", None)
         if detach is not None:  # a torch tensor, whose bfloat16 NumPy does not know
             flat = detach().cpu().reshape(-1)
             leaf = flat.view(sys.modules["torch"].uint8).numpy()
-        found: np.ndarray[Any, Any] = np.asarray(leaf)
+        found: Array = np.asarray(leaf)
         return found
     except Exception:  # an object, a ragged or a sparse array
         return None

@@ -1,14 +1,14 @@
-"""Where a loader's time goes, by the framework's own statistics: Grain's and SPDL's.
+"""The times of a loader's stages, from the statistics of Grain and SPDL.
 
     grain   a second, shorter pass in its STAGE_TIMING mode, then its execution summary
     spdl    the task hook that each stage gets when its pipeline is built
 
-Both time what runs in a stage, whichever thread runs it; Grain gives no CPU time, and
-neither reports what a stage waits for. A row has the keys of the stages of a tf.data
-pipeline; what the framework does not report is None.
+Both time the work of a stage on any thread; Grain does not report CPU time, and neither
+reports the waits of a stage. A row has the keys of the stages of a tf.data pipeline;
+figures that the framework does not report are None.
 
-Names: Grain 0.2 (`grain.experimental`), SPDL 0.8 (`spdl.pipeline.config`). Of another
-release that lacks them there are no stages.
+Names: Grain 0.2 (`grain.experimental`), SPDL 0.8 (`spdl.pipeline.config`). A release
+without them has no stages.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ipufeed.benchmark.loaders.kinds import Kind, classes
+from ipufeed.benchmark.loaders.kinds import Kind, Loader, has_class
 
 MOST_SECONDS = 5.0
-# TaskStatsHooks of pipelines that were built since `listen`.
+# TaskStatsHooks of pipelines that were built since `listen`; Any: a class of SPDL.
 _hooks: list[Any] = []
 
 
@@ -32,8 +32,8 @@ class Timed:
     """A stage as a framework reports it.
 
     Attributes:
-        name: As the framework has it.
-        seconds: That all its threads together spent in it.
+        name: The framework's name of it.
+        seconds: Time in the stage, summed over its threads.
         workers: Threads that it may use; None if unknown.
     """
 
@@ -43,7 +43,7 @@ class Timed:
 
 
 def listen() -> None:
-    """From now on each stage of an SPDL pipeline that is built leaves its statistics."""
+    """Collects the statistics of the stages of SPDL pipelines built from now on."""
     try:
         config = importlib.import_module("spdl.pipeline.config")
         base = config.get_default_hook_class()
@@ -54,9 +54,9 @@ def listen() -> None:
         return
 
     class Listening(base):  # type: ignore[misc, valid-type]
-        """SPDL's TaskStatsHook, which can be found again."""
+        """SPDL's TaskStatsHook, registered in `_hooks`."""
 
-        def __init__(self, info: Any, *arguments: Any, **named: Any) -> None:
+        def __init__(self, info: Any, *arguments: object, **named: object) -> None:
             super().__init__(info, *arguments, **named)
             _hooks.append(self)
 
@@ -64,31 +64,30 @@ def listen() -> None:
 
 
 def stages_of(
-    source: Any, kind: Kind, elements: int, seconds: float
+    source: Loader, kind: Kind, elements: int, seconds: float
 ) -> list[dict[str, Any]] | None:
-    """The stages, the costliest first; None where the framework reports nothing.
+    """Returns the stages, the most expensive first; None if the framework has none.
 
     Args:
-        source: A loader that has been measured, or the function's wrapper around it.
-        kind: Of it.
-        elements: That were measured.
-        seconds: That a second pass may take.
+        source: A loader that has been measured.
+        kind: The loader's kind.
+        elements: Number of measured elements.
+        seconds: Limit of a second pass.
     """
     if kind.name == "spdl Pipeline":
-        return rows(spdl_stages(), elements)
-    if classes(source, "grain", "MapDataset") or classes(
+        return rows(_spdl_stages(), elements)
+    if has_class(source, "grain", "MapDataset") or has_class(
         source, "grain", "IterDataset"
     ):
         try:
-            timed, elements = grain_stages(source, min(seconds, MOST_SECONDS))
+            timed, elements = _grain_stages(source, min(seconds, MOST_SECONDS))
         except (ImportError, AttributeError, TypeError, ValueError):
-            return None  # another release, or a dataset that takes no such option
+            return None  # another release, or a dataset without that option
         return rows(timed, elements)
     return None
 
 
-def spdl_stages() -> list[Timed]:
-    """What the hooks of the last pipeline have counted."""
+def _spdl_stages() -> list[Timed]:
     last = max((hook.info.pipeline_id for hook in _hooks), default=None)
     return [
         Timed(
@@ -101,13 +100,13 @@ def spdl_stages() -> list[Timed]:
     ]
 
 
-def grain_stages(source: Any, seconds: float) -> tuple[list[Timed], int]:
-    """Iterates once more, in Grain's own mode for that; elements that came, too."""
+def _grain_stages(source: Loader, seconds: float) -> tuple[list[Timed], int]:
+    """Iterates again in Grain's STAGE_TIMING mode; the stages and number of elements."""
     experimental = importlib.import_module("grain.experimental")
     summary_of = importlib.import_module(
         "grain._src.python.dataset.dataset"
     ).get_execution_summary
-    if classes(source, "grain", "MapDataset"):
+    if has_class(source, "grain", "MapDataset"):
         source = source.to_iter_dataset()
     options = experimental.DatasetOptions(
         execution_tracking_mode=experimental.ExecutionTrackingMode.STAGE_TIMING
@@ -118,7 +117,7 @@ def grain_stages(source: Any, seconds: float) -> tuple[list[Timed], int]:
         elements += 1
         if time.monotonic() >= end:
             break
-    iterator._stats.report()  # it does so each 5 s by itself
+    iterator._stats.report()  # by itself Grain does so every 5 s
     nodes = summary_of(iterator).nodes.values()
     return [
         Timed(short_name(node.name), node.total_processing_time_ns / 1e9, None)
@@ -128,7 +127,7 @@ def grain_stages(source: Any, seconds: float) -> tuple[list[Timed], int]:
 
 
 def short_name(name: str) -> str:
-    """`MapMapDataset(picture)` of `MapMapDataset(transform=picture @ .../file.py:10)`."""
+    """Shortens `MapMapDataset(transform=picture @ .../file.py:10)` to `...(picture)`."""
     head, _, arguments = name.partition("(")
     if not arguments.startswith("transform="):
         return head
@@ -136,7 +135,7 @@ def short_name(name: str) -> str:
 
 
 def rows(stages: Iterable[Timed], elements: int) -> list[dict[str, Any]] | None:
-    """As the JSON has them; `share` is of the time that all stages took together."""
+    """Returns the stages for the JSON; `share` is the fraction of all stages' time."""
     found = sorted(stages, key=lambda stage: stage.seconds, reverse=True)
     whole = sum(stage.seconds for stage in found)
     if not whole or not elements:

@@ -2,6 +2,6 @@
 
 Uses graph, result, process and ipufeed.render.
 
-The public function is `ipufeed.benchmark.measure`. This room is not called `measure`:
+The public function is `ipufeed.benchmark.measure`. This package is not called `measure`:
 importing a package of that name would hide the function.
 """

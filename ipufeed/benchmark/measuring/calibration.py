@@ -1,32 +1,31 @@
-"""What the measuring itself costs at most: the null pipeline through the same path.
+"""Measures an upper bound of the harness's own cost: a null pipeline on the same path.
 
-The null pipeline gives the same tensors for ever, as many and of together as many bytes
-as a measured element has. It is the cheapest source that tf.data has: a cache in memory
-that is read again and again, with AUTOTUNE and rewrites off, whose bookkeeping costs more
-than the rest. Nothing is read, computed or allocated, so that what an element takes is a
-bare GetNext and our feeder, ring, counting and copy. The fastest of several stretches
-counts: whatever made the others slower was not the harness.
+The null pipeline repeats the same tensors, with the number of components and the bytes of
+a measured element. It is the cheapest source that tf.data has: a cache in memory, read
+repeatedly, with AUTOTUNE and rewrites off because their bookkeeping would cost more than
+the rest. Nothing is read, computed or allocated, so an element costs one GetNext and the
+benchmark's feeder, ring, counting and copy. The fastest of several intervals counts: what
+slowed the others was not the harness.
 
-The cost of the harness is less than that by the GetNext, hence "at most". A pipeline that
-is seen to be nearly as fast may be faster.
+The harness costs less than that by the GetNext, hence an upper bound. A pipeline whose
+measured rate is close to the ceiling may be faster.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ipufeed.benchmark.measuring.run import RawMeasurement, run_measurement
+from ipufeed.tf_types import Dataset
 
 CALIBRATION_S = 0.3
-STRETCH_S = 0.03
-# A measured rate above this share of the ceiling is as much the harness's as the
-# pipeline's.
+INTERVAL_S = 0.03
+# Above this fraction of the ceiling a rate is as much the harness's as the pipeline's.
 NEAR_CEILING = 0.5
-# Larger elements are not copied in full: from here on, far above any cache, a copy takes
-# as long as it has bytes. Each of these is in memory twice, in the tensor and in the copy.
+# Larger elements are not copied in full: from here on, far above any CPU cache, the time
+# of a copy is proportional to its bytes, which are in memory twice (tensor and copy).
 MOST_BYTES = 64 << 20
-# Elements and bytes between two rounds of the cache. Its restart costs as much as several
+# Elements and bytes of a pass through the cache. Its restart costs as much as several
 # small elements; a cache that was not read to its end makes TensorFlow warn.
 ROUND = 1024
 ROUND_BYTES = 32 << 20
@@ -39,8 +38,8 @@ class Calibration:
     Attributes:
         bytes_per_element: Size of its tensors.
         elements: Elements that were timed.
-        seconds_per_element: What an element takes at most. Close to the measured
-            pipeline's own figure: that figure does not measure the pipeline.
+        seconds_per_element: Upper bound of the harness's cost. If a pipeline's own figure
+            is close to it, that figure measures the harness.
     """
 
     bytes_per_element: int
@@ -49,18 +48,18 @@ class Calibration:
 
     @property
     def ceiling(self) -> float:
-        """Elements per second that this harness has been seen to reach."""
+        """Elements per second of the null pipeline."""
         return 1 / self.seconds_per_element
 
 
 def calibrate(
     bytes_per_element: float, components: int, copy: bool
 ) -> Calibration | None:
-    """Measures the null pipeline for 0.3 s; None if it gave nothing to divide by.
+    """Measures the null pipeline for 0.3 s; None if too few elements arrived for a rate.
 
     Args:
         bytes_per_element: Of the measured elements, all components together.
-        components: Their number.
+        components: Number of their components.
         copy: Whether the elements were copied.
     """
     import tensorflow as tf
@@ -73,7 +72,7 @@ def calibrate(
             null_pipeline(size, components),
             {
                 "seconds_ns": round(CALIBRATION_S * 1e9),
-                "epoch_ns": round(STRETCH_S * 1e9),
+                "epoch_ns": round(INTERVAL_S * 1e9),
                 "copy": copy,
             },
         )
@@ -87,22 +86,22 @@ def calibrate(
         raise interruption
     if raw is None or raw.counters["elements"] < 2:
         return None
-    seconds = fastest(raw)
+    seconds = _fastest(raw)
     if seconds is None:
         return None
     elements = raw.counters["elements"] - 1
     if copy:  # of the bytes beyond MOST_BYTES
         copied = (raw.counters["copy_ns"] - raw.counters["first_copy_ns"]) / 1e9
-        # No copy of the fastest stretch took longer than its elements.
+        # No copy of the fastest interval took longer than its elements.
         seconds += min(seconds, copied / elements) * (wanted / size - 1)
     return Calibration(size, elements, seconds)
 
 
-def null_pipeline(size: int, components: int) -> Any:
-    """A dataset of `components` uint8 tensors of `size` bytes together."""
+def null_pipeline(size: int, components: int) -> Dataset:
+    """Returns a dataset of `components` uint8 tensors of `size` bytes together."""
     import tensorflow as tf
 
-    components = max(1, components)  # tf.data has no element of none
+    components = max(1, components)  # tf.data has no element without components
     each, more = divmod(size, components)
     tensors = tuple(
         tf.zeros([each + (number < more)], tf.uint8) for number in range(components)
@@ -113,16 +112,17 @@ def null_pipeline(size: int, components: int) -> Any:
     options.autotune.enabled = False
     options.experimental_optimization.apply_default_optimizations = False
     options.experimental_optimization.inject_prefetch = False
-    return dataset.with_options(options)
+    found: Dataset = dataset.with_options(options)
+    return found
 
 
-def fastest(raw: RawMeasurement) -> float | None:
-    """Seconds per element of the fastest whole stretch, or of the run without one."""
-    # The first stretch contains the start-up.
+def _fastest(raw: RawMeasurement) -> float | None:
+    """Seconds per element of the fastest full interval, else of the whole run."""
+    # The first interval contains the start-up.
     times = [
         (end - start) / 1e9 / elements
         for elements, _, _, start, end in raw.epochs[1:].tolist()
-        if end - start >= STRETCH_S * 1e9 / 2
+        if end - start >= INTERVAL_S * 1e9 / 2
     ]
     counters = raw.counters
     whole = (counters["last_ns"] - counters["first_ns"]) / 1e9

@@ -1,29 +1,29 @@
-"""How the times between elements are distributed, on a logarithmic scale."""
+"""The distribution of the times between elements, on a logarithmic scale."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-# What a picture can show. Of a narrow distribution the bins are finer.
+from ipufeed.benchmark.result.sections import HistogramSection
+
+# As many as a chart can show. A narrow distribution gets finer bins.
 MOST_BINS = 200
 BINS_PER_DECADE = (500, 200, 100, 50, 20, 10, 5)
 
-Gaps = np.ndarray[Any, np.dtype[np.int64]]
 
-
-def histogram(gaps: Gaps) -> dict[str, Any]:
-    """Counts of times, in bins of equal ratio.
+def histogram(gaps: NDArray[np.int64]) -> HistogramSection:
+    """Counts times in bins of equal ratio.
 
     Args:
         gaps: int64 [n], n at least 1, in ns, not negative. 0 counts as 1 ns: a bin on a
             logarithmic scale cannot hold it.
 
     Returns:
-        `edges`: ascending, in ns, one more than there are `counts`. A time belongs to the
-        bin whose lower edge it reaches; the counts add up to n.
+        `edges`: ascending, in ns, one more than `counts`. A time belongs to the bin whose
+        lower edge it reaches; the counts add up to n.
     """
     low, high = max(1, int(gaps.min())), max(1, int(gaps.max()))
     for fineness in BINS_PER_DECADE:

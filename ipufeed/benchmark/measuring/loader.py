@@ -1,9 +1,8 @@
 """Measures a loader of another framework, by the same rules as a tf.data dataset.
 
-The elements come through a Python loop (ipufeed/benchmark/loaders/consumer.py) instead of
-the native op; what follows is the same: epochs, steady state, interval, percentiles,
-shares, warnings. CPU times are those of this process and of the processes that it has
-started, since a loader's workers are some.
+A Python loop (ipufeed/benchmark/loaders/consumer.py) takes the place of the native op; the
+rest is the same: epochs, steady state, interval, percentiles, fractions, warnings. CPU
+times are those of this process and its child processes, since a loader's workers are some.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import operator
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,12 +29,12 @@ from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring import warnings as warn
 from ipufeed.benchmark.measuring.calibration import (
     CALIBRATION_S,
-    STRETCH_S,
+    INTERVAL_S,
     Calibration,
 )
-from ipufeed.benchmark.measuring.cpu_wait import Waiting
+from ipufeed.benchmark.measuring.cpu_wait import RunQueueDelay
 from ipufeed.benchmark.measuring.describe import SampleRule
-from ipufeed.benchmark.measuring.process_tree import tree_cpu_ns
+from ipufeed.benchmark.measuring.machine import tree_cpu_ns
 from ipufeed.benchmark.measuring.run import Progress, RawMeasurement
 from ipufeed.benchmark.measuring.sections import (
     Conditions,
@@ -53,12 +52,12 @@ if TYPE_CHECKING:
     from ipufeed.benchmark.measuring.recording import Recording
 
 
-class LoaderError(Exception):
-    """What a loader ended with, in the form that TensorFlow's errors have.
+class _LoaderError(Exception):
+    """A loader's exception, with the attributes of TensorFlow's errors.
 
     Attributes:
         kind: The name of the exception's class.
-        message: Its text, and where the loader's own code raised it.
+        message: Its text, and the line of the loader's code that raised it.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -67,25 +66,25 @@ class LoaderError(Exception):
         super().__init__(self.message)
 
 
-class CpuTimes:
+class _CpuTimes:
     """CPU time of the process tree from the first element on."""
 
     def __init__(self) -> None:
         self._cpu_ns = self._wall_ns = 0
 
     def begin(self) -> None:
-        """Behind the first element, on the consumer's thread."""
+        """Starts the count, on the consumer's thread after the first element."""
         self._cpu_ns, self._wall_ns = tree_cpu_ns(), time.monotonic_ns()
 
     def since(self) -> tuple[int, int]:
-        """CPU and wall time in ns; zeros where there was no element."""
+        """Returns CPU and wall time in ns; zeros without an element."""
         if not self._wall_ns:
             return 0, 0
         return tree_cpu_ns() - self._cpu_ns, time.monotonic_ns() - self._wall_ns
 
 
 def measure_loader(
-    source: Any,
+    source: object,
     kind: Kind,
     settings: Settings,
     *,
@@ -95,19 +94,11 @@ def measure_loader(
 ) -> tuple[Result, BaseException | None]:
     """Measures how fast `source` delivers to a Python loop.
 
-    Args:
-        source: The loader.
-        kind: Of it.
-        settings: As for measure().
-        name: As for measure().
-        on_progress: As for measure().
-        recording: Refused: a loader has no threads of ours.
-
-    Returns:
-        The result, and what interrupted it or None.
+    The arguments are those of measure(). Returns the result, and the exception that
+    interrupted the run, or None.
 
     Raises:
-        ValueError: Several passes over what can be read once, or a `recording`.
+        ValueError: Several passes over a loader that can be read once, or a `recording`.
     """
     if recording is not None:
         raise SettingError(
@@ -122,10 +113,10 @@ def measure_loader(
             "passes",
         )
     before = replace(machine.Activity.now(), process_s=tree_cpu_ns() / 1e9)
-    waiting, cpu = Waiting(on_progress), CpuTimes()
+    delay, cpu = RunQueueDelay(on_progress), _CpuTimes()
 
     def progress(counts: Counts) -> None:
-        waiting(
+        delay(
             Progress(
                 counts.elements, counts.bytes, counts.finished_epochs, counts.first_ns
             )
@@ -135,20 +126,20 @@ def measure_loader(
         kind.open, limits_of(settings), cpu.begin, progress
     )
     cpu_ns, wall_ns = cpu.since()
-    # The tree's time is the process' own here, and the rest is that of others.
+    # The process's own time is here that of its tree; the rest is that of others.
     conditions = replace(
-        conditions_since(before, waiting),
+        conditions_since(before, delay),
         others=replace(
             machine.Activity.now(), process_s=tree_cpu_ns() / 1e9
         ).others_since(before),
     )
-    raw = as_raw(consumer, cpu_ns, wall_ns, interruption is not None)
+    raw = _raw_measurement(consumer, cpu_ns, wall_ns, interruption is not None)
     calibration = None
     later: list[WarningSection] = []
     if interruption is None and consumer.counts.elements > 1:
         progress(consumer.counts)
         try:
-            calibration = calibration_of(consumer, settings)
+            calibration = _calibration_of(consumer, settings)
         except KeyboardInterrupt as error:
             interruption = error
             later = [warn.interrupted_later("and the harness's own cost is not known.")]
@@ -157,17 +148,16 @@ def measure_loader(
         and len(leaves_of(consumer.counts.sample)) > 1
     )
     rule = rule_of(kind, alike, settings.items_per_element)
-    own = own_sections(raw.counters, settings, conditions)
-    described = describe(source, kind, name, consumer.counts)
+    own = _own_sections(raw.counters, settings, conditions)
+    described = _describe(source, kind, name, consumer.counts)
     result = assemble(raw, settings, described, rule, calibration, conditions, own)
     result = replace(result, warnings=[*later, *result.warnings])
     return result, interruption
 
 
-def own_sections(
+def _own_sections(
     counters: dict[str, int], settings: Settings, conditions: Conditions
 ) -> OwnSections:
-    """Of a loop that copies by itself and has no feeder."""
     return OwnSections(
         memcpy_section(counters) if settings.memcpy and counters["elements"] else None,
         {
@@ -178,7 +168,7 @@ def own_sections(
 
 
 def limits_of(settings: Settings) -> Limits:
-    """As measure.op_attributes for the native op."""
+    """Returns the settings as bounds of the loop, and as attributes of the native op."""
     limit = settings.time_limit
     return Limits(
         epochs=settings.epochs or 0,
@@ -191,10 +181,10 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-def as_raw(
+def _raw_measurement(
     consumer: Consumer, cpu_ns: int, wall_ns: int, stopped: bool
 ) -> RawMeasurement:
-    """The counts in the form that the native op gives (cc/measure/measurement.h)."""
+    """Returns the counts in the form of the native op (cc/measure/measurement.h)."""
     counts = consumer.counts
     names = (
         *("requested_ns", "created_ns", "first_ns", "steady_ns", "last_ns"),
@@ -205,7 +195,6 @@ def as_raw(
     counters.update(
         cpu_ns=cpu_ns,
         cpu_wall_ns=wall_ns,
-        feeder_cpu_ns=0,
         capacity=0,
         ended=int(counts.ended),
         stopped=int(stopped),
@@ -215,15 +204,15 @@ def as_raw(
         counters,
         np.array(counts.epochs, np.int64).reshape(-1, 5),
         np.array(counts.stamps, np.int64),
-        None if counts.failure is None else LoaderError(counts.failure),
+        None if counts.failure is None else _LoaderError(counts.failure),
         np.array(counts.marks, np.int64).reshape(-1, 7),
     )
 
 
-def calibration_of(consumer: Consumer, settings: Settings) -> Calibration | None:
-    """What the Python loop takes for such an element, for 0.3 s."""
+def _calibration_of(consumer: Consumer, settings: Settings) -> Calibration | None:
+    """Measures the cost of the Python loop with such an element, for 0.3 s."""
     counts = consumer.counts
-    found = calibrate(counts.sample, settings.memcpy, CALIBRATION_S, STRETCH_S)
+    found = calibrate(counts.sample, settings.memcpy, CALIBRATION_S, INTERVAL_S)
     if found is None:
         return None
     elements, seconds = found
@@ -231,12 +220,12 @@ def calibration_of(consumer: Consumer, settings: Settings) -> Calibration | None
 
 
 def rule_of(kind: Kind, alike: bool, items_per_element: float | None) -> SampleRule:
-    """Samples are the leading dimension where the loader batches, or seems to.
+    """Returns the rule: the leading dimension if the loader batches, or seems to.
 
     Args:
-        kind: Of the loader.
-        alike: Whether an element has several arrays, all of one leading dimension.
-        items_per_element: As the user set it.
+        kind: The loader's kind.
+        alike: Whether an element has several arrays with the same leading dimension.
+        items_per_element: The user's setting, or None.
     """
     if items_per_element is not None:
         return SampleRule(items_per_element, "--items-per-element")
@@ -258,10 +247,9 @@ def rule_of(kind: Kind, alike: bool, items_per_element: float | None) -> SampleR
     )
 
 
-def describe(
-    source: Any, kind: Kind, name: str | None, counts: Counts
+def _describe(
+    source: object, kind: Kind, name: str | None, counts: Counts
 ) -> DatasetSection:
-    """The result's section on the loader; its structure is that of the last element."""
     return {
         "name": name or kind.name,
         "loader": kind.name,
@@ -272,9 +260,9 @@ def describe(
     }
 
 
-def length_of(source: Any) -> int | str:
-    """Elements of a pass, where the loader has a length."""
+def length_of(source: object) -> int | str:
+    """Returns the elements of a pass, or `unknown`."""
     try:
-        return operator.index(len(source))
-    except Exception:  # whatever its own __len__ raises
+        return operator.index(len(source))  # type: ignore[arg-type]  # TypeError
+    except Exception:  # from its own __len__
         return "unknown"

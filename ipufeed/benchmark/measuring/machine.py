@@ -1,4 +1,4 @@
-"""What a result was measured on, and what else was using it."""
+"""The machine: its description, and the CPU time of this process and of others."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from ipufeed._version import __version__
 from ipufeed.benchmark.result.sections import MachineSection
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+PROC = "/proc"
 
 
 def fingerprint() -> MachineSection:
-    """CPU, memory and versions; nothing that names the machine or its user."""
+    """Returns CPU, memory and versions; nothing that names the machine or its user."""
     import numpy as np
     import tensorflow as tf
 
     return {
-        "cpu": cpu_model(),
+        "cpu": _cpu_model(),
         "cpus": os.cpu_count(),
-        "usable_cpus": int(_native.entry().ipufeed_usable_cpus()),
-        "governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "usable_cpus": usable_cpus(),
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "memory_bytes": memory("MemTotal"),
         "memory_available_bytes": memory("MemAvailable"),
         "kernel": platform.release(),
@@ -37,22 +38,20 @@ def fingerprint() -> MachineSection:
     }
 
 
-def cpu_model() -> str:
-    """The model's name, or the architecture where the kernel does not report it."""
-    for line in (read("/proc/cpuinfo") or "").splitlines():
+def _cpu_model() -> str:
+    for line in (_read("/proc/cpuinfo") or "").splitlines():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return platform.machine()
 
 
 def at_time(monotonic_ns: int) -> str:
-    """A moment of the monotonic clock as date and time, ISO 8601 in UTC."""
+    """Converts a time of the monotonic clock to ISO 8601 in UTC."""
     seconds = time.time() - (time.monotonic_ns() - monotonic_ns) / 1e9
     return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat()
 
 
-def read(path: str) -> str | None:
-    """A small file's text without the white space around it, or None."""
+def _read(path: str) -> str | None:
     try:
         return Path(path).read_text().strip()
     except OSError:
@@ -60,8 +59,8 @@ def read(path: str) -> str | None:
 
 
 def memory(field: str) -> int | None:
-    """A field of /proc/meminfo in bytes."""
-    for line in (read("/proc/meminfo") or "").splitlines():
+    """Returns a field of /proc/meminfo in bytes."""
+    for line in (_read("/proc/meminfo") or "").splitlines():
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024
     return None
@@ -69,7 +68,7 @@ def memory(field: str) -> int | None:
 
 @dataclass(frozen=True)
 class Activity:
-    """A moment's counters of the machine's and of this process's CPU time."""
+    """CPU time of the machine and of this process up to one moment."""
 
     wall_s: float
     machine_busy_s: float | None
@@ -86,10 +85,10 @@ class Activity:
         return cls(time.monotonic(), machine_busy_s(), time.process_time(), load)
 
     def others_since(self, before: Activity) -> float | None:
-        """CPUs that everything but this process kept busy since `before`, on average.
+        """Returns the mean number of CPUs that other processes kept busy since `before`.
 
-        Close to 0 on a quiet machine. Close to the number of CPUs: the measurement
-        shared every one of them, and its rates are too low.
+        Close to 0 on a quiet machine. Close to the number of CPUs: the measurement had to
+        share all of them, and its rates are too low.
         """
         if self.machine_busy_s is None or before.machine_busy_s is None:
             return None
@@ -102,8 +101,8 @@ class Activity:
 
 
 def machine_busy_s() -> float | None:
-    """CPU seconds spent on anything but idling, by all CPUs, stolen time included."""
-    line = (read("/proc/stat") or "").splitlines()[:1]
+    """Returns the CPU seconds that all CPUs were not idle, stolen time included."""
+    line = (_read("/proc/stat") or "").splitlines()[:1]
     if not line:
         return None
     ticks = [int(field) for field in line[0].split()[1:9]]
@@ -112,17 +111,61 @@ def machine_busy_s() -> float | None:
 
 
 def peak_rss_bytes() -> int:
-    """The most memory that this process has held, TensorFlow's own included."""
+    """Returns this process's peak memory, TensorFlow's own included."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def threads() -> int:
-    """Threads of this process, now."""
+    """Returns the current number of this process's threads."""
     return len(os.listdir("/proc/self/task"))
 
 
 def usable_cpus() -> int:
-    """See `ipufeed/cc/core/cpus.h`."""
-    from ipufeed import _native
-
+    """Returns the CPUs that this process may use: see `ipufeed/cc/core/cpus.h`."""
     return int(_native.entry().ipufeed_usable_cpus())
+
+
+def tree_cpu_ns() -> int:
+    """Returns the CPU time of this process and its descendants, in ns.
+
+    In ticks of the kernel, 10 ms each, for the descendants. The time of a process that
+    ended and was not waited for by its parent is missing.
+    """
+    times = os.times()
+    own = round((times.user + times.system) * 1e9)
+    waited_for = round((times.children_user + times.children_system) * 1e9)
+    return own + waited_for + sum(children_ns(os.getpid(), _process_table()))
+
+
+def _process_table() -> dict[int, list[tuple[int, int]]]:
+    """By parent: process and CPU time in ns, that of its dead children included."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    try:
+        names = os.listdir(PROC)
+    except OSError:
+        return found
+    for name in names:
+        if not name.isdecimal():
+            continue
+        try:
+            with open(f"{PROC}/{name}/stat", "rb") as file:
+                # A command's name may hold spaces and parentheses.
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue  # the process has ended
+        parent, ticks = int(fields[1]), sum(int(field) for field in fields[11:15])
+        found.setdefault(parent, []).append(
+            (int(name), ticks * (1_000_000_000 // CLOCK_TICKS))
+        )
+    return found
+
+
+def children_ns(process: int, by_parent: dict[int, list[tuple[int, int]]]) -> list[int]:
+    """Returns the CPU time of each descendant of a process."""
+    times: list[int] = []
+    parents = [process]
+    while parents:
+        for child, ns in by_parent.get(parents.pop(), []):
+            times.append(ns)
+            parents.append(child)
+    return times

@@ -1,24 +1,25 @@
-"""Measures a dataset and puts the result together."""
+"""The public `measure`: checks its arguments, runs the dataset, assembles the result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 from ipufeed.benchmark.loaders.kinds import kind_of, why_not
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring import warnings as warn
 from ipufeed.benchmark.measuring.calibration import calibrate
-from ipufeed.benchmark.measuring.cpu_wait import Waiting
-from ipufeed.benchmark.measuring.describe import (
-    components,
-    describe_dataset,
-    sample_rule,
+from ipufeed.benchmark.measuring.cpu_wait import RunQueueDelay
+from ipufeed.benchmark.measuring.describe import describe_dataset, sample_rule
+from ipufeed.benchmark.measuring.loader import limits_of, measure_loader
+from ipufeed.benchmark.measuring.run import (
+    OpAttributes,
+    Progress,
+    RawMeasurement,
+    run_measurement,
 )
-from ipufeed.benchmark.measuring.loader import measure_loader
-from ipufeed.benchmark.measuring.run import Progress, RawMeasurement, run_measurement
 from ipufeed.benchmark.measuring.sections import (
     assemble,
     conditions_since,
@@ -26,12 +27,7 @@ from ipufeed.benchmark.measuring.sections import (
 )
 from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.sections import DatasetSection, WarningSection
-from ipufeed.benchmark.result.settings import (
-    EPOCH_SECONDS,
-    MOST,
-    SettingError,
-    Settings,
-)
+from ipufeed.benchmark.result.settings import SettingError, Settings
 from ipufeed.errors import MeasurementInterrupted
 from ipufeed.tf_types import Dataset
 
@@ -40,24 +36,24 @@ if TYPE_CHECKING:
 
 # Runs a dataset, with the op's attributes, as run_measurement does.
 RunDataset = Callable[
-    [Any, dict[str, Any], Callable[[Progress], None]],
+    [Dataset, OpAttributes, Callable[[Progress], None]],
     tuple[RawMeasurement | None, BaseException | None],
 ]
 
 
 def measure(
-    dataset: Any,
+    dataset: object,
     settings: Settings | None = None,
     *,
     name: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     recording: Recording | None = None,
 ) -> Result:
-    """Measures how fast `dataset` delivers, as training would iterate it.
+    """Measures how fast `dataset` delivers, iterated as training does it.
 
-    Graph rewrites, options and AUTOTUNE are those of `iter(dataset)`; nothing of the
-    dataset is changed. A dataset that fails or ends early is a result, too: with `error`
-    or a warning, and all that came before.
+    Graph rewrites, options and AUTOTUNE are those of `iter(dataset)`; the dataset is not
+    changed. A dataset that fails or ends early also gives a result, with `error` or a
+    warning, and the figures up to then.
 
     A loader of another framework (a PyTorch DataLoader, a Grain dataset, a generator, ...)
     is iterated by a Python loop, whose own cost is in `calibration`.
@@ -65,29 +61,29 @@ def measure(
     Args:
         dataset: Any tf.data.Dataset: batched or not, finite or not, of any structure; or
             a loader that can be iterated (docs/loaders.md).
-        settings: How much, and how. Default: about ten seconds.
-        name: Stands in the result. Default: the dataset's class.
+        settings: Bounds and options of the run. Default: about ten seconds.
+        name: The dataset's name in the result. Default: its class.
         on_progress: Called about twenty times a second, on the calling thread.
-        recording: Gets what feeder and consumer did, for a trace. Default: none.
+        recording: Records the spans of feeder and consumer, for a trace. Default: None.
 
     Returns:
         The result. Its `epochs` are empty if the dataset had no element.
 
     Raises:
-        TypeError: `dataset` is neither a tf.data.Dataset nor a loader, or `settings` no
-            Settings.
-        ValueError: `settings.passes` for a dataset that is known never to end; of a
-            loader, passes over what is read once, or a `recording`.
+        TypeError: `dataset` is neither a tf.data.Dataset nor a loader, or `settings` is
+            not a Settings.
+        ValueError: `settings.passes` for a dataset that is known to be infinite; for a
+            loader, passes over one that can be read once, or a `recording`.
         RuntimeError: Called inside a tf.function, or with a dataset that was made in one.
         tf.errors.OpError: The dataset could not be started.
         MeasurementInterrupted: (a KeyboardInterrupt) after Ctrl-C, with the result so far.
 
-    Threads: any; several at a time share the machine, and so measure less each.
+    Threads: any; concurrent measurements share the machine, and each gets a lower rate.
     """
     kind = kind_of(dataset)
     if kind is not None:
         settings = Settings() if settings is None else settings
-        check_settings(settings)
+        _check_settings(settings)
         result, interruption = measure_loader(
             dataset,
             kind,
@@ -110,24 +106,24 @@ def measure(
 
 def measure_run(
     run: RunDataset,
-    dataset: Dataset,
+    dataset: object,
     settings: Settings | None = None,
     *,
     name: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     recording: Recording | None = None,
 ) -> Result:
-    """Measures as measure() does, with `run` in the place of run_measurement."""
+    """Measures a tf.data dataset as measure() does, with `run` for run_measurement."""
     settings = Settings() if settings is None else settings
-    check_arguments(dataset, settings)
+    dataset = check_arguments(dataset, settings)
     described = describe_dataset(dataset, name)
     check_ends(settings, described)
     before = machine.Activity.now()
     attributes = {**op_attributes(settings), "traced": recording is not None}
-    waiting = Waiting(on_progress)
+    delay = RunQueueDelay(on_progress)
     with recording or nullcontext():
-        raw, interruption = run(dataset, attributes, waiting)
-    conditions = conditions_since(before, waiting)
+        raw, interruption = run(dataset, attributes, delay)
+    conditions = conditions_since(before, delay)
     if raw is None:
         raise_interruption(interruption, None)
         raise AssertionError("a measurement without a result was interrupted")
@@ -136,11 +132,12 @@ def measure_run(
     calibration = None
     later: list[WarningSection] = []
     if interruption is None and raw.counters["elements"] > 1:
+        import tensorflow as tf
+
         try:
             mean = raw.counters["bytes"] / raw.counters["elements"]
-            calibration = calibrate(
-                mean, components(dataset.element_spec), settings.memcpy
-            )
+            components = len(tf.nest.flatten(dataset.element_spec))
+            calibration = calibrate(mean, components, settings.memcpy)
         except KeyboardInterrupt as error:
             interruption = error
             later = [warn.interrupted_later("and the harness's own cost is not known.")]
@@ -155,7 +152,7 @@ def measure_run(
 def raise_interruption(
     interruption: BaseException | None, result: Result | None
 ) -> None:
-    """Ctrl-C keeps its meaning and carries the result; anything else is passed on."""
+    """Raises MeasurementInterrupted with the result after Ctrl-C; other errors as is."""
     if interruption is None:
         return
     if isinstance(interruption, KeyboardInterrupt):
@@ -163,29 +160,31 @@ def raise_interruption(
     raise interruption
 
 
-def check_arguments(dataset: Any, settings: Any) -> None:
-    """Refuses what is neither a dataset nor Settings, and a call inside a tf.function."""
-    check_settings(settings)
-    check_dataset(dataset)
-    check_place(dataset)
+def check_arguments(dataset: object, settings: object) -> Dataset:
+    """Refuses arguments of another type, and calls inside a tf.function."""
+    _check_settings(settings)
+    found = check_dataset(dataset)
+    check_place(found)
+    return found
 
 
 def check_ends(settings: Settings, described: DatasetSection) -> None:
-    """Refuses passes through a dataset that never ends."""
+    """Refuses passes over an infinite dataset."""
     if settings.passes is not None and described["cardinality"] == "infinite":
         raise SettingError(
-            "{} needs a dataset that ends, and this one repeats for ever. Use {}, or {} "
+            "{} needs a dataset that ends, and this one is infinite. Use {}, or {} "
             "and {}.",
             *("passes", "seconds", "epochs", "elements"),
         )
 
 
-def check_dataset(dataset: Any) -> None:
-    """Raises for what is not a dataset, with the way to make one of it."""
+def check_dataset(dataset: object) -> Dataset:
+    """Returns `dataset`; raises TypeError, with the remedy, if it is not a dataset."""
     import tensorflow as tf
 
     if isinstance(dataset, tf.data.Dataset):
-        return
+        found: Dataset = dataset
+        return found
     kind = type(dataset).__name__
     if isinstance(dataset, tf.data.Iterator):
         advice = "It is an iterator: give the dataset that it was made from."
@@ -203,8 +202,7 @@ def check_dataset(dataset: Any) -> None:
     )
 
 
-def check_settings(settings: Any) -> None:
-    """Refuses what is not Settings."""
+def _check_settings(settings: object) -> None:
     if isinstance(settings, Settings):
         return
     advice = (
@@ -215,14 +213,15 @@ def check_settings(settings: Any) -> None:
     )
 
 
-def check_place(dataset: Any) -> None:
-    """Refuses what would run while a function is traced, and not when it is called."""
+def check_place(dataset: Dataset) -> None:
+    """Refuses a measurement that would run while a tf.function is traced."""
     import tensorflow as tf
 
     if tf.inside_function():
         raise RuntimeError(
             "measure() must be called from plain Python, and this is inside a "
-            "tf.function: it would run while that is traced. Call it outside."
+            "tf.function, where it would run while the function is traced. Call it "
+            "outside."
         )
     variant = dataset._variant_tensor
     if tf.is_symbolic_tensor(variant) and variant.graph.building_function:
@@ -232,15 +231,6 @@ def check_place(dataset: Any) -> None:
         )
 
 
-def op_attributes(settings: Settings) -> dict[str, Any]:
-    """The op's attributes (ipufeed/cc/measure/measurement.h) for these settings."""
-    limit = settings.time_limit
-    return {
-        "epochs": settings.epochs or 0,
-        "elements_per_epoch": settings.elements or 0,
-        "epoch_ns": int(EPOCH_SECONDS * 1e9),
-        "seconds_ns": 0 if limit is None else max(1, round(limit * 1e9)),
-        "passes": min(settings.passes or 1, MOST),
-        "epoch_per_pass": settings.passes is not None,
-        "copy": settings.memcpy,
-    }
+def op_attributes(settings: Settings) -> OpAttributes:
+    """Returns the op's attributes (ipufeed/cc/measure/measurement.h) for the settings."""
+    return asdict(limits_of(settings))

@@ -1,4 +1,4 @@
-"""What each thread did during a measurement, from the native recorder, for a trace."""
+"""Records the spans of each thread during a measurement, for a trace."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from types import TracebackType
 from ipufeed.executable.tracing import recorder
 from ipufeed.executable.tracing.events import Event
 
-# Of each thread: 4096 elements in full, and hours at less detail (cc/base/trace.h). It
-# is a trace of some megabytes, which a browser opens at once; four times as many take
-# seconds to write.
+# For each thread: 4096 elements in full, and hours at less detail (cc/base/trace.h). That
+# is a trace of some megabytes, which a browser opens quickly; four times as many events
+# take seconds to write.
 EVENTS = 1 << 14
 
 
 class Recording:
     """Records while its block runs.
 
-    It costs the feeder and the consumer some 0.1 µs each for an element, and is therefore
-    on only where a trace was asked for.
+    It costs the feeder and the consumer about 0.1 µs each for an element, and is therefore
+    on only for a trace.
 
     Attributes:
-        events: By their start; empty until the block has ended.
-        dropped: How many found no room.
-        begun_ns: When the block began, on the monotonic clock: the trace's time 0.
-        requested_ns: When the iterator was asked for, the time 0 of `Result.series`;
+        events: Sorted by start; empty until the block has ended.
+        dropped: Events that did not fit into the buffer.
+        begun_ns: Start of the block on the monotonic clock: the trace's time 0.
+        requested_ns: Time of the request for the iterator, the time 0 of `Result.series`;
             the measurement sets it.
 
     Raises:
-        ValueError: At the beginning of the block, if another trace runs.
+        ValueError: At the start of the block, if another trace runs.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Runs the measuring op, on a thread of its own so that Ctrl-C and progress work."""
+"""Runs the measuring op, on its own thread so that Ctrl-C and progress work."""
 
 from __future__ import annotations
 
@@ -8,38 +8,40 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ipufeed import _native
 from ipufeed.interruptible import run_interruptibly
 from ipufeed.tf_types import Dataset
 
+# Attributes of the op by name: see cc/measure/measurement.h.
+OpAttributes = dict[str, int | bool]
+
 
 @dataclass(frozen=True)
 class RawMeasurement:
-    """What the op counted (cc/measure/measurement.h); times in monotonic nanoseconds.
+    """The counts of the op (cc/measure/measurement.h); times in monotonic nanoseconds.
 
     Attributes:
         counters: Name to number.
         epochs: int64 [n, 5]: elements, bytes, samples, start, end. Each row adds up
             counters["epochs_per_entry"] neighbouring epochs.
-        stamps: int64 [n]: when each of the first n elements was there.
-        failure: The tf.errors exception that the dataset ended with, or None.
+        stamps: int64 [n]: arrival times of the first n elements.
+        failure: The dataset's tf.errors exception, or None.
         marks: int64 [n, 7]: a time, and up to it elements, bytes, ns starved, ns blocked,
-            the sum of the queue's depths and how many depths that are.
+            the sum of the sampled queue depths, and the number of samples.
     """
 
     counters: dict[str, int]
-    epochs: np.ndarray[Any, np.dtype[np.int64]]
-    stamps: np.ndarray[Any, np.dtype[np.int64]]
+    epochs: NDArray[np.int64]
+    stamps: NDArray[np.int64]
     failure: Exception | None
-    marks: np.ndarray[Any, np.dtype[np.int64]] = field(
-        default_factory=lambda: np.zeros([0, 7], np.int64)
-    )
+    marks: NDArray[np.int64] = field(default_factory=lambda: np.zeros([0, 7], np.int64))
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a running measurement is; `first_ns` is 0 before the first element."""
+    """Counts of a running measurement; `first_ns` is 0 before the first element."""
 
     elements: int
     bytes: int
@@ -49,15 +51,15 @@ class Progress:
 
 def run_measurement(
     dataset: Dataset,
-    attributes: dict[str, Any],
+    attributes: OpAttributes,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> tuple[RawMeasurement | None, BaseException | None]:
     """Measures `dataset` with the op's `attributes`.
 
     Returns:
-        The measurement, and what interrupted it: the KeyboardInterrupt (or whatever
-        `on_progress` raised) that ended it early, or None. The measurement is None when
-        it was interrupted before the op could give one.
+        The measurement, and the exception that ended it early (a KeyboardInterrupt, or
+        that of `on_progress`), or None. The measurement is None if it was interrupted
+        before the op could return one.
 
     Raises:
         tf.errors.OpError: The dataset could not be started.
@@ -71,7 +73,7 @@ def run_measurement(
 
     try:
         ended = run_interruptibly(
-            lambda: call_op(dataset, attributes, number),
+            lambda: _call_op(dataset, attributes, number),
             name="ipufeed_measure",
             on_poll=report,
             stop=lambda: entry.ipufeed_run_stop(number),
@@ -98,21 +100,19 @@ def run_measurement(
 
 
 def read_progress(entry: ctypes.CDLL, number: int) -> Progress:
-    """The counters of a run, as its consumer last stored them."""
+    """Returns the counts so far of a measurement. Threads: any."""
     values = (ctypes.c_int64 * 4)()
     entry.ipufeed_run_progress(number, values)
     return Progress(*values)
 
 
-def call_op(
-    dataset: Dataset, attributes: dict[str, Any], number: int
-) -> RawMeasurement:
+def _call_op(dataset: Dataset, attributes: OpAttributes, number: int) -> RawMeasurement:
     """Runs the op eagerly or, for a dataset that was built in a graph, in a Session."""
     import tensorflow as tf
 
     ops = _native.load()
     if not tf.is_symbolic_tensor(dataset._variant_tensor):
-        # As iter() does: for tf.data.experimental.enable_debug_mode().
+        # As iter() does for tf.data.experimental.enable_debug_mode().
         variant = dataset._apply_debug_options()._variant_tensor
         with tf.device("/CPU:0"):
             output = ops.ipufeed_measure_dataset(
@@ -136,6 +136,11 @@ def call_op(
                 ]
             )
             values = session.run(list(output))
+    return read_outputs(values)
+
+
+def read_outputs(values: list[Any]) -> RawMeasurement:
+    """The measurement from the outputs of the op (cc/measure/measurement_outputs.h)."""
     names, numbers, epochs, stamps, code, message, marks = values
     failure = None
     if code != 0:

@@ -1,16 +1,17 @@
-"""The sections of a result, from the counters and stamps of the native op."""
+"""Makes the sections of a result from the counters and stamps of the native op."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring import warnings as warn
 from ipufeed.benchmark.measuring.calibration import Calibration
-from ipufeed.benchmark.measuring.cpu_wait import Waiting
+from ipufeed.benchmark.measuring.cpu_wait import RunQueueDelay
 from ipufeed.benchmark.measuring.describe import SampleRule
 from ipufeed.benchmark.measuring.histogram import histogram
 from ipufeed.benchmark.measuring.machine import usable_cpus
@@ -24,13 +25,13 @@ from ipufeed.benchmark.result.settings import EPOCH_SECONDS, Settings
 
 @dataclass(frozen=True)
 class Conditions:
-    """What the machine did while the dataset ran.
+    """The machine's load while the dataset ran.
 
     Attributes:
-        load_average: Of a minute, before; None where the system does not report it.
+        load_average: Over the minute before; None if the system does not report it.
         others: CPUs that other processes kept busy.
-        threads_waiting: See cpu_wait.py.
-        peak_rss_bytes: The most memory of this process so far.
+        threads_waiting: Mean number of threads without a CPU (cpu_wait.py).
+        peak_rss_bytes: This process's peak memory so far.
     """
 
     load_average: float | None
@@ -41,11 +42,11 @@ class Conditions:
 
 @dataclass(frozen=True)
 class OwnSections:
-    """Sections that each way to run a dataset measures in its own way.
+    """Sections that depend on the way a dataset is run.
 
     Attributes:
-        memcpy: What copies of elements took; None where nothing was copied, or a copy is a
-            part of something else.
+        memcpy: The time of the copies; None if nothing was copied, or a copy is part of
+            another figure.
         resources: CPU, memory and threads.
     """
 
@@ -53,12 +54,12 @@ class OwnSections:
     resources: types.ResourcesSection
 
 
-def conditions_since(before: machine.Activity, waiting: Waiting) -> Conditions:
+def conditions_since(before: machine.Activity, delay: RunQueueDelay) -> Conditions:
     """Reads the machine's counters at the end of a run."""
     return Conditions(
         before.load_average,
         machine.Activity.now().others_since(before),
-        waiting.threads,
+        delay.threads,
         machine.peak_rss_bytes(),
     )
 
@@ -72,17 +73,17 @@ def assemble(
     conditions: Conditions,
     own: OwnSections,
 ) -> Result:
-    """Makes the result out of what a run has counted."""
+    """Makes the result from the counts of a run."""
     counters = raw.counters
     elements = counters["elements"]
     can_drain = bool(counters["ended"]) and len(raw.stamps) == elements
     last_pass = elements - int(raw.epochs[-1, 0]) if settings.passes and elements else 0
     steady = find_steady(raw.stamps, can_drain, last_pass)
-    passes = pass_rates(raw) if settings.passes else None
-    epochs = [classic_epoch(*row) for row in raw.epochs.tolist()]
+    passes = _pass_rates(raw) if settings.passes else None
+    epochs = [_classic_epoch(*row) for row in raw.epochs.tolist()]
     samples = samples_per_element(raw, rule)
     mean_bytes = bytes_per_element(counters)
-    # Both sides' waits are counted from then on, until the consumer gives up waiting.
+    # Both sides' waits are counted from the first element until the consumer has finished.
     waiting = (counters["finished_ns"] - counters["steady_ns"]) / 1e9
     facts = warn.Facts(
         raw=raw,
@@ -102,14 +103,14 @@ def assemble(
             "samples_per_element": samples,
             "samples_rule": rule.why,
         },
-        settings=settings_section(settings, counters),
+        settings=_settings_section(settings, counters),
         machine={
             **machine.fingerprint(),
             "load_average": conditions.load_average,
             "cpus_used_by_others": conditions.others,
         },
-        startup=startup(counters) if elements else None,
-        steady=steady_section(
+        startup=_startup(counters) if elements else None,
+        steady=_steady_section(
             steady,
             samples,
             mean_bytes,
@@ -121,22 +122,21 @@ def assemble(
         latency=latency(raw.stamps),
         memcpy=own.memcpy,
         resources=own.resources,
-        calibration=calibration_section(calibration),
+        calibration=_calibration_section(calibration),
         queue={
             "capacity": counters["capacity"],
-            "starved_share": share(counters["starved_ns"], waiting),
-            "blocked_share": share(counters["blocked_ns"], waiting),
+            "starved_share": _fraction(counters["starved_ns"], waiting),
+            "blocked_share": _fraction(counters["blocked_ns"], waiting),
         },
         series=series_section(raw.marks, parts_of(raw, steady)),
         warnings=warn.warnings(facts),
-        error=error_section(raw),
+        error=_error_section(raw),
     )
 
 
-def settings_section(
+def _settings_section(
     settings: Settings, counters: dict[str, int]
 ) -> types.SettingsSection:
-    """What was asked for, with what that came to."""
     is_timed = not (settings.elements or settings.passes)
     return {
         "epochs": settings.epochs,
@@ -153,7 +153,7 @@ def settings_section(
 def sections_of_op(
     counters: dict[str, int], settings: Settings, conditions: Conditions
 ) -> OwnSections:
-    """Those of the measuring op, whose two threads count their CPU and the copies."""
+    """Returns those of the measuring op, whose two threads count CPU time and copies."""
     is_copied = settings.memcpy and counters["elements"]
     return OwnSections(
         memcpy_section(counters) if is_copied else None,
@@ -168,12 +168,12 @@ def sections_of_op(
 def resources_section(
     counters: dict[str, int], conditions: Conditions
 ) -> types.ResourcesSection:
-    """CPU, memory and threads of this process."""
+    """Returns CPU, memory and threads of this process."""
     seconds, elements = counters["cpu_ns"] / 1e9, counters["elements"]
     return {
         "cpu_seconds": seconds,
         "cpu_seconds_per_element": seconds / (elements - 1) if elements > 1 else None,
-        "cpus_busy": cpus_busy(counters, usable_cpus()),
+        "cpus_busy": _cpus_busy(counters, usable_cpus()),
         "threads_waiting": conditions.threads_waiting,
         "peak_rss_bytes": conditions.peak_rss_bytes,
         "threads": machine.threads(),
@@ -181,7 +181,7 @@ def resources_section(
 
 
 def parts_of(raw: RawMeasurement, steady: Steady | None) -> Parts:
-    """Where start-up, fill, steady state and drain lie."""
+    """Returns the boundaries of start-up, fill, steady state and drain."""
     counters = raw.counters
     drained = steady is not None and any(p.what == "drain" for p in steady.left_out)
     return Parts(
@@ -198,10 +198,9 @@ def parts_of(raw: RawMeasurement, steady: Steady | None) -> Parts:
     )
 
 
-def classic_epoch(
+def _classic_epoch(
     elements: int, total_bytes: int, samples: int, start_ns: int, end_ns: int
 ) -> types.EpochSection:
-    """The five fields that programs have always read."""
     del samples
     seconds = max(1, end_ns - start_ns) / 1e9
     return {
@@ -214,7 +213,7 @@ def classic_epoch(
 
 
 def samples_per_element(raw: RawMeasurement, rule: SampleRule) -> float | None:
-    """Mean samples in an element; None where the components disagree on it."""
+    """Returns the mean samples of an element; None if its components differ in them."""
     if rule.per_element is not None:
         return rule.per_element
     elements = raw.counters["elements"]
@@ -224,14 +223,13 @@ def samples_per_element(raw: RawMeasurement, rule: SampleRule) -> float | None:
 
 
 def bytes_per_element(counters: dict[str, int]) -> float | None:
-    """The mean; None if unknown, since the elements hold opaque values alone."""
+    """Returns the mean; None if the elements hold opaque components alone."""
     if not counters["elements"] or (counters["opaque"] and not counters["bytes"]):
         return None
     return counters["bytes"] / counters["elements"]
 
 
-def startup(counters: dict[str, int]) -> types.StartupSection:
-    """Until the first element, and until the iterator stood; and when that began."""
+def _startup(counters: dict[str, int]) -> types.StartupSection:
     return {
         "requested_at": machine.at_time(counters["requested_ns"]),
         "seconds": (counters["first_ns"] - counters["requested_ns"]) / 1e9,
@@ -240,7 +238,7 @@ def startup(counters: dict[str, int]) -> types.StartupSection:
     }
 
 
-def steady_section(
+def _steady_section(
     steady: Steady | None,
     samples: float | None,
     mean_bytes: float | None,
@@ -249,7 +247,6 @@ def steady_section(
     cache: bool,
     busy: bool,
 ) -> types.SteadySection | None:
-    """The rate to quote."""
     if steady is None:
         return None
     return {
@@ -261,7 +258,13 @@ def steady_section(
         "interval": steady.interval,
         "pass_rates": passes,
         "left_out": [
-            {**asdict(part), "why": why_left_out(part, autotune, cache, busy)}
+            {
+                "what": part.what,
+                "seconds": part.seconds,
+                "elements": part.elements,
+                "ratio": part.ratio,
+                "why": why_left_out(part, autotune, cache, busy),
+            }
             for part in steady.left_out
         ],
         "windows": {
@@ -271,10 +274,10 @@ def steady_section(
     }
 
 
-def pass_rates(raw: RawMeasurement) -> list[float] | None:
+def _pass_rates(raw: RawMeasurement) -> list[float] | None:
     """Elements per second of each pass, the first one without the start-up.
 
-    None where an epoch is not one pass, or a pass has no rate: fewer than two elements.
+    None if an epoch is not one pass, or a pass has fewer than two elements.
     """
     if len(raw.epochs) < 2 or raw.counters["epochs_per_entry"] > 1:
         return None
@@ -287,8 +290,8 @@ def pass_rates(raw: RawMeasurement) -> list[float] | None:
     return [float(rate) for rate in counts / ((ends - starts) / 1e9)]
 
 
-def latency(stamps: np.ndarray[Any, np.dtype[np.int64]]) -> types.LatencySection | None:
-    """The time between elements, in ns, over all that were stamped."""
+def latency(stamps: NDArray[np.int64]) -> types.LatencySection | None:
+    """Returns percentiles and histogram of the times between stamps, in ns."""
     if len(stamps) < 2:
         return None
     gaps = np.diff(stamps)
@@ -304,16 +307,14 @@ def latency(stamps: np.ndarray[Any, np.dtype[np.int64]]) -> types.LatencySection
     }
 
 
-def elapsed(counters: dict[str, int]) -> float:
-    """Seconds from the first element to the last."""
+def _elapsed(counters: dict[str, int]) -> float:
     return (counters["last_ns"] - counters["first_ns"]) / 1e9
 
 
-def cpus_busy(counters: dict[str, int], usable: int) -> float | None:
-    """CPUs that this process kept busy from the first element on, on average.
+def _cpus_busy(counters: dict[str, int], usable: int) -> float | None:
+    """Mean number of CPUs that this process kept busy from the first element on.
 
-    Close to `usable`: CPU-bound. A CPU quota can be exceeded for a moment; such moments
-    are cut off.
+    Close to `usable`: CPU-bound. At most `usable`: a CPU quota can be exceeded briefly.
     """
     if counters["cpu_wall_ns"] <= 0:
         return None
@@ -321,24 +322,23 @@ def cpus_busy(counters: dict[str, int], usable: int) -> float | None:
 
 
 def memcpy_section(counters: dict[str, int]) -> types.MemcpySection:
-    """What the copies took; a part of every other figure of the result."""
+    """Returns the time of the copies, which is part of every other figure of the result."""
     seconds = counters["copy_ns"] / 1e9
-    # The first copy belongs to the start-up, and the run begins behind it.
+    # The first copy belongs to the start-up; the run begins after it.
     copied = (counters["copy_ns"] - counters["first_copy_ns"]) / 1e9
     return {
         "seconds": seconds,
         "seconds_per_element": seconds / counters["elements"],
-        "share": copied / run if (run := elapsed(counters)) > 0 else None,
+        "share": copied / run if (run := _elapsed(counters)) > 0 else None,
         "bandwidth": None
         if bytes_per_element(counters) is None
         else counters["bytes"] / max(seconds, 1e-9) / 1e9,
     }
 
 
-def calibration_section(
+def _calibration_section(
     calibration: Calibration | None,
 ) -> types.CalibrationSection | None:
-    """See calibration.py."""
     if calibration is None:
         return None
     return {
@@ -349,13 +349,11 @@ def calibration_section(
     }
 
 
-def share(part_ns: int, seconds: float) -> float:
-    """A part of the run's time, in [0, 1]."""
+def _fraction(part_ns: int, seconds: float) -> float:
     return min(1.0, part_ns / 1e9 / seconds) if seconds > 0 else 0.0
 
 
-def error_section(raw: RawMeasurement) -> types.ErrorSection | None:
-    """What the dataset failed with; `element` counts from 0."""
+def _error_section(raw: RawMeasurement) -> types.ErrorSection | None:
     if raw.failure is None:
         return None
     failure: Any = raw.failure  # an OpError of TensorFlow, which has no types

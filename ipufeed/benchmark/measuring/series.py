@@ -1,8 +1,8 @@
-"""The course of a run: what happened in each of up to 500 windows of time.
+"""The run over time: figures of up to 500 windows.
 
     marks      every 10 ms or more: time, and the sums up to it     ipufeed/cc/core/course.h
-      |  waits that ended in a window but began before it go to where they were
-      |  windows of one part of the run (fill, steady, ...) become fewer, wider ones
+      |  a wait that began before its window is divided over the windows in which it was
+      |  windows of one part of the run (fill, steady, ...) are merged into wider ones
     series     columns: one list of numbers for each figure
 
 A window ends with an element, so its rate is exact: its elements over the time from the
@@ -13,31 +13,32 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-# What a picture can show, and a JSON can hold without being unreadable.
+from ipufeed.benchmark.result.sections import SeriesSection
+
+# As many as a chart can show, and a JSON can hold and stay readable.
 MOST_WINDOWS = 500
-# A silence at the end is a window of its own if it is so much longer than any before.
+# A gap at the end is a stall, with its own window, if it is longer than any before by this.
 STALLED = 2
 
-Marks = np.ndarray[Any, np.dtype[np.int64]]
-Numbers = np.ndarray[Any, np.dtype[np.float64]]
+Marks = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the parts of a run begin and end, on the monotonic clock.
+    """Boundaries of the parts of a run, on the monotonic clock.
 
     Attributes:
-        requested_ns: The iterator was asked for.
-        first_ns: The first element was there: the end of the start-up.
+        requested_ns: The request for the iterator.
+        first_ns: The arrival of the first element: the end of the start-up.
         steady_ns: The end of the fill.
-        drain_ns: The end of the steady state, or None where there is no drain.
+        drain_ns: The end of the steady state, or None without a drain.
         last_ns: The last element.
         longest_ns: The longest time between two elements, the start-up included.
-        ended: Whether the dataset came to its end, so that silence is not a stall.
+        ended: Whether the dataset ended, so that a gap at the end is not a stall.
     """
 
     requested_ns: int
@@ -49,7 +50,7 @@ class Parts:
     ended: bool
 
     def at(self, moment_ns: float) -> str:
-        """The part that a moment after the first element belongs to."""
+        """Returns the part of a time after the first element."""
         if moment_ns > self.last_ns:
             return "stalled"
         if moment_ns < self.steady_ns:
@@ -59,41 +60,41 @@ class Parts:
         return "steady"
 
 
-def series_section(marks: Marks, parts: Parts) -> dict[str, list[Any]] | None:
-    """`series` of the result: docs/result.md says how to read each column.
+def series_section(marks: Marks, parts: Parts) -> SeriesSection | None:
+    """Returns `series` of the result: docs/result.md explains each column.
 
     Args:
         marks: int64 [n, 7]; see RawMeasurement.
-        parts: Where the parts of the run are.
+        parts: The boundaries of the run's parts.
 
     Returns:
-        None if there was no element. Else columns of one length, in order of time, the
-        first row of which is the start-up.
+        None without an element. Else columns of one length in order of time; their first
+        row is the start-up.
     """
     if len(marks) == 0:
         return None
-    marks = without_silence(marks, parts)
+    marks = _without_silence(marks, parts)
     seconds = np.diff(marks[:, 0])
-    starved = spread_back(np.diff(marks[:, 3]), seconds)
-    blocked = spread_back(np.diff(marks[:, 4]), seconds)
+    starved = waits_by_window(np.diff(marks[:, 3]), seconds)
+    blocked = waits_by_window(np.diff(marks[:, 4]), seconds)
     names = [
         parts.at((a + b) / 2) for a, b in zip(marks[:-1, 0], marks[1:, 0], strict=True)
     ]
-    edges = fewer_edges(names)
+    edges = _fewer_edges(names)
     start_up_ns = max(1, parts.first_ns - parts.requested_ns)
     rows = [[0.0, start_up_ns / 1e9, *marks[0, 1:3].tolist(), 1.0, 0.0, 0.0, "startup"]]
     for begin, end in itertools.pairwise(edges):
         ns = max(1, int(marks[end, 0] - marks[begin, 0]))
-        looks = marks[end, 6] - marks[begin, 6]
-        depth = (marks[end, 5] - marks[begin, 5]) / looks if looks else rows[-1][6]
+        samples = marks[end, 6] - marks[begin, 6]
+        depth = (marks[end, 5] - marks[begin, 5]) / samples if samples else rows[-1][6]
         rows.append(
             [
                 round((int(marks[begin, 0]) - parts.requested_ns) / 1e9, 9),
                 ns / 1e9,
                 int(marks[end, 1] - marks[begin, 1]),
                 int(marks[end, 2] - marks[begin, 2]),
-                share(starved[begin:end].sum(), ns),
-                share(blocked[begin:end].sum(), ns),
+                _fraction(starved[begin:end].sum(), ns),
+                _fraction(blocked[begin:end].sum(), ns),
                 round(float(depth), 2),
                 names[begin],
             ]
@@ -114,8 +115,8 @@ def series_section(marks: Marks, parts: Parts) -> dict[str, list[Any]] | None:
     }
 
 
-def without_silence(marks: Marks, parts: Parts) -> Marks:
-    """The marks without a last one behind the last element that means nothing."""
+def _without_silence(marks: Marks, parts: Parts) -> Marks:
+    """The marks without one after the last element, unless that gap is a stall."""
     silence_ns = int(marks[-1, 0]) - parts.last_ns
     stalled = not parts.ended and silence_ns > STALLED * parts.longest_ns
     if silence_ns > 0 and not stalled:
@@ -123,12 +124,12 @@ def without_silence(marks: Marks, parts: Parts) -> Marks:
     return marks
 
 
-def spread_back(waited: Marks, widths: Marks) -> Numbers:
-    """Waits by the window that they were in.
+def waits_by_window(waited: Marks, widths: Marks) -> NDArray[np.float64]:
+    """Divides waits over the windows in which they were.
 
-    A wait is counted when it is over. What is more than its window holds was in the
-    windows before, as far back as one in which another wait had ended. What is left then
-    is the difference of two clocks: stamps are the dataset's, waits those of a thread
+    A wait is counted when it ends. The part that exceeds its window belongs to the windows
+    before, as far back as one in which another wait ended. A remainder after that is the
+    difference of two clocks: stamps are taken by the dataset's thread, waits by a thread
     that may wake up late.
     """
     left = waited.astype(float)
@@ -140,13 +141,13 @@ def spread_back(waited: Marks, widths: Marks) -> Numbers:
     return left
 
 
-def fewer_edges(names: list[str]) -> list[int]:
-    """Marks that stay, so that there are few windows and each is of one part."""
+def _fewer_edges(names: list[str]) -> list[int]:
+    """Indices of marks that divide the run into few windows, each of one part."""
     if not names:
         return [0]
     starts = [i for i, name in enumerate(names) if i == 0 or name != names[i - 1]]
     ends = [*starts[1:], len(names)]
-    # The start-up is a window, and each part may have one that is not full.
+    # The start-up is a window, and each part may have a partial one.
     stride = -(-len(names) // (MOST_WINDOWS - 1 - len(starts)))
     edges = [0]
     for start, end in zip(starts, ends, strict=True):
@@ -154,6 +155,5 @@ def fewer_edges(names: list[str]) -> list[int]:
     return edges
 
 
-def share(part_ns: float, whole_ns: int) -> float:
-    """In [0, 1], to a hundredth of a percent."""
+def _fraction(part_ns: float, whole_ns: int) -> float:
     return round(min(1.0, max(0.0, float(part_ns) / whole_ns)), 4)

@@ -1,4 +1,4 @@
-"""What to know before quoting a number: each warning has a code and a sentence."""
+"""The warnings of a result, to know before quoting a number: a code and a sentence each."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from ipufeed.benchmark.result.sections import WarningSection
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.render.units import counted, rate_text
 
-# More than this share of the CPUs in other hands makes a rate a lower bound.
+# If other processes use more than this fraction of the CPUs, a rate is a lower bound.
 BUSY_SHARE = 0.1
-# Silence for more than this share of the run, and twice as long as any before, is a stall.
+# A gap at the end is a stall if it takes more than this fraction of the run and is twice as
+# long as any before.
 STALLED_SHARE = 0.1
-# After a single element the length of a usual gap is unknown.
+# The same after a single element, where the length of a usual gap is unknown.
 SILENCE_S = 1.0
-# Passes whose rates differ by a smaller share are much the same.
+# Passes whose rates differ by a smaller fraction are taken for equal.
 PASSES_DIFFER = 0.2
-# What to measure, at least, of a dataset whose first element took all the time.
+# Elements to measure, at least, of a dataset whose first element took all of the time.
 ELEMENTS_WORTH = 10
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the warnings are drawn from."""
+    """The input of the warnings' rules."""
 
     raw: RawMeasurement
     settings: Settings
@@ -41,35 +42,34 @@ class Facts:
 
 
 def warnings(facts: Facts) -> list[WarningSection]:
-    """All that apply, the weightiest first."""
+    """Returns the warnings that apply, the most important first."""
     found = [
         check(facts)
         for check in (
-            nothing_measured,
-            interrupted,
-            ended_early,
-            stalled,
+            _nothing_measured,
+            _interrupted,
+            _ended_early,
+            _stalled,
             too_few,
-            too_short,
+            _too_short,
             uncertain,
-            unsettled,
+            _unsettled,
             passes_differ,
-            near_ceiling,
+            _near_ceiling,
             busy_machine,
-            opaque_components,
-            samples_unknown,
-            unstamped,
+            _opaque_components,
+            _samples_unknown,
+            _unstamped,
             merged,
         )
     ]
     return [{"code": code, "message": message} for code, message in filter(None, found)]
 
 
-Warning_ = tuple[str, str] | None
+CodeAndMessage = tuple[str, str] | None
 
 
-def more(facts: Facts) -> str:
-    """How to get a rate that is better founded."""
+def _how_to_measure_more(facts: Facts) -> str:
     passes = facts.settings.passes
     if facts.raw.counters["ended"] and passes is not None:
         return f"ask for more passes than {passes:,} (--passes)"
@@ -78,16 +78,14 @@ def more(facts: Facts) -> str:
     return "ask for more (--seconds, --elements)"
 
 
-def nothing_measured(facts: Facts) -> Warning_:
-    """No element at all."""
+def _nothing_measured(facts: Facts) -> CodeAndMessage:
     counters = facts.raw.counters
     if counters["elements"] or not counters["ended"]:
         return None
     return "empty_dataset", "The dataset ended without a single element."
 
 
-def interrupted(facts: Facts) -> Warning_:
-    """The run was interrupted."""
+def _interrupted(facts: Facts) -> CodeAndMessage:
     counters = facts.raw.counters
     if not counters["stopped"]:
         return None
@@ -99,10 +97,10 @@ def interrupted(facts: Facts) -> Warning_:
 
 
 def interrupted_later(left_out: str) -> WarningSection:
-    """What comes after the measurement was interrupted; the measurement is whole.
+    """Returns the warning for an interruption after a complete measurement.
 
     Args:
-        left_out: The end of the sentence: what there is not.
+        left_out: The end of the sentence, which names the missing part.
     """
     return {
         "code": "interrupted",
@@ -111,20 +109,19 @@ def interrupted_later(left_out: str) -> WarningSection:
     }
 
 
-def ended_early(facts: Facts) -> Warning_:
-    """Fewer elements, or less time, than was asked for."""
+def _ended_early(facts: Facts) -> CodeAndMessage:
     counters, settings = facts.raw.counters, facts.settings
     if not counters["ended"] or not counters["elements"] or settings.passes:
         return None
     elements = counters["elements"]
-    if settings.asked_elements is not None:
-        if elements >= settings.asked_elements:
+    if settings.requested_elements is not None:
+        if elements >= settings.requested_elements:
             return None
-        asked = counted(settings.asked_elements, "element")
+        requested = counted(settings.requested_elements, "element")
     elif settings.epochs:
-        asked = counted(settings.epochs, "epoch")
+        requested = counted(settings.epochs, "epoch")
     else:
-        asked = f"{settings.time_limit:g} s"
+        requested = f"{settings.time_limit:g} s"
     if elements == 1:
         ended = "its only element"
     else:
@@ -132,12 +129,11 @@ def ended_early(facts: Facts) -> Warning_:
         ended = f"{elements:,} elements, {seconds:.3g} s after the first"
     return (
         "dataset_ended",
-        f"The dataset ended after {ended}; asked for were {asked}.",
+        f"The dataset ended after {ended} (requested: {requested}).",
     )
 
 
-def stalled(facts: Facts) -> Warning_:
-    """Nothing came any more, long before the end."""
+def _stalled(facts: Facts) -> CodeAndMessage:
     counters, stamps = facts.raw.counters, facts.raw.stamps
     if counters["ended"] or facts.raw.failure is not None or len(stamps) == 0:
         return None
@@ -160,8 +156,8 @@ def stalled(facts: Facts) -> Warning_:
     )
 
 
-def too_few(facts: Facts) -> Warning_:
-    """A rate from hardly anything."""
+def too_few(facts: Facts) -> CodeAndMessage:
+    """Too few elements for a rate, or for more than its magnitude."""
     elements = facts.raw.counters["elements"]
     if elements == 0 or elements > FEWEST_WINDOWS:
         return None
@@ -169,29 +165,27 @@ def too_few(facts: Facts) -> Warning_:
         return (
             "no_rate",
             f"{counted(elements, 'element')} cannot give a rate: that takes two, with some "
-            f"time between them.{longer_than_first(facts)}",
+            f"time between them.{_longer_than_first(facts)}",
         )
     return (
         "few_elements",
         f"The rate rests on {counted(elements, 'element')}: take it as a magnitude, or "
-        f"{more(facts)}.",
+        f"{_how_to_measure_more(facts)}.",
     )
 
 
-def longer_than_first(facts: Facts) -> str:
-    """How long to measure, where one element took all of the time there was."""
+def _longer_than_first(facts: Facts) -> str:
     counters, settings = facts.raw.counters, facts.settings
     first = (counters["first_ns"] - counters["requested_ns"]) / 1e9
     if counters["ended"] or settings.seconds is None or first < settings.seconds / 2:
         return ""
     return (
-        f" The first one took {first:.3g} s and {settings.seconds:g} s were asked for: "
+        f" The first one took {first:.3g} s and {settings.seconds:g} s were requested: "
         f"measure for longer (--seconds {math.ceil(ELEMENTS_WORTH * first)})."
     )
 
 
-def too_short(facts: Facts) -> Warning_:
-    """A rate from the blink of an eye."""
+def _too_short(facts: Facts) -> CodeAndMessage:
     steady = facts.steady
     if steady is None or not steady.short or too_few(facts) is not None:
         return None
@@ -199,24 +193,24 @@ def too_short(facts: Facts) -> Warning_:
         "short_run",
         f"The rate rests on {steady.seconds * 1e3:.2g} ms, less than the "
         f"{SHORTEST_S * 1e3:.0f} ms that a fill or a drain takes to detect: it is a "
-        f"magnitude, or {more(facts)}.",
+        f"magnitude, or {_how_to_measure_more(facts)}.",
     )
 
 
-def uncertain(facts: Facts) -> Warning_:
-    """An interval that holds nearly everything."""
+def uncertain(facts: Facts) -> CodeAndMessage:
+    """The rate's interval is wider than WIDEST."""
     steady = facts.steady
-    if steady is None or steady.short or steady.sure or steady.spread is None:
+    if steady is None or steady.short or steady.sure or steady.half_width is None:
         return None
     return (
         "uncertain",
-        f"The rate is only known to ± {steady.spread:.0%}, too little to detect a fill "
-        f"or a drain: take it as a magnitude, or {more(facts)}.",
+        f"The rate is only known to ± {steady.half_width:.0%}, too little to detect a fill "
+        f"or a drain: take it as a magnitude, or {_how_to_measure_more(facts)}.",
     )
 
 
-def passes_differ(facts: Facts) -> Warning_:
-    """One rate for passes that were not alike, such as the one that fills a cache."""
+def passes_differ(facts: Facts) -> CodeAndMessage:
+    """The passes have different rates, as after the one that fills a cache."""
     rates, steady = facts.pass_rates, facts.steady
     if not rates or steady is None or steady.short:
         return None
@@ -231,8 +225,7 @@ def passes_differ(facts: Facts) -> Warning_:
     )
 
 
-def unsettled(facts: Facts) -> Warning_:
-    """No steady state in sight."""
+def _unsettled(facts: Facts) -> CodeAndMessage:
     if facts.steady is None or facts.steady.settled or not facts.steady.sure:
         return None
     return (
@@ -242,8 +235,7 @@ def unsettled(facts: Facts) -> Warning_:
     )
 
 
-def near_ceiling(facts: Facts) -> Warning_:
-    """The harness was measured, not the pipeline."""
+def _near_ceiling(facts: Facts) -> CodeAndMessage:
     if facts.steady is None or facts.calibration is None:
         return None
     ceiling = facts.calibration.ceiling
@@ -256,8 +248,8 @@ def near_ceiling(facts: Facts) -> Warning_:
     )
 
 
-def busy_machine(facts: Facts) -> Warning_:
-    """Others took CPU time away."""
+def busy_machine(facts: Facts) -> CodeAndMessage:
+    """Other processes used the CPUs."""
     if facts.steady is None or not facts.steady.sure or facts.others is None:
         return None
     if facts.others <= BUSY_SHARE * facts.usable_cpus:
@@ -265,13 +257,12 @@ def busy_machine(facts: Facts) -> Warning_:
     return (
         "busy_machine",
         f"Other processes (any that the dataset started, too) kept {facts.others:.1f} of "
-        f"{facts.usable_cpus} CPUs busy meanwhile: on a quiet machine the rate would "
+        f"{facts.usable_cpus} CPUs busy during the run: on a quiet machine the rate would "
         "probably be higher.",
     )
 
 
-def opaque_components(facts: Facts) -> Warning_:
-    """Bytes that were not counted."""
+def _opaque_components(facts: Facts) -> CodeAndMessage:
     opaque = facts.raw.counters["opaque"]
     if not opaque:
         return None
@@ -282,8 +273,7 @@ def opaque_components(facts: Facts) -> Warning_:
     )
 
 
-def samples_unknown(facts: Facts) -> Warning_:
-    """Components that disagree on the batch size."""
+def _samples_unknown(facts: Facts) -> CodeAndMessage:
     if facts.samples is not None or not facts.raw.counters["elements"]:
         return None
     return (
@@ -294,8 +284,7 @@ def samples_unknown(facts: Facts) -> Warning_:
     )
 
 
-def unstamped(facts: Facts) -> Warning_:
-    """More elements than the stamps' buffer holds."""
+def _unstamped(facts: Facts) -> CodeAndMessage:
     stamped, elements = len(facts.raw.stamps), facts.raw.counters["elements"]
     if stamped >= elements:
         return None
@@ -306,8 +295,8 @@ def unstamped(facts: Facts) -> Warning_:
     )
 
 
-def merged(facts: Facts) -> Warning_:
-    """Too many epochs for a list of each to be of use."""
+def merged(facts: Facts) -> CodeAndMessage:
+    """Entries of `epochs` add up several epochs."""
     each = facts.raw.counters["epochs_per_entry"]
     if each == 1:
         return None

@@ -1,4 +1,4 @@
-"""The pytest plugin's fixtures: measures a dataset in a test and compares it to a base.
+"""The work of the pytest plugin's fixture, without pytest: measures and compares.
 
-Uses measuring, comparing and load.
+Uses measuring, comparing and report.
 """

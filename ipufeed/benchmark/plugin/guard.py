@@ -1,6 +1,6 @@
-"""What the pytest plugin does in a test: measures, holds against a budget and a base.
+"""Measures a dataset in a test, and compares it with a budget and an earlier result.
 
-The plugin itself is pytest_ipufeed.py next to the package; this knows nothing of pytest.
+The plugin itself is pytest_ipufeed.py next to the package; this module does not use pytest.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ipufeed.benchmark.comparing.compare import (
     CANNOT_TELL,
     CONFIDENCE,
+    HELD,
+    SLOWER,
     Comparison,
     compare,
     rate_interval,
 )
-from ipufeed.benchmark.comparing.gate import share
+from ipufeed.benchmark.comparing.gate import fraction
 from ipufeed.benchmark.comparing.read_result import read_result, run_of
 from ipufeed.benchmark.comparing.text import verdict_lines
 from ipufeed.benchmark.measuring.measure import measure
@@ -27,12 +28,15 @@ from ipufeed.benchmark.report.failure import sentence_of
 from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.errors import IpufeedError, NothingToCompareError
-from ipufeed.render.terminal import printable
+from ipufeed.render.terminal_text import printable
 from ipufeed.render.units import number, percent
 
 
-class GuardError(IpufeedError):
-    """The dataset failed, or gave no rate: there is nothing to hold to a budget."""
+class NotMeasuredError(IpufeedError):
+    """The dataset failed, or has no rate: there is nothing to compare with a budget."""
+
+
+MISSED = "missed"  # verdict on a budget, next to HELD and CANNOT_TELL
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Budget:
     Attributes:
         rate: Per second.
         unit: `samples` or `elements`.
-        within: The share of it that may be missing.
+        within: The fraction of the rate that may be missing.
     """
 
     rate: float
@@ -57,11 +61,11 @@ class Budget:
         elements_per_second: float | None = None,
         within: str | float = 0.0,
     ) -> Budget:
-        """A marker's budget.
+        """Returns the budget of a marker's arguments.
 
         Raises:
-            TypeError, ValueError: It is not one rate above 0.
-            argparse.ArgumentTypeError: `within` is not a share, as "5%".
+            TypeError, ValueError: They are not one rate above 0.
+            argparse.ArgumentTypeError: `within` is not a fraction, as "5%".
         """
         rates = {"samples": samples_per_second, "elements": elements_per_second}
         given = {unit: value for unit, value in rates.items() if value is not None}
@@ -75,11 +79,11 @@ class Budget:
             raise TypeError(f"`{unit}_per_second` must be a number, got {value!r}.")
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"`{unit}_per_second` must be above 0, got {value!r}.")
-        return cls(float(value), unit, share(str(within)))
+        return cls(float(value), unit, fraction(str(within)))
 
     @property
     def least(self) -> float:
-        """What is allowed."""
+        """The lowest rate that is within the budget."""
         return self.rate * (1 - self.within)
 
     def __str__(self) -> str:
@@ -88,14 +92,14 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of one measurement.
+class _Outcome:
+    """The outcome of one measurement.
 
     Attributes:
         result: The result.
-        line: For the summary.
-        failure: Why the test fails, or None.
-        doubt: What could not be determined, or None.
+        line: The summary's line.
+        failure: The reason why the test fails, or None.
+        doubt: The verdict that could not be determined, or None.
         compared: Whether there was an earlier result to compare with.
     """
 
@@ -106,15 +110,15 @@ class Outcome:
     compared: bool
 
 
-class Guard:
+class Checker:
     """The measurements of one test.
 
     Args:
-        name: The test's.
-        budget: What it must reach, or None.
-        folder: Where to write results, or None.
-        earlier: Where to look for the same test's earlier ones, or None.
-        allowed_loss: Of an earlier rate.
+        name: The test's name.
+        budget: The rate that the test must reach, or None.
+        folder: The folder for results, or None.
+        earlier: The folder with results of an earlier run, or None.
+        allowed_loss: Fraction of an earlier rate that may be lost.
     """
 
     def __init__(
@@ -130,14 +134,14 @@ class Guard:
         self._folder, self._earlier = folder, earlier
         self._allowed_loss = allowed_loss
 
-    def measure(self, dataset: Any, settings: dict[str, Any]) -> Outcome:
-        """Measures a dataset, writes the result, and holds it to what there is.
+    def measure(self, dataset: object, settings: Settings) -> _Outcome:
+        """Measures a dataset, writes the result, and compares it.
 
         Raises:
-            GuardError: The dataset failed, or there is no rate.
-            ComparisonError: The earlier result cannot be compared with.
+            NotMeasuredError: The dataset failed, or has no rate.
+            ComparisonError: The earlier result cannot be compared.
         """
-        result = measure(dataset, Settings(**settings), name=self._name)
+        result = measure(dataset, settings, name=self._name)
         self.measured += 1
         file = file_name(self._name, self.measured)
         comparison = self._compared(result, file)
@@ -147,25 +151,25 @@ class Guard:
             result.write(self._folder / file)
         if result.error is not None:
             lines = map(printable, sentence_of(result.error).splitlines())
-            raise GuardError(
+            raise NotMeasuredError(
                 f"the dataset failed at element {result.error['element']} (from 0) with "
                 f"{result.error['type']}: " + "\n".join(lines)
             )
-        parts, failures, doubts = [measured_rate(result)], [], []
+        parts, failures, doubts = [_measured_rate(result)], [], []
         if self._budget is not None:
-            verdict, sentence = self._held(result, self._budget)
+            verdict, sentence = self._verdict(result, self._budget)
             parts.append(f"budget {verdict}")
-            failures += [sentence] if verdict == "missed" else []
+            failures += [sentence] if verdict == MISSED else []
             doubts += [sentence] if verdict == CANNOT_TELL else []
         if comparison is not None and comparison.gate is not None:
             sentence = "\n".join(verdict_lines(comparison))
             verdict = comparison.gate["verdict"]
             parts.append(f"{comparison.ratio:.3f} of the earlier rate: {verdict}")
-            failures += [sentence] if verdict == "slower" else []
+            failures += [sentence] if verdict == SLOWER else []
             doubts += [sentence] if verdict == CANNOT_TELL else []
         elif self._earlier is not None:
             parts.append("no earlier result")
-        return Outcome(
+        return _Outcome(
             result,
             f"{printable(self._name)}: {', '.join(parts)}",
             "\n".join(failures) or None,
@@ -174,7 +178,7 @@ class Guard:
         )
 
     def _compared(self, result: Result, file: str) -> Comparison | None:
-        """With the same measurement of an earlier run of the tests."""
+        """The comparison with the same measurement of an earlier run of the tests."""
         if self._earlier is None or result.error is not None:
             return None
         path = self._earlier / file
@@ -188,44 +192,40 @@ class Guard:
             new_names=["this run"],
         )
 
-    def _held(self, result: Result, budget: Budget) -> tuple[str, str]:
+    def _verdict(self, result: Result, budget: Budget) -> tuple[str, str]:
         """`held`, `missed` or `cannot tell`, and a sentence."""
         try:
             run = run_of(result.to_dict(), self._name)
         except NothingToCompareError as error:
-            raise GuardError(
-                f"{error} There is nothing to hold to {budget}."
+            raise NotMeasuredError(
+                f"{error} There is nothing to compare with {budget}."
             ) from error
         scale = 1.0
         if budget.unit == "samples":
             if run.samples is None:
-                raise GuardError(
+                raise NotMeasuredError(
                     f"the budget is {budget}, and the number of samples in an "
                     "element is unknown: give feed_benchmark() `items_per_element`."
                 )
             scale = run.samples
         interval = rate_interval(run, CONFIDENCE)
         if interval is None:
-            verdict, sure = (
-                CANNOT_TELL,
-                "the run is too short for its error",
-            )
+            verdict, certainty = CANNOT_TELL, "the run is too short for its error"
         else:
             low, high = (scale * bound for bound in interval)
             verdict = CANNOT_TELL
             if low >= budget.least:
-                verdict = "held"
+                verdict = HELD
             elif high < budget.least:
-                verdict = "missed"
-            sure = f"with 99 % confidence from {number(low)} to {number(high)}"
+                verdict = MISSED
+            certainty = f"with 99 % confidence from {number(low)} to {number(high)}"
         return verdict, (
-            f"budget {verdict}: {number(scale * run.rate)} {budget.unit}/s, {sure}; the "
-            f"budget is {budget}."
+            f"budget {verdict}: {number(scale * run.rate)} {budget.unit}/s, {certainty}; "
+            f"the budget is {budget}."
         )
 
 
-def measured_rate(result: Result) -> str:
-    """`1,234 elements/s`."""
+def _measured_rate(result: Result) -> str:
     if result.steady is None:
         return "no rate"
     return f"{number(result.steady['elements_per_second'])} elements/s"

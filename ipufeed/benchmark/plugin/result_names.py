@@ -1,7 +1,7 @@
-"""Which file holds a test's earlier result: the same in every checkout, however called.
+"""Names of tests and of their results' files, the same in every checkout and call.
 
-pytest's own ids begin at its rootdir, which depends on the command line: a folder that is
-given to an option which pytest does not know yet counts as one of the paths to test.
+pytest's own ids begin at its rootdir, which depends on the command line: the value of an
+option that pytest does not know yet counts as one of the paths to test.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 NAME_LENGTH = 100  # of a result's file, before its hash
-# A folder that has one of these is a project's.
+# A folder with one of these is the top of a project.
 PROJECT_FILES = (
     "pytest.ini",
     "pyproject.toml",
@@ -25,28 +25,27 @@ MOST_SHOWN = 3
 
 
 def test_name(path: Path, nodeid: str, called_in: Path) -> str:
-    """`tests/test_feed.py::test_it[small]`, from the project's folder on.
+    """Returns `tests/test_feed.py::test_it[small]`, from the project's folder on.
 
     Args:
         path: The test's file.
-        nodeid: pytest's id of the test, of which the part behind the file is taken.
-        called_in: Where the name begins if no folder above `path` is a project's.
+        nodeid: pytest's id of the test, of which the part after the file is used.
+        called_in: The folder to begin at if none above `path` is a project's.
     """
-    top = next((each for each in path.parents if is_project(each)), called_in)
+    top = next((each for each in path.parents if _is_project(each)), called_in)
     inside = Path(os.path.relpath(path, top)).as_posix()
     return "::".join([inside, *nodeid.split("::")[1:]])
 
 
-def is_project(folder: Path) -> bool:
-    """Whether tests' names may begin here."""
+def _is_project(folder: Path) -> bool:
     return any((folder / name).exists() for name in PROJECT_FILES)
 
 
 def file_name(name: str, number: int) -> str:
-    """A file's name for a test's n-th measurement: the same in every run of the tests.
+    """Returns the file of a test's n-th measurement, the same in every run of the tests.
 
-    Tests' names hold what file names must not; the hash keeps apart what looks alike
-    without that.
+    Characters that file names must not have are replaced; the hash of the test's name
+    distinguishes names that become equal by that.
     """
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[-NAME_LENGTH:]
     digest = hashlib.blake2b(name.encode(), digest_size=4).hexdigest()
@@ -54,28 +53,27 @@ def file_name(name: str, number: int) -> str:
 
 
 def nothing_matched(earlier: Path, names: list[str]) -> str | None:
-    """The message when no test that measured has a result in `earlier`.
+    """Returns the message that no test that measured has a result in `earlier`.
 
     Args:
         earlier: The folder with an earlier run's results.
-        names: Of the tests that measured and have none; not empty.
+        names: The tests that measured and have no earlier result; not empty.
 
     Returns:
-        None where the folder is empty: then all tests are new.
+        None if the folder is empty: then all tests are new.
     """
     held = sorted(path.name for path in earlier.glob("*.json"))
     if not held:
         return None
     return (
         "nothing was compared: --ipufeed-compare must be a folder with results of the "
-        f"tests that measure, and {earlier} holds {listed(held)}, where "
-        f"{listed([file_name(name, 1) for name in names])} was looked for. Names begin "
-        "at the project's folder (docs/ci.md): write the earlier results again with "
+        f"tests that measure, and {earlier} holds {_listed(held)}, not "
+        f"{_listed([file_name(name, 1) for name in names])}. Names begin at the "
+        "project's folder (docs/ci.md): write the earlier results again with "
         "--ipufeed-json, with the same tests."
     )
 
 
-def listed(names: list[str]) -> str:
-    """A few of them."""
+def _listed(names: list[str]) -> str:
     left = len(names) - MOST_SHOWN
     return ", ".join(names[:MOST_SHOWN]) + (f" and {left} more" if left > 0 else "")

@@ -1,4 +1,4 @@
-"""Streams, signals and child processes of the command; no TensorFlow.
+"""Standard streams, signals and child processes of the command; no TensorFlow.
 
 Uses ipufeed.errors and ipufeed.render only.
 """

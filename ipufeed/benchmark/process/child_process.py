@@ -1,4 +1,4 @@
-"""Python processes of ours: started together, waited for with a deadline, never left."""
+"""Child processes that run a module of ipufeed, receive with a deadline, and are ended."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from ipufeed.errors import ScaleOutError
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 END_S = 5.0
 POLL_S = 0.1
-
-
 PR_SET_PDEATHSIG = 1
 
 
 class Child:
-    """A process `python -m module arguments...` that talks in lines of JSON.
+    """A process `python -m module arguments...` that exchanges lines of JSON.
 
-    Its stderr is a file, of which errors quote the end. Start it on a thread that lives
-    as long as it should: the kernel ends it with that thread (service_process.die_with).
+    Its stderr is a file, whose end is quoted in errors. The thread that starts it must live
+    as long as the child should: the kernel ends the child with that thread
+    (end_with_parent).
     """
 
     def __init__(self, what: str, module: str, arguments: Sequence[str], log: Path):
@@ -58,19 +57,19 @@ class Child:
         self._left = b""
 
     def alive(self) -> bool:
-        """Whether it runs; its CPU time is looked at as long as it does."""
+        """Whether the process runs; if so, samples its CPU time and memory."""
         running = self.process.poll() is None
         if running:
-            self.look()
+            self.sample()
         return running
 
-    def look(self) -> None:
-        """CPU seconds and memory of the process so far."""
+    def sample(self) -> None:
+        """Updates `cpu_seconds` and `peak_rss_bytes` from /proc."""
         folder = Path(f"/proc/{self.process.pid}")
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
             status = (folder / "status").read_text()
-        except OSError:  # it has just ended
+        except OSError:  # the process has just ended
             return
         # utime and stime, fields 14 and 15 of proc(5).
         self.cpu_seconds = (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
@@ -79,10 +78,10 @@ class Child:
                 self.peak_rss_bytes = int(line.split()[1]) * 1024
 
     def send(self, message: dict[str, Any]) -> None:
-        """Sends a message, as a line of JSON.
+        """Sends a message as a line of JSON.
 
         Raises:
-            ScaleOutError: It has ended.
+            ScaleOutError: The process has ended.
         """
         assert self.process.stdin is not None
         try:
@@ -92,28 +91,28 @@ class Child:
             raise self.ended() from error
 
     def receive(self, deadline: float) -> dict[str, Any]:
-        """Returns its next message; other text that it prints is passed over.
+        """Returns the child's next message, skipping other text that it prints.
 
         Args:
             deadline: In time.monotonic() seconds.
 
         Raises:
-            ScaleOutError: It ended, or the deadline has passed.
+            ScaleOutError: The process has ended, or the deadline has passed.
         """
         while time.monotonic() < deadline:
             found = self.try_receive()
             if found is not None:
                 return found
-            self.look()
+            self.sample()
         raise ScaleOutError(
-            f"the {self.what} sent nothing in time. It last printed: {self.last_words()}"
+            f"the {self.what} sent nothing in time. It last printed: {self.stderr_tail()}"
         )
 
     def try_receive(self) -> dict[str, Any] | None:
-        """Returns its next message if one comes within POLL_S, else None.
+        """Returns the child's next message if one comes within POLL_S, else None.
 
         Raises:
-            ScaleOutError: It has ended.
+            ScaleOutError: The process has ended.
         """
         assert self.process.stdout is not None
         while b"\n" in self._left:
@@ -129,16 +128,16 @@ class Child:
         return None
 
     def ended(self) -> ScaleOutError:
-        """The error for a process that has ended."""
+        """Returns the error that reports how the process ended."""
         try:
             code = self.process.wait(END_S)
         except subprocess.TimeoutExpired:
             return ScaleOutError(f"the {self.what} has closed its output.")
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        return ScaleOutError(f"the {self.what} {how}: {self.last_words()}")
+        return ScaleOutError(f"the {self.what} {how}: {self.stderr_tail()}")
 
-    def last_words(self) -> str:
-        """The end of what it printed on stderr."""
+    def stderr_tail(self) -> str:
+        """Returns the last lines that the process printed on stderr."""
         try:
             lines = self.log.read_text(errors="replace").strip().splitlines()
         except OSError:
@@ -146,18 +145,18 @@ class Child:
         return "\n".join(lines[-5:]) or "(nothing)"
 
     def kill(self) -> None:
-        """Ends it; waits until it has ended."""
-        self.look()
+        """Kills the process and waits until it has ended."""
+        self.sample()
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
-                with contextlib.suppress(OSError):  # what was not flushed has no reader
+                with contextlib.suppress(OSError):  # unflushed data has no reader
                     pipe.close()
 
 
-def die_with(parent: int) -> None:
-    """Asks the kernel to end this process with its parent, also if that is killed."""
+def end_with_parent(parent: int) -> None:
+    """Asks the kernel to end this process with its parent, even if the parent is killed."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it went before we asked
+    if os.getppid() != parent:  # the parent ended before the request
         os._exit(1)

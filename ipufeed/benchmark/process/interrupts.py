@@ -1,35 +1,41 @@
-"""Ctrl-C and SIGTERM end a measurement; neither loses its result."""
+"""Ctrl-C and SIGTERM end a measurement without losing its result; the process's exit."""
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
+import sys
 import time
 from types import FrameType
+from typing import NoReturn
 
 PATIENCE_S = 3.0
+SIGNALLED = 128  # exit code of a signal: 128 + its number
+# For a feeder that is still producing an element when the measurement is over.
+FEEDER_GRACE_NS = 2_000_000_000
 
 
 class Interruption(KeyboardInterrupt):
-    """A KeyboardInterrupt that CPython does not take for an uncaught one.
+    """A KeyboardInterrupt that CPython does not mistake for an uncaught one.
 
-    One of exactly that class which has left the exec() of a text, as in the body of
-    namedtuple() or dataclass(), makes the interpreter end by SIGINT, whatever became of
-    it: TensorFlow's import is full of these.
+    If a KeyboardInterrupt of exactly that class leaves an exec() of source text, as
+    namedtuple() and dataclass() use it, CPython later ends by SIGINT even if the exception
+    was caught. TensorFlow's import runs many of these.
     """
 
 
 class Interrupts:
-    """Turns the first signal into an Interruption on the main thread.
+    """Raises Interruption on the main thread at the first signal.
 
-    A user that presses Ctrl-C twice wants out, not to lose what was measured: that takes
-    a moment, and a second signal changes nothing. After PATIENCE_S another one ends the
-    process where it stands.
+    A second signal within PATIENCE_S is ignored, so that pressing Ctrl-C twice does not
+    lose the result; a later one ends the process at once.
 
     Attributes:
-        code: The exit code that the signal asks for, 128 + its number as in a shell:
-            130 for Ctrl-C, 143 for SIGTERM.
-        held: Whether the first signal is only noted: what is left to do takes a moment.
+        code: The exit code, 128 + the signal's number as in a shell: 130 for Ctrl-C, 143
+            for SIGTERM.
+        held: Whether the first signal is recorded without raising, while the result is
+            written.
     """
 
     def __init__(self) -> None:
@@ -39,30 +45,30 @@ class Interrupts:
         self._since: float | None = None
 
     def catch(self) -> None:
-        """From now on; a signal that the parent process ignores stays ignored."""
+        """Installs the handlers; a signal that the parent process ignores stays ignored."""
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._on_signal)
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, self._on_signal)
 
     @property
-    def came(self) -> bool:
-        """Whether there was a signal."""
+    def arrived(self) -> bool:
+        """Whether a signal arrived."""
         return self._since is not None
 
     def raise_again(self) -> None:
-        """If there was a signal: what ran meanwhile has made something else of it."""
-        if self.came:
+        """Raises Interruption if a signal arrived, even if other code swallowed it."""
+        if self.arrived:
             raise Interruption
 
     def ignore(self) -> None:
-        """All is printed, and the process about to end."""
+        """Ignores further signals: the result is printed, the process about to end."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._owner:
-            # A process that the dataset has forked: the signal means that one alone.
+            # A process that the dataset forked: the signal was sent to it alone.
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return
@@ -75,3 +81,22 @@ class Interrupts:
             return
         if now - self._since > PATIENCE_S:
             os._exit(self.code)
+
+
+def leave(code: int) -> NoReturn:
+    """Ends the process without waiting for Python code that runs inside a dataset.
+
+    After Ctrl-C a function of the dataset may still be running, and an ordinary exit would
+    finalise the interpreter under it. So only the rest of an exit is done: the atexit
+    functions that the dataset file registered, and flushing.
+    """
+    if "tensorflow" in sys.modules:
+        from ipufeed import _native
+
+        grace_ns = 0 if code > SIGNALLED else FEEDER_GRACE_NS
+        if _native.is_loaded() and _native.entry().ipufeed_stop_all(grace_ns):
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    sys.exit(code)

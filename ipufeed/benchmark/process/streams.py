@@ -5,29 +5,37 @@ from __future__ import annotations
 import os
 import sys
 
+from ipufeed.render.terminal import wrap
+
 
 def open_missing_streams() -> None:
-    """Gives a process that was started with a closed stdout or stderr an empty one.
+    """Opens /dev/null for each standard stream that the process was started without.
 
-    Else the next file that is opened, a dataset's perhaps, would get its number.
+    Otherwise the next file that is opened, perhaps of the dataset, would get its number.
     """
     for descriptor, name in ((0, "stdin"), (1, "stdout"), (2, "stderr")):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor
         if getattr(sys, name) is None:
             mode = "r" if descriptor == 0 else "w"
             setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
 
 
 def take_stdout() -> int:
-    """Keeps stdout for the JSON: whatever else is printed goes to stderr.
+    """Sends stdout to stderr and returns the descriptor of the real stdout, for the JSON.
 
-    On the level of file descriptors, since dataset files print from C code and from
-    other processes, too.
+    At the level of file descriptors, since datasets also print from C code and from
+    child processes.
     """
     sys.stdout.flush()
     stdout = os.dup(1)
     os.dup2(2, 1)
     return stdout
+
+
+def print_message(message: str) -> None:
+    """Prints each line of the message on stderr, wrapped to the terminal."""
+    for line in f"ipufeed.benchmark: {message}".splitlines():
+        print("\n".join(wrap(line)), file=sys.stderr, flush=True)

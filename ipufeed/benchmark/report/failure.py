@@ -1,4 +1,4 @@
-"""The message for the error that a dataset has failed with."""
+"""The message of the error with which a dataset failed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# An error of ours, in the words that TensorFlow gives to what a Python function raised.
+# An error of ipufeed.sources, inside TensorFlow's message for a failed Python function.
 OWN_ERROR = re.compile(
     r"(?:^|\s)(?:SourceError|DamagedFileError): (?P<sentence>.*?)\s*"
     r"^Traceback \(most recent call last\):",
@@ -22,16 +22,15 @@ TRACEBACK = re.compile(
 FRAME = re.compile(
     r"^  File \"(?P<path>[^\n\"]*)\"[^\n]*\n(?:    [^\n]*\n)*", re.MULTILINE
 )
-# Whose frames are of no use to the function's author.
+# Frames to leave out: they do not help the function's author.
 LIBRARIES = ("/tensorflow/python/", f"{pathlib.Path(__file__).parents[2]}/")
 
 
 def sentence_of(error: Mapping[str, Any]) -> str:
-    """The message of `Result.error`, as far as it is for people.
+    """Returns the part of a result's error message that helps the user.
 
-    An error of our own sources has the cure in its message: where in our code it
-    was raised is left out. Of the traceback of a user's function the lines stay
-    that are not in TensorFlow.
+    The message of an error of ipufeed.sources, without a traceback; of another traceback,
+    the frames outside of TensorFlow and ipufeed.
     """
     message = str(error["message"])
     own = OWN_ERROR.search(message)

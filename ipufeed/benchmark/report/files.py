@@ -1,28 +1,29 @@
-"""Writes the reports that were asked for."""
+"""Writes the requested reports."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ipufeed.render.files import write_whole
+from ipufeed.render.text import JsonObject
 
 if TYPE_CHECKING:
-    from ipufeed.benchmark.report.protocols import Recording
+    from ipufeed.benchmark.report.protocols import Recording, Result
 
 
 def write_reports(
-    result: dict[str, Any], asked: dict[str, str], recording: Recording | None = None
+    result: JsonObject, asked: dict[str, str], recording: Recording | None = None
 ) -> list[str]:
-    """Writes each report, whole or not at all, and goes on where one cannot be written.
+    """Writes each report atomically, and continues if one cannot be written.
 
     Args:
         result: As the JSON holds it.
-        asked: Kind (a key of options.REPORTS) to file.
-        recording: What the threads did, for the trace; None for a stored result.
+        asked: File of each kind of report (a key of options.REPORTS).
+        recording: Events of the threads, for the trace; None for a stored result.
 
     Returns:
-        A sentence for each that could not be written.
+        A message for each report that could not be written.
     """
     failures = []
     for kind, path in asked.items():
@@ -34,9 +35,9 @@ def write_reports(
 
 
 def content(
-    kind: str, result: dict[str, Any], path: str, recording: Recording | None
+    kind: str, result: JsonObject, path: str, recording: Recording | None
 ) -> bytes:
-    """The bytes of a report. What makes it is imported only now."""
+    """Returns the bytes of a report; imports what makes it only now."""
     if kind == "parquet":
         from ipufeed.benchmark.report.parquet import parquet_bytes
 
@@ -50,7 +51,7 @@ def content(
     return page(result).encode("utf-8", "replace")
 
 
-def as_stored(result: Any) -> dict[str, Any]:
-    """A Result as it is in a file: with lists for tuples, and null for infinity."""
-    stored: dict[str, Any] = json.loads(result.to_json())
+def as_stored(result: Result) -> JsonObject:
+    """Returns a result as a file holds it: lists for tuples, null for infinity."""
+    stored: JsonObject = json.loads(result.to_json())
     return stored

@@ -1,29 +1,23 @@
-"""A result in a notebook, and in one line."""
+"""A result in a notebook: a table of its figures and the rate over time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
+from ipufeed.benchmark.report import summary
 from ipufeed.benchmark.report.files import as_stored
 from ipufeed.benchmark.report.pictures import rate_picture
-from ipufeed.render.text import escaped, rows_of, short
-
-if TYPE_CHECKING:
-    from ipufeed.benchmark.report.protocols import Result
+from ipufeed.benchmark.report.protocols import Result
+from ipufeed.render.text import JsonObject, escaped, rows_of, short
 
 WIDTH = 640
 MOST_WARNINGS = 5
 
 
 def notebook_html(result: Result) -> str:
-    """A table and the rate over time.
+    """Returns the HTML of a result.
 
-    Colours are those of the notebook around it, whatever its theme: nothing here has a
-    colour of its own but the lines of the picture.
+    Text has the colours of the notebook's theme; only the lines of the picture have their
+    own.
     """
-    from ipufeed.benchmark.report import summary
-
     stored = as_stored(result)
     pairs = [
         ("rate", summary.rate(result)),
@@ -33,8 +27,8 @@ def notebook_html(result: Result) -> str:
         ("between elements", summary.latency(result.latency)),
         ("measured", summary.amount(result)),
     ]
-    rows = "".join(row(name, text) for name, text in pairs if text is not None)
-    rows += "".join(notes(stored))
+    rows = "".join(_row(name, text) for name, text in pairs if text is not None)
+    rows += "".join(_notices(stored))
     name = escaped(short(str(result.dataset.get("name")), 120))
     return (
         f'<div style="overflow-x:auto"><strong><bdi>{name}</bdi></strong>'
@@ -43,20 +37,20 @@ def notebook_html(result: Result) -> str:
     )
 
 
-def notes(stored: Mapping[str, Any]) -> list[str]:
-    """The error and the first warnings."""
+def _notices(stored: JsonObject) -> list[str]:
+    """Returns rows with the error and the first warnings."""
     found = []
     error = stored.get("error")
     if error:
-        found.append(row("error", f"{error['type']}: {short(error['message'], 300)}"))
+        found.append(_row("error", f"{error['type']}: {short(error['message'], 300)}"))
     found += [
-        row("warning", short(str(each.get("message", "")), 300))
+        _row("warning", short(str(each.get("message", "")), 300))
         for each in rows_of(stored, "warnings")[:MOST_WARNINGS]
     ]
     return found
 
 
-def row(name: str, text: str) -> str:
-    """A row of the table; the notebook's own style would put text to the right."""
-    look = ' style="text-align:left;color:inherit"'
-    return f"<tr><td{look}>{escaped(name)}</td><td{look}>{escaped(text)}</td></tr>"
+def _row(name: str, text: str) -> str:
+    # The notebook's own style would align text right.
+    style = ' style="text-align:left;color:inherit"'
+    return f"<tr><td{style}>{escaped(name)}</td><td{style}>{escaped(text)}</td></tr>"

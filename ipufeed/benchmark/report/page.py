@@ -1,14 +1,13 @@
-"""One self-contained page for a result: what came out, how sure, and why.
+"""A self-contained page for a result: the figures, their uncertainty, and the reasons.
 
-It is made of the JSON alone, so that a result which was stored can be looked at later, and
-every picture has a sentence on how to read it.
+It is made from the JSON alone, so that a stored result becomes a page later; every chart
+has a text on how to read it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import resources
-from typing import Any
 
 from ipufeed.benchmark.report import pictures
 from ipufeed.benchmark.report.page_stages import stages
@@ -16,6 +15,7 @@ from ipufeed.render import units
 from ipufeed.render.html import document, table, tiles
 from ipufeed.render.text import (
     MOST_ROWS,
+    JsonObject,
     finite,
     optional,
     part,
@@ -25,90 +25,91 @@ from ipufeed.render.text import (
     text_of,
 )
 
-# Pixels: on a telephone, and elsewhere. page.css of this folder shows one of them.
+# Widths in pixels, for a telephone and for other screens. page.css of this folder shows
+# one of them.
 NARROW, WIDE = 350, 1000
 DEVICE = {
     "au": "the accelerator computed (AU)",
     "starved_time_share": "it waited for an element",
-    "blocked_time_share": "it waited for a reader to take its results",
-    "overhead_time_share": "taken by the simulation itself",
+    "blocked_time_share": "it waited for the host to read its results",
+    "overhead_time_share": "overhead of the simulation",
 }
 VERDICTS = {
-    "host-bound": "The pipeline holds the accelerator up.",
+    "host-bound": "The pipeline is the bottleneck: the accelerator waits for it.",
     "device-bound": "The pipeline is fast enough: the accelerator is the slower side.",
-    "reader-bound": "Results are taken too slowly: they hold the accelerator up.",
+    "reader-bound": "The host reads results too slowly: the accelerator waits for it.",
     "harness-bound": "The step is too short for this simulation: no verdict.",
 }
 
-Picture = Callable[[dict[str, Any], int], str]
+Picture = Callable[[JsonObject, int], str]
 
 
-def page(result: dict[str, Any]) -> str:
-    """The page of a result as the JSON holds it; of any age, complete or not."""
+def page(result: JsonObject) -> str:
+    """Returns the page of a result as the JSON holds it, of any version or incomplete."""
     dataset = part(result, "dataset")
     name = str(dataset.get("name", "a dataset"))
     style = resources.files("ipufeed.benchmark.report").joinpath("page.css")
     sections = [
         f"<h1>{text_of(name, 200)}</h1>",
-        f'<p class="quiet">{text_of(where(result), 300)}</p>',
-        headline(result),
-        notices(result),
-        section(
+        f'<p class="quiet">{text_of(_summary_of(result), 300)}</p>',
+        _headline(result),
+        _notices(result),
+        _section(
             "Rate over time",
-            "Elements per second in each moment. Level is good; the dashed line is the "
-            "steady rate, the one to quote, and the band around it is where it lies with "
-            "95 % certainty.",
+            "Elements per second in each window of time. A level line is good; the dashed "
+            "line is the steady rate, the one to quote, and the band its 95 % confidence "
+            "interval.",
             result,
             pictures.rate_picture,
-            left_out(result),
+            _left_out(result),
         ),
-        section(
+        _section(
             "Waits",
-            waits_sentence(result),
+            _waits_text(result),
             result,
             pictures.waits_picture,
         ),
-        section(
+        _section(
             "Elements in the queue",
-            "How many elements lay ready when one had just been taken. Near 0: the "
-            "dataset is the slower side. Near all that fit (a dashed line, where it is "
-            "in the picture): the other side is.",
+            "Elements in the queue after each was taken. Near 0: the dataset is the "
+            "slower side. Near the capacity (a dashed line, if it is in the range): the "
+            "consumer is.",
             result,
             pictures.depth_picture,
-            empty_queue(result),
+            _empty_queue(result),
         ),
-        section(
+        _section(
             "Time between elements",
-            "One narrow hill is a pipeline with an even beat. A second hill further right "
-            "is work that only some elements have, such as opening a file or filling a "
-            "shuffle buffer. 99 of 100 times are left of p99.",
+            "One narrow peak: the elements come evenly. A second peak further right: work "
+            "that only some elements need, such as opening a file or filling a shuffle "
+            "buffer. 99 of 100 times are left of p99.",
             result,
             pictures.histogram_picture,
         ),
-        section(
+        _section(
             "Where the time goes",
-            "The stages of the pipeline, the one that costs most first: a faster first "
-            "stage makes the pipeline faster, a faster last one does not.",
+            "The stages of the pipeline, the most important first: a faster first stage "
+            "makes the pipeline faster, a faster last one does not.",
             result,
             pictures.stage_picture,
             stages(result),
         ),
-        section(
+        _section(
             "Does it keep an accelerator busy?",
-            "How much of its time an accelerator would compute, for steps of several "
-            "lengths. Where the curve leaves the top, the pipeline begins to hold it up. "
-            "The dashed line across is what is asked of it: the bar of the MLPerf job, or "
-            "90 %, which is usual.",
+            "The fraction of its time in which an accelerator would compute, for several "
+            "step times. Where the curve leaves the top, the pipeline becomes the "
+            "bottleneck. The dashed line is the required fraction: that of the MLPerf job, "
+            "or 90 %, which is usual.",
             result,
             pictures.au_picture,
-            device(result),
+            _device(result),
         ),
         '<div class="facts">',
-        facts("Machine", part(result, "machine")),
-        facts("Settings", part(result, "settings")),
-        facts("The dataset", part(result, "dataset")),
-        facts("CPU and memory", part(result, "resources")),
-        facts("The harness itself", part(result, "calibration")),
+        _facts("Machine", part(result, "machine")),
+        _facts("Settings", part(result, "settings")),
+        _facts("The dataset", part(result, "dataset")),
+        _facts("CPU and memory", part(result, "resources")),
+        _facts("The harness itself", part(result, "calibration")),
         "</div>",
         '<p class="quiet">Elements are what the dataset yields, usually batches. The '
         "numbers of this page, and more, are in the JSON of the same run.</p>",
@@ -118,8 +119,8 @@ def page(result: dict[str, Any]) -> str:
     return document(title, body, style.read_text(encoding="utf-8"))
 
 
-def headline(result: dict[str, Any]) -> str:
-    """The figures that one looks at first."""
+def _headline(result: JsonObject) -> str:
+    """Returns the main figures."""
     steady, dataset = part(result, "steady"), part(result, "dataset")
     latency, resources_ = part(result, "latency"), part(result, "resources")
     figures = []
@@ -143,7 +144,7 @@ def headline(result: dict[str, Any]) -> str:
         low, high = map(finite, interval)
         figures.append(
             (
-                "how sure",
+                "uncertainty",
                 f"± {(high - low) / 2 / rate:.1%}",
                 f"95 %: {units.number(low)} to {units.number(high)} elements/s",
             )
@@ -185,8 +186,8 @@ def headline(result: dict[str, Any]) -> str:
     return tiles(figures)
 
 
-def notices(result: dict[str, Any]) -> str:
-    """The error and the warnings: to be read before anything is quoted."""
+def _notices(result: JsonObject) -> str:
+    """Returns the error and the warnings."""
     found = []
     error = part(result, "error")
     if error:
@@ -204,10 +205,10 @@ def notices(result: dict[str, Any]) -> str:
     return "".join(found)
 
 
-def section(
-    title: str, how: str, result: dict[str, Any], picture: Picture, more: str = ""
+def _section(
+    title: str, how: str, result: JsonObject, picture: Picture, more: str = ""
 ) -> str:
-    """A picture for narrow and for wide screens, and how to read it; or nothing."""
+    """Returns a chart for narrow and for wide screens with its text; "" without one."""
     wide = picture(result, WIDE)
     if not wide:
         return f"<section><h2>{title}</h2>{more}</section>" if more else ""
@@ -218,12 +219,12 @@ def section(
     )
 
 
-def waits_sentence(result: dict[str, Any]) -> str:
-    """How to read the waits; here the consumer does nothing, on a device it computes."""
+def _waits_text(result: JsonObject) -> str:
+    """Returns how to read the waits, of a plain run or of one through the device."""
     if part(result, "links"):
         return (
             "Orange: the program on the device waited for an element, so the dataset is "
-            "too slow for it. Purple: the dataset waited because the queue was full, so "
+            "the slower side. Purple: the dataset waited because the queue was full, so "
             "the program is the slower side."
         )
     return (
@@ -233,8 +234,8 @@ def waits_sentence(result: dict[str, Any]) -> str:
     )
 
 
-def left_out(result: dict[str, Any]) -> str:
-    """What is not in the steady rate, and why."""
+def _left_out(result: JsonObject) -> str:
+    """Returns what is not in the steady rate, and why."""
     found = "".join(
         f"<li><strong>{text_of(each.get('what', ''), 40)}</strong>, "
         f"{seconds(each.get('seconds'))}, {units.number(finite(each.get('elements')))} "
@@ -244,19 +245,19 @@ def left_out(result: dict[str, Any]) -> str:
     return f"<p>Not in the steady rate:</p><ul>{found}</ul>" if found else ""
 
 
-def empty_queue(result: dict[str, Any]) -> str:
-    """In the place of a picture without anything in it."""
-    course = pictures.course_of(result)
-    if course is None or max(course.depths) >= pictures.LEAST_DEPTH:
+def _empty_queue(result: JsonObject) -> str:
+    """Returns a text in place of an empty chart."""
+    series = pictures.series_of(result)
+    if series is None or max(series.depths) >= pictures.LEAST_DEPTH:
         return ""
     return (
-        "<p>Next to nothing lay ready at any time when an element had just been taken: "
-        "the dataset is the slower side.</p>"
+        "<p>The queue was nearly always empty after an element was taken: the dataset is "
+        "the slower side.</p>"
     )
 
 
-def device(result: dict[str, Any]) -> str:
-    """What came out for the step that was asked for, and for those that were tried."""
+def _device(result: JsonObject) -> str:
+    """Returns the figures of the requested step time, and of the sweep."""
     found = part(result, "device")
     shares = [
         [name, f"{finite(found[key]):.1%}"]
@@ -278,14 +279,14 @@ def device(result: dict[str, Any]) -> str:
         parts.append(f"<p><strong>{text_of(sentence, 200)}</strong></p>")
     if shares:
         step = optional(found.get("step_seconds"), seconds)
-        parts.append(table([f"of the time, with steps of {step}", "share"], shares))
+        parts.append(table([f"of the time, with steps of {step}", "fraction"], shares))
     if rows:
         parts.append(table(["step", "AU", "waited"], rows))
     return "".join(parts)
 
 
-def facts(title: str, values: dict[str, Any]) -> str:
-    """Names and values, folded up on a screen."""
+def _facts(title: str, values: JsonObject) -> str:
+    """Returns a table of names and values."""
     rows = [
         [text_of(str(name).replace("_", " "), 60), value_of(str(name), value)]
         for name, value in list(values.items())[:MOST_ROWS]
@@ -298,21 +299,21 @@ def facts(title: str, values: dict[str, Any]) -> str:
     )
 
 
-def where(result: dict[str, Any]) -> str:
-    """What was measured where, in a line."""
+def _summary_of(result: JsonObject) -> str:
+    """Returns the numbers of elements and seconds, and the CPU."""
     elements = sum(
         int(finite(each.get("elements_processed")))
         for each in rows_of(result, "epochs")
     )
     machine = part(result, "machine")
     cpu = machine.get("cpu") or machine.get("cpu_model") or ""
-    course = pictures.course_of(result)
-    lasted = f" in {seconds(course.end)}" if course else ""
+    series = pictures.series_of(result)
+    lasted = f" in {seconds(series.end)}" if series else ""
     return f"{elements:,} elements{lasted}. {cpu}".strip()
 
 
-def value_of(name: str, value: Any) -> str:
-    """A value in words, in the unit of its name."""
+def value_of(name: str, value: object) -> str:
+    """Returns a value as text, in the unit of its name."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (int, float)):
@@ -321,20 +322,20 @@ def value_of(name: str, value: Any) -> str:
         if "per_second" not in name and "seconds" in name:
             return seconds(value)
     if isinstance(value, float):
-        return rounded(value)
+        return _rounded(value)
     if isinstance(value, int):
         return f"{value:,}" if abs(value) < 10**18 else f"{finite(value):.6g}"
     if isinstance(value, (dict, list)):
         inner = value.items() if isinstance(value, dict) else enumerate(value)
         listed = ", ".join(
-            f"{name}: {rounded(each) if isinstance(each, float) else each}"
+            f"{name}: {_rounded(each) if isinstance(each, float) else each}"
             for name, each in list(inner)[:MOST_ROWS]
         )
         return text_of(listed, 400)
     return text_of(value, 400)
 
 
-def rounded(value: float) -> str:
-    """Three digits, and all of a large number."""
+def _rounded(value: float) -> str:
+    """Returns three digits, or all of a large number."""
     shown = finite(value)
     return f"{shown:,.0f}" if abs(shown) >= 100 else f"{shown:.3g}"

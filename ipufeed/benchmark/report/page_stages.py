@@ -1,13 +1,12 @@
-"""The stages on the page: what they take, what to change, and what that would give."""
+"""The stages on the page: their figures, the advice about them, and predictions."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from ipufeed.render import units
 from ipufeed.render.html import table
 from ipufeed.render.text import (
     MOST_ROWS,
+    JsonObject,
     finite,
     optional,
     rows_of,
@@ -16,12 +15,12 @@ from ipufeed.render.text import (
 )
 
 
-def stages(result: dict[str, Any]) -> str:
-    """The stages' figures, and below them what can be done; or nothing."""
+def stages(result: JsonObject) -> str:
+    """Returns tables of the stages, the advice and the predictions; "" without stages."""
     found = rows_of(result, "stages")
     rows = [
         [
-            text_of(stage_name(each), 120),
+            text_of(_stage_name(each), 120),
             text_of(each.get("kind", ""), 40),
             optional(each.get("share"), lambda share: f"{share:.0%}"),
             optional(each.get("seconds_per_element"), seconds),
@@ -44,28 +43,27 @@ def stages(result: dict[str, Any]) -> str:
         "buffers",
         "at most/s",
     ]
-    return table(heads, rows, left=2) + advice(result) + what_if(result)
+    return table(heads, rows, left=2) + _advice(result) + _what_if(result)
 
 
-def stage_name(stage: dict[str, Any]) -> str:
-    """Its name, with those of what runs inside it."""
+def _stage_name(stage: JsonObject) -> str:
+    """Returns the name of a stage, with those of the steps inside it."""
     name, inside = str(stage.get("name", "")), stage.get("inside")
     if not inside or not isinstance(inside, list):
         return name
     return f"{name} (with {', '.join(map(str, inside))} inside)"
 
 
-def advice(result: dict[str, Any]) -> str:
-    """Each edit, what it should give, and what it gave if it was tried."""
+def _advice(result: JsonObject) -> str:
+    """Returns the list of advice, with its outcome if it was tried."""
     items = "".join(
-        f"<li>{text_of(each.get('text', ''))}{outcome(each)}</li>"
+        f"<li>{text_of(each.get('text', ''))}{_outcome(each)}</li>"
         for each in rows_of(result, "advice")[:MOST_ROWS]
     )
     return f"<h3>What to change</h3><ul>{items}</ul>" if items else ""
 
 
-def outcome(each: dict[str, Any]) -> str:
-    """What --verify found of a piece of advice."""
+def _outcome(each: JsonObject) -> str:
     if each.get("measured_gain") is None:
         note = each.get("note")
         return f" <em>{text_of(note, 400)}</em>" if note else ""
@@ -81,8 +79,7 @@ def outcome(each: dict[str, Any]) -> str:
     )
 
 
-def what_if(result: dict[str, Any]) -> str:
-    """The answers to --what-if, in elements per second."""
+def _what_if(result: JsonObject) -> str:
     rows = [
         [
             text_of(each.get("question", ""), 80),

@@ -1,6 +1,6 @@
-"""The windows of a run as a Parquet file: a row each, and what they belong to as metadata.
+"""The windows of a run as a Parquet file: a row for each window, and metadata.
 
-    start     timestamp[us, UTC]   when the window began
+    start     timestamp[us, UTC]   start of the window
     part      startup, fill, steady, drain, stalled
     others    as in `series` of the JSON (docs/result.md)
 
@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import datetime
 import json
-from typing import Any
 
-from ipufeed.render.text import part
+from ipufeed.render.text import JsonObject, part
 
 METADATA = ("machine", "settings", "steady", "warnings")
 NUMBERS = {
@@ -28,10 +27,10 @@ NUMBERS = {
 }
 
 
-def parquet_bytes(result: dict[str, Any]) -> bytes:
-    """The file of a result as the JSON holds it; no rows where that has no series.
+def parquet_bytes(result: JsonObject) -> bytes:
+    """Returns the Parquet file of a result as the JSON holds it; no rows without a series.
 
-    `start` is empty where the result has no time of its measurement.
+    `start` is null if the result has no start time.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -42,7 +41,11 @@ def parquet_bytes(result: dict[str, Any]) -> bytes:
         for name, kind in NUMBERS.items()
     }
     columns["part"] = pa.array(series.get("part", []), pa.string())
-    starts = timestamps(series.get("start_seconds", []), began(result))
+    begin = _begin_of(result)
+    starts = [
+        begin and begin + datetime.timedelta(seconds=offset)
+        for offset in series.get("start_seconds", [])
+    ]
     columns = {"start": pa.array(starts, pa.timestamp("us", tz="UTC")), **columns}
     metadata = {
         "ipufeed.schema_version": str(result.get("schema_version")),
@@ -57,19 +60,10 @@ def parquet_bytes(result: dict[str, Any]) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def began(result: dict[str, Any]) -> datetime.datetime | None:
-    """When the iterator was asked for."""
+def _begin_of(result: JsonObject) -> datetime.datetime | None:
+    """Returns the time at which the iterator was requested."""
     text = part(result, "startup").get("requested_at")
     try:
         return datetime.datetime.fromisoformat(str(text)) if text else None
     except ValueError:
         return None
-
-
-def timestamps(
-    offsets: list[float], begin: datetime.datetime | None
-) -> list[datetime.datetime | None]:
-    """Moments at the given seconds after the beginning."""
-    if begin is None:
-        return [None] * len(offsets)
-    return [begin + datetime.timedelta(seconds=offset) for offset in offsets]

@@ -1,7 +1,7 @@
-"""The pictures of a report, each from the JSON of a result.
+"""The charts of a report, each from the JSON of a result.
 
-A picture is made for a width in pixels. Where the result has nothing for it, it is "".
-What is in a JSON may come from anywhere: figures that are none count as 0.
+A chart is drawn for a width in pixels; it is "" if the result has nothing for it. The JSON
+can come from anywhere: a value that is not a number counts as 0.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import unicodedata
 from dataclasses import dataclass
-from typing import Any
 
 from ipufeed.render.svg import (
     BLUE,
@@ -25,9 +24,18 @@ from ipufeed.render.svg import (
     svg,
     words,
 )
-from ipufeed.render.text import count, escaped, finite, part, rows_of, seconds, short
+from ipufeed.render.text import (
+    JsonObject,
+    count,
+    escaped,
+    finite,
+    part,
+    rows_of,
+    seconds,
+    short,
+)
 
-# The parts of a run: colour, opacity, and what a person calls them.
+# The parts of a run: colour, opacity, label.
 PARTS = {
     "startup": (GREY, 0.35, "start-up"),
     "fill": (ORANGE, 0.25, "fill"),
@@ -35,15 +43,14 @@ PARTS = {
     "drain": (PURPLE, 0.25, "drain"),
     "stalled": (GREY, 0.35, "nothing came"),
 }
-# A burst that is further above the steady rate than this is cut off: it would press all
-# else down to a line.
+# Rates above this multiple of the steady rate are cut off, so that the rest stays visible.
 HIGHEST = 3.0
 MOST_STAGES = 30
-# A queue that never held more than this, on average, would be an empty frame.
+# With a lower mean depth in every window, the chart of the queue would be empty.
 LEAST_DEPTH = 0.05
-# A picture of this width has no room for many words next to a line.
+# A chart of at most this width has only short labels next to a line.
 NARROW_PX = 500
-# MLPerf Storage asks for so much of most of its jobs.
+# The AU that MLPerf Storage requires of most of its jobs.
 USUAL_BAR = 0.9
 UNITS = (
     (3600.0, "hours"),
@@ -55,21 +62,19 @@ UNITS = (
 
 
 @dataclass(frozen=True)
-class Course:
-    """`series` of a result, as rows of numbers.
+class Series:
+    """`series` of a result, as lists of numbers.
 
     Attributes:
-        edges: Seconds since the request, one more than there are windows.
-        seconds: How long each window took.
-        rates: Elements per second in each.
-        parts: The part of the run that each belongs to.
-        starved: Share of the time in which the consumer waited.
-        blocked: Share in which the dataset waited.
+        edges: Seconds since the request; one more than there are windows.
+        rates: Elements per second in each window.
+        parts: Part of the run of each window.
+        starved: Fraction of each window in which the consumer waited.
+        blocked: Fraction of each window in which the dataset waited.
         depths: Elements in the queue.
     """
 
     edges: list[float]
-    seconds: list[float]
     rates: list[float]
     parts: list[str]
     starved: list[float]
@@ -78,11 +83,11 @@ class Course:
 
     @property
     def end(self) -> float:
-        """The end of the run."""
+        """The end of the run, in seconds since the request."""
         return self.edges[-1]
 
     def stretches(self) -> list[tuple[str, float, float]]:
-        """Neighbouring windows of one part: name, begin, end."""
+        """Returns runs of windows of the same part: name, begin, end."""
         found: list[tuple[str, float, float]] = []
         for name, begin, end in zip(
             self.parts, self.edges[:-1], self.edges[1:], strict=True
@@ -94,8 +99,8 @@ class Course:
         return found
 
 
-def course_of(result: dict[str, Any]) -> Course | None:
-    """None if the result has no series, as one of an older version."""
+def series_of(result: JsonObject) -> Series | None:
+    """Returns the series of a result; None for a result of an older version without one."""
     series = part(result, "series")
     columns = ("seconds", "elements", "starved_share", "blocked_share", "queue_depth")
     lists = [series.get(name) for name in columns]
@@ -115,18 +120,18 @@ def course_of(result: dict[str, Any]) -> Course | None:
         n / width if width else 0.0 for n, width in zip(elements, widths, strict=True)
     ]
     parts = [str(name) if str(name) in PARTS else "steady" for name in names[:rows]]
-    return Course(edges, widths, rates, parts, starved, blocked, depths)
+    return Series(edges, rates, parts, starved, blocked, depths)
 
 
-def rate_picture(result: dict[str, Any], width: int) -> str:
+def rate_picture(result: JsonObject, width: int) -> str:
     """Elements per second over time, with the parts of the run shaded."""
-    course = course_of(result)
-    if course is None or not course.end > 0:
+    series = series_of(result)
+    if series is None or not series.end > 0:
         return ""
     steady = finite(part(result, "steady").get("elements_per_second"))
-    fastest = max(course.rates)
+    fastest = max(series.rates)
     highest = min(fastest, HIGHEST * steady) if steady else fastest
-    entries = [PARTS[name] for name in PARTS if name in course.parts]
+    entries = [PARTS[name] for name in PARTS if name in series.parts]
     key, top = legend(
         [(colour, text, opacity) for colour, opacity, text in entries], width
     )
@@ -134,31 +139,33 @@ def rate_picture(result: dict[str, Any], width: int) -> str:
         "Elements per second over time",
         width,
         230 + top,
-        (0.0, course.end),
+        (0.0, series.end),
         (0.0, highest * 1.12 or 1.0),
         top=top,
     )
     axes.parts.append(key)
-    shade(axes, course)
+    for name, begin, end in series.stretches():
+        colour, opacity, _ = PARTS[name]
+        axes.shade(begin, end, colour, opacity)
     interval = part(result, "steady").get("interval")
     if isinstance(interval, list) and len(interval) == 2 and steady:
         axes.band(finite(interval[0]), finite(interval[1]), BLUE)
-    axes.y_ticks([(y, figure(y)) for y in round_ticks(*axes.y, 5)])
-    axes.steps(course.edges, course.rates, BLUE)
+    axes.y_ticks([(y, _figure(y)) for y in round_ticks(*axes.y, 5)])
+    axes.steps(series.edges, series.rates, BLUE)
     if steady:
         axes.level(steady)
     if fastest > axes.y[1]:
         axes.parts.append(
-            words(axes.right - 4, top + 14, f"up to {figure(fastest)}/s", "end")
+            words(axes.right - 4, top + 14, f"up to {_figure(fastest)}/s", "end")
         )
-    time_axis(axes, course.end)
+    _time_axis(axes, series.end)
     return axes.svg()
 
 
-def waits_picture(result: dict[str, Any], width: int) -> str:
-    """Which side waited for the other, over time."""
-    course = course_of(result)
-    if course is None or not course.end > 0:
+def waits_picture(result: JsonObject, width: int) -> str:
+    """The fractions of the time in which each side waited, over time."""
+    series = series_of(result)
+    if series is None or not series.end > 0:
         return ""
     through = bool(part(result, "links"))
     key, top = legend(
@@ -169,47 +176,47 @@ def waits_picture(result: dict[str, Any], width: int) -> str:
         width,
     )
     axes = Axes(
-        "Share of the time in which each side waited for the other",
+        "Fraction of the time in which each side waited for the other",
         width,
         150 + top,
-        (0.0, course.end),
+        (0.0, series.end),
         (0.0, 1.0),
         top=top,
     )
     axes.parts.append(key)
     axes.y_ticks([(y / 100, f"{y} %") for y in (0, 50, 100)])
-    axes.steps(course.edges, course.starved, ORANGE, fill=True)
-    axes.steps(course.edges, course.blocked, PURPLE, fill=True)
-    time_axis(axes, course.end)
+    axes.steps(series.edges, series.starved, ORANGE, fill=True)
+    axes.steps(series.edges, series.blocked, PURPLE, fill=True)
+    _time_axis(axes, series.end)
     return axes.svg()
 
 
-def depth_picture(result: dict[str, Any], width: int) -> str:
-    """Elements that lay ready in the queue, over time; none if there never were any."""
-    course = course_of(result)
-    if course is None or not course.end > 0 or max(course.depths) < LEAST_DEPTH:
+def depth_picture(result: JsonObject, width: int) -> str:
+    """Elements in the queue over time; "" for a queue that was always empty."""
+    series = series_of(result)
+    if series is None or not series.end > 0 or max(series.depths) < LEAST_DEPTH:
         return ""
     capacity = finite(part(result, "queue").get("capacity"))
-    deepest = max(course.depths)
-    # A queue that is hardly used shows more without the line of its capacity.
+    deepest = max(series.depths)
+    # The capacity is only in the range if a quarter of it was used.
     shown = max(1.0, capacity if deepest * 4 >= capacity else deepest)
     axes = Axes(
         "Elements in the queue over time",
         width,
         150,
-        (0.0, course.end),
+        (0.0, series.end),
         (0.0, shown * 1.1),
     )
-    axes.y_ticks([(y, figure(y)) for y in round_ticks(*axes.y, 4)])
-    axes.steps(course.edges, course.depths, GREEN, fill=True)
+    axes.y_ticks([(y, _figure(y)) for y in round_ticks(*axes.y, 4)])
+    axes.steps(series.edges, series.depths, GREEN, fill=True)
     if shown == capacity:
         axes.level(capacity)
-    time_axis(axes, course.end)
+    _time_axis(axes, series.end)
     return axes.svg()
 
 
-def histogram_picture(result: dict[str, Any], width: int) -> str:
-    """How often each time between two elements came, on a logarithmic axis."""
+def histogram_picture(result: JsonObject, width: int) -> str:
+    """Frequencies of the times between two elements, on a logarithmic axis."""
     latency = part(result, "latency")
     held = part(latency, "histogram")
     edges = [finite(edge) for edge in held.get("edges") or [] if finite(edge) > 0]
@@ -227,7 +234,7 @@ def histogram_picture(result: dict[str, Any], width: int) -> str:
         log_x=True,
         top=10,
     )
-    axes.y_ticks([(y, figure(y)) for y in round_ticks(*axes.y, 5) if y == int(y)])
+    axes.y_ticks([(y, _figure(y)) for y in round_ticks(*axes.y, 5) if y == int(y)])
     for begin, end, value in zip(edges[:-1], edges[1:], counts, strict=True):
         if value:
             axes.bar(begin, end, value, BLUE)
@@ -240,8 +247,8 @@ def histogram_picture(result: dict[str, Any], width: int) -> str:
     return axes.svg()
 
 
-def fitting(text: str, pixels: float) -> str:
-    """As much of a text as has room, guessed from the width of its characters."""
+def _fitting(text: str, pixels: float) -> str:
+    """Returns the part of a text that fits, by estimated widths of characters."""
     for place, character in enumerate(text):
         wide = unicodedata.east_asian_width(character) in "WF"
         capital = character.isupper() or character in "@%"
@@ -251,8 +258,8 @@ def fitting(text: str, pixels: float) -> str:
     return text
 
 
-def stage_picture(result: dict[str, Any], width: int) -> str:
-    """A bar for each stage: its share of the time that matters."""
+def stage_picture(result: JsonObject, width: int) -> str:
+    """A bar for each stage: its share of the wall time."""
     stages = rows_of(result, "stages")[:MOST_STAGES]
     if not stages:
         return ""
@@ -268,7 +275,7 @@ def stage_picture(result: dict[str, Any], width: int) -> str:
         left = room - (len(figures) + 3) * CHARACTER
         parts.append(
             f"<g><title>{escaped(short(title, 300))}</title>"
-            f"{words(4, y, fitting(short(title, 300), left))}"
+            f"{words(4, y, _fitting(short(title, 300), left))}"
             f"{words(width - 4, y, figures, 'end')}"
             f'<rect x="4" y="{y + 6}" width="{room}" height="12" rx="2" '
             'fill-opacity=".12"/>'
@@ -278,7 +285,7 @@ def stage_picture(result: dict[str, Any], width: int) -> str:
     return svg("Where the time goes, by stage", width, len(stages) * row + 4, parts)
 
 
-def au_picture(result: dict[str, Any], width: int) -> str:
+def au_picture(result: JsonObject, width: int) -> str:
     """Accelerator utilisation for steps of several lengths."""
     device = part(result, "device")
     points = [
@@ -314,25 +321,18 @@ def au_picture(result: dict[str, Any], width: int) -> str:
     return axes.svg()
 
 
-def shade(axes: Axes, course: Course) -> None:
-    """The parts of the run, behind everything."""
-    for name, begin, end in course.stretches():
-        colour, opacity, _ = PARTS[name]
-        axes.shade(begin, end, colour, opacity)
-
-
-def time_axis(axes: Axes, end: float) -> None:
-    """Time since the iterator was asked for, in the unit that fits."""
+def _time_axis(axes: Axes, end: float) -> None:
+    """Draws the time since the request of the iterator, in the unit that fits."""
     scale, unit = next((each for each in UNITS if end >= 2 * each[0]), UNITS[-1])
     ticks = round_ticks(0.0, end / scale, max(3, axes.width // 90))
     axes.x_ticks(
         [(tick * scale, f"{tick:.6g}") for tick in ticks],
-        f"{unit} since the iterator was asked for",
+        f"{unit} since the request of the iterator",
     )
 
 
-def figure(value: float) -> str:
-    """A tick's number: 1200 is 1.2 k."""
+def _figure(value: float) -> str:
+    """Returns the label of a tick: `1.2 k` for 1200."""
     if value and abs(value) < 1:
         return f"{value:.2g}"
     return count(value) if math.isfinite(value) else ""

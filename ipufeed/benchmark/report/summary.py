@@ -1,45 +1,44 @@
-"""The result for people: a screen of text on stderr."""
+"""The summary of a result: a screen of text on stderr."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 from ipufeed.benchmark.report.failure import sentence_of
-from ipufeed.benchmark.report.protocols import Result
+from ipufeed.benchmark.report.protocols import Result, Row, Section
 from ipufeed.benchmark.report.summary_device import device_rows, link_rows
 from ipufeed.benchmark.report.summary_modes import cold_rows, process_rows, service_rows
 from ipufeed.benchmark.report.summary_stages import stage_lines
-from ipufeed.render.terminal import paragraph, printable, wrap
+from ipufeed.render.terminal import paragraph, wrap
+from ipufeed.render.terminal_text import printable
 from ipufeed.render.units import counted, duration, number, size
 
 
 def summarize(result: Result, why_no_stages: str | None = None) -> str:
-    """Returns a few lines for stderr, as wide as its terminal.
+    """Returns the lines for stderr, as wide as its terminal.
 
     Args:
-        result: What was measured.
-        why_no_stages: What stands in the place of its stages, which were not measured.
+        result: The result.
+        why_no_stages: Text in place of stages that were not measured.
     """
     lines = [f"{printable(result.dataset['name'])}"]
-    lines += rows(
+    lines += _lines_of(
         [
             ("rate", rate(result)),
             ("95 % interval", interval(result.steady)),
             ("bandwidth", bandwidth(result)),
             ("start-up", startup(result)),
-            ("left out", left_out(result.steady)),
+            ("left out", _left_out(result.steady)),
             ("between elements", latency(result.latency)),
             *device_rows(result.device, result.steady),
             *link_rows(result.links),
             *cold_rows(result.cold),
             *service_rows(result.service),
             *process_rows(result.processes),
-            ("copy", memcpy(result)),
-            ("CPU", cpu(result)),
-            ("harness", calibration(result.calibration)),
-            ("passes", passes(result)),
+            ("copy", _memcpy(result)),
+            ("CPU", _cpu(result)),
+            ("harness", _calibration(result.calibration)),
+            ("passes", _passes(result)),
             ("measured", amount(result)),
             ("stages", why_no_stages),
         ]
@@ -57,10 +56,9 @@ def summarize(result: Result, why_no_stages: str | None = None) -> str:
     return "\n".join(lines)
 
 
-def rows(pairs: list[tuple[str, str | None]]) -> list[str]:
-    """Label and value, for the values that there are."""
+def _lines_of(rows: list[Row]) -> list[str]:
     lines = []
-    for label, value in pairs:
+    for label, value in rows:
         if value is None:
             continue
         lines += paragraph(value, sys.stderr, f"  {label:<17} ", " " * 20)
@@ -68,7 +66,7 @@ def rows(pairs: list[tuple[str, str | None]]) -> list[str]:
 
 
 def rate(result: Result) -> str:
-    """The steady rate in samples and elements."""
+    """Returns the steady rate in samples and elements."""
     steady = result.steady
     if steady is None:
         return {
@@ -85,8 +83,8 @@ def rate(result: Result) -> str:
     )
 
 
-def interval(steady: Mapping[str, Any] | None) -> str | None:
-    """Elements per second, from and to."""
+def interval(steady: Section | None) -> str | None:
+    """Returns the 95 % interval, in elements per second."""
     if steady is None or steady["interval"] is None:
         return None
     low, high = steady["interval"]
@@ -95,7 +93,7 @@ def interval(steady: Mapping[str, Any] | None) -> str | None:
 
 
 def bandwidth(result: Result) -> str | None:
-    """Bytes per second, and of what."""
+    """Returns bytes per second, and the bytes of an element."""
     if result.steady is None:
         return None
     bandwidth, each = result.steady["bandwidth"], result.dataset["bytes_per_element"]
@@ -105,14 +103,14 @@ def bandwidth(result: Result) -> str | None:
 
 
 def startup(result: Result) -> str | None:
-    """Until the first element."""
+    """Returns the time until the first element."""
     if result.startup is None:
         return None
     return f"{duration(result.startup['seconds'])} until the first element"
 
 
-def left_out(steady: Mapping[str, Any] | None) -> str | None:
-    """What is not in the rate, apart from the start-up."""
+def _left_out(steady: Section | None) -> str | None:
+    """Returns what the rate leaves out, apart from the start-up."""
     if steady is None or not steady["left_out"]:
         return None
     return "; ".join(
@@ -123,8 +121,8 @@ def left_out(steady: Mapping[str, Any] | None) -> str | None:
     )
 
 
-def latency(percentiles: Mapping[str, Any] | None) -> str | None:
-    """p50, p99 and the worst."""
+def latency(percentiles: Section | None) -> str | None:
+    """Returns p50, p99 and the maximum."""
     if percentiles is None:
         return None
     return ", ".join(
@@ -132,16 +130,15 @@ def latency(percentiles: Mapping[str, Any] | None) -> str | None:
     )
 
 
-def memcpy(result: Result) -> str | None:
-    """Time of the copy, and its part of an element."""
+def _memcpy(result: Result) -> str | None:
+    """Returns the time of the copy, and its fraction of the time."""
     if result.memcpy is None or result.steady is None:
         return None
     each, part = result.memcpy["seconds_per_element"], result.memcpy["share"]
     return f"{duration(each)} per element, {part:.1%} of the time"
 
 
-def cpu(result: Result) -> str | None:
-    """CPU per element, and CPUs kept busy."""
+def _cpu(result: Result) -> str | None:
     each, busy = (
         result.resources[key] for key in ("cpu_seconds_per_element", "cpus_busy")
     )
@@ -153,8 +150,8 @@ def cpu(result: Result) -> str | None:
     )
 
 
-def calibration(null: Mapping[str, Any] | None) -> str | None:
-    """The cost of measuring."""
+def _calibration(null: Section | None) -> str | None:
+    """Returns the cost of measuring."""
     if null is None:
         return None
     return (
@@ -163,8 +160,8 @@ def calibration(null: Mapping[str, Any] | None) -> str | None:
     )
 
 
-def passes(result: Result) -> str | None:
-    """Elements per second of each pass, where there were several."""
+def _passes(result: Result) -> str | None:
+    """Returns the rate of each pass, if there were several."""
     if result.steady is None or not result.steady["pass_rates"]:
         return None
     rates = [number(rate) for rate in result.steady["pass_rates"]]
@@ -173,7 +170,7 @@ def passes(result: Result) -> str | None:
 
 
 def amount(result: Result) -> str:
-    """Elements and epochs."""
+    """Returns the numbers of elements and epochs."""
     elements = counted(result.elements, "element")
     each = result.settings["epochs_per_entry"]
     if each > 1:

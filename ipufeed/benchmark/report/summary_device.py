@@ -1,13 +1,11 @@
-"""The device, as rows of the summary."""
+"""Rows of the summary for a run through the device."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from ipufeed.benchmark.report.protocols import Row, Section
 from ipufeed.render.units import duration, number, size
 
-# As in knee.py, which imports TensorFlow: a point beyond it is void.
+# As in knee.py, which imports TensorFlow: a point with more overhead does not count.
 MOST_LATE = 0.05
 VERDICTS = {
     "host-bound": "host-bound: the device waits for the pipeline",
@@ -16,11 +14,10 @@ VERDICTS = {
     "harness-bound": "none: the simulation is slower than such a step",
 }
 
-
-# A program that waits for less of its time than this has not waited.
+# A program blocked for less than this fraction of its time was not blocked.
 HARDLY = 0.005
 PILE_UP = "the host: results come faster than it reads them, and pile up unread"
-WORDS = {
+SLOWEST = {
     "dataset": "the dataset: the program waited for it",
     "infeed": "the hand-over to the program: the dataset alone is faster",
     "program": "the program itself, copies into it included",
@@ -28,14 +25,12 @@ WORDS = {
 }
 
 
-def device_rows(
-    device: Mapping[str, Any] | None, steady: Mapping[str, Any] | None
-) -> list[tuple[str, str | None]]:
-    """Rows for the summary; without a device what step the pipeline is fast enough for."""
+def device_rows(device: Section | None, steady: Section | None) -> list[Row]:
+    """Returns the rows of a device; without one, the step time that is long enough."""
     if device is None:
-        return [("keeps busy", keeps_busy(steady))]
+        return [("keeps busy", _keeps_busy(steady))]
     step, au = device["step_seconds"], device["au"]
-    rows: list[tuple[str, str | None]] = [("verdict", VERDICTS[device["verdict"]])]
+    rows: list[Row] = [("verdict", VERDICTS[device["verdict"]])]
     if step is not None:
         bar = device["bar"]
         asked = ""
@@ -57,7 +52,7 @@ def device_rows(
             (
                 "overhead",
                 f"{duration(device['overhead_seconds_per_step'])} of each step are the "
-                "simulation's" + free_source(device["free_source_au"]),
+                "simulation's" + _free_source(device["free_source_au"]),
             ),
         ]
     if device["period_seconds"] is not None:
@@ -67,24 +62,23 @@ def device_rows(
                 f"steps of {duration(device['period_seconds'])}, the pipeline's period",
             )
         )
-    return [*rows, ("results", results(device["results"])), ("knee", knee(device))]
+    return [*rows, ("results", _results(device["results"])), ("knee", _knee(device))]
 
 
-def keeps_busy(steady: Mapping[str, Any] | None) -> str | None:
-    """The step time from which on the pipeline is not a bottleneck."""
+def _keeps_busy(steady: Section | None) -> str | None:
+    """Returns the step time from which on the pipeline is not the bottleneck."""
     if steady is None:
         return None
     period = duration(1 / steady["elements_per_second"])
     return f"a device whose step takes {period} or longer; a faster one starves"
 
 
-def free_source(au: float | None) -> str:
-    """What is left of the time with a source that is never late."""
+def _free_source(au: float | None) -> str:
     return "" if au is None else f"; a free source gets an AU of {au:.1%}"
 
 
-def results(section: Mapping[str, Any] | None) -> str | None:
-    """Whether the host reads as fast as the device gives."""
+def _results(section: Section | None) -> str | None:
+    """Returns whether the host keeps up with the results."""
     if section is None:
         return None
     rate = number(section["produced_per_second"])
@@ -96,8 +90,8 @@ def results(section: Mapping[str, Any] | None) -> str | None:
     return f"{given}: the host falls behind, {most}, {blocked}"
 
 
-def knee(device: Mapping[str, Any]) -> str | None:
-    """The sweep in one line, and how far it is from the bend of an even pipeline."""
+def _knee(device: Section) -> str | None:
+    """Returns the sweep in a line, and its deviation from an even pipeline."""
     points = device["knee"]
     if not points:
         return None
@@ -116,15 +110,15 @@ def knee(device: Mapping[str, Any]) -> str | None:
     )
 
 
-def link_rows(links: Mapping[str, Any] | None) -> list[tuple[str, str | None]]:
-    """Rows for the summary; none for a result without links."""
+def link_rows(links: Section | None) -> list[Row]:
+    """Returns the rows of the links."""
     if links is None:
         return []
     infeed, outfeed = links["infeed"], links["outfeed"]
     dataset, latency = links["dataset"], links["host"]["latency_ns"]
-    slowest = WORDS[links["slowest"]]
+    slowest = SLOWEST[links["slowest"]]
     if links["slowest"] == "host" and outfeed["blocked_share"] < HARDLY:
-        slowest = PILE_UP  # what lies behind the outfeed has room for them
+        slowest = PILE_UP  # in the store behind the outfeed
     return [
         ("slowest link", slowest),
         (

@@ -1,18 +1,16 @@
-"""Runs on several processes, as rows of the summary."""
+"""Rows of the summary for --cold, --service and --processes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from ipufeed.benchmark.report.protocols import Row, Section
 from ipufeed.render.units import counted, duration, number, size
 
 
-def service_rows(service: Mapping[str, Any] | None) -> list[tuple[str, str | None]]:
-    """Rows for the summary; none for a result of another kind."""
+def service_rows(service: Section | None) -> list[Row]:
+    """Returns the rows of a run through tf.data service."""
     if service is None:
         return []
-    rows: list[tuple[str, str | None]] = [
+    rows: list[Row] = [
         (
             "service",
             f"{service['service']}, sharding {service['sharding']}, compression "
@@ -32,20 +30,19 @@ def service_rows(service: Mapping[str, Any] | None) -> list[tuple[str, str | Non
         rows.append((f"worker {worker['worker']}", ", ".join(filter(None, parts))))
     if len(service["scale"]) > 1:
         for point in service["scale"]:
-            rows.append((curve_label(point), curve_text(point)))
+            rows.append((_curve_label(point), _curve_text(point)))
     return rows
 
 
-def curve_label(point: Mapping[str, Any]) -> str:
-    """`2 workers`."""
+def _curve_label(point: Section) -> str:
     count = point["workers"]
     if count == 0:
         return "no service"
     return "1 worker" if count == 1 else f"{count} workers"
 
 
-def curve_text(point: Mapping[str, Any]) -> str:
-    """Rate, interval and efficiency of a number of workers."""
+def _curve_text(point: Section) -> str:
+    """Returns rate, interval and efficiency of a number of workers."""
     if point["elements_per_second"] is None:
         return "no rate"
     text = f"{number(point['elements_per_second'])} elements/s"
@@ -56,8 +53,8 @@ def curve_text(point: Mapping[str, Any]) -> str:
     return text
 
 
-def process_rows(processes: Mapping[str, Any] | None) -> list[tuple[str, str | None]]:
-    """Rows for the summary; none for a result of another kind."""
+def process_rows(processes: Section | None) -> list[Row]:
+    """Returns the rows of a run in several processes."""
     if processes is None:
         return []
     rates = [each["elements_per_second"] for each in processes["each"]]
@@ -80,8 +77,8 @@ def process_rows(processes: Mapping[str, Any] | None) -> list[tuple[str, str | N
     ]
 
 
-def cold_rows(cold: Mapping[str, Any] | None) -> list[tuple[str, str | None]]:
-    """Rows for the summary; none for a result of another kind."""
+def cold_rows(cold: Section | None) -> list[Row]:
+    """Returns the rows of a cold run."""
     if cold is None:
         return []
     times = "once" if cold["drops"] == 1 else f"{cold['drops']} times"

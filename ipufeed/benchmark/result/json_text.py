@@ -1,4 +1,4 @@
-"""JSON that people can read: objects are indented, a list of plain values is one line."""
+"""Readable JSON: objects are indented, a list of plain values is one line."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import Any
 
 STEP = "  "
 
+# A JSON object whose keys docs/result.md describes.
+JsonObject = dict[str, Any]
 
-def json_text(value: Any, indent: str = "") -> str:
-    """Strict JSON: a number that is not finite becomes null.
+
+def json_text(value: object, indent: str = "") -> str:
+    """Returns strict JSON: a number that is not finite becomes null.
 
     Args:
         value: Of dicts with text as keys, lists, tuples, text, numbers, bools, None.
-        indent: What stands before the lines that follow the first.
+        indent: The indent of all lines but the first.
 
     Raises:
-        TypeError: There is something else in it.
+        TypeError: `value` holds anything else.
     """
     inner = indent + STEP
     if isinstance(value, dict) and value:
@@ -30,12 +33,9 @@ def json_text(value: Any, indent: str = "") -> str:
         if any(isinstance(each, (dict, list, tuple)) for each in value):
             lines = (inner + json_text(each, inner) for each in value)
             return "[\n" + ",\n".join(lines) + f"\n{indent}]"
-        return json.dumps([finite(each) for each in value], allow_nan=False)
-    return json.dumps(finite(value), allow_nan=False)
+        return json.dumps([_finite(each) for each in value], allow_nan=False)
+    return json.dumps(_finite(value), allow_nan=False)
 
 
-def finite(value: Any) -> Any:
-    """The value, or None for a float that JSON cannot hold."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+def _finite(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
+from ipufeed.benchmark.result.json_text import JsonObject
+
 Interval = list[float] | tuple[float, float] | None
 
 
 class EpochSection(TypedDict):
-    """A stretch of the run, in the five fields of Graphcore's dataset_benchmark."""
+    """An interval of the run, with the five fields of Graphcore's dataset_benchmark."""
 
     elements_processed: int
     total_bytes_processed: int
@@ -23,14 +25,14 @@ class EpochSection(TypedDict):
 
 
 class DatasetSection(TypedDict, total=False):
-    """What was measured; the last three are known when it has run.
+    """The dataset; the last three keys are present after the run.
 
-    `loader` is there for a loader of another framework alone: its kind.
+    `loader`, the kind of a loader of another framework, is absent for tf.data datasets.
     """
 
     name: str
     loader: str
-    element_spec: Any
+    element_spec: object
     cardinality: int | str
     autotune: bool
     cache: bool
@@ -40,7 +42,7 @@ class DatasetSection(TypedDict, total=False):
 
 
 class SettingsSection(TypedDict, total=False):
-    """What was asked for; from `through` on of a run through the device."""
+    """The bounds and options; those from `through` on of a run through the device."""
 
     epochs: int | None
     elements: int | None
@@ -59,7 +61,7 @@ class SettingsSection(TypedDict, total=False):
 
 
 class MachineSection(TypedDict, total=False):
-    """What it ran on; CPUs that other processes kept busy meanwhile."""
+    """Hardware and versions; CPUs that other processes kept busy during the run."""
 
     cpu: str
     cpus: int | None
@@ -77,15 +79,32 @@ class MachineSection(TypedDict, total=False):
 
 
 class StartupSection(TypedDict):
-    """From asking for the iterator to the first element; the date is in UTC."""
+    """From the request for the iterator to the first element; the date is in UTC."""
 
     requested_at: str
     seconds: float
     create_iterator_seconds: float
 
 
+class LeftOutSection(TypedDict):
+    """A fill or a drain that is not part of the steady state."""
+
+    what: str
+    elements: int
+    seconds: float
+    ratio: float
+    why: str
+
+
+class WindowsSection(TypedDict):
+    """Elements and seconds of each window of the steady state."""
+
+    elements: list[int]
+    seconds: list[float]
+
+
 class SteadySection(TypedDict, total=False):
-    """The rate to quote; `windows` is there for one process alone."""
+    """The rate to quote; `windows` is absent for several processes."""
 
     elements: int
     seconds: float
@@ -94,8 +113,15 @@ class SteadySection(TypedDict, total=False):
     bandwidth: float | None
     interval: Interval
     pass_rates: list[float] | None
-    left_out: list[dict[str, Any]]
-    windows: dict[str, list[Any]]
+    left_out: list[LeftOutSection]
+    windows: WindowsSection
+
+
+class HistogramSection(TypedDict):
+    """Counts between edges in ns, at equal ratios."""
+
+    edges: list[float]
+    counts: list[int]
 
 
 class LatencySection(TypedDict):
@@ -107,11 +133,11 @@ class LatencySection(TypedDict):
     p90: float
     p99: float
     max: int
-    histogram: dict[str, Any]
+    histogram: HistogramSection
 
 
 class MemcpySection(TypedDict):
-    """What the copies took."""
+    """The time of the copies, and its fraction of the run."""
 
     seconds: float
     seconds_per_element: float
@@ -120,7 +146,7 @@ class MemcpySection(TypedDict):
 
 
 class ResourcesSection(TypedDict, total=False):
-    """CPU, memory and threads; the benchmark's own threads not through the device."""
+    """CPU, memory and threads; through the device without those of the benchmark."""
 
     cpu_seconds: float
     cpu_seconds_per_element: float | None
@@ -133,7 +159,7 @@ class ResourcesSection(TypedDict, total=False):
 
 
 class CalibrationSection(TypedDict):
-    """The same path with next to nothing to do."""
+    """The null pipeline on the same path: the cost of the harness."""
 
     bytes_per_element: float
     elements: int
@@ -142,7 +168,7 @@ class CalibrationSection(TypedDict):
 
 
 class QueueSection(TypedDict):
-    """Elements that fit in, and the fraction of the run in which each side waited."""
+    """Capacity in elements, and the fraction of the run in which each side waited."""
 
     capacity: int
     starved_share: float
@@ -150,14 +176,14 @@ class QueueSection(TypedDict):
 
 
 class LinksSection(TypedDict):
-    """What each link of the way through the device did."""
+    """Figures of each link of the path through the device."""
 
     slowest: str
-    dataset: dict[str, Any] | None
-    infeed: dict[str, Any]
-    program: dict[str, Any]
-    outfeed: dict[str, Any]
-    host: dict[str, Any]
+    dataset: JsonObject | None
+    infeed: JsonObject
+    program: JsonObject
+    outfeed: JsonObject
+    host: JsonObject
 
 
 class DeviceSection(TypedDict):
@@ -177,9 +203,9 @@ class DeviceSection(TypedDict):
     period_seconds: float | None
     steps: int
     seconds: float
-    queue_depth: list[dict[str, Any]]
-    results: dict[str, Any] | None
-    knee: list[dict[str, Any]] | None
+    queue_depth: list[JsonObject]
+    results: JsonObject | None
+    knee: list[JsonObject] | None
     knee_deviation: dict[str, float] | None
     knee_tolerance: float | None
 
@@ -197,17 +223,17 @@ class ColdSection(TypedDict):
 
 
 class ServiceSection(TypedDict, total=False):
-    """What the processes of tf.data service did; `scale` has a row for each number."""
+    """The processes of tf.data service; `scale` has a row for each number of workers."""
 
     service: str
     sharding: str
     compression: str
-    workers: list[dict[str, Any]] | None
-    dispatcher: dict[str, Any] | None
+    workers: list[JsonObject] | None
+    dispatcher: JsonObject | None
     produced_elements: int | None
     delivered_elements: int
-    deaths: list[dict[str, Any]]
-    scale: list[dict[str, Any]]
+    deaths: list[JsonObject]
+    scale: list[JsonObject]
 
 
 class ProcessesSection(TypedDict):
@@ -217,20 +243,24 @@ class ProcessesSection(TypedDict):
     seconds: float
     elements_per_second: float
     interval: Interval
-    each: list[dict[str, Any]]
-    alone: dict[str, Any] | None
+    each: list[JsonObject]
+    alone: JsonObject | None
     efficiency: float | None
 
 
+# Columns of up to 500 windows of time, one list for each figure.
+SeriesSection = dict[str, list[Any]]
+
+
 class WarningSection(TypedDict):
-    """What to know before a figure is quoted."""
+    """A fact to know before a figure is quoted."""
 
     code: str
     message: str
 
 
 class ErrorSection(TypedDict):
-    """What the dataset failed with; `element` counts from 0."""
+    """The dataset's failure; `element` counts from 0."""
 
     type: str
     message: str

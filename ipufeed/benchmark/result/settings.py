@@ -1,4 +1,4 @@
-"""What a measurement is asked for."""
+"""The settings of a measurement."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class SettingError(ValueError):
         template: The message, with {} for each setting's name.
         *names: Of the settings, in the template's order.
 
-    The message has the names in backticks; `worded` makes it for callers that know the
-    settings by other names, as a command line does.
+    The message has the names in backticks; `worded` rewrites it for callers that give the
+    settings other names, such as the command line.
     """
 
     def __init__(self, template: str, *names: str) -> None:
@@ -45,10 +45,10 @@ class Settings:
         elements: Elements of an epoch, at least 1.
         seconds: Stop this many seconds after the first element, above 0. Default: 10, and
             no bound if `epochs` or `passes` is given.
-        passes: Go this many times through a finite dataset, at least 1. Default: once, or
+        passes: Iterate a finite dataset this many times, at least 1. Default: once, or
             until another bound is met. Not with `epochs` or `elements`.
         memcpy: Copy each element into a page-aligned buffer, as a transfer to a device
-            would; the time that it takes is reported apart. Default: True.
+            would; the copies' time is reported separately. Default: True.
         items_per_element: Samples in one element, above 0. Default: the leading
             dimension where the pipeline batches, else 1.
 
@@ -100,6 +100,6 @@ class Settings:
         return None if self.epochs or self.passes else DEFAULT_SECONDS
 
     @property
-    def asked_elements(self) -> int | None:
-        """Elements that the epochs add up to, where that is fixed."""
+    def requested_elements(self) -> int | None:
+        """The epochs' elements together, if `epochs` and `elements` are given."""
         return self.epochs * self.elements if self.epochs and self.elements else None

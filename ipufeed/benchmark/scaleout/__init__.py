@@ -1,4 +1,5 @@
 """`--processes` and `--service`: measures a dataset in several processes.
 
-Uses measuring and process. It does not import another mode (cold, device).
+Uses measuring, process, graph, load and result. It does not import another mode (cold,
+device).
 """

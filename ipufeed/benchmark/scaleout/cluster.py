@@ -1,10 +1,11 @@
-"""A dispatcher and workers of tf.data service, in processes of their own here."""
+"""A dispatcher and workers of tf.data service in processes of their own on this host."""
 
 from __future__ import annotations
 
 import json
 import mmap
 import os
+import re
 import shutil
 import struct
 import tempfile
@@ -16,27 +17,35 @@ from ipufeed.benchmark.process.child_process import Child
 from ipufeed.benchmark.scaleout.server import COUNTER_BYTES
 
 MODULE = "ipufeed.benchmark.scaleout.server"
-# Each imports TensorFlow: seconds, on a busy machine many.
+# Each process imports TensorFlow: seconds, on a busy machine many.
 START_S = 120.0
 WORKER_TIMEOUT_MS = 5000
+MOST_PROCESSES = 64
+
+
+def workers_of(service: str) -> int | None:
+    """Returns N of `local:N`; None for other text, or N out of range."""
+    found = re.fullmatch(r"local:(\d{1,4})", service)
+    count = int(found[1]) if found else 0
+    return count if 1 <= count <= MOST_PROCESSES else None
 
 
 class Cluster:
-    """`with Cluster(2) as cluster:` starts it, and leaves no process behind.
+    """A context manager that starts a cluster, and ends all its processes.
 
-    The servers find free ports themselves. TensorFlow's servers listen on all
-    interfaces, without authentication; nothing of ours can change that (docs/scale-out.md).
+    The servers find free ports. TensorFlow's servers listen on all interfaces, without
+    authentication, which cannot be configured (docs/scale-out.md).
 
     Args:
-        workers: How many, at least 1.
+        workers: Number of workers, at least 1.
 
     Attributes:
-        target: What tf.data.experimental.service.distribute takes.
-        workers: The workers' processes.
-        dispatcher: The dispatcher's.
+        target: Argument for tf.data.experimental.service.distribute.
+        workers: Processes of the workers.
+        dispatcher: Process of the dispatcher.
 
     Raises:
-        ScaleOutError: A process did not start; its last words are in the message.
+        ScaleOutError: A process did not start; the message quotes the end of its log.
 
     Threads: one, which must live as long as the cluster.
     """
@@ -65,13 +74,13 @@ class Cluster:
         self.stop()
 
     def start(self) -> None:
-        """Starts the dispatcher, then all workers at a time, and waits for them."""
+        """Starts the dispatcher, then all workers, and waits until they serve."""
         deadline = time.monotonic() + START_S
         counters = self._folder / "counters"
         counters.write_bytes(bytes(self._count * COUNTER_BYTES))
         with counters.open("r+b") as file:
             self._counters = mmap.mmap(file.fileno(), 0)
-        # Static policies need to know how many workers will come, and all may.
+        # Static sharding needs the number of workers, of any address.
         options = {
             "worker_addresses": ["localhost:%port%"] * self._count,
             "worker_timeout_ms": WORKER_TIMEOUT_MS,
@@ -95,7 +104,7 @@ class Cluster:
         return Child(what, MODULE, [kind, json.dumps(options)], log)
 
     def counts(self) -> list[int]:
-        """Elements that each worker has produced so far; also of those that are dead."""
+        """Returns the elements that each worker has produced, exited workers included."""
         return list(struct.unpack(f"{self._count}q", self._counters[:]))
 
     def stop(self) -> None:

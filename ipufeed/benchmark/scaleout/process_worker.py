@@ -1,4 +1,4 @@
-"""One of several processes that measure at a time (processes.py); reports in JSON lines.
+"""A process that measures on request (processes.py); it reports in lines of JSON.
 
 {"ready": true} -->
                 <-- {"measure": "alone", "at_ns": 123}
@@ -15,16 +15,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ipufeed.benchmark.process.child_process import die_with
+from ipufeed.benchmark.process.child_process import end_with_parent
 from ipufeed.benchmark.process.streams import take_stdout
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.tf_types import Dataset
 
 
 def main() -> int:
-    """Loads the dataset, and measures once for each request."""
+    """Loads the dataset, and measures it once for each request."""
     options = json.loads(sys.argv[1])
-    die_with(options["parent"])
+    end_with_parent(options["parent"])
     # Ctrl-C in a terminal means the process that started this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     output = os.fdopen(take_stdout(), "w", buffering=1, encoding="utf-8")
@@ -45,25 +45,25 @@ def main() -> int:
     output.write('{"ready": true}\n')
     for line in sys.stdin:
         message = json.loads(line)
-        wait_until(message["at_ns"])
-        measure_into(
+        _wait_until(message["at_ns"])
+        _measure_into(
             Path(options["folder"]), message["measure"], dataset, settings, name
         )
         output.write(json.dumps({"done": message["measure"]}) + "\n")
     return 0
 
 
-def wait_until(at_ns: int) -> None:
-    """Sleeps until that moment of the monotonic clock, which all processes share."""
+def _wait_until(at_ns: int) -> None:
+    """Sleeps until a time of the monotonic clock, which all processes share."""
     left = at_ns - time.monotonic_ns()
     if left > 0:
         time.sleep(left / 1e9)
 
 
-def measure_into(
+def _measure_into(
     folder: Path, tag: str, dataset: Dataset, settings: Settings, name: str
 ) -> None:
-    """Measures, and writes result and stamps into the folder."""
+    """Measures, and writes the result and the stamps into the folder."""
     import numpy as np
 
     from ipufeed.benchmark.measuring.measure import measure_run
@@ -86,6 +86,6 @@ def measure_into(
 
 if __name__ == "__main__":
     code = main()
-    from ipufeed.benchmark.process.leave import leave
+    from ipufeed.benchmark.process.interrupts import leave
 
     leave(code)

@@ -1,13 +1,13 @@
-"""The same pipeline in several processes of this host at a time.
+"""Measures the same pipeline in several processes of this host at a time.
 
     one alone        |--fill--|------------- steady -------------|
     process 0        |--fill--|------------- steady -------------|
     process 1          |----fill----|----------- steady -----------|
     added up                        |<------- all of them ------>|
 
-All start at one moment. Rates are added over the time in which every process was in its
-steady state: a process that starts late or ends early would make the others seem faster
-than they are together.
+All start at the same time. Rates are added over the time in which every process is in its
+steady state: the time before and after, in which some processes are idle, would show the
+others faster than they are together.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ipufeed.benchmark.result.settings import Settings
 from ipufeed.errors import ScaleOutError
 
 MODULE = "ipufeed.benchmark.scaleout.process_worker"
-# TensorFlow's import and the dataset file, all processes at a time.
+# For TensorFlow's import and the dataset file, in all processes at a time.
 START_S = 300.0
 BARRIER_NS = 200_000_000
 WINDOW_S = 1.0
@@ -47,12 +47,12 @@ WINDOW_S = 1.0
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What one process measured.
+    """The measurement of one process.
 
     Attributes:
-        result: Its own result.
-        stamps: When each element was there, on the clock that all processes share.
-        steady: Its steady state; None if it has none.
+        result: Its result.
+        stamps: Time of each element, on the clock that all processes share.
+        steady: Its steady state, if any.
     """
 
     result: Result
@@ -63,23 +63,23 @@ class Run:
 def measure_processes(
     target: str | None, assignments: list[str], settings: Settings, count: int
 ) -> Result:
-    """Measures a dataset file in `count` processes at a time, and in one alone before.
+    """Measures a dataset file in `count` processes at a time, and before in one alone.
 
     Each process makes its own dataset, and delivers all of it.
 
     Args:
         target: FILE[:NAME] as the command takes it; None for the built-in pipeline.
         assignments: NAME=VALUE texts for its factory.
-        settings: How much, for each process and each of the two runs.
-        count: How many, at least 1.
+        settings: Length of each run of each process.
+        count: Number of processes, at least 1.
 
     Returns:
         A result with `processes`. Its `steady`, `epochs` and `resources` are of all
         processes together; the rest is of process 0.
 
     Raises:
-        ScaleOutError: A process failed (its last words are in the message), the dataset
-            did, or there was no time in which all were in their steady state.
+        ScaleOutError: A process failed (the message quotes the end of its log), the dataset
+            failed, or at no time were all processes in their steady state.
 
     Threads: one, which must live until it returns.
     """
@@ -102,16 +102,16 @@ def measure_processes(
             )
             stack.callback(child.kill)
             children.append(child)
-        hear_all(children, "ready", time.monotonic() + START_S)
-        (alone,) = run_all(children[:1], top, "alone")
-        before = machine.machine_busy_s(), cpu_seconds(children), time.monotonic()
-        runs = run_all(children, top, "together") if count > 1 else [alone]
-        others = others_since(children, *before) if count > 1 else None
+        _await_all(children, "ready", time.monotonic() + START_S)
+        (alone,) = _run_all(children[:1], top, "alone")
+        before = machine.machine_busy_s(), _cpu_seconds(children), time.monotonic()
+        runs = _run_all(children, top, "together") if count > 1 else [alone]
+        others = _others_since(children, *before) if count > 1 else None
     return together(alone, runs, others)
 
 
-def hear_all(children: list[Child], word: str, deadline: float | None) -> None:
-    """Waits until each has sent the word; any that ends instead is an error.
+def _await_all(children: list[Child], word: str, deadline: float | None) -> None:
+    """Waits until each process has sent a message with the key `word`.
 
     Raises:
         ScaleOutError: A process ended, or the deadline has passed.
@@ -122,28 +122,28 @@ def hear_all(children: list[Child], word: str, deadline: float | None) -> None:
             message = child.try_receive()
             if message is not None and word in message:
                 waiting.remove(child)
-            child.look()
+            child.sample()
         if deadline is not None and waiting and time.monotonic() > deadline:
             raise ScaleOutError(
                 f"the {waiting[0].what} was not ready after {START_S:g} s. It last "
-                f"printed: {waiting[0].last_words()}"
+                f"printed: {waiting[0].stderr_tail()}"
             )
 
 
-def run_all(children: list[Child], top: Path, tag: str) -> list[Run]:
-    """Lets them measure from one moment on, and reads what they found."""
+def _run_all(children: list[Child], top: Path, tag: str) -> list[Run]:
+    """Makes the processes measure from the same time on, and returns their measurements."""
     at_ns = time.monotonic_ns() + BARRIER_NS
     for child in children:
         child.send({"measure": tag, "at_ns": at_ns})
-    hear_all(children, "done", None)  # the settings bound it, or a dataset that ends
-    return [read_run(top / str(number), tag) for number in range(len(children))]
+    _await_all(children, "done", None)  # bounded by the settings or the dataset's end
+    return [_read_run(top / str(number), tag) for number in range(len(children))]
 
 
-def read_run(folder: Path, tag: str) -> Run:
-    """The files of a process.
+def _read_run(folder: Path, tag: str) -> Run:
+    """Reads the files of a process.
 
     Raises:
-        ScaleOutError: Its dataset failed, or gave nothing.
+        ScaleOutError: Its dataset failed.
     """
     found = json.loads((folder / f"{tag}.json").read_text())
     ended = found.pop("ended")
@@ -159,43 +159,42 @@ def read_run(folder: Path, tag: str) -> Run:
     return Run(result, stamps, find_steady(stamps, ended))
 
 
-def cpu_seconds(children: list[Child]) -> float:
-    """Of all of them, up to now."""
+def _cpu_seconds(children: list[Child]) -> float:
     for child in children:
-        child.look()
+        child.sample()
     return sum(child.cpu_seconds for child in children)
 
 
-def others_since(
+def _others_since(
     children: list[Child], busy_s: float | None, own_s: float, start_s: float
 ) -> float | None:
-    """CPUs that all but these processes kept busy meanwhile."""
+    """Returns the CPUs that all but these processes kept busy in that time."""
     now = machine.machine_busy_s()
     if busy_s is None or now is None:
         return None
-    own = cpu_seconds(children) - own_s
+    own = _cpu_seconds(children) - own_s
     return max(0.0, (now - busy_s - own) / (time.monotonic() - start_s))
 
 
 def overlap(runs: list[Run]) -> tuple[int, int]:
-    """From when to when all were in their steady state, in ns.
+    """Returns the time in which all were in their steady state, from and to, in ns.
 
     Raises:
-        ScaleOutError: Never, or one has no steady state.
+        ScaleOutError: There is no such time, or a process has no steady state.
     """
     states = [(run.stamps, run.steady) for run in runs]
     starts = [int(stamps[steady.first]) for stamps, steady in states if steady]
     ends = [int(stamps[steady.last]) for stamps, steady in states if steady]
     if len(starts) < len(runs) or max(starts) >= min(ends):
         raise ScaleOutError(
-            "there was no time in which all processes were in their steady state: ask for "
-            "more (--seconds), or repeat() the dataset."
+            "there was no time in which all processes were in their steady state: measure "
+            "for longer (--seconds), or repeat() the dataset."
         )
     return max(starts), min(ends)
 
 
 def together(alone: Run, runs: list[Run], others: float | None) -> Result:
-    """The result of all, from those of each."""
+    """Returns the result of all processes."""
     start, end = overlap(runs)
     seconds = (end - start) / 1e9
     inside = [run.stamps[(run.stamps > start) & (run.stamps <= end)] for run in runs]
@@ -247,11 +246,11 @@ def together(alone: Run, runs: list[Run], others: float | None) -> Result:
         steady=steady,
         latency=None,
         memcpy=None,
-        resources=added([run.result.resources for run in runs]),
+        resources=_added([run.result.resources for run in runs]),
         machine={**base.machine, "cpus_used_by_others": others}
         if len(runs) > 1
         else base.machine,
-        warnings=warnings_of(runs, others, base.machine["usable_cpus"]),
+        warnings=_warnings_of(runs, others, base.machine["usable_cpus"]),
         processes=section,
     )
 
@@ -259,7 +258,7 @@ def together(alone: Run, runs: list[Run], others: float | None) -> Result:
 def windows(
     merged: Stamps, start: int, end: int, size: float | None
 ) -> list[EpochSection]:
-    """The classic entries: the elements of all processes in stretches of a second."""
+    """Returns `epochs`: windows of a second with the elements of all processes."""
     edges = np.arange(start, end, round(WINDOW_S * 1e9))
     edges = np.append(edges[: max(1, len(edges) - 1)], end)  # the last one is longer
     counts, _ = np.histogram(merged[1:], edges)
@@ -278,10 +277,10 @@ def windows(
     return entries
 
 
-def added(resources: list[ResourcesSection]) -> ResourcesSection:
-    """The sum of each number, where all have it."""
+def _added(resources: list[ResourcesSection]) -> ResourcesSection:
+    """Returns the sum of each figure; None if a process does not have it."""
     first = dict(resources[0])
-    # Of one element, from any process.
+    # A figure of one element: the same in all processes.
     total = {"cpu_seconds_per_element": first.pop("cpu_seconds_per_element")}
     for key in first:
         values: list[Any] = [dict(each).get(key) for each in resources]
@@ -289,10 +288,10 @@ def added(resources: list[ResourcesSection]) -> ResourcesSection:
     return cast(ResourcesSection, total)
 
 
-def warnings_of(
+def _warnings_of(
     runs: list[Run], others: float | None, usable: int
 ) -> list[WarningSection]:
-    """Those of each process, once; to each of them the others seem strangers."""
+    """Returns each warning once; `busy_machine` only for other processes."""
     from ipufeed.benchmark.measuring.warnings import BUSY_SHARE
 
     found: dict[str, WarningSection] = {}
@@ -304,6 +303,6 @@ def warnings_of(
         found["busy_machine"] = {
             "code": "busy_machine",
             "message": f"Processes other than these kept {others:.1f} of {usable} CPUs "
-            "busy meanwhile: on a quiet machine the rate would probably be higher.",
+            "busy in that time: on a quiet machine the rate would probably be higher.",
         }
     return list(found.values())

@@ -1,7 +1,7 @@
-"""A process of tf.data service: python -m ipufeed.benchmark.scaleout.server KIND JSON.
+"""A server of tf.data service: python -m ipufeed.benchmark.scaleout.server KIND JSON.
 
-It prints its address as one line of JSON when it is up, and then serves until it is killed:
-by the process that started it, or by the kernel when that process ends in whatever way.
+Prints its address as a line of JSON when it serves, and then serves until it is killed: by
+the process that started it, or by the kernel when that process ends.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ import signal
 import sys
 from typing import Any
 
-from ipufeed.benchmark.process.child_process import die_with
+from ipufeed.benchmark.process.child_process import end_with_parent
 
 COUNTER_BYTES = 8
 
 
-def count_into(path: str, number: int) -> None:
-    """Counts the elements of this worker in a file that its parent has mapped."""
+def _count_into(path: str, number: int) -> None:
+    """Makes native code count this worker's elements in a file that its parent maps."""
     from ipufeed import _native
 
     with open(path, "r+b") as file:
         whole = mmap.mmap(file.fileno(), 0)
     counter = ctypes.c_int64.from_buffer(whole, number * COUNTER_BYTES)
     _native.entry().ipufeed_count_elements_at(ctypes.addressof(counter))
-    # For the life of the process: native code writes there.
-    count_into.__dict__["mapped"] = (whole, counter)
+    # Referenced for the life of the process: native code writes there.
+    _count_into.__dict__["mapped"] = (whole, counter)
 
 
-def serve(kind: str, options: dict[str, Any]) -> Any:
-    """Starts the server; returns it and its address."""
+def _serve(kind: str, options: dict[str, Any]) -> tuple[Any, str]:
+    """Starts a server; returns it and its address."""
     from ipufeed import _native
 
-    _native.load()  # the dispatcher, too: it looks into the pipeline for its splits
+    _native.load()  # also in the dispatcher, which reads the pipeline for its splits
     import tensorflow as tf
 
     service = tf.data.experimental.service
@@ -48,7 +48,7 @@ def serve(kind: str, options: dict[str, Any]) -> Any:
             )
         )
         return dispatcher, dispatcher._address
-    count_into(options["counters"], options["number"])
+    _count_into(options["counters"], options["number"])
     worker = service.WorkerServer(
         service.WorkerConfig(
             dispatcher_address=options["dispatcher"],
@@ -64,10 +64,10 @@ def serve(kind: str, options: dict[str, Any]) -> Any:
 def main() -> None:
     """Serves until the end of the process."""
     kind, options = sys.argv[1], json.loads(sys.argv[2])
-    die_with(options["parent"])
+    end_with_parent(options["parent"])
     # Ctrl-C in a terminal means the benchmark, which then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    server, address = serve(kind, options)
+    server, address = _serve(kind, options)
     sys.stdout.write(json.dumps({"address": address}) + "\n")
     sys.stdout.flush()
     server.join()

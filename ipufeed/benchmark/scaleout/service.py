@@ -1,18 +1,16 @@
-"""The same pipeline through tf.data service, and what each worker contributes.
+"""Measures a pipeline through tf.data service, and what each worker contributes.
 
     pipeline --registered--> dispatcher --tasks--> workers --elements--> this process
-                             a process             N processes           measured as always
+                             a process             N processes           measured as usual
 
-The engine is TensorFlow's; this starts it, watches it, and reports its outcome. A worker
-does not report what it does, so one pass-through step is put at the end of the pipeline
-that the workers of our own run: it counts (cc/data/count_elements_op.cc). CPU times come
-from /proc.
+The engine is TensorFlow's; this module starts, watches and measures it. A worker has no
+counters, so a step that counts and passes on its elements is added at the end of the
+pipeline for local workers (cc/data/count_elements_op.cc). CPU times come from /proc.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -20,7 +18,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ipufeed import _native
-from ipufeed.benchmark.graph.dataset_graph import calls_python
+from ipufeed.benchmark.graph.step_functions import calls_python
 from ipufeed.benchmark.measuring.measure import (
     check_dataset,
     check_place,
@@ -31,9 +29,8 @@ from ipufeed.benchmark.measuring.run import Progress, RawMeasurement, run_measur
 from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.sections import ServiceSection, WarningSection
 from ipufeed.benchmark.result.settings import Settings
-from ipufeed.benchmark.scaleout.cluster import Cluster
-from ipufeed.benchmark.scaleout.targets import workers_of
-from ipufeed.benchmark.scaleout.watch import LostError, Watch
+from ipufeed.benchmark.scaleout.cluster import Cluster, workers_of
+from ipufeed.benchmark.scaleout.watch import ServiceLostError, Watch, connect
 from ipufeed.errors import ScaleOutError
 from ipufeed.tf_types import Dataset
 
@@ -42,14 +39,14 @@ if TYPE_CHECKING:
 
 CONNECT_S = 5.0
 REGISTER_S = 30.0
-# TensorFlow's rewrite for these finds the reader behind steps that it knows, and no others.
+# TensorFlow's rewrite for these finds the reader only behind steps that it knows.
 FILE_POLICIES = ("file", "file_or_data")
-# What a policy promises when a worker dies; all but those of files have tests.
+# The promise of each policy when a worker dies; those of files have no tests.
 PROMISES = {
     "off": "Without sharding each worker delivers the whole dataset: the rest of its copy "
-    "is missing, those of the others are whole.",
-    "dynamic": "Dynamic sharding delivers each element at most once: what the worker had "
-    "been given and not delivered is lost, and nothing comes twice.",
+    "is missing, those of the others are complete.",
+    "dynamic": "Dynamic sharding delivers each element at most once: what was assigned to "
+    "the worker and not delivered is lost, and nothing comes twice.",
     "data": "The rest of the worker's shard is lost, and nothing comes twice.",
     "file": "The rest of the worker's files is lost, and nothing comes twice.",
     "file_or_data": "The rest of the worker's shard is lost, and nothing comes twice.",
@@ -58,14 +55,14 @@ PROMISES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ServiceSettings:
-    """Which service, and how it is used.
+    """The service, and how to use it.
 
     Args:
-        service: `local:N`, or `grpc://host:port` for one that is there.
-        sharding: `off`, `dynamic`, `file`, `data` or `file_or_data`, as
-            tf.data.experimental.service.ShardingPolicy has them.
+        service: `local:N`, or `grpc://host:port` of a running service.
+        sharding: `off`, `dynamic`, `file`, `data` or `file_or_data`: a policy of
+            tf.data.experimental.service.ShardingPolicy.
         compression: `auto`, `snappy` or `none`.
-        scale: Numbers of workers to measure as well; 0 is without a service.
+        scale: Further numbers of workers to measure; 0 is without a service.
         kill_worker_after: Kill worker 0 this many seconds after the first element.
     """
 
@@ -90,27 +87,27 @@ def measure_service(
     Args:
         dataset: A tf.data.Dataset of TensorFlow's ops alone: Python functions cannot be
             sent to a worker.
-        settings: How much, of each number of workers.
-        service: Which service.
+        settings: Length of the run with each number of workers.
+        service: The service.
         name: As for measure().
         on_progress: As for measure().
-        recording: As for measure(), of the workers that `service` names.
+        recording: As for measure(), of the run with the workers of `service`.
 
     Returns:
-        The result for the workers that `service` names, with `service`. If workers or the
-        dispatcher die and nothing comes any more, it has an `error`.
+        The result for the workers of `service`, with a section `service`. It has an `error`
+        if the dispatcher or workers died and no more elements came.
 
     Raises:
         ScaleOutError: The pipeline calls Python, a process did not start, or the service
             cannot be reached.
-        And all that measure() raises.
+        And the errors of measure().
 
     Threads: one, which must live until it returns.
     """
     settings = Settings() if settings is None else settings
     check_dataset(dataset)
     check_place(dataset)
-    check_sendable(dataset)
+    _check_sendable(dataset)
     asked = workers_of(service.service)
     counts: list[int | None] = [*service.scale]
     if asked not in counts:
@@ -121,10 +118,10 @@ def measure_service(
         if count == 0:
             result = measure(dataset, settings, name=name, on_progress=on_progress)
         else:
-            result = measure_workers(
+            result = _measure_workers(
                 dataset, settings, service, count, name, on_progress, recorded
             )
-        rows.append(row_of(count, result))
+        rows.append(_row_of(count, result))
         if count == asked:
             main = result
     if main is None:
@@ -133,12 +130,8 @@ def measure_service(
     return dataclasses.replace(main, service=section)
 
 
-def check_sendable(dataset: Any) -> None:
-    """Refuses what cannot be sent to another process.
-
-    Raises:
-        ScaleOutError: The pipeline calls Python, or cannot be serialised.
-    """
+def _check_sendable(dataset: Dataset) -> None:
+    """Refuses a pipeline that cannot be sent to another process."""
     import tensorflow as tf
 
     if tf.is_symbolic_tensor(dataset._variant_tensor):
@@ -161,7 +154,7 @@ def check_sendable(dataset: Any) -> None:
         )
 
 
-def measure_workers(
+def _measure_workers(
     dataset: Dataset,
     settings: Settings,
     service: ServiceSettings,
@@ -170,9 +163,9 @@ def measure_workers(
     on_progress: Callable[[Progress], None] | None,
     recording: Recording | None,
 ) -> Result:
-    """The result with `count` workers of our own, or with a service that is there."""
+    """Returns the result with `count` local workers; None: with a running service."""
     if count is None:
-        check_reachable(service.service)
+        _check_reachable(service.service)
     cluster = nullcontext(None) if count is None else Cluster(count)
     with cluster as own:
         target = service.service if own is None else own.target
@@ -211,18 +204,18 @@ def measure_workers(
 
 
 def run_watched(
-    remote: Any,
+    remote: Dataset,
     attributes: dict[str, Any],
     on_progress: Callable[[Progress], None] | None,
     watch: Watch,
 ) -> tuple[RawMeasurement | None, BaseException | None]:
-    """run_measurement, with an eye on the processes: their loss is the dataset's error."""
+    """Calls run_measurement with a watch; a lost service is an error of the dataset."""
     import tensorflow as tf
 
-    watch.pass_on_to(on_progress)
+    watch.forward_to(on_progress)
     raw, interruption = run_measurement(remote, attributes, watch)
-    watch.end()
-    if not isinstance(interruption, LostError):
+    watch.finish()
+    if not isinstance(interruption, ServiceLostError):
         return raw, interruption
     if raw is None:
         raise ScaleOutError(str(interruption)) from interruption
@@ -233,18 +226,18 @@ def run_watched(
 
 def distribute(
     dataset: Dataset, target: str, service: ServiceSettings, counted: bool
-) -> Any:
-    """The dataset that gets its elements from the service.
+) -> Dataset:
+    """Returns a dataset that gets its elements from the service.
 
     Raises:
-        ScaleOutError: The service does not take it, or does not answer.
+        ScaleOutError: The service refuses the pipeline, or does not answer.
     """
     import tensorflow as tf
 
     policy = tf.data.experimental.service.ShardingPolicy[service.sharding.upper()]
     compression = {"auto": "AUTO", "snappy": "SNAPPY", "none": None}
-    source = count_elements(dataset) if counted else dataset
-    outcome: list[Any] = []
+    source = _count_elements(dataset) if counted else dataset
+    outcome: list[Dataset | BaseException] = []
 
     def register() -> None:
         try:
@@ -258,7 +251,7 @@ def distribute(
         except BaseException as error:
             outcome.append(error)
 
-    # A thread: TensorFlow asks for up to an hour, deaf to Ctrl-C.
+    # In a thread: TensorFlow retries for up to an hour, and Ctrl-C does not end it.
     thread = threading.Thread(target=register, name="ipufeed_register", daemon=True)
     thread.start()
     deadline = time.monotonic() + REGISTER_S
@@ -269,17 +262,18 @@ def distribute(
             f"{target} did not answer within {REGISTER_S:g} s: is it a dispatcher of "
             "tf.data service?"
         )
-    if isinstance(outcome[0], tf.errors.OpError):
+    (found,) = outcome
+    if isinstance(found, tf.errors.OpError):
         raise ScaleOutError(
-            f"{target} does not take the pipeline: {outcome[0].message}"
-        ) from outcome[0]
-    if isinstance(outcome[0], BaseException):
-        raise outcome[0]
-    return outcome[0]
+            f"{target} does not take the pipeline: {found.message}"
+        ) from found
+    if isinstance(found, BaseException):
+        raise found
+    return found
 
 
-def count_elements(dataset: Dataset) -> Any:
-    """The same dataset, whose elements are counted where it runs."""
+def _count_elements(dataset: Dataset) -> Dataset:
+    """Returns the dataset with a step that counts its elements in the worker."""
     from tensorflow.python.data.ops import dataset_ops
 
     class CountElementsDataset(dataset_ops.UnaryUnchangedStructureDataset):  # type: ignore[misc]
@@ -293,18 +287,14 @@ def count_elements(dataset: Dataset) -> Any:
             )
             super().__init__(source, variant)
 
-    return CountElementsDataset(dataset)
+    counted: Dataset = CountElementsDataset(dataset)
+    return counted
 
 
-def check_reachable(target: str) -> None:
-    """Checks that a server listens there: TensorFlow would ask for an hour.
-
-    Raises:
-        ScaleOutError: None does.
-    """
-    host, _, port = target.removeprefix("grpc://").rpartition(":")
+def _check_reachable(target: str) -> None:
+    """Refuses a target where no server listens: TensorFlow would retry for an hour."""
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+        connect(target, CONNECT_S)
     except (OSError, OverflowError) as error:
         raise ScaleOutError(
             f"no server listens at {target} ({error}): start a dispatcher of tf.data "
@@ -312,8 +302,8 @@ def check_reachable(target: str) -> None:
         ) from error
 
 
-def row_of(count: int | None, result: Result) -> dict[str, Any]:
-    """A point of the scaling curve."""
+def _row_of(count: int | None, result: Result) -> dict[str, Any]:
+    """Returns a point of the scaling curve."""
     steady = result.steady
     return {
         "workers": count,
@@ -326,7 +316,7 @@ def row_of(count: int | None, result: Result) -> dict[str, Any]:
 
 
 def with_efficiency(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The curve with each point's rate divided by that of as many single workers."""
+    """Adds to each point its rate divided by that of the same number of single workers."""
     one = next(
         (row["elements_per_second"] for row in rows if row["workers"] == 1), None
     )
@@ -344,11 +334,11 @@ def with_efficiency(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def death_warnings(
     section: ServiceSection, silent: float = 0.0
 ) -> list[WarningSection]:
-    """A warning for each process that died.
+    """Returns a warning for each process that died.
 
     Args:
-        section: `service` of the result.
-        silent: Seconds without an element at the end of a run that then was over.
+        section: The section `service` of the result.
+        silent: Seconds without an element at the end of the run.
     """
     found: list[WarningSection] = []
     for death in section["deaths"]:

@@ -1,13 +1,13 @@
-"""python -m ipufeed.benchmark selftest: does the benchmark count right on this machine?
+"""python -m ipufeed.benchmark selftest: checks the benchmark on this machine.
 
-    planted.py    datasets whose answers are known
+    planted.py    datasets of known rate, length, bytes and error
     plain.py      checks without a device: rates, counts, ends, errors, records
     through.py    checks with a device: utilisation
     stages.py     checks of where the time goes
-    check.py      what a check is      table.py   the rows for people
+    check.py      a check and its rows      table.py   the rows as text
 
-stdout is the JSON; the table goes to stderr, a row as soon as it is there. Uses
-ipufeed.benchmark as a program does, and its room device.
+stdout is the JSON; the table goes to stderr, row by row. Uses ipufeed.benchmark as a
+program does, and its package device.
 """
 
 from __future__ import annotations
@@ -16,24 +16,28 @@ import argparse
 import os
 import sys
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ipufeed.benchmark.process.interrupts import Interrupts
 from ipufeed.benchmark.process.streams import take_stdout
 from ipufeed.render.terminal import HelpFormatter, wrap
 
+if TYPE_CHECKING:
+    from ipufeed.benchmark.result.json_text import JsonObject
+    from ipufeed.benchmark.selftest.check import Check, MeasureRows
+
 PASSED, FAILED, BAD_INPUT = 0, 1, 2
 # History: 1, the first one.
 SCHEMA_VERSION = 1
 NAMES = ("rates", "counts", "errors", "records", "device", "stages")
-# More than this share of the CPUs in other hands is worth a word.
+# A note is printed if other processes use more than this fraction of the CPUs.
 BUSY_SHARE = 0.25
 
 DESCRIPTION = """\
-Measures datasets whose answers are known, and compares: sources that sleep a
+Measures datasets of known rates and counts, and compares: sources that sleep a
 known time, datasets that end early or raise, records that must really be read,
 devices that a free source must keep busy. Takes half a minute; a check that
-fails is made again once. stdout is the outcome as JSON, and stderr a table.
+fails is repeated once. stdout is the outcome as JSON, and stderr a table.
 """
 
 
@@ -46,7 +50,7 @@ def main(arguments: list[str]) -> int:
     try:
         outcome = run(options.only or list(NAMES), options.quick)
     except KeyboardInterrupt:
-        show(wrap("ipufeed.benchmark: interrupted: nothing is proved."))
+        _show(wrap("ipufeed.benchmark: interrupted: no check has a result."))
         return interrupts.code
     finally:
         interrupts.ignore()
@@ -58,7 +62,7 @@ def main(arguments: list[str]) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser, with what `--help` shows."""
+    """Returns the parser of `selftest`."""
     parser = argparse.ArgumentParser(
         prog="python -m ipufeed.benchmark selftest",
         description=DESCRIPTION,
@@ -79,13 +83,11 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def run(names: list[str], quick: bool) -> dict[str, Any]:
-    """Runs the checks, prints their rows, and returns the outcome as the JSON has it."""
+def run(names: list[str], quick: bool) -> JsonObject:
+    """Runs the checks, prints their rows, and returns the outcome for the JSON."""
     from ipufeed import _native, _quiet_import
 
-    with _quiet_import.hushed(
-        "3"
-    ):  # TensorFlow's own lines, about the GPUs that there are not
+    with _quiet_import.quiet_stderr("3"):  # TensorFlow logs that there is not a GPU
         _native.load()
     from ipufeed.benchmark.measuring import machine
     from ipufeed.benchmark.selftest import table
@@ -93,19 +95,23 @@ def run(names: list[str], quick: bool) -> dict[str, Any]:
     notes = []
     before = machine.Activity.now()
     rows = []
-    show([table.HEAD])
+    _show([table.HEAD])
     for check in checks(names):
         found = check.run(quick)
         rows += found
-        show([table.show(row) for row in found])
+        _show([table.text_of(row) for row in found])
     if any(row.repeated for row in rows):
         notes.append("* failed at first, and was measured a second time.")
     others = machine.Activity.now().others_since(before)
-    notes += noise(others, int(_native.entry().ipufeed_usable_cpus()))
+    notes += load_notes(others, machine.usable_cpus())
     failed = [row.what.strip() for row in rows if not row.passed]
-    notes.append(verdict(len(rows), failed))
+    if not rows:
+        notes.append("Nothing was checked.")
+    else:
+        passed = f"All {len(rows)} passed."
+        notes.append(f"FAILED: {', '.join(failed)}." if failed else passed)
     for note in notes:
-        show(wrap(note))
+        _show(wrap(note))
     return {
         "schema_version": SCHEMA_VERSION,
         "passed": bool(rows) and not failed,
@@ -116,12 +122,12 @@ def run(names: list[str], quick: bool) -> dict[str, Any]:
     }
 
 
-def checks(names: list[str]) -> list[Any]:
-    """The checks of these names, in their own order."""
+def checks(names: list[str]) -> list[Check]:
+    """Returns the checks of these names, in the order of NAMES."""
     from ipufeed.benchmark.selftest import plain, stages, through
     from ipufeed.benchmark.selftest.check import Check
 
-    functions: dict[str, list[Any]] = {
+    functions: dict[str, list[MeasureRows]] = {
         "rates": [partial(plain.planted_rate, ms) for ms in plain.RATES_MS],
         "counts": [plain.counts],
         "errors": [plain.errors],
@@ -134,24 +140,16 @@ def checks(names: list[str]) -> list[Any]:
     ]
 
 
-def verdict(rows: int, failed: list[str]) -> str:
-    """The last line."""
-    if not rows:
-        return "Nothing was checked."
-    return f"FAILED: {', '.join(failed)}." if failed else f"All {rows} passed."
-
-
-def noise(others: float | None, usable: int) -> list[str]:
-    """A word about a machine that is busy with something else."""
+def load_notes(others: float | None, usable: int) -> list[str]:
+    """Returns a warning if other processes used many of the CPUs, else nothing."""
     if others is None or others <= BUSY_SHARE * usable:
         return []
     return [
-        f"warning: other processes kept {others:.1f} of {usable} CPUs busy meanwhile. A "
-        "check that fails here may pass on a quiet machine."
+        f"warning: other processes kept {others:.1f} of {usable} CPUs busy during the "
+        "checks. A check that fails here may pass on a quiet machine."
     ]
 
 
-def show(lines: list[str]) -> None:
-    """Lines for people."""
+def _show(lines: list[str]) -> None:
     sys.stderr.write("\n".join(lines) + "\n")
     sys.stderr.flush()

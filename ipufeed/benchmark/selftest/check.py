@@ -1,74 +1,86 @@
-"""What a check of the self-test is, and its outcome."""
+"""A check of the self-test: rows of expected and measured values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+
+from ipufeed.benchmark.result.json_text import JsonObject
+
+Value = float | str | None
 
 
 @dataclass(frozen=True)
 class Row:
-    """One known answer, and the one that was measured.
+    """An expected and a measured value.
 
     Attributes:
-        what: The answer's name.
-        unit: Of the three below, "" for counts, shares and names.
-        expected: What it must be: a number, a name, or True.
-        measured: What came out.
-        allowed: What passes: [from, to] of a number; else only what is expected.
-        repeated: Whether it had failed, and this is the second attempt.
+        what: The value's name.
+        unit: Of the three below, "" for counts, fractions and names.
+        expected: A number, a name, or True.
+        measured: The measured value.
+        allowed: The interval of numbers that pass; None if only the expected value does.
+        repeated: Whether the first attempt failed, and this is the second one.
     """
 
     what: str
     unit: str
-    expected: Any
-    measured: Any
+    expected: Value
+    measured: Value
     allowed: tuple[float, float] | None = None
     repeated: bool = False
 
     @property
     def passed(self) -> bool:
-        """Whether it is right."""
+        """Whether the measured value is allowed; None and NaN are not."""
         if self.allowed is None:
-            return bool(self.measured == self.expected)
+            return self.measured == self.expected
         low, high = self.allowed
-        # None, and NaN, are within nothing.
-        return self.measured is not None and low <= self.measured <= high
+        return isinstance(self.measured, (int, float)) and low <= self.measured <= high
 
-    def to_dict(self) -> dict[str, Any]:
-        """As the JSON holds it."""
+    def to_dict(self) -> JsonObject:
+        """Returns the row with the keys of the JSON."""
         return {**vars(self), "passed": self.passed}
 
 
-def exact(what: str, expected: Any, measured: Any) -> Row:
-    """An answer that leaves no room."""
+def exact(what: str, expected: Value, measured: Value) -> Row:
+    """Returns a row that passes if both values are equal."""
     return Row(what, "", expected, measured)
 
 
 def about(
-    what: str, unit: str, expected: float, measured: Any, low: float, high: float
+    what: str, unit: str, expected: float, measured: Value, low: float, high: float
 ) -> Row:
-    """A number that may be off by a share: low and high are ratios to what is expected."""
+    """Returns a row that passes within `low` to `high` times the expected number."""
     return Row(what, unit, expected, measured, (expected * low, expected * high))
+
+
+def within(what: str, expected: float, measured: Value, deviation: float) -> Row:
+    """Returns a row that passes within `deviation` of the expected fraction."""
+    bounds = (expected - deviation, expected + deviation)
+    return Row(what, "", expected, measured, bounds)
+
+
+# Measures; True for shorter runs.
+MeasureRows = Callable[[bool], list[Row]]
 
 
 @dataclass(frozen=True)
 class Check:
-    """Some rows that are measured together.
+    """Rows that are measured together.
 
     Attributes:
-        name: What --only calls it.
-        rows: Measures; True for the shorter way.
+        name: Its name for --only.
+        rows: Measures the rows.
     """
 
     name: str
-    rows: Callable[[bool], list[Row]]
+    rows: MeasureRows
 
     def run(self, quick: bool) -> list[Row]:
-        """The rows; where one fails, those of a second attempt: machines have moods.
+        """Returns the rows; of a second attempt if one fails, as on a busy machine.
 
-        An error is a row that fails.
+        An exception is a row that fails.
         """
         rows = self._attempt(quick)
         if all(row.passed for row in rows):

@@ -1,30 +1,34 @@
-"""Datasets whose answers are known, and a clock that is not ours."""
+"""Datasets of known rate, length, bytes and error, and times from the standard library."""
 
 from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from ipufeed.tf_types import Dataset, Tensor
 
 RECORD_BYTES = 100_000
 
 
-def sleeping(seconds: float) -> Any:
-    """An endless dataset that sleeps so long for each element of 64 bytes."""
+def sleeping(seconds: float) -> Dataset:
+    """Returns an infinite dataset that sleeps for each element of 64 bytes."""
     import tensorflow as tf
     from tensorflow.python.data.experimental.ops import testing
 
     element = tf.data.Dataset.from_tensors(tf.zeros([16], tf.float32))
-    return element.repeat().apply(testing.sleep(round(seconds * 1e6)))
+    found: Dataset = element.repeat().apply(testing.sleep(round(seconds * 1e6)))
+    return found
 
 
 def true_period(seconds: float, count: int) -> float:
-    """What a sleep of so long takes on this machine: the kernel ends it a little late.
+    """Returns the real length of a sleep on this machine: the kernel ends it a little late.
 
-    The median, from the standard library, so that the benchmark does not judge itself.
+    The median, from the standard library, so that the benchmark does not check itself.
     """
     lengths = []
     for _ in range(count):
@@ -34,27 +38,29 @@ def true_period(seconds: float, count: int) -> float:
     return float(np.median(lengths))
 
 
-def counted(elements: int) -> Any:
-    """A dataset of `elements` elements of 4 bytes."""
+def counted(elements: int) -> Dataset:
+    """Returns a dataset of `elements` elements of 4 bytes."""
     import tensorflow as tf
 
-    return tf.data.Dataset.range(elements).map(lambda x: tf.cast(x, tf.int32))
+    numbers: Dataset = tf.data.Dataset.range(elements)
+    return numbers.map(lambda x: tf.cast(x, tf.int32))
 
 
-def failing(at: int) -> Any:
-    """A dataset that raises InvalidArgumentError at the element `at`."""
+def failing(at: int) -> Dataset:
+    """Returns a dataset that raises InvalidArgumentError at the element `at`."""
     import tensorflow as tf
 
-    def check(x: Any) -> Any:
+    def check(x: Tensor) -> Tensor:
         bad = tf.constant(at, tf.int64)
         with tf.control_dependencies([tf.debugging.assert_none_equal(x, bad)]):
             return tf.cast(x, tf.int32)
 
-    return tf.data.Dataset.range(10 * at).map(check)
+    numbers: Dataset = tf.data.Dataset.range(10 * at)
+    return numbers.map(check)
 
 
 class Records:
-    """A TFRecord file of random records, for as long as the object lives."""
+    """A temporary TFRecord file of random records, which `close` removes."""
 
     def __init__(self, count: int) -> None:
         import tensorflow as tf
@@ -67,21 +73,22 @@ class Records:
             for _ in range(count):
                 writer.write(random.bytes(RECORD_BYTES))
 
-    def dataset(self) -> Any:
-        """Every record, once."""
+    def dataset(self) -> Dataset:
+        """Returns a dataset of all records."""
         import tensorflow as tf
 
-        return tf.data.TFRecordDataset(self.path)
+        found: Dataset = tf.data.TFRecordDataset(self.path)
+        return found
 
     def cpu_seconds_to_read(self, passes: int) -> float:
-        """CPU time, by TensorFlow's own loop and the standard library's clock.
+        """Returns the CPU time of reading in TensorFlow's own loop.
 
-        The loop adds up the records' lengths, so that each has to be there; ten at a time,
+        The loop adds up the records' lengths, so that each has to be read; ten at a time,
         since the cost of an iteration itself is not reading.
         """
         import tensorflow as tf
 
-        records = self.dataset().repeat(passes).batch(10)
+        records = tf.data.TFRecordDataset(self.path).repeat(passes).batch(10)
         start = time.process_time()
         total = records.reduce(
             np.int64(0),
@@ -94,8 +101,10 @@ class Records:
         return seconds
 
     def seconds_to_skip(self, records: int) -> float:
-        """Until the record behind the first `records` is there."""
-        dataset = self.dataset().skip(records)
+        """Returns the time until the record after the first `records` arrives."""
+        import tensorflow as tf
+
+        dataset = tf.data.TFRecordDataset(self.path).skip(records)
         start = time.perf_counter()
         next(iter(dataset))
         return time.perf_counter() - start
@@ -105,26 +114,27 @@ class Records:
         self._folder.cleanup()
 
 
-def stage_pipeline(costs_ms: dict[str, float]) -> Any:
-    """An endless pipeline of maps in that order, each named and as slow as it says."""
+def stage_pipeline(costs_ms: dict[str, float]) -> Dataset:
+    """Returns an infinite pipeline of maps with these names and milliseconds, in order."""
     import tensorflow as tf
 
-    dataset = tf.data.Dataset.from_tensors(tf.zeros([16], tf.float32)).repeat()
+    element: Dataset = tf.data.Dataset.from_tensors(tf.zeros([16], tf.float32))
+    dataset = element.repeat()
     for name, cost in costs_ms.items():
-        dataset = dataset.map(sleeping_map(cost / 1e3), name=name)
+        dataset = dataset.map(_sleeping_map(cost / 1e3), name=name)
     return dataset
 
 
-def sleeping_map(seconds: float) -> Any:
+def _sleeping_map(seconds: float) -> Callable[[Tensor], Tensor]:
     """A map's function that sleeps, without the GIL."""
     import tensorflow as tf
 
-    def rest(value: Any) -> Any:
+    def sleep(value: NDArray[np.float32]) -> NDArray[np.float32]:
         time.sleep(seconds)
         return value
 
-    def run(value: Any) -> Any:
-        slept = tf.numpy_function(rest, [value], tf.float32)
+    def run(value: Tensor) -> Tensor:
+        slept = tf.numpy_function(sleep, [value], tf.float32)
         slept.set_shape(value.shape)
         return slept
 

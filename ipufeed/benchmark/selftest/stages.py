@@ -1,4 +1,4 @@
-"""Checks of where the time goes: a slow stage, planted anywhere among fast ones."""
+"""Checks of the stages: a slow stage at each place among fast ones."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import numpy as np
 
 from ipufeed.benchmark import Settings, measure, with_stages
 from ipufeed.benchmark.selftest import planted
-from ipufeed.benchmark.selftest.check import Row, exact
-from ipufeed.benchmark.selftest.through import share
+from ipufeed.benchmark.selftest.check import Row, exact, within
 
 # Milliseconds of each stage.
 COSTS = {"read": 0.5, "decode": 4.0, "augment": 1.0}
 
 
 def stages(quick: bool) -> list[Row]:
-    """The slowest of three stages comes first, under its name, wherever it stands."""
+    """Checks that the slowest of three stages comes first, by its name, at each place."""
     random = np.random.default_rng(0)
     rows = []
     for place in range(2 if quick else 3):
@@ -23,17 +22,17 @@ def stages(quick: bool) -> list[Row]:
         slow = names[-1]
         order = names[:-1]
         order.insert(place, slow)
-        rows += slowest({name: costs[name] for name in order}, slow, quick)
+        rows += _slowest({name: costs[name] for name in order}, slow, quick)
     return rows
 
 
-def slowest(costs: dict[str, float], slow: str, quick: bool) -> list[Row]:
-    """A serial pipeline of stages with these milliseconds, and which holds it back."""
+def _slowest(costs: dict[str, float], slow: str, quick: bool) -> list[Row]:
+    """The first stage of a serial pipeline with these milliseconds, and its fraction."""
     dataset = planted.stage_pipeline(costs)
     result = measure(dataset, Settings(seconds=1.5 if quick else 2.5))
     result = with_stages(result, dataset)
     found = (result.stages or [{"name": None, "share": None}])[0]
-    # As long as this machine really sleeps.
+    # The real lengths of these sleeps on this machine.
     taken = {name: planted.true_period(ms / 1e3, 20) for name, ms in costs.items()}
     return [
         exact(
@@ -41,5 +40,5 @@ def slowest(costs: dict[str, float], slow: str, quick: bool) -> list[Row]:
             slow,
             found["name"],
         ),
-        share("    its share", taken[slow] / sum(taken.values()), found["share"], 0.1),
+        within("    its share", taken[slow] / sum(taken.values()), found["share"], 0.1),
     ]

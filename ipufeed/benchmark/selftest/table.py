@@ -1,17 +1,15 @@
-"""The rows for people, on 80 columns."""
+"""The rows as text, on 80 columns."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from ipufeed.benchmark.selftest.check import Row
-from ipufeed.render.terminal import printable, wrap
+from ipufeed.benchmark.selftest.check import Row, Value
+from ipufeed.render.terminal import wrap
+from ipufeed.render.terminal_text import printable
 
 WIDTHS = (30, 13, 13, 15)  # and "pass" or "FAIL"
 
 
-def line(*cells: str) -> str:
-    """Cells in their columns; the first on the left, the others on the right."""
+def _line(*cells: str) -> str:
     first, *others, last = cells
     columns = [f"{first:<{WIDTHS[0]}}"]
     columns += [
@@ -20,17 +18,17 @@ def line(*cells: str) -> str:
     return "".join([*columns, "  ", last]).rstrip()
 
 
-HEAD = line("", "expected", "measured", "allowed", "")
+HEAD = _line("", "expected", "measured", "allowed", "")
 
 
-def show(row: Row) -> str:
-    """A row; a measured value that does not fit its column has a line of its own."""
-    measured = printable(cell(row.measured, row.unit))
-    shown = line(
-        clip(row.what, WIDTHS[0]),
-        clip(cell(row.expected, row.unit), WIDTHS[1]),
-        clip(measured, WIDTHS[2]),
-        allowed(row),
+def text_of(row: Row) -> str:
+    """Returns a row; a measured value that does not fit its column gets its own line."""
+    measured = printable(_cell(row.measured, row.unit))
+    shown = _line(
+        _clip(row.what, WIDTHS[0]),
+        _clip(_cell(row.expected, row.unit), WIDTHS[1]),
+        _clip(measured, WIDTHS[2]),
+        _allowed(row),
         ("pass" if row.passed else "FAIL") + ("*" if row.repeated else ""),
     )
     if row.passed or len(measured) < WIDTHS[2]:
@@ -38,13 +36,12 @@ def show(row: Row) -> str:
     return "\n".join([shown, *wrap(measured, indent="    ")])
 
 
-def clip(text: str, width: int) -> str:
-    """The beginning of what does not fit, with a blank left before the next column."""
+def _clip(text: str, width: int) -> str:
+    """The text, shortened so that a blank is left before the next column."""
     return text if len(text) < width else text[: width - 4] + "..."
 
 
-def cell(value: Any, unit: str) -> str:
-    """A number in few digits, with its unit."""
+def _cell(value: Value, unit: str) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -52,8 +49,7 @@ def cell(value: Any, unit: str) -> str:
     return "none" if value is None else f"{value} {unit}".rstrip()
 
 
-def allowed(row: Row) -> str:
-    """What passes."""
+def _allowed(row: Row) -> str:
     if row.allowed is None:
         return "exactly"
     low, high = row.allowed

@@ -1,57 +1,50 @@
-"""Checks of the device: its utilisation is min(1, step / period), whatever feeds it."""
+"""Checks of the device: its utilisation is min(1, step / period) for each source."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from ipufeed.benchmark import Settings
 from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.result.sections import DeviceSection
 from ipufeed.benchmark.selftest import planted
-from ipufeed.benchmark.selftest.check import Row, exact
+from ipufeed.benchmark.selftest.check import Row, exact, within
 from ipufeed.tf_types import Dataset
 
-# Long compared to what a busy machine keeps a thread waiting.
+# Long compared to the run-queue delay of a thread on a busy machine.
 STEP_S = 20e-3
 
 
 def free_source(quick: bool) -> list[Row]:
-    """AU of 100 %: nothing of the harness is in the sum."""
+    """Checks that a free source gives an AU of 100 %: the harness costs nothing."""
     found = run(planted.counted(10**9), quick)
     return [
-        share("AU, free source", 1.0, found["au"], 0.02),
+        within("AU, free source", 1.0, found["au"], 0.02),
         exact("    verdict", "device-bound", found["verdict"]),
     ]
 
 
 def slow_source(quick: bool) -> list[Row]:
-    """A source of twice the step: the device waits for each element, half of its time."""
+    """Checks that the device waits half of its time for a source of twice the step."""
     before = planted.true_period(2 * STEP_S, 10)
     found = run(planted.sleeping(2 * STEP_S), quick)
     period = min(before, planted.true_period(2 * STEP_S, 10))
     return [
-        share("AU, source of twice the step", STEP_S / period, found["au"], 0.05),
-        share("    starved, of all steps", 1.0, found["starved_steps_share"], 0.1),
+        within("AU, source of twice the step", STEP_S / period, found["au"], 0.05),
+        within("    starved, of all steps", 1.0, found["starved_steps_share"], 0.1),
         exact("    verdict", "host-bound", found["verdict"]),
     ]
 
 
 def fast_source(quick: bool) -> list[Row]:
-    """A source of a quarter of the step keeps the device busy."""
+    """Checks that a source of a quarter of the step keeps the device busy."""
     found = run(planted.sleeping(STEP_S / 4), quick)
     return [
-        share("AU, source of 1/4 of the step", 1.0, found["au"], 0.03),
+        within("AU, source of 1/4 of the step", 1.0, found["au"], 0.03),
         exact("    verdict", "device-bound", found["verdict"]),
     ]
 
 
-def share(what: str, expected: float, measured: Any, off: float) -> Row:
-    """A share that may deviate by `off`."""
-    return Row(what, "", expected, measured, (expected - off, expected + off))
-
-
 def run(dataset: Dataset, quick: bool) -> DeviceSection:
-    """`device` of the result of a run with steps of STEP_S."""
+    """Returns the section `device` of a run with steps of STEP_S."""
     from ipufeed.benchmark.device.measure import measure_through
 
     result = measure_through(

@@ -1,4 +1,4 @@
-"""Where the time of a pipeline goes: probes, costs of stages, the model of their threads.
+"""Where a pipeline's time goes: probes, costs of stages, the queueing model.
 
-Uses graph and measuring.
+Uses graph, measuring and result.
 """

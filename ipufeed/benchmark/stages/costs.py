@@ -1,16 +1,17 @@
-"""What each step of a pipeline costs, from what its probes saw: the model's units.
+"""Builds the model of a pipeline from the readings of its probes.
 
-A step that runs in the thread that asks for its elements has that thread's wall and CPU
-time, without that of its inputs. Functions of a parallel step have what the books of
-tf.data's model hold, and datasets that they make have a probe of their own. Functions run
-in a pool whose CPU time no probe sees: it is what the process used beyond them.
+The time of a step without threads of its own is the wall and CPU time of the thread that
+requests its elements, less that of its inputs. The functions of a parallel step take the
+time that tf.data's model accounts to them, and the datasets that they make have a probe of
+their own. No probe sees the CPU time of functions, which run in a pool: it is the rest of
+the process's CPU time.
 """
 
 from __future__ import annotations
 
 from ipufeed.benchmark.graph.pipeline_graph import Step
 from ipufeed.benchmark.stages import thread_pool
-from ipufeed.benchmark.stages.model import PipelineModel, StageCost, Unit
+from ipufeed.benchmark.stages.model import PipelineModel, StageCost, Station
 from ipufeed.benchmark.stages.probe_run import (
     FETCHING,
     StageRun,
@@ -18,11 +19,11 @@ from ipufeed.benchmark.stages.probe_run import (
     thread_steps,
     thread_tops,
 )
-from ipufeed.benchmark.stages.shares import blame
+from ipufeed.benchmark.stages.shares import set_shares
 
-# At this share of the CPUs a pipeline is bound by them: all threads are never busy to the
-# last percent.
-CPU_BOUND_SHARE = 0.9
+# Fraction of the CPUs in use from which a pipeline is CPU-bound: threads are never busy
+# all of the time.
+CPU_BOUND_FRACTION = 0.9
 
 
 def build_model(
@@ -33,58 +34,58 @@ def build_model(
     pool: int | None = None,
     own_threads: frozenset[str] = frozenset(),
 ) -> PipelineModel:
-    """The model of a pipeline whose steps were probed.
+    """Returns the model of a pipeline.
 
     Args:
-        steps: From the sources on.
-        run: What the probes saw.
-        usable_cpus: For this process.
-        pool: Threads that functions run in. Default: one for each CPU.
-        own_threads: Nodes of parallel steps whose workers need none of the pool's.
+        steps: In order, the sources first.
+        run: The readings of its probes.
+        usable_cpus: CPUs that this process may use.
+        pool: Threads of the pool that functions run in. Default: one for each CPU.
+        own_threads: Nodes of parallel steps whose workers do not use the pool.
     """
     elements = run.elements
     busy = run.cpu_ns / run.wall_ns
     others = run.others or 0.0
-    # What others leave; with more threads of ours the scheduler would give us half.
+    # CPUs that other processes leave; the scheduler gives at least half to more threads.
     cpus = min(usable_cpus, max(busy, usable_cpus - others, usable_cpus / 2))
     model = PipelineModel(
         period=run.wall_ns / 1e9 / elements,
         cpus=cpus,
-        cpu_bound=busy + others >= CPU_BOUND_SHARE * usable_cpus
-        and busy >= CPU_BOUND_SHARE * cpus,
+        cpu_bound=busy + others >= CPU_BOUND_FRACTION * usable_cpus
+        and busy >= CPU_BOUND_FRACTION * cpus,
     )
     model.pool = usable_cpus if pool is None else pool
     model.idle = max(0.0, usable_cpus - busy - others)
     by_node = {step.node: step for step in steps}
     model.costs = {step.node: StageCost() for step in steps}
-    find_units(model, by_node, run, own_threads)
-    find_pool(model, by_node, run, own_threads)
-    blame(model, by_node, run)
+    _find_stations(model, by_node, run, own_threads)
+    _find_pool(model, by_node, run, own_threads)
+    set_shares(model, by_node, run)
     return model
 
 
-def find_units(
+def _find_stations(
     model: PipelineModel,
     steps: dict[str, Step],
     run: StageRun,
     own_threads: frozenset[str],
 ) -> None:
-    """Fills in seconds, the CPU seconds that probes saw, and the units."""
+    """Sets the seconds, the CPU seconds that probes saw, and the stations."""
     readings, per = run.readings, 1e9 * run.elements
     for node, step in steps.items():
         reading, cost = readings[node], model.costs[node]
         if reading.is_async == 1:
             cost.seconds = function_ns(reading) / per
             cost.cpu_seconds = reading.inner_cpu_ns / per
-            # No more than the pool has, unless more were seen at work.
+            # At most the pool's threads, unless more were seen busy.
             most = max(model.pool, cost.seconds / model.period)
             if node in own_threads:
                 most = reading.parallelism
             workers = float(max(1.0, min(reading.parallelism, most)))
             cost.period = cost.seconds / workers
             if reading.parallelism > 0:
-                model.units.append(
-                    Unit(
+                model.stations.append(
+                    Station(
                         {node: cost.seconds},
                         workers,
                         True,
@@ -94,10 +95,10 @@ def find_units(
                 )
             continue
         cost.seconds = (
-            own(reading.wall_ns, [readings[i].wall_ns for i in step.inputs]) / per
+            _own(reading.wall_ns, [readings[i].wall_ns for i in step.inputs]) / per
         )
         cost.cpu_seconds = (
-            own(reading.cpu_ns, [readings[i].cpu_ns for i in step.inputs]) / per
+            _own(reading.cpu_ns, [readings[i].cpu_ns for i in step.inputs]) / per
         )
         cost.period = cost.seconds
     for node, step in steps.items():
@@ -106,23 +107,23 @@ def find_units(
         ]
         if step.op in FETCHING or step.op == "MapDataset":
             model.fetching.add(node)
-    for unit in model.units:
-        (node,) = unit.steps
+    for station in model.stations:
+        (node,) = station.steps
         if steps[node].op in FETCHING:
-            unit.fetched = model.fetched_by(node)
+            station.fetched = model.fetched_by(node)
     for top in thread_tops(steps, readings):
         nodes = thread_steps(top, steps, readings)
         if nodes:
-            model.units.append(Unit({n: model.costs[n].seconds for n in nodes}))
+            model.stations.append(Station({n: model.costs[n].seconds for n in nodes}))
 
 
-def find_pool(
+def _find_pool(
     model: PipelineModel,
     steps: dict[str, Step],
     run: StageRun,
     own_threads: frozenset[str],
 ) -> None:
-    """Fills in what the functions took of the pool, and adds its CPU seconds."""
+    """Sets the time of functions in the pool, and adds their CPU seconds to the costs."""
     unseen = run.cpu_ns / 1e9 / run.elements - sum(
         cost.cpu_seconds for cost in model.costs.values()
     )
@@ -143,7 +144,7 @@ def find_pool(
         for node, reading in run.readings.items()
         if reading.inner_wall_ns > 0 and node not in own_threads
     }
-    thread_pool.settle(model, booked, outside)
+    thread_pool.remove_waits(model, booked, outside)
     weight = sum(model.functions.values())
     if weight <= 0 or unseen <= 0:
         return
@@ -151,6 +152,5 @@ def find_pool(
         model.costs[node].cpu_seconds += min(seconds, unseen * seconds / weight)
 
 
-def own(total: int, inputs: list[int]) -> int:
-    """A step's part of what it and its inputs took."""
+def _own(total: int, inputs: list[int]) -> int:
     return max(0, total - sum(inputs))

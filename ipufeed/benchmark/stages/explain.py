@@ -3,14 +3,13 @@
     explain(dataset, seconds, rate)     -> Explanation
     explanation.rows()                  the `stages` of the JSON
 
-A short run of its own (probe_run.py) gives what each step costs, a model (model.py)
-says which of that matters, and a cut (measure_alone.py) confirms the first one: the step
-alone, fed from a cache of its inputs.
+A short run of its own (probe_run.py) measures the cost of each step, a model (model.py)
+determines which of these costs matter, and measure_alone.py confirms the first stage by
+running that step alone, on a cache of its inputs.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,35 +21,37 @@ from ipufeed.benchmark.stages.model import PipelineModel, StageCost
 from ipufeed.benchmark.stages.probe_run import StageRun, run_with_probes
 from ipufeed.tf_types import Dataset
 
-# The most that attribution takes, and the part of the measuring time that it may take.
+# The budget of attribution: at most MOST_SECONDS and this fraction of the measured time.
 MOST_SECONDS = 5.0
-TIME_SHARE = 0.5
-# Of that, the run with probes; the rest is for the cut.
-RUN_SHARE = 0.6
-CUT_SHARE = 0.15
-# A step alone is as fast as the pipeline with it, up to noise.
-AS_FAST_SHARE = 0.8
+TIME_FRACTION = 0.5
+# Fractions of the budget: the run with probes, and each of the two phases (start, run) of
+# the first stage alone.
+RUN_FRACTION = 0.6
+ALONE_FRACTION = 0.15
+# A step alone is at least as fast as the pipeline that contains it, less noise.
+AS_FAST_FRACTION = 0.8
 
 
 @dataclass
 class Stage:
-    """One step of a pipeline as the JSON has it; docs/result.md says how to read it.
+    """One step of a pipeline, with the keys of the JSON (docs/result.md).
 
     Attributes:
-        node: In the rewritten graph; not in the JSON.
-        name: The user's for it, or one made from its op.
+        node: Its node in the rewritten graph; not in the JSON.
+        name: The user's name, or one made from its op.
         kind: TensorFlow's op, without `Dataset`.
-        share: Of the wall time that matters, 0..1: 0 if it hides behind another.
-        seconds_per_element: What an element of the pipeline costs it, all its threads
-            together.
-        cpu_seconds_per_element: Likewise.
-        parallelism: Workers that it had at the end; None if it has none.
-        buffered_bytes: The most that its buffer was seen to hold; None: no buffer.
-        ceiling_elements_per_second: Of the pipeline, were this step alone in it.
-        confirmed: Whether the ceiling was measured, by a cut.
-        advice: What to change, or None.
-        inside: Names of the steps that its function makes, as an interleave's does: their
-            time is in it.
+        share: Fraction of the wall time that the stage is responsible for, in [0, 1]; 0 if
+            it is overlapped by a slower stage.
+        seconds_per_element: Time for each element of the pipeline, summed over its threads.
+        cpu_seconds_per_element: CPU time, likewise.
+        parallelism: Workers at the end of the run; None for a step without workers.
+        autotuned: Whether AUTOTUNE chose `parallelism`.
+        buffered_bytes: Largest observed size of its buffer; None without a buffer.
+        ceiling_elements_per_second: Rate of the pipeline if all other steps took no time.
+        confirmed: Whether the ceiling was measured, with the step alone.
+        advice: The edit to make, or None.
+        inside: Names of the steps that its function makes, as an interleave's does; their
+            time is included.
     """
 
     node: str
@@ -68,23 +69,21 @@ class Stage:
     inside: list[str] = field(default_factory=list)
 
     def row(self) -> dict[str, Any]:
-        """For the JSON."""
+        """Returns the stage as the JSON holds it."""
         return {name: value for name, value in vars(self).items() if name != "node"}
 
 
 @dataclass
 class Explanation:
-    """Stages, and what they were found with.
+    """The stages of a pipeline, with the model and the run that they come from.
 
     Attributes:
         graph: The pipeline as training runs it.
-        model: Predicts.
-        run: What the probes saw.
-        names: By node.
+        model: Predicts the rate of the changed pipeline.
+        run: The readings of the probes.
+        names: Names of the stages, by node.
         stages: The most important first.
-        rate: Elements per second that were measured, without probes.
-        seconds: That it took to find out.
-        advice: See advice.py.
+        rate: Elements per second as measured, without probes.
     """
 
     graph: PipelineGraph
@@ -93,21 +92,19 @@ class Explanation:
     names: dict[str, str]
     stages: list[Stage]
     rate: float
-    seconds: float
-    advice: list[Any] = field(default_factory=list)
 
     def rate_with_probes(self) -> float:
-        """Elements per second of the run that they were found in."""
+        """Returns elements per second of the run with probes."""
         return self.run.elements / self.run.wall_ns * 1e9
 
     def rows(self) -> list[dict[str, Any]]:
-        """The stages as the JSON has them."""
+        """Returns the stages as the JSON holds them."""
         return [stage.row() for stage in self.stages]
 
 
 def budget(measured_seconds: float) -> float:
-    """Seconds that attribution may take in addition to the measured ones."""
-    return min(MOST_SECONDS, TIME_SHARE * measured_seconds)
+    """Returns the seconds that attribution may take after a measurement of that length."""
+    return min(MOST_SECONDS, TIME_FRACTION * measured_seconds)
 
 
 def explain(
@@ -118,21 +115,21 @@ def explain(
     copy_elements: bool = True,
     cut: bool = True,
 ) -> Explanation | None:
-    """Finds the stages of a dataset.
+    """Returns the stages of a dataset.
 
-    The dataset is iterated again, and then its slowest step alone. Both see the elements
-    from their beginning.
+    Iterates the dataset again from its beginning, and then its slowest step alone.
 
     Args:
         dataset: Made eagerly.
-        seconds: For all of it, about; the first element of each run included.
-        rate: Elements per second as measured. Default: as this run measures it.
-        copy_elements: As in the measurement.
+        seconds: Approximate limit for all runs, the first element of each included.
+        rate: Elements per second as measured. Default: that of the run with probes.
+        copy_elements: Whether elements are copied, as in the measurement.
         cut: Whether to confirm the first stage.
 
     Returns:
-        None for a dataset that cannot be explained: made in a graph, of a step that no
-        graph describes, or with too few elements in the time there is.
+        None for a dataset that cannot be explained: made in a graph, with a step that no
+            graph
+        describes, or with too few elements in that time.
 
     Raises:
         KeyboardInterrupt: Ctrl-C.
@@ -141,12 +138,13 @@ def explain(
 
     from ipufeed.benchmark.measuring.machine import usable_cpus
 
-    started = time.monotonic()
     if not tf.executing_eagerly() or tf.is_symbolic_tensor(dataset._variant_tensor):
         return None
     try:
         graph = PipelineGraph.of(dataset)
-        run = run_with_probes(graph, RUN_SHARE * seconds, copy_elements=copy_elements)
+        run = run_with_probes(
+            graph, RUN_FRACTION * seconds, copy_elements=copy_elements
+        )
     except tf.errors.OpError:  # a step without a graph, or that runs only once
         return None
     if run is None:
@@ -156,16 +154,16 @@ def explain(
         run,
         usable_cpus(),
         pool=dataset.options().threading.private_threadpool_size or None,
-        own_threads=own_threads(graph),
+        own_threads=_own_threads(graph),
     )
     names = stage_names(graph)
     rate = 1 / model.period if rate is None else rate
     stages = sorted(
-        (describe(step, graph, run, model, names, rate) for step in graph.steps),
+        (_stage_of(step, graph, run, model, names, rate) for step in graph.steps),
         key=lambda stage: (-stage.share, -model.costs[stage.node].period),
     )
     if cut and stages and stages[0].share > 0:
-        confirm(stages[0], graph, run, CUT_SHARE * seconds, rate)
+        _confirm(stages[0], graph, run, ALONE_FRACTION * seconds, rate)
     return Explanation(
         graph=graph,
         model=model,
@@ -173,12 +171,11 @@ def explain(
         names=names,
         stages=stages,
         rate=rate,
-        seconds=time.monotonic() - started,
     )
 
 
-def own_threads(graph: PipelineGraph) -> frozenset[str]:
-    """Parallel interleaves whose datasets call no functions: none of the pool's threads."""
+def _own_threads(graph: PipelineGraph) -> frozenset[str]:
+    """Returns the parallel interleaves whose datasets call no functions in the pool."""
     return frozenset(
         step.node
         for step in graph.steps
@@ -191,7 +188,7 @@ def own_threads(graph: PipelineGraph) -> frozenset[str]:
     )
 
 
-def describe(
+def _stage_of(
     step: Step,
     graph: PipelineGraph,
     run: StageRun,
@@ -199,7 +196,6 @@ def describe(
     names: dict[str, str],
     rate: float,
 ) -> Stage:
-    """A step as a stage, of a pipeline that gives `rate` elements per second."""
     reading, cost = run.readings[step.node], model.costs[step.node]
     return Stage(
         node=step.node,
@@ -214,27 +210,27 @@ def describe(
         if reading.buffered_bytes > 0
         or (reading.is_async == 1 and reading.buffered_bytes == 0)
         else None,
-        ceiling_elements_per_second=ceiling(cost, model, rate),
+        ceiling_elements_per_second=_ceiling(cost, model, rate),
         inside=inner_names(graph.graph, step),
     )
 
 
-def ceiling(cost: StageCost, model: PipelineModel, rate: float) -> float | None:
-    """Elements per second of a pipeline in which all else is free; None: no bound.
+def _ceiling(cost: StageCost, model: PipelineModel, rate: float) -> float | None:
+    """Returns the pipeline's rate if all other steps took no time; None: unbounded.
 
-    No less than what the whole pipeline gives: below it there are only the probes' costs.
+    At least the measured rate: a lower value only contains the cost of the probes.
     """
     period = max(cost.period, cost.cpu_seconds / model.cpus)
     return max(rate, 1 / period) if period > 0 else None
 
 
-def confirm(
+def _confirm(
     stage: Stage, graph: PipelineGraph, run: StageRun, seconds: float, rate: float
 ) -> None:
-    """Replaces a ceiling by what the step gives alone, where it can be had.
+    """Replaces the ceiling by the measured rate of the step alone, if it can be run alone.
 
-    Where that is much less than the pipeline with the step in it gives, each of many
-    small elements has cost more to look at than to make: nothing is confirmed.
+    If that is far below the rate of the whole pipeline, measuring each of many small
+    elements took longer than making it: then nothing is confirmed.
     """
     from ipufeed.benchmark.stages.measure_alone import measure_alone
 
@@ -243,7 +239,7 @@ def confirm(
     if alone is None or per_element <= 0:
         return
     found = alone / per_element
-    if found < AS_FAST_SHARE * rate:
+    if found < AS_FAST_FRACTION * rate:
         return
     stage.ceiling_elements_per_second = max(rate, found)
     stage.confirmed = True

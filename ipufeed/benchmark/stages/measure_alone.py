@@ -1,7 +1,7 @@
-"""A step alone: all above it left out, and a cache of its inputs below.
+"""Measures a step alone: without the steps above it, on a cache of its inputs.
 
-What it gives then is its own ceiling. Only public steps of tf.data are used (take, cache,
-repeat), and the step itself with its function, parallelism and options as they are.
+Its rate is then its own ceiling. The inputs go through take, cache and repeat; function,
+parallelism and options of the step are unchanged.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph
 from ipufeed.benchmark.measuring.run import Progress, run_measurement
 from ipufeed.tf_types import Dataset
 
-# Elements of each input to keep. More would be closer to all that there are, and take
-# longer to fill than there is time.
-KEPT_ELEMENTS = 16
-# The part of the run that is for the cache to fill and AUTOTUNE to settle.
-SETTLING_SHARE = 0.3
+# Cached elements of each input. More would represent the dataset better, and take longer
+# to fill than there is time.
+CACHED_ELEMENTS = 16
+# Fraction of the run in which the cache is filled and AUTOTUNE settles; not counted.
+SETTLING_FRACTION = 0.3
 FEWEST_ELEMENTS = 3
 
 
 class _TooLateError(Exception):
-    """The first element did not come in time."""
+    """The first element took longer than allowed."""
 
 
 def measure_alone(graph: PipelineGraph, node: str, seconds: float) -> float | None:
-    """Elements of the step per second when its inputs cost nothing.
+    """Returns the step's elements per second when its inputs take no time.
 
     Args:
         graph: Rewritten, as training runs it.
-        node: The step's.
-        seconds: To measure for, after the first element; as long again to get there.
+        node: The step's node.
+        seconds: Time to measure after the first element, which may take as long.
 
     Returns:
-        None for a step that gives variants (a window), that cannot be cut off, or that
-        is too slow for the time.
+        None for a step that gives variants (a window), that cannot be run alone, or that is
+        too slow for the time.
 
     Raises:
         KeyboardInterrupt: Ctrl-C.
@@ -49,7 +49,7 @@ def measure_alone(graph: PipelineGraph, node: str, seconds: float) -> float | No
     for each in dict.fromkeys(step.inputs):
         if graph.spec_of(each) is None:
             return None
-        replace_input(edited, node, each, add_cache(edited, each, KEPT_ELEMENTS))
+        replace_input(edited, node, each, add_cache(edited, each, CACHED_ELEMENTS))
     if spec is None:
         return None
     try:
@@ -60,7 +60,7 @@ def measure_alone(graph: PipelineGraph, node: str, seconds: float) -> float | No
 
 
 def rate_of(dataset: Dataset, seconds: float) -> float | None:
-    """Elements per second of the last part of a short run; None for too few."""
+    """Returns elements per second of a short run, its start left out; None: too few."""
     asked_ns = time.monotonic_ns()
 
     def follow(progress: Progress) -> None:
@@ -76,7 +76,7 @@ def rate_of(dataset: Dataset, seconds: float) -> float | None:
         return None
     stamps = raw.stamps
     kept = (
-        stamps[stamps >= stamps[0] + SETTLING_SHARE * seconds * 1e9]
+        stamps[stamps >= stamps[0] + SETTLING_FRACTION * seconds * 1e9]
         if len(stamps)
         else stamps
     )

@@ -1,14 +1,13 @@
-"""Runs a pipeline with a probe behind each step, and reads the probes.
+"""Runs a pipeline with a probe after each step, and reads the probes.
 
-Chosen after measuring the ways there are. `tf.data.experimental.get_model_proto` alone
-misses what happens between the books: a wait inside a step (a sleep, a read from afar)
-is not in them, the books of a dataset that a `repeat` starts again are thrown away, and
-with AUTOTUNE off there are none. So a short second run has probes of ours between the
-steps of the graph as tf.data rewrote it (fused and injected steps included). They give
-wall and CPU time of each step by difference, and read the model for what only it knows:
-the time of functions in a pool, AUTOTUNE's choices, buffered bytes. What the datasets
-inside a parallel interleave take is measured by a probe in its function. With AUTOTUNE off
-the model is ours and only keeps books. The run that is reported has no probe in it, so
+Chosen after measuring the alternatives. `tf.data.experimental.get_model_proto` alone misses
+waits inside a step (a sleep, a read over the network) and the time before a `repeat`
+restarted a dataset, and has nothing with AUTOTUNE off. So a short second run has probes
+between the steps of the graph as tf.data rewrote it (fused and injected steps included).
+They give the wall and CPU time of each step by difference, and read from tf.data's model
+what only it has: the time of functions in a pool, AUTOTUNE's choices, buffered bytes. The
+datasets inside a parallel interleave are measured by a probe in its function. With AUTOTUNE
+off this run adds a model that only accounts for time. The reported run has no probes, so
 that attribution costs it nothing.
 """
 
@@ -19,7 +18,6 @@ import ctypes
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ipufeed import _native
 from ipufeed.benchmark.graph.pipeline_graph import (
@@ -31,7 +29,7 @@ from ipufeed.benchmark.graph.pipeline_graph import (
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring.run import Progress, run_measurement
 from ipufeed.benchmark.result.settings import MOST
-from ipufeed.tf_types import Dataset
+from ipufeed.tf_types import Dataset, GraphDef, NodeDef
 
 # As in ProbeReading of ipufeed/cc/measure/stage_probe.h.
 PROBE_FIELDS = (
@@ -46,7 +44,7 @@ PROBE_FIELDS = (
     "tuned",
 )
 _SUMS = ("elements", "wall_ns", "cpu_ns", "model_ns")
-# Steps that read several datasets of their function's at a time.
+# Steps that read several datasets, made by their function, at a time.
 INTERLEAVES = frozenset(
     {
         "ParallelInterleaveDatasetV2",
@@ -55,14 +53,12 @@ INTERLEAVES = frozenset(
         "LegacyParallelInterleaveDatasetV2",
     }
 )
-# Steps that have threads of their own; only used where there is no model.
+# Kinds of steps with threads of their own; only used where a step has no model.
 _THREADED = ("Parallel", "LegacyParallel", "MapAndBatch", "Prefetch")
-# The part of the run that is for AUTOTUNE and the buffers to settle.
-WARM_UP_SHARE = 0.4
-# Fewer root elements than this in the counted part are too few for a share.
+# Fraction of the run in which AUTOTUNE and the buffers settle; not counted.
+WARM_UP_FRACTION = 0.4
+# With fewer elements of the last step in the counted part, no share is given.
 FEWEST_ELEMENTS = 3
-
-
 # Steps whose calls fetch their elements themselves.
 FETCHING = frozenset(
     {"ParallelMapDatasetV2", "MapAndBatchDataset", "ParallelBatchDataset"}
@@ -71,11 +67,11 @@ FETCHING = frozenset(
 
 @dataclass(frozen=True)
 class Reading:
-    """A step over the counted part of the run; times in ns, see stage_probe.h.
+    """The figures of a step in the counted part of the run; see stage_probe.h. Times in ns.
 
     Attributes:
-        inner_wall_ns: In the datasets that its function made, all its threads together.
-        inner_cpu_ns: Of those threads meanwhile.
+        inner_wall_ns: Time in the datasets that its function made, summed over the threads.
+        inner_cpu_ns: CPU time of these threads in that time.
     """
 
     elements: int
@@ -93,14 +89,14 @@ class Reading:
 
 @dataclass(frozen=True)
 class StageRun:
-    """What the probes saw.
+    """The readings of all probes.
 
     Attributes:
         readings: By node.
         wall_ns: Length of the counted part.
-        cpu_ns: Of the whole process meanwhile.
-        others: CPUs that other processes kept busy meanwhile, or None.
-        elements: That the last step gave.
+        cpu_ns: CPU time of the whole process in that time.
+        others: CPUs that other processes kept busy in that time, or None.
+        elements: Elements of the last step.
     """
 
     readings: dict[str, Reading]
@@ -115,8 +111,8 @@ class _EnoughError(Exception):
 
 
 @dataclass
-class _Moment:
-    """All probes at one time."""
+class _Sample:
+    """A sample of all probes."""
 
     time_ns: int
     cpu_ns: int
@@ -131,34 +127,33 @@ def run_with_probes(
     copy_elements: bool = True,
     limit_s: float | None = None,
 ) -> StageRun | None:
-    """Runs the pipeline for about `seconds` and returns what its probes counted.
+    """Runs the pipeline for about `seconds` and returns the readings of its probes.
 
-    A finite dataset is gone through as often as that takes.
+    A finite dataset is iterated repeatedly.
 
     Args:
         graph: Rewritten, as training runs it.
-        seconds: After the first element, the part for settling included.
-        copy_elements: Whether elements are copied as in the run that is explained.
-        limit_s: Gives up when the first element is not there by then. Default:
-            `seconds`.
+        seconds: Length after the first element, warm-up included.
+        copy_elements: Whether elements are copied, as in the run that is explained.
+        limit_s: Limit for the first element. Default: `seconds`.
 
     Returns:
-        None where there were too few elements, or it failed on the way.
+        None if the run failed, or had too few elements.
 
     Raises:
         tf.errors.OpError: The pipeline with probes cannot be started.
         KeyboardInterrupt: Ctrl-C.
     """
     entry = _native.entry()
-    slots = len(graph.steps) + len(makers(graph))
+    slots = len(graph.steps) + len(_makers(graph))
     group = entry.ipufeed_probes_new(slots)
     try:
         edited, root = insert_probes(graph, group)
         dataset = graph.as_it_is(edited, root)
-        moments: list[_Moment] = []
+        samples: list[_Sample] = []
         follow = _follower(
-            lambda: take_moment(group, slots),
-            moments,
+            lambda: _take_sample(group, slots),
+            samples,
             seconds,
             seconds if limit_s is None else limit_s,
         )
@@ -168,7 +163,7 @@ def run_with_probes(
                 "seconds_ns": round(2 * seconds * 1e9),
                 "passes": MOST,
                 "copy": copy_elements,
-                **books(dataset),
+                **_model_attributes(dataset),
             },
             follow,
         )
@@ -178,17 +173,16 @@ def run_with_probes(
             return None
     finally:
         entry.ipufeed_probes_free(group)
-    if len(moments) < 2:
+    if len(samples) < 2:
         return None
-    return between(moments[0], moments[-1], graph)
+    return _between(samples[0], samples[-1], graph)
 
 
-def books(dataset: Dataset) -> dict[str, bool]:
-    """The op's attributes for a run whose model keeps books.
+def _model_attributes(dataset: Dataset) -> dict[str, bool]:
+    """Returns the op's attributes for a run whose model accounts for time.
 
-    Without AUTOTUNE, tf.data's last step takes the model away. The graph is rewritten
-    already; that step is then left out, unless it is what gives the pipeline threads of
-    its own.
+    Without AUTOTUNE, tf.data's finalize step removes the model. The graph is rewritten
+    already, so that step is left out unless it gives the pipeline threads of its own.
     """
     options = dataset._options_attr
     threads = (
@@ -200,12 +194,12 @@ def books(dataset: Dataset) -> dict[str, bool]:
 
 
 def _follower(
-    look: Callable[[], _Moment],
-    moments: list[_Moment],
+    take_sample: Callable[[], _Sample],
+    samples: list[_Sample],
     seconds: float,
     limit_s: float,
 ) -> Callable[[Progress], None]:
-    """Keeps the first moment after the warm-up and the last one before the end."""
+    """Returns a callback that keeps the first sample after the warm-up and the last."""
     asked_ns = time.monotonic_ns()
 
     def follow(progress: Progress) -> None:
@@ -215,76 +209,74 @@ def _follower(
                 raise _EnoughError
             return
         after = (now - progress.first_ns) / 1e9
-        moment = look()  # each time: datasets inside a step come and go
-        if after < seconds * WARM_UP_SHARE:
+        taken = take_sample()  # each time: datasets inside a step come and go
+        if after < seconds * WARM_UP_FRACTION:
             return
-        del moments[1:]
-        moments.append(moment)
+        del samples[1:]
+        samples.append(taken)
         if after >= seconds:
             raise _EnoughError
 
     return follow
 
 
-def insert_probes(graph: PipelineGraph, group: int) -> tuple[Any, str]:
-    """A copy of the graph with a probe behind each step, and its last node.
+def insert_probes(graph: PipelineGraph, group: int) -> tuple[GraphDef, str]:
+    """Returns a copy of the graph with a probe after each step, and its last node.
 
-    The slots of the group: one for each step, and then one for the datasets that each
-    of `makers` makes.
+    The group has a slot for each step, then one for the datasets of each of `_makers`.
     """
     edited = copy.deepcopy(graph.graph)
     slots = {step.node: slot for slot, step in enumerate(graph.steps)}
     for node in edited.node:
         for number, text in enumerate(node.input):
             if node_name(text) in slots and not text.startswith("^"):
-                node.input[number] = probe_name(slots[node_name(text)])
+                node.input[number] = _probe_name(slots[node_name(text)])
     for name, slot in slots.items():
-        set_probe(edited.node.add(), slot, group, name)
-    for number, step in enumerate(makers(graph)):
-        probe_inside(edited, step, len(slots) + number, group)
+        _set_probe(edited.node.add(), slot, group, name)
+    for number, step in enumerate(_makers(graph)):
+        _probe_inside(edited, step, len(slots) + number, group)
     last = graph.steps[-1].node
-    return edited, probe_name(slots[last])
+    return edited, _probe_name(slots[last])
 
 
-def makers(graph: PipelineGraph) -> list[Step]:
-    """Steps whose functions make datasets, which threads of the step's own read."""
+def _makers(graph: PipelineGraph) -> list[Step]:
+    """Returns the steps whose functions make datasets that threads of the step read."""
     return [step for step in graph.steps if step.op in INTERLEAVES]
 
 
-def probe_inside(edited: Any, step: Step, slot: int, group: int) -> None:
-    """Puts a probe behind the dataset that a step's function returns.
+def _probe_inside(edited: GraphDef, step: Step, slot: int, group: int) -> None:
+    """Inserts a probe after the dataset that a step's function returns.
 
-    In a copy of the function under another name: other steps may call it, too, and the
-    one that runs elsewhere stays as it is.
+    In a copy of the function under another name: other steps may call it, too, and keep it
+    without a probe.
     """
     library = {each.signature.name: each for each in edited.library.function}
     function = edited.library.function.add()
     function.CopyFrom(library[step.functions["f"]])
-    function.signature.name += f"_{probe_name(slot)}"
+    function.signature.name += f"_{_probe_name(slot)}"
     (output,) = function.signature.output_arg
-    set_probe(function.node_def.add(), slot, group, function.ret[output.name])
-    function.ret[output.name] = f"{probe_name(slot)}:handle:0"
+    _set_probe(function.node_def.add(), slot, group, function.ret[output.name])
+    function.ret[output.name] = f"{_probe_name(slot)}:handle:0"
     node = find_node(edited, step.node)
     node.attr["f"].func.name = function.signature.name
 
 
-def set_probe(node: Any, slot: int, group: int, behind: str) -> None:
+def _set_probe(node: NodeDef, slot: int, group: int, behind: str) -> None:
     """Makes a new node of a graph or a function a probe."""
-    node.name, node.op = probe_name(slot), "IpufeedProbeDataset"
+    node.name, node.op = _probe_name(slot), "IpufeedProbeDataset"
     node.input.append(behind)
     node.attr["group"].i = group
     node.attr["slot"].i = slot
 
 
-def probe_name(slot: int) -> str:
-    """A name that no other node has."""
+def _probe_name(slot: int) -> str:
     return f"ipufeed_probe_{slot}"
 
 
-def without_model(reading: Reading, step: Step, graph: PipelineGraph) -> Reading:
-    """A reading from the op alone: threads of its own, and how many."""
+def _without_model(reading: Reading, step: Step, graph: PipelineGraph) -> Reading:
+    """Completes a reading by the op alone: whether it has threads, and how many."""
     threaded = step.kind.startswith(_THREADED)
-    calls = constant_input(graph.graph, step.node) if threaded else None
+    calls = _last_int(graph.graph, step.node) if threaded else None
     if calls is not None and calls <= 0:
         calls = int(_native.entry().ipufeed_usable_cpus())
     if step.kind == "Prefetch" or calls is None:
@@ -292,8 +284,8 @@ def without_model(reading: Reading, step: Step, graph: PipelineGraph) -> Reading
     return replace(reading, is_async=int(threaded), parallelism=calls)
 
 
-def constant_input(graph: Any, node: str) -> int | None:
-    """The last of a node's inputs that is a constant number, or None."""
+def _last_int(graph: GraphDef, node: str) -> int | None:
+    """Returns the last of a node's inputs that is a constant integer, or None."""
     import tensorflow as tf
 
     nodes = {each.name: each for each in graph.node}
@@ -307,21 +299,20 @@ def constant_input(graph: Any, node: str) -> int | None:
     return None
 
 
-def take_moment(group: int, slots: int) -> _Moment:
-    """Reads all probes."""
+def _take_sample(group: int, slots: int) -> _Sample:
     entry = _native.entry()
     values = (ctypes.c_int64 * len(PROBE_FIELDS))()
     table = []
     for slot in range(slots):
         entry.ipufeed_probe_read(group, slot, values)
         table.append(dict(zip(PROBE_FIELDS, values, strict=True)))
-    return _Moment(
+    return _Sample(
         time.monotonic_ns(), time.process_time_ns(), machine.Activity.now(), table
     )
 
 
-def between(first: _Moment, last: _Moment, graph: PipelineGraph) -> StageRun | None:
-    """What happened from one moment to the other; None for too little."""
+def _between(first: _Sample, last: _Sample, graph: PipelineGraph) -> StageRun | None:
+    """Returns the readings between two samples; None if there is too little to count."""
     counted = [
         {
             name: max(0, after[name] - before[name]) if name in _SUMS else after[name]
@@ -333,8 +324,8 @@ def between(first: _Moment, last: _Moment, graph: PipelineGraph) -> StageRun | N
     for step, values in zip(graph.steps, counted, strict=False):
         readings[step.node] = Reading(**values)
         if readings[step.node].is_async < 0:
-            readings[step.node] = without_model(readings[step.node], step, graph)
-    for step, inside in zip(makers(graph), counted[len(graph.steps) :], strict=True):
+            readings[step.node] = _without_model(readings[step.node], step, graph)
+    for step, inside in zip(_makers(graph), counted[len(graph.steps) :], strict=True):
         readings[step.node] = replace(
             readings[step.node],
             inner_wall_ns=inside["wall_ns"],
@@ -353,12 +344,12 @@ def between(first: _Moment, last: _Moment, graph: PipelineGraph) -> StageRun | N
 
 
 def function_ns(reading: Reading) -> float:
-    """What a parallel step's functions took, those of the datasets they made included."""
+    """Returns the time of a parallel step's functions and of the datasets they made."""
     return reading.model_ns + reading.inner_wall_ns
 
 
 def thread_tops(steps: dict[str, Step], readings: dict[str, Reading]) -> list[str]:
-    """The last step of each thread's part of the pipeline."""
+    """Returns the last step of each thread of the pipeline."""
     last = list(steps)[-1]
     tops = [last]
     for node, step in steps.items():
@@ -370,7 +361,7 @@ def thread_tops(steps: dict[str, Step], readings: dict[str, Reading]) -> list[st
 def thread_steps(
     top: str, steps: dict[str, Step], readings: dict[str, Reading]
 ) -> list[str]:
-    """The steps that run in the thread that asks `top` for elements."""
+    """Returns the steps that run in the thread that requests elements of `top`."""
     found, stack = [], [top]
     while stack:
         node = stack.pop()

@@ -1,9 +1,9 @@
 """Which stages make a pipeline's period: the `share` of each stage.
 
-It is read from which units wait, not from the model's times: from the last thread down,
-a unit that waits for another passes the blame to it. A step hidden behind a slower one gets
-none. Where all wait for CPUs, or for threads of the pool, the shares are those of what
-each step uses.
+It is derived from which threads wait, not from the model's times: starting with the last
+thread, a thread that waits for a station passes its fraction of the time on to it. A step
+overlapped by a slower one gets 0. Where all stations wait for CPUs, or for threads of the
+pool, the fractions are those of the time that each step uses.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from ipufeed.benchmark.stages.probe_run import (
     thread_steps,
 )
 
-# A thread that waits for less of its time than the first is handed its elements; for more
-# than the second, it is not what holds the pipeline up. In between the two are even.
-HAND_OVER_SHARE = 0.02
-WAITING_SHARE = 0.15
-# From the first share of the time inside its inputs on, several calls begin to queue for
-# them; from the second on, the inputs alone hold a step up.
-QUEUE_SHARE, FETCH_BOUND_SHARE = 0.85, 0.95
+# A thread that waits for less than the first fraction of its time only waits for
+# hand-overs; one that waits for more than the second is not the bottleneck. Between the
+# two, the fraction that it passes on rises linearly.
+HAND_OVER_FRACTION = 0.02
+WAITING_FRACTION = 0.15
+# Several calls begin to queue for their inputs if these take the first fraction of the
+# time; if they take the second, the inputs alone are the bottleneck of the step.
+QUEUE_FRACTION, FETCH_BOUND_FRACTION = 0.85, 0.95
 
 
-def blame(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> None:
-    """Fills in the shares: from the last thread down, a unit that waits passes it on."""
+def set_shares(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> None:
+    """Sets `share` of all costs, and the model's critical station."""
     last = list(steps)[-1]
     in_pipeline = min(1.0, run.readings[last].wall_ns / run.wall_ns)
     heaviest: dict[str, float] = {}
@@ -50,57 +51,57 @@ def blame(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> None:
         total, waited = sum(busy.values()), sum(waits.values())
         if total + waited <= 0:
             continue
-        passed = passed_on(waited / (total + waited))
+        passed = _passed_on(waited / (total + waited))
         for node, ns in busy.items():
             if total > 0:
                 model.costs[node].share += weight * (1 - passed) * ns / total
         for node, ns in waits.items():
             part = weight * passed * ns / waited if waited > 0 else 0.0
-            own_part = part * functions_share(node, steps, run, model.pool)
+            own_part = part * _functions_fraction(node, steps, run, model.pool)
             model.costs[node].share += own_part
             heaviest[node] = heaviest.get(node, 0.0) + own_part
-            stack += split(steps[node].inputs, part - own_part, run)
-    shared = model.pool_full or thread_pool.fills_it_together(model)
+            stack += _split(steps[node].inputs, part - own_part, run)
+    shared = model.pool_full or thread_pool.all_steps_fill_it(model)
     if not shared:
-        fill_unseen(model, heaviest, run)
+        _add_unseen(model, heaviest, run)
     if model.cpu_bound and heaviest and max(heaviest.values()) > 0.5:
-        blame_by(model, in_pipeline, "cpu_seconds")
+        _share_by(model, in_pipeline, "cpu_seconds")
     elif shared or thread_pool.one_step_fills_it(model):
-        blame_by(model, in_pipeline, "seconds")
+        _share_by(model, in_pipeline, "seconds")
     if any(cost.share > 0 for cost in model.costs.values()):
         worst = max(model.costs, key=lambda node: model.costs[node].share)
         model.critical = next(
-            (unit for unit in model.units if worst in unit.steps), None
+            (station for station in model.stations if worst in station.steps), None
         )
 
 
-def passed_on(waiting: float) -> float:
-    """The part of a thread's blame that goes to those that it waits for.
+def _passed_on(waiting: float) -> float:
+    """Returns the fraction of a thread's time that goes to the stations that it waits for.
 
-    All of it, however short the waits, once they are more than hand-overs: a unit that
+    All of it, even for short waits, once they are longer than hand-overs: a thread that
     waits would not make the pipeline faster by being faster.
     """
-    low, high = HAND_OVER_SHARE, WAITING_SHARE
+    low, high = HAND_OVER_FRACTION, WAITING_FRACTION
     return min(1.0, max(0.0, (waiting - low) / (high - low)))
 
 
-def split(
+def _split(
     inputs: tuple[str, ...], weight: float, run: StageRun
 ) -> list[tuple[str, float]]:
-    """The blame of a step's inputs, by how long each was waited for."""
+    """Distributes a fraction over a step's inputs, in proportion to the waits for each."""
     total = sum(run.readings[each].wall_ns for each in inputs)
     if total <= 0:
         return []
     return [(each, weight * run.readings[each].wall_ns / total) for each in inputs]
 
 
-def functions_share(
+def _functions_fraction(
     node: str, steps: dict[str, Step], run: StageRun, pool: int
 ) -> float:
-    """Which part of what is waited for at a step its functions are, and not its inputs.
+    """Returns which part of the waits for a step is due to its functions, not its inputs.
 
-    The thread that asks its inputs is inside them nearly always when they are slow; when
-    the workers are, it waits for one of them.
+    The thread that fetches from its inputs is inside them nearly always if these are slow;
+    if the workers are, it waits for one of them.
     """
     reading = run.readings[node]
     inputs = sum(run.readings[each].wall_ns for each in steps[node].inputs)
@@ -113,42 +114,43 @@ def functions_share(
     working = function_ns(reading) / workers / run.wall_ns
     if steps[node].op not in FETCHING or reading.parallelism > pool:
         return float(max(min(1.0, working), 1.0 - inside) >= inside)
-    # Calls alternate: in one call an element is fetched, and computed.
-    # What is not accounted for of a worker's time is waiting inside functions. Of several
-    # workers it may also be that for the next element to be handed over: the more so, the
-    # longer those are asked for.
+    # Each call fetches its element, then computes. The rest of a worker's time is waiting
+    # inside functions, or with several workers for the next element to be handed over: the
+    # more likely, the longer the inputs take.
     booked = function_ns(reading) / run.wall_ns
-    untold = max(0.0, workers - inside - booked)
-    computing = booked + untold * ((1.0 - inside) ** 2 if workers > 1 else 1.0)
-    share = computing / max(computing + inside, 1e-9)
+    rest = max(0.0, workers - inside - booked)
+    computing = booked + rest * ((1.0 - inside) ** 2 if workers > 1 else 1.0)
+    fraction = computing / max(computing + inside, 1e-9)
     if workers == 1:
-        return share
-    queueing = (inside - QUEUE_SHARE) / (FETCH_BOUND_SHARE - QUEUE_SHARE)
-    return share * (1.0 - min(1.0, max(0.0, queueing)))
+        return fraction
+    queueing = (inside - QUEUE_FRACTION) / (FETCH_BOUND_FRACTION - QUEUE_FRACTION)
+    return fraction * (1.0 - min(1.0, max(0.0, queueing)))
 
 
-def fill_unseen(
+def _add_unseen(
     model: PipelineModel, heaviest: dict[str, float], run: StageRun
 ) -> None:
-    """Gives a pool that holds the pipeline up the time that it must have taken.
+    """Raises the cost of a parallel bottleneck to the time that it must take.
 
-    The model books the time of TensorFlow's kernels; a function that waits elsewhere
-    (another service, another iterator) takes longer than its kernels.
+    tf.data's model accounts for the time of TensorFlow's kernels; a function that waits
+    elsewhere (another service, another iterator) takes longer than its kernels.
     """
     for node, share in heaviest.items():
         if share < 0.5:
             continue
         cost = model.costs[node]
-        for unit in model.units:
-            if unit.functions and node in unit.steps:
-                period = 0.9 * model.period * unit.workers - sum(unit.fetched.values())
-                seconds = max(unit.steps[node], period)
-                unit.steps[node] = cost.seconds = seconds
-                cost.period = seconds / unit.workers
+        for station in model.stations:
+            if station.functions and node in station.steps:
+                period = 0.9 * model.period * station.workers - sum(
+                    station.fetched.values()
+                )
+                seconds = max(station.steps[node], period)
+                station.steps[node] = cost.seconds = seconds
+                cost.period = seconds / station.workers
 
 
-def blame_by(model: PipelineModel, weight: float, what: str) -> None:
-    """Where all wait for CPUs, or for threads, the shares are those of what is used."""
+def _share_by(model: PipelineModel, weight: float, what: str) -> None:
+    """Sets the fractions in proportion to the CPU time or the time of each step."""
     total = sum(getattr(cost, what) for cost in model.costs.values())
     if total <= 0:
         return

@@ -1,16 +1,17 @@
-"""The pool that all functions of a pipeline run in, and whether it holds the pipeline up.
+"""The thread pool that runs all functions of a pipeline, and whether it is the bottleneck.
 
-It has one thread for each CPU, unless `options.threading.private_threadpool_size` says
-otherwise. Functions that sleep or wait keep their thread meanwhile, and what another step
-then waits for a thread looks like its own time:
+It has one thread for each CPU, unless `options.threading.private_threadpool_size` sets
+another number. A function that sleeps or waits keeps its thread, and the time that another
+step then waits for a thread looks like that step's own:
 
-    serial function    seen from outside; the books of tf.data's model have it without
-    parallel function  in the books, without
-    interleave         a probe inside it sees its datasets, with the waiting of their
-                       functions: they have had what the others left
+    serial function    measured from outside, this wait included; tf.data's model has its
+                       time without
+    parallel function  in tf.data's model, without
+    interleave         a probe inside measures its datasets with the waits of their
+                       functions: these got the threads that the others left
 
-The books leave out what a function waits in other ways, so they are believed only where
-they show that the pool is full.
+tf.data's model does not account for other waits inside a function, so its times are only
+used where they show that the pool is full.
 """
 
 from __future__ import annotations
@@ -20,79 +21,76 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ipufeed.benchmark.stages.model import PipelineModel, Unit
+    from ipufeed.benchmark.stages.model import PipelineModel, Station
 
-# A pool whose threads functions keep busy for this share of the time is full: those of
-# one step, or all together.
-FULL_SHARE = 0.6
-ALL_FULL_SHARE = 0.85
+# The pool is full if functions keep its threads busy for this fraction of the time: those
+# of one step, or of all steps together.
+FULL_FRACTION = 0.6
+ALL_FULL_FRACTION = 0.85
 
 
-def settle(
+def remove_waits(
     model: PipelineModel,
     booked: Mapping[str, float],
     outside: Set[str],
 ) -> None:
-    """Takes the waiting for a thread out of all times, where the pool is full.
+    """Subtracts the time spent waiting for a thread from all times, if the pool is full.
 
     Args:
-        model: With units and functions as they were seen.
-        booked: Seconds of serial functions by tf.data's books, by node.
+        model: With stations and functions as measured.
+        booked: Seconds of serial functions by tf.data's model, by node.
         outside: Nodes of interleaves whose datasets call functions.
     """
-    there = model.pool * model.period
+    available = model.pool * model.period
     took = {n: min(c, booked.get(n, c)) for n, c in model.functions.items()}
     taken = sum(c for n, c in took.items() if n not in outside)
     inside = sum(c for n, c in took.items() if n in outside)
-    part = min(1.0, max(0.0, there - taken) / inside) if inside > 0 else 1.0
+    part = min(1.0, max(0.0, available - taken) / inside) if inside > 0 else 1.0
     took = {n: c * part if n in outside else c for n, c in took.items()}
-    units = [without(unit, took) for unit in model.units]
-    threads = (u.period({}) for u in units if not u.functions or u.calls <= 1)
+    stations = [_without_waits(station, took) for station in model.stations]
+    threads = (u.period({}) for u in stations if not u.functions or u.calls <= 1)
     model.pool_full = (
-        sum(took.values()) >= ALL_FULL_SHARE * there
-        and max(threads, default=0.0) < ALL_FULL_SHARE * model.period
+        sum(took.values()) >= ALL_FULL_FRACTION * available
+        and max(threads, default=0.0) < ALL_FULL_FRACTION * model.period
     )
     if not model.pool_full:
-        model.overbooked = is_overbooked(model.functions, model.pool, model.period)
+        all_s = sum(model.functions.values())
+        model.overbooked = all_s / model.pool > model.period / ALL_FULL_FRACTION
         return
-    model.functions, model.units = took, units
+    model.functions, model.stations = took, stations
     for node, seconds in took.items():
         cost = model.costs[node]
         cost.period *= seconds / cost.seconds if cost.seconds > 0 else 1.0
         cost.seconds = seconds
 
 
-def without(unit: Unit, took: Mapping[str, float]) -> Unit:
-    """A unit with what its functions have taken, without waiting."""
+def _without_waits(station: Station, took: Mapping[str, float]) -> Station:
     return replace(
-        unit,
-        steps={n: min(c, took.get(n, c)) for n, c in unit.steps.items()},
-        fetched={n: min(c, took.get(n, c)) for n, c in unit.fetched.items()},
+        station,
+        steps={n: min(c, took.get(n, c)) for n, c in station.steps.items()},
+        fetched={n: min(c, took.get(n, c)) for n, c in station.fetched.items()},
     )
 
 
-def is_overbooked(functions: Mapping[str, float], threads: int, period: float) -> bool:
-    """Whether functions took more than the pool has in a period."""
-    return sum(functions.values()) / threads > period / ALL_FULL_SHARE
-
-
-def fills_it_together(model: PipelineModel) -> bool:
-    """Whether all functions together, and no thread alone, hold the pipeline up."""
+def all_steps_fill_it(model: PipelineModel) -> bool:
+    """Returns whether all functions together, and not one thread, are the bottleneck."""
     if model.overbooked:
         return False
     period = sum(model.functions.values()) / model.pool
-    longest = max((unit.period({}) for unit in model.units), default=0.0)
-    return period >= ALL_FULL_SHARE * model.period and period > longest
+    longest = max((station.period({}) for station in model.stations), default=0.0)
+    return period >= ALL_FULL_FRACTION * model.period and period > longest
 
 
 def one_step_fills_it(model: PipelineModel) -> bool:
-    """Whether functions of one step that sleep or wait have taken all of its threads."""
+    """Returns whether functions of one step that sleep or wait occupy all threads."""
     filled = max(
         (
-            sum(unit.steps.values()) / model.period
-            for unit in model.units
-            if unit.functions and unit.workers >= model.pool and not unit.own_threads
+            sum(station.steps.values()) / model.period
+            for station in model.stations
+            if station.functions
+            and station.workers >= model.pool
+            and not station.own_threads
         ),
         default=0.0,
     )
-    return filled >= FULL_SHARE * model.pool
+    return filled >= FULL_FRACTION * model.pool

@@ -5,7 +5,7 @@ import time
 import tensorflow as tf
 
 from ipufeed.benchmark.advice.advice import Case
-from ipufeed.benchmark.advice.find import find_advice
+from ipufeed.benchmark.advice.rules import find_advice
 from ipufeed.benchmark.stages.explain import explain
 
 SECONDS = 0.8

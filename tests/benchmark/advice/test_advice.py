@@ -12,7 +12,7 @@ from slow_stages import advice_for, burns, codes, endless, explained, sleeps
 from tensorflow.python.data.experimental.ops import testing
 
 from ipufeed.benchmark.advice.advice import Case
-from ipufeed.benchmark.advice.find import find_advice
+from ipufeed.benchmark.advice.rules import find_advice
 from ipufeed.benchmark.advice.verify import verify
 from ipufeed.benchmark.graph.pipeline_graph import find_node
 

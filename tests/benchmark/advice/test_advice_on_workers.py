@@ -9,7 +9,7 @@ from tensorflow.python.data.experimental.ops import testing
 
 from ipufeed.benchmark import Settings, measure
 from ipufeed.benchmark.advice.advice import Case
-from ipufeed.benchmark.advice.find import find_advice
+from ipufeed.benchmark.advice.rules import find_advice
 from ipufeed.benchmark.advice.verify import verify
 from ipufeed.benchmark.advice.with_stages import with_stages
 from ipufeed.benchmark.graph.edits import constant_value, interleave_calls, map_calls

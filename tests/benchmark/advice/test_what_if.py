@@ -5,14 +5,14 @@ from types import SimpleNamespace
 import pytest
 
 from ipufeed.benchmark.advice.what_if import answer, parse_what_if
-from ipufeed.benchmark.stages.model import PipelineModel, StageCost, Unit
+from ipufeed.benchmark.stages.model import PipelineModel, StageCost, Station
 
 
 @pytest.fixture
 def explanation():
     """A pipeline: decode 3 ms and read 1 ms in one thread, at 250 elements/s."""
     model = PipelineModel(period=0.004, cpus=2.0, cpu_bound=False)
-    model.units = [Unit({"r": 0.001, "d": 0.003})]
+    model.stations = [Station({"r": 0.001, "d": 0.003})]
     model.costs = {"r": StageCost(), "d": StageCost()}
     stages = [SimpleNamespace(name=n, node=n[0]) for n in ("decode", "read")]
     return SimpleNamespace(
@@ -47,7 +47,7 @@ def test_what_is_no_question_is_refused_with_an_example(text):
 
 def test_a_stage_that_is_not_there_is_refused_with_those_that_are(explanation):
     """So that the user need not guess the name."""
-    with pytest.raises(ValueError, match=r"`dekode` is none\. There are: `read`, `de"):
+    with pytest.raises(ValueError, match=r"`dekode`\. There are: `read`, `de"):
         answer(parse_what_if("dekode=2x"), explanation)
 
 

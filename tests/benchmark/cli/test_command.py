@@ -163,8 +163,8 @@ def test_passes_of_a_dataset_that_never_ends_are_refused(runs):
 
     assert (done.code, done.stdout) == (2, "")
     assert (
-        "ipufeed.benchmark: --passes needs a dataset that ends, and this one repeats for "
-        "ever. Use --seconds, or --epochs and --elements." in done.words
+        "ipufeed.benchmark: --passes needs a dataset that ends, and this one is infinite. "
+        "Use --seconds, or --epochs and --elements." in done.words
     )
 
 

@@ -170,7 +170,7 @@ def test_epochs_of_a_dataset_that_is_shorter_than_asked_are_exact(runs):
 
     assert counts == [4, 4, 2]
     assert "ended after 10 elements" in done.stderr
-    assert "asked for were 12 elements" in done.words
+    assert "requested: 12 elements" in done.words
 
 
 case(

@@ -257,7 +257,7 @@ def test_a_file_that_exits_is_bad_input(runs):
 
     assert (done.code, done.stdout) == (2, "")
     assert "dataset.py called sys.exit('no GPU here')" in done.words
-    assert "before it gave a dataset." in done.words
+    assert "before it returned a dataset." in done.words
 
 
 case(

@@ -112,6 +112,33 @@ def test_ctrl_c_while_the_file_runs_is_exit_130(runs):
     assert "ipufeed.benchmark: interrupted before anything was measured." in done.stderr
 
 
+case(
+    "swallowed",
+    """
+    import contextlib, signal
+    from ipufeed.benchmark.cli.progress import ProgressBar
+
+    def show(self, progress):
+        if progress.elements:
+            ProgressBar.__call__ = lambda *_: None
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+    ProgressBar.__call__ = show
+    dataset = tf.data.Dataset.range(1).repeat()
+    """,
+    "dataset.py --seconds 30 --no-stages",
+)
+
+
+def test_ctrl_c_that_other_code_swallows_ends_the_run(runs):
+    """As a destructor does, whose exceptions Python ignores; the next poll sees it."""
+    done = runs["swallowed"]
+
+    assert done.code == 130, done.stderr
+    assert done.elements > 0
+    assert "interrupted" in done.warnings
+
+
 # ---- Ctrl-C in code that was made from text ----
 
 # As the class that namedtuple() makes is: an import of TensorFlow makes hundreds.

@@ -149,8 +149,8 @@ def test_files_that_cannot_be_read_are_a_sentence(runs):
 
     assert (done.code, done.stdout) == (2, "")
     assert re.search(
-        r"dataset\.py:\d+: no file fits the pattern nope\*\.tfrecord: `files` must name "
-        "TFRecord files",
+        r"dataset\.py:\d+: no file matches the pattern nope\*\.tfrecord in \S+: "
+        "`files` must name TFRecord files",
         done.words,
     )
     assert "Traceback" not in done.stderr

@@ -97,7 +97,7 @@ def test_a_stage_that_is_not_there_is_refused_before_anything_runs(runs):
     done = runs["no_such_stage"]
 
     assert done.code == 2
-    assert "--what-if must name a stage of the pipeline, and `dekode` is" in done.words
+    assert "--what-if must name a stage of the pipeline, got `dekode`" in done.words
     assert "`decode`" in done.words
     assert done.stdout == ""
 

@@ -15,7 +15,7 @@ from synthetic import synthetic
 
 from ipufeed.benchmark import compare
 from ipufeed.benchmark.cli.main import main
-from ipufeed.benchmark.comparing.gate import share
+from ipufeed.benchmark.comparing.gate import fraction
 from ipufeed.benchmark.comparing.text import verdict_lines
 
 
@@ -159,7 +159,7 @@ def test_a_result_without_a_rate_has_a_code_of_its_own(folder, capfd):
         (["base.json", "same.json", "--fail-if-slower", "5"], "as 5% or 0.05, got '5'"),
         (
             ["base.json", "same.json", "--fail-if-slower", "-5%"],
-            "must be a share from 0% to below 100%, as 5% or 0.05, got '-5%'",
+            "must be a fraction from 0% to below 100%, as 5% or 0.05, got '-5%'",
         ),
     ],
 )
@@ -176,7 +176,7 @@ def test_arguments_that_make_no_sense_are_refused(folder, capfd, arguments, word
 )
 def test_a_share_is_written_in_percent_or_not(text, value):
     """Both are seen in the wild."""
-    assert share(text) == pytest.approx(value)
+    assert fraction(text) == pytest.approx(value)
 
 
 def test_the_way_out_says_how_long_and_how_many():

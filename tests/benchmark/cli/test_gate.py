@@ -11,7 +11,7 @@ from ipufeed.benchmark.comparing.notes import warned
 @pytest.mark.parametrize(
     ("option", "value", "output"),
     [
-        ("--fail-if-slower", "-5%", "must be a share from 0% to below 100%"),
+        ("--fail-if-slower", "-5%", "must be a fraction from 0% to below 100%"),
         ("--step-time", "-5ms", "--step-time must be a time with its unit"),
         ("--seconds", "-1", "--seconds must be"),
     ],

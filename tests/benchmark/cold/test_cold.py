@@ -1,4 +1,4 @@
-"""Cold runs: which files are found, dropped and looked at, and how passes are joined."""
+"""Cold runs: which files are found, dropped and checked, and how passes are joined."""
 
 import os
 from pathlib import Path
@@ -174,13 +174,13 @@ def test_a_dataset_without_files_is_refused_with_the_way_out(folder):
     """A run with nothing to drop is not a cold run."""
     with pytest.raises(SourceError, match=r"finds no files.*--cold-files 'data"):
         measure_cold(tf.data.Dataset.range(9), Settings(passes=1))
-    with pytest.raises(SourceError, match=r"--cold-files .*gone\* fits no file"):
+    with pytest.raises(SourceError, match=r"--cold-files .*gone\* matches no file"):
         measure_cold(reading(folder), files=[str(folder / "gone*")])
 
 
 def test_a_file_that_goes_away_is_named(folder):
     """It was there when it was listed."""
-    cache = cold.Cache([str(folder / "a.bin"), str(folder / "gone")])
+    cache = cold.ColdFiles([str(folder / "a.bin"), str(folder / "gone")])
 
     with pytest.raises(SourceError, match=r"cannot drop .*gone: No such file"):
         cache.drop()
@@ -195,7 +195,7 @@ def test_ctrl_c_between_passes_keeps_the_passes_before_it(folder, monkeypatch):
         if len(drops) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(cold.Cache, "drop", drop)
+    monkeypatch.setattr(cold.ColdFiles, "drop", drop)
     with pytest.raises(MeasurementInterrupted) as caught:
         measure_cold(reading(folder), Settings(passes=5))
 
@@ -206,7 +206,7 @@ def test_ctrl_c_between_passes_keeps_the_passes_before_it(folder, monkeypatch):
 def test_the_time_between_passes_is_in_no_figure():
     """Joined runs follow each other at once: counts add up, later times move back."""
     one, other = raw(start=10, elements=[1, 2, 3]), raw(start=100, elements=[2, 4])
-    joined = cold.join([one, other])
+    joined = cold._join([one, other])
 
     assert joined.counters["elements"] == 5
     # The first run ends at 13.5; the second began 100 - 13.5 later.

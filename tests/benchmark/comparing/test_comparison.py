@@ -294,7 +294,7 @@ def test_too_short_a_run_gives_a_ratio_and_no_interval():
         ),
         (
             {"steady": {"windows": {"elements": [1, 2], "seconds": [1]}}},
-            "2 `elements` and 1 `seconds`",
+            "as many `elements` as `seconds`, got 2 and 1",
         ),
         (
             {"steady": {"elements_per_second": True}},

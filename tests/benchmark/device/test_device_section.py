@@ -13,10 +13,10 @@ from ipufeed.benchmark.device.utilisation import Utilisation
 from ipufeed.benchmark.device.warnings import device_warnings
 from ipufeed.benchmark.measuring.steady_state import find_steady
 from ipufeed.benchmark.report.summary_device import (
+    _keeps_busy,
+    _knee,
+    _results,
     device_rows,
-    keeps_busy,
-    knee,
-    results,
 )
 from ipufeed.device.program.steps import StepTimes
 
@@ -34,14 +34,13 @@ def facts(device, ends, free=None, looks=(), samples=None, starts=None, sweep=No
     times = StepTimes(
         begun, begun if starts is None else np.asarray(starts, np.int64), begun, ends
     )
-    table = types.SimpleNamespace(
-        stamps=lambda: ends, elements=len(ends), first_ns=int(ends[0])
-    )
+    raw = types.SimpleNamespace(stamps=ends, counters={"finished_ns": int(ends[-1])})
     run = types.SimpleNamespace(
-        table=table,
+        raw=raw,
+        elements=len(ends),
+        first_ns=int(ends[0]),
         ended=False,
         failure=None,
-        finished_ns=int(ends[-1]),
         begun=[0],
         depths=list(looks),
         stored_bytes=0,
@@ -242,8 +241,8 @@ def test_the_rows_say_what_a_person_wants_to_know():
 
 def test_without_a_device_the_row_says_which_one_would_be_kept_busy():
     """The pipeline's period; nothing without a rate."""
-    assert keeps_busy(None) is None
-    assert "step takes 12.5 ms or longer" in keeps_busy({"elements_per_second": 80.0})
+    assert _keeps_busy(None) is None
+    assert "step takes 12.5 ms or longer" in _keeps_busy({"elements_per_second": 80.0})
 
 
 def test_the_knee_is_one_line_of_points():
@@ -253,7 +252,7 @@ def test_the_knee_is_one_line_of_points():
         np.arange(1, 101) * 10 * MS,
         sweep=sweep(0.9),
     )
-    text = knee(section.device_section(made))
+    text = _knee(section.device_section(made))
 
     assert text.startswith("5 ms 50%, 10 ms 90%, 20 ms 100%")
     assert "-10.0 points" in text
@@ -267,15 +266,15 @@ def test_a_point_at_which_the_simulation_was_late_is_marked():
         sweep=sweep(0.7, late=0.2),
     )
 
-    assert "10 ms 70%*" in knee(section.device_section(made))
-    assert "the simulation was late" in knee(section.device_section(made))
+    assert "10 ms 70%*" in _knee(section.device_section(made))
+    assert "the simulation was late" in _knee(section.device_section(made))
 
 
 def test_a_host_that_falls_behind_is_named_in_the_summary():
     """With rate, size, and how much was unread."""
     device = DeviceSettings(step_seconds=0.01, result_bytes=1000)
     made = facts(device, np.arange(1, 101) * 10 * MS, looks=looks(50))
-    text = results(section.results_section(made, used()))
+    text = _results(section.results_section(made, used()))
 
     assert (
         "results of 1 kB a second: the host falls behind, at most 950 were unread"

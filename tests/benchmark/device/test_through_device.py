@@ -14,13 +14,11 @@ import sys
 import threading
 
 import children
-import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import module_runs
 
 from ipufeed.benchmark import Settings
-from ipufeed.benchmark.device.epochs import EpochTable
 from ipufeed.benchmark.device.feed_check import check_feedable
 from ipufeed.benchmark.device.measure import measure_through
 from ipufeed.errors import UnsupportedElementError
@@ -334,20 +332,3 @@ def test_a_dataset_of_a_graph_is_refused():
 
         with pytest.raises(ValueError, match=r"or measure it without\s+--through"):
             measure_through(dataset)
-
-
-@pytest.mark.parametrize("chunk", [1, 7, 1000])
-def test_epochs_do_not_depend_on_how_the_results_came(chunk):
-    """Epochs of about a second, from the first element on, whatever the batches were."""
-    stamps = np.arange(1, 351, dtype=np.int64) * 10_000_000  # 100 a second
-    table = EpochTable(Settings(seconds=3.2))
-    for start in range(0, len(stamps), chunk):
-        table.add(stamps[start : start + chunk], requested_ns=1)
-    table.finish()
-
-    rows = table.rows(bytes_per_element=4, samples_per_element=2)
-
-    assert rows[:, 0].tolist() == [101, 100, 100, 20]
-    assert rows[0].tolist() == [101, 404, 202, 1, 1_010_000_000]
-    assert table.elements == len(table.stamps()) == 321
-    assert table.complete

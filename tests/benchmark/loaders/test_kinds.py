@@ -153,7 +153,7 @@ def test_what_a_function_gives_is_made_anew_for_each_pass():
 def test_a_function_that_gives_something_else_later_is_refused():
     source = Remade(lambda: None, iter([1]))
     elements(source)
-    with pytest.raises(TypeError, match="now something else"):
+    with pytest.raises(TypeError, match="must return a loader each time"):
         elements(source)
     with pytest.raises(TypeError, match="must be a loader, got int"):
         Remade(lambda: 3, 3)

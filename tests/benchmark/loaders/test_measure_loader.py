@@ -16,7 +16,7 @@ from ipufeed.benchmark import Settings, measure
 from ipufeed.benchmark.loaders.as_dataset import arrays_of, as_dataset
 from ipufeed.benchmark.loaders.kinds import kind_of
 from ipufeed.benchmark.measuring.loader import length_of
-from ipufeed.benchmark.measuring.process_tree import children_ns, tree_cpu_ns
+from ipufeed.benchmark.measuring.machine import children_ns, tree_cpu_ns
 from ipufeed.errors import MeasurementInterrupted, UnsupportedElementError
 
 LIMIT_S = 240.0

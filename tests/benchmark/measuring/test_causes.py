@@ -18,14 +18,14 @@ OTHERS = "the other processes that the warning is about, if they took more then"
         ("drain", 30.0, True, False, True, "perhaps buffers that emptied"),
         ("fill", 0.2, True, False, False, f"perhaps {AUTOTUNE}"),
         ("fill", 0.2, True, False, True, f"perhaps {AUTOTUNE}, or {OTHERS}"),
-        ("fill", 0.2, False, False, False, "the cause is not in what was measured"),
+        ("fill", 0.2, False, False, False, "the measurement does not show the cause"),
         ("drain", 0.8, False, False, True, f"perhaps {OTHERS}"),
         ("fill", 0.4, False, True, False, f"perhaps {CACHE}"),
         ("fill", 0.4, False, True, True, f"perhaps {CACHE}"),
         ("fill", 0.4, True, True, True, f"perhaps {CACHE}, or {AUTOTUNE}"),
         ("fill", 1.2, False, True, False, "perhaps buffers that had filled before"),
         ("drain", 0.8, False, True, True, f"perhaps {OTHERS}"),
-        ("drain", 0.8, True, False, False, "the cause is not in what was measured"),
+        ("drain", 0.8, True, False, False, "the measurement does not show the cause"),
     ],
 )
 def test_only_a_cause_that_was_there_is_named(

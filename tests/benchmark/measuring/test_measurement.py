@@ -132,7 +132,7 @@ def test_one_element_is_no_rate():
     assert messages == {
         "no_rate": "1 element cannot give a rate: that takes two, with some time between "
         "them.",
-        "dataset_ended": "The dataset ended after its only element; asked for were 10 s.",
+        "dataset_ended": "The dataset ended after its only element (requested: 10 s).",
     }
     assert "none: one element has no rate" in summarize(result)
 
@@ -148,7 +148,7 @@ def test_an_element_that_takes_all_the_time_says_how_much_there_should_be():
 
     assert result.elements == 1
     assert re.search(
-        r"The first one took [\d.]+ s and 0\.2 s were asked for: measure for longer "
+        r"The first one took [\d.]+ s and 0\.2 s were requested: measure for longer "
         r"\(--seconds \d+\)\.",
         messages["no_rate"],
     )

@@ -7,14 +7,12 @@ from helpers import run_op, sleeping
 from results import run_of
 
 from ipufeed.benchmark import Settings, measure
-from ipufeed.benchmark.device.marks import MarkTable
 from ipufeed.benchmark.measuring.series import (
     MOST_WINDOWS,
     Parts,
     series_section,
-    spread_back,
+    waits_by_window,
 )
-from ipufeed.queues import QueueStats
 
 
 def parts_of(**changes):
@@ -105,14 +103,14 @@ def test_no_element_is_no_series():
 
 def test_a_wait_is_in_the_windows_in_which_it_was():
     """It is counted at its end; what its window cannot hold was before."""
-    waited = spread_back(np.array([0, 0, 0, 250]), np.array([100, 100, 100, 100]))
+    waited = waits_by_window(np.array([0, 0, 0, 250]), np.array([100, 100, 100, 100]))
 
     assert waited.tolist() == [0, 50, 100, 100]
 
 
 def test_a_wait_does_not_reach_beyond_one_that_ended_before_it():
     """A late wake-up would else fill up the whole run before it."""
-    waited = spread_back(np.array([90, 90, 0, 250]), np.array([100, 100, 100, 100]))
+    waited = waits_by_window(np.array([90, 90, 0, 250]), np.array([100, 100, 100, 100]))
 
     assert waited.tolist() == [90, 100, 100, 100]
 
@@ -132,24 +130,6 @@ def test_a_full_table_of_marks_still_adds_up():
     assert marks[-1, 1] == counters["elements"] == 20_000
     assert marks[-1, 3] == counters["starved_ns"]
     assert marks[-1, 4] == counters["blocked_ns"]
-
-
-def test_the_table_of_a_device_run_is_bounded_and_follows_passes():
-    """An infeed counts again from 0 with each pass; sums go on."""
-    table = MarkTable(interval_ns=1, most=4)
-    for step in range(40):
-        waited = (step % 20) * 0.01
-        stats = QueueStats("q", device_waited_s=waited, host_waited_s=2 * waited)
-        table.look(step * 10_000_000, step + 1, stats)
-    table.finish(390_000_000, 390_000_001, 40, stats)
-
-    rows = table.rows(3)
-
-    assert len(rows) <= 6
-    assert rows[0, :2].tolist() == [0, 1]
-    assert rows[-1, :3].tolist() == [390_000_001, 40, 120]
-    assert (np.diff(rows[:, 1:], axis=0) >= 0).all()
-    assert rows[-1, 3] == pytest.approx(0.38e9)  # 19 waits of 10 ms in each pass
 
 
 def test_a_measured_run_has_its_course():

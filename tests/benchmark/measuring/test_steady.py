@@ -102,7 +102,7 @@ def test_a_rate_that_is_hardly_known_explains_nothing():
 
     steady = find_steady(stamps(np.cumsum(gaps)), ended=True)
 
-    assert steady.spread > 0.2
+    assert steady.half_width > 0.2
     assert not steady.sure
     assert steady.left_out == ()
 

@@ -9,13 +9,13 @@ import pytest
 
 from ipufeed.benchmark import Settings, measure
 from ipufeed.benchmark.measuring import cpu_wait
-from ipufeed.benchmark.measuring.cpu_wait import Waiting
+from ipufeed.benchmark.measuring.cpu_wait import RunQueueDelay
 from ipufeed.benchmark.measuring.run import Progress
 
 
 def looked_at(seconds):
     """Looks at this process for so long."""
-    waits = Waiting()
+    waits = RunQueueDelay()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         waits(Progress(elements=1, bytes=8, epochs=0, first_ns=1))
@@ -56,7 +56,7 @@ def test_threads_that_share_a_cpu_wait_for_it(one_cpu):
 
 def test_before_the_first_element_nothing_counts():
     """Start-up has its own work."""
-    waits = Waiting()
+    waits = RunQueueDelay()
     for _ in range(3):
         waits(Progress(elements=0, bytes=0, epochs=0, first_ns=0))
         time.sleep(0.11)
@@ -74,7 +74,7 @@ def test_a_kernel_that_does_not_count_gives_none(monkeypatch, tmp_path):
 def test_who_asks_for_the_progress_gets_it():
     """Each time, whether it was looked at or not."""
     seen = []
-    waits = Waiting(seen.append)
+    waits = RunQueueDelay(seen.append)
     for number in range(5):
         waits(Progress(elements=number, bytes=0, epochs=0, first_ns=0))
 

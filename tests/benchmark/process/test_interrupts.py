@@ -122,7 +122,7 @@ def test_ctrl_c_in_the_sweep_for_the_knee_is_not_laid_on_the_dataset(monkeypatch
     codes = [warning["code"] for warning in left.warnings]
     assert left.device["au"] > 0
     assert codes[0] == "interrupted"
-    assert "the knee included, was not finished" in left.warnings[0]["message"]
+    assert "the knee included, were not finished" in left.warnings[0]["message"]
     assert "knee_cut_short" not in codes
 
 
@@ -159,7 +159,7 @@ def test_the_first_signal_interrupts_and_others_at_once_change_nothing():
         interrupts._on_signal(signal.SIGTERM, None)
     interrupts._on_signal(signal.SIGINT, None)
 
-    assert interrupts.came
+    assert interrupts.arrived
     assert interrupts.code == 143
 
 
@@ -170,7 +170,7 @@ def test_a_signal_while_the_result_is_printed_waits_for_that():
 
     interrupts._on_signal(signal.SIGINT, None)
 
-    assert interrupts.came
+    assert interrupts.arrived
     assert interrupts.code == 130
 
 

@@ -47,8 +47,8 @@ def stage(number):
 @pytest.mark.parametrize(
     ("stages", "words"),
     [
-        (3, "1 more, which hides behind these or takes next to nothing"),
-        (4, "2 more, which hide behind these or take next to nothing"),
+        (3, "1 more stage (overlapped, or below 0.5%)"),
+        (4, "2 more stages (overlapped, or below 0.5%)"),
     ],
 )
 def test_stages_that_are_left_out_are_counted(stages, words):
@@ -58,3 +58,11 @@ def test_stages_that_are_left_out_are_counted(stages, words):
     )
 
     assert stage_lines(result)[-1].strip() == words
+
+
+def test_what_a_stage_contains_is_indented_below_its_row():
+    """Also where stderr is not a terminal, and lines are not wrapped."""
+    reader = stage(0) | {"share": 1.0, "inside": ["TFRecord"]}
+    result = SimpleNamespace(stages=[reader], advice=None, what_if=None)
+
+    assert stage_lines(result)[-1] == "    with `TFRecord` inside it"

@@ -25,7 +25,7 @@ from ipufeed.benchmark.scaleout import service as service_module
 from ipufeed.benchmark.scaleout.cluster import Cluster
 from ipufeed.benchmark.scaleout.service import (
     ServiceSettings,
-    check_reachable,
+    _check_reachable,
     death_warnings,
     distribute,
     measure_service,
@@ -243,7 +243,7 @@ def test_a_service_that_is_not_there_is_an_error_at_once():
     with pytest.raises(
         ScaleOutError, match=r"no server listens at grpc://localhost.*local:N"
     ):
-        check_reachable(target)
+        _check_reachable(target)
 
 
 @pytest.mark.process

@@ -19,7 +19,7 @@ from ipufeed.benchmark.scaleout.service import (
     death_warnings,
     with_efficiency,
 )
-from ipufeed.benchmark.scaleout.watch import LostError, Watch
+from ipufeed.benchmark.scaleout.watch import ServiceLostError, Watch
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -106,7 +106,7 @@ def test_a_loss_that_nothing_survives_ends_the_run_at_once(cluster, words):
     """Without a dispatcher, or without any worker, no reader waits."""
     watch = Watch(cluster, "", None)
 
-    with pytest.raises(LostError, match=words):
+    with pytest.raises(ServiceLostError, match=words):
         watch(Progress(1, 1, 1, 1))
     assert watch.deaths[0]["how"] in ("exit code 1", "signal 9")
 
@@ -122,7 +122,7 @@ def test_a_worker_that_dies_is_noted_while_the_others_go_on(monkeypatch):
     now[0] += 2
 
     with pytest.raises(
-        LostError, match="worker 0 has ended, and no element came for 5 s"
+        ServiceLostError, match="worker 0 has ended, and no element came for 5 s"
     ):
         watch(Progress(3, 1, 1, 1))
     assert [death["process"] for death in watch.deaths] == ["worker 0"]
@@ -149,7 +149,7 @@ def test_silence_after_a_death_is_nobodys_rate(monkeypatch):
     pass_second(0, 10)
     for _ in range(4):
         pass_second(0, 0)
-    watch.end()
+    watch.finish()
 
     rates = [row["elements_per_second"] for row in watch.worker_rows(True)]
     assert rates == pytest.approx([20 / 2, 10])  # seen to have ended after the second
@@ -172,12 +172,12 @@ def test_a_service_of_others_is_left_when_it_is_silent(monkeypatch):
         watch(Progress(0, 0, 0, 0))
         now[0] += 61
         with pytest.raises(
-            LostError, match=r"gave no element for 120 s: has it workers\?"
+            ServiceLostError, match=r"gave no element for 120 s: has it workers\?"
         ):
             watch(Progress(0, 0, 0, 0))
     watch = Watch(None, target, None)
     now[0] += 6
-    with pytest.raises(LostError, match=r"no server listens at .* any more"):
+    with pytest.raises(ServiceLostError, match=r"no server listens at .* any more"):
         watch(Progress(0, 0, 0, 0))
 
 

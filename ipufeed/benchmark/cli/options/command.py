@@ -1,48 +1,57 @@
-"""A command line, parsed and checked once; imports nothing that is slow."""
+"""A command line, parsed and checked once; without TensorFlow."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
 
-from ipufeed.benchmark.cli.options.cold import check_cold_options
 from ipufeed.benchmark.cli.options.device import device_settings_of
 from ipufeed.benchmark.cli.options.parser import message_of, settings_of
-from ipufeed.benchmark.cli.options.report import asked_for
+from ipufeed.benchmark.cli.options.report import reports_of
 from ipufeed.benchmark.cli.options.scaleout import check_scale_options
 from ipufeed.benchmark.cli.options.stages import check_stage_options, excluding_option
 from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.render.files import is_stdout, why_not_writable
 
+# Options that need the graph of a tf.data dataset, and the reason.
+NEED_A_DATASET = {
+    "verify": "it edits the pipeline's graph",
+    "what_if": "it needs the stages of the pipeline's graph",
+    "cold": "it finds the files in the pipeline's graph",
+    "service": "it sends the pipeline's graph to the workers",
+    "trace": "it shows the native threads that read a dataset",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """What is measured, how, and where the result goes.
+    """A checked command line: what to measure, how, and where to write the result.
 
     Attributes:
-        target: The dataset's file, with a name in it; None for the built-in pipeline.
-        assignments: Of `--set`, as they were typed.
+        target: The dataset's file, perhaps with a name in it; None for the built-in
+            pipeline.
+        assignments: The values of `--set`, as typed.
         settings: Of the measurement.
-        device: With a step time or what belongs to it; else None.
+        device: The settings of a device with a step time; else None.
         is_on_device: Whether elements go through infeed, device and outfeed.
         cold: Whether the dataset's files are dropped from the page cache.
         cold_files: Patterns of these files; empty for those of the pipeline.
         service: `local:N` or `grpc://HOST:PORT`; None without tf.data service.
-        sharding: How its workers share the data.
-        compression: Of elements on their way from them.
+        sharding: How the service's workers divide the data.
+        compression: Of the elements that the workers send.
         scale: Numbers of workers to measure with, sorted.
         kill_worker_after: Seconds until a worker is killed, or None.
-        processes: That run the dataset at a time, or None.
-        no_stages: Whether stages are not wanted.
-        excluding: The option whose run has no stages, as `--cold`; None for none.
+        processes: Number of processes that run the dataset at a time, or None.
+        no_stages: Whether the run for stages is left out.
+        excluding: The option that excludes stages, as `--cold`, or None.
         verify: Whether advice is tried.
-        what_if: Questions, as they were typed.
-        compare: Files with results to compare with.
-        allowed_loss: Of the rate, as a fraction; None without a gate.
-        json: The file that gets the result, too; None for none.
-        reports: The file of each report that is asked for.
-        quiet: Whether stderr gets only errors.
+        what_if: The questions, as typed.
+        compare: Files of the results to compare with.
+        allowed_loss: Fraction of the rate; None without a gate.
+        json: The file to write the result to as well, or None.
+        reports: The file of each report.
+        quiet: Whether only errors are printed on stderr.
     """
 
     target: str | None
@@ -75,17 +84,17 @@ class Command:
 
 
 def command_of(parser: ArgumentParser, options: Namespace) -> Command:
-    """Checks parsed options; what does not fit ends the process with a message."""
+    """Checks parsed options; ends the process with a message if they are wrong."""
     try:
         settings = settings_of(options)
         check_stage_options(options)
         device = device_settings_of(options)
     except ValueError as error:
         parser.error(message_of(error))
-    reports = asked_for(options)
-    check_reports(parser, reports)
-    json = checked_json(parser, options.json)
-    check_cold_options(parser, options, device is not None)
+    reports = reports_of(options)
+    _check_reports(parser, reports)
+    json = _checked_json(parser, options.json)
+    _check_cold(parser, options, device is not None)
     check_scale_options(parser, options, device is not None)
     if options.allowed_loss is not None and not options.compare:
         parser.error("--fail-if-slower needs --compare BASE.json: slower than what?")
@@ -115,8 +124,8 @@ def command_of(parser: ArgumentParser, options: Namespace) -> Command:
     )
 
 
-def check_reports(parser: ArgumentParser, reports: dict[str, str]) -> None:
-    """A report that cannot be written should not first take ten seconds."""
+# Files are checked before the run, so that the error does not come after ten seconds.
+def _check_reports(parser: ArgumentParser, reports: dict[str, str]) -> None:
     for kind, path in reports.items():
         if is_stdout(path):
             parser.error(f"--{kind} must be a file: stdout is the JSON's, got {path}")
@@ -125,11 +134,37 @@ def check_reports(parser: ArgumentParser, reports: dict[str, str]) -> None:
             parser.error(f"--{kind} {reason}")
 
 
-def checked_json(parser: ArgumentParser, path: str | None) -> str | None:
-    """The file for the result; None for stdout, where it goes in any case."""
+def _checked_json(parser: ArgumentParser, path: str | None) -> str | None:
+    """Returns the file of --json; None for stdout, which gets the result anyway."""
     if path is None or is_stdout(path):
         return None
     reason = why_not_writable(path)
     if reason is not None:
         parser.error(f"--json {reason}")
     return path
+
+
+def _check_cold(parser: ArgumentParser, options: Namespace, on_device: bool) -> None:
+    options.cold = options.cold or bool(options.cold_files)
+    if options.cold and (options.through or on_device):
+        device = "--through" if options.through else "the options of a device"
+        parser.error(f"--cold measures a dataset alone: leave out {device}, or --cold.")
+
+
+def check_loader_options(command: Command, kind: str) -> None:
+    """Refuses options that a loader does not support.
+
+    Args:
+        command: The command.
+        kind: The loader's kind, such as `torch DataLoader`.
+
+    Raises:
+        ValueError: The message names the option.
+    """
+    for name, why in NEED_A_DATASET.items():
+        if getattr(command, name) not in (None, False, ()):
+            option = "--" + name.replace("_", "-")
+            raise ValueError(
+                f"{option} is for tf.data pipelines ({why}), and this is a {kind}: "
+                f"leave {option} out."
+            )

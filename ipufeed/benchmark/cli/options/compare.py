@@ -1,11 +1,11 @@
-"""The options `--compare` and `--fail-if-slower`, and their exit codes; light to import."""
+"""The options --compare and --fail-if-slower, and their exit codes; without TensorFlow."""
 
 from __future__ import annotations
 
 import argparse
 import re
 
-from ipufeed.benchmark.comparing.gate import share
+from ipufeed.benchmark.comparing.gate import fraction
 
 HELD, SLOWER, BAD_INPUT, UNDECIDED, NOTHING_MEASURED = 0, 1, 2, 3, 4
 CODES = {"held": HELD, "slower": SLOWER, "cannot tell": UNDECIDED}
@@ -15,24 +15,24 @@ EXIT_CODES = """\
 
 
 def add_compare_options(parser: argparse.ArgumentParser) -> None:
-    """Those of a measurement."""
+    """Adds --compare and --fail-if-slower."""
     group = parser.add_argument_group("compare with an earlier result")
     group.add_argument(
         "--compare",
         action="append",
         default=[],
         metavar="BASE.json",
-        help="report whether this is better or worse than a result that --json has "
+        help="report whether this run is better or worse than a result that --json has "
         "written; may be repeated for several runs of the base",
     )
     add_gate(group)
 
 
 def add_gate(group: argparse._ActionsContainer) -> None:
-    """The option that a measurement and a comparison have."""
+    """Adds --fail-if-slower."""
     group.add_argument(
         "--fail-if-slower",
-        type=share,
+        type=fraction,
         metavar="LOSS",
         dest="allowed_loss",
         help="a gate, as 5%%: exit code 0 if surely less of the base's rate is lost, 1 if "
@@ -41,20 +41,19 @@ def add_gate(group: argparse._ActionsContainer) -> None:
 
 
 def with_negative_values(arguments: list[str]) -> list[str]:
-    """`--fail-if-slower -5%` as `--fail-if-slower=-5%`.
+    """Joins `--fail-if-slower -5%` into `--fail-if-slower=-5%`.
 
-    argparse takes an argument that begins with a minus, unless it is a plain number,
-    for another option; then it leaves out what the value must be.
+    argparse parses an argument that begins with a minus, unless it is a plain number, as
+    an option; its error would not explain what the value must be.
     """
     joined: list[str] = []
     for argument in arguments:
-        if joined and re.match(r"-\.?\d", argument) and is_bare_option(joined[-1]):
+        if joined and re.match(r"-\.?\d", argument) and _is_bare_option(joined[-1]):
             joined[-1] += f"={argument}"
         else:
             joined.append(argument)
     return joined
 
 
-def is_bare_option(argument: str) -> bool:
-    """Whether it is a long option, without a value of its own."""
+def _is_bare_option(argument: str) -> bool:
     return argument.startswith("--") and len(argument) > 2 and "=" not in argument

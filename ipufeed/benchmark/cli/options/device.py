@@ -1,4 +1,4 @@
-"""The command's options for a device with a step time; imports nothing that is slow."""
+"""The options of a device with a step time; without TensorFlow."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _TIME = re.compile(r"(\d+\.?\d*(?:e-?\d+)?|\.\d+) ?([^\d\s.]*)", re.ASCII)
 
 
 def add_device_options(parser: argparse.ArgumentParser) -> None:
-    """Adds a group of options to the command's parser."""
+    """Adds --step-time, --knee, --result-bytes and --read-time."""
     group = parser.add_argument_group(
         "a device to feed (each of these implies --through device)"
     )
     group.add_argument(
         "--step-time",
         metavar="TIME",
-        help="each step of the device takes TIME, as 12ms (ns, us, ms, s), or as the "
-        f"step of an MLPerf job: {', '.join(PRESETS)}; reported are its utilisation (AU) "
-        "and how often it starved",
+        help="each step of the device takes TIME, as 12ms (ns, us, ms, s), or the time of "
+        f"a step of an MLPerf job: {', '.join(PRESETS)}; the result reports the device's "
+        "utilisation (AU) and its starved steps",
     )
     group.add_argument(
         "--knee",
@@ -40,24 +40,24 @@ def add_device_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--result-bytes",
         metavar="N",
-        help="each step gives the host a result of N bytes (also as 4kB, 1MB)",
+        help="each step returns N bytes to the host (also as 4kB, 1MB)",
     )
     group.add_argument(
         "--read-time",
         metavar="TIME",
-        help="the host takes TIME for each result: is it fast enough?",
+        help="the host takes TIME to process each result: is it fast enough?",
     )
 
 
 def device_settings_of(options: argparse.Namespace) -> DeviceSettings | None:
-    """What the options ask for; None without any of them.
+    """Returns the device's settings; None without any of the options.
 
     Raises:
         SettingError: A setting is out of range.
-        ValueError: It cannot be read; in terms of the options.
+        ValueError: A value cannot be parsed; the message names the option.
     """
-    asked = (options.step_time, options.result_bytes, options.read_time)
-    if all(value is None for value in asked) and not options.knee:
+    values = (options.step_time, options.result_bytes, options.read_time)
+    if all(value is None for value in values) and not options.knee:
         return None
     step: float | None = None
     preset: str | None = None
@@ -77,10 +77,10 @@ def device_settings_of(options: argparse.Namespace) -> DeviceSettings | None:
 
 
 def parse_seconds(option: str, text: str) -> float:
-    """`12ms` as 0.012.
+    """Returns `12ms` as 0.012.
 
     Raises:
-        ValueError: It is not a time with a unit, or out of range.
+        ValueError: `text` is not a time with a unit, or is out of range.
     """
     found = _TIME.fullmatch(text.strip())
     if found is None or found[2] not in UNITS:
@@ -98,10 +98,10 @@ def parse_seconds(option: str, text: str) -> float:
 
 
 def parse_bytes(option: str, text: str) -> int:
-    """`4kB` as 4000.
+    """Returns `4kB` as 4000.
 
     Raises:
-        ValueError: It is not a whole number of bytes.
+        ValueError: `text` is not a whole number of bytes.
     """
     found = _TIME.fullmatch(text.strip())
     if found is not None and found[2] in SIZES:

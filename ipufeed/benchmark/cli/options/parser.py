@@ -1,4 +1,4 @@
-"""The options of `python -m ipufeed.benchmark`; imports nothing that is slow."""
+"""The options of `python -m ipufeed.benchmark`; without TensorFlow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import textwrap
 
 from ipufeed.benchmark.cli.options import compare as gate
-from ipufeed.benchmark.cli.options.cold import add_cold_options
 from ipufeed.benchmark.cli.options.device import add_device_options
 from ipufeed.benchmark.cli.options.report import add_report_options
 from ipufeed.benchmark.cli.options.scaleout import add_scale_options
@@ -18,14 +17,14 @@ EPILOG = f"""\
 exit codes:
   0    measured (a dataset shorter than asked is measured, with a warning)
 {gate.EXIT_CODES}
-  2    bad input: options, a file without a dataset, a dataset that fails; what
-       was measured before it failed is on stdout, with the error in it
+  2    bad input: options, a file without a dataset, a dataset that fails; the
+       result up to the failure is on stdout, with the error in it
   4    nothing was measured: the dataset is empty
-  130  Ctrl-C; what was measured until then is on stdout, after one or several
-       at once; one that comes 3 s later ends the command where it stands
+  130  Ctrl-C; the result so far is on stdout, also if Ctrl-C is pressed several
+       times; pressed again 3 s later it ends the command at once, without one
   143  SIGTERM; likewise
   A dataset that ends the process itself (os._exit, a crash) ends the command
-  with a code of its own, which may be 0: an empty stdout is not a result.
+  with its own exit code, which may be 0: an empty stdout is not a result.
 
 examples:
   python -m ipufeed.benchmark                    the built-in JPEG pipeline
@@ -41,20 +40,20 @@ examples:
   python -m ipufeed.benchmark dataset.py --html page.html --trace trace.json.gz
   python -m ipufeed.benchmark report result.json --html page.html
   python -m ipufeed.benchmark dataset.py --step-time 12ms --knee
-  python -m ipufeed.benchmark selftest           does it count right here?
+  python -m ipufeed.benchmark selftest           is it right on this machine?
 """
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser, with what `--help` shows."""
+    """Returns the parser of the command without a sub-command."""
     parser = argparse.ArgumentParser(
         prog="python -m ipufeed.benchmark",
         description=textwrap.dedent(
             """\
-            Measures how fast a tf.data pipeline delivers, as training would iterate it.
+            Measures how fast a tf.data pipeline delivers elements to training.
 
-            stdout is the result as JSON and nothing else; a summary for people,
-            progress, and all that the file itself prints go to stderr."""
+            stdout is the result as JSON and nothing else; a summary, progress, and
+            the output of the dataset's file go to stderr."""
         ),
         epilog=EPILOG,
         formatter_class=HelpFormatter,
@@ -74,12 +73,12 @@ def build_parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME=VALUE",
         dest="assignments",
-        help="an argument for the function: what the parameter is annotated as, or a "
-        "Python literal or text; may be repeated",
+        help="an argument for the function: of the type of the parameter's annotation, "
+        "else a Python literal or text; may be repeated",
     )
     _add_amount_options(parser)
     _add_how_options(parser)
-    add_cold_options(parser)
+    _add_cold_options(parser)
     add_scale_options(parser)
     add_device_options(parser)
     add_stage_options(parser)
@@ -115,7 +114,7 @@ def _add_amount_options(parser: argparse.ArgumentParser) -> None:
         help="stop S seconds after the first element",
     )
     amount.add_argument(
-        "--passes", type=int, metavar="N", help="go N times through a finite dataset"
+        "--passes", type=int, metavar="N", help="iterate a finite dataset N times"
     )
 
 
@@ -140,11 +139,29 @@ def _add_how_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_cold_options(parser: argparse.ArgumentParser) -> None:
+    cold = parser.add_argument_group("cold page cache")
+    cold.add_argument(
+        "--cold",
+        action="store_true",
+        help="drop the files that the dataset reads from the page cache, before the run "
+        "and between passes (--passes); the result reports what stayed in it",
+    )
+    cold.add_argument(
+        "--cold-files",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="files to drop instead of those that the pipeline names; implies --cold; may "
+        "be repeated",
+    )
+
+
 def settings_of(options: argparse.Namespace) -> Settings:
-    """The measurement's settings.
+    """Returns the measurement's settings.
 
     Raises:
-        SettingError: One is out of range, or two exclude each other.
+        SettingError: A value is out of range, or two exclude each other.
     """
     return Settings(
         epochs=options.epochs,
@@ -157,7 +174,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 
 def message_of(error: Exception) -> str:
-    """The message of an error; settings have the names of the command's options."""
+    """Returns an error's message, with option names in place of settings' names."""
     if isinstance(error, SettingError):
         return error.worded(lambda name: "--" + name.replace("_", "-"))
     return str(error)

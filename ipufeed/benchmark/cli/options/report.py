@@ -1,10 +1,10 @@
-"""The options for reports; imports nothing that is slow."""
+"""The options for reports; without TensorFlow."""
 
 from __future__ import annotations
 
 import argparse
 
-# Option -> what it writes; each is a module of this package.
+# Option -> its help; each is a module of ipufeed.benchmark.report.
 REPORTS = {
     "parquet": "the run's windows of time as a table, for pandas, DuckDB and the like",
     "trace": "a timeline for https://ui.perfetto.dev; gzip if FILE ends in .gz",
@@ -19,7 +19,7 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument(f"--{name}", metavar="FILE", help=text)
 
 
-def asked_for(options: argparse.Namespace) -> dict[str, str]:
-    """The reports that are asked for, and their files."""
-    asked = {name: getattr(options, name) for name in REPORTS}
-    return {name: path for name, path in asked.items() if path is not None}
+def reports_of(options: argparse.Namespace) -> dict[str, str]:
+    """Returns the path of each report that the options name."""
+    paths = {name: getattr(options, name) for name in REPORTS}
+    return {name: path for name, path in paths.items() if path is not None}

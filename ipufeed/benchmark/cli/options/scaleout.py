@@ -1,75 +1,75 @@
-"""The options of runs on several processes; imports nothing that is slow."""
+"""The options of runs on several processes; without TensorFlow."""
 
 from __future__ import annotations
 
 import argparse
 import re
 
-from ipufeed.benchmark.scaleout.targets import MOST_PROCESSES, workers_of
+from ipufeed.benchmark.scaleout.cluster import MOST_PROCESSES, workers_of
 
 SHARDINGS = ("off", "dynamic", "file", "data", "file_or_data")
 COMPRESSIONS = ("auto", "snappy", "none")
-# They are of one process.
+# Not with --processes: they report one process.
 REPORTS = ("compare", "html", "parquet", "trace")
 
 
 def add_scale_options(parser: argparse.ArgumentParser) -> None:
-    """Adds --service and what belongs to it, and --processes."""
+    """Adds --service with its options, and --processes."""
     scale = parser.add_argument_group("several processes (docs/scale-out.md)")
     scale.add_argument(
         "--service",
         metavar="local:N|grpc://HOST:PORT",
-        help="run the pipeline in tf.data service: a dispatcher and N workers, started "
-        "for it on this machine, or a service that is there",
+        help="run the pipeline in tf.data service: local:N starts a dispatcher and N "
+        "workers on this machine; grpc:// names a running service",
     )
     scale.add_argument(
         "--sharding",
         choices=SHARDINGS,
         metavar="HOW",
         default="off",
-        help=f"how its workers share the data: {', '.join(SHARDINGS)} (default: off: "
+        help=f"how the workers divide the data: {', '.join(SHARDINGS)} (default: off: "
         "each delivers all of it)",
     )
     scale.add_argument(
         "--compression",
         choices=COMPRESSIONS,
         default="auto",
-        help="of the elements on their way from the workers (default: auto)",
+        help="of the elements that the workers send (default: auto)",
     )
     scale.add_argument(
         "--scale",
         metavar="N,N,...",
-        help="also with these numbers of workers, 0 for the pipeline without a service; "
-        "with --service local:N",
+        help="measure with these numbers of workers as well, 0 for the pipeline without a "
+        "service; with --service local:N",
     )
     scale.add_argument(
         "--kill-worker-after",
         type=float,
         metavar="S",
-        help="kill the first worker S seconds after the first element, to see what "
-        "becomes of the rest; with --service local:N",
+        help="kill the first worker S seconds after the first element, and measure the "
+        "rest of the run; with --service local:N",
     )
     scale.add_argument(
         "--processes",
         type=int,
         metavar="N",
         help="run the pipeline in N processes at a time and add their rates, over the "
-        "time in which all of them were in their steady state",
+        "time in which all are in their steady state",
     )
 
 
 def check_scale_options(
     parser: argparse.ArgumentParser, options: argparse.Namespace, on_device: bool
 ) -> None:
-    """Refuses what does not go together, and makes `scale` a list of numbers."""
-    asked = [name for name in ("service", "processes") if getattr(options, name)]
+    """Refuses options that exclude each other; parses `scale` into a list of numbers."""
+    chosen = [name for name in ("service", "processes") if getattr(options, name)]
     names = ["through", "cold", *(REPORTS if options.processes else ())]
     others = [name for name in names if getattr(options, name, None)]
     others += ["step-time"] if on_device and not options.through else []
-    if len(asked) > 1:
+    if len(chosen) > 1:
         parser.error("--service and --processes are two ways to scale: give one.")
-    if asked and others:
-        parser.error(f"--{asked[0]} does not go with --{others[0]}: leave one out.")
+    if chosen and others:
+        parser.error(f"--{chosen[0]} does not go with --{others[0]}: leave one out.")
     if options.service is None:
         for name in ("scale", "kill_worker_after"):
             if getattr(options, name) is not None:
@@ -98,11 +98,11 @@ def check_scale_options(
     seconds = options.kill_worker_after
     if seconds is not None and not 0 <= seconds < 1e6:
         parser.error(f"--kill-worker-after must be in [0, 1e6), got {seconds}.")
-    options.scale = scale_of(parser, options.scale)
+    options.scale = _scale_of(parser, options.scale)
 
 
-def scale_of(parser: argparse.ArgumentParser, text: str | None) -> list[int]:
-    """`1,2,4` as numbers, sorted and once each."""
+def _scale_of(parser: argparse.ArgumentParser, text: str | None) -> list[int]:
+    """Returns `1,2,4` as distinct numbers in ascending order."""
     if text is None:
         return []
     if not re.fullmatch(r"\d{1,4}(,\d{1,4})*", text):

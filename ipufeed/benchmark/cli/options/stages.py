@@ -1,10 +1,10 @@
-"""The command's options for stages, advice and what-if; imports nothing that is slow."""
+"""The options for stages, advice and what-if; without TensorFlow."""
 
 from __future__ import annotations
 
 import argparse
 
-# What is measured with these is more than the dataset alone, with its files in memory.
+# Stages are those of the dataset alone, with its files in memory; these measure more.
 EXCLUDING = (
     "processes",
     "service",
@@ -19,13 +19,13 @@ EXCLUDING = (
 
 
 def add_stage_options(parser: argparse.ArgumentParser) -> None:
-    """`--no-stages`, `--verify`, `--what-if`."""
+    """Adds --no-stages, --verify and --what-if."""
     group = parser.add_argument_group("what holds it back")
     group.add_argument(
         "--no-stages",
         action="store_true",
-        help="do not iterate the dataset again, for half of the measuring time and at "
-        "most 5 s, to find out which stage takes the time",
+        help="do not iterate the dataset a second time (half of the measuring time, at "
+        "most 5 s) to find the stage that takes the time",
     )
     group.add_argument(
         "--verify",
@@ -45,16 +45,17 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_stage_options(options: argparse.Namespace) -> None:
-    """Refuses options that exclude each other, or that have no effect.
+    """Refuses options that exclude each other, or that would have no effect.
 
     Raises:
-        ValueError: In terms of the options.
+        ValueError: The message names the options.
     """
     from ipufeed.benchmark.advice.what_if import parse_what_if
 
-    wanted = [name for name in ("verify", "what_if") if getattr(options, name)]
     without = excluding_option(options)
-    for name in wanted:
+    for name in ("verify", "what_if"):
+        if not getattr(options, name):
+            continue
         option = "--" + name.replace("_", "-")
         if options.no_stages:
             raise ValueError(f"{option} excludes --no-stages: it needs the stages.")
@@ -72,7 +73,7 @@ def check_stage_options(options: argparse.Namespace) -> None:
 
 
 def excluding_option(options: argparse.Namespace) -> str | None:
-    """The option that asks for a run whose stages are not looked at, or None."""
+    """Returns the option whose run has no stages, or None."""
     for name in EXCLUDING:
         if getattr(options, name) not in (None, False, []):
             return "--" + name.replace("_", "-")
@@ -80,7 +81,7 @@ def excluding_option(options: argparse.Namespace) -> str | None:
 
 
 def why_no_stages(no_stages: bool, excluding: str | None) -> str | None:
-    """For the summary, where the user has not asked to do without them."""
+    """Returns the summary's text in place of stages; None with --no-stages."""
     if no_stages or excluding is None:
         return None
     return f"not with {excluding}: run without it to see them"

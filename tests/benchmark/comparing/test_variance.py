@@ -6,7 +6,7 @@ import pytest
 from ipufeed.benchmark.comparing.variance import (
     UNSEEN,
     batch_variance,
-    spread_of,
+    log_variance_of,
     student_quantile,
 )
 
@@ -35,33 +35,33 @@ NOISES = {
 
 
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
-def test_the_spread_is_that_of_runs_or_a_little_more(noise):
+def test_the_variance_is_that_of_runs_or_a_little_more(noise):
     """From 0.95 times to three times the standard deviation that many runs show."""
     random = np.random.default_rng(0)
-    logs, spreads = [], []
+    logs, variances = [], []
     for _ in range(RUNS):
         elements = 100 * np.exp(0.01 * noise(random))
         logs.append(np.log(elements.sum()))
-        spreads.append(spread_of(elements, np.ones(WINDOWS)).variance)
+        variances.append(log_variance_of(elements, np.ones(WINDOWS)).value)
 
-    assert 0.95 < np.sqrt(np.mean(spreads)) / np.std(logs) < 3
+    assert 0.95 < np.sqrt(np.mean(variances)) / np.std(logs) < 3
 
 
 def test_a_drift_does_not_average_out():
     """The next run may go on where a rate goes down: more than what this one has shown."""
-    drift = spread_of(np.linspace(105, 95, WINDOWS), np.ones(WINDOWS))
-    still = spread_of(np.full(WINDOWS, 100.0), np.ones(WINDOWS))
+    drift = log_variance_of(np.linspace(105, 95, WINDOWS), np.ones(WINDOWS))
+    still = log_variance_of(np.full(WINDOWS, 100.0), np.ones(WINDOWS))
 
-    assert np.sqrt(drift.variance) > 0.04  # its own windows: 0.03
+    assert np.sqrt(drift.value) > 0.04  # its own windows: 0.03
     assert drift.slope > -0.2
-    assert still.variance == 0
+    assert still.value == 0
 
 
 def test_independent_noise_halves_when_a_run_is_twice_as_long():
     """The slope is what seconds_needed rests on."""
     random = np.random.default_rng(0)
     slopes = [
-        spread_of(random.uniform(90, 110, WINDOWS), np.ones(WINDOWS)).slope
+        log_variance_of(random.uniform(90, 110, WINDOWS), np.ones(WINDOWS)).slope
         for _ in range(100)
     ]
 
@@ -74,18 +74,18 @@ def test_of_all_scales_the_worst_counts():
     stretches = np.repeat(random.normal(size=WINDOWS // 8 + 1), 8)[:WINDOWS]
     elements = 100 * np.exp(0.01 * stretches)
 
-    spread = spread_of(elements, np.ones(WINDOWS))
+    estimate = log_variance_of(elements, np.ones(WINDOWS))
 
     excess = elements / elements.mean() - 1
     for scale in (1, 2, 4, 8, 16):
-        carried = batch_variance(excess, scale) * (WINDOWS / scale) ** spread.slope
-        assert spread.variance >= 0.99 * carried * (1 + UNSEEN * (1 + spread.slope))
+        carried = batch_variance(excess, scale) * (WINDOWS / scale) ** estimate.slope
+        assert estimate.value >= 0.99 * carried * (1 + UNSEEN * (1 + estimate.slope))
 
 
 def test_too_few_windows_say_nothing():
-    """Seven windows have no spread, eight have one."""
-    assert spread_of(np.arange(1.0, 8.0), np.ones(7)) is None
-    assert spread_of(np.arange(1.0, 9.0), np.ones(8)).variance > 0
+    """Seven windows have no estimate, eight have one."""
+    assert log_variance_of(np.arange(1.0, 8.0), np.ones(7)) is None
+    assert log_variance_of(np.arange(1.0, 9.0), np.ones(8)).value > 0
 
 
 @pytest.mark.parametrize(
