@@ -1,4 +1,4 @@
-"""Keeps TensorFlow's chatter about GPUs off stderr while it is imported."""
+"""Suppresses TensorFlow's messages about GPUs on stderr while it is imported."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
 @contextmanager
-def hushed(level: str) -> Iterator[None]:
-    """Within it nothing goes to stderr; if it ends with an error, all of it does.
+def quiet_stderr(level: str) -> Iterator[None]:
+    """Withholds stderr within the block, and writes it out if the block raises.
 
-    After Ctrl-C nothing does. If TF_CPP_MIN_LOG_LEVEL is set, its messages are wanted,
-    so then nothing is kept back.
+    After Ctrl-C it is dropped. With TF_CPP_MIN_LOG_LEVEL set nothing is withheld: the
+    user has chosen a level.
 
     Args:
-        level: What TensorFlow's native code may log afterwards: "1" for warnings, "2" for
+        level: What TensorFlow's native code logs afterwards: "1" for warnings, "2" for
             errors, "3" for nothing. It reads the variable once, at its first message, so
-            it is unset again at the end.
+            it is unset when the block ends.
 
-    Threads: the main one, while no other writes to stderr.
+    Threads: the main thread, while no other thread writes to stderr.
     """
     if LEVEL in os.environ:
         yield
         return
     os.environ[LEVEL] = level
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as chatter:
+    with tempfile.TemporaryFile() as withheld:
         stderr = os.dup(2)
-        os.dup2(chatter.fileno(), 2)
+        os.dup2(withheld.fileno(), 2)
         try:
             yield
         except Exception:
             sys.stderr.flush()
-            chatter.seek(0)
-            os.write(stderr, chatter.read())
+            withheld.seek(0)
+            os.write(stderr, withheld.read())
             raise
         finally:
             sys.stderr.flush()

@@ -1,3 +1,3 @@
-"""The version, apart from everything else so that the build can read it."""
+"""The version, in a file of its own: the build reads it without importing ipufeed."""
 
 __version__ = "0.1.0"

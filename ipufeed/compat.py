@@ -1,15 +1,16 @@
-"""Graphcore's names for what ipufeed has: the table of graphcore_names, used in two ways.
+"""Makes Graphcore's names importable; graphcore_names.py has the table.
 
     import ipufeed as ipu                    ipu.loops.repeat, ipu.utils.IPUConfig, ...
     ipufeed.compat.install()                 from tensorflow.python.ipu import loops
 
-`python -m ipufeed.run program.py` runs a program with the second in place.
+`python -m ipufeed.run program.py` runs a program after install().
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import os
 import sys
 import types
@@ -21,24 +22,27 @@ from ipufeed.tf_patches import frozen_keras, removed_names
 
 ALIAS = "tensorflow.python.ipu"
 
-# Modules of ours that stand in the place of Graphcore's as they are.
+# Graphcore's module -> the module of ipufeed that replaces it as a whole.
 OWN = {
     "keras": "ipufeed.keras",
     "keras.extensions": "ipufeed.keras.extensions",
     "keras.layers": "ipufeed.keras.layers",
+    "keras.losses": "ipufeed.keras.losses",
     "keras.optimizers": "ipufeed.keras.optimizers",
 }
-# Keras's own modules, each of which has them as `ipu`: three objects in TensorFlow 2.21.
+# The package that Graphcore's layers and optimizers for Keras have moved to.
+ADDONS = "ipu_tensorflow_addons"
+# Keras's modules, which get an attribute `ipu`: three objects in TensorFlow 2.21.
 KERAS = ("keras", "keras._tf_keras.keras", "tensorflow.keras")
-# ... and those of tf_keras, which TF_USE_LEGACY_KERAS=1 makes tf.keras.
+# Those of tf_keras, which is tf.keras with TF_USE_LEGACY_KERAS=1.
 LEGACY_KERAS = ("tf_keras", "tf_keras.api._v2.keras", "tensorflow.keras")
 
 
 class AliasModule(types.ModuleType):
-    """A module whose names stand elsewhere, and are looked up when they are used."""
+    """A module whose names are defined elsewhere and imported at their first use."""
 
     def __init__(self, name: str, table: dict[str, str]) -> None:
-        super().__init__(name, f"{name}: names of ipufeed's, see ipufeed.compat.")
+        super().__init__(name, f"{name}: names defined in ipufeed, see ipufeed.compat.")
         self.__dict__["_table"] = table
         self.__all__ = sorted(table)
 
@@ -47,14 +51,14 @@ class AliasModule(types.ModuleType):
         if name not in table:
             raise AttributeError(
                 f"module {self.__name__!r} has no attribute {name!r}. {self._contents()}"
-                f"{elsewhere(name)}"
+                f"{_elsewhere(name)}"
             )
         value = resolve(table[name], name)
         setattr(self, name, value)
         return value
 
     def _contents(self) -> str:
-        """What there is, for an error: the names of its own, and its modules."""
+        """Returns the list of names and modules, for an error."""
         modules = [
             name
             for name, value in self.__dict__.items()
@@ -71,8 +75,8 @@ class AliasModule(types.ModuleType):
         return sorted({*super().__dir__(), *self.__dict__["_table"]})
 
 
-def elsewhere(name: str) -> str:
-    """A sentence with the modules that have a name, or are called so; "" for none."""
+def _elsewhere(name: str) -> str:
+    """Returns a sentence with the modules that have or bear a name; "" if none does."""
     once = {id(names): module for module, names in reversed(MODULES.items())}
     places = [
         f"ipu.{module}" if module.rpartition(".")[2] == name else f"ipu.{module}.{name}"
@@ -84,13 +88,13 @@ def elsewhere(name: str) -> str:
 
 
 def resolve(module: str, name: str) -> Any:
-    """The object; the queues' view of the device is in place from then on."""
+    """Imports and returns an object, after connecting ipufeed's packages."""
     importlib.import_module("ipufeed.connect").connect()
     return getattr(importlib.import_module(module), name)
 
 
 def top_level(name: str) -> Any:
-    """The object of a name that Graphcore's package has itself."""
+    """Returns the object of a name at the top level of Graphcore's package."""
     return resolve(TOP[name], name)
 
 
@@ -98,7 +102,7 @@ _aliases: dict[str, AliasModule] = {}
 
 
 def submodule(name: str) -> AliasModule:
-    """One of MODULES, under ipufeed's own name.
+    """Returns one of MODULES as a module of ipufeed.
 
     Where ipufeed has a file of this name (ipufeed/ops/nn_ops.py), that file is what an
     import finds, and the alias module has the same objects.
@@ -112,16 +116,16 @@ def submodule(name: str) -> AliasModule:
         for other in MODULES:
             package, _, last = other.rpartition(".")
             if package == name:
-                # So that its modules can be imported, and those of our folder.
+                # A package, to import its modules and those of ipufeed's folder.
                 module.__path__ = [str(Path(__file__).parent / package)]
                 setattr(module, last, submodule(other))
     return module
 
 
 def install() -> None:
-    """Makes `tensorflow.python.ipu` and its modules importable. Does no harm twice.
+    """Makes `tensorflow.python.ipu` and its modules importable. Idempotent.
 
-    It also gives back what TensorFlow has lost since (ipufeed/tf_patches/removed_names.py).
+    It also restores names that TensorFlow has removed (tf_patches/removed_names.py).
 
     Threads: call it before the program's own imports.
     """
@@ -130,7 +134,7 @@ def install() -> None:
         import tensorflow.python as parent
 
         package = AliasModule(ALIAS, TOP)
-        package.__path__ = []  # a package, so that its modules can be imported
+        package.__path__ = []  # a package: its modules can be imported
         sys.modules[ALIAS] = package
         parent.ipu = package
     for name in MODULES:
@@ -139,14 +143,15 @@ def install() -> None:
         if "." not in name:
             setattr(package, name, module)
     _put_into_keras(package)
+    _put_addons()
     for name in ELSEWHERE:
         _put_elsewhere(name)
-    removed_names.give_back()
+    removed_names.restore()
     frozen_keras.install()
 
 
-class ElsewhereModule(types.ModuleType):
-    """A module of another name, which is imported when it is used."""
+class _ElsewhereModule(types.ModuleType):
+    """An alias of a module, which is imported when an attribute is read."""
 
     def __init__(self, name: str, place: str) -> None:
         super().__init__(name, f"{name}: see {place}.")
@@ -154,7 +159,7 @@ class ElsewhereModule(types.ModuleType):
         self.__path__: list[str] = []  # popdist.tensorflow is a module in it
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # the import system asks for some
+        if name.startswith("__"):  # read by the import system
             raise AttributeError(name)
         value = resolve(self.__dict__["_place"], name)
         setattr(self, name, value)
@@ -162,14 +167,14 @@ class ElsewhereModule(types.ModuleType):
 
 
 def _put_elsewhere(name: str) -> None:
-    """Makes a module of ELSEWHERE importable, and the packages that it is in."""
+    """Makes a module of ELSEWHERE and its parent packages importable."""
     place = ELSEWHERE[name]
     if name in sys.modules:
         return
-    module: types.ModuleType = ElsewhereModule(name, place)
+    module: types.ModuleType = _ElsewhereModule(name, place)
     sys.modules[name] = module
     if name == "popdist":
-        tensorflow = ElsewhereModule("popdist.tensorflow", f"{place}_tensorflow")
+        tensorflow = _ElsewhereModule("popdist.tensorflow", f"{place}_tensorflow")
         sys.modules["popdist.tensorflow"] = module.__dict__["tensorflow"] = tensorflow
     package, _, last = name.rpartition(".")
     while package:
@@ -183,8 +188,8 @@ def _put_elsewhere(name: str) -> None:
         module, (package, _, last) = known, package.rpartition(".")
 
 
-def _put_into_keras(package: Any) -> None:
-    """Makes the modules of OWN importable, from Graphcore's package and from Keras's."""
+def _put_into_keras(package: types.ModuleType) -> None:
+    """Makes the modules of OWN importable from Graphcore's package and from Keras."""
     legacy = os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
     kinds = LEGACY_KERAS if legacy else KERAS
     for name, own in OWN.items():
@@ -192,8 +197,23 @@ def _put_into_keras(package: Any) -> None:
         sys.modules[f"{ALIAS}.{name}"] = module
         for keras in kinds:
             sys.modules[f"{keras}.{name.replace('keras', 'ipu', 1)}"] = module
-    package.keras = importlib.import_module(OWN["keras"])
+    vars(package)["keras"] = importlib.import_module(OWN["keras"])
     for keras in kinds:
-        # TensorFlow has imported Keras, if there is one; these are its lists of names.
+        # TensorFlow has imported Keras, if it is installed.
         with contextlib.suppress(ImportError):
-            vars(importlib.import_module(keras))["ipu"] = package.keras
+            vars(importlib.import_module(keras))["ipu"] = vars(package)["keras"]
+
+
+def _put_addons() -> None:
+    """Makes the Keras of Graphcore's addons importable; an installed package stays."""
+    if ADDONS in sys.modules or importlib.util.find_spec(ADDONS) is not None:
+        return
+    for name in (ADDONS, f"{ADDONS}.keras"):
+        sys.modules[name] = types.ModuleType(name, "Names of ipufeed.")
+        sys.modules[name].__path__ = []
+    vars(sys.modules[ADDONS])["keras"] = inner = sys.modules[f"{ADDONS}.keras"]
+    for name, own in OWN.items():
+        package, _, last = name.rpartition(".")
+        if package and last != "extensions":
+            module = importlib.import_module(own)
+            sys.modules[f"{ADDONS}.{name}"] = vars(inner)[last] = module

@@ -1,7 +1,7 @@
-"""Warnings about options of programs for IPUs that change nothing on a simulated one.
+"""Warnings about options for IPUs that have no effect on a simulated IPU.
 
-Each option works, or is refused, or is here: accepted, with one warning that says why it
-changes nothing.
+Each option works, is refused, or is accepted with one warning that explains why it has no
+effect.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _warned: set[str] = set()
 
 
 def no_effect(name: str, why: str) -> None:
-    """Logs, once a process for each name, that an option changes nothing here.
+    """Warns, once per process and name, that an option has no effect.
 
-    To be called where a value is given that is not the default.
+    Call it when a value other than the default is set.
 
     Args:
-        name: The option's, as the user writes it.
-        why: What the simulated IPU has in its place, or lacks; the end of a sentence.
+        name: The option, as the user writes it.
+        why: The reason; the end of a sentence.
 
     Threads: any.
     """
@@ -32,11 +32,11 @@ def no_effect(name: str, why: str) -> None:
 
 
 def warn_once(key: str, message: str, *values: object) -> None:
-    """Logs a warning, once a process for each key.
+    """Logs a warning, once per process and key.
 
     Args:
-        key: Of the warning.
-        message: Of it, with a place for each of the values as in `logging`.
+        key: Identifies the warning.
+        message: The text, with placeholders for the values as in `logging`.
         *values: The values.
 
     Threads: any.
@@ -50,6 +50,6 @@ def warn_once(key: str, message: str, *values: object) -> None:
 
 @STATE.part("warnings")
 def forget() -> None:
-    """Makes all options warn again, as in a new process."""
+    """Makes all warnings appear again, as in a new process."""
     with _lock:
         _warned.clear()

@@ -1,10 +1,10 @@
-"""What a process has set and counted, as one object: `STATE.reset()` makes it new again.
+"""The process-wide state of ipufeed, as one object: `STATE.reset()` restores its start.
 
     flags  executor  system  programs  blocks  folders  counters  random_ops  warnings
         --part--> STATE
 
-Each module registers what it holds when it is imported, so that this one imports none of
-them. Threads and programs that run are not ended: reset when nothing runs.
+Each module registers its part when it is imported, so that this one imports none of them.
+A reset does not end threads or programs: call it when nothing runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ProcessState:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of the parts, in the order in which they are reset."""
+        """Names of the parts, in the order of a reset."""
         with self._lock:
             return tuple(self._resets)
 
@@ -33,7 +33,7 @@ class ProcessState:
         """Registers the decorated function as the one that resets a part.
 
         Raises:
-            ValueError: There is a part of this name.
+            ValueError: A part of this name exists.
         """
 
         def register(reset: Callable[[], None]) -> Callable[[], None]:
@@ -49,7 +49,7 @@ class ProcessState:
         """Resets the parts of these names; without names, all of them.
 
         Raises:
-            ValueError: There is no such part. Then none is reset.
+            ValueError: A part does not exist. Then none is reset.
         """
         with self._lock:
             unknown = set(names) - self._resets.keys()

@@ -1,4 +1,4 @@
-"""Ops that call back into the interpreter, by the names that TensorFlow gives them."""
+"""Types of TensorFlow ops that call Python functions."""
 
-# tf.py_function, and the two of tf.numpy_function and tf.compat.v1.py_func.
+# EagerPyFunc: tf.py_function; the others: tf.numpy_function and tf.compat.v1.py_func.
 PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})

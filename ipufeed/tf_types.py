@@ -1,12 +1,19 @@
-"""What is used of TensorFlow's objects, as protocols: TensorFlow ships no types.
+"""Protocols of TensorFlow's objects, with the members used here: it ships no types.
 
-A checker then knows at the seams between packages what may be asked of a dataset. Private
-names are those that TensorFlow's own readers of a dataset's graph use.
+mypy checks with them what one package asks of another's dataset. Private
+names are those with which TensorFlow itself reads a dataset's graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import (
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    MutableSequence,
+)
 from typing import Any, Protocol
 
 
@@ -34,6 +41,9 @@ class Dataset(Protocol):
 
     def _inputs(self) -> list[Any]:
         """The datasets that it reads."""
+
+    def _functions(self) -> list[Any]:
+        """The wrappers of the functions that it calls."""
 
     def _as_serialized_graph(self, **options: Any) -> Any:
         """Its graph, with what it captures."""
@@ -67,3 +77,95 @@ class Dataset(Protocol):
 
     def with_options(self, options: Any) -> Dataset:
         """The same with other options."""
+
+
+# Any: TensorFlow ships no types, and these are passed on to TensorFlow as they are.
+Tensor = Any  # a tf.Tensor
+Operation = Any  # a tf.Operation
+Nest = Any  # a nest of tensors, or of whatever stands for tensors
+Spec = Any  # a nest of tf.TypeSpec
+FuncGraph = Any  # a FuncGraph, or a ConcreteFunction of one
+NestFunction = Callable[..., Nest]  # a function of tensors
+Function = Any  # a tf.function
+Variable = Any  # a tf.Variable, or a Keras variable
+DType = Any  # a tf.DType
+Session = Any  # a tf.compat.v1.Session
+Graph = Any  # a tf.Graph, or a FuncGraph
+ControlContext = Any  # of a version 1 loop or conditional
+TensorSpec = Any  # a tf.TensorSpec
+TensorLike = Any  # a tensor, or a value that tf.convert_to_tensor accepts
+ConfigProto = Any  # a tf.compat.v1.ConfigProto
+Shape = Any  # a tf.TensorShape, or a list of dimensions
+Optimizer = Any  # an optimizer of TensorFlow 1 or of Keras
+GradAndVar = tuple[Any, Any]  # a gradient, or None, and its Variable
+KerasModel = Any  # a model of Keras 3, or of tf_keras
+KerasLayer = Any  # a layer of Keras 3, or of tf_keras
+Config = dict[str, Any]  # the configuration of a Keras object, for JSON
+
+# Protocol buffers of a serialised graph, with the fields that are read or edited here.
+
+
+class _Named(Protocol):
+    name: str
+
+
+class _AttrList(Protocol):
+    func: Iterable[_Named]
+    shape: Iterable[Any]
+    type: Iterable[int]
+
+
+class AttrValue(Protocol):
+    """An AttrValue; `WhichOneof("value")` names the field that is set."""
+
+    func: _Named
+    i: int
+    list: _AttrList
+    s: bytes
+    tensor: Any
+    type: int
+
+    def CopyFrom(self, other: AttrValue) -> None: ...  # noqa: D102, N802
+    def WhichOneof(self, group: str) -> str | None: ...  # noqa: D102, N802
+
+
+class NodeDef(Protocol):
+    """A NodeDef: `name = op(input, attr)`."""
+
+    name: str
+    op: str
+    input: MutableSequence[str]
+    attr: Mapping[str, AttrValue]
+
+
+class _Nodes(Protocol):
+    def __iter__(self) -> Iterator[NodeDef]: ...
+    def add(self, *, name: str = "", op: str = "") -> NodeDef: ...
+
+
+class FunctionDef(Protocol):
+    """A FunctionDef: a signature, nodes, and the outputs that it returns."""
+
+    node_def: _Nodes
+    ret: MutableMapping[str, str]
+    signature: Any
+
+    def CopyFrom(self, other: FunctionDef) -> None: ...  # noqa: D102, N802
+
+
+class _Functions(Protocol):
+    def __iter__(self) -> Iterator[FunctionDef]: ...
+    def add(self) -> FunctionDef: ...
+
+
+class _Library(Protocol):
+    function: _Functions
+
+
+class GraphDef(Protocol):
+    """A GraphDef: nodes, and the library of functions that they call."""
+
+    library: _Library
+    node: _Nodes
+
+    def SerializeToString(self) -> bytes: ...  # noqa: D102, N802

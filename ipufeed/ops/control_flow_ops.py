@@ -1,23 +1,24 @@
-"""A point that all of some tensors reach before any goes on."""
+"""A barrier: all of some tensors are computed before any of them is used."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipufeed.checks import flags_checked
 from ipufeed.device.program.executor import executor
+from ipufeed.tf_types import Nest, Tensor
 
 
 @flags_checked
 def barrier(
-    tensors: Any, insert_barrier_for_gradients: bool = False, name: str | None = None
-) -> Any:
-    """Lets nothing that follows start before all of the tensors have been computed.
+    tensors: Nest,
+    insert_barrier_for_gradients: bool = False,
+    name: str | None = None,
+) -> Nest:
+    """Delays the users of each of the tensors until all of them have been computed.
 
     Args:
         tensors: A structure of tensors.
-        insert_barrier_for_gradients: The gradients pass a barrier, too.
-        name: Of the operations.
+        insert_barrier_for_gradients: Whether the gradients pass a barrier too.
+        name: The operations' name.
 
     Returns:
         The tensors, in the same structure.
@@ -31,8 +32,8 @@ def barrier(
     if not flat:
         raise ValueError("`tensors` must hold at least one tensor, got none.")
 
-    def passed(*values: Any) -> Any:
-        def gradient(*coming: Any) -> Any:
+    def passed(*values: Tensor) -> Nest:
+        def gradient(*coming: Tensor) -> list[Tensor]:
             if insert_barrier_for_gradients:
                 return _behind_all(list(coming))
             return list(coming)
@@ -45,16 +46,16 @@ def barrier(
         )
 
 
-def _as_list(values: Any) -> list[Any]:
+def _as_list(values: Nest) -> list[Tensor]:
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
-def _behind_all(values: list[Any]) -> list[Any]:
+def _behind_all(values: list[Tensor]) -> list[Tensor]:
     import tensorflow as tf
     from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
-    # XLA drops control dependencies between operations without effects, and keeps this.
-    # On the executor the operation would be compiled as a program of its own.
+    # XLA drops control dependencies between operations without effects, but keeps this.
+    # On the executor the operation would be compiled as a separate program.
     if executor() == "xla":
         values = list(gen_xla_ops.xla_optimization_barrier(values))
     with tf.control_dependencies(values):

@@ -1,9 +1,9 @@
-"""Operations of users: functions of libraries for the CPU, and references for Poplar's."""
+"""Users' operations: functions of CPU libraries, and references of Poplar libraries."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ipufeed.checks import flags_checked
@@ -12,11 +12,12 @@ from ipufeed.ops import host_calls, references
 from ipufeed.ops.codelets.expression import (
     codelet_expression_op as codelet_expression_op,
 )
+from ipufeed.tf_types import DType, Nest, Operation, Shape, Tensor, TensorLike
 
 
 @flags_checked
 def precompiled_user_op(
-    inputs: Any,
+    inputs: Iterable[TensorLike],
     library_path: str,
     gp_path: str = "",
     outs: dict[str, Any] | None = None,
@@ -26,27 +27,27 @@ def precompiled_user_op(
     inputs_with_gradients: list[int] | None = None,
     attributes: str | None = None,
     gradient_attributes: str | None = None,
-) -> Any:
-    """Runs the reference of an operation of a Poplar library: see references.py.
+) -> list[Tensor]:
+    """Builds the reference of an operation of a Poplar library: see references.py.
 
     Args:
         inputs: Tensors.
-        library_path: The library. It is not opened; its file name leads to the reference.
-        gp_path: Of codelets. Not read.
+        library_path: The library. It is not opened; its file name selects the reference.
+        gp_path: The path of codelets. Not read.
         outs: {"output_types": [...], "output_shapes": [...]}. Default: no outputs.
-        name: Of the operations.
+        name: The operations' name.
         op_name: The operation's name in the library.
         separate_gradients: The reference's gradient is called for each input.
         inputs_with_gradients: The inputs that have a gradient. Default: all.
-        attributes: For the reference.
-        gradient_attributes: For the reference's gradient.
+        attributes: An argument of the reference.
+        gradient_attributes: An argument of the reference's gradient.
 
     Returns:
         A list of tensors.
 
     Raises:
         RefusedError: There is no reference; the message has the line that registers one.
-        ValueError: The attributes are not a str, or the reference gives other outputs.
+        ValueError: The attributes are not a str, or the reference has other outputs.
     """
     import tensorflow as tf
 
@@ -58,7 +59,7 @@ def precompiled_user_op(
     if reference is None:
         raise RefusedError(_without_reference(library_path, op_name, outs))
 
-    def forward(values: list[Any]) -> list[Any]:
+    def forward(values: list[Tensor]) -> list[Tensor]:
         results = reference.forward(list(values), attributes, outs)
         return _checked(results, types, shapes, library_path, op_name)
 
@@ -68,8 +69,8 @@ def precompiled_user_op(
             return forward(_without_gradients(inputs, inputs_with_gradients))
 
         def gradient(
-            dys: list[Any], outputs: list[Any], index: int | None
-        ) -> list[Any]:
+            dys: list[Tensor], outputs: list[Tensor], index: int | None
+        ) -> list[Tensor]:
             return list(given(dys, outputs, inputs, gradient_attributes, index))
 
         return _with_gradient(
@@ -79,7 +80,7 @@ def precompiled_user_op(
 
 @flags_checked
 def cpu_user_operation(
-    inputs: Any,
+    inputs: Iterable[TensorLike],
     library_path: str,
     outs: dict[str, Any] | None = None,
     name: str = "UserOp",
@@ -88,23 +89,22 @@ def cpu_user_operation(
     inputs_with_gradients: list[int] | None = None,
     attributes: str | None = None,
     gradient_attributes: str | None = None,
-) -> Any:
+) -> list[Tensor] | Operation | None:
     """Calls a function of a user's shared library while the program runs.
 
-    docs/host.md has the interface of the library. The library is code of the caller's
-    choice, and runs in this process.
+    docs/host.md has the interface of the library. Its code runs in this process.
 
     Args:
         inputs: Tensors.
         library_path: The shared library.
         outs: {"output_types": [...], "output_shapes": [...]}, of defined shapes. Default:
             no outputs.
-        name: Of the operation; the function gets it.
+        name: The operation's name, which is passed to the function.
         op_name: The function's name in the library. Its gradient is `<op_name>_grad`.
         separate_gradients: The gradient is called for each input, with one output.
         inputs_with_gradients: The inputs that have a gradient. Default: all.
-        attributes: The function gets them.
-        gradient_attributes: The gradient's function gets them.
+        attributes: An argument of the function.
+        gradient_attributes: An argument of the gradient's function.
 
     Returns:
         A list of tensors; without outputs the operation (eagerly: None).
@@ -123,21 +123,26 @@ def cpu_user_operation(
     path = os.path.abspath(library_path)
 
     def call(
-        values: list[Any], gives: list[Any], symbol: str, attributes: str | None
-    ) -> list[Any]:
+        values: list[Tensor],
+        outputs: list[tuple[DType, Shape]],
+        symbol: str,
+        attributes: str | None,
+    ) -> list[Tensor]:
         text = "\0".join(
             (path, symbol, name, attributes or "", host_calls.file_hash(path))
         )
-        return host_calls.call("library", text, values, gives)
+        return host_calls.call("library", text, values, outputs)
 
     if not signature:
         call(inputs, [], op_name, attributes)
         return host_calls.last_operation()
 
-    def forward(values: list[Any]) -> list[Any]:
+    def forward(values: list[Tensor]) -> list[Tensor]:
         return call(list(values), signature, op_name, attributes)
 
-    def gradient(dys: list[Any], outputs: list[Any], index: int | None) -> list[Any]:
+    def gradient(
+        dys: list[Tensor], outputs: list[Tensor], index: int | None
+    ) -> list[Tensor]:
         chosen = _chosen(inputs, inputs_with_gradients) if index is None else [index]
         gives = [(inputs[each].dtype, inputs[each].shape) for each in chosen]
         found = call(
@@ -155,7 +160,7 @@ def cpu_user_operation(
     )
 
 
-def _check_attributes(attributes: Any, gradient_attributes: Any) -> None:
+def _check_attributes(attributes: object, gradient_attributes: object) -> None:
     for which, value in (
         ("attributes", attributes),
         ("gradient_attributes", gradient_attributes),
@@ -166,7 +171,7 @@ def _check_attributes(attributes: Any, gradient_attributes: Any) -> None:
             )
 
 
-def _signature(outs: dict[str, Any] | None) -> tuple[list[Any], list[Any]]:
+def _signature(outs: dict[str, Any] | None) -> tuple[list[DType], list[Shape]]:
     import tensorflow as tf
 
     outs = outs or {"output_types": [], "output_shapes": []}
@@ -180,13 +185,13 @@ def _signature(outs: dict[str, Any] | None) -> tuple[list[Any], list[Any]]:
     return types, shapes
 
 
-def _chosen(inputs: list[Any], inputs_with_gradients: list[int] | None) -> list[int]:
+def _chosen(inputs: list[Tensor], inputs_with_gradients: list[int] | None) -> list[int]:
     if inputs_with_gradients is None:
         return list(range(len(inputs)))
     return list(inputs_with_gradients)
 
 
-def _without_gradients(inputs: list[Any], wanted: list[int] | None) -> list[Any]:
+def _without_gradients(inputs: list[Tensor], wanted: list[int] | None) -> list[Tensor]:
     import tensorflow as tf
 
     chosen = _chosen(inputs, wanted)
@@ -197,21 +202,21 @@ def _without_gradients(inputs: list[Any], wanted: list[int] | None) -> list[Any]
 
 
 def _with_gradient(
-    inputs: list[Any],
-    forward: Callable[[list[Any]], list[Any]],
-    gradient: Callable[[list[Any], list[Any], int | None], list[Any]],
+    inputs: list[Tensor],
+    forward: Callable[[list[Tensor]], list[Tensor]],
+    gradient: Callable[[list[Tensor], list[Tensor], int | None], list[Tensor]],
     separate: bool,
     wanted: list[int] | None,
-) -> list[Any]:
-    """The outputs of forward, with a gradient of its own."""
+) -> list[Tensor]:
+    """Returns the outputs of `forward`, with `gradient` as its gradient."""
     import tensorflow as tf
 
     chosen = _chosen(inputs, wanted)
 
-    def run(*values: Any) -> Any:
+    def run(*values: Tensor) -> Nest:
         outputs = forward(list(values))
 
-        def back(*dys: Any) -> list[Any]:
+        def back(*dys: Tensor) -> list[Tensor]:
             if not chosen:
                 return [None] * len(inputs)
             if separate:
@@ -228,9 +233,13 @@ def _with_gradient(
 
 
 def _checked(
-    results: Any, types: list[Any], shapes: list[Any], library: str, op_name: str
-) -> list[Any]:
-    """What a reference has given, if that is what `outs` says."""
+    results: Iterable[TensorLike],
+    types: list[DType],
+    shapes: list[Shape],
+    library: str,
+    op_name: str,
+) -> list[Tensor]:
+    """Returns a reference's outputs; raises ValueError if `outs` differs."""
     import tensorflow as tf
 
     tensors = [tf.convert_to_tensor(each) for each in results]
@@ -242,17 +251,17 @@ def _checked(
     )
     if not fits:
         raise ValueError(
-            f"The reference of {op_name!r} of {os.path.basename(library)!r} must give what "
-            f"`outs` says, {_list_of(wanted)}, got {_list_of(found)}."
+            f"The reference of {op_name!r} of {os.path.basename(library)!r} must return "
+            f"the outputs of `outs`, {_list_of(wanted)}, got {_list_of(found)}."
         )
     return tensors
 
 
-def _list_of(signature: list[tuple[str, Any]]) -> str:
+def _list_of(signature: list[tuple[str, Shape]]) -> str:
     return "[" + ", ".join(f"{dtype} {shape}" for dtype, shape in signature) + "]"
 
 
-def _without_reference(library: str, op_name: str, outs: Any) -> str:
+def _without_reference(library: str, op_name: str, outs: object) -> str:
     file = os.path.basename(library)
     return (
         f"{op_name!r} of {library!r} (outs: {outs}) builds a graph of Poplar, which does "

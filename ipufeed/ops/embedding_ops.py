@@ -1,8 +1,6 @@
-"""Rows of a table by their ids, with a dense gradient; tables on the host."""
+"""Embedding lookups with a dense gradient, and embeddings on the host."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
@@ -15,30 +13,31 @@ from ipufeed.ops.host_embedding import (
 )
 from ipufeed.ops.host_embedding import create_host_embedding as create_host_embedding
 from ipufeed.ops.rows import take_rows
+from ipufeed.tf_types import Tensor, TensorLike
 
 
 @flags_checked
 def embedding_lookup(
-    params: Any,
-    ids: Any,
+    params: TensorLike,
+    ids: TensorLike,
     serialization_factor: int = 1,
     indices_are_sorted: bool = False,
     name: str | None = None,
-) -> Any:
-    """Gives the rows of a table with these ids.
+) -> Tensor:
+    """Returns the rows of a table with these ids.
 
-    The gradient is a tensor of params' shape, never slices: an id that occurs more than
-    once adds up. Sums of 16-bit floats are made in float32.
+    The gradient is a tensor of params' shape, never slices: gradients of equal ids are
+    summed. Sums of 16-bit floats are computed in float32.
 
     Args:
         params: The table, [rows, ...], of a defined shape; a tensor or a variable.
-        ids: Integers of a defined shape. An id outside of the table gives a row of zeros,
-            and no gradient.
-        serialization_factor: It divides the number of rows. It changes no result: on an
-            IPU the lookup is made in that many parts.
+        ids: Integers of a defined shape. An id outside of the table results in a row of
+            zeros without a gradient.
+        serialization_factor: A divisor of the number of rows. It does not change results:
+            on an IPU the lookup is split into this number of parts.
         indices_are_sorted: A hint, without an effect here.
-        name: Of the operations. Taken for it is a string in the place of
-            serialization_factor, too, as in older versions.
+        name: The operations' name. A string in the place of serialization_factor is the
+            name too, as in older versions.
 
     Returns:
         ids.shape + params.shape[1:].

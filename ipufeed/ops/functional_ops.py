@@ -1,44 +1,44 @@
-"""Functions that an IPU compiles once and calls at several places."""
+"""Functions that an IPU compiles once and calls several times."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
+from ipufeed.tf_types import Graph, Nest, NestFunction, Tensor, TensorLike
 
 
 @flags_checked
 def outlined_function(
-    func: Callable[..., Any] | None = None,
+    func: NestFunction | None = None,
     unique_sharding: bool = False,
     keep_input_layouts: bool | None = None,
     name: str | None = None,
-) -> Any:
-    """Makes a function whose code an IPU has once, however often it is called.
+) -> NestFunction:
+    """Wraps a function that an IPU compiles once for all of its calls.
 
         @outlined_function
         def block(x):
             return tf.nn.relu(x @ weights)
 
-    A simulated IPU computes each call where it is: the results are those of the function.
-    Attributes and gradient overrides of the place of the decoration hold inside.
+    A simulated IPU inlines each call: the results are those of the function. The op
+    attributes and gradient overrides at the decoration apply in the function.
 
     Args:
-        func: Takes tensors and returns a structure of tensors; None stays None.
+        func: A function of tensors that returns a structure of tensors; None stays None.
         unique_sharding: A hint, without an effect here.
         keep_input_layouts: A hint, without an effect here.
-        name: Of the name scope of each call. Default: "function".
+        name: The name scope of each call. Default: "function".
 
     Returns:
         The function; without func a decorator.
 
     Raises:
         TypeError: `func` cannot be called.
-        ValueError: When it is called: no tensor comes back.
+        ValueError: At a call: the function returns no tensor.
     """
     if unique_sharding:
         no_effect(
@@ -51,7 +51,7 @@ def outlined_function(
             "tensors have one layout in the memory of the host",
         )
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: NestFunction) -> NestFunction:
         if not callable(function):
             raise TypeError(
                 f"`func` must be a function, got {type(function).__name__}."
@@ -61,7 +61,7 @@ def outlined_function(
     return decorate if func is None else decorate(func)
 
 
-def _outlined(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _outlined(function: NestFunction, name: str) -> NestFunction:
     import tensorflow as tf
     from tensorflow.python.framework import ops
 
@@ -70,7 +70,7 @@ def _outlined(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     overrides = dict(graph._gradient_override_map)
 
     @functools.wraps(function)
-    def call(*args: Any) -> Any:
+    def call(*args: Tensor) -> Nest:
         inner = ops.get_default_graph()
         with (
             inner._attr_scope(attributes),
@@ -90,8 +90,8 @@ def _outlined(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 @contextlib.contextmanager
-def _overrides_of(graph: Any, overrides: dict[str, str]) -> Iterator[None]:
-    """Gradient overrides in place of those of the caller, whose code this is not."""
+def _overrides_of(graph: Graph, overrides: dict[str, str]) -> Iterator[None]:
+    """Replaces the caller's gradient overrides in this context."""
     before = graph._gradient_override_map
     graph._gradient_override_map = overrides
     try:
@@ -100,7 +100,7 @@ def _overrides_of(graph: Any, overrides: dict[str, str]) -> Iterator[None]:
         graph._gradient_override_map = before
 
 
-def _as_tensor(value: Any) -> Any:
+def _as_tensor(value: TensorLike | None) -> Tensor | None:
     import tensorflow as tf
 
     return None if value is None else tf.convert_to_tensor(value)

@@ -1,10 +1,10 @@
-"""Calls of the host from programs: the functions, by the kind of the call.
+"""Calls of host functions from programs, by the kind of the call.
 
-    program's thread --> ipufeed_host_call (native) --> answer() --> HANDLERS[kind](call)
+    program's thread --> ipufeed_host_call (native) --> _run_call --> _HANDLERS[kind](call)
 
-A call has tensors in memory that belongs to the program: inputs to read, and outputs to
-fill, both valid until the function returns. Calls of a program come in its order; those of
-replicas, and of the stages of a pipeline, may come at the same time, on their threads.
+A call has tensors in the program's memory: inputs to read, and outputs to fill, both valid
+until the function returns. The calls of a program are in program order; those of replicas,
+and of the stages of a pipeline, may be concurrent, on their threads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import functools
 import hashlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,9 @@ from ipufeed import _native
 from ipufeed.device.random import ops as random_ops
 from ipufeed.queues import interrupt
 from ipufeed.queues.chain import put_token, take_token
+from ipufeed.tf_types import DType, Operation, Shape, Tensor
 
-_INTERNAL = 13  # a status code of absl
+_INTERNAL = 13  # absl's status code
 _KEPT_RUNS = 8
 
 
@@ -71,13 +72,13 @@ class Call:
     """A call of the host.
 
     Attributes:
-        text: The op's attribute, from when it was built.
+        text: The op's attribute `text`.
         op: The op's number in its program.
         run: The number of the program's run in this process.
-        mini_batch: That of a pipeline's run, from 0; -1 outside of a pipeline.
-        ordinal: Of the device.
-        replica: Among those of all processes.
-        replicas: How many the program has in this process.
+        mini_batch: The number of a pipeline's mini-batch, from 0; else -1.
+        ordinal: The device's ordinal.
+        replica: The replica's index among those of all processes.
+        replicas: The number of the program's replicas in this process.
         inputs: Read-only arrays in the program's memory.
         outputs: Arrays in the program's memory, to be filled.
     """
@@ -93,42 +94,42 @@ class Call:
     outputs: list[np.ndarray[Any, Any]]
 
 
-HANDLERS: dict[str, Callable[[Call], None]] = {}
+_HANDLERS: dict[str, Callable[[Call], None]] = {}
 
 _lock = threading.Lock()
-# Run -> ((kind, op, replica) -> what a function keeps between its calls).
+# Run -> ((kind, op, replica) -> the state of a function between its calls).
 _states: dict[int, dict[tuple[str, int, int], Any]] = {}
 _last = threading.local()
 
 
 def handler(kind: str) -> Callable[[Callable[[Call], None]], Callable[[Call], None]]:
-    """Makes a function answer the calls of a kind."""
+    """Decorates the function that handles the calls of a kind."""
 
-    def put(function: Callable[[Call], None]) -> Callable[[Call], None]:
-        HANDLERS[kind] = function
+    def register(function: Callable[[Call], None]) -> Callable[[Call], None]:
+        _HANDLERS[kind] = function
         return function
 
-    return put
+    return register
 
 
 def call(
     kind: str,
     text: str,
-    inputs: list[Any],
-    gives: list[tuple[Any, Any]],
+    inputs: Sequence[Tensor],
+    outputs: Sequence[tuple[DType, Shape]],
     *,
     has_state: bool = False,
     name: str | None = None,
-) -> list[Any]:
-    """Builds a call, in order with the queues' operations of the program.
+) -> list[Tensor]:
+    """Builds a call, in program order with the queues' operations.
 
     Args:
-        kind: One of HANDLERS, or "library".
-        text: For the function.
+        kind: A kind with a handler, or "library".
+        text: An argument of the function.
         inputs: Tensors of numbers or bools.
-        gives: The dtypes and the defined shapes of the outputs.
-        has_state: The op has a number of its own in its program.
-        name: Of the operation.
+        outputs: The dtypes and the defined shapes of the outputs.
+        has_state: Whether the op gets a unique number in its program, for `state`.
+        name: The operation's name.
 
     Returns:
         The outputs.
@@ -138,19 +139,19 @@ def call(
     connect()
     number = 0
     if not tf.executing_eagerly():
-        interrupt.watch()  # reports the end of functions to the native core
+        interrupt.watch()  # it notifies the native core of the end of functions
         number = random_ops.next_number("host_calls") if has_state else 0
-    for dtype, shape in gives:
+    for dtype, shape in outputs:
         if not tf.TensorShape(shape).is_fully_defined():
             raise ValueError(
-                "What the host gives must have a fully defined shape, got "
+                "The outputs of a host call must have fully defined shapes, got "
                 f"{tf.as_dtype(dtype).name} {shape}."
             )
-    outputs, token = _native.load().ipufeed_host_call(
+    results, token = _native.load().ipufeed_host_call(
         inputs,
         take_token(),
-        dtypes=[dtype for dtype, _ in gives],
-        shapes=[shape for _, shape in gives],
+        dtypes=[dtype for dtype, _ in outputs],
+        shapes=[shape for _, shape in outputs],
         kind=kind,
         text=text,
         o=number,
@@ -158,16 +159,17 @@ def call(
     )
     put_token(token)
     _last.operation = None if tf.executing_eagerly() else token.op
-    return list(outputs)
+    return list(results)
 
 
-def last_operation() -> Any:
-    """Returns the operation that this thread has built last; None if it ran eagerly."""
-    return _last.operation
+def last_operation() -> Operation | None:
+    """Returns the last call that this thread has built; None if it ran eagerly."""
+    operation: Operation | None = _last.operation
+    return operation
 
 
 def state(call: Call, kind: str, make: Callable[[], Any]) -> Any:
-    """Returns what a run of a program keeps for an op of a replica; new in each run."""
+    """Returns the state of an op of a replica, which `make` creates in each run."""
     with _lock:
         if call.run not in _states:
             for old in sorted(_states)[: 1 - _KEPT_RUNS]:
@@ -187,7 +189,7 @@ def _hash_of(path: str, size: int, changed_ns: int) -> str:
 
 
 def file_hash(path: str) -> str:
-    """Returns the SHA-256 of a file, which is then a part of a program's key.
+    """Returns the SHA-256 of a file, for a program's key.
 
     Raises:
         tf.errors.NotFoundError: It cannot be read.
@@ -205,7 +207,7 @@ def file_hash(path: str) -> str:
 
 @functools.cache
 def connect() -> None:
-    """Makes this module's functions answer, once."""
+    """Registers this module's callback in the native core, once."""
     from tensorflow.python.framework import ops
 
     _native.load()
@@ -233,12 +235,12 @@ def _numpy_dtype(number: int) -> Any:
     return tf.dtypes.as_dtype(number).as_numpy_dtype
 
 
-def _answer(pointer: Any) -> int:
-    """Calls the function of a kind; 0, or a status code with its message."""
+def _run_call(pointer: Any) -> int:
+    """Calls the handler of a kind; returns 0, or a status code with its message."""
     given = pointer.contents
     try:
         kind = given.kind.decode()
-        HANDLERS[kind](
+        _HANDLERS[kind](
             Call(
                 ctypes.string_at(given.text, given.text_size).decode(),
                 given.op,
@@ -252,7 +254,7 @@ def _answer(pointer: Any) -> int:
             )
         )
         return 0
-    except BaseException as error:  # nothing passes through native frames
+    except BaseException as error:  # exceptions cannot pass through native frames
         text = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
         message = str(text).encode(errors="replace")[: given.message_size - 1]
         ctypes.memmove(given.message, message + b"\0", len(message) + 1)
@@ -260,4 +262,4 @@ def _answer(pointer: Any) -> int:
         return int(code) if code else _INTERNAL
 
 
-_callback = _FUNCTION(_answer)
+_callback = _FUNCTION(_run_call)

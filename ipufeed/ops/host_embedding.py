@@ -4,12 +4,11 @@
         session.run(program)                 lookup: rows of it; its gradient: an update
                                              ... and back at the end
 
-A lookup has the scalar variable `<name>/__dummy` as an input. Its gradient is zero, and
-computing that gradient is what updates the table: a program without an optimizer changes
-nothing.
+A lookup has the scalar variable `<name>/__dummy` as an input. Its gradient is zero, and the
+computation of that gradient updates the table: without an optimizer the table is constant.
 
-Threads: programs, replicas and stages may use a table at the same time; a lookup is one
-step, and so is an update.
+Threads: programs, replicas and stages may use a table at the same time; a lookup is atomic,
+and so is an update.
 """
 
 from __future__ import annotations
@@ -17,12 +16,13 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ipufeed.checks import flags_checked
 from ipufeed.ops import host_calls
+from ipufeed.tf_types import DType, Nest, Shape, Tensor, TensorLike, Variable
 
 STRATEGIES = ("TOKEN", "ENCODING")
 
@@ -32,7 +32,7 @@ class HostEmbeddingOptimizerSpec:
 
     Args:
         learning_rate: A Python number. 0: the table is not trained.
-        optimizer_name: A label.
+        optimizer_name: A label, without an effect.
     """
 
     def __init__(self, learning_rate: float, optimizer_name: str | None = None) -> None:
@@ -44,22 +44,24 @@ class HostEmbeddingOptimizerSpec:
         return self._learning_rate
 
     def get_accumulation_factor(self) -> int:
-        """Returns after how many updates of a replica they are applied: 1."""
+        """Returns the number of a replica's updates that are applied together: 1."""
         return 1
 
-    def create_slot_variables(self, embedding_tensor: Any, name: str) -> list[Any]:
+    def create_slot_variables(
+        self, embedding_tensor: Variable, name: str
+    ) -> list[Tensor]:
         """Returns the optimizer's variables: none."""
         del embedding_tensor, name
         return []
 
 
 class HostEmbeddingSGDGAOptimizerSpec(HostEmbeddingOptimizerSpec):
-    """Keeps updates of a replica and applies them together.
+    """Accumulates the updates of a replica and applies them together.
 
     Args:
         learning_rate: See HostEmbeddingOptimizerSpec.
-        accumulation_factor: How many updates are applied together: the mini-batches of a
-            weight update. 1: each at once.
+        accumulation_factor: The number of updates that are applied together: the
+            mini-batches of a weight update. 1: each is applied at once.
 
     Raises:
         ValueError: The factor is below 1.
@@ -79,8 +81,6 @@ class HostEmbeddingSGDGAOptimizerSpec(HostEmbeddingOptimizerSpec):
 
 
 class _Table:
-    """A registered table."""
-
     def __init__(self, rows: np.ndarray[Any, Any]) -> None:
         self.rows = rows
         self.lock = threading.Lock()
@@ -91,23 +91,23 @@ _tables: dict[str, _Table] = {}
 
 
 class HostEmbedding:
-    """A table on the host; create_host_embedding makes one with its variable.
+    """A table on the host; create_host_embedding creates one with its variable.
 
     Args:
         name: The table's id.
         embedding_tensor: A variable, [tokens, width].
-        partition_strategy: "TOKEN" or "ENCODING": how an IPU's hosts would divide it. It
-            changes no result.
-        optimizer_spec: How it is updated. Default: not at all.
+        partition_strategy: "TOKEN" or "ENCODING": its partition over an IPU's hosts. It
+            does not change results.
+        optimizer_spec: The optimizer. Default: none, the table is constant.
 
     Raises:
-        ValueError: An argument is of another kind.
+        ValueError: An argument is of another type.
     """
 
     def __init__(
         self,
         name: str,
-        embedding_tensor: Any,
+        embedding_tensor: Variable,
         partition_strategy: str = "TOKEN",
         optimizer_spec: HostEmbeddingOptimizerSpec | None = None,
     ) -> None:
@@ -133,33 +133,33 @@ class HostEmbedding:
         self._name = name
         self._tensor = embedding_tensor
         self._spec = optimizer_spec
-        self._own_dummy: Any = None
+        self._own_dummy: Variable | None = None
         if self._is_trained() and tf.executing_eagerly():
-            self._dummy()  # on the device of the caller's scope
+            self._dummy()  # created on the device of the caller's scope
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Raises NotImplementedError: see register."""
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        """Always raises NotImplementedError: use `register`."""
         raise NotImplementedError(
             "HostEmbedding.__call__ is not supported. Please use the context manager "
             "created with HostEmbedding.register."
         )
 
-    def get_embedding_tensor(self) -> Any:
+    def get_embedding_tensor(self) -> Variable:
         """Returns the variable: the table before a registration and after it."""
         return self._tensor
 
     @contextlib.contextmanager
-    def register(self, session: Any = None) -> Iterator[Any]:
-        """Gives the table to programs until the end of the block; gives the variable.
+    def register(self, session: Any = None) -> Iterator[Variable]:
+        """Registers the table for programs within this context, which gives the variable.
 
-        The table is copied from the variable, and back at the end, after an exception,
-        too.
+        The table is copied from the variable, and back at the end, also after an
+        exception.
 
         Args:
-            session: Of the program, in version 1 graphs.
+            session: The program's session, in version 1 graphs.
 
         Raises:
-            ValueError: There is no session, and no eager mode.
+            ValueError: There is no session outside of eager mode.
             tf.errors.FailedPreconditionError: The table is registered already.
         """
         import tensorflow as tf
@@ -192,13 +192,13 @@ class HostEmbedding:
                 self._tensor.load(table.rows, session)
 
     @flags_checked
-    def lookup(self, indices: Any, clip_indices: bool = True) -> Any:
-        """Looks rows up while the program runs, at its place in the program.
+    def lookup(self, indices: TensorLike, clip_indices: bool = True) -> Tensor:
+        """Builds the lookup of rows, which runs in program order.
 
         Args:
             indices: Integers of a defined shape.
-            clip_indices: Takes the nearest id of the table for one outside of it. Else
-                such an id is an error (tf.errors.InvalidArgumentError).
+            clip_indices: Whether an id outside of the table is replaced by its nearest
+                id. Else it is an error (tf.errors.InvalidArgumentError).
 
         Returns:
             indices.shape + [width].
@@ -221,8 +221,8 @@ class HostEmbedding:
             )
         )
 
-        def looked_up(dummy: Any, ids: Any) -> Any:
-            def gradient(dy: Any) -> tuple[Any, None]:
+        def looked_up(dummy: Tensor, ids: Tensor) -> Nest:
+            def gradient(dy: Tensor) -> tuple[Tensor, None]:
                 (zero,) = host_calls.call(
                     "embedding_update",
                     text,
@@ -242,8 +242,8 @@ class HostEmbedding:
     def _is_trained(self) -> bool:
         return self._spec is not None and self._spec.get_learning_rate() != 0
 
-    def _dummy(self) -> Any:
-        """The variable whose gradient is the update."""
+    def _dummy(self) -> Variable:
+        """Returns the variable whose gradient updates the table."""
         import tensorflow as tf
 
         v1 = tf.compat.v1
@@ -264,16 +264,16 @@ class HostEmbedding:
 
 def create_host_embedding(
     name: str,
-    shape: Any,
-    dtype: Any,
+    shape: Shape,
+    dtype: DType,
     partition_strategy: str = "TOKEN",
     optimizer_spec: HostEmbeddingOptimizerSpec | None = None,
     initializer: Any = None,
 ) -> HostEmbedding:
-    """Makes a table on the host, and its variable on the CPU.
+    """Creates a table on the host, and its variable on the CPU.
 
     Args:
-        name: Of the table and the variable.
+        name: The name of the table and the variable.
         shape: [tokens, width].
         dtype: float16, float32 or int32.
         partition_strategy: See HostEmbedding.
@@ -317,7 +317,7 @@ def create_host_embedding(
 
 
 def _table(name: str) -> _Table:
-    """A registered table.
+    """Returns a registered table.
 
     Raises:
         tf.errors.FailedPreconditionError: It is not registered.

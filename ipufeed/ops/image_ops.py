@@ -1,27 +1,27 @@
-"""Normalising images: scale, offset and a fourth channel in one operation."""
+"""Normalises images: scale, offset and a fourth channel in one operation."""
 
 from __future__ import annotations
 
-from typing import Any
+from ipufeed.tf_types import DType, Tensor, TensorLike
 
 CHANNELS = 3
 
 
 def normalise_image(
-    image: Any,
-    channel_offsets: Any,
-    channel_scales: Any,
+    image: TensorLike,
+    channel_offsets: TensorLike,
+    channel_scales: TensorLike,
     scale: float = 1,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """Normalises the three channels of images and adds a fourth of zeros.
 
     Args:
-        image: [..., 3] of float16, float32 or uint8, which becomes float16.
+        image: [..., 3] of float16, float32 or uint8, which is cast to float16.
         channel_offsets: [3], cast to the result's dtype.
         channel_scales: [3], cast to the result's dtype.
-        scale: Multiplied first.
-        name: Of the operations.
+        scale: The first factor.
+        name: The operations' name.
 
     Returns:
         [..., 4]: (image * scale - offset[c]) * scale[c], and zeros.
@@ -55,7 +55,7 @@ def normalise_image(
         return tf.pad(normal, [[0, 0]] * (image.shape.rank - 1) + [[0, 1]])
 
 
-def _of_channels(value: Any, what: str, dtype: Any) -> Any:
+def _of_channels(value: Tensor, what: str, dtype: DType) -> Tensor:
     import tensorflow as tf
 
     tensor = tf.cast(tf.convert_to_tensor(value), dtype)

@@ -1,4 +1,4 @@
-"""Prints, delays and counters in programs, and what Graphcore's own code uses."""
+"""Prints, delays and counters in programs, and operations of Graphcore's own code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import collections
 import logging
 import operator
 import sys
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -14,44 +14,42 @@ from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
 from ipufeed.ops import host_calls
 from ipufeed.parallel.pipeline.stages import current_accumulation_count
+from ipufeed.tf_types import Tensor, TensorLike
 
 MOST_DEPTH = 2**31 - 1
 LOGGER = logging.getLogger("ipufeed")
 
 
-def remap(x: Any, name: str | None = None) -> Any:
-    """Gives x; on an IPU with another layout. Logs that it is an internal operation."""
+def remap(x: TensorLike, name: str | None = None) -> Tensor:
+    """Returns x, and logs that it is an internal operation; changes an IPU's layout."""
     return _identity("remap", x, name)
 
 
-def remap_deduce(x: Any, name: str | None = None) -> Any:
-    """Gives x; on an IPU with the layout that follows from its users.
-
-    Logs that it is an internal operation.
-    """
+def remap_deduce(x: TensorLike, name: str | None = None) -> Tensor:
+    """Returns x, and logs that it is an internal operation; derives an IPU's layout."""
     return _identity("remap_deduce", x, name)
 
 
-def _identity(which: str, x: Any, name: str | None) -> Any:
+def _identity(which: str, x: Tensor, name: str | None) -> Tensor:
     import tensorflow as tf
 
     LOGGER.warning("%s is a Graphcore internal op", which)
     return tf.identity(x, name=name or which)
 
 
-def print_tensor(input: Any, name: str = "") -> Any:  # noqa: A002 - the original's
-    """Prints a tensor to stderr while the program runs, at its place in the program.
+def print_tensor(input: TensorLike, name: str = "") -> Tensor:  # noqa: A002 - Graphcore's name
+    """Builds the operation that prints a tensor to stderr, in program order.
 
     The text is `name: values`, as NumPy prints them, with the replica's number if there
     is more than one. A stage that is recomputed prints once.
 
     Args:
         input: A tensor of numbers or bools.
-        name: Printed in front. Default: the tensor's.
+        name: The printed name. Default: the tensor's.
 
     Returns:
-        The operation (eagerly: None). In version 1 graphs it must be returned by the
-        program's function or be a control input of what is.
+        The operation (eagerly: None). In version 1 graphs the program's function must
+        return it or a tensor that depends on it.
     """
     import tensorflow as tf
 
@@ -74,14 +72,16 @@ def _print(call: host_calls.Call) -> None:
 
 
 @flags_checked
-def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> Any:
-    """Delays a tensor: the n-th execution gives x of execution n - depth.
+def fifo(
+    x: TensorLike, depth: int, offload: bool = False, name: str | None = None
+) -> Tensor:
+    """Delays a tensor: execution n returns x of execution n - depth.
 
     Args:
         x: A tensor of a defined shape.
-        depth: How many executions, an int below 2^31. Below 1 the result is x.
+        depth: The delay in executions, an int below 2^31. Below 1 the result is x.
         offload: Without an effect here.
-        name: Of the operation.
+        name: The operation's name.
 
     Returns:
         A tensor like x: zeros in the first `depth` executions of each run of a program.
@@ -93,7 +93,7 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
     """
     import tensorflow as tf
 
-    depth = as_depth(depth)
+    depth = _as_depth(depth)
     if offload:
         no_effect("fifo(offload=)", "its tensors are in the memory of the host")
     x = tf.convert_to_tensor(x)
@@ -105,8 +105,7 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
     return late
 
 
-def as_depth(depth: Any) -> int:
-    """Checks the depth of a fifo; NumPy's integers are as good."""
+def _as_depth(depth: SupportsIndex) -> int:
     if isinstance(depth, bool) or not hasattr(type(depth), "__index__"):
         raise TypeError(f"depth must be an int, got {type(depth).__name__} {depth!r}.")
     count = operator.index(depth)
@@ -123,16 +122,16 @@ def _fifo(call: host_calls.Call) -> None:
     late[...] = kept.popleft() if len(kept) > int(call.text) else np.zeros_like(value)
 
 
-def get_current_iteration_counter(name: str | None = None, **kwargs: Any) -> Any:
-    """Gives the number of the mini-batch that a stage of a pipeline works on.
+def get_current_iteration_counter(name: str | None = None, **kwargs: object) -> Tensor:
+    """Returns the number of a pipeline stage's current mini-batch.
 
     Args:
-        name: Of the operation.
-        **kwargs: `lower_into_pipeline_stage`, without a meaning here.
+        name: The operation's name.
+        **kwargs: `lower_into_pipeline_stage`, without an effect here.
 
     Returns:
-        int32 scalar, from 0 to gradient_accumulation_count - 1, and again from 0 in each
-        repetition of the pipeline.
+        int32 scalar, from 0 to gradient_accumulation_count - 1 in each repetition of the
+        pipeline.
 
     Raises:
         tf.errors.FailedPreconditionError: Outside of a pipeline.

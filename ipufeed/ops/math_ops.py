@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipufeed.checks import flags_checked
+from ipufeed.tf_types import Tensor, TensorLike
 
 DIMENSIONS = ("a_columns", "a_rows_b_columns", "b_rows")
 
 
 @flags_checked
 def serialized_matmul(
-    a: Any,
-    b: Any,
+    a: TensorLike,
+    b: TensorLike,
     serialization_factor: int,
     serialization_dimension: str,
     transpose_a: bool = False,
     transpose_b: bool = False,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """Multiplies matrices; on an IPU in parts, which saves its memory.
 
-    A simulated IPU multiplies at once: the result is the same.
+    A simulated IPU computes one product, with the same result.
 
     Args:
         a: [..., m, k], or [..., k, m] with transpose_a.
@@ -29,9 +28,9 @@ def serialized_matmul(
             broadcast.
         serialization_factor: The number of parts, which divides the dimension.
         serialization_dimension: "a_columns" (m), "a_rows_b_columns" (k) or "b_rows" (n).
-        transpose_a: Takes a transposed.
-        transpose_b: Takes b transposed.
-        name: Of the operations.
+        transpose_a: Whether to transpose a.
+        transpose_b: Whether to transpose b.
+        name: The operations' name.
 
     Returns:
         [..., m, n].
@@ -80,16 +79,19 @@ def serialized_matmul(
 
 
 def segment_sum(
-    data: Any, segment_ids: Any, num_segments: int, name: str | None = None
-) -> Any:
+    data: TensorLike,
+    segment_ids: TensorLike,
+    num_segments: int,
+    name: str | None = None,
+) -> Tensor:
     """Sums the rows of each segment.
 
     Args:
         data: [rows, ...] of a defined shape.
         segment_ids: int32 [rows]: the segment of each row. Rows of segments that do not
-            exist are left out.
-        num_segments: How many segments, a Python int of at least 1.
-        name: Of the operation.
+            exist are ignored.
+        num_segments: The number of segments, a Python int of at least 1.
+        name: The operation's name.
 
     Returns:
         [num_segments, ...]: zeros for a segment without rows.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 from ipufeed.checks import flags_checked
@@ -17,17 +16,18 @@ from ipufeed.ops.losses.ctc import (
 )
 from ipufeed.ops.losses.ctc import ctc_loss_v2 as ctc_loss_v2
 from ipufeed.ops.losses.ctc import ctc_loss_with_log_probs as ctc_loss_with_log_probs
+from ipufeed.tf_types import Nest, NestFunction, Tensor, TensorLike
 
 
 @flags_checked
-def gelu(x: Any, approximate: bool = True, name: str | None = None) -> Any:
+def gelu(x: TensorLike, approximate: bool = True, name: str | None = None) -> Tensor:
     """Computes the Gaussian error linear unit.
 
     Args:
         x: A tensor of floats.
         approximate: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). Else
             0.5 x (1 + erf(x / sqrt(2))).
-        name: Of the operation.
+        name: The operation's name.
 
     Returns:
         A tensor like x.
@@ -37,8 +37,8 @@ def gelu(x: Any, approximate: bool = True, name: str | None = None) -> Any:
     return tf.nn.gelu(x, approximate, name)
 
 
-def hard_sigmoid(x: Any, name: str | None = None) -> Any:
-    """Computes 0.2 x + 0.5, limited to 0 and 1."""
+def hard_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
+    """Computes 0.2 x + 0.5, clipped to [0, 1]."""
     import tensorflow as tf
 
     with tf.name_scope(name or "hard_sigmoid"):
@@ -47,7 +47,7 @@ def hard_sigmoid(x: Any, name: str | None = None) -> Any:
         return tf.clip_by_value(tf.cast(0.2, x.dtype) * x + half, 0, 1)
 
 
-def swish(x: Any, name: str | None = None) -> Any:
+def swish(x: TensorLike, name: str | None = None) -> Tensor:
     """Computes x sigmoid(x)."""
     import tensorflow as tf
 
@@ -56,14 +56,14 @@ def swish(x: Any, name: str | None = None) -> Any:
 
 
 @flags_checked
-def softmax(x: Any, stable: bool = False, name: str | None = None) -> Any:
+def softmax(x: TensorLike, stable: bool = False, name: str | None = None) -> Tensor:
     """Computes the softmax over the last axis.
 
     Args:
         x: A tensor of floats.
-        stable: Subtracts the maximum first. Here both ways do, so that False does not
-            overflow, either.
-        name: Of the operation.
+        stable: Whether to subtract the maximum first. False does so too here, and so does
+            not overflow either.
+        name: The operation's name.
 
     Returns:
         A tensor like x.
@@ -75,28 +75,28 @@ def softmax(x: Any, stable: bool = False, name: str | None = None) -> Any:
 
 
 def multi_conv(
-    func: Callable[..., Any] | None = None, options: dict[str, Any] | None = None
-) -> Any:
-    """Marks a function whose convolutions an IPU may compute at the same time.
+    func: NestFunction | None = None, options: dict[str, Any] | None = None
+) -> NestFunction:
+    """Marks a function whose convolutions an IPU may compute in parallel.
 
         @multi_conv
         def both(x, y):
             return tf.nn.conv2d(x, a, 1, "SAME"), tf.nn.conv2d(y, b, 1, "SAME")
 
     Args:
-        func: Takes tensors, and returns a structure of them.
-        options: For an IPU's convolutions. Without an effect here.
+        func: A function of tensors that returns a structure of tensors.
+        options: Options of an IPU's convolutions, without an effect here.
 
     Returns:
         The function; without func a decorator.
 
     Raises:
-        TypeError: When it is called: `options` is not a dict.
+        TypeError: At a call: `options` is not a dict.
     """
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: NestFunction) -> NestFunction:
         @functools.wraps(function)
-        def call(*args: Any) -> Any:
+        def call(*args: Tensor) -> Nest:
             if options is not None and not isinstance(options, dict):
                 raise TypeError(
                     "Expected the multi_conv `options` to be a `dict`, but got "
@@ -115,40 +115,39 @@ def multi_conv(
 
 
 def sampled_softmax_loss(
-    weights: Any,
-    biases: Any,
-    labels: Any,
-    inputs: Any,
+    weights: TensorLike,
+    biases: TensorLike,
+    labels: TensorLike,
+    inputs: TensorLike,
     num_sampled: int,
     num_classes: int,
     num_true: int = 1,
-    sampled_values: Any = None,
+    sampled_values: tuple[Tensor, Tensor, Tensor] | None = None,
     name: str | None = "sampled_softmax_loss",
     seed: int | None = None,
-) -> Any:
-    """Computes the softmax loss over the true and some sampled classes.
+) -> Tensor:
+    """Computes the softmax loss over the true classes and a sample of classes.
 
-    Sampled classes that are true ones are counted, too, other than by default in
-    TensorFlow.
+    Sampled classes that are true ones are included, unlike TensorFlow's default.
 
     Args:
-        weights: [num_classes, width]; of a list the first.
+        weights: [num_classes, width]; of a list the first one.
         biases: [num_classes].
         labels: int64 [batch, num_true].
         inputs: [batch, width].
-        num_sampled: How many different classes are sampled.
-        num_classes: How many there are.
-        num_true: True classes per example.
+        num_sampled: The number of different classes to sample.
+        num_classes: The number of classes.
+        num_true: The number of true classes per example.
         sampled_values: (classes, expected counts of the true, of the sampled). Default:
-            samples by the log-uniform distribution, with the device's seed.
-        name: Of the operations.
-        seed: Of the op's own; see tf.random.set_seed.
+            samples of the log-uniform distribution, with the device's seed.
+        name: The operations' name.
+        seed: The op's seed; see tf.random.set_seed.
 
     Returns:
         [batch].
 
     Raises:
-        ValueError: More classes to sample than there are.
+        ValueError: `num_sampled` is not in [1, num_classes].
     """
     import tensorflow as tf
 
@@ -170,16 +169,16 @@ def sampled_softmax_loss(
 
 
 def nce_loss(
-    weights: Any,
-    biases: Any,
-    labels: Any,
-    inputs: Any,
+    weights: TensorLike,
+    biases: TensorLike,
+    labels: TensorLike,
+    inputs: TensorLike,
     num_sampled: int,
     num_classes: int,
     num_true: int = 1,
-    sampled_values: Any = None,
+    sampled_values: tuple[Tensor, Tensor, Tensor] | None = None,
     name: str | None = "nce_loss",
-) -> Any:
+) -> Tensor:
     """Computes the noise-contrastive loss: sigmoids of the true and sampled classes.
 
     Args, Returns, Raises: See sampled_softmax_loss.
@@ -203,5 +202,5 @@ def nce_loss(
     )
 
 
-def _first(weights: Any) -> Any:
+def _first(weights: Tensor) -> Tensor:
     return weights[0] if isinstance(weights, (list, tuple)) else weights

@@ -1,7 +1,8 @@
 """Group, layer and instance normalisation of version 1 style, with their variables.
 
-    x [N, rest.., C] -> [N, rest, C / groups, groups] -> mean and variance over all axes
-    but N and the group, in float32 -> gamma * (x - mean) / sqrt(variance + epsilon) + beta
+    x [N, rest.., C] -> [N, rest, C / groups, groups] -> mean and variance over all
+    axes except N and the group, in float32
+    -> gamma * (x - mean) / sqrt(variance + epsilon) + beta
 
 Statistics are those of the input, in training and in inference; there are no moving
 averages.
@@ -11,55 +12,58 @@ from __future__ import annotations
 
 import logging
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from ipufeed.checks import flags_checked
+from ipufeed.tf_types import DType, Tensor, TensorLike
 
 LOGGER = logging.getLogger("ipufeed")
-SMALLEST_EPSILON = 1.53e-5  # as a float16 it is not zero
+Collections = list[str] | dict[str, list[str]] | None
+SMALLEST_EPSILON = 1.53e-5  # not zero in float16
 
 
 @flags_checked
 def group_norm(
-    inputs: Any,
+    inputs: TensorLike,
     groups: int = 2,
     channels_axis: int = -1,
     center: bool = True,
     scale: bool = True,
     epsilon: float = 1.53e-5,
-    param_initializers: Any = None,
-    reuse: Any = None,
-    variables_collections: Any = None,
+    param_initializers: dict[str, Any] | None = None,
+    reuse: object = None,
+    variables_collections: Collections = None,
     training: bool = True,
     trainable: bool = True,
     scope: Any = None,
     strided_channel_grouping: bool = True,
-) -> Any:
+) -> Tensor:
     """Normalises each row by groups of channels.
 
     Args:
         inputs: [N, ..., C] or [N, C, ...], floats; the channels' number must be known.
-        groups: How many groups; it divides the number of channels.
+        groups: The number of groups, a divisor of the number of channels.
         channels_axis: 1, or the last.
-        center: Adds the variable `beta`, of the shape [C].
-        scale: Multiplies by the variable `gamma`, of the shape [C].
-        epsilon: Added to the variance.
+        center: Whether to add the variable `beta`, of the shape [C].
+        scale: Whether to multiply by the variable `gamma`, of the shape [C].
+        epsilon: A constant added to the variance.
         param_initializers: A dict of initializers by "beta" and "gamma". Default: zeros
             and ones.
-        reuse: Of the variable scope.
+        reuse: The variable scope's option.
         variables_collections: Collections of the variables: a list, or a dict of lists by
             "beta" and "gamma".
-        training: Changes nothing: statistics are always those of the inputs.
+        training: No effect: statistics are always those of the inputs.
         trainable: Whether the variables are in the collection of trainable ones.
         scope: The variable scope. Default: a new one, "GroupNorm".
-        strided_channel_grouping: Channel c is in group c modulo `groups`. Else the
-            channels of a group follow each other.
+        strided_channel_grouping: Whether channel c is in group c modulo `groups`. Else the
+            channels of a group are consecutive.
 
     Returns:
         A tensor like inputs.
 
     Raises:
-        ValueError: Of the shape, the axis or the groups.
+        ValueError: The shape, the axis or the number of groups is invalid.
     """
     del training
     return _normalised(
@@ -67,14 +71,13 @@ def group_norm(
         groups,
         channels_axis,
         _Parameters(
-            center=center,
-            scale=scale,
-            initializers=param_initializers,
-            reuse=reuse,
-            collections=variables_collections,
-            trainable=trainable,
-            scope=scope,
-            default_scope="GroupNorm",
+            {"beta": center, "gamma": scale},
+            param_initializers or {},
+            reuse,
+            variables_collections,
+            trainable,
+            scope,
+            "GroupNorm",
         ),
         epsilon,
         strided_channel_grouping,
@@ -83,21 +86,21 @@ def group_norm(
 
 @flags_checked
 def layer_norm(
-    inputs: Any,
+    inputs: TensorLike,
     channels_axis: int = -1,
     center: bool = True,
     scale: bool = True,
     epsilon: float = 1.53e-5,
-    param_initializers: Any = None,
-    reuse: Any = None,
-    variables_collections: Any = None,
+    param_initializers: dict[str, Any] | None = None,
+    reuse: object = None,
+    variables_collections: Collections = None,
     training: bool = True,
     trainable: bool = True,
     scope: Any = None,
-) -> Any:
+) -> Tensor:
     """Normalises each row of axis 0 over all of its elements: group_norm with one group.
 
-    For [batch, time, channels] the mean is over time, too, other than in Keras.
+    For [batch, time, channels] the mean is over time too, unlike Keras.
 
     Args, Returns, Raises: See group_norm; the default scope is "LayerNorm".
     """
@@ -107,14 +110,13 @@ def layer_norm(
         1,
         channels_axis,
         _Parameters(
-            center=center,
-            scale=scale,
-            initializers=param_initializers,
-            reuse=reuse,
-            collections=variables_collections,
-            trainable=trainable,
-            scope=scope,
-            default_scope="LayerNorm",
+            {"beta": center, "gamma": scale},
+            param_initializers or {},
+            reuse,
+            variables_collections,
+            trainable,
+            scope,
+            "LayerNorm",
         ),
         epsilon,
     )
@@ -122,18 +124,18 @@ def layer_norm(
 
 @flags_checked
 def instance_norm(
-    inputs: Any,
+    inputs: TensorLike,
     channels_axis: int = -1,
     center: bool = True,
     scale: bool = True,
     epsilon: float = 1.53e-5,
-    param_initializers: Any = None,
-    reuse: Any = None,
-    variables_collections: Any = None,
+    param_initializers: dict[str, Any] | None = None,
+    reuse: object = None,
+    variables_collections: Collections = None,
     training: bool = True,
     trainable: bool = True,
     scope: Any = None,
-) -> Any:
+) -> Tensor:
     """Normalises each channel of each row: group_norm with a group for each channel.
 
     Args, Returns, Raises: See group_norm; the default scope is "InstanceNorm".
@@ -144,44 +146,38 @@ def instance_norm(
         None,
         channels_axis,
         _Parameters(
-            center=center,
-            scale=scale,
-            initializers=param_initializers,
-            reuse=reuse,
-            collections=variables_collections,
-            trainable=trainable,
-            scope=scope,
-            default_scope="InstanceNorm",
+            {"beta": center, "gamma": scale},
+            param_initializers or {},
+            reuse,
+            variables_collections,
+            trainable,
+            scope,
+            "InstanceNorm",
         ),
         epsilon,
     )
 
 
+@dataclass(frozen=True)
 class _Parameters:
-    """How gamma and beta are made."""
+    """Creates gamma and beta.
 
-    def __init__(
-        self,
-        *,
-        center: bool,
-        scale: bool,
-        initializers: Any,
-        reuse: Any,
-        collections: Any,
-        trainable: bool,
-        scope: Any,
-        default_scope: str,
-    ) -> None:
-        self.wanted = {"beta": center, "gamma": scale}
-        self.initializers = initializers or {}
-        self.reuse = reuse
-        self.collections = collections
-        self.trainable = trainable
-        self.scope = scope
-        self.default_scope = default_scope
+    Attributes:
+        wanted: "beta" and "gamma" -> whether it is a variable, or else a constant.
+        default_scope: The name of a new variable scope.
+        The others: See group_norm.
+    """
 
-    def get(self, name: str, channels: int, dtype: Any) -> Any:
-        """The variable, or the constant in its place."""
+    wanted: dict[str, bool]
+    initializers: dict[str, Any]
+    reuse: object
+    collections: Collections
+    trainable: bool
+    scope: Any
+    default_scope: str
+
+    def get(self, name: str, channels: int, dtype: DType) -> Tensor:
+        """Returns the variable, or a constant without it."""
         import tensorflow as tf
 
         usual = tf.zeros if name == "beta" else tf.ones
@@ -205,13 +201,13 @@ class _Parameters:
 
 
 def _normalised(
-    inputs: Any,
+    inputs: Tensor,
     groups: int | None,
     channels_axis: int,
     parameters: _Parameters,
     epsilon: float,
     strided: bool = True,
-) -> Any:
+) -> Tensor:
     import tensorflow as tf
 
     inputs = tf.convert_to_tensor(inputs)
@@ -232,8 +228,8 @@ def _normalised(
         return _grouped(inputs, axis, groups, strided, gamma, beta, epsilon)
 
 
-def _channels(inputs: Any, channels_axis: int) -> tuple[int, int]:
-    """The axis of the channels, from 0, and their number."""
+def _channels(inputs: Tensor, channels_axis: int) -> tuple[int, int]:
+    """Returns the axis of the channels, from 0, and their number."""
     name = getattr(inputs, "name", None) if not _is_eager(inputs) else "tensor"
     rank = inputs.shape.rank
     if rank is None:
@@ -254,7 +250,7 @@ def _channels(inputs: Any, channels_axis: int) -> tuple[int, int]:
     return axis, int(channels)
 
 
-def _is_eager(tensor: Any) -> bool:
+def _is_eager(tensor: Tensor) -> bool:
     return hasattr(tensor, "numpy")
 
 
@@ -269,15 +265,15 @@ def _checked_groups(groups: int, channels: int) -> int:
 
 
 def _grouped(
-    inputs: Any,
+    inputs: Tensor,
     axis: int,
     groups: int,
     strided: bool,
-    gamma: Any,
-    beta: Any,
+    gamma: Tensor,
+    beta: Tensor,
     epsilon: float,
-) -> Any:
-    """The formula, on the channels cut into two axes in their place."""
+) -> Tensor:
+    """Computes the formula, with the axis of channels split into two."""
     import tensorflow as tf
 
     channels = gamma.shape[0]
@@ -290,7 +286,7 @@ def _grouped(
     layout = [rows, *cut, count] if before_channels else [rows, count, *cut]
     if inputs.shape[0] is None and count != -1:
         layout[0] = -1
-    first = 1 if before_channels else 2  # of the two axes of channels
+    first = 1 if before_channels else 2  # the first of the two axes of channels
     within = first if strided else first + 1
     others = 3 if before_channels else 1
     x = tf.reshape(tf.cast(inputs, _wide(inputs.dtype)), layout)
@@ -307,8 +303,8 @@ def _grouped(
     return tf.cast(normal * gamma + beta, inputs.dtype)
 
 
-def _wide(dtype: Any) -> Any:
-    """The dtype of the statistics."""
+def _wide(dtype: DType) -> Tensor:
+    """Returns the dtype of the statistics."""
     import tensorflow as tf
 
     return tf.float32 if dtype.size < 4 else dtype

@@ -1,13 +1,14 @@
-"""Notes and names that Graphcore's own code puts at operations; here they do nothing."""
+"""Utilities of Graphcore's own code; attributes of operations have no effect here."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ipufeed.checks import flags_checked
 from ipufeed.ops import refused
+from ipufeed.tf_types import DType, Nest, Operation, Tensor, TensorLike, Variable
 
 _REFUSED = ("accumulate_tagged_gradients", "create_resource_update")
 
@@ -18,62 +19,62 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def SetMlType(op: Any, ml_type: str) -> Any:  # noqa: N802 - the original's
-    """Gives the operation back: an IPU's planner uses the type, a CPU has none."""
+def SetMlType(op: Operation, ml_type: str) -> Operation:  # noqa: N802 - Graphcore's name
+    """Returns the operation: only an IPU's planner uses the type."""
     del ml_type
     return op
 
 
-def SetOpAsFwd(op: Any) -> Any:  # noqa: N802 - the original's
-    """Gives the operation back; see SetMlType."""
+def SetOpAsFwd(op: Operation) -> Operation:  # noqa: N802 - Graphcore's name
+    """Returns the operation; see SetMlType."""
     return op
 
 
-def SetOpAsBwd(op: Any) -> Any:  # noqa: N802 - the original's
-    """Gives the operation back; see SetMlType."""
+def SetOpAsBwd(op: Operation) -> Operation:  # noqa: N802 - Graphcore's name
+    """Returns the operation; see SetMlType."""
     return op
 
 
-def SetOpAsWU(op: Any) -> Any:  # noqa: N802 - the original's
-    """Gives the operation back; see SetMlType."""
+def SetOpAsWU(op: Operation) -> Operation:  # noqa: N802 - Graphcore's name
+    """Returns the operation; see SetMlType."""
     return op
 
 
-def HandleMatMulGrads(grads: Any) -> Any:  # noqa: N802 - the original's
-    """Gives the gradients back; see SetMlType."""
+def HandleMatMulGrads(grads: Nest) -> Nest:  # noqa: N802 - Graphcore's name
+    """Returns the gradients; see SetMlType."""
     return grads
 
 
 def conv_gradients_override_map() -> dict[str, str]:
-    """Gives {}: TensorFlow's own gradients of convolutions are used."""
+    """Returns {}: TensorFlow's own gradients of convolutions are used."""
     return {}
 
 
 def matmul_gradients_override_map() -> dict[str, str]:
-    """Gives {}: TensorFlow's own gradients of products are used."""
+    """Returns {}: TensorFlow's own gradients of products are used."""
     return {}
 
 
 def gradients_override_map() -> dict[str, str]:
-    """Gives {}: TensorFlow's own gradients are used."""
+    """Returns {}: TensorFlow's own gradients are used."""
     return {}
 
 
 @contextlib.contextmanager
 @flags_checked
 def gradient_override_scope(training: bool) -> Iterator[None]:
-    """Changes nothing: TensorFlow's own gradients are used."""
+    """No effect: TensorFlow's own gradients are used."""
     del training
     yield
 
 
-def get_accumulator_dtype(variable: Any, dtype_override: Any = None) -> Any:
-    """Gives the dtype in which gradients of a variable are accumulated.
+def get_accumulator_dtype(variable: Variable, dtype_override: object = None) -> DType:
+    """Returns the dtype in which gradients of a variable are accumulated.
 
     Args:
         variable: The variable.
         dtype_override: None for the variable's dtype, a dtype, or a function of the
-            variable that gives one.
+            variable that returns one.
 
     Raises:
         TypeError: It is none of these.
@@ -95,28 +96,28 @@ def get_accumulator_dtype(variable: Any, dtype_override: Any = None) -> Any:
 
 @flags_checked
 def accumulate_gradients(
-    grads_and_vars: Any,
-    gradient_accumulation_dtype: Any = None,
-    accum_scale: Any = 1.0,
-    grad_scale: Any = None,
+    grads_and_vars: Iterable[tuple[Tensor | None, Variable]],
+    gradient_accumulation_dtype: object = None,
+    accum_scale: TensorLike = 1.0,
+    grad_scale: TensorLike | None = None,
     create_accumulator_from_shape: bool = False,
-) -> list[tuple[Any, Any]]:
-    """Adds gradients to accumulators that begin with zeros: those of one mini-batch.
+) -> list[tuple[Tensor | None, Variable]]:
+    """Adds the gradients of one mini-batch to accumulators of zeros.
 
-    The accumulators do not outlive the execution. Several mini-batches are accumulated by
-    optimizers.GradientAccumulationOptimizerV2 and by pipelines.
+    The accumulators exist during one execution. To accumulate several mini-batches use
+    optimizers.GradientAccumulationOptimizerV2 or pipelines.
 
     Args:
         grads_and_vars: Pairs of a gradient and its variable. A gradient may be None.
-        gradient_accumulation_dtype: Of the accumulators: see get_accumulator_dtype.
-        accum_scale: What the accumulator is multiplied by before; of zeros no matter.
-        grad_scale: What the gradients are multiplied by. Default: nothing.
+        gradient_accumulation_dtype: The accumulators' dtype: see get_accumulator_dtype.
+        accum_scale: A factor of the accumulator before the sum, which is zero.
+        grad_scale: A factor of the gradients. Default: 1.
         create_accumulator_from_shape: Whether an accumulator has the gradient's shape; else
             it has the variable's.
 
     Returns:
         Pairs of the accumulated gradient, of the accumulator's dtype, and the variable.
-        For None there is None.
+        The result for None is None.
 
     Raises:
         TypeError: See get_accumulator_dtype.
@@ -146,8 +147,8 @@ def accumulate_gradients(
     return accumulated
 
 
-def get_activation_name(identifier: Any) -> str:
-    """Gives the name of an activation.
+def get_activation_name(identifier: object) -> str:
+    """Returns the name of an activation.
 
     Args:
         identifier: A name, or a function such as tf.nn.relu.
@@ -168,7 +169,7 @@ def get_activation_name(identifier: Any) -> str:
 
 @flags_checked
 def bool_to_three_state(value: bool | None, default: str | None = None) -> str:
-    """Gives "THREESTATE_ON" or "THREESTATE_OFF"; for None the default.
+    """Returns "THREESTATE_ON" or "THREESTATE_OFF"; for None the default.
 
     Args:
         value: True, False or None.

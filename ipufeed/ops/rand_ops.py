@@ -1,47 +1,45 @@
-"""Dropout whose mask is made again from its seed in the backward pass.
+"""Dropout whose backward pass computes the mask again from the seed.
 
     seed --> uniform numbers --> mask --> y = x * mask / (1 - rate)
      |                                              dy
      +-----> uniform numbers --> mask --> dx = dy * mask / (1 - rate)
 
-Only the two numbers of the seed are kept between the two passes.
+Only the two numbers of the seed are stored between the two passes.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipufeed.device.random import ops as random_ops
 from ipufeed.no_effect import no_effect
+from ipufeed.tf_types import Shape, Tensor, TensorLike
 
 
 def dropout(
-    x: Any,
+    x: TensorLike,
     rate: float = 0.5,
-    noise_shape: Any = None,
-    seed: Any = None,
+    noise_shape: Shape | None = None,
+    seed: TensorLike = None,
     name: str | None = None,
-    **kwargs: Any,
-) -> Any:
-    """Sets a random part of a tensor to zero and scales the rest to the same mean.
+    **kwargs: object,
+) -> Tensor:
+    """Sets random elements of a tensor to zero and scales the others to the same mean.
 
     Args:
         x: A tensor of floats or of int32.
         rate: The probability of zero, a Python number in [0, 1). With 0 the result is x.
         noise_shape: Per axis 1 or x's size: along an axis of 1 all elements are kept or
             dropped together. Default: x's shape.
-        seed: What converts to int32 [2]. The same seed and shape give the same mask on
-            each replica, in each iteration and in each run. Default: a new seed for each
-            execution, of the device's (`utils.reset_ipu_seed`).
-        name: Of the operations.
-        **kwargs: `ref`, and others: ignored with a warning, as the original ignores
-            them.
+        seed: A value that converts to int32 [2]. The same seed and shape give the same
+            mask on each replica, in each iteration and in each run. Default: a new seed
+            for each execution, from the device's (`utils.reset_ipu_seed`).
+        name: The operations' name.
+        **kwargs: `ref`, and others: ignored with a warning, as in Graphcore's.
 
     Returns:
         A tensor like x.
 
     Raises:
-        ValueError: The rate, the noise shape or the seed's shape.
+        ValueError: The rate, the noise shape or the seed's shape is invalid.
     """
     import tensorflow as tf
 
@@ -66,8 +64,8 @@ def dropout(
         return _dropped(x, seed, shape, 1.0 - rate)
 
 
-def _noise_shape(x: Any, noise_shape: Any) -> Any:
-    """The shape of the mask."""
+def _noise_shape(x: Tensor, noise_shape: Shape | None) -> Shape:
+    """Returns the shape of the mask."""
     import tensorflow as tf
 
     if noise_shape is None or (
@@ -103,8 +101,8 @@ def _noise_shape(x: Any, noise_shape: Any) -> Any:
     )
 
 
-def _drawn() -> Any:
-    """A new seed for each execution: of the IPU's, or of TensorFlow's on the host."""
+def _drawn() -> Tensor:
+    """Draws a seed for each execution: from the IPU's, or TensorFlow's on the host."""
     import tensorflow as tf
 
     if random_ops.on_ipu():
@@ -112,11 +110,11 @@ def _drawn() -> Any:
     return tf.random.uniform([2], tf.int32.min, tf.int32.max, tf.int32)
 
 
-def _dropped(x: Any, seed: Any, shape: Any, keep: float) -> Any:
+def _dropped(x: Tensor, seed: Tensor, shape: Shape, keep: float) -> Tensor:
     import tensorflow as tf
 
-    def masked(x: Any, seed: Any) -> Any:
-        def gradient(dy: Any) -> tuple[Any, None]:
+    def masked(x: Tensor, seed: Tensor) -> Tensor:
+        def gradient(dy: Tensor) -> tuple[Tensor, None]:
             return _dropped(dy, seed, shape, keep), None
 
         # 16-bit floats have too few levels for the comparison.

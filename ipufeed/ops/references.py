@@ -1,4 +1,4 @@
-"""TensorFlow code that stands in for operations of users' Poplar libraries.
+"""TensorFlow code that replaces operations of users' Poplar libraries.
 
     # references.py, given to `python -m ipufeed.run --references references.py program.py`
     from ipufeed.ops import references
@@ -9,7 +9,7 @@
     references.register("libadd.so", "Build", forward=add)
 
 A library of `precompiled_user_op` builds graphs of Poplar, which do not run on a simulated
-IPU. It is never opened: its file name and the operation's name lead to the reference.
+IPU. It is never opened: its file name and the operation's name select the reference.
 
 Threads: any.
 """
@@ -18,19 +18,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+
+from ipufeed.tf_types import NestFunction
 
 ANY = "*"
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What stands in for an operation of a library."""
+    """The replacement of an operation of a library."""
 
-    forward: Callable[..., Any]
-    gradient: Callable[..., Any] | None
+    forward: NestFunction
+    gradient: NestFunction | None
 
 
 _lock = threading.Lock()
@@ -41,19 +41,19 @@ def register(
     library: str,
     op_name: str = "Build",
     *,
-    forward: Callable[..., Any],
-    gradient: Callable[..., Any] | None = None,
+    forward: NestFunction,
+    gradient: NestFunction | None = None,
 ) -> None:
-    """Makes TensorFlow code stand in for an operation; the last registration counts.
+    """Replaces an operation by TensorFlow code; the last registration counts.
 
     Args:
         library: The library's file name, or a path to it, or "*" for all libraries.
         op_name: The operation's name in it.
         forward: `f(inputs, attributes, outs)` -> a list of tensors. It is compiled like
-            any other code.
+            other code.
         gradient: `g(gradients, outputs, inputs, attributes, index)` -> a list with a
             gradient for each input; with separate_gradients it is called for each input,
-            whose number is `index` (else None), and gives its gradient in a list.
+            whose number is `index` (else None), and returns its gradient in a list.
             Default: the gradient of `forward`'s operations.
 
     Raises:
@@ -69,13 +69,13 @@ def register(
 
 
 def unregister(library: str, op_name: str = "Build") -> None:
-    """Forgets a reference; one that does not exist is ignored."""
+    """Removes a reference, if it exists."""
     with _lock:
         _references.pop((_file_name(library), op_name), None)
 
 
 def find(library: str, op_name: str) -> Reference | None:
-    """Returns the reference of an operation: the library's own, or that of "*"."""
+    """Returns the reference of an operation: the library's, else that of "*"."""
     with _lock:
         own = _references.get((_file_name(library), op_name))
         return own or _references.get((ANY, op_name))

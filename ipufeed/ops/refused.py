@@ -1,11 +1,11 @@
-"""Names of the original's that cannot work here: found by an import, refused by a call.
+"""Graphcore's names that cannot work here: an import finds them, a call raises an error.
 
-Each says what to use instead.
+The error names the replacement.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from ipufeed.errors import RefusedError
 
@@ -30,7 +30,7 @@ _SERVING = (
     "model is a function of its input"
 )
 
-# Name -> why, and what to use instead: the end of a sentence.
+# Name -> why, and the replacement: the end of the error's sentence.
 NAMES = {
     "AttributeMetadata": f"{_CONFIG}, and read IPUConfig.get_attribute_metadata(name)",
     "GenericFloat": _GFLOAT,
@@ -52,17 +52,17 @@ NAMES = {
 
 
 class _Refused:
-    """Raises when it is called, and when a class is made of it."""
+    """Raises when it is called, and when it is the base of a class."""
 
     def __init__(self, name: str, why: str) -> None:
         self.__name__ = name
         self._why = why
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise RefusedError(f"{self.__name__} does not work here: {self._why}.")
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
-        return self()  # type: ignore[no-any-return]
+        self()
 
 
 def __getattr__(name: str) -> Any:

@@ -1,20 +1,21 @@
-"""Rows of a tensor, with a gradient that is a tensor, too."""
+"""Gathers rows of a tensor, with a dense gradient."""
 
 from __future__ import annotations
 
-from typing import Any
+from ipufeed.tf_types import Tensor, TensorLike
 
 
-def take_rows(table: Any, ids: Any, inside: Any) -> Any:
+def take_rows(table: TensorLike, ids: TensorLike, inside: TensorLike) -> Tensor:
     """Gathers rows, with zeros where `inside` is false.
 
-    The gradient is a tensor like the table, never slices: optimizers and accumulators see
-    a tensor, and equal ids add up. Sums of 16-bit floats are made in float32.
+    The gradient is a tensor of the table's shape, never slices, for optimizers and
+    accumulators; gradients of equal ids are summed. Sums of 16-bit floats are computed in
+    float32.
 
     Args:
         table: [rows, ...].
         ids: Integers of any shape.
-        inside: Whether an id is one of a row; of ids' shape.
+        inside: Whether an id is that of a row; of ids' shape.
 
     Returns:
         ids.shape + table.shape[1:].
@@ -26,8 +27,8 @@ def take_rows(table: Any, ids: Any, inside: Any) -> Any:
     mask = tf.reshape(inside, tf.concat([tf.shape(ids), inner], axis=0))
     rows = tf.shape(table)[0] if table.shape[0] is None else table.shape[0]
 
-    def take(table: Any) -> Any:
-        def gradient(dy: Any) -> Any:
+    def take(table: Tensor) -> Tensor:
+        def gradient(dy: Tensor) -> Tensor:
             kept = tf.where(mask, dy, tf.zeros_like(dy))
             wide = tf.float32 if dy.dtype.size < 4 else dy.dtype
             total = tf.math.unsorted_segment_sum(tf.cast(kept, wide), safe, rows)

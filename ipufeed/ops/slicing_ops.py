@@ -1,43 +1,43 @@
-"""Many slices of rows, moved at once.
+"""Copies many slices of rows at once.
 
     for k: dst[dst_offsets[k] : + num_elems[k]] = src[src_offsets[k] : + num_elems[k]]
 
-as one gather: for each row of the result, which slice covers it, and where that comes from.
+as one gather: for each row of the result, the slice that covers it, and its source row.
 Where slices overlap, the last one counts.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipufeed.checks import flags_checked
 from ipufeed.ops.rows import take_rows
+from ipufeed.tf_types import Tensor, TensorLike
 
 
 @flags_checked
 def sequence_slice(
-    dst: Any,
-    src: Any,
-    num_elems: Any,
-    src_offsets: Any,
-    dst_offsets: Any,
+    dst: TensorLike,
+    src: TensorLike,
+    num_elems: TensorLike,
+    src_offsets: TensorLike,
+    dst_offsets: TensorLike,
     zero_unused: bool,
-) -> Any:
+) -> Tensor:
     """Writes slices of rows of a tensor into another one.
 
     Args:
-        dst: [rows, ...], what the slices are written into.
+        dst: [rows, ...], the tensor to write into.
         src: [other rows, ...], of the same dtype and inner shape.
         num_elems: int32 [slices], the rows of each slice.
         src_offsets: int32 [slices], its first row in src.
         dst_offsets: int32 [slices], its first row in dst.
-        zero_unused: Rows of dst that no slice covers become zero; else they stay.
+        zero_unused: Whether rows of dst that no slice covers become zero; else they are
+            unchanged.
 
     Returns:
         A tensor like dst.
 
     Raises:
-        ValueError: The shapes.
+        ValueError: The shapes do not match.
     """
     import tensorflow as tf
 
@@ -56,21 +56,21 @@ def sequence_slice(
 
 
 def sequence_slice_unpack(
-    src: Any, num_elems: Any, src_offsets: Any, total_elements: int
-) -> Any:
-    """Writes slices of rows one behind the other into a new tensor.
+    src: TensorLike, num_elems: TensorLike, src_offsets: TensorLike, total_elements: int
+) -> Tensor:
+    """Writes slices of rows consecutively into a new tensor.
 
     Args:
         src: [rows, ...].
         num_elems: int32 [slices], the rows of each slice.
         src_offsets: int32 [slices], its first row in src.
-        total_elements: The rows of the result; those behind the slices are zero.
+        total_elements: The rows of the result; those after the slices are zero.
 
     Returns:
         [total_elements, ...].
 
     Raises:
-        ValueError: The shapes.
+        ValueError: The shapes do not match.
     """
     import tensorflow as tf
 
@@ -89,9 +89,13 @@ def sequence_slice_unpack(
 
 @flags_checked
 def sequence_slice_pack(
-    dst: Any, src: Any, num_elems: Any, dst_offsets: Any, zero_unused: bool
-) -> Any:
-    """Writes slices that lie one behind the other to places in another tensor.
+    dst: TensorLike,
+    src: TensorLike,
+    num_elems: TensorLike,
+    dst_offsets: TensorLike,
+    zero_unused: bool,
+) -> Tensor:
+    """Writes consecutive slices of a tensor to offsets in another one.
 
     Args:
         dst: [rows, ...].
@@ -104,7 +108,7 @@ def sequence_slice_pack(
         A tensor like dst.
 
     Raises:
-        ValueError: The shapes.
+        ValueError: The shapes do not match.
     """
     import tensorflow as tf
 
@@ -113,19 +117,24 @@ def sequence_slice_pack(
     return sequence_slice(dst, src, counts, from_rows, dst_offsets, zero_unused)
 
 
-def _parts(*values: Any) -> list[Any]:
+def _parts(*values: Tensor) -> list[Tensor]:
     import tensorflow as tf
 
     return [tf.cast(tf.convert_to_tensor(each), tf.int32) for each in values]
 
 
-def _is_list(tensor: Any) -> bool:
+def _is_list(tensor: Tensor) -> bool:
     return bool(tensor.shape.rank == 1 and tensor.shape[0] != 0)
 
 
 def _sliced(
-    dst: Any, src: Any, counts: Any, from_rows: Any, to_rows: Any, zero_unused: bool
-) -> Any:
+    dst: Tensor,
+    src: Tensor,
+    counts: Tensor,
+    from_rows: Tensor,
+    to_rows: Tensor,
+    zero_unused: bool,
+) -> Tensor:
     import tensorflow as tf
 
     row = tf.range(tf.shape(dst)[0])[:, None]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipufeed.checks import flags_checked
+from ipufeed.tf_types import Tensor, TensorLike
 
 
-def fixed_width_bins(inputs: Any, n_bins: int) -> Any:
-    """Gives n_bins levels of equal distance, from the smallest input to the largest.
+def fixed_width_bins(inputs: TensorLike, n_bins: int) -> Tensor:
+    """Returns n_bins levels of equal distance, from the smallest input to the largest.
 
     Args:
         inputs: A tensor of floats.
-        n_bins: How many.
+        n_bins: The number of levels.
 
     Returns:
         [n_bins], of the inputs' dtype.
@@ -23,7 +22,7 @@ def fixed_width_bins(inputs: Any, n_bins: int) -> Any:
     return tf.linspace(tf.reduce_min(inputs), tf.reduce_max(inputs), n_bins)
 
 
-def histogram_normalize(hist: Any) -> Any:
+def histogram_normalize(hist: TensorLike) -> Tensor:
     """Divides a histogram by the sum of its counts."""
     import tensorflow as tf
 
@@ -32,20 +31,22 @@ def histogram_normalize(hist: Any) -> Any:
 
 
 @flags_checked
-def histogram(inputs: Any, levels: Any, absolute_of_input: bool = False) -> Any:
+def histogram(
+    inputs: TensorLike, levels: TensorLike, absolute_of_input: bool = False
+) -> Tensor:
     """Counts the inputs between levels.
 
     Args:
         inputs: float16 or float32, [n].
-        levels: [m], rising.
-        absolute_of_input: Counts the absolute values.
+        levels: [m], ascending.
+        absolute_of_input: Whether to count the absolute values.
 
     Returns:
-        float32 [m + 1]: below the first level, from each level to the one behind it, and
-        from the last on.
+        float32 [m + 1]: the counts below the first level, from each level to the next
+        one, and from the last level on.
 
     Raises:
-        ValueError: The dtype or the rank.
+        ValueError: The dtype or the rank is invalid.
     """
     import tensorflow as tf
 
@@ -56,21 +57,24 @@ def histogram(inputs: Any, levels: Any, absolute_of_input: bool = False) -> Any:
 
 @flags_checked
 def histogram_update(
-    hist: Any, inputs: Any, levels: Any, absolute_of_input: bool = False
-) -> Any:
+    hist: TensorLike,
+    inputs: TensorLike,
+    levels: TensorLike,
+    absolute_of_input: bool = False,
+) -> Tensor:
     """Adds the counts of more inputs to a histogram.
 
     Args:
         hist: float32 [m + 1].
         inputs: float16 or float32, [n].
-        levels: [m], rising.
-        absolute_of_input: Counts the absolute values.
+        levels: [m], ascending.
+        absolute_of_input: Whether to count the absolute values.
 
     Returns:
         float32 [m + 1].
 
     Raises:
-        ValueError: The dtypes, the rank or the shapes.
+        ValueError: A dtype, the rank or a shape is invalid.
     """
     import tensorflow as tf
 
@@ -89,7 +93,7 @@ def histogram_update(
     return hist + _counts(inputs, levels, absolute_of_input)
 
 
-def _check(inputs: Any, function: str, what: str) -> None:
+def _check(inputs: Tensor, function: str, what: str) -> None:
     import tensorflow as tf
 
     if inputs.dtype not in (tf.float16, tf.float32):
@@ -103,7 +107,7 @@ def _check(inputs: Any, function: str, what: str) -> None:
         )
 
 
-def _counts(inputs: Any, levels: Any, absolute: bool) -> Any:
+def _counts(inputs: Tensor, levels: Tensor, absolute: bool) -> Tensor:
     import tensorflow as tf
 
     values = tf.cast(tf.abs(inputs) if absolute else inputs, tf.float32)

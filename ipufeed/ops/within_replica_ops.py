@@ -2,32 +2,32 @@
 
     shards = all_reduce([on_ipu_0, on_ipu_1], "COLLECTIVE_OP_ADD")      one sum on each
 
-The result's part i is placed where the input's part i is.
+The result's part i is on the IPU of the input's part i.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from ipufeed.device.program.scopes import ipu_shard
 from ipufeed.device.program.sharding import get_sharding
+from ipufeed.tf_types import Tensor
 
 
-def all_gather(input_shards: list[Any], axis: int = 0) -> list[Any]:
-    """Gives each shard the tensors of all, joined.
+def all_gather(input_shards: list[Tensor], axis: int = 0) -> list[Tensor]:
+    """Returns for each shard the concatenation of all shards' tensors.
 
     Args:
-        input_shards: A tensor of each shard. The elements are joined in order, however the
-            tensors are shaped; scalars give [shards].
-        axis: Along which the result is longer.
+        input_shards: A tensor of each shard. The elements are concatenated in order,
+            independent of the tensors' shapes; for scalars the result is [shards].
+        axis: The axis along which the result is longer.
 
     Returns:
         A list with a tensor for each shard, all equal.
 
     Raises:
-        ValueError: The tensors do not go together.
+        ValueError: The tensors' dtypes or shapes do not match.
         tf.errors.FailedPreconditionError: They are not in the order of their shards.
     """
     import tensorflow as tf
@@ -40,27 +40,27 @@ def all_gather(input_shards: list[Any], axis: int = 0) -> list[Any]:
     shape = shards[0].shape.as_list() if rank else [0]
     shape[axis] = sum(each.shape[axis] for each in shards) if rank else len(shards)
 
-    def joined() -> Any:
+    def joined() -> Tensor:
         flat = tf.concat([tf.reshape(each, [-1]) for each in shards], axis=0)
         return tf.reshape(flat, shape)
 
     return _on_each(shards, lambda _: joined())
 
 
-def reduce_scatter(input_shards: list[Any], op: str) -> list[Any]:
-    """Gives each shard a part of the reduction: the i-th to shard i.
+def reduce_scatter(input_shards: list[Tensor], op: str) -> list[Tensor]:
+    """Returns for each shard a part of the reduction: part i for shard i.
 
     Args:
-        input_shards: A tensor of rank 0 or 1 of each shard, filled up with zeros to the
+        input_shards: A tensor of rank 0 or 1 of each shard, padded with zeros to the
             longest.
         op: See all_reduce.
 
     Returns:
-        A list with ceil(longest / shards) elements for each shard, the last filled up
-        with zeros.
+        A list with ceil(longest / shards) elements for each shard, the last padded with
+        zeros.
 
     Raises:
-        ValueError: The tensors do not go together, or another op.
+        ValueError: The tensors do not match, or `op` is unknown.
         tf.errors.FailedPreconditionError: They are not in the order of their shards.
     """
     import tensorflow as tf
@@ -78,19 +78,19 @@ def reduce_scatter(input_shards: list[Any], op: str) -> list[Any]:
     return _on_each(shards, lambda i: reduce(i)[i * part : (i + 1) * part])
 
 
-def all_reduce(input_shards: list[Any], op: str) -> list[Any]:
-    """Gives each shard the reduction of all.
+def all_reduce(input_shards: list[Tensor], op: str) -> list[Tensor]:
+    """Returns for each shard the reduction of all shards' tensors.
 
     Args:
-        input_shards: A tensor of each shard, of one shape.
-        op: COLLECTIVE_OP_ADD, _MUL, _MIN, _MAX, _LOGICAL_AND, _LOGICAL_OR, or _LOCAL: each
-            keeps its own.
+        input_shards: A tensor of each shard, of equal shapes.
+        op: COLLECTIVE_OP_ADD, _MUL, _MIN, _MAX, _LOGICAL_AND, _LOGICAL_OR, or _LOCAL, the
+            shard's own tensor.
 
     Returns:
         A list with a tensor for each shard.
 
     Raises:
-        ValueError: The tensors do not go together, or another op.
+        ValueError: The tensors do not match, or `op` is unknown.
         tf.errors.FailedPreconditionError: They are not in the order of their shards.
     """
     shards = _checked(input_shards)
@@ -98,11 +98,11 @@ def all_reduce(input_shards: list[Any], op: str) -> list[Any]:
     return _on_each(shards, _reduction(op, shards))
 
 
-def _reduction(op: str, shards: list[Any]) -> Callable[[int], Any]:
-    """What a shard gets of the reduction, by its number."""
+def _reduction(op: str, shards: list[Tensor]) -> Callable[[int], Tensor]:
+    """Returns the function from a shard's number to its result of the reduction."""
     import tensorflow as tf
 
-    functions: dict[str, Callable[[Any], Any]] = {
+    functions: dict[str, Callable[[Tensor], Tensor]] = {
         "COLLECTIVE_OP_ADD": lambda each: tf.reduce_sum(each, 0),
         "COLLECTIVE_OP_MUL": lambda each: tf.reduce_prod(each, 0),
         "COLLECTIVE_OP_MIN": lambda each: tf.reduce_min(each, 0),
@@ -119,8 +119,8 @@ def _reduction(op: str, shards: list[Any]) -> Callable[[int], Any]:
     return lambda _: functions[op](tf.stack(shards))
 
 
-def _on_each(shards: list[Any], make: Callable[[int], Any]) -> list[Any]:
-    """Builds the parts of a result, each where its input is."""
+def _on_each(shards: list[Tensor], make: Callable[[int], Tensor]) -> list[Tensor]:
+    """Builds the parts of a result, each on the IPU of its input."""
     results = []
     for number, place in enumerate(_places(shards)):
         if place is None:
@@ -131,7 +131,7 @@ def _on_each(shards: list[Any], make: Callable[[int], Any]) -> list[Any]:
     return results
 
 
-def _places(shards: list[Any]) -> list[int | None]:
+def _places(shards: list[Tensor]) -> list[int | None]:
     import tensorflow as tf
 
     if tf.executing_eagerly():
@@ -140,7 +140,7 @@ def _places(shards: list[Any]) -> list[int | None]:
     return [each[0] if each else None for each in found]
 
 
-def _checked(input_shards: list[Any]) -> list[Any]:
+def _checked(input_shards: list[Tensor]) -> list[Tensor]:
     import tensorflow as tf
 
     shards = [tf.convert_to_tensor(each) for each in input_shards]
@@ -172,8 +172,8 @@ def _checked(input_shards: list[Any]) -> list[Any]:
     return shards
 
 
-def _check_sizes(shards: list[Any], axis: int | None) -> None:
-    """Raises ValueError unless all sizes but that of an axis are the first tensor's."""
+def _check_sizes(shards: list[Tensor], axis: int | None) -> None:
+    """Raises ValueError unless all sizes except along `axis` are equal."""
     first = shards[0].shape.as_list()
     for number, each in enumerate(shards):
         sizes = each.shape.as_list()

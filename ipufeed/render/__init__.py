@@ -2,11 +2,12 @@
 
     units          numbers, durations and sizes with their units
     terminal       paragraphs and help as wide as the terminal
-    terminal_text  names from files and programs, as a terminal may show them
+    terminal_text  text from files and programs, safe for a terminal
     text, html     escaped text, one self-contained document; page.css is its style
     svg            axes and legends
-    files          files that are written whole or not at all
+    files          files that are written atomically
 
-A page shows data, of any origin: text is escaped, numbers are numbers, and a content
-policy forbids the browser whatever else there might be. Uses no other package of ipufeed.
+A page can show data of any origin: text is escaped, numbers are checked, and a content
+security policy forbids the browser to load or run anything. Uses no other package of
+ipufeed.
 """

@@ -1,4 +1,4 @@
-"""Where a result goes: checked before anything is measured, and written whole."""
+"""Output files: checked before anything is measured, and written atomically."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 
 def is_stdout(path: str) -> bool:
-    """Whether a file is what stdout already is; the result must not stand there twice.
+    """Returns whether a path is stdout's file, which must not get the result twice.
 
-    To be asked before take_stdout().
+    Call it before take_stdout().
     """
     try:
         return path == "-" or os.path.samestat(os.stat(path), os.fstat(1))
@@ -22,10 +22,10 @@ def is_stdout(path: str) -> bool:
 
 
 def is_stream(path: str) -> bool:
-    """Whether it is written to as it is: a device, a pipe, an open file's descriptor.
+    """Returns whether to write a path in place: a device, a pipe, an open descriptor.
 
-    Any other file is replaced by a new one. Done to /dev/stderr that would take away the
-    file which stderr has been redirected to, or the link in /dev itself.
+    Any other file is replaced by a new one. For /dev/stderr that would replace the file
+    that stderr is redirected to, or the link in /dev itself.
     """
     there = os.path.abspath(path)
     if not os.path.exists(there) or os.path.isdir(there):
@@ -34,10 +34,10 @@ def is_stream(path: str) -> bool:
 
 
 def open_stream(path: str) -> BinaryIO:
-    """Opens what is_stream() is true of, for writing behind what is there.
+    """Opens a file for which is_stream() is true, for appending.
 
-    A descriptor of this process (/dev/stderr) is used as it is: opened again, it would have
-    a position of its own, and whatever is printed next would be written over the result.
+    A descriptor of this process (/dev/stderr) is duplicated: opened again, it would have a
+    position of its own, and the next output would overwrite the result.
     """
     named = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", path)
     number = 2 if path == "/dev/stderr" else int(named[1]) if named else None
@@ -46,16 +46,16 @@ def open_stream(path: str) -> BinaryIO:
 
 
 def write_whole(path: str, content: bytes) -> None:
-    """Writes a file whole or not at all; a stream as it is.
+    """Writes a file atomically; a stream in place.
 
     Raises:
-        OSError: It cannot be written; what stood there before still does.
+        OSError: It cannot be written; the previous content is unchanged.
     """
     if is_stream(path):
         with open_stream(path) as stream:
             stream.write(content)
         return
-    target = Path(path).resolve()  # a link stays one
+    target = Path(path).resolve()  # replace the target of a link, not the link
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".ipufeed-")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -72,10 +72,7 @@ def write_whole(path: str, content: bytes) -> None:
 
 
 def why_not_writable(path: str) -> str | None:
-    """What keeps a result from being written to `path`, or None.
-
-    Nothing is left behind, and a file that is there is not touched.
-    """
+    """Returns why a result cannot be written to `path`, or None. Changes no file."""
     if not path:
         return "must be the name of a file, got an empty one"
     try:
@@ -88,7 +85,7 @@ def why_not_writable(path: str) -> str | None:
             return f"must be a file in a folder that exists: {path}"
         with contextlib.suppress(FileNotFoundError):
             os.stat(real)  # refuses a name that is too long
-        # As the result is written: into a new file, which then takes the other's place.
+        # As write_whole() does: into a new file in the same folder.
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".ipufeed-"):
             return None
     except OSError as error:

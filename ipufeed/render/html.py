@@ -1,7 +1,7 @@
-"""An HTML document that is complete in itself, and the parts that pages are made of.
+"""A self-contained HTML document, and the parts that pages are made of.
 
-Source: the policy is "Content Security Policy Level 3", W3C: nothing is loaded, nothing
-runs, and the one style that counts is that whose hash the policy has.
+Source: the policy is "Content Security Policy Level 3", W3C: the browser loads and runs
+nothing, and applies only the style whose hash is in the policy.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ $body
 
 
 def document(title: str, body: str, style: str = "") -> str:
-    """A page.
+    """Returns a page.
 
     Args:
         title: Text, not yet escaped.
-        body: HTML that is safe: all that came from outside has been escaped.
-        style: CSS that comes behind page.css.
+        body: Safe HTML: text from outside must be escaped already.
+        style: CSS to add after page.css.
     """
     base = resources.files("ipufeed.render").joinpath("page.css")
     whole = base.read_text(encoding="utf-8") + style
@@ -52,7 +52,7 @@ def document(title: str, body: str, style: str = "") -> str:
 
 
 def tiles(figures: list[tuple[str, str, str]]) -> str:
-    """The figures that one looks at first: name, value and note, as HTML."""
+    """Returns the main figures as HTML: name, value and note of each."""
     cells = (
         f"<div><dt>{name}</dt><dd>{value} <small>{note}</small></dd></div>"
         for name, value, note in figures
@@ -61,7 +61,7 @@ def tiles(figures: list[tuple[str, str, str]]) -> str:
 
 
 def table(heads: list[str], rows: list[list[str]], left: int = 1) -> str:
-    """A table of ready HTML; `left` columns are text, the others figures."""
+    """Returns a table of safe HTML; the first `left` columns are text, others figures."""
 
     def cells(tag: str, values: list[str]) -> str:
         return "".join(

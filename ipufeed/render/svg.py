@@ -1,10 +1,9 @@
-"""A small drawing board for SVG: two axes, ticks, lines, areas, bars, words.
+"""Draws charts as SVG: two axes, ticks, lines, areas, bars, labels.
 
-Pictures have no style of their own: text and lines take the colour of the text around
-them (`currentColor`), and all other colours have enough contrast on white and on black. So
-one picture serves a light page, a dark one, paper and a notebook. It has as many pixels as
-its width says, since text that is scaled cannot be read: a page that shows it on narrow
-and on wide screens draws it twice.
+Text and lines take the colour of the surrounding text (`currentColor`), and all other
+colours have enough contrast on white and on black, so that one picture serves a light page,
+a dark one, paper and a notebook. Its width is in pixels, since scaled text cannot be read:
+a page for narrow and wide screens draws it twice.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ BLUE, ORANGE, PURPLE, GREEN, GREY = (
     "#8a8a92",
 )
 FONT = 13
-CHARACTER = 7.2  # of the widest usual fonts at that size, on average
+CHARACTER = 7.2  # mean width in the widest usual fonts at that size
 LEFT, RIGHT, FOOT = 62, 14, 42
-FROM_AXIS = 24  # between the axis and a word that stands left of its line
+FROM_AXIS = 24  # least space between the axis and a label left of its line
 
 
 @dataclass
 class Axes:
-    """A picture with a horizontal and a vertical axis; the parts are added in order.
+    """A picture with a horizontal and a vertical axis; parts are drawn in order.
 
     Attributes:
-        title: What it shows, for readers that cannot see it.
+        title: Description for screen readers.
         width: Pixels.
         height: Pixels.
-        x: From and to; both above 0 for log_x.
-        y: From and to.
-        log_x: Whether equal ratios are equally far apart.
+        x: Range; above 0 for log_x.
+        y: Range.
+        log_x: Whether the horizontal axis is logarithmic.
         top: Pixels above the axes, for a legend.
     """
 
@@ -54,16 +53,16 @@ class Axes:
 
     @property
     def right(self) -> int:
-        """The right end of the axis."""
+        """The right end of the horizontal axis, in pixels."""
         return self.width - RIGHT
 
     @property
     def bottom(self) -> int:
-        """Where the horizontal axis lies."""
+        """The position of the horizontal axis, in pixels."""
         return self.height - FOOT
 
     def at_x(self, value: float) -> float:
-        """Pixels from the left; what is outside of the axes is at their end."""
+        """Returns the horizontal position of a value in pixels, clamped to the axis."""
         low, high = self.x
         if self.log_x:
             low, high, value = (
@@ -75,13 +74,13 @@ class Axes:
         return self.left + min(1.0, max(0.0, place)) * (self.right - self.left)
 
     def at_y(self, value: float) -> float:
-        """Pixels from the top; likewise."""
+        """Returns the vertical position of a value in pixels, clamped to the axis."""
         low, high = self.y
         place = (value - low) / (high - low) if high > low else 0.0
         return self.bottom - min(1.0, max(0.0, place)) * (self.bottom - self.top)
 
     def shade(self, begin: float, end: float, colour: str, opacity: float) -> None:
-        """A stretch of the horizontal axis."""
+        """Shades a range of the horizontal axis."""
         left, right = self.at_x(begin), self.at_x(end)
         self.parts.append(
             f'<rect x="{left:.1f}" y="{self.top}" width="{max(1.0, right - left):.1f}" '
@@ -90,7 +89,7 @@ class Axes:
         )
 
     def band(self, low: float, high: float, colour: str) -> None:
-        """A stretch of the vertical axis."""
+        """Shades a range of the vertical axis."""
         top, bottom = self.at_y(high), self.at_y(low)
         self.parts.append(
             f'<rect x="{self.left}" y="{top:.1f}" width="{self.right - self.left}" '
@@ -104,7 +103,7 @@ class Axes:
         colour: str,
         fill: bool = False,
     ) -> None:
-        """A line that is level between two edges; there is one edge more than values."""
+        """Draws a step line: `values[i]` between `edges[i]` and `edges[i + 1]`."""
         path: list[str] = []
         last = ""
         for begin, end, value in zip(edges[:-1], edges[1:], values, strict=True):
@@ -127,7 +126,7 @@ class Axes:
         )
 
     def line(self, points: Sequence[tuple[float, float]], colour: str) -> None:
-        """Straight lines between points, and a dot at each."""
+        """Draws straight lines between points, and a dot at each."""
         places = [(self.at_x(x), self.at_y(y)) for x, y in points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
         self.parts.append(
@@ -140,7 +139,7 @@ class Axes:
         ]
 
     def bar(self, begin: float, end: float, value: float, colour: str) -> None:
-        """A bar from the axis up, at least a pixel high so that it is visible."""
+        """Draws a bar, at least a pixel high so that it is visible."""
         left, right, top = self.at_x(begin), self.at_x(end), self.at_y(value)
         top = min(top, self.bottom - 1.5)
         self.parts.append(
@@ -149,7 +148,7 @@ class Axes:
         )
 
     def level(self, value: float, colour: str = "currentColor") -> None:
-        """A dashed line across."""
+        """Draws a dashed horizontal line."""
         y = self.at_y(value)
         self.parts.append(
             f'<line x1="{self.left}" x2="{self.right}" y1="{y:.1f}" y2="{y:.1f}" '
@@ -157,18 +156,21 @@ class Axes:
         )
 
     def upright(self, value: float, text: str, below: int = 0) -> None:
-        """A dashed line from the axis up to a word, which stands left of its head.
+        """Draws a dashed vertical line with a label at its left end.
 
-        below: Pixels from the top. Where several lines stand side by side, the words of
-        those further right are higher, so that no line goes through a word.
+        Args:
+            value: Position on the horizontal axis.
+            text: The label.
+            below: Pixels from the top. With several lines side by side, give those further
+                right a smaller value, so that no line crosses a label.
         """
         x, y = self.at_x(value), self.top + 12 + below
         room = len(text) * CHARACTER + 4
         head, anchor, place = y - 11, "start", x + 4
-        # Fonts differ in width, and the axis has words and figures of its own.
+        # Fonts differ in width, and the axis has labels of its own.
         if x - room > self.left + FROM_AXIS:
             anchor, place = "end", x - 4
-        elif x + room > self.width:  # too long for either side: it stands on the line
+        elif x + room > self.width:  # too long for either side: above the line
             head, place = y + 4, max(self.left + 4.0, self.width - room)
         self.parts.append(
             f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{head}" y2="{self.bottom}" '
@@ -177,13 +179,13 @@ class Axes:
         self.parts.append(words(place, y, text, anchor))
 
     def x_ticks(self, ticks: Sequence[tuple[float, str]], name: str) -> None:
-        """Marks under the axis, as many as there is room for, and what they are."""
+        """Draws ticks, with the labels that fit, and the name of the axis."""
         free = -math.inf
         for value, text in ticks:
             if not self.x[0] <= value <= self.x[1]:
                 continue
             x, half = self.at_x(value), len(text) * CHARACTER / 2
-            # The last one may stand at the very end, and must not be cut off.
+            # The last label may be at the end of the axis, and must not be cut off.
             middle = min(max(x, half), self.width - half - 1)
             self.parts.append(
                 f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{self.bottom}" '
@@ -197,7 +199,7 @@ class Axes:
         self.parts.append(words(middle, self.height - 6, name, "middle", quiet=True))
 
     def y_ticks(self, ticks: Sequence[tuple[float, str]]) -> None:
-        """Marks next to the axis, with a line across from each."""
+        """Draws ticks with labels, and a grid line at each."""
         for value, text in ticks:
             y = self.at_y(value)
             self.parts.append(
@@ -207,7 +209,7 @@ class Axes:
             self.parts.append(words(self.left - 6, y + 4, text, "end"))
 
     def svg(self) -> str:
-        """The picture."""
+        """Returns the picture as an SVG element."""
         frame = (
             f'<path d="M{self.left} {self.top}V{self.bottom}H{self.right}" fill="none" '
             'stroke="currentColor"/>'
@@ -216,7 +218,7 @@ class Axes:
 
 
 def svg(title: str, width: int, height: float, parts: Sequence[str]) -> str:
-    """An SVG element that can stand in HTML and alone."""
+    """Returns an SVG element that can be part of HTML or a file of its own."""
     name = escaped(title)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height:.0f}" '
@@ -229,7 +231,7 @@ def svg(title: str, width: int, height: float, parts: Sequence[str]) -> str:
 def words(
     x: float, y: float, text: str, anchor: str = "start", quiet: bool = False
 ) -> str:
-    """A line of text."""
+    """Returns a line of text."""
     look = ' fill-opacity=".75"' if quiet else ""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{look}>'
@@ -238,7 +240,7 @@ def words(
 
 
 def legend(entries: Sequence[tuple[str, str, float]], width: int) -> tuple[str, int]:
-    """Squares with their words (colour, text, opacity), and the pixels that they take."""
+    """Returns a legend of (colour, text, opacity), and its height in pixels."""
     parts, x, y = [], float(LEFT), 6
     for colour, text, opacity in entries:
         wide = 18 + len(text) * CHARACTER + 16
@@ -254,7 +256,7 @@ def legend(entries: Sequence[tuple[str, str, float]], width: int) -> tuple[str, 
 
 
 def round_ticks(low: float, high: float, most: int) -> list[float]:
-    """Round numbers from low to high: multiples of 1, 2 or 5 times a power of ten."""
+    """Returns round numbers in a range: multiples of 1, 2 or 5 times a power of ten."""
     span = high - low
     if not span > 0 or not math.isfinite(span):
         return [low]
@@ -267,7 +269,7 @@ def round_ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers for a logarithmic axis: powers of ten, and more where they are few."""
+    """Returns round numbers for a logarithmic axis: powers of ten, or more if few fit."""
     decades = math.log10(high / low)
     if decades < 0.5:
         return round_ticks(low, high, 6)

@@ -1,7 +1,7 @@
-"""How wide text is: the only place that asks for a terminal's size.
+"""Wraps text to the terminal's width; the only module that reads a terminal's size.
 
-stream is a terminal --> its columns --> paragraphs are wrapped
-a file or a pipe     --> None        --> a paragraph is one line, which grep finds
+a terminal     --> its columns --> paragraphs are wrapped
+a file, a pipe --> None        --> a paragraph is one line, which grep finds
 """
 
 from __future__ import annotations
@@ -10,44 +10,39 @@ import argparse
 import os
 import sys
 import textwrap
-from typing import Any
+from typing import Any, TextIO
+
+from ipufeed.render.terminal_text import printable
 
 WIDEST = 80  # longer lines are hard to read
 NARROWEST = 20
 
 
-def columns(stream: Any) -> int | None:
-    """Returns how many columns text on a stream may take.
-
-    Args:
-        stream: A file object, such as sys.stderr.
-
-    Returns:
-        The columns of its terminal, at most WIDEST; None where it is a file or a pipe.
-    """
+def columns(stream: TextIO) -> int | None:
+    """Returns the columns of a stream's terminal, at most WIDEST; None without one."""
     try:
         found = os.get_terminal_size(stream.fileno()).columns
-    except (
-        OSError,
-        ValueError,
-        AttributeError,
-    ):  # not a terminal; closed; no descriptor
+    except (OSError, ValueError, AttributeError):  # no terminal; closed; no descriptor
         return None
     return min(max(found or WIDEST, NARROWEST), WIDEST)
 
 
 def paragraph(
-    text: str, stream: Any, first: str = "", rest: str = "", words_break: bool = False
+    text: str,
+    stream: TextIO,
+    first: str = "",
+    rest: str = "",
+    words_break: bool = False,
 ) -> list[str]:
     """Returns the lines of a paragraph.
 
     Args:
         text: One paragraph.
-        stream: Where it is going to be printed.
-        first: What stands before the first line.
-        rest: What stands before the others.
-        words_break: Whether a word that is wider than a line is cut. Default: it stays
-            whole, so that a path can be copied.
+        stream: The stream that it is for.
+        first: Prefix of the first line.
+        rest: Prefix of the others.
+        words_break: Whether a word that is wider than a line is cut. Default: it is not, so
+            that a path can be copied.
     """
     width = columns(stream)
     if width is None:
@@ -63,10 +58,7 @@ def paragraph(
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Help that fits the terminal, with descriptions laid out as they are written.
-
-    A page of help that goes elsewhere is as wide as on the widest terminal.
-    """
+    """Formats help for the terminal's width, and keeps the line breaks of descriptions."""
 
     def __init__(self, prog: str, **arguments: Any) -> None:
         arguments.setdefault("width", (columns(sys.stdout) or WIDEST) - 2)
@@ -83,13 +75,5 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 def wrap(text: str, indent: str = "") -> list[str]:
-    """Returns a paragraph's lines, those behind the first indented further."""
-    return paragraph(printable(text), sys.stderr, indent, indent + "  ")
-
-
-def printable(text: str) -> str:
-    """Without control characters: names and messages come from outside."""
-    return "".join(
-        c if c.isprintable() else "\N{REPLACEMENT CHARACTER}"
-        for c in text.expandtabs(2)
-    )
+    """Returns a paragraph's lines for stderr; those after the first are indented."""
+    return paragraph(printable(text.expandtabs(2)), sys.stderr, indent, indent + "  ")

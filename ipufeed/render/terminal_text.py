@@ -1,23 +1,22 @@
-"""Text from files and programs, as it may be printed to a terminal."""
+"""Text from files and programs, safe for a terminal."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-# Of the ops of a function that has been put in place of its call.
+# Suffix of the ops of an inlined function.
 INLINED = re.compile(r"_tfg_(inlined|cf_sunk)_.*$")
 
 
 def printable(text: str) -> str:
-    """Text from a file, without what would steer a terminal."""
-    return "".join(escaped(each) for each in text)
+    """Returns text from outside with escapes for control characters."""
+    return "".join(map(_escaped, text))
 
 
-def escaped(character: str) -> str:
-    """A character, or what stands for one that is not for the eye."""
-    # Categories: C* are controls, formats such as "write from right to left", surrogates
-    # and what is not assigned; Zl and Zp end lines.
+def _escaped(character: str) -> str:
+    # C*: controls, formats such as "write from right to left", surrogates and unassigned
+    # characters; Zl and Zp: separators of lines and paragraphs.
     category = unicodedata.category(character)
     if category[0] == "C" or category in ("Zl", "Zp"):
         return character.encode("unicode_escape", "surrogatepass").decode("ascii")
@@ -25,11 +24,11 @@ def escaped(character: str) -> str:
 
 
 def named(name: str) -> str:
-    """A name in a sentence, without what TensorFlow has added inside a loop."""
+    """Returns a name in backticks, without TensorFlow's suffix of inlined functions."""
     return f"`{printable(INLINED.sub('', name))}`"
 
 
 def enumeration(items: list[str], most: int = 3) -> str:
-    """Items after each other; of many, how many are left out."""
+    """Returns items separated by commas; of many, the first and how many more."""
     shown = ", ".join(items[:most])
     return shown if len(items) <= most else f"{shown} and {len(items) - most} more"

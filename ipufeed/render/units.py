@@ -1,6 +1,6 @@
-"""Numbers with their units, as text for people.
+"""Numbers with their units, as text.
 
-The only place that makes such text. Bytes have powers of ten, as bandwidths do.
+The only module that makes such text. Bytes have powers of ten, as bandwidths do.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ import math
 
 
 def number(value: float) -> str:
-    """Three to four significant digits, with thousands set apart."""
+    """Returns three to four significant digits, with separated thousands."""
     if abs(value) >= 1000 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:.4g}"
 
 
 def rate_text(rate: float) -> str:
-    """`12,345` or `1.23`."""
+    """Returns `12,345` or `1.23`."""
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def prefixed(value: float) -> str:
-    """Three digits and a prefix: `26.6 M`."""
+    """Returns three digits and a prefix: `26.6 M`."""
     prefixes = ("", "k", "M", "G", "T", "P")
     power = 0
     while abs(value) >= 1000 and power < len(prefixes) - 1:
@@ -32,7 +32,7 @@ def prefixed(value: float) -> str:
 
 
 def size(count: float) -> str:
-    """In bytes, kB, MB, GB or TB."""
+    """Returns a size in bytes, kB, MB, GB or TB."""
     for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if count >= scale:
             return f"{count / scale:.3g} {unit}"
@@ -40,7 +40,7 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """In the unit that fits: `3,600 s`, `0.4 s`, `12 ms`, `3.5 µs`."""
+    """Returns a duration in the unit that fits: `3,600 s`, `0.4 s`, `12 ms`, `3.5 µs`."""
     if seconds >= 100:
         return f"{seconds:,.0f} s"
     for scale, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
@@ -50,13 +50,13 @@ def duration(seconds: float) -> str:
 
 
 def duration_up(seconds: float) -> str:
-    """Rounded up to whole seconds or minutes: how long something must be."""
+    """Returns a duration rounded up to whole seconds or minutes."""
     seconds = math.ceil(seconds)
     return f"{seconds} s" if seconds < 600 else f"{math.ceil(seconds / 60)} min"
 
 
 def age(seconds: float) -> str:
-    """How long ago, in the largest unit that fits: `3 h`."""
+    """Returns a time ago, in the largest unit that fits: `3 h`."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds / length:.0f} {unit}"
@@ -64,7 +64,7 @@ def age(seconds: float) -> str:
 
 
 def percent(fraction: float) -> str:
-    """`4.2 %`, or `a factor of 3.4` where it is more than the whole."""
+    """Returns `4.2 %`, or `a factor of 3.4` for a fraction of at least 1."""
     if fraction < 1:
         return f"{fraction * 100:.2g} %"
     if fraction < 9:
@@ -73,5 +73,5 @@ def percent(fraction: float) -> str:
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """`1 element`, `2 elements`."""
+    """Returns `1 element`, `2 elements`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

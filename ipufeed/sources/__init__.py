@@ -1,19 +1,20 @@
-"""Datasets from the files that people have, and from none.
+"""Datasets from files, and synthetic ones.
 
     tfrecord(files)          records, from files that were checked first
     check_tfrecord(path)     whether a TFRecord file is whole, and where it is not
     parquet(files)           batches of columns, row groups in parallel
-    arrow_ipc(files)         the same from Arrow's own files
+    arrow_ipc(files)         the same from Arrow IPC files
     images(folder)           class/name.jpg -> (uint8 image, label)
-    synthetic(shape, dtype)  elements that cost nothing, or a given time
+    synthetic(shape, dtype)  elements that take no time, or a given time
 
-    files --> listed, sharded --> stages with names of their own --> tf.data.Dataset
+    files --> listed, sharded --> named stages --> tf.data.Dataset
 
-Each stage has a name (`name=`), so that a report shows `read` or `decode` and not the
-fifth ParallelMapV2. Errors of damaged files name the file, the place and the way out.
-docs/sources.md has what it costs and what TensorFlow does without it.
+Each stage has a name (`name=`), so that a report shows `read` or `decode` instead of the
+fifth ParallelMapV2. Errors of damaged files name the file, the place and the remedy.
+docs/sources.md has the costs, and what TensorFlow itself does.
 
-Uses ipufeed._native and ipufeed.errors. The names below are loaded at their first use.
+Uses ipufeed._native, checks, errors and tf_types. The names below are loaded at their first
+use.
 """
 
 from __future__ import annotations

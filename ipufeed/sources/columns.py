@@ -1,19 +1,19 @@
-"""What a column of Arrow's becomes: its tensor, and how to get there without a copy.
+"""Converts columns of Arrow into tensors, without a copy where that is possible.
 
     bool, int8..int64, uint8..uint64, float16, float32, float64   the same, [rows]
     date, time, timestamp, duration    int32 or int64 in the column's own unit
     string, binary (large, view, fixed size)    tf.string
-    dictionary    what it stands for
-    fixed_size_list, nested    [rows, n, ...] of what is in it
+    dictionary    its values
+    fixed_size_list, nested    [rows, n, ...] of its values
 
-Numbers without nulls are handed over as they lie in memory: NumPy looks at Arrow's
-buffer, and TensorFlow at NumPy's, as long as it begins on a 64-byte boundary. Text crosses
-as one string and its offsets and is cut up by TensorFlow (`text_tensor`), so that no
-Python object is made per row.
+Numbers without nulls are not copied: NumPy wraps Arrow's buffer, and TensorFlow NumPy's if
+it begins on a 64-byte boundary. Text is passed as one string and its offsets, and cut up by
+TensorFlow (`text_tensor`), so that no Python object is made for a row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +22,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ipufeed.errors import SourceError
+from ipufeed.tf_types import Tensor
 
 NULLS = ("error", "drop", "zero")
+
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -33,23 +37,23 @@ class Column:
     Attributes:
         name: As in the file.
         type: Arrow's type.
-        dtype: The tensor's, as TensorFlow calls it.
+        dtype: Name of the tensor's dtype.
         inner: The tensor's shape without the rows.
     """
 
     name: str
-    type: Any
+    type: pa.DataType
     dtype: str
     inner: tuple[int, ...]
 
     @property
     def is_text(self) -> bool:
-        """Whether it crosses as one string with offsets."""
+        """Whether it is passed as one string with offsets."""
         return self.dtype == "string"
 
 
-def column_of(field: Any, path: str) -> Column:
-    """The column for a field of a schema.
+def column_of(field: pa.Field, path: str) -> Column:
+    """Returns the column of a field of a schema.
 
     Raises:
         SourceError: There is no dense tensor for its type.
@@ -61,25 +65,22 @@ def column_of(field: Any, path: str) -> Column:
         kind = kind.value_type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    dtype = dtype_of(kind)
+    dtype = _dtype_of(kind)
     if dtype is None or (inner and dtype == "string"):
         raise SourceError(
             f"{path}: column `{field.name}` is of type {field.type}, for which there is "
-            f"no dense tensor. {advice_for(field.type)}"
+            f"no dense tensor. {_advice_for(field.type)}"
         )
     return Column(field.name, field.type, dtype, tuple(inner))
 
 
-def dtype_of(kind: Any) -> str | None:
-    """The tensor's dtype for a type that is not a list; None if there is none."""
+def _dtype_of(kind: pa.DataType) -> str | None:
+    """Returns the tensor's dtype for a type that is not a list, or None."""
     types = pa.types
-    if (
-        types.is_boolean(kind)
-        or types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_null(kind)
-    ):
-        return None if types.is_null(kind) else np.dtype(kind.to_pandas_dtype()).name
+    if types.is_null(kind):
+        return None
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+        return str(np.dtype(kind.to_pandas_dtype()).name)
     if types.is_temporal(kind) and not types.is_interval(kind):
         return f"int{kind.bit_width}"
     if any(
@@ -98,8 +99,8 @@ def dtype_of(kind: Any) -> str | None:
     return None
 
 
-def advice_for(kind: Any) -> str:
-    """The way out for a type without a tensor."""
+def _advice_for(kind: pa.DataType) -> str:
+    """Returns what to do about a type without a tensor."""
     types = pa.types
     if types.is_list(kind) or types.is_large_list(kind):
         return (
@@ -113,12 +114,14 @@ def advice_for(kind: Any) -> str:
     return "Leave it out with `columns`."
 
 
-def choose_columns(schema: Any, names: Any, path: str) -> list[Column]:
-    """The columns that were asked for, in that order; all for None.
+def choose_columns(
+    schema: pa.Schema, names: Sequence[str] | None, path: str
+) -> list[Column]:
+    """Returns the columns with the given names, in that order; None: all.
 
     Raises:
         TypeError: `names` is not a sequence of texts.
-        SourceError: A column is not there, is there twice, or has no tensor.
+        SourceError: A column does not exist, exists twice, or has no tensor.
     """
     if names is None:
         names = schema.names
@@ -140,15 +143,17 @@ def choose_columns(schema: Any, names: Any, path: str) -> list[Column]:
             )
         if found > 1 or names.count(name) > 1:
             where = path if found > 1 else "`columns`"
-            raise SourceError(f"column `{name}` stands twice in {where}: rename one.")
+            raise SourceError(f"column `{name}` is twice in {where}: rename one.")
     return [column_of(schema.field(name), path) for name in names]
 
 
-def choose_same_columns(schemas: list[tuple[str, Any]], wanted: Any) -> list[Column]:
-    """Chooses the columns of files, given as (path, schema), that all have to have.
+def choose_same_columns(
+    schemas: list[tuple[str, pa.Schema]], wanted: Sequence[str] | None
+) -> list[Column]:
+    """Returns the columns of several files, given as (path, schema).
 
     Raises:
-        SourceError: They are not the same in all, or one cannot be chosen.
+        SourceError: They differ between files, or choose_columns() refuses one.
     """
     (first, schema), *others = schemas
     chosen = choose_columns(schema, wanted, first)
@@ -159,8 +164,9 @@ def choose_same_columns(schemas: list[tuple[str, Any]], wanted: Any) -> list[Col
     return chosen
 
 
-def _difference(first: str, chosen: list[Any], path: str, found: list[Any]) -> str:
-    """Which column differs between two files."""
+def _difference(
+    first: str, chosen: list[Column], path: str, found: list[Column]
+) -> str:
     for one, other in zip(chosen, found, strict=False):
         if one != other:
             return (
@@ -175,12 +181,15 @@ def _difference(first: str, chosen: list[Any], path: str, found: list[Any]) -> s
 
 
 def to_arrays(
-    columns: list[Column], data: list[Any], nulls: str, where: str
-) -> list[np.ndarray[Any, Any]]:
-    """The arrays that cross to TensorFlow: two for text (string, offsets), else one.
+    columns: list[Column],
+    data: list[pa.Array | pa.ChunkedArray],
+    nulls: str,
+    where: str,
+) -> list[Array]:
+    """Returns the arrays for TensorFlow: two for text (string, offsets), else one.
 
     Args:
-        columns: What is wanted.
+        columns: The columns.
         data: An Arrow array, or chunked array, for each.
         nulls: `error`, `drop` (rows that hold one) or `zero` (0, False, empty).
         where: File and row group, for messages.
@@ -188,8 +197,8 @@ def to_arrays(
     Raises:
         SourceError: There are nulls, and `nulls` is `error`.
     """
-    arrays = [whole(array) for array in data]
-    valid = [validity(array) for array in arrays]
+    arrays = [_one_array(array) for array in data]
+    valid = [_valid_rows(array) for array in arrays]
     if nulls == "error":
         for column, mask in zip(columns, valid, strict=True):
             if mask is not None:
@@ -197,18 +206,18 @@ def to_arrays(
     elif nulls == "drop" and any(mask is not None for mask in valid):
         keep = pa.array(np.logical_and.reduce([m for m in valid if m is not None]))
         arrays = [array.filter(keep) for array in arrays]
-    out: list[np.ndarray[Any, Any]] = []
+    out: list[Array] = []
     for column, array in zip(columns, arrays, strict=True):
         if column.is_text:
-            out += text_arrays(array)
+            out += _text_arrays(array)
         else:
-            flat = numbers(array, column.dtype)
+            flat = _numbers(array, column.dtype)
             out.append(flat.reshape(len(array), *column.inner))
     return out
 
 
 def null_message(column: str, count: int | str, where: str) -> str:
-    """What nulls are refused with."""
+    """Returns the message of an error about nulls."""
     return (
         f"{where}: column `{column}` has {count} rows with nulls, and a dense tensor has "
         "none. Give nulls='drop' to leave out these rows, nulls='zero' to read 0, False "
@@ -216,14 +225,14 @@ def null_message(column: str, count: int | str, where: str) -> str:
     )
 
 
-def whole(array: Any) -> Any:
-    """One array of a chunked one, which is a copy if it has several chunks.
+def _one_array(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Returns a chunked array as one array, a copy if it has several chunks.
 
-    Dictionaries become what they stand for.
+    Dictionaries are replaced by their values.
     """
     if isinstance(array, pa.ChunkedArray):
         if pa.types.is_string(array.type):
-            array = array.cast(pa.large_string())  # chunks beyond 2 GiB together
+            array = array.cast(pa.large_string())  # the chunks may exceed 2 GiB
         array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
         if isinstance(array, pa.ChunkedArray):
             array = pa.concat_arrays(array.chunks)
@@ -232,32 +241,32 @@ def whole(array: Any) -> Any:
     return array
 
 
-def validity(array: Any) -> np.ndarray[Any, Any] | None:
-    """Bool [rows], False for rows with a null at any depth; None if there is none."""
+def _valid_rows(array: pa.Array) -> Array | None:
+    """Returns bool [rows], False for rows with a null at any depth; None without nulls."""
     mask = None
     if array.null_count:
         mask = array.is_valid().to_numpy(zero_copy_only=False)
     if pa.types.is_fixed_size_list(array.type) and array.type.list_size:
-        inner = validity(values_of(array))
+        inner = _valid_rows(_values_of(array))
         if inner is not None:
             rows = inner.reshape(len(array), -1).all(axis=1)
-            # What lies below a row that is null does not count twice, or at all.
+            # A null row counts once, whatever its list holds.
             mask = rows if mask is None else mask & rows
     if mask is None or bool(mask.all()):
         return None
     return np.asarray(mask)
 
 
-def values_of(lists: Any) -> Any:
-    """What the lists hold, rows that are null included, so that each has its place."""
+def _values_of(lists: pa.Array) -> pa.Array:
+    """Returns the values of lists, with those of null rows, so that none moves."""
     size = lists.type.list_size
     return lists.values.slice(lists.offset * size, len(lists) * size)
 
 
-def numbers(array: Any, dtype: str) -> np.ndarray[Any, Any]:
-    """A flat view of numbers, with 0 for nulls; a copy only if there are any, or bits."""
+def _numbers(array: pa.Array, dtype: str) -> Array:
+    """Returns a flat view of numbers; a copy with 0 for nulls, or if they are bits."""
     if pa.types.is_fixed_size_list(array.type):
-        flat = numbers(values_of(array), dtype)
+        flat = _numbers(_values_of(array), dtype)
         if array.null_count:
             flat = flat.copy()
             missing = array.is_null().to_numpy(zero_copy_only=False)
@@ -272,10 +281,10 @@ def numbers(array: Any, dtype: str) -> np.ndarray[Any, Any]:
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype)
 
 
-def text_arrays(array: Any) -> list[np.ndarray[Any, Any]]:
-    """The text as one string, and where each row ends in it: int64 [rows + 1].
+def _text_arrays(array: pa.Array) -> list[Array]:
+    """Returns the text as one string, and the offsets of its rows: int64 [rows + 1].
 
-    The string is an object, since NumPy cuts NULs off the end of its own kind of bytes.
+    The string is an object, since NumPy removes NULs at the end of its own bytes type.
     """
     if pa.types.is_fixed_size_binary(array.type):
         array = array.cast(pa.binary())
@@ -295,8 +304,8 @@ def text_arrays(array: Any) -> list[np.ndarray[Any, Any]]:
     return [np.array(text, object), ends - first if first else ends]
 
 
-def text_tensor(text: Any, ends: Any) -> Any:
-    """tf.string [rows] of one string and its offsets; runs without Python."""
+def text_tensor(text: Tensor, ends: Tensor) -> Tensor:
+    """Returns tf.string [rows] of one string and its offsets; runs without Python."""
     import tensorflow as tf
 
     return tf.strings.substr(text, ends[:-1], ends[1:] - ends[:-1])

@@ -1,4 +1,4 @@
-"""Which files a source reads, in which order, and which of them in this shard."""
+"""Lists the files of a source in their order, and selects those of a shard."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ import glob
 import operator
 import os
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ipufeed.checks import as_int
 from ipufeed.errors import SourceError
 
 Piece = TypeVar("Piece")
+Path = str | os.PathLike[str]
+Files = Path | Sequence[Path]
 MAGIC = frozenset("*?[")
-# An attribute of datasets whose files Python reads, so that no graph shows them:
-# `python -m ipufeed.benchmark --cold` asks for them.
+# Attribute of a dataset that lists the files that it reads in Python, which no graph
+# shows: `python -m ipufeed.benchmark --cold` drops them.
 FILES_OF = "_ipufeed_files"
 
 
 def message_of(error: Exception) -> str:
-    """The message of another library's error, as the middle of a sentence."""
+    """Returns the message of another library's error, as part of a sentence."""
     return " ".join(str(error).split()).rstrip(".")
 
 
-def list_files(files: Any, what: str) -> list[str]:
-    """The paths that `files` stands for.
+def list_files(files: Files, what: str) -> list[str]:
+    """Returns the paths of files.
 
     Args:
         files: A path, a pattern (`*`, `?`, `[...]`, `**`), or several of them. A pattern
@@ -33,7 +35,7 @@ def list_files(files: Any, what: str) -> list[str]:
 
     Raises:
         TypeError: It is neither a path nor a sequence of paths.
-        SourceError: A path is not there or is a folder, a pattern fits nothing, or a
+        SourceError: A path does not exist or is a folder, a pattern matches nothing, or a
             file is named twice.
     """
     if isinstance(files, (str, os.PathLike)):
@@ -49,7 +51,7 @@ def list_files(files: Any, what: str) -> list[str]:
             raise TypeError(
                 f"`files` must hold paths, and one is a {type(each).__name__}: {each!r}."
             )
-        found += expand(os.fspath(each), what)
+        found += _expand(os.fspath(each), what)
     if not found:
         raise SourceError(f"`files` must name at least one {what} file, got none.")
     if len(set(found)) < len(found):
@@ -61,19 +63,19 @@ def list_files(files: Any, what: str) -> list[str]:
     return found
 
 
-def expand(path: str, what: str) -> list[str]:
-    """The file itself, or the files that fit a pattern, sorted."""
+def _expand(path: str, what: str) -> list[str]:
+    """Returns the path, or the sorted files that match a pattern."""
     if "://" in path:
         raise SourceError(
-            f"{path} must be a local file: sources read no other. Copy it here, or mount "
-            "its file system."
+            f"{path} must be a local file. Copy it to a local disk, or mount its file "
+            "system."
         )
     if os.path.isdir(path):
         raise SourceError(
             f"{path} is a folder, and `files` takes files: give the pattern "
             f"{os.path.join(path, '*')}."
         )
-    if os.path.exists(path):  # also where its name looks like a pattern
+    if os.path.exists(path):  # also if its name looks like a pattern
         return [path]
     if not MAGIC & set(path):
         raise SourceError(f"{path} is not there: `files` must name {what} files.")
@@ -81,20 +83,22 @@ def expand(path: str, what: str) -> list[str]:
     paths = [each for each in paths if os.path.isfile(each)]
     if not paths:
         raise SourceError(
-            f"no file fits the pattern {path}: `files` must name {what} files, or be a "
-            f"pattern that some fit. It was looked for from {os.getcwd()}."
+            f"no file matches the pattern {path} in {os.getcwd()}: `files` must name "
+            f"{what} files."
         )
     return paths
 
 
-def shard_of(pieces: list[Piece], shard: Any, what: str, way_out: str) -> list[Piece]:
-    """Every `count`-th of the pieces, from `index` on; all of them without a shard.
+def shard_of(
+    pieces: list[Piece], shard: tuple[int, int] | None, what: str, remedy: str
+) -> list[Piece]:
+    """Returns every `count`-th of the pieces, from `index` on; all without a shard.
 
     Args:
-        pieces: In an order that is the same wherever this runs.
+        pieces: In an order that is the same in all processes.
         shard: (count, index) with 0 <= index < count, or None.
-        what: What a piece is, in the plural: `files`.
-        way_out: What to do if there are fewer pieces than shards.
+        what: Plural of a piece, for messages: `files`.
+        remedy: What to do if there are fewer pieces than shards.
 
     Raises:
         TypeError: `shard` is not a pair of ints.
@@ -117,13 +121,13 @@ def shard_of(pieces: list[Piece], shard: Any, what: str, way_out: str) -> list[P
     if count > len(pieces):
         raise SourceError(
             f"`shard` asks for {count} shards, and there are only {len(pieces)} {what}: "
-            f"some shards would be empty. {way_out}"
+            f"some shards would be empty. {remedy}"
         )
     return pieces[index::count]
 
 
-def parallelism(parallel: Any) -> int:
-    """`num_parallel_calls`: what was asked for, or AUTOTUNE for None.
+def parallelism(parallel: int | None) -> int:
+    """Returns `parallel` as a num_parallel_calls; AUTOTUNE for None.
 
     Raises:
         TypeError: It is not an int.

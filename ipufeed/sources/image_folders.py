@@ -1,14 +1,18 @@
-"""Folders of images as a dataset: a folder is a class."""
+"""Folders of images as a dataset: each folder is a class."""
 
 from __future__ import annotations
 
 import operator
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ipufeed.errors import SourceError
 from ipufeed.sources.files import parallelism, shard_of
 from ipufeed.sources.named_errors import name_errors
+from ipufeed.tf_types import Nest, Tensor
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif")
 CHANNELS = (1, 3, 4)
@@ -21,55 +25,54 @@ def images(
     channels: int = 3,
     shard: tuple[int, int] | None = None,
     parallel: int | None = None,
-) -> tuple[Any, list[str]]:
-    """The images in `folder/class/name.jpg`, decoded, and the names of the classes.
+) -> tuple[tf.data.Dataset, list[str]]:
+    """Returns the decoded images in `folder/class/name.jpg`, and the names of the classes.
 
     Args:
-        folder: Its folders are the classes, in the order of their names; files and what
-            begins with a dot are passed over. In a class JPEG, PNG, BMP and GIF files (of
-            which the first frame) are read, by their endings in upper or lower case.
+        folder: Its folders are the classes, in the order of their names; files and names
+            with a leading dot are ignored. JPEG, PNG, BMP and GIF files (their first frame)
+            of a class are read, by their endings in upper or lower case.
         resize: (height, width) to which all are scaled, bilinearly. Default: as they are,
             so that they must be cropped or resized before they can be batched.
-        channels: 1 for grey, 3 for RGB, 4 for RGBA. Default: 3.
-        shard: (count, index): only every count-th image, from number index on, of all
-            classes together. Default: all.
+        channels: 1 for grey (not for BMP files), 3 for RGB, 4 for RGBA. Default: 3.
+        shard: (count, index): only every count-th image of all classes together, from
+            number index on. Default: all.
         parallel: Images that are read, and decoded, at a time. Default: AUTOTUNE.
 
     Returns:
-        A dataset of (uint8 [height, width, channels], int32 class number), sorted by
-        class and name, and the classes' names. An image that cannot be read or decoded
-        is an error that begins with its path; `ignore_errors()` leaves such out. Stages:
+        A dataset of (uint8 [height, width, channels], int32 class number), sorted by class
+        and name, and the classes' names. An image that cannot be read or decoded is an
+        error that begins with its path; `ignore_errors()` leaves such images out. Stages:
         `files`, `read`, `decode`, `resize`.
 
     Raises:
-        TypeError, ValueError: An argument is of another kind, or out of range.
-        SourceError: There is no folder, no class, or no image in a class.
+        TypeError, ValueError: An argument is of another type, or out of range.
+        SourceError: The folder does not exist, it has no class, or a class has no image.
     """
     import tensorflow as tf
 
     if channels not in CHANNELS or isinstance(channels, bool):
         raise ValueError(f"`channels` must be 1, 3 or 4, got {channels!r}.")
-    size = check_resize(resize)
+    size = _check_resize(resize)
     calls = parallelism(parallel)
-    found, names = list_images(os.fspath(folder))
+    found, names = _list_images(os.fspath(folder))
     found = shard_of(found, shard, "images", "Give fewer shards than there are images.")
     paths = tf.constant([path for path, _ in found])
     labels = tf.constant([label for _, label in found], tf.int32)
 
-    def read(path: Any, label: Any) -> Any:
+    def read(path: Tensor, label: Tensor) -> Nest:
         return tf.io.read_file(path), label
 
-    def decode(data: Any, label: Any) -> Any:
-        # BMP has no image of one channel for a file of three, so it goes through RGB.
+    def decode(data: Tensor, label: Tensor) -> Nest:
         image = tf.io.decode_image(data, channels, expand_animations=False)
         return tf.ensure_shape(image, [None, None, channels]), label
 
-    def scale(image: Any, label: Any) -> Any:
+    def scale(image: Tensor, label: Tensor) -> Nest:
         scaled = tf.image.resize(image, size, method="bilinear")
         return tf.cast(tf.round(scaled), tf.uint8), label
 
     dataset = tf.data.Dataset.from_tensor_slices((paths, labels), name="files")
-    # In order, whatever the options of the dataset are: errors are named by number.
+    # In order, whatever the dataset's options are: errors are named by position.
     in_order = {"num_parallel_calls": calls, "deterministic": True}
     dataset = dataset.map(read, name="read", **in_order)
     dataset = dataset.map(decode, name="decode", **in_order)
@@ -79,13 +82,7 @@ def images(
     return dataset, names
 
 
-def check_resize(resize: Any) -> tuple[int, int] | None:
-    """(height, width) as ints.
-
-    Raises:
-        TypeError: It is not a pair of ints.
-        ValueError: One is out of range.
-    """
+def _check_resize(resize: tuple[int, int] | None) -> tuple[int, int] | None:
     if resize is None:
         return None
     try:
@@ -101,12 +98,8 @@ def check_resize(resize: Any) -> tuple[int, int] | None:
     return height, width
 
 
-def list_images(folder: str) -> tuple[list[tuple[str, int]], list[str]]:
-    """(path, class number) of each image, sorted, and the names of the classes.
-
-    Raises:
-        SourceError: There is no folder, no class, or no image in a class.
-    """
+def _list_images(folder: str) -> tuple[list[tuple[str, int]], list[str]]:
+    """Returns (path, class number) of each image, sorted, and the classes' names."""
     try:
         names = sorted(
             entry.name

@@ -1,34 +1,47 @@
-"""Arrow IPC files as a dataset: record batches as they lie in the file's memory."""
+"""Arrow IPC files as a dataset: record batches, mapped into memory."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from ipufeed.checks import flags_checked
 from ipufeed.errors import DamagedFileError, SourceError
-from ipufeed.sources.files import list_files, message_of, parallelism, shard_of
+from ipufeed.sources.columns import choose_same_columns
+from ipufeed.sources.files import Files, list_files, message_of, parallelism, shard_of
+from ipufeed.sources.tables import (
+    Chunk,
+    Format,
+    check_options,
+    chunks_of,
+    table_dataset,
+)
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 STREAM_START = b"\xff\xff\xff\xff"
 
 
 class _Readers(threading.local):
-    """The open files of one thread: a reader is not made for several."""
+    """The open files of a thread: a reader is not thread-safe."""
 
     def __init__(self) -> None:
-        self._files: dict[str, Any] = {}
+        self._files: dict[str, pa.ipc.RecordBatchFileReader] = {}
 
-    def of(self, path: str, fields: list[int]) -> Any:
+    def of(self, path: str, fields: list[int]) -> pa.ipc.RecordBatchFileReader:
         """Returns the file's reader, of these columns."""
         if path not in self._files:
-            self._files[path] = open_file(path, fields)
+            self._files[path] = _open_file(path, fields)
         return self._files[path]
 
 
 @flags_checked
 def arrow_ipc(
-    files: Any,
+    files: Files,
     *,
     columns: Sequence[str] | None = None,
     batch_size: int | None = 1024,
@@ -36,52 +49,45 @@ def arrow_ipc(
     nulls: str = "error",
     shard: tuple[int, int] | None = None,
     parallel: int | None = None,
-) -> Any:
-    """Batches of rows of Arrow IPC files (also called Feather 2), as {column: tensor}.
+) -> tf.data.Dataset:
+    """Returns batches of rows of Arrow IPC (Feather 2) files, as {column: tensor}.
 
-    The files are mapped into memory: columns that are not wanted are never read, and
-    numbers without nulls reach TensorFlow with at most one copy (docs/sources.md has
-    when with none). They must not be truncated while the dataset is alive, as with any
-    mapped file.
+    The files are mapped into memory: columns that are not selected are never read, and
+    numbers without nulls reach TensorFlow with at most one copy (docs/sources.md has when
+    with none). As with any mapped file, do not truncate them while the dataset is alive.
 
     Args:
         files: A path, a pattern, or a list of them, all of one schema.
         columns: Names of the columns to read. Default: all.
-        batch_size: Rows of an element, across record batches and files; None gives a
-            record batch as it is. Default: 1024.
+        batch_size: Rows of an element, across record batches and files; None gives a record
+            batch as it is. Default: 1024.
         drop_remainder: Leave out a last batch that is shorter. Default: False.
         nulls: `error` refuses them when they are read; `drop` leaves out rows that hold
             one; `zero` reads 0, False or an empty string. Default: `error`.
         shard: (count, index): only every count-th record batch, from number index on.
             Default: all.
-        parallel: Record batches that are handled at a time. Default: AUTOTUNE chooses.
+        parallel: Record batches that are read at a time. Default: AUTOTUNE.
 
     Returns:
         A tf.data.Dataset of dicts, as that of parquet().
 
     Raises:
-        TypeError, ValueError: An argument is of another kind, or out of range.
-        SourceError: A file is not there, is a stream or has another schema, a column is
-            not there or has no dense tensor, or there are fewer batches than shards.
+        TypeError, ValueError: An argument is of another type, or out of range.
+        SourceError: A file does not exist, is a stream or has another schema, a column does
+            not exist or has no dense tensor, or there are fewer batches than shards.
         DamagedFileError: A file is not an Arrow IPC file, or its end is missing.
     """
-    from ipufeed.sources import columns as arrow_columns
-    from ipufeed.sources.tables import (
-        Chunk,
-        Format,
-        check_options,
-        chunks_of,
-        table_dataset,
-    )
-
     batch_size = check_options(batch_size, nulls)
     calls = parallelism(parallel)
     paths = list_files(files, "Arrow IPC")
     readers = _Readers()
-    opened = {path: open_file(path) for path in paths}
+    opened = {path: _open_file(path) for path in paths}
     schemas = {path: file.schema for path, file in opened.items()}
-    chosen = arrow_columns.choose_same_columns(list(schemas.items()), columns)
-    fields = {path: _indices(schema, chosen) for path, schema in schemas.items()}
+    chosen = choose_same_columns(list(schemas.items()), columns)
+    fields = {
+        path: [schema.get_field_index(column.name) for column in chosen]
+        for path, schema in schemas.items()
+    }
     chunks = shard_of(
         chunks_of((path, file.num_record_batches) for path, file in opened.items()),
         shard,
@@ -89,8 +95,8 @@ def arrow_ipc(
         "Write smaller ones (max_chunksize of RecordBatchFileWriter.write_table).",
     )
 
-    def read(chunk: Chunk, names: list[str]) -> list[Any]:
-        # Only these columns are decompressed, where the file is compressed.
+    def read(chunk: Chunk, names: list[str]) -> list[pa.Array]:
+        # In a compressed file, only these columns are decompressed.
         file = readers.of(chunk.path, fields[chunk.path])
         batch = file.get_batch(chunk.number)
         return [batch.column(name) for name in names]
@@ -103,31 +109,27 @@ def arrow_ipc(
         drop_remainder=drop_remainder,
         nulls=nulls,
         calls=calls,
-        # Of a part of the batches it is unknown without decompressing them.
-        rows=count_rows(paths) if shard is None else None,
+        # The rows of some of the batches are only known by decompressing them.
+        rows=_count_rows(paths) if shard is None else None,
     )
 
 
-def _indices(schema: Any, chosen: list[Any]) -> list[int]:
-    return [schema.get_field_index(column.name) for column in chosen]
-
-
-def count_rows(paths: list[str]) -> int:
-    """Rows of all files, from the headers of their record batches."""
+def _count_rows(paths: list[str]) -> int:
+    """Returns the rows of all files, from the headers of their record batches."""
     import pyarrow.dataset
 
     return int(pyarrow.dataset.dataset(paths, format="ipc").count_rows())
 
 
-def open_file(path: str, fields: list[int] | None = None) -> Any:
-    """A reader of the mapped file, for some of its columns or for all.
+def _open_file(
+    path: str, fields: list[int] | None = None
+) -> pa.ipc.RecordBatchFileReader:
+    """Returns a reader of the mapped file, for some of its columns or for all.
 
     Raises:
         SourceError: It is a stream, which has no list of its record batches.
-        DamagedFileError: It is not an Arrow IPC file, or not a whole one.
+        DamagedFileError: It is not an Arrow IPC file, or its end is missing.
     """
-    import pyarrow as pa
-
     try:
         options = pa.ipc.IpcReadOptions(included_fields=fields)
         return pa.ipc.open_file(pa.memory_map(path), options=options)

@@ -1,18 +1,18 @@
-"""Errors of a dataset that begin with what they are about: tf.data's own name no file."""
+"""Adds the name of the file to a dataset's errors, which tf.data's do not have."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ipufeed.tf_types import Dataset
+from ipufeed.tf_types import Dataset, Tensor
 
 
-def name_errors(dataset: Dataset, names: Any) -> Any:
-    """The same dataset; the error of its k-th element begins with the k-th name.
+def name_errors(dataset: Dataset, names: Tensor) -> Any:
+    """Returns the dataset with the k-th name before the error of its k-th element.
 
     Args:
-        dataset: One whose elements are one to one with the names, in their order.
-        names: tf.string [n]; or [], a name that is that of all elements.
+        dataset: It has an element for each name, in their order.
+        names: tf.string [n]; or [], the name for all elements.
     """
     from tensorflow.python.data.ops import dataset_ops
 

@@ -1,4 +1,4 @@
-"""Whether a TFRecord file is whole, and where it is not."""
+"""Checks whether a TFRecord file is whole, and finds where it is not."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import os
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from ipufeed.checks import flags_checked
 from ipufeed.errors import DamagedFileError, SourceError
 from ipufeed.sources.record_scan import FORMATS, Scan, scan_file
 
 HEADER_BYTES, FOOTER_BYTES = 12, 4
-# What TensorFlow 2.21 does with each, found by trying: tests/sources/test_tensorflow.py.
+# What TensorFlow 2.21 does with each fault; tests/sources/test_tensorflow.py tries it.
 TENSORFLOW = {
     "truncated header": "ends there without an error, as if the file were whole",
     "truncated data": "fails there, with the offset but not the file",
@@ -27,16 +26,16 @@ TENSORFLOW = {
 
 @dataclass(frozen=True, kw_only=True)
 class RecordFault:
-    """What is wrong with a TFRecord file.
+    """A fault of a TFRecord file.
 
     Attributes:
         kind: `truncated header`, `truncated data`, `truncated stream` (a compressed file
-            that ends early), `damaged length` (its CRC does not fit), `absurd length`
-            (its CRC fits, and it is 1 TiB or more), `damaged data`, `damaged stream`.
-        offset: In bytes, where the record begins; in what comes out of the file, if it
-            is compressed.
-        record: The number of that record, from 0.
-        message: All of it in words, with the way out.
+            that ends early), `damaged length` (it does not match its CRC), `absurd length`
+            (it matches its CRC, and is 1 TiB or more), `damaged data`, `damaged stream`.
+        offset: Start of the record in bytes; of the decompressed data, if the file is
+            compressed.
+        record: Number of the record, from 0.
+        message: The fault in words, and what to do.
     """
 
     kind: str
@@ -47,19 +46,19 @@ class RecordFault:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordReport:
-    """What check_tfrecord found.
+    """The report of check_tfrecord.
 
     Attributes:
         path: The file.
-        compression: As it was given.
-        file_bytes: The file's size.
-        stream_bytes: What was scanned: more than file_bytes if it was compressed.
+        compression: As given.
+        file_bytes: Size of the file.
+        stream_bytes: Bytes scanned: more than file_bytes if it is compressed.
         records: Whole records before the fault, or all.
-        data_bytes: What these records hold, without headers and CRCs.
-        shortest: Bytes of the shortest of them, None if there is none.
-        longest: Likewise.
-        data_checked: Whether the CRCs of the records' data were compared.
-        seconds: What the check took.
+        data_bytes: Bytes of their data, without headers and CRCs.
+        shortest: Bytes of the shortest of them; None without a record.
+        longest: Bytes of the longest of them, likewise.
+        data_checked: Whether the CRCs of the data were compared.
+        seconds: Duration of the check.
         fault: The first fault, or None.
     """
 
@@ -77,7 +76,7 @@ class RecordReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the file has no fault."""
         return self.fault is None
 
     def raise_for_fault(self) -> None:
@@ -100,28 +99,28 @@ def check_tfrecord(
     data: bool = False,
     stop: threading.Event | None = None,
 ) -> RecordReport:
-    """Goes through the headers of a TFRecord file, and reports what is wrong with it.
+    """Scans the headers of a TFRecord file, and returns a report of its faults.
 
-    TensorFlow's reader takes a file that ends within a record's header for one that has
-    ended, so that records are lost without a word, and may crash on a length that is
-    absurd. This one reads the lengths and their CRCs, jumps over the data, and allocates
-    nothing that a file asks for.
+    TensorFlow's reader takes a file that is truncated inside a record's header for one that
+    has ended, so that records are lost without an error, and may crash on an absurd length.
+    This function reads the lengths and their CRCs, skips the data, and allocates no memory
+    by sizes from the file.
 
     Args:
         path: A local file.
-        compression: `GZIP`, `ZLIB`, or None for a plain file. A compressed file is
-            decompressed, all of it.
+        compression: `GZIP`, `ZLIB`, or None for a plain file. All of a compressed file is
+            decompressed.
         data: Compare the CRCs of the data as well, which reads every byte.
         stop: Ends the check soon after it is set, with ScanStoppedError.
 
     Returns:
-        The report; a damaged file is a report with a `fault`, and no exception.
+        The report; a damaged file is a report with a `fault`, and not an exception.
 
     Raises:
-        ValueError: `compression` is none of these.
+        ValueError: `compression` is another value.
         SourceError: The path is not a file that can be read.
 
-    Threads: any; no lock of Python's is held while bytes are read or looked at.
+    Threads: any; bytes are read and scanned without the GIL.
 
     Source: the format is that of tsl/lib/io/record_writer.h in TensorFlow.
     """
@@ -143,7 +142,7 @@ def check_tfrecord(
             kind=kind,
             offset=scan.record_at,
             record=scan.records,
-            message=describe(path, compression, scan, kind, size),
+            message=_message_of(path, compression, scan, kind, size),
         )
     return RecordReport(
         path=path,
@@ -160,8 +159,8 @@ def check_tfrecord(
     )
 
 
-def compression_of(compression: Any) -> str | None:
-    """`GZIP`, `ZLIB` or None, from what TensorFlow takes: "" is None, too."""
+def compression_of(compression: str | None) -> str | None:
+    """Checks a `compression`; TensorFlow's "" is None."""
     if compression is None or compression == "":
         return None
     if compression not in FORMATS:
@@ -171,10 +170,10 @@ def compression_of(compression: Any) -> str | None:
     return str(compression)
 
 
-def describe(
+def _message_of(
     path: str, compression: str | None, scan: Scan, kind: str, size: int
 ) -> str:
-    """The fault in words: where, what, what TensorFlow does, the way out."""
+    """Returns place and kind of a fault, what TensorFlow does, and what to do."""
     where = f"{path}, record {scan.records:,} (from 0) at byte {scan.record_at:,}"
     if compression is not None:
         where += " of what it decompresses to"
@@ -182,30 +181,29 @@ def describe(
         "truncated header": f"the file ends {scan.have} bytes into the record's header, "
         f"which has {HEADER_BYTES}",
         "truncated data": f"the record's data has {scan.length:,} bytes by its header, "
-        f"and the file ends {missing(scan, size, compression):,} bytes too early",
+        f"and the file ends {_missing(scan, size, compression):,} bytes too early",
         "truncated stream": f"the {compression} stream breaks off",
         "damaged length": "the CRC of the record's length does not fit it",
         "damaged data": "the CRC of the record's data does not fit it",
         "absurd length": f"the record's length is {scan.length % 2**64:,} bytes, by a "
         "CRC that fits it",
-        "damaged stream": f"what stands there is no {compression} data",
+        "damaged stream": f"the bytes there are not {compression} data",
     }[kind]
     return (
         f"{where}: {kind}: {texts}. TensorFlow's reader {TENSORFLOW[kind]}. "
-        f"{way_out(path, compression, scan, kind)}"
+        f"{_remedy(path, compression, scan, kind)}"
     )
 
 
-def missing(scan: Scan, size: int, compression: str | None) -> int:
-    """Bytes between the end of the stream and that of the record."""
+def _missing(scan: Scan, size: int, compression: str | None) -> int:
+    """Returns the bytes between the end of the stream and that of the record."""
     end = scan.record_at + HEADER_BYTES + scan.length + FOOTER_BYTES
     return int(end - (size if compression is None else scan.at))
 
 
-def way_out(path: str, compression: str | None, scan: Scan, kind: str) -> str:
-    """What to do about it."""
+def _remedy(path: str, compression: str | None, scan: Scan, kind: str) -> str:
     if scan.records == 0 and scan.record_at == 0:
-        other = looks_like(path)
+        other = _looks_like(path)
         if other != compression:
             return (
                 f"It looks like a {other} file: give compression={other!r}."
@@ -216,17 +214,17 @@ def way_out(path: str, compression: str | None, scan: Scan, kind: str) -> str:
             return "Is it a TFRecord file?"
     again = "Copy or write the file again"
     if scan.records == 0:
-        return f"{again}: no whole record stands before it."
+        return f"{again}: it has no whole record before."
     if compression is None and kind.startswith("truncated"):
         return (
             f"{again}, or keep the {scan.records:,} whole records before it: "
             f"truncate -s {scan.record_at} {path}"
         )
-    return f"{again}; {scan.records:,} whole records stand before it."
+    return f"{again}; {scan.records:,} whole records are before it."
 
 
-def looks_like(path: str) -> str | None:
-    """The compression that a file's first two bytes speak of."""
+def _looks_like(path: str) -> str | None:
+    """Returns the compression that a file's first two bytes indicate."""
     with open(path, "rb") as file:
         start = file.read(2)
     if start == b"\x1f\x8b":

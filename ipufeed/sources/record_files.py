@@ -5,50 +5,52 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ipufeed.checks import flags_checked
-from ipufeed.sources.files import list_files, parallelism, shard_of
+from ipufeed.sources.files import Files, list_files, parallelism, shard_of
 from ipufeed.sources.named_errors import name_errors
 from ipufeed.sources.record_check import RecordReport, check_tfrecord, compression_of
+from ipufeed.tf_types import Tensor
 
-# Files that are open at a time: enough for AUTOTUNE to choose from.
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+# Open files at a time: enough for AUTOTUNE to choose from.
 MOST_OPEN = 16
 
 
 @flags_checked
 def tfrecord(
-    files: Any,
+    files: Files,
     *,
     shard: tuple[int, int] | None = None,
     parallel: int | None = None,
     check: bool = True,
     compression: str | None = None,
-) -> Any:
-    """The records of TFRecord files, as scalar strings.
+) -> tf.data.Dataset:
+    """Returns the records of TFRecord files, as scalar strings.
 
     Args:
         files: A path, a pattern, or a list of them; see docs/sources.md for the order.
-        shard: (count, index): only every count-th file, from number index on.
-            Default: all.
-        parallel: Files that are read at a time, whose records are interleaved; 1 reads one
+        shard: (count, index): only every count-th file, from number index on. Default: all.
+        parallel: Files that are read at a time, with their records interleaved; 1 reads one
             file after the other. Default: up to 16, and AUTOTUNE for the threads. Each
             takes a buffer of 256 KiB.
-        check: Go through all headers first (check_tfrecord), and fail here and now if a
-            file is damaged. The dataset then knows its cardinality, and fails if the
-            files have other records when they are read. The docs have its cost.
-            Default: True.
-        compression: `GZIP`, `ZLIB` or None. With `check` such files are decompressed
-            once more.
+        check: Scan all headers first (check_tfrecord), and raise at once if a file is
+            damaged. The dataset then has a cardinality, and fails if the files have another
+            number of records when they are read. docs/sources.md has the cost. Default:
+            True.
+        compression: `GZIP`, `ZLIB` or None. With `check` such files are decompressed twice.
 
     Returns:
-        A tf.data.Dataset of tf.string [], in an order that is always the same. Stages:
-        `files`, `read`. An error of reading, such as a record whose data do not fit its
-        CRC, begins with the file's path.
+        A tf.data.Dataset of tf.string [], always in the same order. Stages: `files`,
+        `read`. An error of reading, such as a record that does not match its CRC, begins
+        with the file's path.
 
     Raises:
-        TypeError, ValueError: An argument is of another kind, or out of range.
-        SourceError: A file is not there, or there are fewer files than shards.
+        TypeError, ValueError: An argument is of another type, or out of range.
+        SourceError: A file does not exist, or there are fewer files than shards.
         DamagedFileError: With `check`: a file is damaged.
     """
     import tensorflow as tf
@@ -65,15 +67,15 @@ def tfrecord(
     calls = parallelism(parallel)
     records = None
     if check:
-        records = sum(report.records for report in check_all(paths, compression))
+        records = sum(report.records for report in _check_all(paths, compression))
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-    def read(path: Any) -> Any:
+    def read(path: Tensor) -> tf.data.Dataset:
         file = tf.data.TFRecordDataset(path, compression or "", name="read_file")
         return name_errors(file, path)
 
-    # Several files are read within a function: there an error can name its file, and
-    # tf.data finds what it shards by file.
+    # Several files are read inside a function, so that an error can name its file, and
+    # tf.data can shard by file.
     dataset = tf.data.Dataset.from_tensor_slices(paths, name="files")
     if len(paths) == 1:
         dataset = tf.data.TFRecordDataset(paths, compression or "", name="read")
@@ -94,13 +96,8 @@ def tfrecord(
     return dataset
 
 
-def check_all(paths: list[str], compression: str | None) -> list[RecordReport]:
-    """Checks the files, a few at a time; raises the first fault in their order.
-
-    Raises:
-        DamagedFileError: One is damaged.
-        SourceError: One cannot be read.
-    """
+def _check_all(paths: list[str], compression: str | None) -> list[RecordReport]:
+    """Checks the files in parallel; raises the first fault in their order."""
     stop = threading.Event()
     threads = min(len(paths), len(os.sched_getaffinity(0)))
 
@@ -113,7 +110,7 @@ def check_all(paths: list[str], compression: str | None) -> list[RecordReport]:
             for report in pool.map(check, paths):
                 report.raise_for_fault()
                 reports.append(report)
-        finally:  # also at Ctrl-C: the rest is not waited for
+        finally:  # also after Ctrl-C: does not wait for the other files
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
     return reports

@@ -1,24 +1,24 @@
-"""Drives the native scan of a TFRecord file: reads, decompresses, jumps over data.
+"""Runs the native scan of a TFRecord file: reads, decompresses, skips data.
 
     file --pread--> [zlib] --> ipufeed_scan_records --> how far to jump
 
-The bytes of the records are only touched where their CRCs are wanted or the file is
-compressed. Between two pieces of at most 256 KiB a stop is seen.
+The data of the records is only read if its CRCs are to be compared, or if the file is
+compressed. `stop` is checked after each piece of at most 256 KiB.
 """
 
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 import threading
 import zlib
-from typing import Any
 
 from ipufeed import _native
 
 PIECE_BYTES = 256 * 1024
-# After a jump over more than LONG_JUMP the next header is likely to be far away, too, and
-# a large piece would read what the jump was for.
+# After a jump of more than LONG_JUMP the next header is probably far away, too, and a
+# large piece would read data to skip.
 LONG_JUMP = 64 * 1024
 SMALL_PIECE_BYTES = 4096
 # wbits of zlib.decompressobj
@@ -26,7 +26,7 @@ FORMATS = {"GZIP": 31, "ZLIB": 15}
 
 
 class Scan(ctypes.Structure):
-    """RecordScan of ipufeed/cc/data/record_scan.h, which describes each field."""
+    """RecordScan of ipufeed/cc/data/record_scan.h, which documents the fields."""
 
     _fields_ = (
         ("check_data", ctypes.c_int64),
@@ -54,11 +54,11 @@ class ScanStoppedError(Exception):
 def scan_file(
     path: str, compression: str | None, data: bool, stop: threading.Event
 ) -> tuple[Scan, str | None, int]:
-    """Scans one file.
+    """Scans a file.
 
     Returns:
-        The scan; what is wrong with the record that it stands at, or None; the file's
-        size in bytes.
+        The scan; the fault of the record where it stopped, or None; the file's size in
+        bytes.
 
     Raises:
         OSError: The file cannot be read.
@@ -68,14 +68,16 @@ def scan_file(
     with open(path, "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         if compression is None:
-            fault = scan_plain(file.fileno(), size, scan, stop)
+            fault = _scan_plain(file.fileno(), size, scan, stop)
         else:
-            fault = scan_compressed(file, compression, scan, stop)
-    return scan, fault or what_is_left(scan), size
+            fault = _scan_compressed(file, compression, scan, stop)
+    return scan, fault or _fault_at_end(scan), size
 
 
-def scan_plain(handle: int, size: int, scan: Scan, stop: threading.Event) -> str | None:
-    """Reads headers, and jumps over the rest where it is not wanted."""
+def _scan_plain(
+    handle: int, size: int, scan: Scan, stop: threading.Event
+) -> str | None:
+    """Reads headers, and skips the data unless its CRCs are to be compared."""
     feed = _native.entry().ipufeed_scan_records
     buffer = bytearray(PIECE_BYTES)
     whole = memoryview(buffer)
@@ -86,7 +88,7 @@ def scan_plain(handle: int, size: int, scan: Scan, stop: threading.Event) -> str
         if stop.is_set():
             raise ScanStoppedError
         got = os.preadv(handle, [whole[:wanted]], scan.at)
-        if got == 0:  # it became shorter meanwhile
+        if got == 0:  # the file was truncated during the scan
             break
         jump = feed(state, address, got)
         if jump < 0:
@@ -96,10 +98,10 @@ def scan_plain(handle: int, size: int, scan: Scan, stop: threading.Event) -> str
     return None
 
 
-def scan_compressed(
-    file: Any, compression: str, scan: Scan, stop: threading.Event
+def _scan_compressed(
+    file: io.FileIO, compression: str, scan: Scan, stop: threading.Event
 ) -> str | None:
-    """Decompresses all of it; of the records only the headers are looked at."""
+    """Decompresses the whole file, and scans the records."""
     feed = _native.entry().ipufeed_scan_records
     state = ctypes.addressof(scan)
     stream = zlib.decompressobj(FORMATS[compression])
@@ -108,7 +110,7 @@ def scan_compressed(
         while raw:
             if stop.is_set():
                 raise ScanStoppedError
-            if stream.eof:  # gzip files may follow each other in one
+            if stream.eof:  # a file can hold several gzip streams
                 stream = zlib.decompressobj(FORMATS[compression])
             try:
                 piece = stream.decompress(raw, 4 * PIECE_BYTES)
@@ -126,8 +128,8 @@ def scan_compressed(
     return None if stream.eof else "truncated stream"
 
 
-def what_is_left(scan: Scan) -> str | None:
-    """What is wrong with a stream that ends here."""
+def _fault_at_end(scan: Scan) -> str | None:
+    """Returns the fault of a stream that ends here, or None."""
     if scan.length >= 0:
         return "truncated data"
     return "truncated header" if scan.have else None

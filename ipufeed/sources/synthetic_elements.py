@@ -1,61 +1,65 @@
-"""Elements from nowhere: free, or at a price that is known."""
+"""Synthetic elements, at no cost or at a given one."""
 
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ipufeed.checks import as_int, as_number
 from ipufeed.errors import SourceError
+from ipufeed.tf_types import Spec, Tensor
 
-# References that the source goes through before it starts again: what an iterator costs
-# at its start is then spread over that many elements.
+if TYPE_CHECKING:
+    import numpy as np
+    import tensorflow as tf
+
+# Cached references in a round: the cost of starting an iterator is spread over them.
 ROUND = 1024
 MOST_SECONDS = 3600.0
 
 
 def synthetic(
-    spec: Any,
-    dtype: Any = None,
+    spec: Spec,
+    dtype: tf.DType | str | None = None,
     *,
     elements: int | None = None,
     seconds: float = 0.0,
     seed: int = 0,
-) -> Any:
-    """The same element again and again, at next to no cost or at a given one.
+) -> tf.data.Dataset:
+    """Returns a dataset of the same element, at next to no cost or at a given one.
 
-    What it delivers is made once. A pipeline behind it shows what it takes itself; behind
-    a source with `seconds` it shows whether it hides the time of its source.
+    The element is made once. A pipeline on top of it shows its own cost; on a source with
+    `seconds` it shows whether it overlaps with its source.
 
     Args:
         spec: A shape, with `dtype`; or an `element_spec`: a nest of tf.TensorSpec.
-        dtype: Of the tensor, where `spec` is a shape: a name or a tf.DType. Default:
+        dtype: Dtype of the tensor if `spec` is a shape: a name or a tf.DType. Default:
             uint8.
-        elements: How many. Default: for ever.
-        seconds: Each takes so long, asleep: natively, and without CPU. In [1e-6, 3600]
-            or 0, in steps of a microsecond. Default: 0.
-        seed: Of the contents: uniform over [0, 1) for floats, over [0, 128) for integers,
-            over both for bool, eight letters for strings. Default: 0.
+        elements: Number of elements. Default: infinite.
+        seconds: Time of each element, asleep: natively, and without CPU. 0 or in [1e-6,
+            3600], in steps of a microsecond. Default: 0.
+        seed: Seed of the content: uniform over [0, 1) for floats, over [0, 128) for
+            integers, over both for bool, eight letters for strings. Default: 0.
 
     Returns:
         A tf.data.Dataset of that structure. Stages: `synthetic`, and `sleep` (TensorFlow
         has no name for it).
 
     Raises:
-        TypeError, ValueError: An argument is of another kind, or out of range.
+        TypeError, ValueError: An argument is of another type, or out of range.
         SourceError: A shape is not fully defined, or there is no content for a dtype.
     """
     import numpy as np
     import tensorflow as tf
 
-    nest = tf.nest.map_structure(to_spec, as_nest(spec, dtype))
-    count = check_count(elements)
-    microseconds = check_seconds(seconds)
+    nest = tf.nest.map_structure(_check_spec, _as_nest(spec, dtype))
+    count = _check_count(elements)
+    microseconds = _check_seconds(seconds)
     random = np.random.default_rng(operator.index(seed))
-    element = tf.nest.map_structure(lambda each: content(each, random), nest)
+    element = tf.nest.map_structure(lambda each: _content(each, random), nest)
     dataset = tf.data.Dataset.from_tensors(element, name="synthetic")
-    # The cache holds references to one element. This is the cheapest source that tf.data
-    # has; the benchmark calibrates with it, too.
+    # The cache holds references to one element: the cheapest source of tf.data, which the
+    # calibration of the benchmark uses, too.
     dataset = dataset.repeat(ROUND, name="synthetic").cache(name="synthetic")
     dataset = dataset.repeat(name="synthetic")
     if microseconds:
@@ -65,12 +69,8 @@ def synthetic(
     return dataset if count is None else dataset.take(count, name="synthetic")
 
 
-def as_nest(spec: Any, dtype: Any) -> Any:
-    """The nest of TensorSpecs that `spec` and `dtype` stand for.
-
-    Raises:
-        TypeError: They do not go together.
-    """
+def _as_nest(spec: Spec, dtype: tf.DType | str | None) -> Spec:
+    """Returns the nest of TensorSpecs of a shape and a dtype, or `spec` itself."""
     import tensorflow as tf
 
     is_shape = isinstance(spec, (list, tuple, tf.TensorShape)) and all(
@@ -84,19 +84,13 @@ def as_nest(spec: Any, dtype: Any) -> Any:
             raise TypeError(f"`spec` or `dtype`: {error}") from error
     if dtype is not None:
         raise TypeError(
-            "`dtype` goes with a shape, and `spec` is none: put the dtypes into its "
-            f"tf.TensorSpecs. Got {spec!r}."
+            "`dtype` goes with a shape: put the dtypes into the tf.TensorSpecs of `spec`, "
+            f"got {spec!r}."
         )
     return spec
 
 
-def to_spec(spec: Any) -> Any:
-    """The TensorSpec itself.
-
-    Raises:
-        TypeError: It is none.
-        SourceError: Its shape is not fully defined.
-    """
+def _check_spec(spec: object) -> tf.TensorSpec:
     import tensorflow as tf
 
     if not isinstance(spec, tf.TensorSpec):
@@ -106,19 +100,13 @@ def to_spec(spec: Any) -> Any:
         )
     if not spec.shape.is_fully_defined():
         raise SourceError(
-            f"`spec` has the shape {spec.shape}, and an element needs all sizes: put "
-            "numbers for None, as the batch size in tf.TensorSpec([32, 8], tf.float32)."
+            f"`spec` has the shape {spec.shape}, and an element needs all sizes: replace "
+            "None by numbers, as the batch size in tf.TensorSpec([32, 8], tf.float32)."
         )
     return spec
 
 
-def check_count(elements: Any) -> int | None:
-    """The number of elements as an int; None for no end.
-
-    Raises:
-        TypeError: It is not an int.
-        ValueError: It is below 0.
-    """
+def _check_count(elements: int | None) -> int | None:
     if elements is None:
         return None
     count = as_int("elements", elements, " or None")
@@ -127,13 +115,8 @@ def check_count(elements: Any) -> int | None:
     return count
 
 
-def check_seconds(seconds: Any) -> int:
-    """Microseconds.
-
-    Raises:
-        TypeError: It is not a number.
-        ValueError: It is out of range.
-    """
+def _check_seconds(seconds: float) -> int:
+    """Returns microseconds."""
     amount = as_number("seconds", seconds)
     if amount and not 1e-6 <= amount <= MOST_SECONDS:
         raise ValueError(
@@ -142,12 +125,7 @@ def check_seconds(seconds: Any) -> int:
     return round(amount * 1e6)
 
 
-def content(spec: Any, random: Any) -> Any:
-    """A tensor of that spec.
-
-    Raises:
-        SourceError: There is no content for such a dtype.
-    """
+def _content(spec: tf.TensorSpec, random: np.random.Generator) -> Tensor:
     import numpy as np
     import tensorflow as tf
 
@@ -163,6 +141,6 @@ def content(spec: Any, random: Any) -> Any:
         flat = [row.tobytes() for row in letters.reshape(-1, 8)]
         return tf.reshape(tf.constant(flat, tf.string), shape)
     raise SourceError(
-        f"`spec` has the dtype {dtype.name}, for which there is no content: numbers, bool "
-        "and strings have one."
+        f"`spec` has the dtype {dtype.name}, for which there is no content: use numbers, "
+        "bool or strings."
     )

@@ -1,22 +1,27 @@
-"""What Parquet and Arrow IPC have in common: chunks of rows, read in parallel.
+"""The common part of Parquet and Arrow IPC: chunks of rows, read in parallel.
 
     chunks --read (Python, once per chunk)--> arrays --columns--> tensors --batch--> batches
     0..n-1   in parallel, GIL released                 no copy     native    slices
 
-A chunk is a row group or a record batch. Python is called once for each, and not per row
-or batch: the batches are slices that TensorFlow makes.
+A chunk is a row group or a record batch. Python is called once for each chunk, not for a
+row or batch: TensorFlow slices the batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ipufeed.checks import as_int
 from ipufeed.errors import SourceError
-from ipufeed.sources.columns import NULLS, Column, text_tensor, to_arrays
+from ipufeed.sources.columns import NULLS, Array, Column, text_tensor, to_arrays
 from ipufeed.sources.files import FILES_OF, message_of
+from ipufeed.tf_types import Nest, Tensor
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import tensorflow as tf
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Chunk:
 
     Attributes:
         path: The file.
-        number: Of the row group or record batch in it.
+        number: Number of the row group or record batch in it.
     """
 
     path: str
@@ -34,19 +39,19 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Format:
-    """What differs between the formats.
+    """The differences between the formats.
 
     Attributes:
-        chunk: What it calls a chunk: `row group`.
+        chunk: Name of a chunk: `row group`.
         read: (chunk, column names) -> an Arrow array for each.
     """
 
     chunk: str
-    read: Callable[[Chunk, list[str]], list[Any]]
+    read: Callable[[Chunk, list[str]], list[pa.Array | pa.ChunkedArray]]
 
 
-def check_options(batch_size: Any, nulls: Any) -> int | None:
-    """The batch size as an int.
+def check_options(batch_size: int | None, nulls: str) -> int | None:
+    """Checks the options, and returns the batch size as an int.
 
     Raises:
         TypeError: `batch_size` is not an int.
@@ -63,7 +68,7 @@ def check_options(batch_size: Any, nulls: Any) -> int | None:
 
 
 def chunks_of(counts: Iterable[tuple[str, int]]) -> list[Chunk]:
-    """Numbers the chunks of files, given as (path, how many it has).
+    """Returns the chunks of files, given as (path, number of chunks).
 
     Raises:
         SourceError: There are none.
@@ -77,7 +82,7 @@ def chunks_of(counts: Iterable[tuple[str, int]]) -> list[Chunk]:
 
 def _read_chunk(
     chunk: Chunk, columns: list[Column], kind: Format, nulls: str
-) -> list[Any]:
+) -> list[Array]:
     """Reads a chunk into arrays; errors become SourceErrors with the place."""
     where = f"{chunk.path}, {kind.chunk} {chunk.number}"
     try:
@@ -85,8 +90,8 @@ def _read_chunk(
     except SourceError:
         raise
     except (OSError, ValueError, KeyError, RuntimeError) as error:
-        # pyarrow's errors are of these; it names neither the file nor the place. Not
-        # `from error`: TensorFlow would print both tracebacks into its message.
+        # pyarrow's errors are of these types, without file and place. Not `from error`:
+        # TensorFlow's message would have both tracebacks.
         raise SourceError(
             f"{where} cannot be read: {message_of(error)}. Copy or write the file again."
         ) from None
@@ -103,19 +108,19 @@ def table_dataset(
     nulls: str,
     calls: int,
     rows: int | None,
-) -> Any:
-    """A dataset of {column: tensor [rows, ...]} over the chunks, in their order.
+) -> tf.data.Dataset:
+    """Returns a dataset of {column: tensor [rows, ...]} of the chunks, in their order.
 
-    `rows` is how many the chunks have together, where that is known: then the dataset
-    has a cardinality, and holds to it.
+    `rows` is the number of rows of all chunks, if it is known: then the dataset has a
+    cardinality.
 
     Raises (while it is iterated):
-        tf.errors.InvalidArgumentError: With the words of a SourceError: nulls, a damaged
+        tf.errors.InvalidArgumentError: With the message of a SourceError: nulls, a damaged
             chunk.
     """
     import tensorflow as tf
 
-    def read(number: Any) -> list[Any]:
+    def read(number: Tensor) -> list[Array]:
         return _read_chunk(chunks[int(number)], columns, kind, nulls)
 
     types = []
@@ -124,11 +129,11 @@ def table_dataset(
             [tf.string, tf.int64] if column.is_text else [tf.as_dtype(column.dtype)]
         )
 
-    def load(number: Any) -> Any:
-        # Stateful, by its default: a rewrite must not read once what is read per epoch.
+    def load(number: Tensor) -> Nest:
+        # Stateful, by default: a rewrite must not read only once what each epoch reads.
         return tuple(tf.numpy_function(read, [number], types))
 
-    def name_columns(*arrays: Any) -> Any:
+    def name_columns(*arrays: Tensor) -> Nest:
         left, out = list(arrays), {}
         for column in columns:
             if column.is_text:

@@ -9,6 +9,7 @@ from test_values import CASES, IDS
 import ipufeed as ipu
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.ops.quarter import f8_ops
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
@@ -30,10 +31,50 @@ def computed(name, step):
 
 
 def losses(step):
-    """CTC and sampled classes, which need other inputs."""
+    """Losses over label sequences and sampled classes, products of 8-bit floats."""
     x = tf.constant(LOGITS) * step
-    ctc = ipu.nn_ops.ctc_loss_v2([[1, 2], [1, 1]], x, [2, 1], [4, 3], 0)
-    return [ctc, *tf.gradients(ctc, [x])]
+    logs = tf.nn.log_softmax(x)
+    lengths = [2, 1], [4, 3]
+    classes = tf.constant(LOGITS[:3, 0]) * step
+    table = tf.constant(LOGITS.reshape([8, 3]) / 2)
+    sampled = (
+        tf.constant([1, 2], tf.int64),
+        tf.fill([3, 1], 0.5),
+        tf.constant([0.7, 0.2]),
+    )
+    found = [
+        ipu.nn_ops.ctc_loss_v2([[1, 2], [1, 1]], x, *lengths, 0),
+        ipu.nn_ops.ctc_loss_with_log_probs([[1, 2], [1, 1]], logs, *lengths, 0),
+        *(
+            loss(
+                table,
+                tf.zeros([8]),
+                [[1], [5], [0]],
+                classes,
+                2,
+                8,
+                sampled_values=sampled,
+            )
+            for loss in (ipu.nn_ops.sampled_softmax_loss, ipu.nn_ops.nce_loss)
+        ),
+    ]
+    gradients = map(tf.convert_to_tensor, tf.gradients(found, [x, table]))
+    packed = f8_ops.convert_to_f8(
+        tf.cast(classes, tf.float16), f8_ops.create_metadata(f8_ops.Format.F143)
+    )
+    products = [
+        f8_ops.f8_matmul(packed, packed),
+        f8_ops.f8_conv_1d(packed[None], packed[None], 1, "SAME"),
+        f8_ops.convert_from_f8(packed, tf.float32),
+    ]
+    return [tf.cast(each, tf.float32) for each in (*found, *gradients, *products)]
+
+
+def decoded(step):
+    """The best labels, which are found on the host."""
+    x = tf.constant(LOGITS) * step
+    results = ipu.nn_ops.ctc_beam_search_decoder(x, [4, 3], beam_width=10)
+    return [tf.cast(each, tf.float32) for each in results]
 
 
 @pytest.mark.parametrize("style", styles.TWO, ids=", ".join, indirect=True)
@@ -65,6 +106,40 @@ def test_a_loop_computes_what_eager_mode_does(style):
     for iteration in range(2):
         for one, other in zip(found, expected[iteration], strict=True):
             np.testing.assert_allclose(one[iteration], other, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("style", styles.TWO, ids=", ".join, indirect=True)
+def test_a_loop_decodes_on_the_host(style):
+    """The decoder is not compiled, and neither is its program."""
+    outfeed = IPUOutfeedQueue()
+
+    def body(step):
+        return step * 2, outfeed.enqueue(decoded(step))
+
+    go = style.build(lambda: style.repeat(2, body, [tf.constant(0.5)]))
+    go()
+    found = style.read(outfeed.dequeue())
+
+    with tf.Graph().as_default(), v1.Session() as session:
+        expected = [session.run(decoded(step)) for step in (0.5, 1.0)]
+    for iteration in range(2):
+        for one, other in zip(found, expected[iteration], strict=True):
+            np.testing.assert_allclose(one[iteration], other, rtol=1e-4)
+
+
+def test_a_stage_that_decodes_is_refused():
+    """While it is traced: a pipeline's stages are compiled."""
+    config = IPUConfig()
+    config.auto_select_ipus = 2
+    config.configure_ipu_system()
+    outfeed = IPUOutfeedQueue()
+
+    @tf.function(jit_compile=True)
+    def program(step):
+        pipeline([lambda x: x, decoded], 2, inputs=[step], outfeed_queue=outfeed)
+
+    with pytest.raises(TypeError, match=r"Stage 1 .* in an outside_compilation_scope"):
+        IPUStrategy().run(program, [tf.constant(0.5)])
 
 
 def model():

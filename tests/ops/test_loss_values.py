@@ -53,10 +53,15 @@ def test_ctc_losses_sum_over_all_alignments(blank):
 def test_the_beam_search_finds_the_best_labels(blank):
     """Against all label sequences of three times, by their probability."""
     logits = RNG.normal(size=(3, 2, 3)).astype(np.float32) * 2
-    scores, lengths, labels = ipu.nn_ops.ctc_beam_search_decoder(
-        logits, [3, 2], beam_width=50, top_paths=2, blank_index=blank
+    arguments = {"beam_width": 50, "top_paths": 2, "blank_index": blank}
+    found = ipu.nn_ops.ctc_beam_search_decoder(logits, [3, 2], **arguments)
+    of_logs = ipu.nn_ops.ctc_beam_search_decoder_with_log_probs(
+        tf.nn.log_softmax(logits), [3, 2], **arguments
     )
+    scores, lengths, labels = found
 
+    for one, other in zip(found, of_logs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
     assert labels.shape == (2, 2, 3)
     for batch, time in ((0, 3), (1, 2)):
         probabilities = softmax(logits[:time, batch])

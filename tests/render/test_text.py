@@ -28,5 +28,5 @@ def test_a_word_stays_whole():
 
 def test_control_characters_are_not_passed_on():
     """Nor is an empty line lost."""
-    assert wrap("a\x1b[31mb") == ["a\N{REPLACEMENT CHARACTER}[31mb"]
+    assert wrap("a\x1b[31mb\tc") == [r"a\x1b[31mb c"]
     assert wrap("") == [""]

@@ -182,7 +182,7 @@ def test_types_without_a_tensor_are_refused_with_the_way_out(kind, words):
     ("names", "error", "words"),
     [
         (["c"], SourceError, "a.parquet has no column `c`. It has: a, b"),
-        (["a", "a"], SourceError, "column `a` stands twice in `columns`"),
+        (["a", "a"], SourceError, "column `a` is twice in `columns`"),
         ([], SourceError, "at least one column of a.parquet"),
         ("a", TypeError, "give a list of one"),
         ([1], TypeError, "list of names"),

@@ -109,7 +109,7 @@ def test_a_file_that_changes_behind_the_check_is_no_silent_loss(files):
     [
         ({"files": []}, SourceError, "at least one TFRecord file"),
         ({"files": "gone.tfrecord"}, SourceError, "gone.tfrecord is not there"),
-        ({"files": "gone*.tfrecord"}, SourceError, "no file fits the pattern gone"),
+        ({"files": "gone*.tfrecord"}, SourceError, "no file matches the pattern gone"),
         ({"files": "gs://bucket/a"}, SourceError, "must be a local file"),
         ({"files": 7}, TypeError, "must be a path, a pattern or a list"),
         ({"files": [7]}, TypeError, "must hold paths, and one is a int"),

@@ -59,7 +59,7 @@ def test_elements_take_the_time_that_was_asked_for():
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"spec": (None, 3)}, SourceError, r"needs all sizes: put numbers for None"),
+        ({"spec": (None, 3)}, SourceError, r"needs all sizes: replace None by numbers"),
         ({"spec": "image"}, TypeError, "must be a shape such as"),
         ({"spec": SPEC, "dtype": "int8"}, TypeError, "`dtype` goes with a shape"),
         ({"spec": (2,), "dtype": "number"}, TypeError, "`spec` or `dtype`"),

@@ -1,7 +1,7 @@
-"""Elementwise functions that are written as expressions, as codelets of Poplar are.
+"""Elementwise functions that are written as expressions, like codelets of Poplar.
 
-    vertex_edsl   the expressions: operators build a tree, `lower` is its C++ text
-    expression    codelet_expression_op: a tree of tensors, as TensorFlow's operations
+    vertex_edsl   the expressions: operators build a tree, `lower` returns its C++ text
+    expression    codelet_expression_op: builds TensorFlow's operations of a tree
 
-Uses nothing of ipufeed.
+Uses tf_types only.
 """

@@ -8,15 +8,16 @@ from typing import Any
 import tensorflow as tf
 
 from ipufeed.ops.codelets import vertex_edsl as edsl
+from ipufeed.tf_types import DType, Tensor
 
-# TensorFlow's dtypes, and the types of expressions.
-_TYPES: dict[Any, Callable[[], edsl.Type]] = {
+# TensorFlow's dtypes -> the types of expressions.
+_TYPES: dict[DType, Callable[[], edsl.Type]] = {
     tf.float16: edsl.Float16,
     tf.float32: edsl.Float32,
     tf.int16: edsl.Int16,
     tf.int32: edsl.Int32,
 }
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+_BINARY: dict[str, Callable[..., Tensor]] = {
     "+": tf.add,
     "-": tf.subtract,
     "*": tf.multiply,
@@ -29,7 +30,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "max": tf.maximum,
     "min": tf.minimum,
 }
-_UNARY: dict[str, Callable[[Any], Any]] = {
+_UNARY: dict[str, Callable[..., Tensor]] = {
     "+": tf.identity,
     "-": tf.negative,
     "~": tf.negative,
@@ -37,27 +38,30 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def codelet_expression_op(vertex_expression: Callable[..., Any], *args: Any) -> Any:
+def codelet_expression_op(
+    vertex_expression: Callable[..., Any], *args: Tensor
+) -> Tensor:
     """Computes an elementwise function that is written as an expression.
 
         codelet_expression_op(lambda x, y: x * 2 - abs(y), x, y)
 
     Args:
-        vertex_expression: Takes an expression of vertex_edsl for each argument, and gives
-            one: `+ - *`, `abs`, `-x`, `~x` (the negation), numbers, `let` and `condition`.
-        *args: Tensors of float16, float32, int16 or int32, whose shapes broadcast as
-            NumPy's do; at least one.
+        vertex_expression: A function of an expression of vertex_edsl for each argument
+            that returns one: `+ - *`, `abs`, `-x`, `~x` (the negation), numbers, `let`
+            and `condition`.
+        *args: Tensors of float16, float32, int16 or int32, whose shapes broadcast as in
+            NumPy; at least one.
 
     Returns:
         A tensor of the broadcast shape, in the dtype of the first argument. Within the
-        expression numbers of different types become those of the wider one, as in C++.
-        It has the gradient of the expression, where the original has none.
+        expression numbers of different types are converted to the wider one, as in C++.
+        It has the gradient of the expression, unlike Graphcore's.
 
     Raises:
-        TypeError: `vertex_expression` is not a function, or an argument's dtype is another
-            one.
+        TypeError: `vertex_expression` is not a function, or an argument is of another
+            dtype.
         ValueError: There is no argument, or the shapes do not broadcast.
-        NotImplementedError: The expression has what is not known here.
+        NotImplementedError: The expression contains an unknown operator.
 
     Source: Graphcore's function of this name, which compiles a codelet.
     """
@@ -83,22 +87,22 @@ def codelet_expression_op(vertex_expression: Callable[..., Any], *args: Any) -> 
     ]
     expression = edsl.as_expression(vertex_expression(*placeholders))
     values = dict(zip(map(id, placeholders), tensors, strict=True))
-    result = tf.cast(evaluate(expression, values), tensors[0].dtype)
+    result = tf.cast(_evaluate(expression, values), tensors[0].dtype)
     shape = tensors[0].shape
     for tensor in tensors[1:]:
         shape = tf.broadcast_static_shape(shape, tensor.shape)
     return tf.broadcast_to(result, shape) if shape.is_fully_defined() else result
 
 
-def evaluate(expression: edsl.VertexExpression, values: dict[int, Any]) -> Any:
-    """The value of an expression, as a tensor.
+def _evaluate(expression: edsl.VertexExpression, values: dict[int, Tensor]) -> Tensor:
+    """Returns the value of an expression, as a tensor.
 
     Args:
         expression: The expression.
-        values: The tensors, by the id of the placeholder that stands for each.
+        values: Id of a placeholder -> its tensor.
 
     Raises:
-        NotImplementedError: It has an operator or a placeholder that is not known.
+        NotImplementedError: It contains an unknown operator or placeholder.
     """
     match expression:
         case edsl.ConstantVertexExpr():
@@ -111,31 +115,32 @@ def evaluate(expression: edsl.VertexExpression, values: dict[int, Any]) -> Any:
                 )
             return values[id(expression)]
         case edsl.BinaryExpr() | edsl.BinaryFunctionExpr():
-            operator = known(_BINARY, expression.op)
+            operator = _known(_BINARY, expression.op)
             left, right = (
-                evaluate(each, values) for each in (expression.lhs, expression.rhs)
+                _evaluate(each, values) for each in (expression.lhs, expression.rhs)
             )
-            return number(operator(*widened(left, right)))
+            return _as_number(operator(*_widened(left, right)))
         case edsl.UnaryFunctionExpr():
-            operator = known(_UNARY, expression.op)
-            return operator(evaluate(expression.lhs, values))
+            operator = _known(_UNARY, expression.op)
+            return operator(_evaluate(expression.lhs, values))
         case edsl.LetVertexExpr():
-            value = evaluate(expression.expr, values)
-            return evaluate(expression.body, {**values, id(expression.argument): value})
+            value = _evaluate(expression.expr, values)
+            return _evaluate(
+                expression.body, {**values, id(expression.argument): value}
+            )
         case edsl.Conditional():
             pred, a, b = (
-                evaluate(each, values)
+                _evaluate(each, values)
                 for each in (expression.pred, expression.a, expression.b)
             )
-            return tf.where(tf.not_equal(pred, 0), *widened(a, b))
+            return tf.where(tf.not_equal(pred, 0), *_widened(a, b))
     raise NotImplementedError(
         f"A {type(expression).__name__} cannot be computed: use the expressions of "
         "vertex_edsl."
     )
 
 
-def known(table: dict[str, Any], op: str) -> Any:
-    """The operation of a name; raises NotImplementedError."""
+def _known(table: dict[str, Callable[..., Tensor]], op: str) -> Callable[..., Tensor]:
     if op not in table:
         raise NotImplementedError(
             f"The operator {op!r} is not known here. There are: {', '.join(table)}."
@@ -143,13 +148,13 @@ def known(table: dict[str, Any], op: str) -> Any:
     return table[op]
 
 
-def number(value: Any) -> Any:
-    """A comparison's result as 0 or 1, as in C++."""
+def _as_number(value: Tensor) -> Tensor:
+    """Converts a comparison's result to 0 or 1, as in C++."""
     return tf.cast(value, tf.int32) if value.dtype == tf.bool else value
 
 
-def widened(left: Any, right: Any) -> tuple[Any, Any]:
-    """Two tensors in the wider one of their types: floating point before integers."""
+def _widened(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Casts two tensors to the wider one of their types: floats before integers."""
     order = [tf.int16, tf.int32, tf.float16, tf.float32]
     wider = max(left.dtype, right.dtype, key=order.index)
     return tf.cast(left, wider), tf.cast(right, wider)

@@ -35,11 +35,11 @@ class Type:
         self._type = BaseType(type)
 
     def getType(self) -> BaseType:  # noqa: N802 - Graphcore's name
-        """Its kind."""
+        """Returns its kind."""
         return self._type
 
     def getElementType(self) -> Type:  # noqa: N802
-        """The type of an element: of what is not a sequence, the type itself."""
+        """Returns the type of a sequence's elements, else the type itself."""
         return self
 
     def __eq__(self, other: object) -> bool:
@@ -102,7 +102,7 @@ class Sequence(Type):
         self._element_type = element_type
 
     def getElementType(self) -> Type:  # noqa: N802
-        """The type of its values."""
+        """Returns the type of its values."""
         return self._element_type
 
     def __repr__(self) -> str:
@@ -116,22 +116,22 @@ class DefaultNameSource:
         self._numbers = itertools.count()
 
     def GetNextName(self) -> int:  # noqa: N802 - Graphcore's name
-        """The next number."""
+        """Returns the next number."""
         return next(self._numbers)
 
 
 class VertexExpression:
-    """An expression; `+`, `-`, `*`, `abs` and `~`, the negation, make larger ones.
+    """An expression; `+`, `-`, `*`, `abs` and `~`, the negation, build larger ones.
 
     Args:
-        type: Of its value.
+        type: The type of its value.
     """
 
     def __init__(self, type: Type | None = None) -> None:  # noqa: A002
         self.type = Unknown() if type is None else type
 
     def lower(self, source: Any = None) -> str:
-        """Its text in C++.
+        """Returns its text in C++.
 
         Args:
             source: A DefaultNameSource, for the names of `let`. Default: a new one.
@@ -179,7 +179,7 @@ class VertexExpression:
 
 
 def as_expression(value: Any) -> VertexExpression:
-    """An expression; numbers become constants.
+    """Returns an expression; converts a number to a constant.
 
     Raises:
         NotImplementedError: It is neither.
@@ -210,7 +210,7 @@ class ConstantVertexExpr(VertexExpression):
 
 
 def constant(val: float) -> ConstantVertexExpr:
-    """A number as an expression; see ConstantVertexExpr."""
+    """Returns a number as an expression; see ConstantVertexExpr."""
     return ConstantVertexExpr(val)
 
 
@@ -234,9 +234,9 @@ class BinaryExpr(VertexExpression):
     """Two expressions with an operator between them.
 
     Args:
-        op: The operator, as C++ writes it.
-        lhs: The left one, or a number.
-        rhs: The right one, or a number.
+        op: The operator in C++.
+        lhs: The left expression, or a number.
+        rhs: The right expression, or a number.
     """
 
     def __init__(self, op: str, lhs: Any, rhs: Any) -> None:
@@ -253,7 +253,7 @@ class BinaryFunctionExpr(VertexExpression):
     Args:
         op: Its name.
         lhs: The first argument, or a number.
-        rhs: The second one, or a number.
+        rhs: The second argument, or a number.
     """
 
     def __init__(self, op: str, lhs: Any, rhs: Any) -> None:
@@ -285,7 +285,7 @@ class LetVertexExpr(VertexExpression):
 
     Args:
         expr: The value.
-        f: Makes the expression of what stands for the value.
+        f: A function from the placeholder of the value to the expression.
     """
 
     def __init__(self, expr: Any, f: Callable[[VertexExpression], Any]) -> None:
@@ -310,9 +310,9 @@ class Conditional(VertexExpression):
     """One of two expressions.
 
     Args:
-        pred: Which: the first one where it is not 0.
-        a: The first one, or a number.
-        b: The second one, or a number.
+        pred: The condition, true where it is not 0.
+        a: The expression where it is true, or a number.
+        b: The other expression, or a number.
     """
 
     def __init__(self, pred: Any, a: Any, b: Any) -> None:
@@ -325,5 +325,5 @@ class Conditional(VertexExpression):
 
 
 def condition(pred: Any, a: Any, b: Any) -> Conditional:
-    """The one of two expressions that a third one chooses; see Conditional."""
+    """Selects one of two expressions by a third one; see Conditional."""
     return Conditional(pred, a, b)

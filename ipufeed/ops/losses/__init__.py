@@ -1,6 +1,4 @@
-"""Losses that are more than a few lines: CTC, and classes sampled for losses.
+"""The CTC losses and decoders; nn_ops has their public names.
 
-nn_ops has their public names.
-
-Uses device.program and device.random.
+Uses device.program.
 """

@@ -1,25 +1,25 @@
-"""Connectionist temporal classification: losses and beam search, as nn_ops has them."""
+"""Connectionist temporal classification: losses and beam search, for nn_ops."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import Any
 
 from ipufeed.device.program.outside_compilation import (
     current_program,
     outside_compilation_scope,
 )
+from ipufeed.tf_types import DType, Tensor, TensorLike
 
 
 def ctc_loss_v2(
-    labels: Any,
-    logits: Any,
-    label_length: Any,
-    logit_length: Any,
+    labels: TensorLike,
+    logits: TensorLike,
+    label_length: TensorLike,
+    logit_length: TensorLike,
     blank_index: int,
-    out_dtype: Any = None,
+    out_dtype: DType | None = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """Computes -log p(labels) for each sequence, from logits.
 
     Args:
@@ -29,7 +29,7 @@ def ctc_loss_v2(
         logit_length: int32 [batch].
         blank_index: The class of blanks.
         out_dtype: The result's. Default: the logits'.
-        name: Of the operations.
+        name: The operations' name.
 
     Returns:
         [batch]. It is computed in float32.
@@ -52,14 +52,14 @@ def ctc_loss_v2(
 
 
 def ctc_loss_with_log_probs(
-    labels: Any,
-    data: Any,
-    label_length: Any,
-    data_length: Any,
+    labels: TensorLike,
+    data: TensorLike,
+    label_length: TensorLike,
+    data_length: TensorLike,
     blank_index: int,
-    out_dtype: Any = None,
+    out_dtype: DType | None = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """Computes -log p(labels) for each sequence, from log probabilities.
 
     The gradient includes the log-softmax. Args, Returns, Raises: See ctc_loss_v2.
@@ -77,13 +77,13 @@ def ctc_loss_with_log_probs(
 
 
 def ctc_beam_search_decoder(
-    logits: Any,
-    logits_lengths: Any,
+    logits: TensorLike,
+    logits_lengths: TensorLike,
     beam_width: int = 100,
     top_paths: int = 1,
     blank_index: int = -1,
     name: str | None = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Finds the most probable label sequences.
 
     TensorFlow's decoder runs on the host, in an outside_compilation_scope.
@@ -91,14 +91,15 @@ def ctc_beam_search_decoder(
     Args:
         logits: [time, batch, classes].
         logits_lengths: int32 [batch].
-        beam_width: How many beams are kept.
-        top_paths: How many sequences are given, at most beam_width.
+        beam_width: The number of beams.
+        top_paths: The number of returned sequences, at most beam_width.
         blank_index: The class of blanks; -1: the last.
-        name: Of the operations.
+        name: The operations' name.
 
     Returns:
         Log probabilities [batch, top_paths], lengths int32 [batch, top_paths], and labels
-        int32 [batch, top_paths, time]: what is behind a sequence's length is filled.
+        int32 [batch, top_paths, time], where the values after a sequence's length are
+        undefined.
 
     Raises:
         ValueError: A blank index that is not a class.
@@ -115,7 +116,7 @@ def ctc_beam_search_decoder(
             )
         blank = classes - 1 if blank_index == -1 else blank_index
         time = logits.shape[0] if logits.shape[0] is not None else tf.shape(logits)[0]
-        if blank != classes - 1:  # TensorFlow's decoder wants it to be the last
+        if blank != classes - 1:  # TensorFlow's decoder requires it to be the last
             order = [each for each in range(classes) if each != blank]
             logits = tf.gather(logits, [*order, blank], axis=-1)
         with _on_the_host():
@@ -140,13 +141,13 @@ def ctc_beam_search_decoder(
 
 
 def ctc_beam_search_decoder_with_log_probs(
-    log_probs: Any,
-    input_lengths: Any,
+    log_probs: TensorLike,
+    input_lengths: TensorLike,
     beam_width: int = 100,
     top_paths: int = 1,
     blank_index: int = -1,
     name: str | None = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Finds the most probable label sequences, from log probabilities.
 
     Args, Returns, Raises: See ctc_beam_search_decoder.
@@ -161,8 +162,8 @@ def ctc_beam_search_decoder_with_log_probs(
     )
 
 
-def _on_the_host() -> Any:
-    """A scope of what cannot be compiled; none outside of programs."""
+def _on_the_host() -> contextlib.AbstractContextManager[None]:
+    """Returns the scope of ops that cannot be compiled; none outside of programs."""
     import tensorflow as tf
     from tensorflow.python.ops import control_flow_util
 
@@ -175,8 +176,8 @@ def _on_the_host() -> Any:
     return contextlib.nullcontext()
 
 
-def _dense(path: Any, batch: Any, time: Any) -> tuple[Any, Any]:
-    """A sparse path of each example as labels [batch, time] and lengths [batch]."""
+def _dense(path: Tensor, batch: Tensor, time: Tensor) -> tuple[Tensor, Tensor]:
+    """Converts a sparse path per example to labels [batch, time] and lengths [batch]."""
     import tensorflow as tf
 
     lengths = tf.math.bincount(
@@ -191,15 +192,15 @@ def _dense(path: Any, batch: Any, time: Any) -> tuple[Any, Any]:
 
 
 def _loss(
-    labels: Any,
-    logits: Any,
-    label_length: Any,
-    logit_length: Any,
+    labels: Tensor,
+    logits: Tensor,
+    label_length: Tensor,
+    logit_length: Tensor,
     blank_index: int,
-    out_dtype: Any,
+    out_dtype: DType | None,
     name: str,
     called: str,
-) -> Any:
+) -> Tensor:
     import tensorflow as tf
 
     with tf.name_scope(name):
@@ -220,7 +221,9 @@ def _loss(
         return tf.cast(loss, dtype)
 
 
-def _check_batch(labels: Any, logits: Any, lengths: list[Any], called: str) -> None:
+def _check_batch(
+    labels: Tensor, logits: Tensor, lengths: list[Tensor], called: str
+) -> None:
     import tensorflow as tf
 
     shapes = {

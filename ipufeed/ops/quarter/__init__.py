@@ -1,7 +1,7 @@
-"""Numbers of 8 bits: float8 with a scale of its own.
+"""Numbers of 8 bits: float8 with a scale.
 
-    codes   the 256 codes of each format, and the numbers that they stand for
+    codes   the 256 codes of each format, and their values
     f8_ops  tensors of codes, their products and convolutions
 
-Uses nothing of ipufeed.
+Uses tf_types only.
 """

@@ -1,15 +1,16 @@
 """The codes of float8_e4m3fnuz and float8_e5m2fnuz: 256 each, 0x80 is NaN, no infinities.
 
-TensorFlow casts to neither, so that numbers become codes by arithmetic and codes numbers by
-a table.
+TensorFlow casts to neither: numbers are encoded by arithmetic, and codes are decoded by a
+table.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import numpy as np
+
+from ipufeed.tf_types import Tensor, TensorLike
 
 # (bits of the mantissa, bias) of F143 and F152.
 FORMATS = ((3, 8), (2, 16))
@@ -19,7 +20,7 @@ IS_F143, SCALE_BITS = 0x80, 0x3F
 
 @functools.cache
 def table() -> np.ndarray:
-    """The numbers of all codes, float32 [2, 256]: of F143, of F152."""
+    """Returns the values of all codes, float32 [2, 256]: of F143, of F152."""
     rows = []
     for mantissa, bias in FORMATS:
         codes = np.arange(256)
@@ -36,15 +37,15 @@ def table() -> np.ndarray:
     return np.asarray(rows, np.float32)
 
 
-def power(exponent: Any) -> Any:
-    """2 to an int32 in [-126, 127], exactly."""
+def power(exponent: TensorLike) -> Tensor:
+    """Returns 2**exponent exactly, for an int32 in [-126, 127]."""
     import tensorflow as tf
 
     return tf.bitcast(tf.bitwise.left_shift(exponent + 127, 23), tf.float32)
 
 
-def parts(metadata: Any) -> tuple[Any, Any]:
-    """The row of the table, 0 or 1, and the scale, of a byte of metadata: both int32."""
+def parts(metadata: TensorLike) -> tuple[Tensor, Tensor]:
+    """Returns the table's row, 0 or 1, and the scale of a byte of metadata: both int32."""
     import tensorflow as tf
 
     byte = tf.cast(metadata, tf.int32)
@@ -53,8 +54,8 @@ def parts(metadata: Any) -> tuple[Any, Any]:
     return tf.where(is_f143, 0, 1), tf.where(scale > 31, scale - 64, scale)
 
 
-def encode(values: Any, metadata: Any) -> Any:
-    """Codes, uint8, of float32 numbers over 2**scale; what is too large is the largest."""
+def encode(values: TensorLike, metadata: TensorLike) -> Tensor:
+    """Returns the codes, uint8, of float32 numbers over 2**scale; saturates."""
     import tensorflow as tf
 
     row, scale = parts(metadata)
@@ -64,7 +65,7 @@ def encode(values: Any, metadata: Any) -> Any:
     size = tf.abs(scaled)
     bits = tf.bitcast(size, tf.int32)
     exponent = tf.bitwise.right_shift(bits, 23) - 127
-    # Infinities and NaNs are looked at below; what is small has the least exponent.
+    # Infinities and NaNs are handled below; small numbers have the least exponent.
     exponent = tf.clip_by_value(exponent, 1 - bias, 64)
     steps = tf.round(size * power(mantissa - exponent))  # halves to even
     code = tf.cast(tf.minimum(steps, 1024.0), tf.int32) + tf.bitwise.left_shift(
@@ -75,8 +76,8 @@ def encode(values: Any, metadata: Any) -> Any:
     return tf.cast(tf.where(tf.math.is_nan(scaled), NAN, code), tf.uint8)
 
 
-def decode(codes: Any, metadata: Any) -> Any:
-    """The float32 numbers of codes."""
+def decode(codes: TensorLike, metadata: TensorLike) -> Tensor:
+    """Returns the float32 values of codes."""
     import tensorflow as tf
 
     row, scale = parts(metadata)

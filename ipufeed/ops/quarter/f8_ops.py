@@ -2,8 +2,8 @@
 
     value = code x 2**scale, the code of F143 (float8_e4m3fnuz) or F152 (float8_e5m2fnuz)
 
-Format and scale stand in a byte of metadata, which may be a tensor. Products are computed
-in float32 and given as float16.
+A byte of metadata, which may be a tensor, has the format and the scale. Products are
+computed in float32 and returned as float16.
 
 Source: Graphcore's functions of these names.
 """
@@ -11,13 +11,14 @@ Source: Graphcore's functions of these names.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ipufeed.ops.quarter import codes
+from ipufeed.tf_types import DType, NestFunction, Shape, Tensor, TensorLike
 
 
 class Format(enum.IntEnum):
@@ -27,12 +28,12 @@ class Format(enum.IntEnum):
     F152 = 1
 
 
-def create_metadata(fmt: Format, scale: int = 0) -> Any:
-    """The byte for a format and a scale, as np.uint8.
+def create_metadata(fmt: Format, scale: int = 0) -> np.uint8:
+    """Returns the byte of a format and a scale, as np.uint8.
 
     Args:
         fmt: A Format.
-        scale: Numbers are codes times 2**scale: -32 to 31.
+        scale: The exponent, -32 to 31: numbers are codes times 2**scale.
 
     Raises:
         ValueError: Another format or scale.
@@ -54,36 +55,36 @@ class QuarterTensor:
         TypeError: Another dtype.
     """
 
-    def __init__(self, data: Any, metadata: Any) -> None:
+    def __init__(self, data: TensorLike, metadata: TensorLike) -> None:
         self.data = _bytes(data, "data")
         self.metadata = _bytes(metadata, "metadata")
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> Shape:
         """The shape of the codes."""
         return self.data.shape
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """tf.uint8."""
         return self.data.dtype
 
-    def numpy(self) -> list[Any]:
-        """Codes and metadata as arrays."""
+    def numpy(self) -> list[np.ndarray]:
+        """Returns codes and metadata as arrays."""
         return [np.asarray(self.data), np.asarray(self.metadata)]
 
-    def assign(self, values: Any) -> None:
-        """Assigns [data, metadata] to the variables that it holds.
+    def assign(self, values: Iterable[TensorLike]) -> None:
+        """Assigns [data, metadata] to its variables.
 
         Raises:
-            TypeError: It holds none.
+            TypeError: It does not consist of variables.
         """
         for own, value in zip(self, values, strict=True):
             if not isinstance(own, tf.Variable):
-                raise TypeError("QuarterTensor.assign needs one that holds variables.")
+                raise TypeError("QuarterTensor.assign needs one of variables.")
             own.assign(value)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tensor]:
         return iter((self.data, self.metadata))
 
     def __len__(self) -> int:
@@ -104,7 +105,7 @@ class QuarterTensor:
         return f"QuarterTensor(data={self.data!r}, metadata={self.metadata!r})"
 
 
-def _bytes(value: Any, name: str) -> Any:
+def _bytes(value: Tensor, name: str) -> Tensor:
     if not hasattr(value, "dtype"):
         value = np.asarray(value)
     if tf.as_dtype(value.dtype) != tf.uint8:
@@ -112,13 +113,15 @@ def _bytes(value: Any, name: str) -> Any:
     return value
 
 
-def convert_to_f8(values: Any, metadata: Any, name: str | None = None) -> QuarterTensor:
-    """The codes of numbers, which pass through float16.
+def convert_to_f8(
+    values: TensorLike, metadata: TensorLike, name: str | None = None
+) -> QuarterTensor:
+    """Returns the codes of numbers, which are cast to float16 first.
 
     Args:
-        values: Of a float; what is too large becomes the largest number, NaN the code 0x80.
+        values: Floats; too large ones saturate, NaN becomes the code 0x80.
         metadata: See create_metadata; it may be a tensor.
-        name: Of the op.
+        name: The op's name.
     """
     metadata = tf.convert_to_tensor(metadata, tf.uint8)
     with tf.name_scope(name or "convert_to_f8"):
@@ -127,14 +130,14 @@ def convert_to_f8(values: Any, metadata: Any, name: str | None = None) -> Quarte
 
 
 def convert_from_f8(
-    packed_input: QuarterTensor, dtype: Any = tf.float16, name: str | None = None
-) -> Any:
-    """The numbers of codes.
+    packed_input: QuarterTensor, dtype: DType = tf.float16, name: str | None = None
+) -> Tensor:
+    """Returns the values of codes.
 
     Args:
         packed_input: A QuarterTensor, or a list of codes and metadata.
-        dtype: Of the result.
-        name: Of the op.
+        dtype: The result's dtype.
+        name: The op's name.
     """
     data, metadata = packed_input
     with tf.name_scope(name or "convert_from_f8"):
@@ -142,14 +145,14 @@ def convert_from_f8(
 
 
 def canonicalise_input(
-    inp: Any, expected_rank: int = 3, name: str | None = None
-) -> list[Any]:
-    """Data and metadata of an operand; a matrix gets an axis of groups in front.
+    inp: TensorLike, expected_rank: int = 3, name: str | None = None
+) -> list[Tensor]:
+    """Returns data and metadata of an operand; a matrix gets an outer axis of groups.
 
     Args:
         inp: A QuarterTensor, or a tensor, whose metadata are 0.
-        expected_rank: Of the data; one less is completed.
-        name: Of the operand, for errors.
+        expected_rank: The data's rank; one less is expanded.
+        name: The operand's name, for errors.
 
     Raises:
         ValueError: Another rank.
@@ -166,26 +169,26 @@ def canonicalise_input(
     return [data, metadata]
 
 
-def canonicalise_output(output: Any, lhs: Any) -> Any:
-    """The result without the axis of groups that a matrix `lhs` was given."""
+def canonicalise_output(output: TensorLike, lhs: TensorLike) -> Tensor:
+    """Returns the result without the axis of groups that a matrix `lhs` got."""
     rank = lhs.shape.rank if hasattr(lhs.shape, "rank") else len(lhs.shape)
     return tf.squeeze(output, 0) if rank == 2 else output
 
 
-def _numbers(operand: Any) -> Any:
-    """float32 numbers of a QuarterTensor, or of a tensor."""
+def _numbers(operand: Tensor) -> Tensor:
+    """Returns a QuarterTensor or a tensor as float32 numbers."""
     if isinstance(operand, QuarterTensor):
         return convert_from_f8(operand, tf.float32)
     return tf.cast(operand, tf.float32)
 
 
-def f8_matmul(lhs: Any, rhs: Any, name: str = "f8_matmul") -> Any:
-    """The product of matrices, or of groups of them, in float16.
+def f8_matmul(lhs: TensorLike, rhs: TensorLike, name: str = "f8_matmul") -> Tensor:
+    """Returns the product of matrices, or of groups of them, in float16.
 
     Args:
         lhs: [(groups,) n, k], a QuarterTensor or a tensor.
         rhs: [(groups,) k, m].
-        name: Of the op.
+        name: The op's name.
 
     Raises:
         ValueError: Another rank.
@@ -201,15 +204,15 @@ def f8_matmul(lhs: Any, rhs: Any, name: str = "f8_matmul") -> Any:
 
 
 def _convolution(
-    function: Callable[..., Any],
-    inputs: Any,
-    filters: Any,
+    function: NestFunction,
+    inputs: Tensor,
+    filters: Tensor,
     strides: Any,
     padding: Any,
     data_format: str,
     dilations: Any,
     name: str,
-) -> Any:
+) -> Tensor:
     with tf.name_scope(name):
         result = function(
             _numbers(inputs),
@@ -223,45 +226,45 @@ def _convolution(
 
 
 def f8_conv_1d(
-    inputs: Any,
-    filters: Any,
+    inputs: TensorLike,
+    filters: TensorLike,
     strides: Any,
     padding: Any,
     data_format: str = "NWC",
     dilations: Any = 1,
     name: str = "f8_conv_1d",
-) -> Any:
-    """tf.nn.conv1d of QuarterTensors or tensors, in float16, with its arguments."""
+) -> Tensor:
+    """Computes tf.nn.conv1d of QuarterTensors or tensors, in float16."""
     return _convolution(
         tf.nn.conv1d, inputs, filters, strides, padding, data_format, dilations, name
     )
 
 
 def f8_conv_2d(
-    inputs: Any,
-    filters: Any,
+    inputs: TensorLike,
+    filters: TensorLike,
     strides: Any,
     padding: Any,
     data_format: str = "NHWC",
     dilations: Any = (1, 1, 1, 1),
     name: str = "f8_conv_2d",
-) -> Any:
-    """tf.nn.conv2d of QuarterTensors or tensors, in float16, with its arguments."""
+) -> Tensor:
+    """Computes tf.nn.conv2d of QuarterTensors or tensors, in float16."""
     return _convolution(
         tf.nn.conv2d, inputs, filters, strides, padding, data_format, dilations, name
     )
 
 
 def f8_conv_3d(
-    inputs: Any,
-    filters: Any,
+    inputs: TensorLike,
+    filters: TensorLike,
     strides: Any,
     padding: Any,
     data_format: str = "NDHWC",
     dilations: Any = (1, 1, 1, 1, 1),
     name: str = "f8_conv_3d",
-) -> Any:
-    """tf.nn.conv3d of QuarterTensors or tensors, in float16, with its arguments."""
+) -> Tensor:
+    """Computes tf.nn.conv3d of QuarterTensors or tensors, in float16."""
     return _convolution(
         tf.nn.conv3d, inputs, filters, strides, padding, data_format, dilations, name
     )
