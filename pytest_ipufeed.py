@@ -1,4 +1,4 @@
-"""The pytest plugin: rates of tf.data pipelines as tests that do not flake.
+"""The pytest plugin: tests of the rates of tf.data pipelines that do not flake.
 
     def test_the_feed_keeps_up(feed_benchmark):
         feed_benchmark(make_dataset(), seconds=5)
@@ -6,15 +6,15 @@
     @pytest.mark.feed_budget(samples_per_second=2000, within="5%")
     ...
     pytest --ipufeed-json results            one result for each test
-    pytest --ipufeed-compare earlier         against those of an earlier run
+    pytest --ipufeed-compare earlier         compares with those of an earlier run
 
-A test fails only where a rate is surely too low, with the confidence of `compare`. What
-cannot be determined is a FeedWarning and a line in the summary; to get a failure, say
-`-W error::pytest_ipufeed.FeedWarning`.
+A test fails only if a rate is surely too low, with the confidence of `compare`. A verdict
+that cannot be determined is a FeedWarning and a line in the summary;
+`-W error::pytest_ipufeed.FeedWarning` makes it a failure.
 
-A module of its own next to the package: pytest imports its plugins in every run of every
-project in an environment, and `import ipufeed` brings TensorFlow. That, and everything
-else, is in ipufeed/benchmark/plugin/guard.py, which is imported when a test asks for it.
+This module stands next to the package, since pytest imports its plugins in every run of
+every project in an environment, and `import ipufeed` imports TensorFlow. The rest is in
+ipufeed/benchmark/plugin/guard.py, which the fixture imports.
 """
 
 from __future__ import annotations
@@ -23,17 +23,22 @@ import argparse
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ipufeed.benchmark import Result
+    from ipufeed.benchmark.plugin.guard import Budget
+
 PROPERTY = "feed_benchmark"
-# A test's name, if it measured and there was no earlier result.
+# A test's name, if it measured: without, or with an earlier result.
 UNMATCHED, MATCHED = "feed_benchmark_unmatched", "feed_benchmark_matched"
 MARKER = (
-    'feed_budget(samples_per_second=None, elements_per_second=None, within="0%"): what '
-    "feed_benchmark() measures in this test must not surely be below that rate, less "
-    "`within`."
+    'feed_budget(samples_per_second=None, elements_per_second=None, within="0%"): the '
+    "test fails if a rate of feed_benchmark() is surely below this rate, less `within`."
 )
 MESSAGE = pytest.StashKey[str]()
 
@@ -43,7 +48,7 @@ class FeedWarning(pytest.PytestWarning):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options; nothing is imported for them."""
+    """Adds the options, without importing ipufeed."""
     group = parser.getgroup("ipufeed", "benchmarks of tf.data pipelines")
     group.addoption(
         "--ipufeed-json",
@@ -62,20 +67,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--ipufeed-fail-if-slower",
         metavar="LOSS",
         default=0.05,
-        type=_share,
-        help="with --ipufeed-compare: the share of the earlier rate that may be lost "
+        type=_fraction,
+        help="with --ipufeed-compare: the fraction of the earlier rate that may be lost "
         "(default: 5%%)",
     )
 
 
-def _share(text: str) -> float:
-    from ipufeed.benchmark.comparing.gate import share
+def _fraction(text: str) -> float:
+    from ipufeed.benchmark.comparing.gate import fraction
 
-    return share(text)
+    return fraction(text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Knows the marker, and refuses folders that cannot be."""
+    """Registers the marker, and refuses unusable folders."""
     config.addinivalue_line("markers", MARKER)
     earlier = config.getoption("--ipufeed-compare")
     if earlier is not None and not earlier.is_dir():
@@ -96,34 +101,37 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def feed_benchmark(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """`feed_benchmark(dataset, **settings)` measures and returns the Result.
+def feed_benchmark(
+    request: pytest.FixtureRequest,
+) -> Iterator[Callable[..., Result]]:
+    """Measures with `feed_benchmark(dataset, **settings)`, which returns the Result.
 
     The settings are those of ipufeed.benchmark.Settings: seconds=5, elements=..., and so
-    on. The test fails, there and then, if the dataset fails or gives no rate, if its rate
-    is surely below the marker's budget, or surely lower than that of --ipufeed-compare.
+    on. The call fails the test if the dataset fails or has no rate, or if its rate is
+    surely below the marker's budget or surely lower than that of --ipufeed-compare.
     """
     try:
-        from ipufeed.benchmark.plugin.guard import Budget, Guard, GuardError
+        from ipufeed.benchmark import Settings
+        from ipufeed.benchmark.plugin.guard import Checker, NotMeasuredError
         from ipufeed.benchmark.plugin.result_names import test_name
         from ipufeed.errors import ComparisonError
-    except ImportError as error:  # the native library says what to do
+    except ImportError as error:  # its message has the remedy
         pytest.fail(str(error), pytrace=False)
     item = request.node
-    budget = _budget(item, Budget)
+    budget = _budget(item)
     option = request.config.getoption
     folder, earlier = option("--ipufeed-json"), option("--ipufeed-compare")
     called_in = request.config.invocation_params.dir
     name = test_name(item.path, item.nodeid, called_in)
     if folder is not None or earlier is not None:
-        _refuse_namesakes(request, name, test_name)
-    guard = Guard(name, budget, folder, earlier, option("--ipufeed-fail-if-slower"))
+        _refuse_same_names(request, name, test_name)
+    checker = Checker(name, budget, folder, earlier, option("--ipufeed-fail-if-slower"))
 
-    def benchmark(dataset: Any, **settings: Any) -> Any:
+    def benchmark(dataset: object, **settings: float | bool | None) -> Result:
         __tracebackhide__ = True
         try:
-            outcome = guard.measure(dataset, settings)
-        except (GuardError, ComparisonError) as error:
+            outcome = checker.measure(dataset, Settings(**settings))  # type: ignore[arg-type]  # checked by Settings
+        except (NotMeasuredError, ComparisonError) as error:
             pytest.fail(str(error), pytrace=False)
         item.user_properties.append((PROPERTY, outcome.line))
         if earlier is not None:
@@ -136,17 +144,21 @@ def feed_benchmark(request: pytest.FixtureRequest) -> Iterator[Any]:
         return outcome.result
 
     yield benchmark
-    call = getattr(item, "_feed_benchmark_passed", True)
-    if budget is not None and call and guard.measured == 0:
+    passed = getattr(item, "_feed_benchmark_passed", True)
+    if budget is not None and passed and checker.measured == 0:
         pytest.fail(
             "@pytest.mark.feed_budget: the test has not called feed_benchmark(), so that "
-            "nothing was held to the budget.",
+            "nothing was compared with the budget.",
             pytrace=False,
         )
 
 
-def _refuse_namesakes(request: pytest.FixtureRequest, name: str, name_of: Any) -> None:
-    """Tests of two projects in one run would write into one file."""
+def _refuse_same_names(
+    request: pytest.FixtureRequest,
+    name: str,
+    name_of: Callable[[Path, str, Path], str],
+) -> None:
+    """Fails a test that has the name, and result file, of another project's test."""
     called_in = request.config.invocation_params.dir
     for other in request.session.items:
         if other.path == request.node.path:
@@ -162,19 +174,22 @@ def _refuse_namesakes(request: pytest.FixtureRequest, name: str, name_of: Any) -
             )
 
 
-def _budget(item: pytest.Item, kind: Any) -> Any:
-    """The marker's budget, or None; refuses what makes no sense as a failure."""
+def _budget(item: pytest.Item) -> Budget | None:
+    """The marker's budget, or None; fails the test if its arguments are wrong."""
+    from ipufeed.benchmark.plugin.guard import Budget
+
     marker = item.get_closest_marker("feed_budget")
     if marker is None:
         return None
     try:
-        return kind.of(*marker.args, **marker.kwargs)
+        return Budget.of(*marker.args, **marker.kwargs)
     except (TypeError, ValueError, argparse.ArgumentTypeError) as error:
         pytest.fail(f"@pytest.mark.feed_budget: {error}", pytrace=False)
+        return None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A budget on a test that measures nothing would be held for ever."""
+    """Fails a test with a budget that does not measure."""
     if item.get_closest_marker("feed_budget") is None:
         return
     if "feed_benchmark" not in getattr(item, "fixturenames", ()):
@@ -188,15 +203,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Iterator[Any]:
-    """Remembers whether the test itself failed or was skipped: then nothing is missing."""
+) -> Iterator[None]:
+    """Records whether the test itself passed: only then must it have measured."""
     if call.when == "call":
         item._feed_benchmark_passed = call.excinfo is None  # type: ignore[attr-defined]
     return (yield)  # type: ignore[return-value]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Warns if an earlier run's results belong to none of the tests that measured."""
+    """Warns if no test that measured has a result of an earlier run."""
     config = session.config
     earlier = config.getoption("--ipufeed-compare")
     reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -213,12 +228,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     config.stash[MESSAGE] = message
     try:
         warnings.warn(FeedWarning(message), stacklevel=1)
-    except FeedWarning:  # -W error: a failure, and not one of pytest
+    except FeedWarning:  # -W error: a failure of the tests, not of pytest
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def _properties(reporter: Any, name: str) -> list[str]:
-    """What the tests have noted under a name; also in pytest-xdist's other processes."""
+def _properties(reporter: pytest.TerminalReporter, name: str) -> list[str]:
+    """The values of a property of all tests, also of pytest-xdist's workers."""
     return [
         value
         for reports in reporter.stats.values()
@@ -229,8 +244,10 @@ def _properties(reporter: Any, name: str) -> list[str]:
     ]
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """A line for each measurement, and one if none of them could be compared."""
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Prints a line for each measurement, and one if none could be compared."""
     lines = _properties(terminalreporter, PROPERTY)
     if not lines:
         return

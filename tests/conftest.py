@@ -1,32 +1,27 @@
-"""What all tests share.
+"""The choice and the order of tests; what tests themselves share is in support/shared.py.
 
-ipufeed comes first: TensorFlow lists its devices at its first op, and the library has to
-be there by then. A crash or a hang says where it happened: faulthandler for crashes,
-pytest-timeout (see pyproject.toml) for hangs, and the watchdog below for a hang that keeps
-the GIL, since pytest-timeout's thread could then print nothing.
+The process that hands out files to the workers runs no test: it imports no TensorFlow.
 """
 
-import contextlib
-import ctypes
-import faulthandler
 import gc
 import os
 import signal
+import sys
 
-import pytest
-import tensorflow as tf
-from tensorflow.python.eager import context
-from tensorflow.python.framework import ops
+import seeds
 
-import ipufeed as ipufeed  # before what the tests need of it
-from ipufeed import _native
-from ipufeed.process_state import STATE
-
-import seeds  # isort: skip
-import styles  # isort: skip
+# Images of containers set this. Each worker would then compile 250 test files, and each of
+# some hundred children the package: 0.1 s of CPU each.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # What `nox -s sanitize` and `nox -s bench` run, in .ci/run.
 PUT_ASIDE = ("soak", "measured")
+# XLA compiles the tests' programs, each of which runs a few times, without MLIR for their
+# fusions: that is half of a compilation. LLVM optimises them as ever: without that, too,
+# numbers would differ from Keras's in their last bits. An XLA_FLAGS of the caller, also an
+# empty one, is left as it is; runs of PUT_ASIDE have the code that a user gets.
+XLA_FLAGS = "--xla_cpu_use_fusion_emitters=false"
 # Files that take longest come first, so that the processes end together.
 FIRST = (
     "test_several_processes.py",
@@ -101,17 +96,6 @@ FIRST = (
     "test_large_elements.py",
     "test_report_command.py",
 )
-WATCHDOG_S = 1300.0  # beyond any test's own limit, which would report more
-
-COLLECT_AFTER = (10_000, 20, 50)
-
-# What TensorFlow calls the gradients that it registers while it traces.
-TRACED_GRADIENTS = ("CustomGradient-", "PartitionedCall-")
-
-# Fault of ipufeed/cc/base/faults.h.
-NO_FAULT, BAD_ALLOC = 0, 2
-
-_stderr = pytest.StashKey[int]()
 
 
 def pytest_report_header():
@@ -127,7 +111,14 @@ def pytest_configure(config):
     seeds.choose()  # before pytest-xdist starts its workers
     # A shell ignores Ctrl-C for what it starts in the background, and children inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    config.stash[_stderr] = os.dup(2)  # the true one: pytest captures later
+    if not any(each in config.option.markexpr for each in PUT_ASIDE):
+        os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)  # children inherit it
+    if not hasattr(config, "workerinput") and config.getoption("numprocesses", None):
+        return  # this process starts the workers
+    gc.disable()  # until the collection has finished, see shared.py
+    import shared
+
+    config.pluginmanager.register(shared, "ipufeed-tests-shared")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -142,89 +133,3 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item not in aside]
     places = {name: place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path.name, len(FIRST)))
-
-
-def pytest_collection_finish():
-    """Leaves what is there now out of collections of garbage: 0.25 s of CPU each.
-
-    Tracing a program makes many objects that stay: with Python's own thresholds a fifth
-    of its time is spent on collections that find nothing.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
-
-
-@pytest.fixture(autouse=True)
-def watchdog(pytestconfig):
-    faulthandler.dump_traceback_later(
-        WATCHDOG_S, exit=True, file=pytestconfig.stash[_stderr]
-    )
-    yield
-    faulthandler.cancel_dump_traceback_later()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_state_is_left():
-    """The next file of the same process finds what a new process has.
-
-    No configuration, and no programs: together they would take 256 MiB. TensorFlow
-    would keep the generators of datasets with its default graph, zeros of any size, and
-    with each gradient that it has registered the model that it is of, graphs included.
-    """
-    yield
-    STATE.reset()
-    registered = ops.gradient_registry._registry
-    for name in [each for each in registered if each.startswith(TRACED_GRADIENTS)]:
-        del registered[name]
-    tf.compat.v1.reset_default_graph()
-    context.context().zeros_cache().flush()
-    gc.collect()
-    gc.freeze()  # what modules have imported meanwhile
-    ctypes.CDLL(None).malloc_trim(0)
-
-
-@pytest.fixture
-def clean_system(monkeypatch):
-    """A process that has configured nothing and read no flags, before and after."""
-
-    def forget():
-        STATE.reset("system", "flags")
-
-    monkeypatch.delenv("TF_POPLAR_FLAGS", raising=False)
-    forget()
-    yield
-    forget()
-
-
-@pytest.fixture
-def flags(clean_system, monkeypatch):
-    """Sets TF_POPLAR_FLAGS as a program's user does, before they are first read."""
-
-    def use(text):
-        monkeypatch.setenv("TF_POPLAR_FLAGS", text)
-        STATE.reset("flags")
-
-    return use
-
-
-@pytest.fixture(params=styles.CASES, ids=", ".join)
-def style(request):
-    """Each style of writing a program, in each mode of running it. See styles.py."""
-    with styles.entered(*request.param) as entered:
-        yield entered
-
-
-@pytest.fixture
-def fault():
-    """Lets the n-th place of a name fail, see ipufeed/cc/base/faults.h; none afterwards."""
-
-    @contextlib.contextmanager
-    def failing(where, nth=1, kind=BAD_ALLOC):
-        _native.entry().ipufeed_set_fault(where.encode(), nth, kind)
-        try:
-            yield
-        finally:
-            _native.entry().ipufeed_set_fault(b"", 0, NO_FAULT)
-
-    return failing

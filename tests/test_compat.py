@@ -220,7 +220,8 @@ def test_without_installing_there_is_no_alias():
 
 
 @pytest.mark.parametrize(
-    "name", sorted(name for names in removed_names.LAYERS.values() for name in names)
+    "name",
+    sorted(name for names in removed_names.LAYERS.values() for name in names.split()),
 )
 def test_a_layer_of_version_1_is_given_back(installed, name):
     """Keras 3 has taken it out of tf.compat.v1.layers."""

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from ipufeed._quiet_import import LEVEL, hushed
+from ipufeed._quiet_import import LEVEL, quiet_stderr
 
 
 @pytest.fixture(autouse=True)
@@ -15,14 +15,14 @@ def unset(monkeypatch):
 
 def fail(error, words):
     """An import that says something, and does not get to its end."""
-    with hushed("3"):
+    with quiet_stderr("3"):
         os.write(2, words)
         raise error
 
 
 def test_chatter_is_silent_and_the_environment_as_before(capfd):
     """Children that a dataset starts later do not inherit our setting."""
-    with hushed("3"):
+    with quiet_stderr("3"):
         os.write(2, b"chatter\n")
         assert os.environ[LEVEL] == "3"
     os.write(2, b"after\n")
@@ -53,7 +53,7 @@ def test_who_has_set_a_level_sees_what_it_lets_through(capfd, monkeypatch):
     """It is theirs, and stays."""
     monkeypatch.setenv(LEVEL, "1")
 
-    with hushed("3"):
+    with quiet_stderr("3"):
         os.write(2, b"wanted\n")
 
     assert capfd.readouterr().err == "wanted\n"

@@ -88,3 +88,53 @@ def test_work_that_does_not_stop_is_left_behind():
     assert (ended.value, ended.error) == (None, None)
     assert isinstance(ended.interruption, KeyboardInterrupt)
     assert len(stops) > 1
+
+
+def test_an_interruption_may_leave_the_locks_of_the_standard_library_acquired(
+    monkeypatch,
+):
+    """CPython runs a signal's handler after `acquire`, before `with` knows of it."""
+    stopped = threading.Event()
+    caller, enter = threading.get_ident(), threading.Condition.__enter__
+
+    def acquires_and_raises(condition):
+        entered = enter(condition)
+        if raises and threading.get_ident() == caller:
+            raises.clear()
+            raise KeyboardInterrupt("inside of Condition.__enter__")
+        return entered
+
+    raises = []
+    monkeypatch.setattr(threading.Condition, "__enter__", acquires_and_raises)
+
+    def on_poll():
+        if raises:  # there was no Condition
+            raises.clear()
+            raise KeyboardInterrupt("of the poll")
+        raises.append(True)
+
+    ended = run_interruptibly(
+        endless(stopped), name="work", on_poll=on_poll, stop=stopped.set
+    )
+
+    assert isinstance(ended.interruption, KeyboardInterrupt)
+    assert ended.value == "what there was"
+
+
+def test_an_interruption_while_a_condition_waits_is_one(monkeypatch):
+    """That of Thread.start: its lock is released twice, which is another error."""
+    stopped, caller = threading.Event(), threading.get_ident()
+    release = threading.Condition._release_save
+
+    def releases_and_raises(condition):
+        state = release(condition)
+        if threading.get_ident() == caller:
+            raise KeyboardInterrupt("inside of Condition.wait")
+        return state
+
+    monkeypatch.setattr(threading.Condition, "_release_save", releases_and_raises)
+
+    ended = run_interruptibly(endless(stopped), name="work", stop=stopped.set)
+
+    assert isinstance(ended.interruption, KeyboardInterrupt)
+    assert ended.value == "what there was"

@@ -130,15 +130,17 @@ print("ended")
 """
 )
 
-# Feeders that end as soon as they have begun.
+# Feeders that end as soon as they have begun, or have not begun.
 STARTED = (
     BEGINNING
     + """
 v1.disable_eager_execution()
 session = v1.Session()
-for _ in range(8):
+for number in range(12):
     infeed = Infeed(tf.data.Dataset.range(1000).map(as_float))
     session.run(infeed.initializer)
+    if number < 8:
+        infeed.read_ahead()
 print("ended")
 """
 )

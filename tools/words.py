@@ -49,7 +49,51 @@ FORMS = (
         "is not a",
     ),
 )
-PATTERNS = [(re.compile(form, re.IGNORECASE), instead) for form, instead in FORMS]
+# Further forms, in the folders that are free of them.
+PLAIN = (
+    *("ipufeed/applications/", "ipufeed/executable/", "ipufeed/tf_patches/"),
+    *("ipufeed/benchmark/graph/", "ipufeed/benchmark/stages/"),
+    *("ipufeed/benchmark/advice/", "ipufeed/benchmark/cold/"),
+    *("ipufeed/benchmark/scaleout/", "ipufeed/benchmark/report/"),
+    *("ipufeed/render/", "ipufeed/sources/"),
+    *("docs/result.md", "docs/read-the-report.md", "docs/bottleneck.md"),
+    *("docs/scale-out.md", "docs/sources.md", "docs/ci.md"),
+    *("docs/programs.md", "docs/device-side.md", "docs/operations.md"),
+    *("docs/configuration.md", "docs/statistics.md"),
+    *("ipufeed/benchmark/cli/", "ipufeed/benchmark/comparing/"),
+    *("ipufeed/benchmark/load/", "ipufeed/benchmark/loaders/"),
+    *("ipufeed/benchmark/measuring/", "ipufeed/benchmark/plugin/"),
+    *("ipufeed/benchmark/process/", "ipufeed/benchmark/result/"),
+    *("ipufeed/benchmark/selftest/", "ipufeed/benchmark/device/"),
+    *("ipufeed/cc/", "ipufeed/device/", "ipufeed/keras/", "ipufeed/ops/"),
+    *("ipufeed/parallel/", "ipufeed/programs/", "ipufeed/queues/"),
+    *("docs/keras.md", "docs/pipelines.md"),
+)
+PLAIN_FORMS = (
+    (rf"\b(of{GAP}ours)\b", "of ipufeed, or its name"),
+    (rf"\b(does{GAP}no{GAP}harm)\b", "is idempotent"),
+    (rf"\b(so{GAP}often)\b", "this number of times, or the argument's name"),
+    (rf"\b(once{GAP}more)\b", "again"),
+    (rf"\b(in{GAP}silence|without{GAP}a{GAP}word)\b", "silently"),
+    (rf"\b(looks{GAP}(?:at|into))\b", "checks, reads, visits"),
+    (r"\b(meanwhile)\b", "since then, during the call"),
+    (rf"\b(the{GAP}way{GAP}out|cure)\b", "the remedy"),
+    (rf"\b(takes?{GAP}turns)\b", "alternates, shares"),
+    (rf"\b(in{GAP}turns?)\b", "alternately"),
+    (rf"\b(hides?{GAP}behind)\b", "is overlapped by"),
+    (rf"\b((?:holds?|held){GAP}(?:\w+{GAP}){{0,3}}up)\b", "is the bottleneck of"),
+    (rf"\b(next{GAP}to{GAP}nothing)\b", "the amount, or a bound of it"),
+    (rf"\b(for{GAP}ever)\b", "infinite, without an end"),
+    (rf"\b(asked{GAP}for)\b", "requested, or the option's name"),
+    (rf"\b(for{GAP}people)\b", "as text"),
+    (rf"\b(?:a|of|the|this){GAP}(shares?)\b", "fraction"),
+    (rf"\b(so{GAP}long)\b(?!{GAP}as)", "this long, or the duration's name"),
+    (r"\b(stretch(?:es)?)\b", "interval, window"),
+)
+PATTERNS, PLAIN_PATTERNS = (
+    [(re.compile(form, re.IGNORECASE), instead) for form, instead in forms]
+    for forms in (FORMS, PLAIN_FORMS)
+)
 
 # (path, text of the line) -> why it stays, such as a quoted message of TensorFlow's.
 ROWS = "a row of a trace, which programs read"
@@ -89,7 +133,8 @@ def finds(path: str, source: str) -> Iterator[str]:
     """Gives `path:line: form: what to write` for each find, in order of the forms."""
     lines = source.splitlines()
     text = texts_of(source) if path.endswith(".py") else source
-    for pattern, instead in PATTERNS:
+    further = PLAIN_PATTERNS if path.startswith(PLAIN) else []
+    for pattern, instead in (*PATTERNS, *further):
         for match in pattern.finditer(text):
             if match[1] is None:
                 continue

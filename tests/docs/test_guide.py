@@ -112,7 +112,7 @@ def test_every_column_of_the_series_is_described():
     """In docs/result.md, with how to read it."""
     result = json.loads((DOCS / "pictures" / "run.json").read_text())
     text = (DOCS / "result.md").read_text()
-    section = text.partition("## The course of a run")[2].partition("\n## ")[0]
+    section = text.partition("## The run over time")[2].partition("\n## ")[0]
 
     for column in result["series"]:
         assert f"`{column}`" in section

@@ -85,6 +85,7 @@ def many_feeders():
     for dataset in (numbers(), python_that_sleeps(0.05), silent(never)):
         for _ in range(3):
             kept.append(Feeding(dataset))
+            kept[-1].infeed.read_ahead()
 
 
 def blocked_program():

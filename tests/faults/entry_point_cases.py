@@ -56,6 +56,10 @@ CASES: dict[str, list[tuple[tuple[Any, ...], Any]]] = {
         *calls(WRONG, (1, None), (NUMBER, None)),
     ],
     "ipufeed_run_stop": OF_NONE,
+    "ipufeed_run_end_pass": calls(0, (1, LEAST), *((each, MOST) for each in HANDLES)),
+    "ipufeed_run_end_source": OF_NONE,
+    "ipufeed_run_is_over": calls(1, *HANDLES),
+    "ipufeed_run_results_read": calls(0, 1, *HANDLES),
     "ipufeed_run_free": [*calls(0, 1, 1), *OF_NONE],  # 1: twice
     "ipufeed_live_feeders": NO_ARGUMENTS,
     "ipufeed_usable_cpus": calls(None, ()),
@@ -79,6 +83,7 @@ CASES: dict[str, list[tuple[tuple[Any, ...], Any]]] = {
         *calls(1, *((each, TEN) for each in HANDLES)),
         *calls(WRONG, (NUMBER, None)),
     ],
+    "ipufeed_infeed_begin": calls(1, *HANDLES),
     "ipufeed_infeed_delete": calls(1, *HANDLES),
     "ipufeed_infeed_forget": OF_NONE,
     "ipufeed_outfeed_new": [
@@ -104,11 +109,17 @@ CASES: dict[str, list[tuple[tuple[Any, ...], Any]]] = {
         *calls(0, (FEED, TEN, 10), (FEED, None, 0), (NUMBER, TEN, MOST)),
         *calls(WRONG, (FEED, None, 10), (FEED, TEN, -1), (FEED, TEN, LEAST)),
     ],
-    "ipufeed_outfeed_next": [
-        *calls(2, *((each, 0, MOST, 1, TEN, 80) for each in HANDLES)),
-        *calls(1, (FEED, 0, MOST, MOST, TEN, 80), (FEED, LEAST, LEAST, 0, TEN, 80)),
-        *calls(WRONG, (FEED, 0, 0, 0, None, 80), (FEED, 0, 0, 0, TEN, -1)),
+    "ipufeed_outfeed_take": [
+        *calls(2, *((each, 0, 0, 0, MOST, TEN, 10) for each in HANDLES)),
+        *calls(0, *((FEED, how, 0, 0, LEAST, TEN, 10) for how in (0, 1))),
+        *calls(0, (FEED, 1, 0, 0, MOST, None, 0)),
+        *calls(1, (FEED, 0, 0, -1, MOST, TEN, 10)),  # another number of ends
+        *calls(4, *((FEED, how, MOST, 0, MOST, TEN, 10) for how in range(3))),
+        *calls(WRONG, *((FEED, how, 0, 0, 0, TEN, 10) for how in (-1, 3, MOST))),
+        *calls(WRONG, (FEED, 0, 0, 0, 0, None, 10), (FEED, 0, 0, 0, 0, TEN, -1)),
     ],
+    "ipufeed_outfeed_replicas": calls(1, *HANDLES, FEED),
+    "ipufeed_free_tensor": calls(WRONG, (None,)),
     "ipufeed_outfeed_busy": OF_NONE,
     "ipufeed_outfeed_wait_for_all": [
         *calls(1, *((each, 0, MOST) for each in (*HANDLES, FEED))),

@@ -65,9 +65,12 @@ def a_dataset_read_by_another(parallel):
         # As strategies of TensorFlow do it; an IPUStrategy gives the dataset itself.
         distribute = OneDeviceExtended._experimental_distribute_dataset
         iterator = iter(distribute(strategy.extended, dataset, None))
+    for each in gc.get_objects():
+        if isinstance(each, IPUInfeedQueue) and each._initialized:
+            each.read_ahead()
     inner = iterator._iterators[0]._iterator
     alive = inner._multi_device_iterator_resource
-    entered.wait(LIMIT_S)
+    assert entered.wait(LIMIT_S)
     del iterator, inner
     gc.collect()
     until(lambda: live_feeders() <= before)
@@ -93,7 +96,8 @@ def a_session_closed_under_a_function():
             with tf.compat.v1.Session() as session:
                 session.run(tf.compat.v1.tables_initializer())
                 session.run(queue.initializer)
-                entered.wait(LIMIT_S)
+                queue.read_ahead()
+                assert entered.wait(LIMIT_S)
         del session
         churn = [tf.zeros([i]) for i in range(300)]
         go.set()
@@ -115,6 +119,7 @@ def forks():
     queues = [IPUInfeedQueue(numbers()) for _ in range(3)]
     for queue in queues:
         _ = queue.initializer
+        queue.read_ahead()
     entry = _native.entry()
     stop_all = entry.ipufeed_stop_all
 
@@ -197,8 +202,9 @@ def stuck_feeders():
     queues = [IPUInfeedQueue(numbers().map(waiting(e, never))) for e in all_entered]
     for queue in queues:
         _ = queue.initializer
+        queue.read_ahead()
     for entered in all_entered:
-        entered.wait(LIMIT_S)
+        assert entered.wait(LIMIT_S)
     start = time.monotonic()
     _native.entry().ipufeed_stop_all(3_000_000_000)
     assert time.monotonic() - start < 30.0  # one after another: 60 s

@@ -1,4 +1,4 @@
-"""A daemon thread that polls an outfeed when the process ends leaves before Python does.
+"""Daemon threads that read or trace when the process ends leave before Python does.
 
 A thread that is inside TensorFlow's eager call when the interpreter is taken down may
 abort the process: its forced end goes through C++ frames that let nothing through.
@@ -55,3 +55,30 @@ def test_a_thread_that_polls_leaves_at_the_exit(call):
     )
     assert done.returncode == 0, done.stderr
     assert "has left: True" in done.stdout
+
+
+TRACES = """
+def poll():
+    while True:
+        tf.function(lambda: BODY)()
+
+def body():
+    x = tf.constant(0.0)
+    polled.set()
+    for _ in range(10**9):
+        x = x + 1.0
+    return x
+"""
+
+
+@pytest.mark.parametrize("body", ["body()", "polled.set()"])
+def test_a_thread_that_traces_leaves_at_the_exit(body):
+    """In the middle of a large function, and in one function after another."""
+    before, _, after = PROGRAM.partition("def poll():")
+    program = before + TRACES.replace("BODY", body) + after[after.index("\nthread =") :]
+    done = children.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert done.returncode == 0, done.stderr
+    assert "has left: True" in done.stdout
+    assert "Traceback" not in done.stderr

@@ -59,7 +59,10 @@ def blocked_on(side, release, jit):
     """A Feeding whose program will wait for that side, and for how many iterations."""
     if side == "infeed":
         return Feeding(silent(release), jit), 3
-    return Feeding(numbers(), jit), 1000
+    feeds = Feeding(numbers(), jit)
+    feeds.infeed.read_ahead()  # the program will not wait for it
+    until(lambda: feeds.infeed.stats().filled == 4)
+    return feeds, 1000
 
 
 SIDES = pytest.mark.parametrize("side", ["infeed", "outfeed"])
@@ -112,6 +115,7 @@ def test_a_failing_body_frees_the_feeder_that_waits(jit):
                 infeed_queue=feeds.infeed,
             )
 
+        feeds.infeed.read_ahead()
         until(lambda: feeds.infeed.stats().filled == 4)
         with tf.device(IPU), pytest.raises(tf.errors.OutOfRangeError):
             program(tf.constant(10))

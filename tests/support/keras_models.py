@@ -146,6 +146,11 @@ def values(model):
     return [np.asarray(each.numpy(), float) for each in variables]
 
 
+def numbers(nest):
+    """The numbers of a nest, as one array of each leaf."""
+    return [np.asarray(each) for each in tf.nest.flatten(nest)]
+
+
 def furthest(one, other):
     """The largest difference between two lists of arrays."""
     pairs = list(zip(one, other, strict=True))

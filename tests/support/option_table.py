@@ -6,6 +6,13 @@ tests/options/test_public_options.py compares the table with the signatures, and
 each row.
 """
 
+# Of the models of SDK 2.1, whose `save` refuses whatever it gets.
+OLDER_FIT = (
+    "x y batch_size epochs steps_per_epoch steps_per_run prefetch_depth **keywords"
+)
+OLDER_EVALUATE = "x y batch_size steps steps_per_run prefetch_depth **keywords"
+OLDER_PREDICT = "x batch_size steps steps_per_run prefetch_depth **keywords"
+
 PARAMETERS = {
     "benchmark.Comparison": (
         "verdict ratio interval verdict_interval smallest_detectable "
@@ -127,15 +134,45 @@ PARAMETERS = {
     ),
     "keras.InputBound.on_epoch_end": "epoch logs",
     "keras.InputBound.on_train_begin": "logs",
+    "keras.Model": "inputs outputs *arguments **keywords",
+    "keras.Model.compile": "*arguments **keywords",
+    "keras.Model.evaluate": OLDER_EVALUATE,
+    "keras.Model.fit": OLDER_FIT,
+    "keras.Model.predict": OLDER_PREDICT,
+    "keras.Model.save": "*_ **__",
     "keras.ModelLayerPipelineStageAssignment": "layer node_index pipeline_stage",
     "keras.NestedModelPipelineStageAssignment": (
         "nested_model node_index pipeline_stage_assignments"
     ),
+    "keras.PipelineModel": "inputs outputs **keywords",
+    "keras.PipelineModel.compile": "*arguments **keywords",
+    "keras.PipelineModel.evaluate": OLDER_EVALUATE,
+    "keras.PipelineModel.fit": OLDER_FIT,
+    "keras.PipelineModel.predict": OLDER_PREDICT,
+    "keras.PipelineModel.save": "*_ **__",
+    "keras.PipelineSequential": "stages gradient_accumulation_count **keywords",
+    "keras.PipelineSequential.compile": "*arguments **keywords",
+    "keras.PipelineSequential.evaluate": OLDER_EVALUATE,
+    "keras.PipelineSequential.fit": OLDER_FIT,
+    "keras.PipelineSequential.predict": OLDER_PREDICT,
+    "keras.PipelineSequential.save": "*_ **__",
     "keras.PipelineStage": "stage",
+    "keras.Sequential": "layers *arguments **keywords",
+    "keras.Sequential.compile": "*arguments **keywords",
+    "keras.Sequential.evaluate": OLDER_EVALUATE,
+    "keras.Sequential.fit": OLDER_FIT,
+    "keras.Sequential.predict": OLDER_PREDICT,
+    "keras.Sequential.save": "*_ **__",
     "keras.SequentialLayerPipelineStageAssignment": "layer pipeline_stage",
     "keras.SequentialNestedModelPipelineStageAssignment": (
         "nested_model pipeline_stage_assignments"
     ),
+    "keras.SequentialPipelineModel": "stages gradient_accumulation_count **keywords",
+    "keras.SequentialPipelineModel.compile": "*arguments **keywords",
+    "keras.SequentialPipelineModel.evaluate": OLDER_EVALUATE,
+    "keras.SequentialPipelineModel.fit": OLDER_FIT,
+    "keras.SequentialPipelineModel.predict": OLDER_PREDICT,
+    "keras.SequentialPipelineModel.save": "*_ **__",
     "keras.layers.AssumeEqualAcrossReplicas": "inplace:warns **kwargs",
     "keras.layers.AssumeEqualAcrossReplicas.call": "inputs",
     "keras.layers.Dropout": "rate noise_shape seed **kwargs",

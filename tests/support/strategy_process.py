@@ -67,6 +67,28 @@ def train(strategy: Any, optimizer: Any) -> list[float]:
         return [first, weights.numpy().tolist()]
 
 
+def fit(strategy: Any, ipus: int) -> list[Any]:
+    """A Keras model's weights before and after, its losses, and its first prediction."""
+    import keras
+
+    rows = keras_rows().reshape(4, COUNT, -1, 3)[:, INDEX].reshape(-1, 3)
+    keras.utils.set_random_seed(7 + INDEX)  # process 0's weights are those of all
+    with strategy.scope():
+        layers = [keras.layers.Dense(4, activation="tanh"), keras.layers.Dense(1)]
+        model = keras.Sequential([keras.Input((2,)), *layers])
+        model.compile(keras.optimizers.SGD(0.1, 0.9), "mse", steps_per_execution=2)
+    before = [each.tolist() for each in model.get_weights()]
+    x, y = rows[:, :2], rows[:, 2:]
+    history = model.fit(x, y, 8 // COUNT // ipus, epochs=2, verbose=0, shuffle=False)
+    after = [each.tolist() for each in model.get_weights()]
+    return [before, after, history.history["loss"]]
+
+
+def keras_rows() -> Any:
+    """Four batches of eight, each with two inputs and a target."""
+    return np.random.default_rng(0).normal(size=[32, 3]).astype(np.float32)
+
+
 def main() -> None:
     strategy = PopDistStrategy()
     config = ipu.IPUConfig()
@@ -89,6 +111,7 @@ def main() -> None:
         return tf.compat.v1.train.GradientDescentOptimizer(0.01)
 
     say("PopDist", train(strategy, sgd))
+    say("Keras", fit(strategy, int(sys.argv[1])))
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     say("MultiWorker", train(IPUMultiWorkerStrategyV1(resolver), sgd))
     kinds = tf.distribute.ReduceOp
