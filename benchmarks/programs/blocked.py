@@ -74,6 +74,7 @@ def main() -> None:
             while_blocked(lambda: full(1000), stop),
         ]
         queue = feeds.infeed(feeds.source(tf.zeros([])))
+        queue.read_ahead()
         values.append(percent())  # its feeder has filled the ring, and waits
         if queue.stats().filled != queue.stats().capacity:
             sys.exit("benchmarks.programs.blocked: the infeed was not full")
