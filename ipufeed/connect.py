@@ -21,7 +21,12 @@ from ipufeed.device.program import strategy
 from ipufeed.device.random.ops import on_ipu
 from ipufeed.executable.compile import programs
 from ipufeed.queues.chain import holds_queue_ops
-from ipufeed.tf_patches import asserts, host_datasets, vectorized_map
+from ipufeed.tf_patches import (
+    asserts,
+    generator_state,
+    host_datasets,
+    vectorized_map,
+)
 from ipufeed.tf_types import Operation, Tensor
 
 
@@ -63,5 +68,6 @@ def connect() -> None:
     vectorized_map.refuse(holds_queue_ops)
     asserts.install(on_ipu, _build_check)
     host_datasets.install(on_ipu)
+    generator_state.install()
     strategy.hooks.extend_keras = _extend_keras
     strategy.hooks.reduce = _reduce_over_replicas
