@@ -82,9 +82,12 @@ def _stop_all() -> None:
     """Stops programs and feeders when the process ends."""
     ending.begin()
     ending.refuse_daemon_threads()
-    entry().ipufeed_stop_all(EXIT_GRACE_NS)
-    ending.wait_for_calls(EXIT_GRACE_NS / 1e9)
-    ending.wait_for_tensorflow(EXIT_GRACE_NS / 1e9, FUNCTION_GRACE_S)
+    are_stopped = entry().ipufeed_stop_all(EXIT_GRACE_NS) == 0
+    have_returned = ending.wait_for_calls(EXIT_GRACE_NS / 1e9)
+    have_left = ending.wait_for_tensorflow(EXIT_GRACE_NS / 1e9, FUNCTION_GRACE_S)
+    # A long compilation, or a function that does not end.
+    if not (are_stopped and have_returned and have_left):
+        entry().ipufeed_leave_statics()
 
 
 def at_exit(function: Callable[[], object]) -> None:
@@ -176,6 +179,7 @@ _ENTRY_POINTS: tuple[tuple[str, list[type], type], ...] = (
     ("ipufeed_live_feeders", [], _INT32),
     ("ipufeed_forget_feeders_of_parent", [], _INT32),
     ("ipufeed_stop_all", [_INT64], _INT32),
+    ("ipufeed_leave_statics", [], _INT32),
     ("ipufeed_usable_cpus", [], _INT32),
     ("ipufeed_probes_new", [_INT64], _INT64),
     ("ipufeed_probes_free", [_INT64], _INT32),

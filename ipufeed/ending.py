@@ -67,15 +67,19 @@ def leaves_at_exit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return call
 
 
-def wait_for_calls(grace_s: float) -> None:
-    """Waits, `grace_s` seconds at most, until no other thread is in a decorated call."""
+def wait_for_calls(grace_s: float) -> bool:
+    """Waits, `grace_s` seconds at most, until no other thread is in a decorated call.
+
+    Returns whether that is so.
+    """
     deadline = time.monotonic() + grace_s
     own = threading.current_thread()
     while time.monotonic() < deadline:
         # A copy, as threads change the set. In a fork the parent's threads are not alive.
         if not any(each.is_alive() for each in tuple(_inside) if each is not own):
-            return
+            return True
         time.sleep(0.001)
+    return False
 
 
 # Folders of TensorFlow's Python whose functions call C++, and no thread waits in for long.
@@ -130,8 +134,10 @@ def _is_ended_by_python(thread: threading.Thread) -> bool:
     return thread.daemon and not isinstance(thread, threading._DummyThread)
 
 
-def wait_for_tensorflow(grace_s: float, function_grace_s: float) -> None:
+def wait_for_tensorflow(grace_s: float, function_grace_s: float) -> bool:
     """Waits until no daemon thread is in TensorFlow; Ctrl-C ends the wait.
+
+    Returns whether that is so.
 
     Args:
         grace_s: How long at most.
@@ -145,13 +151,13 @@ def wait_for_tensorflow(grace_s: float, function_grace_s: float) -> None:
         while True:
             found = [_files_of(each, folder) for each in _frames_of_daemon_threads()]
             if not any(found):
-                return
+                return True
             long = any(each.endswith(_FUNCTIONS) for files in found for each in files)
             if time.monotonic() - begun > (function_grace_s if long else grace_s):
-                return
+                return False
             time.sleep(0.002)
     except KeyboardInterrupt:
-        return
+        return False
 
 
 def _frames_of_daemon_threads() -> list[FrameType]:

@@ -5,6 +5,7 @@
 What is at work is left as it is: nothing is stopped, waited for or deleted.
 """
 
+import ctypes
 import os
 import sys
 import threading
@@ -17,8 +18,7 @@ import tensorflow as tf
 from feeding import IPU, Feeding, numbers, silent, until
 from helpers import sleeping
 
-import ipufeed
-from ipufeed import benchmark
+from ipufeed import _native, benchmark
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.device.program import compiler, loops
 from ipufeed.device.program.scopes import ipu_scope
@@ -109,9 +109,9 @@ def running_program():
     in_thread(collect)
 
 
-def compiling():
+def compiling(layers=300, seconds=1.5):
     def body(x, element):
-        for _ in range(300):
+        for _ in range(layers):
             x = tf.nn.relu(tf.linalg.matmul(x, x) + element)
         return x
 
@@ -133,7 +133,15 @@ def compiling():
             traced(x)
 
     in_thread(run)
-    time.sleep(1.5)  # in XLA's hands
+    time.sleep(seconds)  # in XLA's hands
+
+
+def compiling_for_long():
+    """The end waits for no compilation; destructors of static objects would abort."""
+    libc = ctypes.CDLL(None)
+    libc.__cxa_atexit(libc.abort, None, None)
+    _native.FUNCTION_GRACE_S = 0.0
+    compiling(layers=1500, seconds=0.5)
 
 
 def in_a_session():
@@ -164,7 +172,7 @@ def device_tensors():
 
 
 def measuring():
-    live_feeders = ipufeed._native.entry().ipufeed_live_feeders
+    live_feeders = _native.entry().ipufeed_live_feeders
     before = live_feeders()
     for dataset in (sleeping(0.001), python_that_sleeps(0.05)):
         in_thread(benchmark.measure, dataset, Settings(seconds=60.0))
@@ -183,6 +191,7 @@ CASES = {
     "a blocked program": blocked_program,
     "a running program and a collector": running_program,
     "a program that is compiled": compiling,
+    "a long compilation": compiling_for_long,
     "a program in a session": in_a_session,
     "device tensors": device_tensors,
     "measurements": measuring,

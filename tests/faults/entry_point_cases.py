@@ -207,6 +207,7 @@ CASES: dict[str, list[tuple[tuple[Any, ...], Any]]] = {
         *calls(WRONG, ((ctypes.c_int64 * 13)(), b"", -1)),
         *calls(WRONG, ((ctypes.c_int64 * 13)(), b"", LEAST)),
     ],
+    "ipufeed_leave_statics": NO_ARGUMENTS,
     # The two that no other may follow.
     "ipufeed_forget_feeders_of_parent": NO_ARGUMENTS,
     "ipufeed_stop_all": [*calls(WRONG, -1, LEAST, MOST), *calls(0, 0)],

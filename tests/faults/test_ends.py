@@ -23,6 +23,8 @@ ENDS = [
     ("a blocked program", 1),
     ("a running program and a collector", 1),
     ("a program that is compiled", 1),
+    ("a long compilation", 1),
+    ("a long compilation", 7),
     ("a program in a session", 1),
     ("device tensors", 1),
     ("measurements", 1),

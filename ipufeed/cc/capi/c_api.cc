@@ -1,8 +1,12 @@
 // The plain C entry points, for ctypes: what Python must do without running an op, such
 // as stopping one. _native.py declares them again; both lists must agree.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -136,6 +140,23 @@ IPUFEED_API int ipufeed_stop_all(std::int64_t timeout_ns) {
                           ipufeed::stop_all_feeders(timeout_ns);
                           return ipufeed::live_feeders();
                         });
+}
+
+namespace {
+
+void end_process(int code, void*) {
+  std::fflush(nullptr);
+  _exit(code);
+}
+
+}  // namespace
+
+// The process ends with its exit code, and without destructors of static objects, which
+// a thread that compiles or runs a program still uses. Functions that are registered
+// for the exit after this call come before.
+IPUFEED_API int ipufeed_leave_statics() {
+  return ipufeed::entry(__func__,
+                        [&]() -> int { return on_exit(end_process, nullptr); });
 }
 
 // See cpus.h.
