@@ -16,6 +16,7 @@ MODULES = (
     "feeds",
     "device",
     "pipelines",
+    "replicas",
     "executables",
     "variables",
     "keras",

@@ -1,4 +1,4 @@
-"""Lets a generator's dataset end before its first element has been asked for.
+"""Lets a generator's dataset end before its first element has been requested.
 
 TensorFlow creates the Python iterator when the first element is requested, and forgets it
 when the dataset's iterator ends. A queue that is closed between the two makes it forget an

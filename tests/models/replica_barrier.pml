@@ -9,7 +9,10 @@
  *
  * The model and the code:
  *   locked, sleeping            mutex_ and changed_: a wait gives the mutex back and
- *                               falls asleep in one step; notify_all() is one step
+ *                               falls asleep in one step; notify_all() is one step. A
+ *                               wait that spins returns when the count of changes is
+ *                               another, and compares it, with the mutex, before it
+ *                               sleeps: no change is lost between, as in one step
  *   phase, runs, is_here, here, working, leaving    the members of the same names
  *   meet(), leave_run(), wake()                     meet(), leave(), leave_for_good(), wake()
  *   inside, bringing            Replicas::requests_: what a member has brought, which others

@@ -1,4 +1,4 @@
-"""A generator's dataset that ends before its first element has been asked for."""
+"""A generator's dataset that ends before its first element has been requested."""
 
 import weakref
 

@@ -17,6 +17,8 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "core/cpu_relax.h"
+
 #ifdef __clang__
 #define IPUFEED_ATTRIBUTE(...) __attribute__((__VA_ARGS__))
 #else
@@ -45,7 +47,19 @@ class IPUFEED_ATTRIBUTE(capability("mutex")) Mutex {
   bool try_lock() IPUFEED_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
   void unlock() IPUFEED_RELEASE() { mutex_.unlock(); }
 
+  // For threads that meet: each holds the mutex for less time than the kernel needs to
+  // wake one that sleeps.
+  void lock_spinning() IPUFEED_ACQUIRE() {
+    for (int i = 0; i < kLockSpins; ++i) {
+      if (mutex_.try_lock()) return;
+      cpu_relax();
+    }
+    mutex_.lock();
+  }
+
  private:
+  static constexpr int kLockSpins = 64;  // some 2 us
+
   friend class CondVar;
   std::mutex mutex_;
 };

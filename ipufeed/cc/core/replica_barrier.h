@@ -11,12 +11,13 @@
 // member can only end a run between two collectives, and has then left all of them:
 // whether a wait fails does not depend on which member was faster.
 //
-// Memory order: one mutex guards all that is here, without any atomic. A member
-// that leaves, and a thread that sets what stopped() returns and then calls wake(),
-// take the mutex after that: each waiter has either not checked yet, and will see it,
-// or sleeps already and is woken. What a member has written before arrive_and_wait() is
-// seen by begin() and by all calls of work(), what they have written by all that have
-// left the collective, through the same mutex.
+// Memory order: one mutex guards all that is here; a waiter spins for a moment, without
+// the mutex, on a count that shows only when to take it again (change_signal.h). A
+// member that leaves, and a thread that sets what stopped() returns and then calls
+// wake(), take the mutex after that: each waiter has either not checked yet, and will
+// see it, or waits already and is notified. What a member has written before
+// arrive_and_wait() is seen by begin() and by all calls of work(), what they have
+// written by all that have left the collective, through the same mutex.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +26,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/change_signal.h"
 #include "core/mutex.h"
 #include "core/test_hooks.h"
 #include "core/wait.h"  // kNoDeadline
@@ -43,7 +45,7 @@ class ReplicaBarrier {
   };
 
   explicit ReplicaBarrier(std::size_t members)
-      : members_(members), runs_(members, 0), is_here_(members) {}
+      : members_(members), changed_(members), runs_(members, 0), is_here_(members) {}
   ReplicaBarrier(const ReplicaBarrier&) = delete;
   ReplicaBarrier& operator=(const ReplicaBarrier&) = delete;
 
@@ -64,7 +66,8 @@ class ReplicaBarrier {
                           Stopped&& stopped, Patience&& patience,
                           Attendance* attendance) {
     IPUFEED_YIELD_POINT();
-    MutexLock lock(mutex_);
+    mutex_.lock_spinning();
+    MutexHeld lock(mutex_);
     // A fast member may return before all have left the previous collective, which they
     // are about to.
     while (phase_ != Phase::kGathering) {
@@ -86,11 +89,10 @@ class ReplicaBarrier {
       throw;
     }
     if (phase_ == Phase::kWorking) {
-      {
-        MutexUnlock unlocked(mutex_);
-        IPUFEED_YIELD_POINT();
-        work();
-      }
+      mutex_.unlock();
+      IPUFEED_YIELD_POINT();
+      work();
+      mutex_.lock_spinning();
       if (--working_ == 0) {
         phase_ = Phase::kLeaving;
         changed_.notify_all();
@@ -215,7 +217,7 @@ class ReplicaBarrier {
 
   const std::size_t members_;
   Mutex mutex_;
-  CondVar changed_;
+  ChangeSignal changed_;
   Phase phase_ IPUFEED_GUARDED_BY(mutex_) = Phase::kGathering;
   // That each member has ended.
   std::vector<std::int64_t> runs_ IPUFEED_GUARDED_BY(mutex_);

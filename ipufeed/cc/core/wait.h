@@ -39,6 +39,7 @@
 #include <limits>
 
 #include "core/clock.h"
+#include "core/cpu_relax.h"
 #include "core/cpus.h"
 #include "core/spsc_ring.h"  // kCacheLine
 #include "core/test_hooks.h"
@@ -46,14 +47,6 @@
 namespace ipufeed {
 
 inline constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::max();
-
-inline void cpu_relax() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 // The counters of a wait point; read by any thread. Counts and times only grow.
 struct WaitStats {

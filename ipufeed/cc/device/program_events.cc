@@ -78,7 +78,6 @@ void load_onto(int ordinal, std::uint64_t key, const char* name, bool is_op) {
   if (ordinal < 0 || ordinal >= kDevices || key == 0) return;
   // Relaxed: the value is all that passes.
   if (loaded[ordinal].load(std::memory_order_relaxed) == key) return;
-  Phase phase;
   const std::uint64_t previous =
       loaded[ordinal].exchange(key, std::memory_order_relaxed);
   if (previous == key) return;
@@ -87,6 +86,7 @@ void load_onto(int ordinal, std::uint64_t key, const char* name, bool is_op) {
     if (previous != 0) op_switches.fetch_add(1, std::memory_order_relaxed);
     return;
   }
+  const Phase phase;  // reads a file of /proc, which takes longer than a small op
   ProgramCall call{};
   call.ordinal = ordinal;
   call.name = name;
