@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn, SupportsIndex, cast
 
 from ipufeed import ending
+from ipufeed._entry_points import ENTRY_POINTS, INT32, INT64
 from ipufeed.errors import (
     LibraryLoadedTwiceError,
     LibraryMissingError,
@@ -45,10 +46,6 @@ EXIT_GRACE_NS = 1_000_000_000
 # How long the exit waits for daemon threads that trace, compile or run a function.
 FUNCTION_GRACE_S = 5.0
 _MOST_MESSAGE = 1 << 14
-# int (*)(int ordinal, char* message, int size)
-ON_FIRST_USE = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_char), ctypes.c_int
-)
 
 
 @functools.cache
@@ -158,99 +155,6 @@ def _fails_with(failed: int) -> Callable[..., int]:
     return check
 
 
-_INT64, _INT32 = ctypes.c_int64, ctypes.c_int
-
-
-class _UNCHECKED(ctypes.c_int64):
-    """A number that no Python code checks, for functions called once per result."""
-
-
-_TEXT, _NUMBERS = ctypes.c_char_p, ctypes.POINTER(ctypes.c_int64)
-# Name, arguments and result of each C function in ipufeed/cc/capi.
-_ENTRY_POINTS: tuple[tuple[str, list[type], type], ...] = (
-    ("ipufeed_run_new", [], _INT64),
-    ("ipufeed_run_free", [_INT64], _INT32),
-    ("ipufeed_run_stop", [_INT64], _INT32),
-    ("ipufeed_run_progress", [_INT64, _NUMBERS], _INT32),
-    ("ipufeed_run_end_pass", [_INT64, _INT64], _INT32),
-    ("ipufeed_run_end_source", [_INT64], _INT32),
-    ("ipufeed_run_is_over", [_INT64], _INT32),
-    ("ipufeed_run_results_read", [_INT64], _INT64),
-    ("ipufeed_live_feeders", [], _INT32),
-    ("ipufeed_forget_feeders_of_parent", [], _INT32),
-    ("ipufeed_stop_all", [_INT64], _INT32),
-    ("ipufeed_leave_statics", [], _INT32),
-    ("ipufeed_usable_cpus", [], _INT32),
-    ("ipufeed_probes_new", [_INT64], _INT64),
-    ("ipufeed_probes_free", [_INT64], _INT32),
-    ("ipufeed_probe_read", [_INT64, _INT64, _NUMBERS], _INT32),
-    # guard_c_api.cc
-    ("ipufeed_last_error", [_TEXT, _INT64], _INT32),
-    ("ipufeed_set_fault", [_TEXT, _INT64, _INT32], _INT32),
-    ("ipufeed_fault_counts", [_TEXT, _INT64], _INT32),
-    # feeds_c_api.cc
-    ("ipufeed_name_infeed", [_INT64, _TEXT], _INT32),
-    ("ipufeed_outfeed_new", [_INT64, _TEXT, _INT32, _INT64, _INT32], _INT32),
-    ("ipufeed_infeed_stats", [_INT64, _NUMBERS], _INT32),
-    ("ipufeed_outfeed_stats", [_INT64, _NUMBERS], _INT32),
-    ("ipufeed_outfeed_runs", [_INT64], _INT64),
-    ("ipufeed_outfeed_ends", [_INT64], _INT64),
-    ("ipufeed_outfeed_wait", [_UNCHECKED] * 3, _INT32),
-    ("ipufeed_outfeed_signature", [_INT64, ctypes.c_void_p, _INT64], _INT64),
-    ("ipufeed_outfeed_take", [*[_UNCHECKED] * 5, ctypes.c_void_p, _UNCHECKED], _INT32),
-    ("ipufeed_outfeed_replicas", [_INT64], _INT32),
-    ("ipufeed_free_tensor", [ctypes.c_void_p], _INT32),
-    ("ipufeed_outfeed_busy", [_INT64], _INT32),
-    ("ipufeed_outfeed_wait_for_all", [_INT64, _INT32, _INT64], _INT32),
-    ("ipufeed_wait_idle", [_INT32, _INT64], _INT32),
-    ("ipufeed_infeed_begin", [_INT64], _INT32),
-    ("ipufeed_infeed_delete", [_INT64], _INT32),
-    ("ipufeed_outfeed_delete", [_INT64], _INT32),
-    ("ipufeed_infeed_forget", [_INT64], _INT32),
-    ("ipufeed_outfeed_forget", [_INT64], _INT32),
-    ("ipufeed_table_sizes", [_NUMBERS], _INT32),
-    ("ipufeed_set_stall_report_ns", [_INT64], _INT32),
-    ("ipufeed_set_outfeed_limit_bytes", [_INT64], _INT32),
-    ("ipufeed_end_eager_programs", [_INT32], _INT32),
-    ("ipufeed_stop_programs", [_TEXT], _INT32),
-    ("ipufeed_wait_for_interrupt", [], _INT32),
-    ("ipufeed_next_line", [_TEXT, _INT64], _INT32),
-    ("ipufeed_main_thread_calls", [_INT32], _INT32),
-    ("ipufeed_set_on_first_use", [ON_FIRST_USE], _INT32),
-    ("ipufeed_set_log_cycle_count", [_INT32], _INT32),
-    ("ipufeed_forget_first_uses", [], _INT32),
-    # parallel/collectives/processes.py has the callback's type
-    ("ipufeed_set_processes", [_INT32, _INT32, ctypes.c_void_p], _INT32),
-    ("ipufeed_last_collective_run_failed", [], _INT32),
-    ("ipufeed_set_ipus", [_INT32, _INT32], _INT32),
-    ("ipufeed_ipus", [_INT32], _INT32),
-    ("ipufeed_set_seed", [_INT32, _INT64, _INT32], _INT32),
-    ("ipufeed_forget_seeds", [], _INT32),
-    ("ipufeed_set_synthetic_seed", [_INT32], _INT32),
-    # executable_c_api.cc; executable/program/events.py has the callback's type
-    ("ipufeed_set_on_program", [ctypes.c_void_p], _INT32),
-    # host_c_api.cc; ops/host_calls.py has the callback's type
-    ("ipufeed_set_on_host_call", [ctypes.c_void_p], _INT32),
-    ("ipufeed_set_run_mode", [_INT32], _INT32),
-    ("ipufeed_forget_loaded", [], _INT32),
-    ("ipufeed_forget_programs", [], _INT32),
-    ("ipufeed_set_compiles_graphs", [_INT32], _INT32),
-    ("ipufeed_set_log_ops", [_INT32], _INT32),
-    ("ipufeed_take_op_loads", [_NUMBERS], _INT32),
-    # executable/hlo/text.py has the type of `take`
-    ("ipufeed_canonical", [_TEXT, _INT64, ctypes.c_void_p], _INT32),
-    ("ipufeed_hlo_text", [_TEXT, _INT64, _INT32, ctypes.c_void_p], _INT32),
-    # trace_c_api.cc
-    ("ipufeed_trace_start", [_INT64], _INT32),
-    ("ipufeed_trace_stop", [_NUMBERS], _INT64),
-    ("ipufeed_trace_take", [ctypes.c_void_p, _INT64], _INT64),
-    ("ipufeed_trace_name", [_INT32, _INT64, _TEXT, _INT64], _INT32),
-    # datasets_c_api.cc; sources/record_scan.py has the struct
-    ("ipufeed_count_elements_at", [ctypes.c_void_p], _INT32),
-    ("ipufeed_scan_records", [ctypes.c_void_p, ctypes.c_void_p, _INT64], _INT64),
-)
-
-
 @functools.cache
 def entry() -> ctypes.CDLL:
     """Returns the C entry points of the library, documented in ipufeed/cc/capi.
@@ -262,10 +166,10 @@ def entry() -> ctypes.CDLL:
     load()
     library = ctypes.CDLL(str(find_library()))
     checks: dict[type, Callable[..., int]] = {
-        _INT64: _fails_with(-(2**63)),
-        _INT32: _fails_with(-(2**31)),
+        INT64: _fails_with(-(2**63)),
+        INT32: _fails_with(-(2**31)),
     }
-    for name, arguments, result in _ENTRY_POINTS:
+    for name, arguments, result in ENTRY_POINTS:
         function = getattr(library, name)
         function.argtypes = arguments
         function.restype = result
@@ -273,7 +177,7 @@ def entry() -> ctypes.CDLL:
         bits = {
             position: 8 * ctypes.sizeof(kind)
             for position, kind in enumerate(arguments)
-            if kind in (_INT64, _INT32)
+            if kind in (INT64, INT32)
         }
         if bits:
             setattr(library, name, _checked(name, function, bits))

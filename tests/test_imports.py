@@ -25,7 +25,8 @@ ALLOWED = {
     "render": set(),
     "tf_patches": {"tf_types"},
     "ending": {"tf_patches"},
-    "_native": {"ending", "errors"},
+    "_entry_points": set(),
+    "_native": {"_entry_points", "ending", "errors"},
     "queues": {
         *("tf_types", "checks", "errors", "no_effect", "_native", "tf_patches"),
         "ending",
@@ -53,7 +54,7 @@ ALLOWED = {
     "device.queue_hooks": {
         *("device.log", "device.flags", "device.system", "device.program"),
         *("device.random", "queues", "_native", "errors", "tf_patches"),
-        "tf_types",
+        *("tf_types", "_entry_points"),
     },
     "device": {"device.program"},  # its public names
     # Compiled programs.

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipufeed import _native
+from ipufeed._entry_points import ON_FIRST_USE
 from ipufeed.device import log
 from ipufeed.device.flags import flags
 from ipufeed.device.flags.synthetic import InitializerKind, SyntheticDataCategory
@@ -115,7 +116,7 @@ def _synthetic_tensor(dtype: DType, shape: Shape) -> Tensor:
     )
 
 
-@_native.ON_FIRST_USE  # type: ignore[untyped-decorator]
+@ON_FIRST_USE  # type: ignore[untyped-decorator]
 def _attach_at_first_use(ordinal: int, message: Any, size: int) -> int:
     """Called by the native device before its first program; returns 0 or a status code."""
     log.log_native_messages()  # the native core may log from here on

@@ -217,6 +217,7 @@ CASES: dict[str, list[tuple[tuple[Any, ...], Any]]] = {
 def run(name: str, arguments: tuple[Any, ...], must: Any) -> Any:
     """The result of a call, or the error and its text."""
     from ipufeed import _native
+    from ipufeed._entry_points import ON_FIRST_USE
 
     function = getattr(_native.entry(), name)
     values = [
@@ -228,7 +229,7 @@ def run(name: str, arguments: tuple[Any, ...], must: Any) -> Any:
         for each, kind in zip(arguments, function.argtypes, strict=True)
     ]
     if name == "ipufeed_set_on_first_use":
-        values = [_native.ON_FIRST_USE()]  # a null pointer of this type
+        values = [ON_FIRST_USE()]  # a null pointer of this type
     if must == ENDLESS:
         threading.Thread(target=function, args=values, daemon=True).start()
         return ENDLESS

@@ -210,8 +210,8 @@ def test_an_entry_point_says_what_has_failed(fault):
 
 
 def entry_points():
-    """The names that _native.py declares, but for those that report errors."""
-    text = (CC.parent / "_native.py").read_text()
+    """The names that _entry_points.py declares, but for those that report errors."""
+    text = (CC.parent / "_entry_points.py").read_text()
     names = re.findall(r'^ +\(?"(ipufeed_\w+)",', text, re.MULTILINE)
     return sorted(set(names) - UNGUARDED)
 

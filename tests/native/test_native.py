@@ -176,9 +176,9 @@ def test_importing_after_importing_tensorflow_is_fine():
 
 
 def test_the_entry_points_agree_with_the_c_source():
-    """Each C function of the library is declared in _native.py, and the other way round."""
+    """Each C function of the library is declared in Python, and the other way round."""
     sources = (ROOT / "ipufeed" / "cc").rglob("*.cc")
-    python = (ROOT / "ipufeed" / "_native.py").read_text()
+    python = (ROOT / "ipufeed" / "_entry_points.py").read_text()
 
     defined = {
         line.split("(")[0].split()[-1]

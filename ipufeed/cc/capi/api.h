@@ -1,4 +1,5 @@
-// C entry points, which Python calls through ctypes. _native.py declares them again.
+// C entry points, which Python calls through ctypes. _entry_points.py declares them
+// again.
 //
 // Each is one call of entry(). A failure sets the thread's last error and returns the
 // smallest number of the result's type, which is not used otherwise: _native.py checks

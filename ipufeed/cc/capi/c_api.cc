@@ -1,5 +1,5 @@
 // The plain C entry points, for ctypes: what Python must do without running an op, such
-// as stopping one. _native.py declares them again; both lists must agree.
+// as stopping one. _entry_points.py declares them again; both lists must agree.
 
 #include <unistd.h>
 

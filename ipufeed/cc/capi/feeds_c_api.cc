@@ -1,5 +1,6 @@
-// The plain C entry points of the feeds, for ctypes: what must not be an op. _native.py
-// declares them again; both lists must agree. c_api.cc has those of measurements.
+// The plain C entry points of the feeds, for ctypes: what must not be an op.
+// _entry_points.py declares them again; both lists must agree. c_api.cc has those of
+// measurements.
 
 #include <algorithm>
 #include <atomic>
