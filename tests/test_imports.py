@@ -28,8 +28,8 @@ ALLOWED = {
     "_entry_points": set(),
     "_native": {"_entry_points", "ending", "errors"},
     "queues": {
-        *("tf_types", "checks", "errors", "no_effect", "_native", "tf_patches"),
-        "ending",
+        *("checks", "errors", "no_effect", "ending"),
+        *("_native", "tf_patches", "tf_types"),
     },
     "sources": {"tf_types", "checks", "errors", "_native"},
     # The simulated IPU.
@@ -38,8 +38,7 @@ ALLOWED = {
     "device.config": {"device.flags", "checks", "errors", "no_effect"},
     "device.system": {
         *("device.log", "device.config", "device.flags"),
-        *("checks", "errors", "no_effect"),
-        "process_state",
+        *("checks", "errors", "no_effect", "process_state"),
     },
     "device.program": {
         "tf_types",
